@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_socket_leads_nowhere_and_what_to_do() {
+    fn socket_error_includes_path_and_advice() {
         let socket = Path::new("/run/a.sock");
         for (kind, says) in [
             (ErrorKind::NotFound, "systemctl start"),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_without_port_is_a_mistake_and_not_a_dead_agent() {
+    fn address_without_port_is_a_usage_error() {
         let wrong = ConnectError::Endpoint {
             endpoint: "a".to_owned(),
             reason: "no port".to_owned(),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_agent_will_not_do_is_a_refusal() {
+    fn permission_denied_is_a_refusal() {
         assert!(call(&Status::permission_denied("not for you")).is::<Refused>());
         assert!(call(&Status::unavailable("stopping")).is::<NoAgent>());
         let wrong = call(&Status::invalid_argument("no"));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_said_once() {
+    fn error_chain_repeats_no_cause() {
         let error = Err::<(), _>(io::Error::other("no room"));
         let error = error.context("cannot write /a: no room").context("check");
         assert_eq!(told(&error.unwrap_err()), "check: cannot write /a: no room");

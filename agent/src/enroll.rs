@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endpoints_and_trust_domains_are_judged() {
+    fn endpoints_and_trust_domains_are_validated() {
         for good in ["a.example.org:7443", "[2001:db8::1]:7443"] {
             assert!(check_endpoint(good).is_ok(), "{good}");
         }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_names_networks_only_where_they_matter() {
+    fn manifest_lists_bmc_networks_only_if_given() {
         let plain = manifest("r1", "r1", "a:1", &[]);
         assert!(plain["spec"].get("bmcNetworks").is_none(), "{plain}");
         let open = manifest("R1", "R1", "a:1", &["192.0.2.0/24".to_owned()]);

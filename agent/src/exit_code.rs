@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_whole_is_what_its_worst_are() {
+    fn exit_code_of_several_hosts_is_the_worst() {
         for (all, whole, number) in [
             (vec![], Done, 0),
             (vec![Done, Done], Done, 0),

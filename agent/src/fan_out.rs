@@ -137,7 +137,7 @@ mod tests {
 
     /// A thousand hosts, of which every twentieth takes the whole time that one host may take.
     #[tokio::test(start_paused = true)]
-    async fn dead_hosts_keep_no_living_one_waiting() {
+    async fn dead_hosts_do_not_delay_other_hosts() {
         let (limit, quick) = (Duration::from_secs(5), Duration::from_millis(20));
         let hosts: Vec<String> = (0..1000).map(|number| format!("n{number}")).collect();
         let begun = Instant::now();

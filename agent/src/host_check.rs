@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_as_good_as_its_worst_check() {
+    fn host_result_is_its_worst_check() {
         let check = |verdict: v1::Verdict| v1::Check {
             verdict: verdict.into(),
             ..v1::Check::default()

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_what_operators_write() {
+    fn host_ranges_are_expanded() {
         for (word, wanted) in [
             (
                 "node-[08-11]",
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_and_other_names_mean_hosts_each_once() {
+    fn labels_and_aliases_select_each_host_once() {
         assert_eq!(names(&["role=db"]).unwrap(), ["n1", "n3"]);
         assert_eq!(names(&["pdu=p[1-2]"]).unwrap(), ["n1", "n2", "n3"]);
         assert_eq!(names(&["rack=r1", "w2"]).unwrap(), ["n1", "n2", "n3"]);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_of_the_pen_is_told_where_only_one_host_can_be_meant() {
+    fn misspelled_host_gets_a_hint_if_one_host_matches() {
         let known: Vec<v1::Host> = ["node-01", "node-02", "db-7", "db-100"]
             .map(|name| v1::Host {
                 name: name.to_owned(),
@@ -331,14 +331,14 @@ mod tests {
     }
 
     #[test]
-    fn files_hold_words_and_comments() {
+    fn host_files_hold_names_and_comments() {
         let text = "# spare\nn1 n2  # both\n\n role=db\n";
         assert_eq!(words_of(text), ["n1", "n2", "role=db"]);
     }
 
     proptest! {
         #[test]
-        fn no_word_makes_it_panic_or_grow_without_bound(words in prop::collection::vec("[a-z0-9\\[\\],=-]{0,20}", 0..4)) {
+        fn arbitrary_selectors_neither_panic_nor_exceed_the_limit(words in prop::collection::vec("[a-z0-9\\[\\],=-]{0,20}", 0..4)) {
             if let Ok(wanted) = wanted(&words) {
                 prop_assert!(wanted.len() <= MOST);
                 let _ = hosts(&wanted, "r1", &known());

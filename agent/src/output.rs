@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_stand_under_each_other() {
+    fn table_columns_are_aligned() {
         let rows = vec![
             vec!["a".to_owned(), "x".to_owned(), String::new()],
             vec!["long-name".to_owned(), String::new(), "é".to_owned()],
@@ -150,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_its_host_once() {
+    fn message_does_not_repeat_the_host_of_its_row() {
         assert_eq!(brief("n1", "host n1: confirmed off"), "confirmed off");
         assert_eq!(brief("n1", "host n12: no"), "host n12: no");
         assert_eq!(brief("n1", "no"), "no");
     }
 
     #[test]
-    fn a_summary_counts_the_good_and_names_the_others() {
+    fn summary_counts_successes_and_lists_the_rest() {
         let all = [
             ("failed", "n7"),
             ("confirmed", "n1"),

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_as_good_as_its_worst_sensor() {
+    fn host_health_is_its_worst_sensor() {
         use v1::{SensorRole, Severity};
         let row = Row::of(
             "n1".to_owned(),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_written_as_people_read_them() {
+    fn sensor_values_are_rounded_for_display() {
         for (value, text) in [
             (12.0, "12"),
             (12.06, "12.06"),

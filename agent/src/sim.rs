@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_a_good_configuration() {
+    fn generated_configuration_is_valid() {
         let dir = TempDir::new().unwrap();
         let pki = Pki::new(dir.path().join("pki")).unwrap();
         let hosts = [
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_of_somebody_else_is_left_alone() {
+    fn foreign_configuration_is_not_overwritten() {
         let dir = TempDir::new().unwrap();
         let file = dir.path().join(CONFIG);
         assert!(may_write(&file).is_ok());

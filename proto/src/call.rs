@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_survive_the_wire() {
+    fn refusals_round_trip() {
         for refusal in Refusal::ALL {
             let sent = refusal.status("told so");
             let headers = sent.metadata().clone().into_headers();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_operation_names_the_journal_that_was_searched() {
+    fn unknown_operation_error_has_the_journal_instance() {
         let status = Refusal::UnknownOperation.status_of_journal("not known", "j-1");
         assert_eq!(Refusal::of(&status), Some(Refusal::UnknownOperation));
         assert_eq!(journal_of(&status), Some("j-1"));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_codes() {
+    fn status_codes_map_to_error_kinds() {
         use CallErrorKind::{Permanent, Retryable};
         for (code, kind) in [
             (Code::Cancelled, Retryable),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_limit_of_a_call_is_said_plainly() {
+    fn call_timeout_has_a_plain_message() {
         let error = classify(&Status::cancelled("Timeout expired"));
         assert_eq!(
             error.message,

@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_with_and_without_scheme() {
+    fn addresses_are_parsed_with_and_without_scheme() {
         for (given, read) in [
             ("agent-1.example:7443", "agent-1.example:7443"),
             ("https://agent-1.example:7443", "agent-1.example:7443"),
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_addresses_say_what_is_wrong() {
+    fn invalid_address_error_includes_the_reason() {
         for (given, message) in [
             (
                 "agent-1",

@@ -80,13 +80,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn durations_survive(seconds in 0..=i64::MAX as u64, nanos in 0..1_000_000_000_u32) {
+        fn durations_round_trip(seconds in 0..=i64::MAX as u64, nanos in 0..1_000_000_000_u32) {
             let duration = Duration::new(seconds, nanos);
             prop_assert_eq!(duration_from_proto(&duration_to_proto(duration)), Ok(duration));
         }
 
         #[test]
-        fn timestamps_survive(seconds in -377_705_023_201_i64..253_402_207_200, nanos in 0..1_000_000_000_i32) {
+        fn timestamps_round_trip(seconds in -377_705_023_201_i64..253_402_207_200, nanos in 0..1_000_000_000_i32) {
             let at = Timestamp::new(seconds, nanos).unwrap();
             let proto = timestamp_to_proto(at);
             prop_assert!((0..1_000_000_000).contains(&proto.nanos));
@@ -94,14 +94,14 @@ mod tests {
         }
 
         #[test]
-        fn nothing_from_the_wire_panics(seconds: i64, nanos: i32) {
+        fn arbitrary_times_do_not_panic(seconds: i64, nanos: i32) {
             duration_from_proto(&prost_types::Duration { seconds, nanos }).ok();
             timestamp_from_proto(&prost_types::Timestamp { seconds, nanos }).ok();
         }
     }
 
     #[test]
-    fn zero_and_absent_are_not_said() {
+    fn zero_and_absent_durations_are_none() {
         let zero = prost_types::Duration::default();
         assert_eq!(duration_if_set(None), Ok(None));
         assert_eq!(duration_if_set(Some(&zero)), Ok(None));

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_three_roles_are_read_and_written_alike() {
+    fn spiffe_ids_of_the_three_roles_round_trip() {
         for (uri, identity) in [
             (
                 "spiffe://dc1.example/rack/r-1",
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn invalid_spiffe_ids_are_rejected() {
         for uri in [
             "",
             "spiffe://",
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_must_have_exactly_one_uri() {
+    fn certificate_requires_exactly_one_uri() {
         let read = |uris: &[&str]| SpiffeId::from_certificate(&certificate(uris));
         assert_eq!(read(&[]), Err(IdentityError::Missing));
         assert_eq!(
@@ -216,14 +216,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_parses_is_written_back_the_same(uri in "spiffe://[a-z0-9./@_-]{0,20}(/rack|/operator|/controller)?[a-zA-Z0-9./ _-]{0,9}") {
+        fn parsed_spiffe_id_displays_as_written(uri in "spiffe://[a-z0-9./@_-]{0,20}(/rack|/operator|/controller)?[a-zA-Z0-9./ _-]{0,9}") {
             if let Ok(id) = uri.parse::<SpiffeId>() {
                 prop_assert_eq!(id.to_string(), uri);
             }
         }
 
         #[test]
-        fn no_bytes_make_it_panic(der in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_certificates_do_not_panic(der in prop::collection::vec(any::<u8>(), 0..300)) {
             SpiffeId::from_certificate(&der).ok();
         }
     }

@@ -116,7 +116,7 @@ mod tests {
     const EXAMPLE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     #[test]
-    fn a_remediation_has_one_trace_whose_calls_differ() {
+    fn remediation_has_one_trace_with_a_span_per_call() {
         let off = TraceContext::of_remediation(UID, "off").unwrap();
         let on = TraceContext::of_remediation(UID, "on").unwrap();
         assert_eq!(off.trace_id(), UID.replace('-', ""));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_survives_the_wire() {
+    fn trace_context_round_trips() {
         let sent = TraceContext::of_remediation(UID, "off").unwrap();
         let mut metadata = MetadataMap::new();
         assert_eq!(TraceContext::of(&metadata), None);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_specification_allows_is_a_traceparent() {
+    fn malformed_traceparent_is_rejected() {
         let parsed: TraceContext = EXAMPLE.parse().unwrap();
         assert_eq!(parsed.to_string(), EXAMPLE);
         // A later version with one more field.

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_goes_at_once_and_each_next_one_interval_later() {
+    fn power_ons_are_one_interval_apart() {
         for (last, ahead, now, wanted) in [
             (None, 0, 7, StaggerDecision::Now),
             (None, 1, 7, wait(9, 1)),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_leaves_makes_room_and_pdus_do_not_wait_for_each_other() {
+    fn leaving_the_queue_advances_it_and_pdus_are_independent() {
         let mut schedule = Schedule::default();
         let [a, b, c] = [(); 3].map(|()| schedule.join("p1"));
         let other = schedule.join("p2");
@@ -161,7 +161,7 @@ mod tests {
         /// However they come, ask and leave: no two of one PDU closer than the interval, and
         /// whoever stays comes on.
         #[test]
-        fn no_two_of_one_pdu_are_closer_than_the_interval(
+        fn power_ons_of_one_pdu_are_never_closer_than_the_interval(
             steps in prop::collection::vec((0_u8..4, 0_u64..3), 1..60),
             interval in 1_u64..5,
         ) {

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_caller_cannot_use_up_the_calls_of_the_others() {
+    fn call_limit_applies_to_each_caller_separately() {
         let admission = Admission::new(2);
         let first = admission.take("operator ann").unwrap();
         let _second = admission.take("operator ann").unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_after_the_end_of_the_certificate_is_refused() {
+    fn request_with_an_expired_certificate_is_rejected() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let peer = PeerInfo {
             addr: None,

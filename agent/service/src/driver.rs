@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_differ_by_their_secrets_too() {
+    fn specs_with_different_secrets_are_not_equal() {
         let one = spec("ipmi://10.0.0.1");
         assert_eq!(one, one.clone());
         let other = BmcSpec {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ipmi_has_no_room_for_is_said_before_anything_is_sent() {
+    fn overlong_ipmi_user_and_secrets_fail_before_a_connection() {
         let long = SecretString::from("x".repeat(21));
         for (wrong, what) in [
             (
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn no_way_to_a_bmc_is_an_error() {
+    fn empty_driver_list_is_an_error() {
         let error = Hardware.connect(Vec::new()).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Configuration);
     }

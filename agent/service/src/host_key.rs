@@ -30,7 +30,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_of_one_host_match_and_those_of_two_do_not() {
+    fn equivalent_addresses_match_and_others_do_not() {
         let one_host = [
             ("redfish://BMC-1.Example", "redfish://bmc-1.example"),
             ("redfish://10.0.0.1", "redfish://10.0.0.1:443/"),
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_normal_form_reads_as_it_is_written() {
+    fn displayed_key_parses_to_the_same_key() {
         for address in [
             "redfish://10.0.0.1/redfish/v1/Systems/1",
             "redfish://bmc-1.example",
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_an_earlier_version_means_the_same_host() {
+    fn key_of_an_earlier_version_matches_the_same_host() {
         let old = HostKey::parse("redfish://10.0.0.1:443/redfish/v1/Systems/1/");
         assert!(old.matches(&key("redfish://10.0.0.1/redfish/v1/Systems/1")));
         let old = HostKey::parse("ipmi://[fd00::1]:623");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_means_the_hosts_at_its_addresses() {
+    fn resolved_name_matches_the_host_at_its_address() {
         let mut by_name = HostKeys::new([key("redfish://bmc.example/redfish/v1/Systems/1")]);
         let by_ip = HostKeys::new([key("redfish://10.0.0.1/redfish/v1/Systems/1")]);
         assert!(!by_name.matches(&by_ip) && !by_name.has_ip());

@@ -3,12 +3,12 @@ use clap::CommandFactory;
 use super::{identify::led, *};
 
 #[test]
-fn the_arguments_are_sound() {
+fn argument_definitions_are_valid() {
     Cli::command().debug_assert();
 }
 
 #[test]
-fn times_need_a_unit() {
+fn durations_require_a_unit() {
     assert_eq!(duration("1m 30s"), Ok(Duration::from_secs(90)));
     assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
     for wrong in ["5", "", "-5s", "0s", "soon"] {
@@ -17,7 +17,7 @@ fn times_need_a_unit() {
 }
 
 #[test]
-fn a_remote_agent_needs_rack_and_certificate() {
+fn remote_agent_requires_rack_and_certificate() {
     let parse = |args: &str| Cli::try_parse_from(args.split(' ')).map(|_| ());
     assert!(parse("rackhand-agent power off a --agent x:1").is_err());
     assert!(parse("rackhand-agent power off a --agent x:1 --rack r --tls-dir d").is_ok());
@@ -27,7 +27,7 @@ fn a_remote_agent_needs_rack_and_certificate() {
 }
 
 #[test]
-fn a_led_is_on_off_or_lit_for_a_time() {
+fn led_argument_is_on_off_or_a_duration() {
     assert_eq!(led("on"), Ok(Led::On));
     assert_eq!(led("off"), Ok(Led::Off));
     assert_eq!(led("30"), Ok(Led::For(Duration::from_secs(30))));
@@ -38,7 +38,7 @@ fn a_led_is_on_off_or_lit_for_a_time() {
 }
 
 #[test]
-fn the_device_stands_behind_the_hosts() {
+fn boot_device_is_the_last_argument() {
     let parse = |args: &str| Cli::try_parse_from(args.split(' '));
     let set = parse("rackhand-agent boot-device set a b pxe --uefi").unwrap();
     let Command::BootDevice(BootArgs {
@@ -60,7 +60,7 @@ fn the_device_stands_behind_the_hosts() {
 }
 
 #[test]
-fn only_a_soft_off_has_a_limit_and_can_be_forced() {
+fn limit_and_then_force_require_a_soft_off() {
     let parse = |args: &str| Cli::try_parse_from(args.split(' ')).map(|_| ());
     assert!(parse("rackhand-agent power off a --soft").is_ok());
     assert!(parse("rackhand-agent power off a --soft --limit 90s --then-force").is_ok());
@@ -72,7 +72,7 @@ fn only_a_soft_off_has_a_limit_and_can_be_forced() {
 }
 
 #[test]
-fn all_is_not_a_name_where_hosts_are_changed() {
+fn changing_commands_reject_all() {
     let parse = |args: &str| Cli::try_parse_from(args.split(' ')).map(|_| ());
     for changes in ["power off --all", "boot-device set pxe --all"] {
         let error = parse(&format!("rackhand-agent {changes}")).unwrap_err();

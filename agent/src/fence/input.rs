@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_taken_as_getopt_long_takes_them() {
+    fn arguments_are_parsed_as_getopt_long_does() {
         let given = arguments(&[
             "--ip=10.0.0.1",
             "-l",
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_argument_that_is_not_understood_ends_it() {
+    fn unknown_argument_is_an_error() {
         for wrong in [
             &["--nodename=a"][..],
             &["-Z"],
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_names_and_values() {
+    fn standard_input_lines_are_names_and_values() {
         let text = "# from the cluster\n\n action=status \nipaddr=\"10.0.0.1\"\nlogin=a=b\n\
                     nodename=node-1\ncolour=blue\nport=one\nplug=two\nssl-insecure=0\n";
         let given = Input::lines(text);
@@ -240,7 +240,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_is_said_makes_it_panic_or_tell_a_value(
+        fn arbitrary_input_neither_panics_nor_leaks_a_value(
             words in prop::collection::vec("(-{0,2}[a-zA-Z_=-]{0,8})?.{0,6}", 0..8),
             text in "(.*\n){0,6}",
         ) {

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_option_is_told_and_nothing_of_it_is_obeyed() {
+    fn manual_describes_every_option_and_escapes_roff_requests() {
         let page = page();
         for opt in OPTIONS {
             let long = format!("\\-\\-{}", escaped(&opt.long()));

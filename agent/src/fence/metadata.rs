@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_option_and_every_old_name_is_told() {
+    fn metadata_lists_every_option_and_obsolete_name() {
         let text = metadata();
         for opt in OPTIONS {
             assert!(
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deprecated_name_of_the_action_is_not_required() {
+    fn deprecated_action_parameter_is_not_required() {
         let text = metadata();
         let of = |name: &str| {
             let start = format!("<parameter name=\"{name}\" ");

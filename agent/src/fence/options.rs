@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_means_two_things() {
+    fn option_names_are_unique() {
         let names: Vec<&str> = OPTIONS
             .iter()
             .flat_map(|opt| std::iter::once(&opt.name).chain(opt.old))
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn old_names_and_dashes_are_known() {
+    fn obsolete_names_and_dashes_are_recognized() {
         for (name, is) in [
             ("ipaddr", "ip"),
             ("login", "username"),

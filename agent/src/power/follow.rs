@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_turn_of_a_pdu_is_none_of_the_time_that_an_outcome_may_take() {
+    async fn pdu_wait_does_not_count_against_the_outcome_timeout() {
         let now = Timestamp::UNIX_EPOCH;
         let waiting = |seconds: i64| v1::Waiting {
             reason: String::new(),

@@ -36,7 +36,7 @@ fn status_off_and_on_through_the_socket() {
 }
 
 #[test]
-fn exit_codes_tell_how_it_went() {
+fn exit_code_reflects_the_outcome() {
     let (bmc, stubborn) = (Redfish::start(), Redfish::start());
     stubborn.set_stubborn();
     let site = Site::new(&[&bmc, &stubborn]);
@@ -110,7 +110,7 @@ fn cycle_soft_off_and_reset_by_hand() {
 }
 
 #[test]
-fn an_agent_afar_is_reached_by_its_rack() {
+fn remote_agent_is_verified_by_its_rack() {
     let bmc = Redfish::start();
     let site = Site::new(&[&bmc]);
     let daemon = Daemon::start(&site);
@@ -133,7 +133,7 @@ fn an_agent_afar_is_reached_by_its_rack() {
 }
 
 #[test]
-fn without_an_agent_the_message_says_what_to_do() {
+fn missing_agent_error_includes_advice() {
     let site = Site::new(&[]);
     let run = crate::kit::run(&site, &["power", "status", "--all"]);
     assert_eq!(run.code, 4);
@@ -141,7 +141,7 @@ fn without_an_agent_the_message_says_what_to_do() {
 }
 
 #[test]
-fn check_shows_what_is_there_and_what_is_wrong() {
+fn check_prints_the_configuration_and_its_errors() {
     let bmc = Redfish::start();
     let site = Site::new(&[&bmc]);
     let config = site.config.display().to_string();
@@ -172,7 +172,7 @@ fn check_shows_what_is_there_and_what_is_wrong() {
 }
 
 #[test]
-fn no_secret_is_ever_shown() {
+fn output_and_log_contain_no_secret() {
     let bmc = Redfish::start();
     let site = Site::new(&[&bmc]);
     let daemon = Daemon::start_with(&site, &["--log", "trace", "--log-format", "json"]);
@@ -187,7 +187,7 @@ fn no_secret_is_ever_shown() {
 }
 
 #[test]
-fn hosts_are_named_by_ranges_labels_files_and_standard_input() {
+fn hosts_are_selected_by_range_label_file_and_stdin() {
     let bmcs = [Redfish::start(), Redfish::start(), Redfish::start()];
     let site = Site::new(&bmcs.each_ref());
     let text = std::fs::read_to_string(&site.config).unwrap();
@@ -247,7 +247,7 @@ fn hosts_are_named_by_ranges_labels_files_and_standard_input() {
 }
 
 #[test]
-fn many_hosts_are_not_switched_off_by_mistake() {
+fn power_off_of_several_hosts_requires_confirmation() {
     let bmcs = [Redfish::start(), Redfish::start()];
     let site = Site::new(&bmcs.each_ref());
     let daemon = Daemon::start(&site);
@@ -272,7 +272,7 @@ fn many_hosts_are_not_switched_off_by_mistake() {
 }
 
 #[test]
-fn operations_are_listed_shown_and_stopped() {
+fn operations_are_listed_shown_and_cancelled() {
     let (bmc, stubborn) = (Redfish::start(), Redfish::start());
     stubborn.set_stubborn();
     let site = Site::new(&[&bmc, &stubborn]);
@@ -314,7 +314,7 @@ fn operations_are_listed_shown_and_stopped() {
 }
 
 #[test]
-fn completions_and_manual_pages_are_made_from_the_arguments() {
+fn completions_and_manual_pages_are_generated() {
     let site = Site::new(&[]);
     for shell in ["bash", "zsh", "fish"] {
         let run = crate::kit::run(&site, &["completions", shell]);
@@ -328,7 +328,7 @@ fn completions_and_manual_pages_are_made_from_the_arguments() {
 }
 
 #[test]
-fn manifests_become_an_inventory_whose_passwords_stand_elsewhere() {
+fn import_of_manifests_writes_passwords_to_files() {
     const MANIFESTS: &str = "\
 kind: Secret
 metadata: {name: n1-bmc, namespace: metal3}

@@ -32,7 +32,7 @@ fn closed() -> Stdio {
 }
 
 #[test]
-fn every_command_that_prints_ends_as_it_would_with_a_reader() {
+fn closed_pipe_keeps_the_exit_code_of_every_command() {
     let sim = Sim::start(&["--hosts", "2", "--dead", "0"]);
     let agent: [&[&str]; 17] = [
         &["check"],
@@ -88,7 +88,7 @@ fn every_command_that_prints_ends_as_it_would_with_a_reader() {
 }
 
 #[test]
-fn output_that_cannot_be_written_is_a_failure() {
+fn unwritable_output_is_a_failure() {
     let sim = Sim::start(&["--hosts", "1", "--dead", "0"]);
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut check = command(&sim, "rackhand-agent", &["check"]);

@@ -98,7 +98,7 @@ async fn ended(child: Child, signal: Signal) -> (Option<i32>, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operation_that_is_ended_closes_its_sessions_first() {
+async fn terminated_operation_closes_its_sessions() {
     let site = Site::new(&["n1", "n2"]).await;
     let hosts = ["n1", "n2"].map(|name| site.host(name).clone());
     for host in &hosts {
@@ -131,7 +131,7 @@ async fn an_operation_that_is_ended_closes_its_sessions_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reading_that_is_ended_closes_its_session_first() {
+async fn terminated_read_closes_its_session() {
     let site = Site::new(&["n1"]).await;
     let host = site.host("n1");
     for (round, signal) in [Signal::SIGTERM, Signal::SIGINT].into_iter().enumerate() {

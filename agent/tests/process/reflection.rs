@@ -121,7 +121,7 @@ fn target(pool: &DescriptorPool, host: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_generic_client_lists_and_reads_by_what_the_socket_says() {
+async fn generic_client_calls_the_agent_by_reflection() {
     let sim = Sim::start(&["--hosts", "2", "--dead", "0"]);
     let channel = rackhand_proto::connect_local(&sim.socket()).await.unwrap();
 

@@ -12,7 +12,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn status_shows_who_is_dead_and_why() {
+fn status_reports_unreachable_hosts_with_the_cause() {
     let sim = Sim::start(&["--hosts", "4"]);
     let status = sim.run(&["power", "status", "--all", "-o", "json"]);
     assert_eq!(status.code, 4, "{status:?}");
@@ -43,7 +43,7 @@ fn status_shows_who_is_dead_and_why() {
 
 /// The agent's own limit must not be what makes it work: sockets of all hosts are open at once.
 #[test]
-fn a_thousand_hosts_of_which_some_are_dead() {
+fn status_of_1000_hosts_with_50_dead_bmcs() {
     let args = ["--hosts", "1000", "--dead", "50", "--speaks", "ipmi"];
     // In a second where the machine has nothing else to do.
     let sim = Sim::start(&[&args[..], &["--patience", "25s"]].concat());
@@ -71,7 +71,7 @@ fn a_thousand_hosts_of_which_some_are_dead() {
 }
 
 #[test]
-fn boot_device_is_set_once_for_good_and_not_at_all() {
+fn boot_device_is_set_once_persistently_and_cleared() {
     let sim = Sim::start(&["--hosts", "3", "--dead", "0"]);
     let hosts = ["sim-01", "sim-03"];
     let set = |more: &[&str]| sim.run(&[&["boot-device", "set"][..], &hosts, more].concat());
@@ -109,7 +109,7 @@ fn boot_device_is_set_once_for_good_and_not_at_all() {
 }
 
 #[test]
-fn leds_sensors_and_events() {
+fn leds_sensors_and_events_of_simulated_hosts() {
     let sim = Sim::start(&["--hosts", "3", "--dead", "0"]);
     for led in ["on", "30", "10m", "off"] {
         let lit = sim.run(&["identify", led, "sim-[01-03]"]);
@@ -150,7 +150,7 @@ fn leds_sensors_and_events() {
 }
 
 #[test]
-fn a_check_says_what_is_wrong_and_what_to_do() {
+fn host_check_reports_failures_with_advice() {
     let sim = Sim::start(&["--hosts", "4"]);
     let verdicts = |host: &str| {
         let run = sim.run(&["host", "check", host, "-o", "json"]);
@@ -213,7 +213,7 @@ fn a_check_says_what_is_wrong_and_what_to_do() {
 }
 
 #[test]
-fn direct_goes_without_an_agent_and_not_beside_one() {
+fn direct_is_rejected_while_an_agent_serves_the_rack() {
     let sim = Sim::start(&["--hosts", "3", "--dead", "0"]);
     let beside = sim.run(&["power", "off", "sim-01", "--direct"]);
     assert_eq!(beside.code, 3, "{beside:?}");
@@ -257,7 +257,7 @@ fn direct_goes_without_an_agent_and_not_beside_one() {
 
 /// A hold outlives the agent: who goes directly must see it.
 #[tokio::test]
-async fn direct_knows_the_holds_that_the_last_agent_wrote_down() {
+async fn direct_reads_the_holds_of_the_journal() {
     let mut sim = Sim::start(&["--hosts", "2", "--dead", "0"]);
     let channel = rackhand_proto::connect_local(&sim.socket()).await.unwrap();
     let mut client = PowerClient::new(channel);
@@ -292,7 +292,7 @@ async fn direct_knows_the_holds_that_the_last_agent_wrote_down() {
 }
 
 #[test]
-fn enrolling_makes_a_key_that_stays_and_a_request() {
+fn enroll_creates_a_key_once_and_a_request() {
     let sim = Sim::start(&["--hosts", "1", "--dead", "0"]);
     let dir = sim.dir().join("tls");
     let config = sim.config();
@@ -342,7 +342,7 @@ fn enrolling_makes_a_key_that_stays_and_a_request() {
 }
 
 #[test]
-fn a_simulated_rack_says_how_to_try_it_and_leaves_nothing() {
+fn simulated_rack_prints_commands_and_leaves_no_files() {
     let sim = Sim::start(&["--hosts", "2"]);
     let said = sim.said();
     for command in [
@@ -368,7 +368,7 @@ fn a_simulated_rack_says_how_to_try_it_and_leaves_nothing() {
 
 /// What is said to somebody who is half asleep.
 #[test]
-fn a_mistake_is_told_with_what_to_do_next() {
+fn usage_errors_include_the_next_step() {
     let sim = Sim::start(&["--hosts", "3"]);
     for (args, code, says) in [
         (&["power", "status", "sim-1"][..], 1, "did you mean sim-01?"),

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn one_identity_cannot_take_the_places_of_the_others() {
+    fn slots_are_limited_per_identity() {
         let places = ConnectionSlots::new(5, 2);
         let ann: Vec<_> = (0..9)
             .filter_map(|_| places.take(&operator("ann")))
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_together_cannot_keep_a_controller_out() {
+    fn controllers_have_slots_while_operators_fill_theirs() {
         let places = ConnectionSlots::new(3, 2);
         let crowd: Vec<_> = ["a", "a", "b", "b", "c"]
             .iter()

@@ -159,7 +159,7 @@ async fn end(stream: &mut PeerStream<TcpStream>) -> String {
 }
 
 #[tokio::test]
-async fn a_certificate_of_the_wrong_role_or_trust_domain_is_refused_in_the_handshake() {
+async fn handshake_rejects_the_wrong_role_or_trust_domain() {
     let mut door = Acceptor::open(AcceptLimits::default()).await;
     for (uri, reason) in [
         ("spiffe://dc1/rack/r2", "wrong-role"),
@@ -181,7 +181,7 @@ async fn a_certificate_of_the_wrong_role_or_trust_domain_is_refused_in_the_hands
 }
 
 #[tokio::test]
-async fn one_identity_has_its_places_and_no_more() {
+async fn connections_are_limited_per_identity() {
     let mut door = Acceptor::open(AcceptLimits {
         per_identity: 2,
         ..AcceptLimits::default()
@@ -219,7 +219,7 @@ fn until_2900(params: &mut CertificateParams) {
 }
 
 #[tokio::test]
-async fn what_was_authorised_ends_when_the_certificate_does() {
+async fn connection_ends_when_a_certificate_expires() {
     let set = |tls: &mut ServerTls| tls.clock = in_the_year_2950;
     let mut door = Acceptor::open_with(quick(), |_| {}, set).await;
     let mut client = door.dial_with(ANN, until_2900).await;
@@ -244,7 +244,7 @@ async fn what_was_authorised_ends_when_the_certificate_does() {
 }
 
 #[tokio::test]
-async fn a_connection_does_not_outlive_its_greatest_age() {
+async fn connection_ends_at_its_maximum_age() {
     let mut door = Acceptor::open(AcceptLimits {
         max_age: Duration::from_millis(10),
         ..quick()
@@ -281,7 +281,7 @@ fn write_crl(ca: &Ca, dir: &Path, serials: &[u64]) {
 }
 
 #[tokio::test]
-async fn a_revoked_certificate_is_refused_and_what_it_had_opened_is_closed() {
+async fn revoked_certificate_is_rejected_and_its_connections_closed() {
     let mut door = Acceptor::open(quick()).await;
     let serial = |n: u64| {
         move |params: &mut CertificateParams| {
@@ -313,7 +313,7 @@ async fn a_revoked_certificate_is_refused_and_what_it_had_opened_is_closed() {
 }
 
 #[tokio::test]
-async fn an_agent_whose_certificate_was_revoked_is_not_trusted() {
+async fn revoked_agent_certificate_is_not_trusted() {
     let serial = |params: &mut CertificateParams| {
         params.serial_number = Some(SerialNumber::from(9_u64));
     };
@@ -331,7 +331,7 @@ async fn an_agent_whose_certificate_was_revoked_is_not_trusted() {
 }
 
 #[test]
-fn an_empty_revocation_list_is_none_and_a_broken_one_is_named() {
+fn empty_crl_is_ignored_and_a_malformed_one_is_an_error() {
     let (dir, ca) = (TempDir::new().unwrap(), Ca::new());
     let files = ca.write(dir.path(), RACK);
     std::fs::write(&files.crl, "\n").unwrap();
@@ -349,7 +349,7 @@ fn an_empty_revocation_list_is_none_and_a_broken_one_is_named() {
 }
 
 #[tokio::test]
-async fn a_probe_of_the_port_is_no_refused_handshake() {
+async fn port_probe_is_not_counted_as_a_rejected_handshake() {
     let mut door = Acceptor::open(AcceptLimits::default()).await;
     for resets in [false, true].repeat(10) {
         let probe = TcpStream::connect(&door.address).await.unwrap();

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_the_peer_with_the_most_makes_way() {
+    fn full_queue_evicts_the_oldest_of_the_busiest_peer() {
         let mut queue = Queue::new(3);
         assert_eq!(queue.join(ip(9), "good"), (0, None));
         assert_eq!(queue.join(ip(1), "a").1, None);
@@ -104,7 +104,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_never_holds_more_and_forgets_nobody(steps in prop::collection::vec((0_u32..4, any::<bool>()), 0..200)) {
+        fn queue_stays_within_its_limit_and_loses_no_entry(steps in prop::collection::vec((0_u32..4, any::<bool>()), 0..200)) {
             let mut queue = Queue::new(5);
             let mut inside = Vec::new();
             for (n, leaves) in steps {

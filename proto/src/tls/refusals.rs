@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_is_told_and_then_one_a_minute_with_a_count() {
+    fn rejections_are_logged_once_a_minute_with_a_count() {
         let mut refusals = Refusals::default();
         let told: Vec<(u64, u64)> = (0..130)
             .filter_map(|t| Some((t, refusals.note(s(t), ip(1))?)))
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_counts_as_one() {
+    fn rejections_of_many_peers_share_one_log_entry() {
         let mut refusals = Refusals::default();
         let lines = (0..10_000)
             .filter_map(|n| refusals.note(s(1), ip(n)))

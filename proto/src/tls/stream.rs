@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_ends_with_either_certificate_and_with_its_age() {
+    fn connection_ends_at_either_expiry_or_its_maximum_age() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let terms = |peer, own| Terms {
             peer_until: at(peer),

@@ -72,7 +72,7 @@ fn message(result: Result<ServerTls, TlsError>, dir: &TempDir) -> String {
 }
 
 #[test]
-fn a_missing_file_is_named() {
+fn missing_file_error_has_the_path() {
     let dir = TempDir::new().unwrap();
     assert_eq!(
         message(ServerTls::load(TlsFiles::in_dir(dir.path()), "r1"), &dir),
@@ -81,7 +81,7 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
-fn an_expired_certificate_is_refused_with_its_date() {
+fn expired_certificate_is_rejected_with_its_date() {
     let dir = TempDir::new().unwrap();
     let files = Ca::new().write_with(dir.path(), RACK, |params| {
         params.not_after = rcgen::date_time_ymd(2020, 1, 2);
@@ -98,7 +98,7 @@ fn an_expired_certificate_is_refused_with_its_date() {
 }
 
 #[test]
-fn a_certificate_of_the_future_points_at_the_clock() {
+fn not_yet_valid_certificate_error_mentions_the_clock() {
     let dir = TempDir::new().unwrap();
     let files = Ca::new().write_with(dir.path(), RACK, |params| {
         params.not_before = rcgen::date_time_ymd(2900, 1, 2);
@@ -112,7 +112,7 @@ fn a_certificate_of_the_future_points_at_the_clock() {
 }
 
 #[test]
-fn a_key_of_another_certificate_is_refused() {
+fn key_of_another_certificate_is_rejected() {
     let dir = TempDir::new().unwrap();
     let ca = Ca::new();
     let files = ca.write(dir.path(), RACK);
@@ -124,7 +124,7 @@ fn a_key_of_another_certificate_is_refused() {
 }
 
 #[test]
-fn a_certificate_without_a_rack_says_what_is_expected() {
+fn certificate_without_the_rack_reports_the_expected_uri() {
     let dir = TempDir::new().unwrap();
     let ca = Ca::new();
     let files = ca.write(dir.path(), "");
@@ -148,7 +148,7 @@ fn a_certificate_without_a_rack_says_what_is_expected() {
 }
 
 #[test]
-fn files_that_are_not_pem_are_named() {
+fn non_pem_file_error_has_the_path() {
     let dir = TempDir::new().unwrap();
     let ca = Ca::new();
     for (which, expected) in [
@@ -163,7 +163,7 @@ fn files_that_are_not_pem_are_named() {
 }
 
 #[test]
-fn the_key_is_never_shown() {
+fn debug_output_contains_no_key() {
     let dir = TempDir::new().unwrap();
     let files = Ca::new().write(dir.path(), RACK);
     let key = std::fs::read_to_string(&files.key).unwrap();
@@ -173,7 +173,7 @@ fn the_key_is_never_shown() {
 }
 
 #[test]
-fn a_broken_new_set_leaves_the_old_one() {
+fn failed_reload_keeps_the_previous_certificate() {
     let dir = TempDir::new().unwrap();
     let ca = Ca::new();
     let files = ca.write(dir.path(), RACK);
@@ -212,7 +212,7 @@ async fn peer_of(incoming: &mut Incoming<tokio::net::TcpStream>) -> Identity {
 }
 
 #[tokio::test]
-async fn the_agent_learns_who_calls() {
+async fn agent_reads_the_identity_of_the_caller() {
     let ca = Ca::new();
     let (server_dir, client_dir) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let (address, mut incoming) =
@@ -237,7 +237,7 @@ async fn the_agent_learns_who_calls() {
 }
 
 #[tokio::test]
-async fn the_same_rack_of_another_trust_domain_is_another_rack() {
+async fn rack_of_another_trust_domain_is_not_trusted() {
     let ca = Ca::new();
     let (server_dir, client_dir) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let files = ca.write(server_dir.path(), RACK);
@@ -249,7 +249,7 @@ async fn the_same_rack_of_another_trust_domain_is_another_rack() {
 }
 
 #[tokio::test]
-async fn only_the_agent_of_the_rack_is_trusted() {
+async fn client_trusts_only_the_agent_of_its_rack() {
     let ca = Ca::new();
     let (server_dir, client_dir) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let (address, mut incoming) =
@@ -295,7 +295,7 @@ async fn only_the_agent_of_the_rack_is_trusted() {
 }
 
 #[tokio::test]
-async fn a_silent_peer_does_not_stop_the_others() {
+async fn silent_peer_does_not_block_other_handshakes() {
     let ca = Ca::new();
     let (server_dir, client_dir) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let (address, mut incoming) =
@@ -309,7 +309,7 @@ async fn a_silent_peer_does_not_stop_the_others() {
 }
 
 #[tokio::test]
-async fn silent_peers_are_dropped_when_they_fill_all_places() {
+async fn silent_peers_are_evicted_when_all_slots_are_taken() {
     let ca = Ca::new();
     let (server_dir, client_dir) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let limits = AcceptLimits {
@@ -327,7 +327,7 @@ async fn silent_peers_are_dropped_when_they_fill_all_places() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_said_so() {
+async fn unreachable_agent_is_a_transient_error() {
     let ca = Ca::new();
     let dir = TempDir::new().unwrap();
     let tls = ClientTls::controller(ca.write(dir.path(), CONTROLLER)).unwrap();

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_pair_is_taken_up_and_half_of_one_is_not() {
+    fn reload_requires_a_matching_certificate_and_key() {
         let dir = tempfile::tempdir().unwrap();
         issue(dir.path(), "a");
         let tls = WebTls::in_dir(dir.path()).unwrap();
@@ -196,14 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_without_a_certificate_says_which_file_is_missing() {
+    fn missing_certificate_error_has_the_file_name() {
         let dir = tempfile::tempdir().unwrap();
         let error = WebTls::in_dir(dir.path()).unwrap_err().to_string();
         assert!(error.contains("tls.crt"), "{error}");
     }
 
     #[test]
-    fn a_certificate_of_its_own_needs_no_files() {
+    fn self_signed_certificate_requires_no_files() {
         let tls = WebTls::self_signed("metrics").unwrap();
         let first = tls.config();
         assert!(!tls.reload().unwrap());
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_is_never_shown() {
+    fn debug_output_contains_no_key() {
         let dir = tempfile::tempdir().unwrap();
         issue(dir.path(), "a");
         let shown = format!("{:?}", WebTls::in_dir(dir.path()).unwrap());

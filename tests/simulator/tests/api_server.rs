@@ -466,7 +466,7 @@ fn simulated() -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn the_same_calls_come_to_the_same_at_kube_apiserver() {
+async fn simulated_api_server_matches_kube_apiserver() {
     let dir = tempfile::tempdir().unwrap();
     let plane = ControlPlane::start(dir.path(), Parts::ApiOnly)
         .await

@@ -27,7 +27,7 @@ fn holds(seed: u64, time: Duration) -> Outcome {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run() {
+fn same_seed_gives_the_same_run() {
     let options = Options {
         keep_log: true,
         ..Options::new(3, minutes(10))
@@ -49,14 +49,14 @@ fn every_rule_holds_in_fixed_seeds() {
 }
 
 #[test]
-fn every_rule_holds_in_a_seed_that_nobody_has_chosen() {
+fn every_rule_holds_in_a_random_seed() {
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
     holds(now.as_secs(), minutes(30));
 }
 
 /// Where an assumption does not hold, no code can keep the rules: the oracle must see that.
 #[test]
-fn f1_bmcs_that_always_report_off_are_found() {
+fn f1_bmcs_that_always_report_off_are_detected() {
     let outcome = run(&Options {
         lying_bmcs: true,
         ..Options::new(1, minutes(10))

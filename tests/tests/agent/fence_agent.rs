@@ -18,7 +18,7 @@ use site::{Site, Way, ran};
 const WAYS: [Way; 3] = [Way::Redfish, Way::Ipmi, Way::Agent];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_action_by_every_way_by_arguments_and_by_lines() {
+async fn every_action_works_over_every_route_and_input() {
     let site = Site::start().await;
     for (round, way) in WAYS.into_iter().enumerate() {
         for by_lines in [false, true] {
@@ -60,7 +60,7 @@ async fn every_action_by_every_way_by_arguments_and_by_lines() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_ended_closes_its_session_at_the_bmc_first() {
+async fn terminated_run_closes_its_bmc_session() {
     let site = Site::start().await;
     site.host.stuck_powering_off(true);
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
@@ -86,7 +86,7 @@ async fn a_run_that_is_ended_closes_its_session_at_the_bmc_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_leaves_no_core_dump_with_a_password_in_it() {
+async fn core_dumps_are_disabled() {
     let site = Site::start().await;
     let limits = tempfile::NamedTempFile::new().unwrap();
     let script = format!(
@@ -107,7 +107,7 @@ async fn a_run_leaves_no_core_dump_with_a_password_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_understood_does_nothing() {
+async fn invalid_options_do_nothing() {
     let site = Site::start().await;
     for by_lines in [false, true] {
         for wrong in [
@@ -157,7 +157,7 @@ async fn what_is_not_understood_does_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_confirmed_has_failed() {
+async fn unconfirmed_action_fails() {
     let site = Site::start().await;
     let quick = [
         ("power_timeout", "1"),
@@ -232,7 +232,7 @@ async fn what_cannot_be_confirmed_has_failed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn passwords_come_from_scripts_hosts_from_the_agent_and_time_passes_first() {
+async fn password_script_host_list_and_delay_are_applied() {
     let site = Site::start().await;
     let lines = site.lines(Way::Ipmi, &[("action", "status")]);
     let lines = lines.replace("password=", "# ") + "password_script=echo secret; echo more\n";
@@ -270,7 +270,7 @@ async fn passwords_come_from_scripts_hosts_from_the_agent_and_time_passes_first(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_metadata_is_what_pacemaker_reads() {
+async fn metadata_is_valid_for_pacemaker() {
     let site = Site::start().await;
     let (code, text, _) = ran(site.arguments(&["--action=metadata"]).await);
     assert_eq!(code, 0);

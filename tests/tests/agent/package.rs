@@ -49,7 +49,7 @@ fn unpacked() -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn the_package_has_what_an_operator_looks_for_and_lintian_finds_no_error() {
+fn package_is_complete_and_passes_lintian() {
     if !is_there("dpkg-deb") {
         println!("this is no Debian: there is nothing to make a package with");
         return;

@@ -82,7 +82,7 @@ fn protocols(readings: &[PowerReading]) -> Vec<Protocol> {
 }
 
 #[tokio::test]
-async fn while_redfish_lives_ipmi_is_not_touched() {
+async fn ipmi_is_unused_while_redfish_works() {
     let both = Both::start().await;
     let host = &both.sim.host;
     let bmc = both.failover(FailoverSettings::default());
@@ -94,7 +94,7 @@ async fn while_redfish_lives_ipmi_is_not_touched() {
 }
 
 #[tokio::test]
-async fn with_redfish_dead_the_host_is_read_and_switched_by_ipmi() {
+async fn ipmi_reads_and_switches_while_redfish_is_dead() {
     let both = Both::start().await;
     let host = &both.sim.host;
     let bmc = both.failover(FailoverSettings::default());
@@ -130,7 +130,7 @@ async fn with_redfish_dead_the_host_is_read_and_switched_by_ipmi() {
 
 /// F1: twice the word of one witness, not once that of two.
 #[tokio::test]
-async fn one_off_of_each_protocol_confirms_nothing() {
+async fn f1_one_off_reading_per_protocol_does_not_confirm() {
     let both = Both::start().await;
     let host = &both.sim.host;
     let bmc = both.failover(FailoverSettings::default());
@@ -155,7 +155,7 @@ async fn one_off_of_each_protocol_confirms_nothing() {
 }
 
 #[tokio::test]
-async fn redfish_that_is_back_is_used_again() {
+async fn recovered_redfish_is_used_again() {
     let both = Both::start().await;
     let host = &both.sim.host;
     let bmc = both.failover(forgetful());
@@ -172,7 +172,7 @@ async fn redfish_that_is_back_is_used_again() {
 
 /// A change of witness in every operation would cost it its proof: who answered stays for a while.
 #[tokio::test]
-async fn ipmi_stays_the_first_for_a_while() {
+async fn ipmi_stays_preferred_after_a_failover() {
     let both = Both::start().await;
     let bmc = both.failover(FailoverSettings::default());
     both.sim.host.bmc_dead().await.unwrap();
@@ -184,7 +184,7 @@ async fn ipmi_stays_the_first_for_a_while() {
 }
 
 #[tokio::test]
-async fn a_driver_behind_which_nobody_answers_gets_a_rest() {
+async fn unresponsive_driver_is_paused() {
     let both = Both::start().await;
     let settings = FailoverSettings {
         prefer: Duration::ZERO,
@@ -211,7 +211,7 @@ async fn a_driver_behind_which_nobody_answers_gets_a_rest() {
 }
 
 #[tokio::test]
-async fn with_both_dead_one_error_names_both() {
+async fn failure_of_both_drivers_names_both() {
     let both = Both::start().await;
     let mut config = both.ipmi_config();
     config.timeouts = ipmi::Timeouts {
@@ -249,7 +249,7 @@ fn reset_once() -> Counters {
 }
 
 #[tokio::test]
-async fn a_reset_that_redfish_may_have_sent_is_not_sent_by_ipmi() {
+async fn reset_possibly_sent_by_redfish_is_not_sent_by_ipmi() {
     let both = Both::start().await;
     let host = &both.sim.host;
     let bmc = both.failover(FailoverSettings::default());
@@ -271,7 +271,7 @@ async fn a_reset_that_redfish_may_have_sent_is_not_sent_by_ipmi() {
 }
 
 #[tokio::test]
-async fn a_reset_that_ipmi_may_have_sent_is_not_sent_by_redfish() {
+async fn reset_possibly_sent_by_ipmi_is_not_sent_by_redfish() {
     let both = Both::start().await;
     let host = &both.sim.host;
     let mut config = both.ipmi_config();
@@ -290,7 +290,7 @@ async fn a_reset_that_ipmi_may_have_sent_is_not_sent_by_redfish() {
 }
 
 #[tokio::test]
-async fn a_reset_that_surely_did_not_leave_is_sent_by_the_other() {
+async fn unsent_reset_fails_over() {
     let both = Both::start().await;
     let bmc = both.failover(FailoverSettings::default());
     both.sim.host.bmc_dead().await.unwrap();
@@ -301,7 +301,7 @@ async fn a_reset_that_surely_did_not_leave_is_sent_by_the_other() {
 
 /// Off may be sent twice, and so it is sent where somebody answers.
 #[tokio::test]
-async fn an_off_whose_answer_is_lost_goes_on_by_ipmi() {
+async fn power_off_with_a_lost_response_fails_over_to_ipmi() {
     let both = Both::start().await;
     let host = &both.sim.host;
     let bmc = both.failover(FailoverSettings::default());
@@ -319,7 +319,7 @@ async fn an_off_whose_answer_is_lost_goes_on_by_ipmi() {
 
 /// It is mostly the same account, and each try counts towards locking it.
 #[tokio::test]
-async fn a_wrong_password_at_the_first_is_not_tried_at_the_second() {
+async fn wrong_password_does_not_fail_over() {
     let both = Both::start().await;
     let mut wrong = config(&both.sim);
     wrong.password = "wrong".into();

@@ -158,7 +158,7 @@ fn client(port: u16) -> Box<dyn Bmc> {
 
 /// Off is believed only after a power-off that the BMC took, whatever it reported before.
 #[tokio::test]
-async fn f1_a_bmc_that_has_lost_the_state_of_a_running_host_is_commanded_before_it_is_believed() {
+async fn f1_off_counts_only_after_a_power_off_by_ipmi() {
     let machine = Arc::new(Mutex::new(StandAlone::instant(true)));
     let config = IpmiConfig::default();
     let free = (Ipv4Addr::LOCALHOST, 0).into();
@@ -191,7 +191,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_network_costs_answers_and_nothing_else() {
+async fn network_faults_lose_responses_only() {
     let seeds = match number("RACKHAND_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("RACKHAND_RUNS").unwrap_or(RUNS),

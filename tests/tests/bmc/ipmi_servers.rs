@@ -27,7 +27,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn power_is_read_and_switched_everywhere() {
+async fn power_is_read_and_switched_on_every_server() {
     for peer in PEERS {
         let server = Server::start(peer);
         let bmc = server.admin();
@@ -59,7 +59,7 @@ async fn power_is_read_and_switched_everywhere() {
 }
 
 #[tokio::test]
-async fn what_goes_out_once_is_carried_out_once() {
+async fn non_idempotent_command_is_carried_out_once() {
     let server = Server::start(Peer::IpmiSim);
     let bmc = server.admin();
     bmc.on().await.expect("on");
@@ -85,7 +85,7 @@ async fn what_goes_out_once_is_carried_out_once() {
 }
 
 #[tokio::test]
-async fn commands_are_accepted_by_other_servers() {
+async fn reset_and_soft_off_are_accepted_by_other_servers() {
     for peer in [Peer::Goipmi("17"), Peer::Fakebmc] {
         let server = Server::start(peer);
         let bmc = server.admin();
@@ -100,7 +100,7 @@ async fn commands_are_accepted_by_other_servers() {
 }
 
 #[tokio::test]
-async fn a_boot_override_is_set_and_read_back() {
+async fn boot_override_round_trips() {
     let server = Server::start(Peer::Goipmi("3,17"));
     let bmc = server.admin();
     for (device, persistence, mode) in [
@@ -155,7 +155,7 @@ async fn a_boot_override_is_set_and_read_back() {
 }
 
 #[tokio::test]
-async fn the_identify_led_is_lit_and_put_out() {
+async fn identify_led_is_switched_on_and_off() {
     for peer in [Peer::IpmiSim, Peer::Goipmi("17")] {
         let server = Server::start(peer);
         let bmc = server.admin();
@@ -175,7 +175,7 @@ async fn the_identify_led_is_lit_and_put_out() {
 }
 
 #[tokio::test]
-async fn the_bmc_says_which_system_it_is() {
+async fn system_uuid_is_read() {
     let server = Server::start(Peer::IpmiSim);
     let uuid = server
         .admin()
@@ -189,7 +189,7 @@ async fn the_bmc_says_which_system_it_is() {
 }
 
 #[tokio::test]
-async fn the_event_log_is_read_and_emptied() {
+async fn event_log_is_read_and_cleared() {
     let server = Server::start(Peer::IpmiSim);
     let bmc = server.admin();
     let log = bmc.event_log(10).await.expect("log");
@@ -202,7 +202,7 @@ async fn the_event_log_is_read_and_emptied() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_and_a_wrong_user_are_told() {
+async fn wrong_password_and_wrong_user_are_distinguished() {
     for (peer, user, password, word) in [
         (
             Peer::IpmiSim,
@@ -228,7 +228,7 @@ async fn a_wrong_password_and_a_wrong_user_are_told() {
 }
 
 #[tokio::test]
-async fn an_operator_switches_power() {
+async fn operator_level_account_switches_power() {
     let server = Server::start(Peer::IpmiSim);
     let bmc = connect(server.config("oper", "operpw")).expect("configuration");
     bmc.on().await.expect("on");
@@ -236,7 +236,7 @@ async fn an_operator_switches_power() {
 }
 
 #[tokio::test]
-async fn an_account_of_user_reads_but_does_not_switch() {
+async fn user_level_account_reads_but_does_not_switch() {
     let server = Server::start(Peer::IpmiSim);
     server.admin().on().await.expect("on");
     // ipmi_sim gives an account more than its limit, so that the address has to be the limit.
@@ -256,7 +256,7 @@ async fn an_account_of_user_reads_but_does_not_switch() {
 }
 
 #[tokio::test]
-async fn only_the_chosen_suite_is_used() {
+async fn only_the_configured_suite_is_used() {
     let server = Server::start(Peer::Goipmi("3"));
     let mut config = server.config("admin", "secret");
     config.suite = SuiteChoice::Only(Suite::Cipher17);
@@ -301,7 +301,7 @@ async fn no_session_is_left_behind() {
 }
 
 #[tokio::test]
-async fn a_restarted_bmc_is_served_in_the_next_call() {
+async fn restarted_bmc_is_used_by_the_next_call() {
     for peer in [Peer::IpmiSim, Peer::Goipmi("17")] {
         let mut server = Server::start(peer);
         let bmc = server.admin();
@@ -332,7 +332,7 @@ async fn a_restarted_bmc_is_served_in_the_next_call() {
 }
 
 #[tokio::test]
-async fn a_bmc_that_stops_answering_is_waited_for_and_comes_back() {
+async fn unresponsive_bmc_times_out_and_is_used_again() {
     let server = Server::start(Peer::IpmiSim);
     let mut config = server.config("admin", "secret");
     config.timeouts.connect = Duration::from_secs(2);
@@ -353,7 +353,7 @@ async fn a_bmc_that_stops_answering_is_waited_for_and_comes_back() {
 }
 
 #[tokio::test]
-async fn a_slow_bmc_is_not_given_up() {
+async fn slow_bmc_is_read_and_switched() {
     let server = Server::start(Peer::IpmiSim);
     let bmc = server.admin();
     bmc.on().await.expect("on");
@@ -364,7 +364,7 @@ async fn a_slow_bmc_is_not_given_up() {
 }
 
 #[tokio::test]
-async fn the_bmc_itself_is_restarted() {
+async fn bmc_reset_is_sent_once() {
     // It ends without an answer.
     let mut server = Server::start(Peer::Fakebmc);
     let mut config = server.config("admin", "password");

@@ -92,7 +92,7 @@ const TABLE: [Facts; 10] = [
 ];
 
 #[test]
-fn the_table_has_every_make() {
+fn table_covers_every_profile() {
     let mut listed = TABLE.map(|facts| facts.vendor);
     let mut known = Vendor::ALL;
     listed.sort_unstable();
@@ -102,7 +102,7 @@ fn the_table_has_every_make() {
 
 /// All that a machine is asked for in its life, and nothing more than that arrives.
 #[tokio::test]
-async fn every_make_is_switched_once_for_each_command() {
+async fn each_command_switches_every_profile_once() {
     for facts in TABLE {
         let vendor = facts.vendor;
         let sim = stepped(vendor).await;
@@ -221,7 +221,7 @@ async fn every_make_is_switched_once_for_each_command() {
 
 /// A GPU board beside the host, which cannot be read while the host is off, is no system.
 #[tokio::test]
-async fn a_board_is_skipped_whether_the_host_is_on_or_off() {
+async fn board_system_is_skipped_in_both_power_states() {
     let sim = stepped(Vendor::DgxH100).await;
     assert_eq!(client(&sim).power().await.unwrap().state, PowerState::On);
     client(&sim).off().await.unwrap();
@@ -233,7 +233,7 @@ async fn a_board_is_skipped_whether_the_host_is_on_or_off() {
 }
 
 #[tokio::test]
-async fn between_two_systems_nobody_guesses() {
+async fn two_resettable_systems_are_an_error() {
     let sim = client::stepped_with(Vendor::Generic, |profile| {
         profile.board_member = Some("2".to_owned());
     })
@@ -263,7 +263,7 @@ async fn between_two_systems_nobody_guesses() {
 
 /// One client holds the only session; the next ones do without, and take none away.
 #[tokio::test]
-async fn a_full_session_table_ends_in_basic_authentication() {
+async fn full_session_table_falls_back_to_basic() {
     for vendor in Vendor::ALL {
         let sim = client::stepped_with(vendor, |profile| profile.session_limit = 1).await;
         let (first, second) = (client(&sim), client(&sim));
@@ -295,7 +295,7 @@ async fn a_full_session_table_ends_in_basic_authentication() {
 
 /// A session that the BMC has forgotten costs a log-in and nothing else.
 #[tokio::test]
-async fn a_session_that_ended_by_itself_is_made_anew() {
+async fn expired_session_is_renewed() {
     for vendor in Vendor::ALL {
         let sim = stepped(vendor).await;
         let bmc = client(&sim);

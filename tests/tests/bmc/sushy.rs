@@ -142,7 +142,7 @@ fn once(device: BootDevice) -> BootOverride {
 }
 
 #[tokio::test]
-async fn two_systems_and_none_named_are_an_error_that_lists_both() {
+async fn two_systems_without_a_path_are_an_error_listing_both() {
     let sushy = Sushy::start().await;
     let anyone = connect(sushy.config("")).unwrap();
     for error in [
@@ -158,7 +158,7 @@ async fn two_systems_and_none_named_are_an_error_that_lists_both() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_and_an_unknown_ca_are_told_apart() {
+async fn wrong_password_and_unknown_ca_have_distinct_errors() {
     let sushy = Sushy::start().await;
     let path = format!("/redfish/v1/Systems/{FIRST}");
     let mut config = sushy.config(&path);
@@ -174,7 +174,7 @@ async fn a_wrong_password_and_an_unknown_ca_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_host_goes_off_and_on_and_softly_off_and_the_other_stays_as_it_is() {
+async fn power_commands_apply_to_the_selected_system_only() {
     let sushy = Sushy::start().await;
     let (first, second) = (sushy.system(FIRST), sushy.system(SECOND));
     let reading = first.power().await.unwrap();
@@ -198,7 +198,7 @@ async fn a_host_goes_off_and_on_and_softly_off_and_the_other_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_reset_ends_on_and_what_it_cannot_do_is_unsupported() {
+async fn reset_ends_on_and_missing_features_are_unsupported() {
     let sushy = Sushy::start().await;
     let client = sushy.system(FIRST);
     let reset = client.command(PowerCommand::Reset).await.unwrap();
@@ -215,7 +215,7 @@ async fn a_reset_ends_on_and_what_it_cannot_do_is_unsupported() {
 }
 
 #[tokio::test]
-async fn boot_override_led_and_sensors_work_and_what_it_shows_otherwise_is_said() {
+async fn boot_override_led_and_sensors_are_supported() {
     let sushy = Sushy::start().await;
     let client = sushy.system(FIRST);
     assert_eq!(client.boot().await.unwrap().device, BootDevice::Disk);

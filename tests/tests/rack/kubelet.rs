@@ -37,7 +37,7 @@ fn mk_running() -> pods::Running {
 }
 
 #[test]
-fn a_pod_is_started_reported_ended_and_removed() {
+fn pod_action_follows_its_phase_and_deletion() {
     use pods::PodAction;
     let mut pod = typed(mk_pod("a", &json!({"phase": "Pending"})));
     assert_eq!(pods::decide(&pod, false), PodAction::Start);
@@ -61,7 +61,7 @@ fn a_pod_is_started_reported_ended_and_removed() {
 }
 
 #[test]
-fn a_container_of_an_earlier_boot_counts_as_a_restart() {
+fn container_of_an_earlier_boot_counts_as_a_restart() {
     let now = "2026-01-01T01:00:00Z".parse().unwrap();
     let first = pods::status(&typed(mk_pod("a", &json!({}))), &mk_running(), now);
     assert_eq!(first["metadata"]["uid"], "a");
@@ -78,7 +78,7 @@ fn a_container_of_an_earlier_boot_counts_as_a_restart() {
 }
 
 #[test]
-fn a_condition_keeps_the_time_of_its_last_transition() {
+fn condition_keeps_its_last_transition_time() {
     let host = HostConfig::new("n1");
     let (early, late) = (
         "2026-01-01T00:00:00Z".parse().unwrap(),
@@ -104,7 +104,7 @@ fn a_condition_keeps_the_time_of_its_last_transition() {
 }
 
 #[test]
-fn a_node_is_amended_only_by_what_it_lacks() {
+fn node_patch_adds_only_missing_fields() {
     let mut host = HostConfig::new("n1");
     host.kubelet.provider_id = Some("sim://n1".to_owned());
     let mut existing: Node = serde_json::from_value(node::registration(&host)).unwrap();
@@ -144,7 +144,7 @@ fn is_running(api: &Api) -> bool {
 }
 
 #[tokio::test]
-async fn a_kubelet_registers_renews_and_runs_what_is_bound_to_it() {
+async fn kubelet_registers_renews_its_lease_and_runs_bound_pods() {
     let api = Api::new();
     let rack = start(&api).await;
     let host = rack.host("n1").unwrap();
@@ -176,7 +176,7 @@ async fn a_kubelet_registers_renews_and_runs_what_is_bound_to_it() {
 }
 
 #[tokio::test]
-async fn a_hung_host_runs_its_pods_and_says_nothing_until_it_is_cycled() {
+async fn hung_host_runs_its_pods_and_is_unresponsive_until_cycled() {
     let api = Api::new();
     let rack = start(&api).await;
     let host = rack.host("n1").unwrap();
@@ -214,7 +214,7 @@ async fn a_hung_host_runs_its_pods_and_says_nothing_until_it_is_cycled() {
 }
 
 #[tokio::test]
-async fn a_pod_that_is_still_bound_after_a_boot_is_started_again() {
+async fn bound_pod_is_started_again_after_a_boot() {
     let api = Api::new();
     let rack = start(&api).await;
     let host = rack.host("n1").unwrap();
@@ -234,7 +234,7 @@ async fn a_pod_that_is_still_bound_after_a_boot_is_started_again() {
 }
 
 #[tokio::test]
-async fn a_pod_that_vanishes_from_the_api_is_ended() {
+async fn pod_deleted_from_the_api_is_stopped() {
     let api = Api::new();
     let rack = start(&api).await;
     let host = rack.host("n1").unwrap();

@@ -57,7 +57,7 @@ impl Bench {
 }
 
 #[test]
-fn a_hard_off_keeps_the_power_until_it_is_through() {
+fn hard_off_completes_after_its_delay() {
     let mut bench = Bench::new(true);
     assert_eq!(bench.command(0, ResetType::ForceOff), Answer::Accepted);
     assert_eq!(bench.until(99), []);
@@ -74,7 +74,7 @@ fn a_hard_off_keeps_the_power_until_it_is_through() {
 }
 
 #[test]
-fn power_on_boots_and_what_happened_has_the_time_it_was_due() {
+fn power_on_boots_and_changes_have_their_due_times() {
     let mut bench = Bench::new(false);
     assert_eq!(bench.command(0, ResetType::On), Answer::Accepted);
     assert_eq!(bench.command(10, ResetType::On), Answer::Already);
@@ -89,7 +89,7 @@ fn power_on_boots_and_what_happened_has_the_time_it_was_due() {
 }
 
 #[test]
-fn a_power_cycle_is_off_a_pause_and_on() {
+fn power_cycle_is_off_pause_and_on() {
     let mut bench = Bench::new(true);
     assert_eq!(bench.command(0, ResetType::PowerCycle), Answer::Accepted);
     let happened = bench.until(400);
@@ -99,7 +99,7 @@ fn a_power_cycle_is_off_a_pause_and_on() {
 }
 
 #[test]
-fn a_hard_off_ends_a_power_cycle() {
+fn hard_off_cancels_a_power_cycle() {
     let mut bench = Bench::new(true);
     bench.command(0, ResetType::PowerCycle);
     assert_eq!(bench.command(120, ResetType::ForceOff), Answer::Accepted);
@@ -109,7 +109,7 @@ fn a_hard_off_ends_a_power_cycle() {
 }
 
 #[test]
-fn a_hard_off_overtakes_a_graceful_one() {
+fn hard_off_replaces_a_graceful_shutdown() {
     let mut bench = Bench::new(true);
     bench.command(0, ResetType::GracefulShutdown);
     bench.command(10, ResetType::ForceOff);
@@ -117,7 +117,7 @@ fn a_hard_off_overtakes_a_graceful_one() {
 }
 
 #[test]
-fn a_hung_system_ignores_the_button_and_dies_by_power() {
+fn hung_system_ignores_soft_off_and_stops_on_hard_off() {
     let mut bench = Bench::new(true);
     assert!(bench.machine.hang(bench.start, &mut Vec::new()));
     assert!(!bench.machine.hang(bench.start, &mut Vec::new()));
@@ -147,7 +147,7 @@ fn a_hung_system_ignores_the_button_and_dies_by_power() {
 }
 
 #[test]
-fn a_reset_revives_a_hung_system_without_loss_of_power() {
+fn reset_reboots_a_hung_system_without_power_loss() {
     let mut bench = Bench::new(true);
     bench.machine.hang(bench.start, &mut Vec::new());
     let mut out = Vec::new();
@@ -162,7 +162,7 @@ fn a_reset_revives_a_hung_system_without_loss_of_power() {
 }
 
 #[test]
-fn a_stuck_power_off_never_ends_until_it_is_let_go() {
+fn stuck_power_off_completes_only_when_released() {
     let mut bench = Bench::new(true);
     bench.machine.set_stuck(bench.start, true, &mut Vec::new());
     bench.command(0, ResetType::ForceOff);
@@ -179,7 +179,7 @@ fn a_stuck_power_off_never_ends_until_it_is_let_go() {
 }
 
 #[test]
-fn a_machine_that_is_off_refuses_what_needs_power() {
+fn powered_off_machine_rejects_reset_cycle_and_nmi() {
     let mut bench = Bench::new(false);
     for reset in [
         ResetType::ForceRestart,
@@ -196,7 +196,7 @@ fn a_machine_that_is_off_refuses_what_needs_power() {
 }
 
 #[test]
-fn a_system_that_never_boots_has_power_all_the_same() {
+fn system_that_never_boots_is_powered_on() {
     let mut bench = Bench::new(false);
     bench.machine.set_boots(bench.start, false, &mut Vec::new());
     bench.command(0, ResetType::On);
@@ -233,7 +233,7 @@ fn on_host(host: &str, table: &ProcessTable) -> Vec<HostProcess> {
 }
 
 #[test]
-fn processes_start_once_and_records_stay() {
+fn process_starts_once_and_its_record_is_kept() {
     let start = Instant::now();
     let mut table = ProcessTable::default();
     assert!(table.start(mk_pod("a"), "boot-1", mk_stamp(start, 0)));
@@ -250,7 +250,7 @@ fn processes_start_once_and_records_stay() {
 }
 
 #[test]
-fn an_identity_that_runs_on_two_hosts_at_once_is_found() {
+fn identity_running_on_two_hosts_is_an_overlap() {
     let start = Instant::now();
     let (mut first, mut second) = (ProcessTable::default(), ProcessTable::default());
     first.start(mk_pod("a"), "boot-1", mk_stamp(start, 0));
@@ -273,7 +273,7 @@ fn an_identity_that_runs_on_two_hosts_at_once_is_found() {
 }
 
 #[test]
-fn an_identity_that_moves_after_its_end_is_no_overlap() {
+fn identity_moved_after_its_end_is_not_an_overlap() {
     let start = Instant::now();
     let (mut first, mut second) = (ProcessTable::default(), ProcessTable::default());
     first.start(mk_pod("a"), "boot-1", mk_stamp(start, 0));
@@ -286,7 +286,7 @@ fn an_identity_that_moves_after_its_end_is_no_overlap() {
 }
 
 #[test]
-fn sessions_expire_when_idle_and_make_room() {
+fn idle_sessions_expire_and_free_their_slots() {
     let start = Instant::now();
     let mut table = SessionTable::new(1, ms(100));
     let first = table.begin(start, "admin", "one".to_owned()).unwrap();
@@ -308,7 +308,7 @@ fn sessions_expire_when_idle_and_make_room() {
 }
 
 #[test]
-fn hosts_with_like_names_have_their_own_identity_and_network() {
+fn hosts_with_similar_names_have_distinct_uuids_and_networks() {
     let hosts: Vec<_> = (1..100).map(|n| HostConfig::new(format!("n{n}"))).collect();
     let mut uuids: Vec<_> = hosts.iter().map(|host| host.uuid.as_str()).collect();
     let mut networks: Vec<_> = hosts.iter().map(HostConfig::pod_network).collect();

@@ -25,7 +25,7 @@ fn verify(ca: &Path, files: &CertFiles, purpose: &str) -> (bool, String) {
 }
 
 #[test]
-fn certificates_say_what_was_asked() {
+fn certificates_have_the_requested_names_and_usages() {
     let dir = TempDir::new().unwrap();
     let pki = Pki::new(dir.path()).unwrap();
     let agent = pki
@@ -72,7 +72,7 @@ fn expired_and_foreign_certificates_do_not_verify() {
 }
 
 #[test]
-fn an_authority_that_is_opened_again_is_the_same() {
+fn reopened_authority_is_the_same() {
     let dir = TempDir::new().unwrap();
     let first = Pki::new(dir.path())
         .unwrap()

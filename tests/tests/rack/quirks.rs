@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn if_match_means_something_else_to_each_make() {
+async fn if_match_rules_differ_by_profile() {
     let own = "own";
     let cases = [
         (Vendor::Generic, None, 204),
@@ -47,7 +47,7 @@ async fn if_match_means_something_else_to_each_make() {
 }
 
 #[tokio::test]
-async fn only_idrac10_refuses_if_match_on_an_action() {
+async fn only_idrac10_rejects_if_match_on_an_action() {
     for vendor in Vendor::ALL {
         let sim = Sim::of(vendor).await;
         let tag = sim.get(&sim.system()).await;
@@ -64,7 +64,7 @@ async fn only_idrac10_refuses_if_match_on_an_action() {
 }
 
 #[tokio::test]
-async fn idrac10_refuses_on_soon_after_off() {
+async fn idrac10_rejects_on_soon_after_off() {
     let sim = Sim::of(Vendor::Idrac10).await;
     sim.host.single_step(true);
     sim.reset("ForceOff").await;
@@ -80,7 +80,7 @@ async fn idrac10_refuses_on_soon_after_off() {
 }
 
 #[tokio::test]
-async fn ilo_refuses_a_boot_source_in_post() {
+async fn ilo_rejects_a_boot_override_in_post() {
     let sim = Sim::of(Vendor::Ilo6).await;
     sim.host.single_step(true);
     sim.reset("ForceRestart").await;
@@ -99,7 +99,7 @@ async fn ilo_refuses_a_boot_source_in_post() {
 }
 
 #[tokio::test]
-async fn others_tell_of_post_by_boot_progress() {
+async fn openbmc_reports_post_as_boot_progress() {
     let sim = Sim::of(Vendor::OpenBmc).await;
     sim.host.single_step(true);
     sim.reset("ForceRestart").await;
@@ -111,7 +111,7 @@ async fn others_tell_of_post_by_boot_progress() {
 }
 
 #[tokio::test]
-async fn idrac_has_eight_sessions_and_says_rac0218() {
+async fn idrac_rejects_the_ninth_session_with_rac0218() {
     for (vendor, message) in [
         (Vendor::Idrac9, "RAC0218"),
         (Vendor::Generic, "SessionLimitExceeded"),
@@ -131,7 +131,7 @@ async fn idrac_has_eight_sessions_and_says_rac0218() {
 }
 
 #[tokio::test]
-async fn a_session_ends_when_it_is_idle() {
+async fn idle_session_expires() {
     let sim = Sim::of(Vendor::Generic).await;
     sim.host.single_step(true);
     let token = sim.login().await.header("x-auth-token").unwrap().to_owned();
@@ -146,7 +146,7 @@ async fn a_session_ends_when_it_is_idle() {
 }
 
 #[tokio::test]
-async fn the_gpu_board_of_a_dgx_has_no_reset_and_goes_with_its_host() {
+async fn dgx_gpu_board_has_no_reset_and_follows_its_host() {
     let sim = Sim::of(Vendor::DgxH100).await;
     sim.host.single_step(true);
     let systems = sim.shown("/redfish/v1/Systems").await;
@@ -167,7 +167,7 @@ async fn the_gpu_board_of_a_dgx_has_no_reset_and_goes_with_its_host() {
 }
 
 #[tokio::test]
-async fn a_restart_of_the_bmc_refuses_then_is_not_ready_and_forgets_its_sessions() {
+async fn bmc_reset_is_unreachable_then_not_ready_and_drops_sessions() {
     let sim = Sim::of(Vendor::Idrac9).await;
     sim.host.single_step(true);
     let token = sim.login().await.header("x-auth-token").unwrap().to_owned();

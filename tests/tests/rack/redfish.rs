@@ -16,7 +16,7 @@ const TIMED_OUT: i32 = 28;
 const EMPTY_REPLY: i32 = 52;
 
 #[tokio::test]
-async fn the_root_is_open_and_leads_to_the_system() {
+async fn service_root_requires_no_login_and_links_the_system() {
     let bench = Bench::start(|_| {}).await;
     for path in ["/redfish/v1", "/redfish/v1/"] {
         let root = bench.curl(path, &[]).await;
@@ -39,7 +39,7 @@ async fn the_root_is_open_and_leads_to_the_system() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_know_the_ca_refuses_the_certificate() {
+async fn client_without_the_ca_rejects_the_certificate() {
     let bench = Bench::start(|_| {}).await;
     let reply = bench.curl("/redfish/v1", &["--cacert", "/dev/null"]).await;
     assert_ne!(reply.exit, 0);
@@ -48,14 +48,14 @@ async fn a_client_that_does_not_know_the_ca_refuses_the_certificate() {
 }
 
 #[tokio::test]
-async fn a_plain_bmc_speaks_http() {
+async fn bmc_without_tls_serves_http() {
     let bench = Bench::start(|host| host.bmc.tls = false).await;
     assert!(bench.host.bmc_url().unwrap().starts_with("http://"));
     assert_eq!(bench.get(SYSTEM).await.status, 200);
 }
 
 #[tokio::test]
-async fn without_a_right_credential_everything_else_is_refused() {
+async fn requests_without_valid_credentials_are_rejected() {
     let bench = Bench::start(|_| {}).await;
     for args in [
         &[][..],
@@ -73,7 +73,7 @@ async fn without_a_right_credential_everything_else_is_refused() {
 }
 
 #[tokio::test]
-async fn off_and_on_switch_the_machine_and_count() {
+async fn off_and_on_switch_the_host_and_are_counted() {
     let bench = Bench::start(|_| {}).await;
     let boot = bench.host.view().boot_id.unwrap();
     assert_eq!(bench.reset("ForceOff").await.status, 204);
@@ -96,7 +96,7 @@ async fn off_and_on_switch_the_machine_and_count() {
 }
 
 #[tokio::test]
-async fn a_bad_reset_is_refused_and_switches_nothing() {
+async fn invalid_reset_is_rejected_and_switches_nothing() {
     let bench = Bench::start(|_| {}).await;
     let path = format!("{SYSTEM}/Actions/ComputerSystem.Reset");
     assert_eq!(bench.reset("Explode").await.status, 400);
@@ -111,7 +111,7 @@ async fn a_bad_reset_is_refused_and_switches_nothing() {
 }
 
 #[tokio::test]
-async fn makes_differ_in_what_they_say_when_it_is_so_already() {
+async fn status_of_a_redundant_on_differs_by_profile() {
     let expected = [
         (Vendor::Idrac9, 409),
         (Vendor::Ilo5, 400),
@@ -124,7 +124,7 @@ async fn makes_differ_in_what_they_say_when_it_is_so_already() {
 }
 
 #[tokio::test]
-async fn reset_types_may_be_in_an_action_info_and_a_board_beside_the_system() {
+async fn dgx_has_an_action_info_and_a_board_system() {
     let bench = Bench::start(|host| host.bmc.profile = Profile::of(Vendor::DgxH100)).await;
     let systems = bench.get("/redfish/v1/Systems").await.json();
     assert_eq!(systems["Members@odata.count"], 2);
@@ -148,7 +148,7 @@ async fn reset_types_may_be_in_an_action_info_and_a_board_beside_the_system() {
 }
 
 #[tokio::test]
-async fn sessions_open_work_and_end_within_their_limit() {
+async fn sessions_open_and_end_within_their_limit() {
     let bench = Bench::start(|host| host.bmc.profile.session_limit = 2).await;
     let opened = bench.curl(SESSIONS, &["--json", LOGIN]).await;
     assert_eq!(opened.status, 201);
@@ -176,7 +176,7 @@ async fn sessions_open_work_and_end_within_their_limit() {
 }
 
 #[tokio::test]
-async fn a_liar_says_off_while_the_power_is_on() {
+async fn lie_off_reports_off_while_the_power_is_on() {
     let bench = Bench::start(|_| {}).await;
     let lie = bench.host.lie_off();
     assert_eq!(bench.reported().await, "Off");
@@ -186,7 +186,7 @@ async fn a_liar_says_off_while_the_power_is_on() {
 }
 
 #[tokio::test]
-async fn a_stuck_power_off_is_reported_as_it_is() {
+async fn stuck_power_off_is_reported_as_powering_off() {
     let bench = Bench::start(|_| {}).await;
     bench.host.stuck_powering_off(true);
     assert_eq!(bench.reset("ForceOff").await.status, 204);
@@ -198,7 +198,7 @@ async fn a_stuck_power_off_is_reported_as_it_is() {
 }
 
 #[tokio::test]
-async fn ignored_commands_are_counted_and_do_nothing() {
+async fn ignored_commands_are_counted_and_switch_nothing() {
     let bench = Bench::start(|_| {}).await;
     bench.host.ignore_commands();
     assert_eq!(bench.reset("ForceOff").await.status, 204);
@@ -208,7 +208,7 @@ async fn ignored_commands_are_counted_and_do_nothing() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_means_done_and_unknown() {
+async fn lost_response_follows_a_completed_reset() {
     let bench = Bench::start(|_| {}).await;
     bench.host.lose_next_answer();
     assert_eq!(bench.reset("ForceRestart").await.exit, EMPTY_REPLY);
@@ -236,7 +236,7 @@ async fn identity_and_credentials_can_be_wrong() {
 }
 
 #[tokio::test]
-async fn rules_apply_in_order_and_run_out() {
+async fn fault_rules_apply_in_order_and_expire() {
     let bench = Bench::start(|_| {}).await;
     let status = |status| Action::Status {
         status,
@@ -270,7 +270,7 @@ async fn rules_apply_in_order_and_run_out() {
 }
 
 #[tokio::test]
-async fn a_rule_for_one_path_leaves_others_alone() {
+async fn fault_rule_applies_to_its_path_only() {
     let bench = Bench::start(|_| {}).await;
     bench
         .host
@@ -281,7 +281,7 @@ async fn a_rule_for_one_path_leaves_others_alone() {
 }
 
 #[tokio::test]
-async fn a_stale_bmc_reports_an_old_state_and_a_silent_one_nothing() {
+async fn stale_bmc_reports_an_old_state_and_a_silent_one_times_out() {
     let bench = Bench::start(|_| {}).await;
     let age = Duration::from_secs(3600);
     bench.host.inject(Rule::always(Action::Stale { age }));
@@ -297,7 +297,7 @@ async fn a_stale_bmc_reports_an_old_state_and_a_silent_one_nothing() {
 }
 
 #[tokio::test]
-async fn a_dead_bmc_refuses_connections_and_comes_back_in_its_place() {
+async fn dead_bmc_refuses_connections_and_keeps_its_address() {
     let bench = Bench::start(|_| {}).await;
     let address = bench.host.bmc_address().unwrap();
     bench.host.bmc_dead().await.unwrap();
@@ -309,7 +309,7 @@ async fn a_dead_bmc_refuses_connections_and_comes_back_in_its_place() {
 }
 
 #[tokio::test]
-async fn a_stopped_rack_listens_no_more() {
+async fn stopped_rack_closes_its_ports() {
     let bench = Bench::start(|_| {}).await;
     bench.rack.stop().await;
     assert_eq!(bench.get(SYSTEM).await.exit, COULD_NOT_CONNECT);

@@ -139,7 +139,7 @@ const TABLE: [Facts; 10] = [
 ];
 
 #[test]
-fn the_table_has_every_make() {
+fn table_covers_every_profile() {
     let mut listed = TABLE.map(|facts| facts.vendor);
     let mut known = Vendor::ALL;
     listed.sort_unstable();
@@ -148,7 +148,7 @@ fn the_table_has_every_make() {
 }
 
 #[tokio::test]
-async fn a_system_shows_what_its_make_is_known_by() {
+async fn system_document_matches_its_profile() {
     for facts in TABLE {
         let sim = Sim::of(facts.vendor).await;
         let path = format!("/redfish/v1/Systems/{}", facts.system);
@@ -207,7 +207,7 @@ async fn a_system_shows_what_its_make_is_known_by() {
 }
 
 #[tokio::test]
-async fn each_make_says_yes_and_already_in_its_own_way() {
+async fn reset_responses_differ_by_profile() {
     for facts in TABLE {
         let sim = Sim::of(facts.vendor).await;
         sim.host.single_step(true);
@@ -234,7 +234,7 @@ async fn each_make_says_yes_and_already_in_its_own_way() {
 }
 
 #[tokio::test]
-async fn the_boot_source_is_set_where_the_make_wants_it() {
+async fn boot_override_is_accepted_at_the_path_of_the_profile() {
     for facts in TABLE {
         let sim = Sim::of(facts.vendor).await;
         sim.host.single_step(true);
@@ -287,7 +287,7 @@ async fn the_boot_source_is_set_where_the_make_wants_it() {
 }
 
 #[tokio::test]
-async fn the_light_can_be_switched_by_its_own_name_only() {
+async fn led_is_switched_by_the_property_of_the_profile_only() {
     for facts in TABLE {
         let sim = Sim::of(facts.vendor).await;
         let star = (facts.vendor == Vendor::DgxH100).then_some("*");

@@ -252,7 +252,7 @@ async fn for_every_make<F: Future<Output = ()> + Send + 'static>(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_document_of_every_make_follows_its_schema() {
+async fn every_profile_passes_the_service_validator() {
     let bench = Arc::new(Bench::start().await);
     // The validator writes into the folder of its schemas.
     let copy = Arc::new(TempDir::new().unwrap());
@@ -328,7 +328,7 @@ async fn protocol_failures(bench: &Bench, vendor: Vendor) -> BTreeSet<(String, S
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_protocol_of_every_make_holds_but_for_what_is_listed() {
+async fn every_profile_passes_the_protocol_validator_but_for_the_list() {
     let bench = Arc::new(Bench::start().await);
     let found: Arc<std::sync::Mutex<BTreeSet<(Exception, String)>>> = Arc::default();
     for_every_make(WAITING, |vendor| {

@@ -45,7 +45,7 @@ impl Line {
 }
 
 #[tokio::test]
-async fn a_connection_can_be_reset_or_closed_in_place_of_an_answer() {
+async fn connection_faults_replace_the_response() {
     for (action, expected) in [(Action::Reset, true), (Action::Drop, false)] {
         let sim = Sim::of(Vendor::Generic).await;
         sim.host.inject(Rule::always(action));
@@ -57,7 +57,7 @@ async fn a_connection_can_be_reset_or_closed_in_place_of_an_answer() {
 }
 
 #[tokio::test]
-async fn a_reset_after_the_command_means_done_and_unknown() {
+async fn connection_reset_after_the_command_keeps_its_effect() {
     let sim = Sim::of(Vendor::Generic).await;
     sim.host.single_step(true);
     sim.host.inject(
@@ -76,7 +76,7 @@ async fn a_reset_after_the_command_means_done_and_unknown() {
 }
 
 #[tokio::test]
-async fn answers_can_be_html_or_patched() {
+async fn html_and_merge_faults_change_the_response() {
     let sim = Sim::of(Vendor::Generic).await;
     let once = |action| {
         let rule = Rule::always(action).on("GET", "**/Systems/*");
@@ -97,7 +97,7 @@ async fn answers_can_be_html_or_patched() {
 }
 
 #[tokio::test]
-async fn a_redirect_goes_where_it_is_told_to() {
+async fn redirect_fault_sets_status_and_location() {
     let sim = Sim::of(Vendor::Generic).await;
     for to in ["/redfish/v1/Systems/1?again", "http://127.0.0.1:9/steal"] {
         let action = Action::Redirect {
@@ -111,7 +111,7 @@ async fn a_redirect_goes_where_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn a_reading_can_linger() {
+async fn powering_off_fault_delays_the_reported_off() {
     let sim = Sim::of(Vendor::Generic).await;
     sim.host.single_step(true);
     let power = async || sim.shown(&sim.system()).await["PowerState"].clone();

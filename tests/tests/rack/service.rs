@@ -11,7 +11,7 @@ use reqwest::Method;
 use serde_json::json;
 
 #[tokio::test]
-async fn single_steps_happen_when_the_test_says_so() {
+async fn single_step_mode_advances_only_on_step() {
     let sim = Sim::of(Vendor::Generic).await;
     sim.host.single_step(true);
     assert_eq!(sim.reset("PowerCycle").await.status, 204);
@@ -44,7 +44,7 @@ async fn single_steps_happen_when_the_test_says_so() {
 }
 
 #[tokio::test]
-async fn the_event_log_has_pages_and_can_be_cleared() {
+async fn event_log_is_paged_and_can_be_cleared() {
     let sim = Sim::of(Vendor::Generic).await;
     sim.host.panel(|now, panel| {
         for n in 1..=120 {
@@ -78,7 +78,7 @@ async fn the_event_log_has_pages_and_can_be_cleared() {
 }
 
 #[tokio::test]
-async fn a_reader_may_look_and_an_operator_may_switch() {
+async fn read_only_account_reads_and_operator_switches() {
     let sim = Sim::of(Vendor::Generic).await;
     for role in ["ReadOnly", "Operator"] {
         let account = json!({"UserName": role, "Password": "s3cret", "RoleId": role});
@@ -105,7 +105,7 @@ async fn a_reader_may_look_and_an_operator_may_switch() {
 }
 
 #[tokio::test]
-async fn what_is_known_is_not_sent_again() {
+async fn matching_if_none_match_returns_304() {
     let sim = Sim::of(Vendor::OpenBmc).await;
     let said = sim.get(&sim.system()).await;
     let tag = said.header("etag").unwrap();
@@ -124,7 +124,7 @@ async fn what_is_known_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn methods_are_told_and_others_refused() {
+async fn allow_header_lists_methods_and_others_are_rejected() {
     let sim = Sim::of(Vendor::Generic).await;
     let head = sim.send(sim.ask(Method::HEAD, &sim.system())).await;
     assert_eq!((head.status, head.text.as_str()), (200, ""));
@@ -147,7 +147,7 @@ async fn methods_are_told_and_others_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_start_at_once() {
+async fn rack_of_200_bmcs_starts_within_2_s() {
     rustls::crypto::ring::default_provider()
         .install_default()
         .ok();

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::rack_support::SOON;
 
 #[tokio::test]
-async fn it_writes_its_endpoints_serves_and_ends_when_asked() {
+async fn rack_sim_writes_endpoints_serves_and_stops_on_signal() {
     let dir = TempDir::new().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_rack-sim"))
         .args(["--hosts", "2", "--directory"])

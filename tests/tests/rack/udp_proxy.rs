@@ -16,7 +16,7 @@ fn probability() -> impl Strategy<Value = f64> {
 
 proptest! {
     #[test]
-    fn a_fate_follows_from_seed_direction_number_and_length(
+    fn packet_fate_depends_on_seed_direction_index_and_length(
         seed: u64, index: u64, length in 0..2000_usize, likely in probability()
     ) {
         let faults = Faults::all(likely);
@@ -32,7 +32,7 @@ proptest! {
     }
 
     #[test]
-    fn without_faults_everything_arrives_as_it_was(
+    fn packets_pass_unchanged_without_faults(
         seed: u64, index: u64, bytes in prop::collection::vec(any::<u8>(), 0..100)
     ) {
         for direction in BOTH {
@@ -43,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn faults_are_as_frequent_as_they_are_likely(seed: u64, likely in probability()) {
+    fn fault_frequency_matches_its_probability(seed: u64, likely in probability()) {
         let faults = Faults { drop: likely, ..Faults::default() };
         let count = 4000_u32;
         for direction in BOTH {
@@ -56,7 +56,7 @@ proptest! {
     }
 
     #[test]
-    fn an_nth_rule_is_certain_and_touches_nothing_else(seed: u64, index in 0..50_u64) {
+    fn nth_rule_affects_exactly_its_packets(seed: u64, index in 0..50_u64) {
         let nth = |every| Faults {
             nth: vec![Nth { direction: Direction::ToClient, index, every, fault: Fault::Drop }],
             ..Faults::default()
@@ -74,7 +74,7 @@ proptest! {
 }
 
 #[test]
-fn each_fault_is_chosen_by_itself() {
+fn each_fault_is_selected_independently() {
     for fault in Fault::ALL {
         let faults = Faults::default().and(Direction::ToServer, 0, fault);
         let fate = decide(1, &faults, Direction::ToServer, 0, 50);
@@ -131,7 +131,7 @@ async fn next(socket: &UdpSocket) -> Option<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn datagrams_are_lost_doubled_swapped_and_late_as_decided() {
+async fn datagrams_are_dropped_duplicated_reordered_and_delayed() {
     let late = Duration::from_millis(150);
     let faults = Faults {
         delay_by: late,
@@ -166,7 +166,7 @@ async fn datagrams_are_lost_doubled_swapped_and_late_as_decided() {
 }
 
 #[tokio::test]
-async fn each_client_gets_its_own_answers() {
+async fn each_client_receives_its_own_responses() {
     let (server, proxy, one) = chain(Faults::default()).await;
     let two = UdpSocket::bind(peer::LOCALHOST).await.unwrap();
     two.connect(proxy.address()).await.unwrap();
@@ -183,7 +183,7 @@ async fn each_client_gets_its_own_answers() {
 }
 
 #[tokio::test]
-async fn a_proxy_ends_with_its_handle() {
+async fn dropping_the_handle_stops_the_proxy() {
     let (server, proxy, client) = chain(Faults::default()).await;
     let address = proxy.address();
     client.send(b"before").await.unwrap();
@@ -200,7 +200,7 @@ async fn a_proxy_ends_with_its_handle() {
 }
 
 #[tokio::test]
-async fn ipmitool_sees_no_difference_through_a_proxy_without_faults() {
+async fn ipmitool_works_through_a_proxy_without_faults() {
     let bmc = peer::bmc(|_| {}).await;
     let proxy = UdpProxy::start(bmc.address(), 1, Faults::default())
         .await

@@ -23,7 +23,7 @@ fn order(state: &State, host: &str) -> Vec<u64> {
 }
 
 #[test]
-fn operations_of_one_host_wait_in_the_order_of_the_requests() {
+fn operations_of_one_host_run_in_request_order() {
     let (mut state, numbers) = queue(&[
         OperationRank::HardOff,
         OperationRank::HardOff,
@@ -40,7 +40,7 @@ fn operations_of_one_host_wait_in_the_order_of_the_requests() {
 }
 
 #[test]
-fn f3_a_hard_off_ends_what_waits_so_that_no_older_on_comes_after_it() {
+fn f3_hard_off_cancels_waiting_operations() {
     let (mut state, numbers) = queue(&[
         OperationRank::HardOff,
         OperationRank::Other,
@@ -55,7 +55,7 @@ fn f3_a_hard_off_ends_what_waits_so_that_no_older_on_comes_after_it() {
 }
 
 #[test]
-fn a_hard_off_ends_what_has_the_turn_and_waits_until_it_has_left() {
+fn hard_off_cancels_the_running_operation_and_waits_for_it() {
     let (mut state, numbers) = queue(&[OperationRank::Other, OperationRank::Other]);
     let (fence, overtaken) = state.join("a", OperationRank::HardOff);
     assert_eq!(overtaken, numbers);
@@ -72,7 +72,7 @@ fn a_hard_off_ends_what_has_the_turn_and_waits_until_it_has_left() {
 }
 
 #[test]
-fn one_that_forces_already_is_not_overtaken() {
+fn forcing_operation_is_not_cancelled_by_a_hard_off() {
     let (mut state, numbers) = queue(&[OperationRank::Other, OperationRank::Other]);
     state.hold_turn("a", numbers[0]);
     let (fence, overtaken) = state.join("a", OperationRank::HardOff);
@@ -81,7 +81,7 @@ fn one_that_forces_already_is_not_overtaken() {
 }
 
 #[test]
-fn f6_hosts_behind_one_bmc_take_turns_for_themselves() {
+fn f6_hosts_behind_one_bmc_have_separate_operation_queues() {
     let (mut state, numbers) = queue(&[OperationRank::Other, OperationRank::Other]);
     let (neighbour, overtaken) = state.join("b", OperationRank::HardOff);
     assert!(
@@ -92,7 +92,7 @@ fn f6_hosts_behind_one_bmc_take_turns_for_themselves() {
 }
 
 #[test]
-fn calls_go_by_class_and_then_by_age() {
+fn calls_are_ordered_by_class_and_then_by_age() {
     let mut state = State::default();
     let classes = [
         CallClass::Reader,
@@ -167,7 +167,7 @@ proptest! {
     /// However operations and calls come and go: one turn per host, one call per BMC, a fence is
     /// never behind what is no fence, and everything that stays comes to its turn.
     #[test]
-    fn f6_one_turn_per_host_one_call_per_bmc_and_fences_first(steps in steps()) {
+    fn f6_one_operation_per_host_one_call_per_bmc_and_fences_first(steps in steps()) {
         const HOSTS: [&str; 3] = ["a", "b", "c"];
         let mut state = State::default();
         let mut operations: Vec<(&str, u64, OperationRank)> = Vec::new();

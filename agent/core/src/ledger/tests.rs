@@ -87,7 +87,7 @@ fn end(ledger: &mut Test, id: &str, now: i64) {
 }
 
 #[test]
-fn an_interrupted_operation_ends_once_and_starts_nothing_again() {
+fn interrupted_operation_ends_once_and_is_not_restarted() {
     let mut ledger = begun(&["a", "b", "c"]);
     let Ok(change) = sending(&ledger, "b", 2);
     ledger.apply(change);
@@ -106,7 +106,7 @@ fn an_interrupted_operation_ends_once_and_starts_nothing_again() {
 }
 
 #[test]
-fn settling_writes_missed_outcomes_and_ends_what_nobody_runs() {
+fn settle_writes_missed_outcomes_and_ends_orphans() {
     let mut ledger = begun(&["missed", "live", "told-otherwise"]);
     let outcomes = BTreeMap::from([("missed".to_owned(), (7, "done"))]);
     let Ok(changes) = settle(&ledger, |id| id == "live", &outcomes, 9);
@@ -122,7 +122,7 @@ fn settling_writes_missed_outcomes_and_ends_what_nobody_runs() {
 }
 
 #[test]
-fn what_is_too_much_or_too_old_is_forgotten_the_oldest_first_and_what_runs_is_not() {
+fn prune_removes_the_oldest_ended_operations_first() {
     let ids: Vec<String> = (0..20).map(|n| format!("op-{n:02}")).collect();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     let mut ledger = begun(&ids);
@@ -146,7 +146,7 @@ fn what_is_too_much_or_too_old_is_forgotten_the_oldest_first_and_what_runs_is_no
 }
 
 #[test]
-fn f12_an_older_copy_of_a_journal_is_told_from_the_last_one() {
+fn f12_older_copy_of_a_journal_is_detected() {
     let version = |instance: &str, generation| Version {
         instance: instance.into(),
         generation,
@@ -171,7 +171,7 @@ fn f12_an_older_copy_of_a_journal_is_told_from_the_last_one() {
 }
 
 #[test]
-fn f6_claims_count_in_the_order_in_which_they_were_sent() {
+fn f6_out_of_order_claims_are_late() {
     let claim = |standby, sequence| Term {
         number: 7,
         holder: "pod-7".into(),
@@ -220,7 +220,7 @@ fn f6_claims_count_in_the_order_in_which_they_were_sent() {
 }
 
 #[test]
-fn f6_a_command_from_before_the_claim_is_refused_and_a_late_claim_changes_nothing() {
+fn f6_command_sent_before_the_claim_is_rejected() {
     let mut ledger = Test::default();
     let claimed = |ledger: &mut Test, standby, sequence| {
         let asked = Term {
@@ -256,7 +256,7 @@ fn f6_a_command_from_before_the_claim_is_refused_and_a_late_claim_changes_nothin
 }
 
 #[test]
-fn f6_a_request_that_was_on_its_way_for_too_long_is_not_in_time() {
+fn f6_request_after_its_latest_time_is_not_in_time() {
     let s = Duration::from_secs;
     assert!(is_in_time(None, s(9)));
     assert!(is_in_time(Some(s(9)), s(9)));

@@ -83,7 +83,7 @@ fn the(seen: &Observations, name: &str) -> Check {
 }
 
 #[test]
-fn a_good_host_is_good_in_everything() {
+fn healthy_host_passes_every_check() {
     for protocol in [Protocol::Redfish, Protocol::Ipmi] {
         let checks = judge(&good(protocol));
         for check in &checks {
@@ -98,7 +98,7 @@ fn a_good_host_is_good_in_everything() {
 }
 
 #[test]
-fn what_stands_behind_a_failure_is_not_called_good() {
+fn checks_behind_a_failed_check_are_skipped() {
     let mut seen = good(Protocol::Redfish);
     seen.tcp = Some(Err("connection refused".to_owned()));
     (seen.power, seen.facts) = (None, None);
@@ -132,7 +132,7 @@ fn what_stands_behind_a_failure_is_not_called_good() {
 }
 
 #[test]
-fn a_failure_says_what_to_do_next() {
+fn failed_check_includes_advice() {
     for kind in [
         ErrorKind::Tls,
         ErrorKind::Authentication,
@@ -154,7 +154,7 @@ fn a_failure_says_what_to_do_next() {
 }
 
 #[test]
-fn ipmi_has_no_route_but_an_answer() {
+fn ipmi_route_check_passes_on_any_response() {
     let mut seen = good(Protocol::Ipmi);
     seen.facts = None;
     seen.power = Some(Err(error(ErrorKind::Timeout)));
@@ -164,7 +164,7 @@ fn ipmi_has_no_route_but_an_answer() {
 }
 
 #[test]
-fn an_account_that_may_only_read_is_a_failure() {
+fn read_only_account_fails_the_privilege_check() {
     let mut seen = good(Protocol::Ipmi);
     if let Some(Ok(facts)) = &mut seen.facts {
         (facts.privilege, facts.may_switch) = (text("USER"), Some(false));
@@ -175,7 +175,7 @@ fn an_account_that_may_only_read_is_a_failure() {
 }
 
 #[test]
-fn suite_0_and_suite_3_are_worth_a_look() {
+fn suite_0_and_suite_3_are_warnings() {
     let mut seen = good(Protocol::Ipmi);
     if let Some(Ok(facts)) = &mut seen.facts {
         facts.suite = Some(3);
@@ -189,7 +189,7 @@ fn suite_0_and_suite_3_are_worth_a_look() {
 }
 
 #[test]
-fn another_system_behind_the_bmc_is_a_failure() {
+fn identity_mismatch_fails_the_identity_check() {
     let mut seen = good(Protocol::Redfish);
     seen.expected.system_uuid = text("4c4c4544-0042-3510-8054-000000000000");
     assert_eq!(the(&seen, "identity").verdict(), Verdict::Failed);
@@ -198,7 +198,7 @@ fn another_system_behind_the_bmc_is_a_failure() {
 }
 
 #[test]
-fn hard_off_and_on_are_needed() {
+fn missing_hard_off_or_on_fails_the_actions_check() {
     let mut seen = good(Protocol::Redfish);
     let mut set = |words: &[&str]| {
         if let Some(Ok(facts)) = &mut seen.facts {
@@ -214,7 +214,7 @@ fn hard_off_and_on_are_needed() {
 }
 
 #[test]
-fn a_clock_far_off_is_worth_a_look() {
+fn clock_skew_is_a_warning() {
     for (seconds, said) in [(90, "90 s ahead"), (-7300, "2 h behind")] {
         let mut seen = good(Protocol::Redfish);
         if let Some(Ok(facts)) = &mut seen.facts {
@@ -227,7 +227,7 @@ fn a_clock_far_off_is_worth_a_look() {
 }
 
 #[test]
-fn a_bmc_outside_of_the_networks_is_a_failure() {
+fn address_outside_the_allowed_networks_fails_the_name_check() {
     let mut seen = good(Protocol::Redfish);
     seen.forbidden = Some(("10.0.0.1".parse().unwrap(), "192.0.2.0/24".to_owned()));
     (seen.tcp, seen.power, seen.facts) = (None, None, None);

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_has_its_line_column_and_key_but_no_value() {
+    fn error_has_line_column_and_key_but_no_value() {
         let time = "must be a time with its unit in quotes, such as \"5s\", \"250ms\" or \"2m\"";
         for (text, error) in [
             ("on = true\n", "1:1: missing field `name`".to_owned()),
@@ -196,7 +196,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "[a-z\\[\\]{}=.'\"\n #0-9]{0,80}") {
+        fn decoding_arbitrary_text_does_not_panic(text in "[a-z\\[\\]{}=.'\"\n #0-9]{0,80}") {
             errors(&text);
         }
     }

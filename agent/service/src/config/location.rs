@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_that_of_the_key_or_of_what_is_around_it() {
+    fn position_is_that_of_the_key_or_its_nearest_parent() {
         let file: Arc<Path> = Path::new("a.toml").into();
         let (mut diagnostics, root) = (Diagnostics::default(), KeyPath::root(&file));
         diagnostics.mark(&root, (1, 1));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_characters() {
+    fn columns_count_characters() {
         let lines = Lines::new("a\nöü = 1\n");
         assert_eq!(lines.at(0), (1, 1));
         assert_eq!(lines.at(2), (2, 1));
@@ -243,7 +243,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_offset_makes_it_panic(text in ".{0,40}", byte in 0_usize..200) {
+        fn arbitrary_offsets_do_not_panic(text in ".{0,40}", byte in 0_usize..200) {
             let (line, column) = Lines::new(&text).at(byte);
             prop_assert!(line >= 1 && column >= 1);
         }

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_says_it_once_a_minute_or_when_it_was_refused() {
+    async fn password_command_output_is_cached_until_forgotten() {
         let dir = tempfile::tempdir().unwrap();
         let count = dir.path().join("count");
         let password = shell(&format!("echo x >> {0}; wc -l < {0}", count.display()));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_goes_wrong_with_a_command_is_said_without_its_words() {
+    async fn password_command_errors_do_not_show_its_output() {
         for (script, said) in [
             ("echo s3cret >&2; exit 3", "ended with exit status: 3"),
             ("true", "empty"),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_credential_needs_a_service_manager() {
+    async fn credential_requires_a_credentials_directory() {
         let password = Password::credential("bmc".into(), None);
         let error = password.read().await.unwrap_err().to_string();
         assert!(error.contains("credentials directory"), "{error}");
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_readable_the_next_time_is_transient_and_a_wrong_path_is_not() {
+    fn io_errors_are_transient_but_a_wrong_path_is_not() {
         let of = |source: io::Error| PasswordError::Read {
             name: "password file p".into(),
             source,

@@ -48,7 +48,7 @@ fn with(hosts: &[String]) -> String {
 }
 
 #[test]
-fn a_full_file_is_understood() {
+fn configuration_with_every_key_is_parsed() {
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("ca.pem"), "pem").unwrap();
     let text = format!(
@@ -116,7 +116,7 @@ bmc = {{ address = 'redfish://bmc-8.example', username = 'ops', password_file = 
 }
 
 #[test]
-fn passwords_come_from_each_of_their_places() {
+fn passwords_are_read_from_every_source() {
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("bmc"), "s3cret\n").unwrap();
     let bmc = |password: &str| {
@@ -178,7 +178,7 @@ fn passwords_come_from_each_of_their_places() {
 }
 
 #[test]
-fn a_bad_password_file_is_named_but_never_shown() {
+fn password_file_warning_has_the_path_but_no_content() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("bmc");
     let text = with(&[host("a", "", "redfish://10.1.0.1", "")]);
@@ -208,7 +208,7 @@ fn a_bad_password_file_is_named_but_never_shown() {
 }
 
 #[test]
-fn a_host_is_found_by_each_of_its_names() {
+fn host_is_found_by_each_of_its_names() {
     let text = with(&[
         host("a", "node_name = 'worker-1'", "redfish://10.1.0.1", ""),
         host(
@@ -239,7 +239,7 @@ fn a_host_is_found_by_each_of_its_names() {
 }
 
 #[test]
-fn networks_see_through_mapped_addresses() {
+fn allowed_networks_match_ipv4_mapped_addresses() {
     let networks = Networks(vec!["10.1.0.0/16".parse().unwrap()]);
     assert!(networks.allow("10.1.2.3".parse().unwrap()));
     assert!(networks.allow("::ffff:10.1.2.3".parse().unwrap()));
@@ -260,7 +260,7 @@ const REDFISH: &str = "address = 'redfish://10.1.0.1', username = 'u', password_
 const IPMI: &str = "address = 'ipmi://10.1.0.1', username = 'u', password_file = 'p'";
 
 #[test]
-fn a_host_may_have_several_drivers_in_their_order() {
+fn host_has_several_drivers_in_configured_order() {
     let redfish =
         format!("{REDFISH}, auth = 'basic', keep_alive = true, soft_off_by_button = true");
     let ipmi = format!("{IPMI}, cipher_suite = 17, kg_file = 'kg', min_interval = '500ms'");
@@ -306,7 +306,7 @@ fn a_host_may_have_several_drivers_in_their_order() {
 }
 
 #[test]
-fn f6_hosts_that_share_an_endpoint_share_all_of_theirs() {
+fn f6_hosts_that_share_an_endpoint_share_one_queue() {
     let host = |name: &str, addresses: &[&str]| {
         let rest = "username = 'u', password_file = 'p'";
         let entry = |a: &&str| format!("{{ address = '{a}', {rest} }}");

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_late_listener_gets_the_whole_story_and_the_end() {
+    async fn late_subscriber_receives_all_events_and_the_outcome() {
         let handle = handle();
         handle.event(reading(1));
         let mut early = Box::pin(handle.clone().follow());
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_long_story_keeps_its_beginning_and_its_end() {
+    async fn truncated_history_keeps_the_first_and_last_events() {
         let handle = handle();
         let slow = handle.clone().follow();
         for n in 1..=2000 {

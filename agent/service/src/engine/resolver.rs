@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn lookups_that_hang_take_a_bounded_number_of_threads_and_no_host_named_by_ip() {
+    async fn hanging_lookups_are_limited_and_do_not_delay_ip_addresses() {
         let begun = Arc::new(AtomicUsize::new(0));
         let counted = begun.clone();
         let resolver = Resolver::new(move |_| {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn addresses_come_in_a_fixed_order_and_a_name_without_one_is_an_error() {
+    async fn addresses_are_sorted_and_an_empty_result_is_an_error() {
         let resolver = Resolver::new(|name| {
             let ips = match name.as_str() {
                 "none" => Vec::new(),

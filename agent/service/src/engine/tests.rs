@@ -31,7 +31,7 @@ impl Driver for NoHardware {
 }
 
 #[tokio::test]
-async fn an_agent_whose_journal_fails_is_not_ready_and_takes_commands_again_by_itself() {
+async fn failed_journal_makes_the_agent_unready_until_it_recovers() {
     let dir = TempDir::new().unwrap();
     let (journal, disk) = journal_on_a_disk(&dir);
     let text = "rack = 'r1'\nsocket = 's'\nstate = 's'\nallowed_bmc_networks = ['10.0.0.0/24']\n";

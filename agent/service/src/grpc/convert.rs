@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_boot_device_survives_the_wire() {
+    fn boot_overrides_round_trip() {
         for device in BootDevice::ALL {
             for mode in [None, Some(BootMode::Uefi), Some(BootMode::Legacy)] {
                 let boot = BootOverride {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_device_is_refused() {
+    fn unknown_boot_device_is_rejected() {
         for device in [0, -1, 99] {
             let boot = v1::BootOverride {
                 device,

@@ -178,7 +178,7 @@ async fn outcome(journal: &Journal, id: &str) -> Option<v1::Outcome> {
 }
 
 #[tokio::test]
-async fn f7_after_a_full_a_read_only_or_a_broken_disk_the_journal_goes_on_by_itself() {
+async fn f7_journal_recovers_after_disk_faults() {
     for fault in [Fault::Full, Fault::ReadOnly, Fault::Broken] {
         let dir = TempDir::new().unwrap();
         let (journal, disk) = journal_on_a_disk(&dir);
@@ -199,7 +199,7 @@ async fn f7_after_a_full_a_read_only_or_a_broken_disk_the_journal_goes_on_by_its
 }
 
 #[tokio::test]
-async fn a_disk_that_takes_only_what_fits_into_the_file_is_still_full() {
+async fn journal_on_a_full_disk_is_not_reopened() {
     let dir = TempDir::new().unwrap();
     let (journal, disk) = journal_on_a_disk(&dir);
     disk.set(Fault::FullBehind(128 * 1024));
@@ -219,7 +219,7 @@ async fn a_disk_that_takes_only_what_fits_into_the_file_is_still_full() {
 }
 
 #[tokio::test]
-async fn one_failed_write_on_a_disk_that_works_again_costs_nothing() {
+async fn journal_recovers_after_a_single_failed_write() {
     let dir = TempDir::new().unwrap();
     let (journal, disk) = journal_on_a_disk(&dir);
     assert_eq!(claim(&journal, 3).await.unwrap(), Ok(3));
@@ -234,7 +234,7 @@ async fn one_failed_write_on_a_disk_that_works_again_costs_nothing() {
 }
 
 #[tokio::test]
-async fn reads_go_on_while_nothing_can_be_written() {
+async fn journal_is_readable_after_a_failed_write() {
     let dir = TempDir::new().unwrap();
     let (journal, disk) = journal_on_a_disk(&dir);
     journal.admit(off("a")).await.unwrap();
@@ -250,7 +250,7 @@ async fn reads_go_on_while_nothing_can_be_written() {
 }
 
 #[tokio::test]
-async fn an_outcome_that_could_not_be_written_is_written_when_the_disk_works_again() {
+async fn unwritten_outcome_is_written_after_recovery() {
     let dir = TempDir::new().unwrap();
     let (journal, disk) = journal_on_a_disk(&dir);
     for id in ["a", "b"] {
@@ -270,7 +270,7 @@ async fn an_outcome_that_could_not_be_written_is_written_when_the_disk_works_aga
 }
 
 #[tokio::test]
-async fn f12_a_file_that_is_gone_or_another_one_ends_the_process_and_is_not_made_anew() {
+async fn f12_missing_or_replaced_journal_file_ends_the_process() {
     for replaced in [false, true] {
         let dir = TempDir::new().unwrap();
         let (journal, disk) = journal_on_a_disk(&dir);
@@ -305,7 +305,7 @@ async fn written(dir: &TempDir) -> (IdentityRecord, Vec<u8>) {
 }
 
 #[tokio::test]
-async fn f12_a_truncated_journal_is_replaced_by_another_instance_and_its_file_is_kept() {
+async fn f12_truncated_journal_is_kept_and_replaced_by_a_new_instance() {
     let dir = TempDir::new().unwrap();
     let (identity, whole) = written(&dir).await;
     let lengths = [0, 1, 17, 320, 4096, whole.len() / 2, whole.len() - 4096];
@@ -341,7 +341,7 @@ async fn f12_a_truncated_journal_is_replaced_by_another_instance_and_its_file_is
 }
 
 #[tokio::test]
-async fn f12_an_older_copy_of_the_journal_is_another_instance() {
+async fn f12_restored_older_copy_is_a_new_instance() {
     let dir = TempDir::new().unwrap();
     let (identity, old) = written(&dir).await;
     // A copy of before the last start is known by the note beside it.
@@ -377,7 +377,7 @@ async fn f12_an_older_copy_of_the_journal_is_another_instance() {
 }
 
 #[tokio::test]
-async fn f12_an_older_copy_put_in_its_place_while_the_agent_runs_is_noticed() {
+async fn f12_older_copy_restored_at_run_time_is_detected() {
     let dir = TempDir::new().unwrap();
     let (journal, disk) = journal_on_a_disk(&dir);
     let old = std::fs::read(path(&dir)).unwrap();
@@ -391,7 +391,7 @@ async fn f12_an_older_copy_put_in_its_place_while_the_agent_runs_is_noticed() {
 }
 
 #[tokio::test]
-async fn f12_no_flipped_byte_panics_or_is_believed() {
+async fn f12_corrupt_bytes_neither_panic_nor_are_accepted() {
     let dir = TempDir::new().unwrap();
     let (identity, whole) = written(&dir).await;
     let note = path(&dir).with_extension("instance");
@@ -418,7 +418,7 @@ async fn f12_no_flipped_byte_panics_or_is_believed() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_written_at_the_start_makes_no_new_journal() {
+fn unopenable_journal_is_not_replaced() {
     let dir = TempDir::new().unwrap();
     // A directory in its place stands for whatever the operating system refuses to open.
     std::fs::create_dir(path(&dir)).unwrap();

@@ -112,7 +112,7 @@ async fn started(journal: &Journal, admission: Admission) {
 }
 
 #[tokio::test]
-async fn a_known_operation_starts_nothing_whatever_else_it_says() {
+async fn known_operation_id_starts_nothing() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     claim(&journal, 7).await.unwrap();
@@ -129,7 +129,7 @@ async fn a_known_operation_starts_nothing_whatever_else_it_says() {
 }
 
 #[tokio::test]
-async fn running_operations_are_interrupted_by_a_restart_and_say_what_was_sent() {
+async fn restart_interrupts_operations_and_reports_sent_commands() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     started(&journal, off("a", ann(), "operator ann")).await;
@@ -172,7 +172,7 @@ async fn running_operations_are_interrupted_by_a_restart_and_say_what_was_sent()
 }
 
 #[tokio::test]
-async fn old_operations_are_thrown_away_by_count_and_by_age() {
+async fn old_operations_are_removed_by_count_and_age() {
     let fixture = Fixture::new();
     let keep = Retention {
         operations: 3,
@@ -196,7 +196,7 @@ async fn old_operations_are_thrown_away_by_count_and_by_age() {
 }
 
 #[tokio::test]
-async fn many_at_once_are_written_together_and_each_gets_its_own_answer() {
+async fn concurrent_admissions_each_get_their_own_result() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     claim(&journal, 1).await.unwrap();
@@ -223,7 +223,7 @@ async fn many_at_once_are_written_together_and_each_gets_its_own_answer() {
 }
 
 #[test]
-fn a_second_agent_on_the_same_directory_is_told_so() {
+fn second_agent_on_one_state_directory_is_rejected() {
     let fixture = Fixture::new();
     let _first = fixture.open();
     let path = fixture.dir.path().join("journal.redb");
@@ -238,7 +238,7 @@ fn a_second_agent_on_the_same_directory_is_told_so() {
 }
 
 #[test]
-fn a_newer_format_is_not_touched() {
+fn journal_of_a_newer_format_is_rejected() {
     let fixture = Fixture::new();
     let path = fixture.dir.path().join("journal.redb");
     let db = redb::Database::create(&path).unwrap();
@@ -255,7 +255,7 @@ fn a_newer_format_is_not_touched() {
 }
 
 #[tokio::test]
-async fn operations_are_listed_by_host_and_by_whether_they_run_the_newest_first() {
+async fn operations_are_filtered_and_listed_newest_first() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     for (number, host) in [(1_i64, "a"), (2, "b"), (3, "a"), (4, "b")] {
@@ -308,7 +308,7 @@ async fn operations_are_listed_by_host_and_by_whether_they_run_the_newest_first(
 }
 
 #[tokio::test]
-async fn a_journal_keeps_its_instance_and_a_lost_one_is_replaced_by_another() {
+async fn journal_keeps_its_instance_until_it_is_lost() {
     let fixture = Fixture::new();
     let first = fixture.open().0.identity().clone();
     assert_eq!(first.origin(), v1::JournalOrigin::First);
@@ -324,7 +324,7 @@ async fn a_journal_keeps_its_instance_and_a_lost_one_is_replaced_by_another() {
 }
 
 #[tokio::test]
-async fn a_journal_of_an_earlier_version_is_given_an_instance_and_keeps_what_it_knows() {
+async fn journal_of_an_earlier_version_gets_an_instance() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     claim(&journal, 7).await.unwrap();
@@ -345,7 +345,7 @@ async fn a_journal_of_an_earlier_version_is_given_an_instance_and_keeps_what_it_
 }
 
 #[tokio::test]
-async fn f6_an_agent_that_stands_by_begins_nothing_until_it_is_claimed() {
+async fn f6_standby_agent_rejects_operations_until_claimed() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     claim(&journal, 7).await.unwrap();

@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_counted_is_shown_once_by_each_name() {
+    fn each_metric_is_rendered_once() {
         let metrics = Metrics::new();
         metrics.operation("off", "confirmed", Duration::from_secs(3));
         metrics.call("read", Some(ErrorKind::Timeout), Duration::from_millis(5));

@@ -53,7 +53,7 @@ fn cycle(id: &str) -> v1::BeginRequest {
 }
 
 #[tokio::test]
-async fn a_soft_off_asks_once_and_is_confirmed() {
+async fn soft_off_is_sent_once_and_confirmed() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -70,7 +70,7 @@ async fn a_soft_off_asks_once_and_is_confirmed() {
 }
 
 #[tokio::test]
-async fn a_host_that_does_not_shut_down_is_forced_only_where_that_was_asked() {
+async fn soft_off_timeout_forces_only_if_requested() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -100,7 +100,7 @@ async fn a_host_that_does_not_shut_down_is_forced_only_where_that_was_asked() {
 }
 
 #[tokio::test]
-async fn a_hard_off_overtakes_a_soft_one_at_once() {
+async fn hard_off_replaces_a_soft_off_at_once() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -129,7 +129,7 @@ async fn a_hard_off_overtakes_a_soft_one_at_once() {
 }
 
 #[tokio::test]
-async fn two_hard_offs_wait_for_each_other() {
+async fn hard_offs_run_one_at_a_time() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -150,7 +150,7 @@ async fn two_hard_offs_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn a_soft_off_that_forces_already_is_not_overtaken() {
+async fn forcing_soft_off_is_not_replaced() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -172,7 +172,7 @@ async fn a_soft_off_that_forces_already_is_not_overtaken() {
 }
 
 #[tokio::test]
-async fn a_cycle_goes_off_and_on_again() {
+async fn cycle_is_confirmed_after_off_and_on() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -189,7 +189,7 @@ async fn a_cycle_goes_off_and_on_again() {
 }
 
 #[tokio::test]
-async fn reset_and_interrupt_are_sent_once_whatever_comes_back() {
+async fn reset_and_nmi_are_sent_once_for_any_response() {
     for (command, request) in [
         (PowerCommand::Reset, reset as fn(&str) -> _),
         (PowerCommand::Nmi, nmi as fn(&str) -> _),
@@ -243,7 +243,7 @@ async fn reset_and_interrupt_are_sent_once_whatever_comes_back() {
 }
 
 #[tokio::test]
-async fn a_reset_that_the_agent_did_not_survive_is_not_sent_again() {
+async fn reset_is_not_sent_again_after_an_agent_crash() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -263,7 +263,7 @@ async fn a_reset_that_the_agent_did_not_survive_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_held_host_may_be_told_to_be_off_but_nothing_else() {
+async fn held_host_accepts_only_off() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut controller = site.controller(&agent).await;
@@ -309,7 +309,7 @@ async fn a_held_host_may_be_told_to_be_off_but_nothing_else() {
 }
 
 #[tokio::test]
-async fn waits_that_cannot_fit_are_refused_and_unsaid_deadlines_do() {
+async fn deadline_shorter_than_the_operation_is_rejected() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -361,7 +361,7 @@ async fn waits_that_cannot_fit_are_refused_and_unsaid_deadlines_do() {
 }
 
 #[tokio::test]
-async fn the_same_failure_is_told_once_until_something_else_happens() {
+async fn repeated_failure_is_one_event() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;

@@ -25,7 +25,7 @@ fn cancel(id: &str, force: bool) -> v1::CancelRequest {
 }
 
 #[tokio::test]
-async fn an_operator_cancels_an_operation_of_a_remediation_only_with_force() {
+async fn operator_needs_force_to_cancel_a_remediation_operation() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut controller = site.controller(&agent).await;
@@ -64,7 +64,7 @@ async fn an_operator_cancels_an_operation_of_a_remediation_only_with_force() {
 }
 
 #[tokio::test]
-async fn an_operators_own_operation_is_cancelled_without_force() {
+async fn own_operation_is_cancelled_without_force() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut operator = site.operator(&agent).await;
@@ -78,7 +78,7 @@ async fn an_operators_own_operation_is_cancelled_without_force() {
 }
 
 #[tokio::test]
-async fn changes_beside_power_stand_in_the_journal_with_who_asked_and_what_came_of_it() {
+async fn other_changes_are_journalled_with_caller_and_outcome() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut controller = site.controller(&agent).await;
@@ -159,7 +159,7 @@ async fn changes_beside_power_stand_in_the_journal_with_who_asked_and_what_came_
 }
 
 #[tokio::test]
-async fn a_change_that_fails_stands_in_the_journal_too() {
+async fn failed_changes_are_journalled() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut operator = site.operator(&agent).await;

@@ -18,7 +18,7 @@ pub(crate) fn refusal(status: &Status) -> Refusal {
 }
 
 #[tokio::test]
-async fn f7_a_deposed_leader_is_refused_also_after_a_restart() {
+async fn f7_deposed_leader_is_rejected_also_after_a_restart() {
     let site = Site::new(1);
     let mut agent = site.start().await;
     let mut client = site.controller(&agent).await;
@@ -87,7 +87,7 @@ async fn f7_a_deposed_leader_is_refused_also_after_a_restart() {
 }
 
 #[tokio::test]
-async fn f7_a_term_is_set_back_by_hand_on_the_agents_own_machine_only() {
+async fn f7_term_is_set_back_over_the_local_socket_only() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut controller = site.controller(&agent).await;
@@ -122,7 +122,7 @@ async fn f7_a_term_is_set_back_by_hand_on_the_agents_own_machine_only() {
 }
 
 #[tokio::test]
-async fn f7_a_replayed_sequence_is_refused() {
+async fn f7_replayed_sequence_is_rejected() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.controller(&agent).await;
@@ -148,7 +148,7 @@ async fn f7_a_replayed_sequence_is_refused() {
 }
 
 #[tokio::test]
-async fn a_host_held_by_a_remediation_refuses_an_operator_without_force() {
+async fn held_host_rejects_an_operator_without_force() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut controller = site.controller(&agent).await;
@@ -186,7 +186,7 @@ async fn a_host_held_by_a_remediation_refuses_an_operator_without_force() {
 }
 
 #[tokio::test]
-async fn a_hold_survives_a_restart_and_is_lifted_by_its_owner() {
+async fn hold_survives_a_restart_and_is_lifted_by_its_owner() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.controller(&agent).await;
@@ -234,7 +234,7 @@ async fn a_hold_survives_a_restart_and_is_lifted_by_its_owner() {
 }
 
 #[tokio::test]
-async fn each_role_may_do_its_own_and_no_more() {
+async fn each_role_is_limited_to_its_own_calls() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut controller = site.controller(&agent).await;
@@ -285,7 +285,7 @@ async fn each_role_may_do_its_own_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_rack_may_not_command_another() {
+async fn rack_certificate_may_not_command_an_agent() {
     let site = Site::new(1);
     let agent = site.start().await;
     // The client side refuses to start with such a certificate, so dial by hand.
@@ -318,7 +318,7 @@ async fn kit_raw_call(
 }
 
 #[tokio::test]
-async fn hosts_are_named_clearly_or_refused_clearly() {
+async fn unknown_or_missing_host_is_rejected_by_name() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -355,7 +355,7 @@ async fn hosts_are_named_clearly_or_refused_clearly() {
 }
 
 #[tokio::test]
-async fn f6_a_request_that_was_on_its_way_for_too_long_begins_nothing() {
+async fn f6_delayed_request_starts_nothing() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.controller(&agent).await;
@@ -387,7 +387,7 @@ async fn f6_a_request_that_was_on_its_way_for_too_long_begins_nothing() {
 }
 
 #[tokio::test]
-async fn f6_claims_and_commands_count_in_the_order_in_which_they_were_sent() {
+async fn f6_out_of_order_claims_and_commands_are_rejected() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.controller(&agent).await;

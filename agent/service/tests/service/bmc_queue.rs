@@ -25,7 +25,7 @@ fn cycle(id: &str, host: &str) -> v1::BeginRequest {
 
 /// With calls of more than a second, a reading is too old for a command behind one other call.
 #[tokio::test]
-async fn readers_of_a_slow_bmc_do_not_keep_an_off_from_being_sent() {
+async fn readers_of_a_slow_bmc_do_not_block_a_power_off() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -60,7 +60,7 @@ async fn readers_of_a_slow_bmc_do_not_keep_an_off_from_being_sent() {
 }
 
 #[tokio::test]
-async fn f3_an_on_and_a_cycle_that_wait_do_not_come_after_a_fence() {
+async fn f3_hard_off_cancels_a_queued_on_and_cycle() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.controller(&agent).await;
@@ -95,7 +95,7 @@ async fn f3_an_on_and_a_cycle_that_wait_do_not_come_after_a_fence() {
 }
 
 #[tokio::test]
-async fn f3_a_fence_ends_a_cycle_that_is_under_way() {
+async fn f3_hard_off_cancels_a_running_cycle() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.controller(&agent).await;
@@ -116,7 +116,7 @@ async fn f3_a_fence_ends_a_cycle_that_is_under_way() {
 }
 
 #[tokio::test]
-async fn f6_one_blades_long_operation_does_not_hold_up_its_neighbours() {
+async fn f6_long_operation_of_a_blade_does_not_delay_other_blades() {
     let site = Site {
         is_chassis: true,
         ..Site::new(2)

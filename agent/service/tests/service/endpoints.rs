@@ -33,7 +33,7 @@ async fn read(
 }
 
 #[tokio::test]
-async fn a_brought_bmc_without_verified_tls_is_refused_unless_the_rack_allows_it() {
+async fn insecure_endpoint_in_a_request_is_rejected_unless_allowed() {
     let mut site = Site::new(3);
     let brought_insecure = |address: &str, skip: bool| {
         let mut target = brought(address);
@@ -76,7 +76,7 @@ async fn a_brought_bmc_without_verified_tls_is_refused_unless_the_rack_allows_it
 }
 
 #[tokio::test]
-async fn a_brought_bmc_must_be_allowed_and_the_inventory_wins() {
+async fn inventory_takes_precedence_over_an_allowed_sent_endpoint() {
     let mut site = Site::new(3);
     let agent = site.start().await;
     let mut controller = site.controller(&agent).await;

@@ -79,7 +79,7 @@ impl Leader {
 }
 
 #[tokio::test]
-async fn f2_a_hold_given_under_one_address_refuses_power_on_under_each_other() {
+async fn f2_hold_rejects_power_on_under_every_address() {
     let site = site();
     let mut agent = site.start().await;
     let mut leader = Leader {
@@ -116,7 +116,7 @@ async fn f2_a_hold_given_under_one_address_refuses_power_on_under_each_other() {
 }
 
 #[tokio::test]
-async fn a_release_lifts_the_hold_given_under_another_address() {
+async fn release_lifts_a_hold_taken_under_another_address() {
     let site = site();
     let agent = site.start().await;
     let mut leader = Leader {
@@ -142,7 +142,7 @@ async fn a_release_lifts_the_hold_given_under_another_address() {
 }
 
 #[tokio::test]
-async fn a_host_whose_name_does_not_resolve_is_not_switched_on() {
+async fn unresolvable_host_is_not_switched_on() {
     let site = site();
     let agent = site.start().await;
     let mut leader = Leader {

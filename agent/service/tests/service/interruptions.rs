@@ -7,7 +7,7 @@ use rackhand_bmc::PowerState;
 use rackhand_proto::v1::{self, OutcomeCode, await_response::Event};
 
 #[tokio::test]
-async fn a_lost_caller_does_not_cut_an_operation() {
+async fn lost_caller_does_not_stop_an_operation() {
     let site = Site::new(1);
     let agent = site.start().await;
     site.bmcs.of(1).dead.send_replace(true);
@@ -32,7 +32,7 @@ async fn a_lost_caller_does_not_cut_an_operation() {
 }
 
 #[tokio::test]
-async fn a_killed_agent_reports_its_operations_as_interrupted_and_repeats_nothing() {
+async fn operations_of_a_killed_agent_are_interrupted_not_repeated() {
     let site = Site::new(2);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -74,7 +74,7 @@ async fn a_killed_agent_reports_its_operations_as_interrupted_and_repeats_nothin
 }
 
 #[tokio::test]
-async fn a_command_under_way_is_not_cut_by_cancel_or_stop() {
+async fn cancel_and_stop_do_not_cut_a_command_in_flight() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -91,7 +91,7 @@ async fn a_command_under_way_is_not_cut_by_cancel_or_stop() {
 }
 
 #[tokio::test]
-async fn the_host_of_an_interrupted_operation_is_read_again_but_not_commanded() {
+async fn host_of_an_interrupted_operation_is_read_but_not_commanded() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -118,7 +118,7 @@ async fn the_host_of_an_interrupted_operation_is_read_again_but_not_commanded() 
 }
 
 #[tokio::test]
-async fn a_stopped_agent_ends_what_is_running_and_says_so() {
+async fn shutdown_ends_running_operations_as_interrupted() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -133,7 +133,7 @@ async fn a_stopped_agent_ends_what_is_running_and_says_so() {
 }
 
 #[tokio::test]
-async fn cancel_stops_before_the_next_command() {
+async fn cancel_prevents_the_next_command() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;

@@ -7,7 +7,7 @@ use rackhand_proto::{
 };
 
 #[tokio::test]
-async fn f12_an_agent_that_lost_its_journal_shows_another_instance_to_the_controller() {
+async fn f12_lost_journal_is_a_new_instance_to_the_controller() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.controller(&agent).await;
@@ -55,8 +55,7 @@ async fn f12_an_agent_that_lost_its_journal_shows_another_instance_to_the_contro
 }
 
 #[tokio::test]
-async fn f12_an_older_copy_of_the_whole_state_is_another_instance_once_a_controller_has_seen_more()
-{
+async fn f12_restored_older_state_is_a_new_instance_to_the_controller() {
     let site = Site::new(1);
     let agent = site.start().await;
     agent.shutdown().await;
@@ -117,7 +116,7 @@ async fn metrics(agent: &rackhand_agent_service::Agent) -> String {
 }
 
 #[tokio::test]
-async fn f12_a_truncated_journal_is_reported_to_the_controller_and_in_a_metric() {
+async fn f12_truncated_journal_is_reported_in_claim_and_metric() {
     let site = Site {
         extra: "defaults.shutdown_grace = '0s'\nadmin_listen = '127.0.0.1:0'".into(),
         ..Site::new(1)

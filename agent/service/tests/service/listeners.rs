@@ -9,7 +9,7 @@ use tonic::Code;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 #[tokio::test]
-async fn without_a_certificate_of_our_ca_nobody_gets_in() {
+async fn client_without_a_certificate_of_the_ca_is_rejected() {
     let site = Site::new(1);
     let agent = site.start().await;
     let address = agent.remote_addr().unwrap();
@@ -34,7 +34,7 @@ async fn without_a_certificate_of_our_ca_nobody_gets_in() {
 }
 
 #[tokio::test]
-async fn a_new_certificate_is_used_by_the_next_connection() {
+async fn renewed_certificate_applies_to_the_next_connection() {
     let site = Site::new(1);
     let agent = site.start().await;
     let address = agent.remote_addr().unwrap().to_string();
@@ -58,7 +58,7 @@ async fn a_new_certificate_is_used_by_the_next_connection() {
 }
 
 #[tokio::test]
-async fn health_is_told_on_both_and_reflection_only_locally() {
+async fn health_is_on_both_listeners_and_reflection_on_the_local_one() {
     use tonic_reflection::pb::v1::{
         ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
     };
@@ -93,7 +93,7 @@ async fn health_is_told_on_both_and_reflection_only_locally() {
 }
 
 #[tokio::test]
-async fn the_socket_is_closed_to_strangers_and_survives_a_crash() {
+async fn socket_has_mode_660_and_is_reusable_after_a_crash() {
     use std::os::unix::fs::PermissionsExt;
     let site = Site::new(1);
     let agent = site.start().await;
@@ -121,7 +121,7 @@ async fn the_socket_is_closed_to_strangers_and_survives_a_crash() {
 }
 
 #[tokio::test]
-async fn the_certificate_must_be_the_one_of_the_rack() {
+async fn certificate_of_another_rack_is_rejected_at_start() {
     let site = Site::new(1);
     site.ca
         .write(&site.dir.path().join("tls"), "spiffe://dc1/rack/r2");
@@ -139,7 +139,7 @@ async fn the_certificate_must_be_the_one_of_the_rack() {
 }
 
 #[tokio::test]
-async fn the_local_socket_works_while_the_certificate_is_expired() {
+async fn local_socket_works_with_an_expired_certificate() {
     let site = Site::new(1);
     let tls = site.dir.path().join("tls");
     site.ca.write_with(&tls, RACK, |params| {

@@ -10,7 +10,7 @@ use rackhand_proto::{
 };
 
 #[tokio::test]
-async fn off_and_on_again_with_every_step_told() {
+async fn off_and_on_report_every_step() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -96,7 +96,7 @@ async fn begin_is_idempotent() {
 }
 
 #[tokio::test]
-async fn a_command_is_written_down_before_it_leaves() {
+async fn command_is_journalled_before_it_is_sent() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -117,7 +117,7 @@ async fn a_command_is_written_down_before_it_leaves() {
 }
 
 #[tokio::test]
-async fn a_dead_bmc_slows_nobody_else() {
+async fn dead_bmc_does_not_delay_other_hosts() {
     let site = Site::new(2);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -140,7 +140,7 @@ async fn a_dead_bmc_slows_nobody_else() {
 }
 
 #[tokio::test]
-async fn f6_one_bmc_is_used_by_one_at_a_time() {
+async fn f6_calls_to_one_bmc_run_one_at_a_time() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -187,7 +187,7 @@ async fn f6_one_bmc_is_used_by_one_at_a_time() {
 }
 
 #[tokio::test]
-async fn f6_a_reader_waits_while_an_operation_speaks_to_the_bmc() {
+async fn f6_reader_waits_while_an_operation_uses_the_bmc() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -220,7 +220,7 @@ async fn f6_a_reader_waits_while_an_operation_speaks_to_the_bmc() {
 }
 
 #[tokio::test]
-async fn f5_another_system_behind_the_bmc_is_not_touched() {
+async fn f5_identity_mismatch_sends_no_command() {
     let site = Site::new(1);
     *site.bmcs.of(1).identity.lock().unwrap() = SystemIdentity {
         system_uuid: Some("99999999-2222-3333-4444-555555555555".into()),
@@ -244,7 +244,7 @@ async fn f5_another_system_behind_the_bmc_is_not_touched() {
 }
 
 #[tokio::test]
-async fn a_deadline_ends_an_operation_with_what_was_seen_last() {
+async fn deadline_ends_an_operation_with_the_last_reading() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -266,7 +266,7 @@ async fn a_deadline_ends_an_operation_with_what_was_seen_last() {
 }
 
 #[tokio::test]
-async fn a_changed_password_file_is_used_at_the_next_call() {
+async fn changed_password_file_applies_to_the_next_call() {
     let site = Site::new(1);
     let password = site.dir.path().join("password");
     std::fs::write(&password, "old").unwrap();
@@ -308,7 +308,7 @@ async fn a_changed_password_file_is_used_at_the_next_call() {
 }
 
 #[tokio::test]
-async fn a_watch_tells_the_first_reading_and_then_changes() {
+async fn watch_reports_the_first_reading_and_then_changes() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;

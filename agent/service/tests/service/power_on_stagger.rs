@@ -44,7 +44,7 @@ async fn stop(agent: Agent) {
 }
 
 #[tokio::test]
-async fn hosts_of_one_pdu_are_switched_on_one_after_the_other() {
+async fn hosts_of_one_pdu_are_switched_on_at_the_interval() {
     let site = site("700ms");
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -85,7 +85,7 @@ async fn hosts_of_one_pdu_are_switched_on_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn a_power_off_waits_for_no_pdu_and_overtakes_one_that_does() {
+async fn power_off_ignores_the_pdu_interval_and_replaces_a_waiting_on() {
     let site = site("60s");
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -128,7 +128,7 @@ async fn a_power_off_waits_for_no_pdu_and_overtakes_one_that_does() {
 }
 
 #[tokio::test]
-async fn another_interval_counts_at_once_and_a_host_that_is_on_waits_for_nothing() {
+async fn changed_interval_applies_at_once_and_skips_running_hosts() {
     let site = site("60s");
     let agent = site.start().await;
     let mut client = site.local().await;

@@ -59,7 +59,7 @@ fn site(hosts: usize) -> Site {
 }
 
 #[tokio::test]
-async fn a_host_that_leaves_finishes_what_runs_and_takes_nothing_new() {
+async fn removed_host_finishes_its_operation_and_rejects_new_ones() {
     let site = site(2);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -82,7 +82,7 @@ async fn a_host_that_leaves_finishes_what_runs_and_takes_nothing_new() {
 }
 
 #[tokio::test]
-async fn a_reload_with_a_mistake_changes_nothing_and_is_counted() {
+async fn invalid_reload_changes_nothing_and_is_counted() {
     let site = site(2);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -121,7 +121,7 @@ async fn a_reload_with_a_mistake_changes_nothing_and_is_counted() {
 }
 
 #[tokio::test]
-async fn a_change_of_a_file_is_noticed() {
+async fn changed_inventory_file_is_detected() {
     let mut site = site(2);
     site.extra += "\ninventory = ['more.toml']";
     let more = site.dir.path().join("more.toml");
@@ -141,7 +141,7 @@ async fn a_change_of_a_file_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_watch_goes_on_with_its_host_and_ends_with_it() {
+async fn watch_survives_a_reload_and_ends_with_its_host() {
     let site = site(2);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -163,7 +163,7 @@ async fn a_watch_goes_on_with_its_host_and_ends_with_it() {
 }
 
 #[tokio::test]
-async fn health_and_metrics_are_told_in_plain_http() {
+async fn health_and_metrics_are_served_over_http() {
     let site = site(1);
     let agent = site.start().await;
     let mut client = site.local().await;

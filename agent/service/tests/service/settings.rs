@@ -76,7 +76,7 @@ fn is_held(status: &Status) -> bool {
 }
 
 #[tokio::test]
-async fn a_hold_stops_changes_but_no_reading_and_no_led() {
+async fn hold_blocks_changes_but_not_reads_and_led() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut leader = site.controller(&agent).await;
@@ -113,7 +113,7 @@ async fn a_hold_stops_changes_but_no_reading_and_no_led() {
 }
 
 #[tokio::test]
-async fn a_change_waits_for_the_operation_before_it() {
+async fn change_waits_for_the_running_operation() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -131,7 +131,7 @@ async fn a_change_waits_for_the_operation_before_it() {
 }
 
 #[tokio::test]
-async fn a_hard_off_takes_the_place_of_a_change_that_waits() {
+async fn hard_off_cancels_a_waiting_change() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;
@@ -156,7 +156,7 @@ async fn a_hard_off_takes_the_place_of_a_change_that_waits() {
 }
 
 #[tokio::test]
-async fn reading_at_length_makes_way_for_power() {
+async fn long_sensor_read_yields_to_a_power_operation() {
     let site = Site::new(1);
     let agent = site.start().await;
     let bmc = site.bmcs.of(1);
@@ -188,7 +188,7 @@ async fn reading_at_length_makes_way_for_power() {
 }
 
 #[tokio::test]
-async fn nothing_is_changed_behind_the_bmc_of_another_host() {
+async fn identity_mismatch_prevents_changes() {
     let site = Site::new(1);
     let mut config = site.config();
     config.inventory.hosts[0].system_uuid = Some("4c4c4544-0042-3510-8054-c2c04f4e4e32".into());
@@ -209,7 +209,7 @@ async fn nothing_is_changed_behind_the_bmc_of_another_host() {
 }
 
 #[tokio::test]
-async fn a_led_without_a_timer_is_put_out_by_the_agent() {
+async fn agent_switches_off_an_led_without_a_timer() {
     let site = Site::new(1);
     let agent = site.start().await;
     let bmc = site.bmcs.of(1);
@@ -236,7 +236,7 @@ async fn a_led_without_a_timer_is_put_out_by_the_agent() {
 }
 
 #[tokio::test]
-async fn a_controller_switches_power_and_nothing_else() {
+async fn controller_may_not_change_settings() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut leader = site.controller(&agent).await;
@@ -257,7 +257,7 @@ async fn a_controller_switches_power_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn endings_that_are_no_failures_say_which() {
+async fn unconfirmed_outcomes_have_a_detail() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut client = site.local().await;

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_stands_moves_and_runs_on() {
+    fn clock_stops_advances_and_resumes() {
         let start = Instant::now();
         let second = Duration::from_secs(1);
         let mut clock = Clock::new(start);

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn once_holds_once_and_continuous_until_it_is_changed() {
+    fn once_override_applies_once_and_continuous_until_changed() {
         let mut boot = BootSource {
             current: mk_override(Holds::Once),
             pending: None,
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pending_holds_from_the_next_boot_on() {
+    fn pending_boot_settings_apply_from_the_next_boot() {
         let mut boot = BootSource {
             current: BootOverride::default(),
             pending: Some(mk_override(Holds::Once)),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cleared_log_counts_on() {
+    fn entry_ids_continue_after_a_clear() {
         let mut log = EventLog::default();
         log.add(Timestamp::UNIX_EPOCH, Severity::Critical, "one");
         log.clear(Timestamp::UNIX_EPOCH);

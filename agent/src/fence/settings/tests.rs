@@ -14,7 +14,7 @@ fn direct_of(lines: &str) -> Direct {
 }
 
 #[test]
-fn a_bmc_is_addressed_as_the_other_agents_do() {
+fn bmc_address_options_match_other_fence_agents() {
     for (lines, wanted) in [
         ("", vec!["redfish+https://10.0.0.1"]),
         ("ssl=0\nipport=8000", vec!["redfish+http://10.0.0.1:8000"]),
@@ -47,7 +47,7 @@ fn a_bmc_is_addressed_as_the_other_agents_do() {
 }
 
 #[test]
-fn no_means_no() {
+fn ssl_insecure_0_keeps_verification() {
     assert!(!direct_of("ssl_insecure=0").insecure);
     assert!(direct_of("ssl_insecure=1").insecure);
     assert!(!direct_of("ssl_insecure=1\nssl_secure=1").insecure);
@@ -55,7 +55,7 @@ fn no_means_no() {
 }
 
 #[test]
-fn every_mistake_is_told_at_once_and_no_value_that_is_secret() {
+fn all_errors_are_reported_at_once_without_secrets() {
     let mistakes = judged(
         "action=of\nip=10.0.0.1\npasswd=hush\nssl_insecure=maybe\npower_timeout=soon\n\
          retry_on=x\ncipher=4\nhexadecimal_kg=hush-hush\nredfish_uri=/other\n",
@@ -82,7 +82,7 @@ fn every_mistake_is_told_at_once_and_no_value_that_is_secret() {
 }
 
 #[test]
-fn without_a_bmc_the_plugs_are_hosts_of_an_agent() {
+fn plugs_without_a_bmc_address_are_hosts_of_an_agent() {
     let way = judged("action=off\nplug=node-1, node-2").unwrap().way;
     let Some(Route::Agent(through)) = way else {
         panic!("{way:?}");
@@ -95,7 +95,7 @@ fn without_a_bmc_the_plugs_are_hosts_of_an_agent() {
 }
 
 #[test]
-fn the_default_is_reboot_and_what_is_not_known_is_nothing() {
+fn default_action_is_reboot_and_unknown_actions_are_errors() {
     assert_eq!(judged(BMC).unwrap().action, Action::Reboot);
     assert_eq!(
         judged(&format!("{BMC}option=Status")).unwrap().action,
@@ -105,7 +105,7 @@ fn the_default_is_reboot_and_what_is_not_known_is_nothing() {
 }
 
 #[test]
-fn pacemaker_has_the_limits() {
+fn timeouts_are_unlimited_under_pacemaker() {
     let given = Input::lines(BMC);
     let ours = settings(&given, true).unwrap().times;
     let its = settings(&given, false).unwrap().times;

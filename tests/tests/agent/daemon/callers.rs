@@ -22,7 +22,7 @@ fn off(number: u64, sequence: u64) -> v1::BeginRequest {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f7_whoever_may_not_command_is_refused_told_and_counted() {
+async fn f7_unauthorized_callers_are_rejected_logged_and_counted() {
     // A BMC that must never be called: nobody listens there.
     let mut site = Site::new(&json!([{
         "name": "h1",

@@ -25,7 +25,7 @@ async fn clock(client: &mut Client, host: &str) -> (Verdict, String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_check_notices_a_clock_that_is_wrong_by_redfish_and_by_ipmi() {
+async fn host_check_detects_clock_skew_by_redfish_and_ipmi() {
     let pki_dir = tempfile::tempdir().unwrap();
     let pki = Pki::new(pki_dir.path()).unwrap();
     let rack = Rack::start(RackConfig::new("r1", ["redfish"]), Some(&pki), None).await;

@@ -68,7 +68,7 @@ fn entry(rack: &Rack, pki: &Pki, name: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_is_killed_in_the_middle_is_told_as_it_was_and_not_repeated() {
+async fn operations_killed_in_flight_are_reported_and_not_repeated() {
     let names: Vec<&str> = operations().iter().map(|(name, ..)| *name).collect();
     let pki_dir = tempfile::tempdir().unwrap();
     let pki = Pki::new(pki_dir.path()).unwrap();
@@ -166,7 +166,7 @@ async fn whatever_is_killed_in_the_middle_is_told_as_it_was_and_not_repeated() {
 
 /// The steps of an operation in which nothing is under way at its BMC, and the second half of one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_waits_when_it_is_killed_has_sent_nothing_and_sends_nothing_afterwards() {
+async fn operations_killed_while_waiting_send_nothing() {
     let names = ["first", "staged", "busy", "half"];
     let pki_dir = tempfile::tempdir().unwrap();
     let pki = Pki::new(pki_dir.path()).unwrap();

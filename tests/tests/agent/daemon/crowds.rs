@@ -19,7 +19,7 @@ const MEMORY: u64 = 64 * 1024;
 const RELEASE_CODE: u64 = 20 * 1024;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_half_open_connections_and_garbage_keep_nobody_out() {
+async fn half_open_connections_do_not_block_callers() {
     // As many as this system lets us have; each of them needs a descriptor here.
     let descriptors = many_descriptors();
     assert!(
@@ -100,7 +100,7 @@ fn entry(index: usize, address: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_hosts_of_which_some_are_dead_fit_in_64_mib() {
+async fn agent_of_1000_hosts_with_dead_bmcs_fits_in_64_mib() {
     const HOSTS: usize = 1000;
     const DEAD: usize = 50;
     assert!(

@@ -40,7 +40,7 @@ fn search(what: &str, bytes: &[u8]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_secret_is_in_anything_that_an_agent_writes_or_shows() {
+async fn agent_output_and_files_contain_no_secret() {
     let mut config = FarmConfig::new(5);
     let users = [PASSWORD, INLINE, OF_COMMAND, BROUGHT];
     let users = users.iter().enumerate();

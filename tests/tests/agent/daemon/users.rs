@@ -28,7 +28,7 @@ fn hides_users(unit: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn local_users_are_told_apart_under_the_shipped_unit() {
+async fn local_users_are_distinguished_under_the_shipped_unit() {
     let unit =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/systemd/rackhand-agent.service");
     let unit = std::fs::read_to_string(unit).unwrap();

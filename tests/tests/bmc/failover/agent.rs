@@ -135,7 +135,7 @@ impl Site {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_agent_goes_on_by_ipmi_while_redfish_is_dead() {
+async fn agent_uses_ipmi_while_redfish_is_dead() {
     let mut site = Site::start().await;
     let status = site.power(&["status"]).await;
     assert_eq!(status["power"], "on", "{status}");

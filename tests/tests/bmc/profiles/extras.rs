@@ -19,7 +19,7 @@ fn over(device: BootDevice, persistence: BootPersistence) -> BootOverride {
 }
 
 #[tokio::test]
-async fn the_boot_source_is_set_shown_and_booted_from() {
+async fn boot_override_is_set_read_and_applied() {
     for vendor in Vendor::ALL {
         let sim = stepped(vendor).await;
         let (host, bmc) = (&sim.host, client(&sim));
@@ -83,7 +83,7 @@ async fn the_boot_source_is_set_shown_and_booted_from() {
 }
 
 #[tokio::test]
-async fn the_light_goes_on_and_out() {
+async fn identify_led_is_switched_on_and_off() {
     for vendor in Vendor::ALL {
         let sim = stepped(vendor).await;
         let (host, bmc) = (&sim.host, client(&sim));
@@ -128,7 +128,7 @@ async fn power_draw_and_inlet_temperature_are_found() {
 }
 
 #[tokio::test]
-async fn the_newest_events_are_read_and_the_log_is_emptied() {
+async fn newest_events_are_read_and_the_log_is_cleared() {
     for vendor in Vendor::ALL {
         let sim = stepped(vendor).await;
         let (host, bmc) = (&sim.host, client(&sim));
@@ -169,7 +169,7 @@ async fn the_newest_events_are_read_and_the_log_is_emptied() {
 }
 
 #[tokio::test]
-async fn the_bmc_restarts_comes_back_and_leaves_the_host_alone() {
+async fn bmc_reset_keeps_the_power_state_of_the_host() {
     for vendor in Vendor::ALL {
         let sim = stepped(vendor).await;
         let (host, bmc) = (&sim.host, client(&sim));

@@ -29,7 +29,7 @@ fn reset_once() -> Counters {
 }
 
 #[tokio::test]
-async fn not_now_is_busy_with_its_wait_and_nothing_is_done() {
+async fn status_503_is_busy_with_retry_after_and_sends_nothing() {
     for vendor in Vendor::ALL {
         let sim = stepped(vendor).await;
         let (host, bmc) = (&sim.host, client(&sim));
@@ -62,7 +62,7 @@ async fn not_now_is_busy_with_its_wait_and_nothing_is_done() {
 }
 
 #[tokio::test]
-async fn a_reset_whose_answer_is_lost_is_not_sent_again() {
+async fn reset_with_a_lost_response_is_not_sent_again() {
     for vendor in Vendor::ALL {
         let sim = stepped(vendor).await;
         let (host, bmc) = (&sim.host, client(&sim));
@@ -89,7 +89,7 @@ async fn a_reset_whose_answer_is_lost_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn an_off_whose_answer_is_lost_ends_confirmed() {
+async fn power_off_with_a_lost_response_is_confirmed() {
     for vendor in Vendor::ALL {
         let sim = stepped(vendor).await;
         let (host, bmc) = (&sim.host, client(&sim));
@@ -102,7 +102,7 @@ async fn an_off_whose_answer_is_lost_ends_confirmed() {
 }
 
 #[tokio::test]
-async fn f1_a_bmc_that_has_lost_the_state_of_a_running_host_is_commanded_before_it_is_believed() {
+async fn f1_off_counts_only_after_a_power_off_by_redfish() {
     for vendor in Vendor::ALL {
         let sim = stepped(vendor).await;
         let (host, bmc) = (&sim.host, client(&sim));
@@ -117,7 +117,7 @@ async fn f1_a_bmc_that_has_lost_the_state_of_a_running_host_is_commanded_before_
 }
 
 #[tokio::test]
-async fn f1_a_chassis_that_goes_off_later_than_its_system_is_waited_for() {
+async fn f1_off_waits_for_the_chassis() {
     let sim = stepped(Vendor::Idrac9).await;
     let (host, bmc) = (&sim.host, client(&sim));
     host.inject(
@@ -138,7 +138,7 @@ async fn f1_a_chassis_that_goes_off_later_than_its_system_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_reset_connection_costs_a_reading_a_try_and_a_command_its_certainty() {
+async fn reset_connection_retries_a_read_but_not_a_command() {
     for action in [Action::Reset, Action::Drop] {
         let sim = stepped(Vendor::Generic).await;
         let (host, bmc) = (&sim.host, client(&sim));
@@ -173,7 +173,7 @@ async fn a_reset_connection_costs_a_reading_a_try_and_a_command_its_certainty() 
 }
 
 #[tokio::test]
-async fn a_page_of_html_is_no_answer() {
+async fn html_page_is_an_error() {
     for vendor in Vendor::ALL {
         let sim = stepped(vendor).await;
         let (host, bmc) = (&sim.host, client(&sim));
@@ -208,7 +208,7 @@ const ENOUGH: usize = 3;
 
 /// `Off` is what the BMC says, and only when it says so: until then nothing is confirmed.
 #[tokio::test]
-async fn a_stale_or_lingering_state_confirms_nothing_until_it_is_off() {
+async fn stale_power_state_is_not_confirmed_until_off() {
     let takes = Duration::from_secs(30);
     for (action, shown) in [
         (Action::Stale { age: takes }, PowerState::On),
@@ -241,7 +241,7 @@ async fn a_stale_or_lingering_state_confirms_nothing_until_it_is_off() {
 
 /// The machine itself is stuck on its way down: still not off.
 #[tokio::test]
-async fn a_machine_that_is_stuck_on_its_way_is_not_confirmed() {
+async fn host_stuck_in_powering_off_is_not_confirmed() {
     let sim = stepped(Vendor::Generic).await;
     let (host, bmc) = (&sim.host, client(&sim));
     host.stuck_powering_off(true);
@@ -262,7 +262,7 @@ async fn a_machine_that_is_stuck_on_its_way_is_not_confirmed() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_another_origin_is_refused_and_nobody_asks_there() {
+async fn redirect_to_another_origin_is_not_followed() {
     let other = stepped(Vendor::Generic).await;
     for vendor in Vendor::ALL {
         let sim = stepped(vendor).await;
@@ -295,7 +295,7 @@ async fn a_redirect_to_another_origin_is_refused_and_nobody_asks_there() {
 }
 
 #[tokio::test]
-async fn without_a_free_session_every_make_is_spoken_to_by_basic() {
+async fn full_session_table_falls_back_to_basic_on_every_profile() {
     for vendor in Vendor::ALL {
         let sim = stepped(vendor).await;
         let (host, bmc) = (&sim.host, client(&sim));
@@ -324,7 +324,7 @@ async fn without_a_free_session_every_make_is_spoken_to_by_basic() {
 
 /// Two refusals and the account would be locked: the password is tried once in a call.
 #[tokio::test]
-async fn a_wrong_password_is_said_and_switches_nothing() {
+async fn wrong_password_is_an_error_and_switches_nothing() {
     for vendor in Vendor::ALL {
         let sim = stepped(vendor).await;
         let mut wrong = config(&sim);

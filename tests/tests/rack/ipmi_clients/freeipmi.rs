@@ -47,13 +47,13 @@ async fn switches(bmc: &IpmiBmc, suite: &str) {
 }
 
 #[tokio::test]
-async fn power_is_switched_once_each_with_both_suites() {
+async fn each_command_switches_power_once_with_both_suites() {
     let (three, seventeen) = (bmc(only(Suite::Cipher3)).await, bmc(|_| {}).await);
     tokio::join!(switches(&three, "3"), switches(&seventeen, "17"));
 }
 
 #[tokio::test]
-async fn ipmipower_tells_why_it_was_refused() {
+async fn ipmipower_reports_the_cause_of_a_login_failure() {
     let bmc = bmc(only(Suite::Cipher3)).await;
     let off = async |user: [&str; 2], suite: &str| {
         let said = free("ipmipower", &bmc, user, &["-I", suite, "--off"]).await;
@@ -67,7 +67,7 @@ async fn ipmipower_tells_why_it_was_refused() {
 }
 
 #[tokio::test]
-async fn a_farm_answers_and_its_dead_are_silent() {
+async fn dead_bmcs_of_a_farm_do_not_respond() {
     let mut config = FarmConfig::new(60);
     config.first = Ipv4Addr::new(127, 0, 77, 1);
     config.dead = BTreeSet::from([7, 21]);

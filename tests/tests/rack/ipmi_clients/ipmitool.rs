@@ -60,7 +60,7 @@ async fn switches(bmc: &IpmiBmc, suite: &[&str]) {
 }
 
 #[tokio::test]
-async fn power_is_switched_once_each_with_both_suites() {
+async fn each_command_switches_power_once_with_both_suites() {
     let (three, seventeen) = (bmc(|_| {}).await, bmc(|_| {}).await);
     let (only_three, chooses) = (bmc(only(Suite::Cipher3)).await, bmc(|_| {}).await);
     tokio::join!(
@@ -72,7 +72,7 @@ async fn power_is_switched_once_each_with_both_suites() {
 }
 
 #[tokio::test]
-async fn a_suite_that_the_bmc_does_not_allow_opens_no_session() {
+async fn disallowed_suite_opens_no_session() {
     let old = bmc(only(Suite::Cipher3)).await;
     let new = bmc(only(Suite::Cipher17)).await;
     for (bmc, wrong) in [(&old, "17"), (&new, "3")] {
@@ -142,7 +142,7 @@ async fn sensors_are_read() {
 }
 
 #[tokio::test]
-async fn the_event_log_is_written_read_and_cleared() {
+async fn event_log_is_written_read_and_cleared() {
     let bmc = bmc(|_| {}).await;
     assert!(
         tool(&bmc, &["sel", "list"])
@@ -199,7 +199,7 @@ async fn boot_and_identify_are_set() {
 }
 
 #[tokio::test]
-async fn who_may_not_is_refused() {
+async fn unauthorized_users_are_rejected() {
     let bmc = bmc(|config| {
         config
             .users
@@ -233,7 +233,7 @@ async fn who_may_not_is_refused() {
 }
 
 #[tokio::test]
-async fn k_g_is_needed_as_text_or_in_hexadecimal() {
+async fn login_requires_kg_as_text_or_hexadecimal() {
     let key = b"kg-of-this-bmc-20-by";
     let bmc = bmc(|config| config.kg = Some(SecretSlice::from(key.to_vec()))).await;
     let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();

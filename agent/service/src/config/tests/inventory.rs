@@ -49,7 +49,7 @@ fn names(config: &Config) -> Vec<&str> {
 }
 
 #[test]
-fn manifests_of_metal3_are_an_inventory() {
+fn metal3_manifests_are_an_inventory() {
     let (dir, read) = site(&[("bmh.yaml", MANIFESTS)], "['bmh.yaml']");
     let config = read.unwrap();
     let [host] = config.inventory.hosts.as_slice() else {
@@ -82,7 +82,7 @@ fn manifests_of_metal3_are_an_inventory() {
 }
 
 #[test]
-fn a_list_of_kubectl_and_text_data_read_as_well() {
+fn kubectl_list_and_string_data_are_read() {
     let list = "\
 kind: List
 items:
@@ -99,7 +99,7 @@ items:
 }
 
 #[test]
-fn mistakes_of_manifests_have_places_and_show_no_secret() {
+fn manifest_errors_have_positions_but_no_secrets() {
     let text = MANIFESTS
         .replace("czNjcmV0Cg==", "s3cret!")
         .replace("10.1.0.1", "10.9.0.1")
@@ -127,7 +127,7 @@ fn mistakes_of_manifests_have_places_and_show_no_secret() {
 }
 
 #[test]
-fn a_directory_is_read_in_the_order_of_its_names() {
+fn inventory_directory_is_read_in_name_order() {
     let host = |name: &str, n: u8| host(name, "", &format!("redfish://10.1.0.{n}"), "");
     let (a, b) = (host("a", 1), host("b", 2));
     let files = [
@@ -190,7 +190,7 @@ fn paths_in_an_inventory_file_are_relative_to_it() {
 }
 
 #[test]
-fn a_secret_in_another_file_is_reported_there() {
+fn plaintext_password_warning_names_the_file_of_the_secret() {
     let (secret, host) = MANIFESTS.split_once("---\n").unwrap();
     let files = [("host.yaml", host), ("secret.yaml", secret)];
     let (dir, read) = site(&files, "['host.yaml', 'secret.yaml']");
@@ -206,7 +206,7 @@ fn a_secret_in_another_file_is_reported_there() {
 }
 
 #[test]
-fn manifests_of_a_thousand_hosts_are_read() {
+fn manifests_of_1100_hosts_are_read() {
     let one = MANIFESTS.split_once("---\nkind: ConfigMap").unwrap().0;
     let all: Vec<String> = (0..1100)
         .map(|n| {

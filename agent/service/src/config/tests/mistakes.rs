@@ -61,7 +61,7 @@ trust = { ca_file = 'missing.pem' }
 }
 
 #[test]
-fn a_repeated_name_or_bmc_is_reported() {
+fn repeated_host_names_and_bmcs_are_reported() {
     let text = with(&[
         host(
             "a",
@@ -134,7 +134,7 @@ fn two_systems_of_one_bmc_are_two_hosts() {
 }
 
 #[test]
-fn the_first_key_that_is_missing_unknown_or_of_the_wrong_type_is_reported() {
+fn missing_unknown_and_mistyped_keys_are_reported() {
     let file = |text: &str| problems(&format!("{HEAD}{text}"));
     let bmc = |text: &str| file(&format!("[[hosts]]\nname = 'a'\nbmc = {text}\n"));
     for (told, wanted) in [
@@ -178,7 +178,7 @@ fn the_first_key_that_is_missing_unknown_or_of_the_wrong_type_is_reported() {
 }
 
 #[test]
-fn a_missing_part_is_reported() {
+fn missing_settings_are_reported() {
     assert_eq!(
         problems(&HEAD.replace("tls = 'tls'\n", "")),
         ["1:1: tls: missing: `listen` needs the directory of a certificate"]
@@ -199,7 +199,7 @@ fn a_missing_part_is_reported() {
 }
 
 #[test]
-fn labels_must_read_on_a_command_line_as_they_are_written() {
+fn labels_unsuitable_for_the_command_line_are_rejected() {
     let good = host(
         "node-1",
         "labels = {role = 'db', tier = '1'}\nposition = 'U12'\npdu = 'p1'",
@@ -264,7 +264,7 @@ fn each_driver_is_validated_completely_and_with_its_position() {
 }
 
 #[test]
-fn an_unknown_value_of_a_driver_is_reported() {
+fn unknown_driver_values_are_reported() {
     for (entry, what) in [
         (
             format!("{REDFISH}, auth = 'none'"),
@@ -286,7 +286,7 @@ fn an_unknown_value_of_a_driver_is_reported() {
 }
 
 #[test]
-fn a_secret_that_is_too_long_for_ipmi_is_reported_but_not_shown() {
+fn overlong_ipmi_secret_is_reported_but_not_shown() {
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("p"), "s3cret-of-21-byte-xxx\n").unwrap();
     std::fs::write(dir.path().join("kg"), "k3y-of-22-bytes-xxxxxx").unwrap();

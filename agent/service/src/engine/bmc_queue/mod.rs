@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_reader_learns_that_an_operation_waits() {
+    async fn reader_is_notified_of_a_waiting_operation() {
         let queue = BmcQueue::default();
         let reading = queue.call(CallClass::Reader).await;
         let waiting = queue.call(CallClass::Operation);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_gives_up_waiting_holds_nobody_up() {
+    async fn abandoned_wait_does_not_block_the_queue() {
         let queue = BmcQueue::default();
         let reading = queue.call(CallClass::Reader).await;
         let mut gone = Box::pin(queue.call(CallClass::Fence));

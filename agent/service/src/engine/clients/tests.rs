@@ -77,7 +77,7 @@ fn config(dir: &Path) -> Config {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_password_is_tried_rarely_until_it_is_changed() {
+async fn rejected_password_is_retried_rarely_until_changed() {
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("p"), "bad").unwrap();
     let config = Arc::new(config(dir.path()));
@@ -135,7 +135,7 @@ impl Driver for RecordingDriver {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_address_that_was_checked_is_the_one_that_is_connected_to() {
+async fn connection_uses_the_address_that_was_checked() {
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("p"), "good").unwrap();
     let text = "rack = 'r1'\nsocket = 's'\nstate = 's'\nallowed_bmc_networks = ['10.0.0.0/24']\n\
@@ -167,7 +167,7 @@ async fn the_address_that_was_checked_is_the_one_that_is_connected_to() {
 }
 
 #[test]
-fn f6_hosts_behind_one_endpoint_share_a_queue() {
+fn f6_hosts_behind_one_endpoint_share_one_queue() {
     let host = |name: &str, first: &str, second: &str| {
         let rest = "username = 'u', password_file = 'p'";
         format!(
@@ -219,7 +219,7 @@ fn sharing(hosts: &[&[&str]]) -> Config {
 }
 
 #[test]
-fn f6_a_queue_in_use_stays_that_of_its_endpoints_through_a_reload() {
+fn f6_queue_in_use_is_kept_through_a_reload() {
     let (a, b) = ("redfish://10.0.0.1", "ipmi://10.0.0.2");
     let old = Arc::new(sharing(&[&[a], &[b]]));
     let clients = clients(Arc::new(Strict::default()), &old.inventory);
@@ -237,7 +237,7 @@ fn f6_a_queue_in_use_stays_that_of_its_endpoints_through_a_reload() {
 }
 
 #[test]
-fn f6_two_queues_in_use_do_not_become_one() {
+fn f6_two_queues_in_use_are_not_merged() {
     let (a, b) = ("redfish://10.0.0.1", "ipmi://10.0.0.2");
     let old = Arc::new(sharing(&[&[a], &[b]]));
     let clients = clients(Arc::new(Strict::default()), &old.inventory);
@@ -271,7 +271,7 @@ fn sent(config: &Arc<Config>, address: &str) -> Target {
 }
 
 #[tokio::test]
-async fn f6_spellings_of_one_bmc_share_a_queue() {
+async fn f6_equivalent_addresses_share_one_queue() {
     let mut config = sharing(&[&["redfish://bmc.example/redfish/v1/Systems/1"]]);
     config.inventory.accept_endpoints = true;
     let config = Arc::new(config);
@@ -307,7 +307,7 @@ async fn f6_spellings_of_one_bmc_share_a_queue() {
 }
 
 #[tokio::test]
-async fn a_name_that_does_not_resolve_now_means_the_addresses_of_before() {
+async fn unresolvable_name_keeps_its_last_addresses() {
     let config = Arc::new(sharing(&[&["redfish://bmc.example"]]));
     let mut clients = clients(Arc::new(Strict::default()), &config.inventory);
     let is_down = Arc::new(std::sync::atomic::AtomicBool::new(false));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 
 #[tokio::test]
-async fn a_held_host_refuses_everybody_but_its_owner_without_force() {
+async fn held_host_rejects_others_without_force() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     claim(&journal, 7).await.unwrap();
@@ -37,7 +37,7 @@ async fn a_held_host_refuses_everybody_but_its_owner_without_force() {
 }
 
 #[tokio::test]
-async fn the_owner_lifts_its_hold_by_switching_on_or_by_release() {
+async fn owner_lifts_its_hold_by_power_on_or_release() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     claim(&journal, 7).await.unwrap();
@@ -77,7 +77,7 @@ async fn the_owner_lifts_its_hold_by_switching_on_or_by_release() {
 }
 
 #[tokio::test]
-async fn what_only_ends_off_suits_a_hold_and_leaves_it_as_it_is() {
+async fn off_of_a_held_host_keeps_the_hold() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     claim(&journal, 1).await.unwrap();
@@ -97,7 +97,7 @@ async fn what_only_ends_off_suits_a_hold_and_leaves_it_as_it_is() {
 }
 
 #[tokio::test]
-async fn what_does_not_end_off_is_refused_to_others_while_a_host_is_held() {
+async fn held_host_rejects_actions_that_do_not_end_off() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     claim(&journal, 1).await.unwrap();
@@ -144,7 +144,7 @@ fn known(mut admission: Admission, addresses: &[&str]) -> Admission {
 }
 
 #[tokio::test]
-async fn a_hold_counts_for_each_address_under_which_its_host_was_known() {
+async fn hold_applies_to_every_address_of_its_host() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     claim(&journal, 1).await.unwrap();
@@ -184,7 +184,7 @@ async fn a_hold_counts_for_each_address_under_which_its_host_was_known() {
 }
 
 #[tokio::test]
-async fn a_hold_of_an_earlier_version_stays_in_force() {
+async fn hold_of_an_earlier_version_stays_in_force() {
     let fixture = Fixture::new();
     let path = fixture.dir.path().join("journal.redb");
     drop(fixture.open());
@@ -208,7 +208,7 @@ async fn a_hold_of_an_earlier_version_stays_in_force() {
 }
 
 #[tokio::test]
-async fn a_host_whose_name_does_not_resolve_is_switched_off_but_not_on() {
+async fn unresolvable_host_is_switched_off_but_not_on() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     claim(&journal, 1).await.unwrap();
@@ -238,7 +238,7 @@ async fn a_host_whose_name_does_not_resolve_is_switched_off_but_not_on() {
 }
 
 #[tokio::test]
-async fn a_hold_under_a_name_that_does_not_resolve_may_be_on_any_host() {
+async fn unresolvable_hold_blocks_hosts_that_may_match() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     claim(&journal, 1).await.unwrap();

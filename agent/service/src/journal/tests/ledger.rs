@@ -201,7 +201,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn the_journal_decides_and_remembers_as_the_ledger_in_memory(steps in steps()) {
+    fn journal_matches_the_in_memory_ledger(steps in steps()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let fixture = Fixture::new();

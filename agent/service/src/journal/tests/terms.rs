@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn f7_an_older_term_is_refused_also_after_a_restart() {
+async fn f7_older_term_is_rejected_also_after_a_restart() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     assert_eq!(claim(&journal, 6).await, Ok(6));
@@ -24,7 +24,7 @@ async fn f7_an_older_term_is_refused_also_after_a_restart() {
 }
 
 #[tokio::test]
-async fn f7_a_term_must_be_claimed_before_it_commands() {
+async fn f7_unclaimed_term_is_rejected() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     assert_eq!(
@@ -67,7 +67,7 @@ async fn f7_one_term_has_one_holder() {
 }
 
 #[tokio::test]
-async fn f7_a_sequence_counts_once_also_after_a_restart() {
+async fn f7_sequence_is_accepted_once_also_after_a_restart() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     claim(&journal, 7).await.unwrap();
@@ -89,7 +89,7 @@ async fn f7_a_sequence_counts_once_also_after_a_restart() {
 }
 
 #[tokio::test]
-async fn f7_a_term_set_back_by_hand_is_written_down_and_needs_a_new_claim() {
+async fn f7_term_set_back_is_recorded_and_requires_a_new_claim() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     claim(&journal, 7).await.unwrap();

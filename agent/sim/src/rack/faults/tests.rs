@@ -30,7 +30,7 @@ fn status_of(book: &mut RuleBook, method: &str, path: &str) -> Option<u16> {
 }
 
 #[test]
-fn a_rule_matches_by_method_and_path() {
+fn rule_matches_method_and_path() {
     let cases = [
         ("/a/*", "/a/b", true),
         ("/a/*", "/a/b/c", false),
@@ -53,7 +53,7 @@ fn a_rule_matches_by_method_and_path() {
 }
 
 #[test]
-fn the_first_rule_wins_and_only_what_was_used_counts_down() {
+fn first_matching_rule_applies_and_counts_down() {
     let mut book = RuleBook::default();
     book.add(Rule::always(mk_status(500)).times(2));
     let second = book.add(Rule::always(mk_status(501)).times(1));
@@ -64,7 +64,7 @@ fn the_first_rule_wins_and_only_what_was_used_counts_down() {
 }
 
 #[test]
-fn reports_join_an_answer_that_gets_lost() {
+fn report_fault_combines_with_a_dropped_response() {
     let mut book = RuleBook::default();
     let stale = Action::Stale { age: ms(5) };
     book.add(Rule::always(stale.clone()));
@@ -75,7 +75,7 @@ fn reports_join_an_answer_that_gets_lost() {
 }
 
 #[test]
-fn a_rule_may_look_at_the_body() {
+fn rule_matches_the_request_body() {
     let path = "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset";
     let mut book = RuleBook::default();
     book.add(Rule::always(mk_status(500)).on_reset(ResetType::ForceOff));
@@ -86,7 +86,7 @@ fn a_rule_may_look_at_the_body() {
 }
 
 #[test]
-fn merges_add_up_and_of_reports_the_first_counts() {
+fn merges_combine_and_the_first_report_fault_applies() {
     let mut book = RuleBook::default();
     book.add(Rule::always(Action::Merge {
         body: json!({"a": 1}),

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_have_the_lengths_of_the_tables() {
+    fn sensor_records_have_the_specified_lengths() {
         for (id, sensor) in (1..).zip(&SENSORS) {
             let record = sensor.record(id);
             let fixed = if sensor.thresholds.is_some() { 48 } else { 32 };
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_marks_the_thresholds_that_it_has_crossed() {
+    fn reading_reports_crossed_thresholds() {
         let mut fan = SENSORS[2];
         assert_eq!(fan.reading_reply(true), [46, 0xc0, 0xc0]);
         fan.on = 4;

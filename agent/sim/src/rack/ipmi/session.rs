@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_strict_window_takes_each_number_once() {
+    fn strict_window_accepts_each_number_once() {
         let mut window = Window::default();
         assert!(!window.take(0));
         for sequence in [1, 2, 5, 3, 4, 20, 6] {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_goes_over_the_end_of_the_numbers() {
+    fn sequence_window_wraps_around() {
         let mut window = Window {
             highest: u32::MAX - 1,
             seen: 1,

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_needs_the_password_and_to_be_enabled() {
+    fn login_requires_the_password_and_an_enabled_account() {
         let mut table = AccountTable::new("admin", "secret".into());
         let other = table.add("eve", "s3cret".into(), Role::ReadOnly).unwrap();
         assert!(table.add("eve", "again".into(), Role::Operator).is_none());
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_an_end() {
+    fn number_of_accounts_is_limited() {
         let mut table = AccountTable::new("admin", "secret".into());
         let mut add = |n| table.add(&format!("u{n}"), "x".into(), Role::ReadOnly);
         assert_eq!((0..ROOM).filter_map(&mut add).count(), ROOM - 1);

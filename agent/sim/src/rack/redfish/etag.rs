@@ -69,7 +69,7 @@ mod tests {
     const TAG: Option<&str> = Some("\"1\"");
 
     #[test]
-    fn tags_follow_the_content() {
+    fn etag_depends_on_the_content() {
         let strong = tag(TagKind::Strong, b"a").unwrap();
         assert_eq!(tag(TagKind::Weak, b"a").unwrap(), format!("W/{strong}"));
         assert_ne!(tag(TagKind::Strong, b"b").unwrap(), strong);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_needs_what_the_make_asks_for() {
+    fn change_requires_the_if_match_of_the_profile() {
         let cases = [
             (IfMatch::Optional, None, Ok(())),
             (IfMatch::Optional, Some("*"), Ok(())),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weak_tag_matches() {
+    fn weak_etag_matches() {
         let weak = Some("W/\"1\"");
         assert_eq!(may_change(IfMatch::Optional, weak, weak), Ok(()));
         assert!(is_known("W/\"1\"", "\"1\"") && is_known("*", "\"1\""));

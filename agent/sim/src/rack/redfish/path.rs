@@ -184,7 +184,7 @@ mod tests {
     use crate::rack::redfish::Vendor;
 
     #[test]
-    fn a_make_has_its_own_paths_and_no_others() {
+    fn profile_resolves_only_its_own_paths() {
         let generic = Profile::default();
         let dgx = Profile::of(Vendor::DgxH100);
         let cases = [

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_follow_each_other() {
+    fn collection_pages_are_linked() {
         let first = page_of("", 2);
         assert_eq!(first["Members"], json!([0, 1]));
         assert_eq!(first["Members@odata.nextLink"], "/c?$skip=2");
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_asks_for_less_gets_less() {
+    fn top_limits_the_page() {
         let two = page_of("%24top=2&$skip=1", 50);
         assert_eq!(two["Members"], json!([1, 2]));
         assert!(two["Members@odata.nextLink"].is_null());
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused_or_ignored() {
+    fn unknown_query_options_are_rejected_or_ignored() {
         assert_eq!(read("only&x=1", false), Ok(Page::default()));
         let unknown = Err(QueryError::Unknown("$expand".to_owned()));
         assert_eq!(read("$expand=.", true), unknown);

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_merge_adds_replaces_and_takes_away() {
+    fn merge_adds_replaces_and_removes_members() {
         let mut target = json!({"a": 1, "b": {"c": 2, "d": 3}, "e": [4]});
         merge(
             &mut target,

@@ -73,7 +73,7 @@ mod tests {
     const GET: [u8; 3] = [5, 0, 0];
 
     #[test]
-    fn flags_for_one_boot_are_used_by_it() {
+    fn one_time_boot_flags_are_cleared_by_the_boot() {
         let mut options = BootOptions::default();
         options.set(&[5, 0x80, 0x04, 0, 0, 0]).expect("set");
         options.boots();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_checked() {
+    fn boot_options_of_wrong_length_are_rejected() {
         let mut options = BootOptions::default();
         assert_eq!(options.set(&[5, 0x80]), Err(Refused(0xc7)));
         assert_eq!(options.set(&[9, 0]), Err(NO_PARAMETER));

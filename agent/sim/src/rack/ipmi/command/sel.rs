@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_record_needs_a_reservation() {
+    fn partial_record_read_requires_a_reservation() {
         let mut sel = Sel::default();
         sel.add(&RECORD_BYTES, 5).expect("added");
         assert_eq!(
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_is_full_at_its_end() {
+    fn full_log_rejects_further_records() {
         let mut sel = Sel::default();
         for _ in 0..ROOM {
             sel.add(&RECORD_BYTES, 0).expect("added");

@@ -10,7 +10,7 @@ fn with_rule(rule: Rule) -> (Bmc, client::Client, Instant) {
 }
 
 #[test]
-fn a_response_is_lost_before_or_after_the_command() {
+fn response_is_lost_before_or_after_the_command() {
     for (action, resets) in [(Action::Ignore, 0), (Action::LoseAnswer, 1)] {
         let rule = Rule::command(Command::CHASSIS_CONTROL, action).times(1);
         let (mut bmc, mut client, now) = with_rule(rule);
@@ -25,7 +25,7 @@ fn a_response_is_lost_before_or_after_the_command() {
 }
 
 #[test]
-fn a_bmc_that_has_lost_the_state_reports_off_until_a_power_off_was_taken() {
+fn bmc_without_state_reports_off_until_a_power_off() {
     let lost = Rule::command(Command::CHASSIS_STATUS, Action::OffUntilCommanded);
     let (mut bmc, mut client, now) = with_rule(lost);
     assert!(!client.is_on(&mut bmc, now));
@@ -38,7 +38,7 @@ fn a_bmc_that_has_lost_the_state_reports_off_until_a_power_off_was_taken() {
 }
 
 #[test]
-fn a_session_may_fail_in_its_set_up() {
+fn rule_drops_a_session_setup_message() {
     let now = Instant::now();
     let mut bmc = bmc(now);
     bmc.inject(Rule::on(Target::Rakp1, Action::Ignore).times(1));
@@ -48,7 +48,7 @@ fn a_session_may_fail_in_its_set_up() {
 }
 
 #[test]
-fn a_dead_bmc_is_silent_and_its_host_lives() {
+fn dead_bmc_does_not_respond_and_its_host_keeps_running() {
     let now = Instant::now();
     let mut bmc = bmc(now);
     let mut client = operator(&mut bmc, now);

@@ -25,7 +25,7 @@ fn commands() -> impl Strategy<Value = (u8, u8, Vec<u8>)> {
 
 proptest! {
     #[test]
-    fn no_bytes_panic_or_switch(
+    fn arbitrary_packets_neither_panic_nor_switch_power(
         packets in vec((heads(), vec(any::<u8>(), 0..120)), 1..20), mut seconds in 0..100_u32
     ) {
         let mut now = Instant::now();
@@ -40,7 +40,7 @@ proptest! {
     }
 
     #[test]
-    fn no_command_panics_and_each_is_answered_once(commands in vec(commands(), 1..20)) {
+    fn arbitrary_commands_are_answered_once(commands in vec(commands(), 1..20)) {
         let now = Instant::now();
         let mut bmc = bmc(now);
         let mut client = log_in(&mut bmc, &ADMIN, now).expect("a session");
@@ -59,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_or_cut_control_switches_nothing(at: prop::sample::Index, bit in 0..8_u8, cut: bool) {
+    fn corrupt_chassis_control_switches_nothing(at: prop::sample::Index, bit in 0..8_u8, cut: bool) {
         let now = Instant::now();
         let mut bmc = bmc(now);
         let mut client = operator(&mut bmc, now);
@@ -77,7 +77,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_packets_give_the_same_answers(seed: u64, commands in vec(commands(), 0..10)) {
+    fn same_seed_and_packets_give_the_same_responses(seed: u64, commands in vec(commands(), 0..10)) {
         let now = Instant::now();
         let run = || {
             let change = |config: &mut IpmiConfig| config.seed = seed;

@@ -4,7 +4,7 @@ use rackhand_bmc::ipmi::wire::{RakpStatus, Request, Response, v15};
 use secrecy::SecretSlice;
 
 #[test]
-fn a_session_starts_as_a_users_and_becomes_an_operators() {
+fn session_privilege_starts_at_user_and_is_raised_on_request() {
     for suite in Suite::ALL {
         let now = Instant::now();
         let mut bmc = bmc(now);
@@ -25,7 +25,7 @@ fn a_session_starts_as_a_users_and_becomes_an_operators() {
 }
 
 #[test]
-fn whoever_may_not_log_in_is_told_why() {
+fn login_failure_reports_the_cause() {
     let now = Instant::now();
     let reader = User::new("reader", "secret", Privilege::User);
     let change = |config: &mut IpmiConfig| {
@@ -80,7 +80,7 @@ fn whoever_may_not_log_in_is_told_why() {
 }
 
 #[test]
-fn k_g_is_needed_where_there_is_one() {
+fn login_requires_the_configured_kg() {
     let now = Instant::now();
     let key = b"0123456789abcdef0123";
     let change = |config: &mut IpmiConfig| config.kg = Some(SecretSlice::from(key.to_vec()));
@@ -95,7 +95,7 @@ fn k_g_is_needed_where_there_is_one() {
 }
 
 #[test]
-fn sessions_are_limited_and_time_out() {
+fn session_limit_and_timeout_are_enforced() {
     let now = Instant::now();
     let mut bmc = bmc_with(
         |config| config.session_limit = 2,
@@ -133,13 +133,13 @@ fn resets_after_a_duplicate(strict: bool) -> (u64, u64) {
 }
 
 #[test]
-fn a_duplicated_datagram_is_carried_out_again_unless_the_bmc_is_strict() {
+fn duplicated_datagram_is_ignored_only_by_a_strict_bmc() {
     assert_eq!(resets_after_a_duplicate(false), (2, 3));
     assert_eq!(resets_after_a_duplicate(true), (1, 2));
 }
 
 #[test]
-fn a_lost_rakp_4_can_be_had_again() {
+fn repeated_rakp_3_is_answered_with_the_same_rakp_4() {
     let now = Instant::now();
     let mut bmc = bmc(now);
     let mut client = log_in(&mut bmc, &ADMIN, now).expect("a session");
@@ -150,7 +150,7 @@ fn a_lost_rakp_4_can_be_had_again() {
 }
 
 #[test]
-fn a_cold_reset_loses_sessions_and_nothing_of_the_host() {
+fn cold_reset_drops_sessions_but_keeps_the_host_state() {
     let now = Instant::now();
     let mut bmc = bmc(now);
     let mut client = log_in(&mut bmc, &ADMIN, now).expect("a session");
@@ -171,7 +171,7 @@ fn a_cold_reset_loses_sessions_and_nothing_of_the_host() {
 }
 
 #[test]
-fn power_takes_its_time_and_soft_is_up_to_the_system() {
+fn power_transitions_take_time_and_soft_off_may_be_ignored() {
     let now = Instant::now();
     let mut bmc = bmc_with(|_| {}, slow_machine(), now);
     let mut client = operator(&mut bmc, now);
@@ -213,7 +213,7 @@ fn power_takes_its_time_and_soft_is_up_to_the_system() {
 }
 
 #[test]
-fn before_a_session_only_what_needs_none_is_answered() {
+fn only_sessionless_commands_are_answered_before_a_session() {
     let now = Instant::now();
     let mut bmc = bmc(now);
     let request = |net_fn, command, data: &[u8]| Request {
