@@ -18,7 +18,7 @@ pub struct Listed {
 /// All objects of one kind and scope, as one quorum read shows them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Listing {
-    /// The resourceVersion of the list: what is newer came after it.
+    /// resourceVersion of the list; an object with a higher one changed after it.
     pub version: u64,
     /// The objects, by a name that is unique in the scope.
     pub objects: BTreeMap<String, Listed>,
@@ -37,7 +37,7 @@ pub struct Catchup {
 // === impl Catchup ===
 
 impl Catchup {
-    /// `held`: the names in the view now.
+    /// Compares a listing with the names that the view holds now (`held`).
     pub fn new(listing: Listing, held: impl IntoIterator<Item = String>) -> Self {
         let surplus = held
             .into_iter()
@@ -53,7 +53,7 @@ impl Catchup {
     /// Compares with the view as it is now. Returns whether the view has reached the listing.
     ///
     /// `held`: the version in which the view holds an object. `is_deleted`: whether the watch has
-    /// shown the end of the object with that UID.
+    /// delivered the deletion of the object with that UID.
     pub fn advance(
         &mut self,
         held: impl Fn(&str) -> Option<u64>,
@@ -69,7 +69,7 @@ impl Catchup {
         self.behind() == 0
     }
 
-    /// Adds the versions that are compared, as where versions are numbered anew.
+    /// Adds all stored versions to `used`, for a model checker that renumbers versions.
     pub fn versions(&self, used: &mut BTreeSet<u64>) {
         used.insert(self.version);
         used.extend(self.missing.values().map(|listed| listed.version));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn f13_a_view_has_reached_a_listing_once_it_shows_each_object_as_new_and_none_that_was_gone() {
+    fn f13_view_reaches_listing_once_objects_are_current_and_deletions_seen() {
         let list = || listing(10, &[("a", "ua", 3), ("b", "ub", 9)]);
         assert!(reached(list(), &[("a", 3), ("b", 9)], &[]));
         assert!(
@@ -123,15 +123,15 @@ mod tests {
         assert!(reached(list(), &[("a", 3)], &["ub"]), "deleted since");
         assert!(
             !reached(list(), &[("a", 3)], &["earlier"]),
-            "an object of that name before it"
+            "another object of the same name was deleted"
         );
         let more = |version| [("a", 3), ("b", 9), ("c", version)];
-        assert!(!reached(list(), &more(10), &[]), "its end is not seen yet");
-        assert!(reached(list(), &more(11), &[]), "made since");
+        assert!(!reached(list(), &more(10), &[]), "deletion not seen yet");
+        assert!(reached(list(), &more(11), &[]), "created since");
     }
 
     #[test]
-    fn f13_a_view_that_was_behind_catches_up_object_by_object() {
+    fn f13_catchup_counts_each_object_that_is_still_behind() {
         let mut catchup = Catchup::new(
             listing(10, &[("a", "ua", 3), ("b", "ub", 9)]),
             ["a".to_owned(), "old".to_owned()],

@@ -1,19 +1,20 @@
 //! When the unhealthy members of one check are handed over to remediation (F13).
 //!
-//! Owns the batches: the members that became due wait together until the burst that they are part of
-//! has arrived, then one live read shows whether the view of the fleet is behind, and only when the
-//! view has reached what the read showed are they cleared. Whether the limit allows it is asked anew
-//! for each of them after that; this decides only that the answer rests on the fleet as it is.
+//! Owns the batches: members that are due wait together until the burst has settled; then one live read
+//! shows whether the view of the fleet is behind; once the view has reached the listing, they are
+//! cleared. The limit is evaluated again for each of them after that. This module only makes sure that
+//! the evaluation rests on the present fleet.
 //!
-//! `now` is monotonic: the time since any fixed moment of this process.
+//! `now` is the time on a monotonic clock of this process, since any origin.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time from the first verdict of a batch to its live read; with the read it stays below 1.5 s.
+/// Time from the first verdict of a batch to its live read. Settling and read together take less than
+/// 1.5 s.
 pub const SETTLE: Duration = Duration::from_millis(1200);
-/// For how long a member stays cleared: the API server may take that long for a large batch.
+/// How long a member stays cleared: the API server may take that long for a large batch.
 pub const CLEARED_FOR: Duration = Duration::from_secs(10);
 /// Wait after a live read that failed.
 pub const RETRY: Duration = Duration::from_secs(1);
@@ -23,20 +24,20 @@ pub const RETRY: Duration = Duration::from_secs(1);
 pub enum Step {
     /// Nothing waits, or a read is under way.
     Idle,
-    /// Ask again at that time.
+    /// Call [`Handover::step`] again at that time.
     Wait(Duration),
-    /// Begin a live read; [`Handover::finish_read`] takes the result.
+    /// Begin a live read, and give its result to [`Handover::finish_read`].
     Read,
 }
 
 /// The members of one check that are due to be handed over.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Handover {
-    /// Members that wait for a read, since when.
+    /// Members that wait for a read, with the time since when.
     waiting: BTreeMap<Arc<str>, Duration>,
-    /// Members whose read is under way, since when they wait.
+    /// Members whose read is under way, with the time since when they wait.
     reading: Option<BTreeMap<Arc<str>, Duration>>,
-    /// Members that may be handed over, until when.
+    /// Members that may be handed over, with the time until when.
     cleared: BTreeMap<Arc<str>, Duration>,
     retry_at: Option<Duration>,
     failure: Option<String>,
@@ -45,7 +46,7 @@ pub struct Handover {
 // === impl Handover ===
 
 impl Handover {
-    /// A member is due. Returns whether it may be handed over now.
+    /// Registers a member that is due. Returns whether it may be handed over now.
     pub fn request(&mut self, member: &Arc<str>, now: Duration) -> bool {
         if self.cleared.get(member).is_some_and(|until| now < *until) {
             return true;
@@ -61,7 +62,7 @@ impl Handover {
         false
     }
 
-    /// A member is not due any more: it was handed over, or has recovered.
+    /// Removes a member that is no longer due: it was handed over, or has recovered.
     pub fn withdraw(&mut self, member: &str) {
         self.waiting.remove(member);
         self.cleared.remove(member);
@@ -73,8 +74,8 @@ impl Handover {
         }
     }
 
-    /// What to do now. `settles`: one more failure could close the limit, so the rest of a burst is
-    /// let arrive; false where the limit would be open even if every member failed.
+    /// Decides what to do now. `settles`: more failures could exceed the limit, so the batch waits
+    /// [`SETTLE`] for the rest of a burst; false if the limit would hold even if every member failed.
     pub fn step(&mut self, settles: bool, now: Duration) -> Step {
         self.cleared.retain(|_, until| now < *until);
         if self.reading.is_some() {
@@ -92,8 +93,8 @@ impl Handover {
         Step::Read
     }
 
-    /// The live read that [`Step::Read`] asked for is over: the view has reached what it showed, or
-    /// why it has not. Returns the members that are cleared now.
+    /// Ends the live read of [`Step::Read`]. `result`: the view has reached the listing, or why not.
+    /// Returns the members that are cleared now.
     pub fn finish_read(&mut self, result: Result<(), String>, now: Duration) -> BTreeSet<Arc<str>> {
         let batch = self.reading.take().unwrap_or_default();
         match result {
@@ -117,7 +118,7 @@ impl Handover {
         }
     }
 
-    /// Replaces every time that is kept, as where time is shifted.
+    /// Replaces every stored time, for a model checker that shifts time.
     #[must_use]
     pub fn map_times(self, map: impl Fn(Duration) -> Duration) -> Self {
         let mapped = |times: BTreeMap<Arc<str>, Duration>| {
@@ -133,7 +134,7 @@ impl Handover {
         }
     }
 
-    /// Why members that are due are not handed over, where the live read failed.
+    /// Why due members are not handed over, if the last live read failed.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }

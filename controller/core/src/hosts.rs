@@ -1,50 +1,50 @@
-//! From a Machine and its Node to the host and the agent that can switch it.
+//! Resolves a Machine and its Node to the host and the rack whose agent can switch it.
 //!
-//! Owns the order in which names are believed. Must never choose between several: a wrong host is
-//! an outage.
+//! Owns the precedence of names. Must never choose between several hosts: switching the wrong one is an
+//! outage.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
 use crate::remediation::{HostRef, Reason};
 
-/// A host of an agent's inventory.
+/// A host in an agent's inventory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InventoryHost {
-    /// Its name there.
+    /// Name of the host in the inventory.
     pub name: String,
-    /// The Node that runs on it; empty: not said.
+    /// Name of the Node that runs on the host; empty if the inventory does not name it.
     pub node_name: String,
-    /// The providerID of that Node; empty: not said.
+    /// The providerID of that Node; empty if the inventory does not name it.
     pub provider_id: String,
-    /// The system's UUID; empty: not said.
+    /// SMBIOS UUID of the host; empty if the inventory does not name it.
     pub system_uuid: String,
-    /// Where its BMC is.
+    /// Addresses of the BMC, separated by a comma and a space.
     pub bmc: String,
 }
 
-/// What a rack serves.
+/// What the agents of a rack serve.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rack {
-    /// The inventory of its agent.
+    /// The inventories of the agents.
     pub hosts: Vec<InventoryHost>,
-    /// Networks (CIDR) whose BMCs it reaches for BareMetalHosts; empty: not said.
+    /// Networks (CIDR) whose BMCs the rack serves for BareMetalHosts; empty if unrestricted.
     pub bmc_networks: Vec<String>,
 }
 
-/// What is known about the machine that has to be switched.
+/// What is known about the Machine whose host is resolved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostQuery {
-    /// The Node's name, by nodeRef.
+    /// Name of the Node, from the Machine's nodeRef.
     pub node_name: Option<String>,
-    /// providerID of Machine or Node.
+    /// The providerID of the Machine or the Node.
     pub provider_id: Option<String>,
-    /// systemUUID of the Node.
+    /// `status.nodeInfo.systemUUID` of the Node.
     pub system_uuid: Option<String>,
-    /// Its BareMetalHost.
+    /// The BareMetalHost that is linked to the Machine.
     pub bmh: Option<BareMetalHostRef>,
 }
 
-/// The BareMetalHost of a machine.
+/// The BareMetalHost of a Machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BareMetalHostRef {
     /// `namespace/name`.
@@ -55,14 +55,15 @@ pub struct BareMetalHostRef {
     pub rack: Option<String>,
 }
 
-/// Finds the host. The inventory wins over the BareMetalHost: its credentials never leave the rack.
+/// Resolves the host. The inventory takes precedence over the BareMetalHost, because its credentials
+/// never leave the rack.
 ///
-/// Three things say which rack a host is in: the inventory that names it, the label of its
-/// BareMetalHost, and the `bmcNetworks` that hold its BMC. None of them outweighs another: where they
-/// contradict each other, no host is chosen.
+/// Three sources name the rack of a host: the inventory that lists it, the label of its BareMetalHost,
+/// and the `bmcNetworks` that contain its BMC. None takes precedence over another: if they contradict
+/// each other, no host is chosen.
 ///
 /// # Errors
-/// Says that there is none, or names all that fit and what contradicts what.
+/// No host was found, or several match, or the sources contradict each other. The reason names them.
 pub fn resolve(wanted: &HostQuery, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Reason> {
     let mut found: Vec<(&String, &InventoryHost)> = Vec::new();
     for (rack, served) in racks {
@@ -98,7 +99,7 @@ pub fn resolve(wanted: &HostQuery, racks: &BTreeMap<String, Rack>) -> Result<Hos
     }
 }
 
-/// Everything that speaks against this host in this rack.
+/// Checks the three sources for contradictions to this host in this rack.
 fn contradictions(
     wanted: &HostQuery,
     racks: &BTreeMap<String, Rack>,
@@ -129,7 +130,7 @@ fn contradictions(
         }
     }
     if let Some(bmh) = &wanted.bmh {
-        // What an inventory names need not lie in the networks of its own rack.
+        // A BMC that an inventory lists need not lie in the networks of its own rack.
         place(
             format!("the BMC of BareMetalHost {}", bmh.name),
             &bmh.address,
@@ -170,7 +171,7 @@ pub(crate) fn racks_serving<'a>(address: &str, racks: &'a BTreeMap<String, Rack>
     serving.map(|(name, _)| name.as_str()).collect()
 }
 
-/// Whether a rack says which networks it reaches, and none of them holds the address.
+/// Whether a rack restricts its networks, and none of them contains the address.
 fn outside(address: &str, rack: Option<&Rack>) -> bool {
     let said = rack.filter(|rack| !rack.bmc_networks.is_empty());
     match (address_ip(address), said) {
@@ -199,7 +200,7 @@ fn fits(host: &InventoryHost, wanted: &HostQuery) -> bool {
             .is_some_and(|u| same_uuid(u, &host.system_uuid))
 }
 
-/// Firmware writes the first three groups of a system's UUID in either byte order: SMBIOS before 2.6
+/// Compares system UUIDs. Firmware writes the first three groups in either byte order: SMBIOS before 2.6
 /// and after it differ, and so do BMC and operating system.
 fn same_uuid(a: &str, b: &str) -> bool {
     let digits = |text: &str| -> Option<String> {
@@ -272,7 +273,7 @@ fn by_bmh(wanted: &HostQuery, racks: &BTreeMap<String, Rack>) -> Result<HostRef,
     }
 }
 
-/// The IP in a BMC address of baremetal-operator's grammar, where it is written as one.
+/// The IP address in a BMC address of baremetal-operator's grammar; `None` for a host name.
 fn address_ip(address: &str) -> Option<IpAddr> {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     let authority = rest.split(['/', '?']).next()?;
@@ -285,7 +286,7 @@ fn address_ip(address: &str) -> Option<IpAddr> {
     host.parse().or_else(|_| authority.parse()).ok()
 }
 
-/// Whether a CIDR network holds an address; what does not read holds nothing.
+/// Whether a CIDR network contains an address; a malformed network contains none.
 fn contains(network: &str, ip: IpAddr) -> bool {
     let Some((base, bits)) = network.split_once('/') else {
         return network.parse() == Ok(ip);

@@ -1,20 +1,20 @@
-//! Which machine a BMC and a Node speak of (F5).
+//! Whether a BMC and a Node report the identity of one host (F5).
 //!
-//! Owns the comparison of SMBIOS system UUIDs. Must never call two machines the same because neither
-//! is known.
+//! Owns the comparison of SMBIOS system UUIDs and serial numbers. Must never treat two unknown
+//! identities as equal.
 
 /// Outcome of comparing two identities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IdentityMatch {
-    /// Both are known and name one machine.
+    /// Both are known and name one host.
     Same,
-    /// Both are known and name two machines.
+    /// Both are known and name two hosts.
     Different,
     /// At least one is not known: empty, unreadable, or a placeholder of the firmware.
     Unknown,
 }
 
-/// UUIDs that firmware ships before anybody sets one, as they are printed (DSP0134, 7.2.1; AMI's and
+/// UUIDs that firmware reports before one is set, as they are printed (DSP0134, 7.2.1; AMI's and
 /// Dell's defaults).
 const PLACEHOLDERS: [u128; 6] = [
     0,
@@ -41,8 +41,8 @@ fn swap_fields(uuid: u128) -> u128 {
     u128::from_be_bytes([d, c, b, a, f, e, h, g, i, j, k, l, m, n, o, p])
 }
 
-/// Every order in which a BMC, a firmware or a kernel may write this UUID: fields swapped, and the
-/// whole turned round as IPMI sends it (IPMI 2.0, table 20-10).
+/// Every byte order in which a BMC, firmware or a kernel may report this UUID: fields swapped, and
+/// all bytes reversed as IPMI sends it (IPMI 2.0, table 20-10).
 fn orders(uuid: u128) -> [u128; 5] {
     let turned = uuid.swap_bytes();
     [
@@ -75,8 +75,8 @@ pub fn compare_system_uuids(a: &str, b: &str) -> IdentityMatch {
     }
 }
 
-/// Compares what a BMC reports, a system UUID or a serial number, with the serial number that is
-/// known of the host. A UUID says nothing about a serial number.
+/// Compares the identity that a BMC reports, a system UUID or a serial number, with the known serial
+/// number of the host. A UUID cannot be compared with a serial number: unknown.
 pub fn compare_serials(reported: &str, serial: &str) -> IdentityMatch {
     let (reported, serial) = (reported.trim(), serial.trim());
     if reported.is_empty() || serial.is_empty() || parse(reported).is_some() {
@@ -98,7 +98,7 @@ mod tests {
     const A: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e32";
 
     #[test]
-    fn f5_a_system_uuid_is_the_same_in_every_order_in_which_it_is_written() {
+    fn f5_system_uuid_matches_in_every_byte_order() {
         for other in [
             A,
             " 4C4C4544-0042-3510-8054-C2C04F4E4E32\n",
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn f5_what_is_not_known_is_neither_the_same_nor_another() {
+    fn f5_unknown_identity_compares_as_unknown() {
         for unknown in [
             "",
             "SN7",
@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn two_system_uuids_compare_alike_from_both_sides(a in any::<u128>(), b in any::<u128>()) {
+        fn system_uuid_comparison_is_symmetric(a in any::<u128>(), b in any::<u128>()) {
             let text = |u: u128| format!("{u:032x}");
             prop_assert_eq!(
                 compare_system_uuids(&text(a), &text(b)),

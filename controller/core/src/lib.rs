@@ -1,12 +1,11 @@
 //! Every decision of the controller, as pure functions of plain data and an explicit `now`.
 //!
-//! Owns: which machine is unhealthy and what a check does about it ([`health`]; of Nodes alone
-//! [`nodes`]), the next step of a
-//! remediation ([`remediation`]), the explanation of both ([`explanation`]), the overview of all
-//! ([`overview`]), which host a machine is ([`hosts`]), whether two names are one machine
-//! ([`identity`]), who leads ([`lease`]), whether a watch is behind ([`freshness`]) and when unhealthy
-//! machines are handed over ([`handover`]), whose turn it is and what is under way ([`dispatch`]). Must never: read a clock, do I/O, or know
-//! a client; no function here is `async`.
+//! Owns: health checks of Machines ([`health`]) and of Nodes ([`nodes`]), the next step of a remediation
+//! ([`remediation`]), the explanation of both ([`explanation`]), the overview of all ([`overview`]), the
+//! host of a Machine ([`hosts`]), the comparison of host identities ([`identity`]), leader election
+//! ([`lease`]), whether a watch is behind ([`freshness`]), when unhealthy members are handed over
+//! ([`handover`]), and the queue of the health-check engine ([`dispatch`]). Must never read a clock, do
+//! I/O, or use a client; no function here is `async`.
 
 pub mod dispatch;
 pub mod explanation;

@@ -4,26 +4,28 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::handover::{Handover, Step};
 
-/// The members of one check that wait to be handed over, and the read that they wait for.
+/// The members of one check that wait to be handed over, and the live read on which they wait.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct HandoverState {
     handover: Handover,
-    /// The number of the read that is under way.
+    /// Number of the latest read of this check.
     read: u64,
 }
 
 impl HandoverState {
-    /// Whether a member may be handed over now. Otherwise it waits for the read of its batch.
+    /// Registers a member that is due. Returns whether it may be handed over now; otherwise it waits
+    /// for the read of its batch.
     pub fn request(&mut self, member: &Arc<str>, now: Duration) -> bool {
         self.handover.request(member, now)
     }
 
-    /// A member is not due any more.
+    /// Removes a member that is no longer due.
     pub fn withdraw(&mut self, member: &str) {
         self.handover.withdraw(member);
     }
 
-    /// What to do now. `reads`: the number of the last read, which is counted on with a new one.
+    /// Decides what to do now. `reads`: the number of the last read of any check; a new read increments
+    /// it.
     pub fn step(&mut self, settles: bool, now: Duration, reads: &mut u64) -> Step {
         let step = self.handover.step(settles, now);
         if step == Step::Read {
@@ -33,8 +35,8 @@ impl HandoverState {
         step
     }
 
-    /// A read is over. Returns the members that are cleared now; `None`: it was an earlier read of a
-    /// check that was read anew since, which proves nothing.
+    /// Ends a read. Returns the members that are cleared now; `None`: `read` is not the latest read of
+    /// this check, so its result is ignored.
     pub fn finish(
         &mut self,
         read: u64,
@@ -44,12 +46,12 @@ impl HandoverState {
         (self.read == read).then(|| self.handover.finish_read(result, now))
     }
 
-    /// Why members that are due are not handed over.
+    /// Why due members are not handed over, if the last live read failed.
     pub fn failure(&self) -> Option<&str> {
         self.handover.failure()
     }
 
-    /// Replaces every time, and the number of the read, as where time is shifted.
+    /// Replaces every stored time and the number of the read, for a model checker that shifts time.
     #[must_use]
     pub fn map(self, time: impl Fn(Duration) -> Duration, read: impl Fn(u64) -> u64) -> Self {
         Self {

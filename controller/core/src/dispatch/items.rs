@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use super::Item;
 use crate::health::RequestView;
 
-/// What an effect came to.
+/// The result of an effect.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The request was created, or exists already.
@@ -14,27 +14,27 @@ pub enum Outcome {
     RequestNotCreated(Unusable),
     /// The request was deleted, or does not exist.
     RequestDeleted,
-    /// The owner of the Machine shall remediate it.
+    /// `OwnerRemediated=False` was set: the owner of the Machine remediates it.
     OwnerMarked,
-    /// The owner need not remediate it any more.
+    /// `OwnerRemediated` was removed: the owner does not remediate the Machine.
     OwnerUnmarked,
-    /// An effect that only one dialect has.
+    /// An effect of one dialect, without a condition of its own.
     Done,
-    /// Another controller carries it out.
+    /// Another controller carries out the effect.
     LeftToOthers,
 }
 
-/// Why no request can be made: the reason of `ExternallyRemediated`, and in words.
+/// Why no request can be created: reason and message of the condition `ExternallyRemediated`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Unusable {
-    /// The reason.
+    /// CamelCase reason of the condition.
     pub reason: &'static str,
-    /// The message.
+    /// Message of the condition.
     pub why: String,
 }
 
 impl Unusable {
-    /// A request of the same name belongs to somebody else.
+    /// A request of the same name belongs to another object, `owner`.
     pub fn foreign(owner: &str) -> Self {
         Self {
             reason: "RemediationRequestCreationFailed",
@@ -43,27 +43,27 @@ impl Unusable {
     }
 }
 
-/// When a request that was created and is not seen yet is looked for again.
+/// Time until a member is evaluated again whose request was created and is not in the index yet.
 pub const SEE_AGAIN: Duration = Duration::from_secs(1);
-/// When something that could not be requested is tried again: a missing template sends no event when it
-/// is created.
+/// Time until a request that could not be created is tried again: a template that was missing sends no
+/// event when it is created.
 pub const TRY_AGAIN: Duration = Duration::from_secs(10);
-/// When something that is left to another controller is looked at again.
+/// Time until a member that was left to another controller is evaluated again.
 pub const LEFT_FOR: Duration = Duration::from_secs(60);
 
-/// Why nothing new is begun for a member.
+/// Whether a new effect may begin for a member.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Nothing keeps it back.
+    /// An effect may begin.
     #[default]
     Ready,
-    /// Waits for the template of its check.
+    /// The template of the check is being read.
     AwaitingTemplate,
-    /// Its request is being created, or was created and is not seen yet.
+    /// The request is being created, or was created and is not in the index yet.
     Creating,
-    /// Waits for its retry. `may_exist`: the call that creates its request had no answer.
+    /// The backoff after a failure has not passed.
     Backoff {
-        /// Whether its request may exist.
+        /// The call that creates the request had no answer, so the request may exist.
         may_exist: bool,
     },
 }
@@ -71,15 +71,15 @@ pub enum Phase {
 /// State of one member of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ItemState {
-    /// Why nothing new is begun for it.
+    /// Whether a new effect may begin.
     pub phase: Phase,
     /// The outcome of the last effect, until the conditions of the Machine show it.
     pub unreported: Option<Outcome>,
-    /// Why its request, which is due, was not created. The status of the check shows it.
+    /// Why the request that is due was not created, for the status of the check.
     pub not_created: Option<Unusable>,
 }
 
-/// All members for which something is under way.
+/// The members with a state other than the default.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Items<K: Ord>(BTreeMap<Item<K>, ItemState>);
 
@@ -92,14 +92,12 @@ impl<K: Ord> Default for Items<K> {
 // === impl Phase ===
 
 impl Phase {
-    /// The request counts as there although the index does not show it (F10).
+    /// Whether the request counts as existing although the index does not show it (F10).
     pub fn request_may_exist(self) -> bool {
         matches!(self, Self::Creating | Self::Backoff { may_exist: true })
     }
-}
 
-impl Phase {
-    /// The request of a member, as the index shows it, or as it counts (F10).
+    /// The request of a member as it counts against the limit (F10); `seen`: as the index shows it.
     pub fn counted(self, seen: RequestView) -> RequestView {
         if seen == RequestView::None && self.request_may_exist() {
             RequestView::Open
@@ -112,7 +110,7 @@ impl Phase {
 // === impl ItemState ===
 
 impl ItemState {
-    /// Nothing new is begun before its retry, or before its outcome is shown.
+    /// Whether no new effect begins before the backoff has passed.
     pub fn is_held(&self) -> bool {
         matches!(self.phase, Phase::Backoff { .. })
     }
@@ -125,7 +123,7 @@ impl ItemState {
 // === impl Items ===
 
 impl<K: Ord + Clone> Items<K> {
-    /// The state of a member for which something is under way.
+    /// The state of a member; `None`: the default state.
     pub fn get(&self, item: &Item<K>) -> Option<&ItemState> {
         self.0.get(item)
     }
@@ -171,14 +169,15 @@ impl<K: Ord + Clone> Items<K> {
         members.map(|(item, _)| item.clone()).collect()
     }
 
-    /// Why a request of a check that is due was not created: the first by name.
+    /// Why a due request of a check was not created; of several members, the first by name.
     pub fn not_created(&self, check: &K) -> Option<Unusable> {
         let mut states = self.of_check(check);
         states.find_map(|(_, state)| state.not_created.clone())
     }
 
-    /// An effect has ended. `is_seen`: the index shows the request. `shown`: outcomes are shown on the
-    /// Machine. Returns when the member is looked at again although nothing happens.
+    /// Records the outcome of an effect. `is_seen`: the index shows the request. `shown`: the dialect
+    /// writes outcomes as conditions of the Machine. Returns after what time the member is evaluated
+    /// again although no object changes.
     pub fn effect_ended(
         &mut self,
         item: &Item<K>,
@@ -200,21 +199,22 @@ impl<K: Ord + Clone> Items<K> {
         again
     }
 
-    /// An effect has failed: nothing new is begun before the retry, and a request that may have been
-    /// created counts.
+    /// Records a failed effect: no new one begins before the backoff has passed, and a request that may
+    /// have been created counts.
     pub fn effect_failed(&mut self, item: &Item<K>) {
         let may_exist = self.phase(item).request_may_exist();
         self.set_phase(item, Phase::Backoff { may_exist });
     }
 
-    /// The retry of a member is due, and nothing is being done for it.
+    /// The backoff of a member that is not in flight has passed.
     pub fn retry_due(&mut self, item: &Item<K>) {
         if self.phase(item) != Phase::AwaitingTemplate {
             self.set_phase(item, Phase::Ready);
         }
     }
 
-    /// A check is not evaluated any more. Requests that may exist still count if it comes back.
+    /// Drops the states of a check that is no longer evaluated. Requests that may exist are kept, so
+    /// that they count if the check is evaluated again.
     pub fn forget(&mut self, check: &K) {
         self.0.retain(|item, state| {
             if item.check != *check {

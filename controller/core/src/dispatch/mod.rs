@@ -1,7 +1,7 @@
-//! The bookkeeping of the health-check engine: whose turn it is, what is under way for whom, which of
-//! several checks acts, and what a turn comes to.
+//! The bookkeeping of the health-check engine: the queue, what is under way for which member, which of
+//! several checks acts, and what is done for a member that was taken from the queue.
 //!
-//! Owns nothing of a verdict: [`health`](crate::health) judges. Everything here is plain data with an
+//! Must never decide a verdict: [`health`](crate::health) does. Everything here is plain data with an
 //! explicit time, so that the engine and the model checker run the same code.
 
 mod handover_state;
@@ -18,17 +18,17 @@ pub use overlaps::Overlaps;
 pub use queue::{IN_FLIGHT, Queue, Window};
 pub use turn::{Turn, Wanted};
 
-/// A member of a check.
+/// A member of a check: a Machine or Node that the check selects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Item<K> {
-    /// The check.
+    /// Key of the check.
     pub check: K,
-    /// Name of the member.
+    /// Name of the Machine or Node.
     pub member: Arc<str>,
 }
 
 impl<K: Clone> Item<K> {
-    /// The member of this name.
+    /// Pairs a check with the name of a member.
     pub fn new(check: &K, member: &Arc<str>) -> Self {
         Self {
             check: check.clone(),

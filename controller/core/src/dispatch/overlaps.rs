@@ -1,18 +1,18 @@
 //! Machines that several checks select, and which check acts for each.
 //!
-//! Owns what was found out; [`acting`](crate::health::acting) chooses. Machines that one check selects,
-//! as nearly all do, cost nothing here.
+//! Owns the result; [`acting`](crate::health::acting) chooses the acting check. A machine that only one
+//! check selects, the usual case, has no entry here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known of one machine.
+/// The checks that select one machine, and the acting one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Claimed<K: Ord> {
     checks: BTreeSet<K>,
     acting: Option<K>,
 }
 
-/// All of them. `K` names a check, and a machine.
+/// All machines that several checks select. `K` is the key of a check, and of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Overlaps<K: Ord> {
     by_machine: BTreeMap<K, Claimed<K>>,
@@ -31,8 +31,8 @@ impl<K: Ord> Default for Overlaps<K> {
 // === impl Overlaps ===
 
 impl<K: Ord + Clone> Overlaps<K> {
-    /// Takes over which checks select a machine, and which of them acts. Returns the checks for which
-    /// something is otherwise now: they look at the machine again.
+    /// Sets which checks select a machine, and which of them acts. Returns the checks for which this is
+    /// a change: they evaluate the machine again.
     pub fn set(&mut self, machine: &K, checks: BTreeSet<K>, acting: Option<K>) -> BTreeSet<K> {
         let alone = checks.len() < 2;
         let old = self.by_machine.remove(machine);
@@ -76,7 +76,7 @@ impl<K: Ord + Clone> Overlaps<K> {
         Some(&self.by_machine.get(machine)?.checks)
     }
 
-    /// Whether another check than this one acts for its machine.
+    /// Whether a check other than this one acts for the machine.
     pub fn yields(&self, check: &K, machine: &K) -> bool {
         if !self.by_check.contains_key(check) {
             return false;
@@ -85,13 +85,13 @@ impl<K: Ord + Clone> Overlaps<K> {
         claimed.is_some_and(|c| c.acting.as_ref().is_some_and(|acting| acting != check))
     }
 
-    /// The machines of a check that others select too.
+    /// The machines of a check that other checks select too.
     pub fn machines(&self, check: &K) -> Vec<K> {
         let machines = self.by_check.get(check).into_iter().flatten();
         machines.cloned().collect()
     }
 
-    /// The other checks that act for machines of this one, and for which.
+    /// The other checks that act for machines of this one, each with those machines.
     pub fn acting_for(&self, check: &K) -> BTreeMap<&K, Vec<&K>> {
         let mut by_acting: BTreeMap<&K, Vec<&K>> = BTreeMap::new();
         for machine in self.by_check.get(check).into_iter().flatten() {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn only_machines_of_several_checks_are_kept_and_changes_are_told_to_those_they_concern() {
+    fn overlap_is_kept_for_several_checks_and_set_returns_affected_checks() {
         let mut shared = Overlaps::default();
         let acting = Some;
         assert!(shared.set(&"m", keys(&["a"]), acting("a")).is_empty());
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn where_none_can_act_none_yields() {
+    fn no_check_yields_without_an_acting_check() {
         let mut shared = Overlaps::default();
         shared.set(&"m", keys(&["a", "b"]), None);
         assert!(!yields(&shared, "a", "m") && !yields(&shared, "b", "m"));

@@ -1,8 +1,8 @@
-//! Whose turn it is.
+//! The queue of machines for which something is to be done.
 //!
-//! Owns the order: requests before conditions, one thing at a time for a machine, failures again
-//! later and alone. Synchronous; must never hold what shall be done, only for whom: that is asked
-//! anew when the turn comes, so that a gate that closed meanwhile is closed (F10).
+//! Owns the order: requests before conditions, one effect at a time for a machine, a backoff per
+//! machine after a failure. Must never hold the effect, only the machine: the effect is decided when
+//! the machine is taken from the queue, so that a limit that was exceeded meanwhile holds (F10).
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -12,26 +12,27 @@ use std::{
 
 use super::Item;
 
-/// Most machines whose turn it is at one time. The writer bounds the writes; a few more wait behind
+/// Upper bound of the window. The writer bounds the writes in flight; a few more machines wait behind
 /// them so that it never idles.
 pub const IN_FLIGHT: usize = 64;
-/// Fewest, for an API server that does not keep up: what is left of it has to renew our Lease.
+/// Lower bound of the window, for an overloaded API server that still has to renew our Lease.
 const FEWEST: usize = 4;
-/// How many at first.
+/// Size of the window at first.
 const BEGIN_WITH: usize = 16;
-/// Time in which several calls without an answer are one sign.
+/// Least time between two reductions of the window: calls that time out together count once.
 const ONE_SIGN: Duration = Duration::from_secs(1);
-/// Wait after a failure: first and longest.
+/// Backoff after a failure: the first and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 
-/// How many have their turn at one time: as many as the API server answers in time.
+/// How many machines are in flight at one time. The number adapts to how many calls the API server
+/// answers in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Window {
-    /// At first, and then now.
+    /// The present size.
     pub now: usize,
-    /// Fewest.
+    /// The lower bound of the size.
     pub fewest: usize,
-    /// Most.
+    /// The upper bound of the size.
     pub most: usize,
 }
 
@@ -45,7 +46,8 @@ impl Default for Window {
     }
 }
 
-/// Machines that want something. `K` names a check, `T` is a time of a monotonic clock.
+/// Machines for which something is to be done. `K` is the key of a check, `T` a time of a monotonic
+/// clock.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Queue<K: Ord, T: Ord> {
     window: Window,
@@ -88,7 +90,7 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
         }
     }
 
-    /// Replaces every time that is kept, as where time is shifted.
+    /// Replaces every stored time, for a model checker that shifts time.
     #[must_use]
     pub fn map_times(self, map: impl Fn(T) -> T) -> Self {
         let retries = self.retries.into_iter();
@@ -101,8 +103,8 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
         }
     }
 
-    /// A machine wants something; `acts`: not only a condition. While something is done for it, it
-    /// waits until that is over.
+    /// Queues a machine. `acts`: there is more to do than to write a condition. A machine in flight is
+    /// not queued; [`Self::end`] then reports that it was pushed.
     pub fn push(&mut self, item: Item<K>, acts: bool) {
         if self.running.contains(&item) {
             self.again.insert(item);
@@ -120,7 +122,8 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
         }
     }
 
-    /// The next one, as long as there is room. Conditions leave half of it to requests.
+    /// Takes the next machine while the window has room. Conditions use at most half of it, so that
+    /// requests always find room.
     pub fn pop(&mut self) -> Option<Item<K>> {
         let room = |most: usize| self.running.len() < most;
         let item = if room(self.window.now) && !self.acts.is_empty() {
@@ -134,13 +137,13 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
         Some(item)
     }
 
-    /// The API server has answered: one more may have its turn.
+    /// The API server has answered a call: grows the window by one.
     pub fn answered(&mut self) {
         let window = &mut self.window;
         window.now = (window.now + 1).min(window.most);
     }
 
-    /// It has not, in time: half as many may.
+    /// A call has timed out: halves the window, at most once per second.
     pub fn unanswered(&mut self, now: T) {
         let told = self.narrowed.replace(now);
         if told.is_none_or(|at| at + ONE_SIGN <= now) {
@@ -151,28 +154,28 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
         }
     }
 
-    /// Whether something is being done for it.
+    /// Whether the machine is in flight.
     pub fn is_running(&self, item: &Item<K>) -> bool {
         self.running.contains(item)
     }
 
-    /// Something is done for it from now on.
+    /// The machine is in flight from now on.
     pub fn begin(&mut self, item: Item<K>) {
         self.running.insert(item);
     }
 
-    /// It is over; true: something has changed meanwhile.
+    /// The machine is no longer in flight. Returns whether it was pushed meanwhile.
     pub fn end(&mut self, item: &Item<K>) -> bool {
         self.running.remove(item);
         self.again.remove(item)
     }
 
-    /// What was done for it succeeded.
+    /// The effect succeeded: resets the backoff of the machine.
     pub fn succeeded(&mut self, item: &Item<K>) {
         self.failures.remove(item);
     }
 
-    /// Looks at it again later, a while longer after each failure.
+    /// The effect failed: schedules a retry, with a backoff that doubles with each failure.
     pub fn failed(&mut self, item: &Item<K>, now: T) {
         let count = self.failures.entry(item.clone()).or_insert(0);
         let wait = BACKOFF.0.saturating_mul(1 << (*count).min(7));
@@ -180,7 +183,7 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
         self.later(item, now + wait.min(BACKOFF.1));
     }
 
-    /// Looks at it again at that time, or earlier if it is to be looked at already.
+    /// Schedules a retry at `at`, unless an earlier one is scheduled.
     pub fn later(&mut self, item: &Item<K>, at: T) {
         if self.retry_at.get(item).is_some_and(|known| *known <= at) {
             return;
@@ -191,12 +194,12 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
         self.retries.insert((at, item.clone()));
     }
 
-    /// When the next look is due that nothing but time asks for.
+    /// When the next retry is due.
     pub fn next_retry(&self) -> Option<T> {
         self.retries.first().map(|(at, _)| *at)
     }
 
-    /// The machines whose next look is due.
+    /// Takes the machines whose retry is due.
     pub fn due(&mut self, now: T) -> Vec<Item<K>> {
         let mut due = Vec::new();
         while let Some((at, _)) = self.retries.first()
@@ -210,7 +213,7 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
         due
     }
 
-    /// A check is gone; what is under way for it ends by itself.
+    /// Drops everything about a deleted check, except what is in flight, which ends by itself.
     pub fn forget(&mut self, check: &K) {
         let other = |item: &Item<K>| item.check != *check;
         self.acts.retain(other);
@@ -236,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_come_before_conditions_and_each_machine_stands_once() {
+    fn requests_precede_conditions_and_a_machine_is_queued_once() {
         let mut queue = Queue::default();
         queue.push(item("a"), false);
         queue.push(item("b"), false);
@@ -248,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_has_one_turn_at_a_time_and_another_if_it_changed_meanwhile() {
+    fn running_machine_is_not_popped_and_end_reports_a_push_meanwhile() {
         let mut queue = Queue::default();
         queue.begin(item("a"));
         queue.push(item("a"), true);
@@ -259,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_under_way_than_are_meant_to_be() {
+    fn items_in_flight_stay_within_the_window() {
         let mut queue = Queue::default();
         for i in 0..2 * IN_FLIGHT {
             queue.push(item(&i.to_string()), true);
@@ -279,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_leave_room_to_requests() {
+    fn conditions_use_at_most_half_of_the_window() {
         let mut queue = Queue::default();
         for i in 0..IN_FLIGHT {
             queue.push(item(&i.to_string()), false);
@@ -293,13 +296,13 @@ mod tests {
     }
 
     #[test]
-    fn an_api_server_that_does_not_keep_up_is_asked_less() {
+    fn unanswered_calls_halve_the_window_once_per_second() {
         let mut queue = Queue::default();
         let start = Instant::now();
         for i in 0..100 {
             queue.unanswered(start + Duration::from_millis(i));
         }
-        assert_eq!(queue.window.now, BEGIN_WITH / 2, "one sign");
+        assert_eq!(queue.window.now, BEGIN_WITH / 2, "halved once in a second");
         for i in 1..10 {
             queue.unanswered(start + ONE_SIGN * i);
         }
@@ -309,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_waits_longer_each_time_and_alone() {
+    fn backoff_doubles_per_failure_and_delays_only_its_machine() {
         let mut queue = Queue::default();
         let start = Instant::now();
         let mut waits = Vec::new();

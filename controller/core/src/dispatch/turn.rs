@@ -1,43 +1,43 @@
-//! What is done when it is the turn of a member.
+//! What is done for a member that was taken from the queue.
 
 use super::ItemState;
 
-/// What the turn of a member comes to.
+/// The decision for a member that was taken from the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Turn<E> {
-    /// Another check acts for the member and shows that.
+    /// Another check acts for the member and writes its conditions.
     Yield,
-    /// The check changes nothing. What it would do.
+    /// The check only evaluates; the value is the effect that it would begin.
     DryRun(Option<E>),
-    /// Nothing but what is shown on the Machine.
+    /// Begin no effect; only write the conditions of the Machine.
     Show,
-    /// The effect is begun.
+    /// Begin the effect.
     Begin(E),
 }
 
-/// A member as its check sees it now.
+/// A member as its check evaluates it now.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Wanted<'a, E> {
-    /// What is to be done about it.
+    /// The effect that is due, if any.
     pub effect: Option<E>,
-    /// That hands it over to remediation.
+    /// Whether the effect hands the member over to remediation.
     pub hands_over: bool,
-    /// What is under way for it.
+    /// The stored state of the member, if anything is under way.
     pub state: Option<&'a ItemState>,
 }
 
 impl<E> Wanted<'_, E> {
-    /// Whether the member is put into the queue, and whether it acts, rather than only shows something.
-    /// `shows`: a condition is to be written.
+    /// `None`: the member need not be queued. Otherwise whether an effect is due, rather than only
+    /// conditions. `shows`: a condition has to be written.
     pub fn queued(&self, shows: bool) -> Option<bool> {
         let acts = self.effect.is_some() && !self.state.is_some_and(ItemState::is_held);
         let unreported = self.state.is_some_and(|state| state.unreported.is_some());
         (acts || shows || unreported).then_some(acts)
     }
 
-    /// Decides when it is its turn, and not when it was queued, so that a limit that was reached
-    /// meanwhile holds (F10). `yields`: another check acts. `is_cleared`: whether it may be handed over
-    /// now (F13); only called where that is due.
+    /// Decides when the member is taken from the queue, not when it is queued, so that a limit that was
+    /// exceeded meanwhile holds (F10). `yields`: another check acts. `is_cleared`: whether the member may
+    /// be handed over now (F13); only called where that is due.
     pub fn turn(self, yields: bool, dry_run: bool, is_cleared: impl FnOnce() -> bool) -> Turn<E> {
         if yields {
             return Turn::Yield;
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn f13_a_member_that_is_handed_over_waits_until_it_is_cleared() {
+    fn f13_handed_over_member_begins_only_after_clearance() {
         assert_eq!(mk_wanted(None).turn(false, false, || false), Turn::Show);
         let begun = mk_wanted(None).turn(false, false, || true);
         assert_eq!(begun, Turn::Begin("create"));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_yields_or_runs_dry_begins_nothing() {
+    fn yielding_or_dry_run_check_begins_no_effect() {
         let asks = || panic!("nothing is handed over");
         assert_eq!(mk_wanted(None).turn(true, false, asks), Turn::Yield);
         let dry = mk_wanted(None).turn(false, true, asks);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_begun_before_the_retry_or_before_the_last_outcome_is_shown() {
+    fn no_effect_begins_during_backoff_or_with_an_unreported_outcome() {
         let held = ItemState {
             phase: Phase::Backoff { may_exist: true },
             ..ItemState::default()

@@ -1,4 +1,4 @@
-//! What the view of a check of Cluster API says in its own way.
+//! Messages of the view of a MachineHealthCheck of Cluster API.
 
 use jiff::Timestamp;
 

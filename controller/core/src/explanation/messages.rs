@@ -8,7 +8,7 @@ use crate::health::{ConditionRule, IntOrPercent, Limit, RequestView, Verdict, go
 /// Number of names in a line; the others are only counted.
 const NAMED: usize = 8;
 
-/// A time span like `45s`, `3m12s` or `2h05m`.
+/// Formats a time span like `45s`, `3m12s` or `2h05m`.
 pub fn time_span(time: Duration) -> String {
     let s = time.as_secs();
     match s {
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_spans_are_short() {
+    fn time_span_prints_at_most_two_units() {
         let s = |n| time_span(Duration::from_secs(n));
         assert_eq!(
             (s(5), s(65), s(3600 * 2 + 60)),

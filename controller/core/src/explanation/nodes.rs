@@ -14,10 +14,11 @@ use crate::nodes::{
     CauseDeadline, Check, Class, Entry, Flag, NodeCheckStatus, NodeFacts, Outside, Plan, Request,
     Tried, classify, fewest_healthy, onsets, plan,
 };
+
 /// Everything that the view of a check of Nodes is computed from.
 #[derive(Debug, Clone)]
 pub struct NodeCheckFacts {
-    /// The rules.
+    /// The rules of the check.
     pub rules: Check,
     /// Every Node, with whether the check selects it.
     pub nodes: Vec<(NodeFacts, bool)>,

@@ -1,4 +1,4 @@
-//! What the view of a check of OpenShift says in its own way.
+//! Messages of the view of a MachineHealthCheck of OpenShift.
 
 use jiff::Timestamp;
 
@@ -23,9 +23,9 @@ pub struct MarkStep<'a> {
     pub machine: &'a str,
     /// Kind and name of its owner.
     pub owner: Option<&'a str>,
-    /// The step.
+    /// The step that is due.
     pub step: ExternalStep,
-    /// Who carries out the mark.
+    /// The controller that carries out the mark.
     pub carrier: MarkCarrier,
 }
 

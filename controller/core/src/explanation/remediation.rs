@@ -33,7 +33,7 @@ pub struct RemediationFacts {
 pub struct NextStepView {
     /// `write`, `do`, `wait` or `nothing`.
     pub what: String,
-    /// What it does.
+    /// What the controller does next, in a clause without a subject.
     pub message: String,
     /// When a wait ends at the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ pub struct RemediationView {
     pub uid: String,
     /// The strategy, and what follows when no attempt is left.
     pub strategy: String,
-    /// The step.
+    /// Name of the step, like `Draining`.
     pub step: String,
     /// When the step began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,7 +120,7 @@ pub fn explain_remediation(facts: &RemediationFacts, now: Timestamp) -> Remediat
         },
     };
     let message = decision.reason.to_string();
-    let recorded = facts.recorded.clone().filter(|said| *said != message);
+    let recorded = facts.recorded.clone().filter(|text| *text != message);
     RemediationView {
         request: facts.request.clone(),
         uid: o.request.uid.clone(),

@@ -22,7 +22,7 @@ fn at(millis: u64) -> Duration {
 }
 
 #[test]
-fn f13_a_burst_is_let_arrive_before_its_first_member_is_handed_over() {
+fn f13_first_member_is_not_cleared_before_the_burst_has_settled() {
     let mut handover = Handover::default();
     assert_eq!(handover.step(true, at(0)), Step::Idle);
     assert!(!handover.request(&name("a"), at(0)));
@@ -31,7 +31,7 @@ fn f13_a_burst_is_let_arrive_before_its_first_member_is_handed_over() {
     assert_eq!(
         handover.step(true, at(900)),
         Step::Wait(SETTLE),
-        "from the first"
+        "counted from the first member"
     );
     assert_eq!(handover.step(true, SETTLE), Step::Read);
     assert_eq!(
@@ -53,7 +53,7 @@ fn f13_a_burst_is_let_arrive_before_its_first_member_is_handed_over() {
 }
 
 #[test]
-fn f13_where_the_limit_cannot_be_reached_nothing_settles_but_the_view_must_be_whole() {
+fn f13_unreachable_limit_skips_settling_but_not_the_live_read() {
     let mut handover = Handover::default();
     assert!(!handover.request(&name("a"), at(5)));
     assert_eq!(handover.step(false, at(5)), Step::Read);
@@ -63,7 +63,7 @@ fn f13_where_the_limit_cannot_be_reached_nothing_settles_but_the_view_must_be_wh
 }
 
 #[test]
-fn f13_a_read_that_fails_clears_nobody_and_says_why() {
+fn f13_failed_read_clears_no_member_and_reports_the_cause() {
     let mut handover = Handover::default();
     handover.request(&name("a"), at(0));
     assert_eq!(handover.step(false, at(0)), Step::Read);
@@ -82,7 +82,7 @@ fn f13_a_read_that_fails_clears_nobody_and_says_why() {
 }
 
 #[test]
-fn f13_a_member_that_recovers_leaves_its_batch_and_one_that_waited_too_long_waits_anew() {
+fn f13_recovered_member_leaves_its_batch_and_clearance_expires() {
     let mut handover = Handover::default();
     for member in ["a", "b"] {
         handover.request(&name(member), at(0));
@@ -101,7 +101,7 @@ fn f13_a_member_that_recovers_leaves_its_batch_and_one_that_waited_too_long_wait
     handover.finish_read(Err("away".into()), at(2) + CLEARED_FOR);
     handover.withdraw("a");
     handover.withdraw("b");
-    assert_eq!(handover.failure(), None, "nobody waits");
+    assert_eq!(handover.failure(), None, "no member waits");
 }
 
 /// A machine as the API has it.
@@ -176,7 +176,7 @@ fn check(limit: IntOrPercent) -> Check {
     }
 }
 
-/// The stands of all machines after the first `count` writes.
+/// The states of all machines after the first `count` writes.
 fn stands(writes: &[Write], count: usize) -> BTreeMap<usize, Stand> {
     let mut stands = BTreeMap::new();
     for write in writes.iter().take(count) {
@@ -188,9 +188,9 @@ fn stands(writes: &[Write], count: usize) -> BTreeMap<usize, Stand> {
     stands
 }
 
-/// Whether the limit allows remediation on a fleet in which each machine stands as it stood at some
-/// moment from the first `from` writes to the first `to` writes. Nothing orders the watches of two
-/// clusters, so no view can promise more. Machines that were handed over count as under remediation.
+/// Whether the limit allows remediation on a fleet in which each machine is in a state that it had at
+/// some moment from the first `from` writes to the first `to` writes. Nothing orders the watches of two
+/// clusters, so no view can be more exact. Machines that were handed over count as under remediation.
 fn allows(
     check: &Check,
     writes: &[Write],
@@ -279,8 +279,8 @@ fn list(writes: &[Write], count: usize) -> Listing {
     }
 }
 
-/// Runs a driver in miniature against the writes: `order` decides which machine's next event the watch
-/// delivers. Checks each handing over against the whole fleet, and returns who was handed over.
+/// Runs a minimal driver against the writes: `order` decides which machine's next event the watch
+/// delivers. Checks each handover against the whole fleet, and returns the machines handed over.
 fn run(check: &Check, writes: &[Write], order: &[usize]) -> BTreeSet<Arc<str>> {
     let mut fleet = Fleet::new(
         check.clone(),
@@ -392,7 +392,7 @@ fn fleet_of(count: usize, failed: usize, millis: u64, spread: u64) -> Vec<Write>
 }
 
 #[test]
-fn f13_no_member_is_handed_over_where_the_fleet_that_is_there_already_exceeds_the_limit() {
+fn f13_no_member_is_handed_over_while_the_fleet_exceeds_the_limit() {
     let check = check(IntOrPercent::Percent(40));
     let writes = fleet_of(20, 9, 0, 0);
     assert_eq!(run(&check, &writes, &[0]), BTreeSet::new());
@@ -401,9 +401,9 @@ fn f13_no_member_is_handed_over_where_the_fleet_that_is_there_already_exceeds_th
 }
 
 proptest! {
-    /// The fleet stands in the API before the view begins to be read, in any order.
+    /// All writes lie within the settling time; the view receives them in any order.
     #[test]
-    fn f13_whatever_the_order_of_arrival_no_more_are_handed_over_than_the_limit_permits(
+    fn f13_handovers_stay_within_the_limit_in_any_order_of_events(
         count in 1_usize..12,
         share in 0_usize..=12,
         limit in 0_u32..=100,
@@ -425,9 +425,9 @@ proptest! {
         }
     }
 
-    /// Machines come, fail, recover and go at any time.
+    /// Machines are created, fail, recover and are deleted at any time.
     #[test]
-    fn f13_each_handing_over_rests_on_a_state_of_the_whole_fleet_that_the_limit_permits(
+    fn f13_each_handover_rests_on_a_fleet_state_within_the_limit(
         writes in prop::collection::vec((0_usize..8, 0_u8..4, 0_u64..300), 1..40),
         limit in 0_i64..6,
         order in prop::collection::vec(0_usize..8, 1..40),

@@ -1,4 +1,4 @@
-//! Tests of the choice of a host.
+//! Tests of the resolution of a host.
 
 use super::*;
 
@@ -37,14 +37,14 @@ fn bmh(address: &str, rack: Option<&str>) -> HostQuery {
 }
 
 #[test]
-fn a_host_is_found_by_its_node_name_or_else_by_its_own() {
+fn host_is_found_by_node_name_or_else_by_host_name() {
     let racks = BTreeMap::from([("a".into(), rack(&[("h1", "n1", ""), ("n2", "", "")]))]);
     assert_eq!(resolve(&node("n1"), &racks).unwrap().host, "h1");
     assert_eq!(resolve(&node("n2"), &racks).unwrap().host, "n2");
 }
 
 #[test]
-fn a_host_that_runs_another_node_is_not_found_by_its_own_name() {
+fn host_with_another_node_name_is_not_found_by_host_name() {
     let racks = BTreeMap::from([("a".into(), rack(&[("n2", "n1", "")]))]);
     assert!(matches!(
         resolve(&node("n2"), &racks),
@@ -53,7 +53,7 @@ fn a_host_that_runs_another_node_is_not_found_by_its_own_name() {
 }
 
 #[test]
-fn f5_two_hosts_that_fit_are_named_and_none_is_chosen() {
+fn f5_two_matching_hosts_are_ambiguous() {
     let racks = BTreeMap::from([
         ("a".into(), rack(&[("h1", "n1", "")])),
         ("b".into(), rack(&[("h2", "", "0000-1")])),
@@ -69,7 +69,7 @@ fn f5_two_hosts_that_fit_are_named_and_none_is_chosen() {
 }
 
 #[test]
-fn a_host_is_found_by_its_system_uuid_in_either_byte_order() {
+fn host_is_found_by_system_uuid_in_either_byte_order() {
     let uuid = "00112233-4455-6677-8899-aabbccddeeff";
     let racks = BTreeMap::from([("a".into(), rack(&[("h1", "other", uuid)]))]);
     let by_uuid = |uuid: &str| {
@@ -88,7 +88,7 @@ fn a_host_is_found_by_its_system_uuid_in_either_byte_order() {
 }
 
 #[test]
-fn a_host_is_found_by_its_provider_id_and_two_of_one_are_named() {
+fn host_is_found_by_provider_id_and_duplicates_are_ambiguous() {
     let by_provider = |hosts: &[(&str, &str)]| {
         let mut all = rack(&[]);
         for (name, provider) in hosts {
@@ -115,7 +115,7 @@ fn a_host_is_found_by_its_provider_id_and_two_of_one_are_named() {
 }
 
 #[test]
-fn the_inventory_wins_over_the_bare_metal_host() {
+fn inventory_takes_precedence_over_bare_metal_host() {
     let racks = BTreeMap::from([("a".into(), rack(&[("h1", "n1", "")]))]);
     let wanted = HostQuery {
         node_name: Some("n1".into()),
@@ -130,7 +130,7 @@ fn the_inventory_wins_over_the_bare_metal_host() {
 }
 
 #[test]
-fn a_bare_metal_host_goes_to_the_agent_whose_network_holds_its_bmc() {
+fn bare_metal_host_resolves_to_the_rack_whose_network_has_its_bmc() {
     let net = |n: &str| Rack {
         bmc_networks: vec![n.into()],
         ..Default::default()
@@ -182,7 +182,7 @@ fn served(networks: &[&str], hosts: &[(&str, &str, &str)], bmc: &str) -> Rack {
 }
 
 #[test]
-fn f5_an_inventory_does_not_claim_a_host_that_its_label_or_network_gives_to_another_rack() {
+fn f5_inventory_conflicting_with_rack_label_or_network_is_ambiguous() {
     let racks = BTreeMap::from([
         ("a".to_owned(), served(&["192.0.2.0/25"], &[], "")),
         (
@@ -212,7 +212,7 @@ fn f5_an_inventory_does_not_claim_a_host_that_its_label_or_network_gives_to_anot
     // All three agree.
     let found = resolve(&of_node("redfish://192.0.2.201", Some("b")), &racks).unwrap();
     assert_eq!((found.rack.as_str(), found.host.as_str()), ("b", "h1"));
-    // The BMC that the inventory itself names is another rack's.
+    // The BMC in the inventory lies in the network of another rack.
     let mut stolen = racks.clone();
     stolen.get_mut("b").unwrap().hosts[0].bmc = "ipmi://bmc-1, redfish://192.0.2.9".into();
     let stolen = ambiguous(&node("n1"), &stolen);
@@ -221,7 +221,7 @@ fn f5_an_inventory_does_not_claim_a_host_that_its_label_or_network_gives_to_anot
 }
 
 #[test]
-fn f5_a_label_that_contradicts_the_networks_chooses_nothing() {
+fn f5_rack_label_conflicting_with_bmc_networks_is_ambiguous() {
     let racks = BTreeMap::from([
         ("a".to_owned(), served(&["192.0.2.0/25"], &[], "")),
         ("b".to_owned(), served(&["192.0.2.128/25"], &[], "")),
@@ -246,7 +246,7 @@ fn f5_a_label_that_contradicts_the_networks_chooses_nothing() {
 }
 
 #[test]
-fn f5_the_only_rack_does_not_get_a_bmc_outside_of_its_networks() {
+fn f5_only_rack_is_not_used_for_a_bmc_outside_its_networks() {
     let racks = BTreeMap::from([("a".to_owned(), served(&["192.0.2.0/25"], &[], ""))]);
     assert!(matches!(
         resolve(&bmh("redfish://198.51.100.1", None), &racks),
@@ -258,7 +258,7 @@ fn f5_the_only_rack_does_not_get_a_bmc_outside_of_its_networks() {
 }
 
 #[test]
-fn f5_an_inventory_with_another_system_uuid_than_the_nodes_is_not_believed() {
+fn f5_inventory_with_a_different_system_uuid_is_ambiguous() {
     let (mine, other) = (
         "00112233-4455-6677-8899-aabbccddeeff",
         "99112233-4455-6677-8899-aabbccddeeff",
@@ -275,7 +275,7 @@ fn f5_an_inventory_with_another_system_uuid_than_the_nodes_is_not_believed() {
 }
 
 #[test]
-fn f5_two_agents_of_one_rack_that_disagree_about_a_host_are_named_with_its_bmcs() {
+fn f5_two_bmcs_for_one_host_of_a_rack_are_ambiguous() {
     let mut one = rack(&[("h1", "n1", ""), ("h1", "n1", "")]);
     one.hosts[1].bmc = "elsewhere".into();
     let racks = BTreeMap::from([("a".to_owned(), one)]);
@@ -286,7 +286,7 @@ fn f5_two_agents_of_one_rack_that_disagree_about_a_host_are_named_with_its_bmcs(
 }
 
 #[test]
-fn without_a_host_the_message_says_what_to_do() {
+fn host_not_found_message_names_the_node_and_the_inventory() {
     let message = resolve(&node("n9"), &BTreeMap::new())
         .unwrap_err()
         .to_string();
@@ -297,7 +297,7 @@ fn without_a_host_the_message_says_what_to_do() {
 }
 
 #[test]
-fn odd_networks_hold_nothing_and_do_not_panic() {
+fn malformed_network_contains_no_address() {
     let ip = IpAddr::from([192, 0, 2, 1]);
     for network in [
         "",

@@ -1,6 +1,6 @@
 //! The times of an election.
 //!
-//! Owns their order, on which the safety of the election rests; must never hold a time out of it.
+//! Owns the invariant `retry < renew_deadline < duration`, on which the safety of the election rests.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ pub struct LeaseConfig {
     retry: Duration,
 }
 
-/// Times with which an election would not be safe, or not work.
+/// Why the times of an election are not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum LeaseConfigError {
-    /// A Lease says its duration in whole seconds.
+    /// `leaseDurationSeconds` is a positive number of whole seconds.
     #[error("the lease duration must be whole seconds, at least one and below 2^31")]
     Duration,
     /// A leader would act after another could have taken over.
@@ -45,7 +45,8 @@ impl LeaseConfig {
     ///
     /// # Errors
     ///
-    /// They are not in order: `0 < retry < renew_deadline < duration`, the last in whole seconds.
+    /// The times are not in the order `0 < retry < renew_deadline < duration`, or `duration` is not in
+    /// whole seconds.
     pub fn new(
         duration: Duration,
         renew_deadline: Duration,
@@ -83,13 +84,13 @@ impl LeaseConfig {
         self.retry
     }
 
-    /// When a leader must stop that sent its last successful renewal then.
+    /// When a leader must stop whose last successful renewal was sent at `sent`.
     pub(super) fn renew_by(&self, sent: Duration) -> Duration {
         sent.saturating_add(self.renew_deadline)
     }
 
-    /// When a Lease may be taken over that was seen to change then. Its holder may have been
-    /// started with longer times than ours.
+    /// When a Lease may be taken over that was seen to change at `changed`. Its holder may use a longer
+    /// duration (`written`) than ours.
     pub(super) fn free_at(&self, changed: Duration, written: Duration) -> Duration {
         changed.saturating_add(self.duration.max(written))
     }

@@ -1,4 +1,4 @@
-//! Who leads: an election over one Kubernetes Lease, decided purely.
+//! Leader election over one Kubernetes Lease, as pure decisions.
 //!
 //! Owns: when a candidate may take the Lease, until when it may act, and its term. Must never: read
 //! a clock, trust the wall clock of another process, or call a client.
@@ -8,8 +8,8 @@
 //! for equality: whether a Lease has expired is judged by when *we* saw it change last
 //! (docs/reference/kubernetes.md, K12).
 //!
-//! Why two never lead at one time (F7), given that a write is accepted only if the Lease is still
-//! the one that the writer saw:
+//! Why two candidates never lead at one time (F7), given that a write is accepted only if the Lease
+//! still has the resourceVersion that the writer saw:
 //!
 //! ```text
 //! leader:     sent ----------------> must stop           sent + renew_deadline
@@ -21,13 +21,13 @@
 //! leader stepped down never makes it leader again, however late its answer comes.
 //!
 //! The term is `leaseTransitions`. Each acquisition raises it, so a term belongs to one leadership of
-//! one process; the identity must be unique per process (a name and a random part). Whoever still
-//! acts on an old term, for whatever reason, is refused by the agents.
+//! one process; the identity must be unique per process (a name and a random part). Agents refuse a
+//! process that still acts on an old term.
 //!
 //! Deleting the Lease by hand is outside of this argument: a candidate that has seen a holder waits
-//! for that one's time to pass, one that starts afterwards cannot know. The agents' memory of terms
-//! still holds; [`LeaseView::raise_term`] brings the new Lease above it,
-//! within the bounds of the module `term_raises`.
+//! until the duration of that Lease has passed, but one that starts afterwards cannot know. The terms
+//! that agents have stored still hold; [`LeaseView::raise_term`] brings the new Lease above them, within
+//! the bounds of the module `term_raises`.
 
 mod config;
 mod term_raises;
@@ -43,7 +43,7 @@ pub use term_raises::{LONGEST_JUMP, RAISES_PER_AGENT, TermOutlier};
 /// The highest term: `leaseTransitions` is a signed number of 32 bits.
 pub const MAX_TERM: u64 = i32::MAX as u64;
 
-/// The Lease as the server has it.
+/// The Lease as the API server returns it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LeaseRecord {
     /// `spec.holderIdentity`; empty: released.
@@ -52,13 +52,13 @@ pub struct LeaseRecord {
     pub transitions: u64,
     /// `spec.leaseDurationSeconds`.
     pub duration: Duration,
-    /// `spec.renewTime`, of the holder's clock: tells one renewal from another and nothing else.
+    /// `spec.renewTime`, by the holder's clock; used only to tell one renewal from another.
     pub renewed: Option<Timestamp>,
     /// `metadata.resourceVersion`.
     pub version: String,
 }
 
-/// A write of the Lease. It must fail if the Lease is not as we saw it.
+/// A write of the Lease. It must fail if the Lease has changed since it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LeaseWrite {
     /// `spec.holderIdentity`; empty: release.
@@ -70,11 +70,11 @@ pub struct LeaseWrite {
     /// Also set `spec.acquireTime`; `spec.renewTime` is set by every write, to another value than
     /// before.
     pub acquires: bool,
-    /// The `resourceVersion` that it replaces; `None`: create, and fail if there is one.
+    /// The `resourceVersion` that the write replaces; `None`: create, and fail if the Lease exists.
     pub replaces: Option<String>,
 }
 
-/// Our time as leader.
+/// The leadership of this process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Leadership {
     term: u64,
@@ -87,28 +87,28 @@ struct Leadership {
 pub struct LeaseView {
     me: String,
     record: Option<LeaseRecord>,
-    /// When we saw the record become what it is.
+    /// When we saw the record change last.
     changed: Duration,
-    /// A Lease of another that vanished: when it changed last, and its duration.
+    /// A deleted Lease of another holder: when it changed last, and its duration.
     vanished: Option<(Duration, Duration)>,
-    /// The highest term that a Lease was seen to have; the next leadership goes above it.
+    /// The highest term seen on a Lease; the next leadership goes above it.
     highest_seen: u64,
-    /// What agents ask of us: no write may have a lower term.
+    /// The lowest term that a write may have, because agents know lower ones.
     lowest_term: u64,
-    /// Which answers of agents were followed.
+    /// Which refusals of agents were followed.
     raises: TermRaises,
     leadership: Option<Leadership>,
-    /// When we stepped down last; what was sent until then no longer counts.
+    /// When we stepped down last; writes sent until then no longer count.
     stepped_down: Option<Duration>,
 }
 
-/// Why a leader is none any more.
+/// Why a leader has lost its leadership.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum LeadershipLost {
-    /// It could not renew in time; the Lease may pass to another soon.
+    /// The renewal deadline has passed; another candidate may acquire the Lease soon.
     #[error("the Lease could not be renewed in time")]
     Late,
-    /// Another holds the Lease.
+    /// Another process holds the Lease.
     #[error("the Lease is held by {0:?}")]
     Taken(String),
     /// The Lease was deleted.
@@ -125,19 +125,19 @@ pub enum Decision {
         term: u64,
         /// When to renew.
         renew_at: Duration,
-        /// When to stop at the latest, unless it is renewed.
+        /// When to stop at the latest, unless the Lease is renewed.
         renew_by: Duration,
     },
-    /// We lead: send this. Where it fails, look at the Lease and ask again after a retry period.
+    /// We lead: send the write. If it fails, read the Lease and evaluate again after a retry period.
     Renew {
         /// The write to send.
         write: LeaseWrite,
-        /// When to stop at the latest, unless it is renewed.
+        /// When to stop at the latest, unless the Lease is renewed.
         renew_by: Duration,
     },
-    /// Nobody leads: send this. We lead once it has succeeded, not before.
+    /// Nobody leads: send the write. We lead once it has succeeded, not before.
     Acquire {
-        /// The write; its transitions are the term.
+        /// The write; its `transitions` are the new term.
         write: LeaseWrite,
     },
     /// Stop acting now, then call [`LeaseView::step_down`].
@@ -145,14 +145,14 @@ pub enum Decision {
         /// The reason, as a clause for messages.
         why: LeadershipLost,
     },
-    /// Another leads, or may.
+    /// Another process leads, or may lead.
     Wait {
-        /// When to ask again at the latest, if the Lease does not change before.
+        /// When to evaluate again at the latest, if the Lease does not change before.
         until: Duration,
-        /// Who; empty: the holder of a Lease that was deleted.
+        /// The holder; empty for the holder of a deleted Lease.
         holder: String,
     },
-    /// There is no higher term left, and a term is never used twice. Only a person can help.
+    /// There is no higher term left, and a term is never used twice. An operator has to act.
     Exhausted,
 }
 
@@ -167,7 +167,7 @@ pub fn evaluate(view: &LeaseView, config: &LeaseConfig, now: Duration) -> Decisi
 // === impl LeaseView ===
 
 impl LeaseView {
-    /// The first look at the Lease; `None`: there is none. `me` is unique per process.
+    /// The view after the first read of the Lease; `None`: there is none. `me` is unique per process.
     pub fn new(me: impl Into<String>, record: Option<LeaseRecord>, now: Duration) -> Self {
         let mut view = Self {
             me: me.into(),
@@ -184,7 +184,7 @@ impl LeaseView {
         view
     }
 
-    /// A later look at the Lease, from a read, a watch or a conflict. Late ones do no harm.
+    /// Takes the Lease from a later read, a watch or a conflict. Outdated records are safe.
     pub fn observe(&mut self, record: Option<LeaseRecord>, now: Duration) {
         let Some(record) = record else {
             if let Some(gone) = self.record.take()
@@ -203,12 +203,12 @@ impl LeaseView {
                 return;
             }
             if record.holder == self.me {
-                // Our own write, seen before its answer.
+                // Our own write, observed before its response.
                 leadership.term = record.transitions;
             }
         }
         self.vanished = None;
-        // Another resourceVersion alone is someone's label, not a sign of life of the holder.
+        // A new resourceVersion alone may be a changed label; it is no renewal.
         let renewed = self.record.as_ref().is_none_or(|known| {
             (
                 &known.holder,
@@ -228,7 +228,7 @@ impl LeaseView {
         self.record = Some(record);
     }
 
-    /// A write that [`evaluate`] asked for at `sent` has succeeded with this result.
+    /// A write that [`evaluate`] returned and that was sent at `sent` has succeeded with this result.
     pub fn written(&mut self, record: LeaseRecord, sent: Duration, now: Duration) {
         let ours = record.holder == self.me;
         let term = record.transitions;
@@ -252,12 +252,12 @@ impl LeaseView {
         self.observe(Some(record), now);
     }
 
-    /// An agent has refused the term `claimed` because it has promised itself to `highest`. The next
-    /// write goes above that; until then our own term stays as it is.
+    /// An agent has refused the term `claimed` because it has accepted the term `highest`. The next write
+    /// goes above that; until then our own term stays as it is.
     ///
     /// # Errors
     ///
-    /// The answer is not followed, see [`TermOutlier`]; nothing is changed.
+    /// The refusal is not followed, see [`TermOutlier`]; nothing is changed.
     pub fn raise_term(
         &mut self,
         agent: &str,
@@ -273,14 +273,14 @@ impl LeaseView {
         Ok(())
     }
 
-    /// We have stopped acting as leader, and no write sent until now makes us one again.
+    /// Ends the leadership: no write sent until now makes us leader again.
     pub fn step_down(&mut self, now: Duration) {
         self.leadership = None;
         self.stepped_down = Some(now);
     }
 
-    /// Steps down, and gives the write that lets another lead at once. To be called once everything
-    /// that acts as leader has stopped; `None`: it is not ours to release.
+    /// Steps down, and returns the write that lets another candidate lead at once. Call it once
+    /// everything that acts as leader has stopped. `None`: we do not hold the Lease.
     pub fn release(&mut self, now: Duration) -> Option<LeaseWrite> {
         self.leadership.as_ref()?;
         self.step_down(now);
@@ -297,8 +297,8 @@ impl LeaseView {
         })
     }
 
-    /// The term in which we may act now; `None`: we do not lead. To be asked before every write and
-    /// every command.
+    /// The term in which we may act now; `None`: we do not lead. Call it before every write and every
+    /// command.
     pub fn term(&self, config: &LeaseConfig, now: Duration) -> Option<u64> {
         let leadership = self.leadership.as_ref()?;
         self.lost(leadership, config, now)
@@ -306,7 +306,7 @@ impl LeaseView {
             .then_some(leadership.term)
     }
 
-    /// Who holds the Lease as last seen; `None`: nobody.
+    /// The holder of the Lease as last seen; `None`: nobody.
     pub fn holder(&self) -> Option<&str> {
         self.record
             .as_ref()

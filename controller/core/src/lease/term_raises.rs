@@ -1,57 +1,57 @@
 //! How far an agent may raise the term of a leader.
 //!
-//! An agent refuses a term because it knows a higher one. That is right after the Lease was deleted
-//! and made anew: its terms start from 1 again. It is wrong where the agent is broken or hostile, and
+//! An agent refuses a term because it knows a higher one. That is correct after the Lease was deleted
+//! and created again: its terms start from 1 again. It is wrong if the agent is broken or hostile:
 //! following it would use up the terms of the election, or change the term so often that no other agent
 //! keeps up with the claims. So two bounds hold for each process.
 
 use std::collections::BTreeMap;
 
-/// How far above its first term a process follows what agents answer. An election spends one term for
-/// each change of the leader, so an honest agent is not that far ahead.
+/// How far above its first term a process follows the terms of agents. An election uses one term for
+/// each change of the leader, so a correct agent is not that far ahead.
 pub const LONGEST_JUMP: u64 = 10_000;
 
-/// How often one process follows the same agent. After a claim that went above what the agent knows,
-/// only another leader of the same election raises it again.
+/// How often one process follows refusals of the same agent. After a claim above the term that the agent
+/// knows, only another leader of the same election raises that term again.
 pub const RAISES_PER_AGENT: u32 = 3;
 
-/// An agent whose answer to a claimed term is not followed.
+/// Why the refusal of a claimed term by an agent is not followed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum TermOutlier {
-    /// The term that it knows is too far ahead.
+    /// The term that the agent knows is too far ahead.
     #[error(
-        "term outlier: this agent has promised itself to term {highest} of this election, and no \
-         leader goes above {limit} at an agent's word. If the agent is wrong, set its term back on its \
-         machine (rackhand-agent term set-back); if the Lease was deleted and {highest} was reached \
+        "term outlier: this agent has accepted term {highest} of this election, and a leader does not \
+         raise its term above {limit} because of an agent. If the agent is wrong, set its term back on \
+         its machine (rackhand-agent term set-back); if the Lease was deleted and {highest} was reached \
          before, set spec.leaseTransitions of the Lease to {highest}"
     )]
     TooHigh {
-        /// What it answered.
+        /// The term that the agent reported as its highest.
         highest: u64,
         /// The highest term that is followed.
         limit: u64,
     },
-    /// It has refused again after each raise.
+    /// The agent has refused again after each raise.
     #[error(
         "term outlier: this agent has refused {times} terms one after the other, now for term \
-         {highest}, and is not followed any more. Look for a second controller with the same election, \
-         or set the agent's term back on its machine (rackhand-agent term set-back)"
+         {highest}, and the leader no longer raises its term for it. Look for a second controller with \
+         the same election, or set the agent's term back on its machine (rackhand-agent term set-back)"
     )]
     TooOften {
-        /// What it answered.
+        /// The term that the agent reported as its highest.
         highest: u64,
-        /// How many of its answers were followed.
+        /// How many refusals of the agent were followed.
         times: u32,
     },
-    /// It refused a term for a lower one.
+    /// The agent refused a term although the highest term that it reports is lower.
     #[error(
         "term outlier: this agent refuses term {claimed} although the highest term that it knows is \
          {highest}. Restart or replace it"
     )]
     Contradictory {
-        /// What was claimed.
+        /// The term that was claimed.
         claimed: u64,
-        /// What it answered.
+        /// The term that the agent reported as its highest.
         highest: u64,
     },
 }
@@ -65,13 +65,13 @@ pub(super) struct TermRaises {
 }
 
 impl TermRaises {
-    /// The first term in which this process leads.
+    /// Records the first term in which this process leads.
     pub(super) fn lead(&mut self, term: u64) {
         self.base.get_or_insert(term);
     }
 
-    /// Judges the answer of an agent that refused `claimed`, and counts it where it is followed.
-    /// `lowest`: the lowest term that may be written next.
+    /// Decides whether to follow an agent that refused `claimed`, and counts it if so. `lowest`: the
+    /// lowest term that may be written next.
     pub(super) fn judge(
         &mut self,
         agent: &str,

@@ -53,7 +53,7 @@ fn waits_until(decision: Decision) -> Duration {
 }
 
 #[test]
-fn a_missing_lease_is_created_with_the_first_term() {
+fn missing_lease_is_created_with_term_1() {
     let view = mk_view(None, secs(5));
     assert_eq!(
         acquires(at(&view, secs(5))),
@@ -73,13 +73,13 @@ fn a_missing_lease_is_created_with_the_first_term() {
 }
 
 #[test]
-fn a_released_lease_is_taken_at_once_in_a_new_term() {
+fn released_lease_is_acquired_at_once_in_a_new_term() {
     let write = acquires(at(&mk_view(Some(mk_record("", 7, 3)), secs(0)), secs(0)));
     assert_eq!((write.transitions, write.replaces), (8, Some("3".into())));
 }
 
 #[test]
-fn a_held_lease_is_taken_once_it_has_not_changed_for_its_duration() {
+fn held_lease_is_acquired_after_its_duration_without_change() {
     let view = mk_view(Some(mk_record("other", 7, 3)), secs(50));
     let waiting = Decision::Wait {
         until: secs(65),
@@ -90,7 +90,7 @@ fn a_held_lease_is_taken_once_it_has_not_changed_for_its_duration() {
 }
 
 #[test]
-fn f7_expiry_is_judged_by_our_clock_and_not_by_the_renew_time() {
+fn f7_lease_expiry_uses_the_local_clock_not_renew_time() {
     for renewed in [None, Some(Timestamp::MIN), Some(Timestamp::MAX)] {
         let record = LeaseRecord {
             renewed,
@@ -104,20 +104,20 @@ fn f7_expiry_is_judged_by_our_clock_and_not_by_the_renew_time() {
 }
 
 #[test]
-fn each_renewal_seen_starts_the_time_anew() {
+fn observed_renewal_restarts_the_lease_duration() {
     let mut view = mk_view(Some(mk_record("other", 7, 3)), secs(50));
     view.observe(Some(mk_record("other", 7, 3)), secs(55));
     assert_eq!(
         waits_until(at(&view, secs(60))),
         secs(65),
-        "the same is no renewal"
+        "an unchanged record is no renewal"
     );
     view.observe(Some(mk_record("other", 7, 4)), secs(60));
     assert_eq!(waits_until(at(&view, secs(60))), secs(75));
 }
 
 #[test]
-fn a_label_on_the_lease_is_no_renewal_but_is_what_we_replace() {
+fn label_change_is_no_renewal_but_updates_the_replaced_version() {
     let mut view = mk_view(Some(mk_record("other", 7, 3)), secs(50));
     let labelled = LeaseRecord {
         version: "99".into(),
@@ -128,7 +128,7 @@ fn a_label_on_the_lease_is_no_renewal_but_is_what_we_replace() {
 }
 
 #[test]
-fn the_longer_of_two_durations_counts() {
+fn longer_of_configured_and_written_duration_applies() {
     let record = |duration| LeaseRecord {
         duration,
         ..mk_record("other", 7, 3)
@@ -144,7 +144,7 @@ fn the_longer_of_two_durations_counts() {
 }
 
 #[test]
-fn a_deleted_lease_is_not_created_while_its_holder_may_still_lead() {
+fn deleted_lease_is_not_created_while_its_holder_may_lead() {
     let mut view = mk_view(Some(mk_record("other", 7, 3)), secs(50));
     view.observe(None, secs(52));
     view.observe(None, secs(58));
@@ -158,7 +158,7 @@ fn a_deleted_lease_is_not_created_while_its_holder_may_still_lead() {
 }
 
 #[test]
-fn f7_a_leader_stops_at_the_deadline_counted_from_when_it_sent() {
+fn f7_leader_stops_at_the_renew_deadline_after_its_last_send() {
     let view = mk_leader();
     let hold = Decision::Hold {
         term: 4,
@@ -178,7 +178,7 @@ fn f7_a_leader_stops_at_the_deadline_counted_from_when_it_sent() {
 }
 
 #[test]
-fn a_leader_renews_after_the_retry_period_and_keeps_its_term() {
+fn leader_renews_after_the_retry_period_in_the_same_term() {
     let mut view = mk_leader();
     let write = LeaseWrite {
         holder: "me".into(),
@@ -205,14 +205,14 @@ fn a_leader_renews_after_the_retry_period_and_keeps_its_term() {
 }
 
 #[test]
-fn seeing_ones_own_renewal_does_not_prolong_anything() {
+fn observing_own_renewal_does_not_extend_leadership() {
     let mut view = mk_leader();
     view.observe(Some(mk_record("me", 4, 3)), secs(108));
     assert_eq!(view.term(&config(), secs(110)), None);
 }
 
 #[test]
-fn a_leader_steps_down_when_another_holds_the_lease_or_it_is_gone() {
+fn leader_steps_down_when_the_lease_is_taken_or_deleted() {
     let mut view = mk_leader();
     view.observe(Some(mk_record("other", 5, 3)), secs(102));
     assert_eq!(view.term(&config(), secs(102)), None);
@@ -238,7 +238,7 @@ fn a_leader_steps_down_when_another_holds_the_lease_or_it_is_gone() {
 }
 
 #[test]
-fn what_a_leader_sees_late_from_before_its_reign_is_ignored() {
+fn leader_ignores_records_of_an_earlier_term() {
     let mut view = mk_leader();
     view.observe(Some(mk_record("other", 3, 1)), secs(102));
     assert_eq!(view.term(&config(), secs(102)), Some(4));
@@ -246,7 +246,7 @@ fn what_a_leader_sees_late_from_before_its_reign_is_ignored() {
 }
 
 #[test]
-fn whoever_stepped_down_leads_again_only_in_a_new_term() {
+fn leadership_after_step_down_needs_a_new_term() {
     let mut view = mk_leader();
     view.step_down(secs(110));
     assert_eq!(view.term(&config(), secs(110)), None);
@@ -255,7 +255,7 @@ fn whoever_stepped_down_leads_again_only_in_a_new_term() {
 }
 
 #[test]
-fn f7_an_answer_that_comes_after_stepping_down_makes_nobody_leader() {
+fn f7_write_response_after_step_down_grants_no_leadership() {
     let mut view = mk_leader();
     view.step_down(secs(109));
     view.written(mk_record("me", 4, 3), secs(108), secs(110));
@@ -264,7 +264,7 @@ fn f7_an_answer_that_comes_after_stepping_down_makes_nobody_leader() {
 }
 
 #[test]
-fn an_answer_that_is_older_than_what_was_seen_makes_nobody_leader() {
+fn write_response_older_than_observed_record_grants_no_leadership() {
     let mut view = mk_view(Some(mk_record("", 3, 1)), secs(99));
     view.observe(Some(mk_record("other", 5, 3)), secs(101));
     view.written(mk_record("me", 4, 2), secs(100), secs(102));
@@ -272,7 +272,7 @@ fn an_answer_that_is_older_than_what_was_seen_makes_nobody_leader() {
 }
 
 #[test]
-fn our_write_seen_without_its_answer_is_claimed_again() {
+fn own_write_observed_without_response_is_claimed_again() {
     let mut view = mk_view(Some(mk_record("", 3, 1)), secs(99));
     view.observe(Some(mk_record("me", 4, 2)), secs(101));
     assert_eq!(view.term(&config(), secs(101)), None);
@@ -280,7 +280,7 @@ fn our_write_seen_without_its_answer_is_claimed_again() {
 }
 
 #[test]
-fn a_release_ends_the_reign_and_frees_the_lease() {
+fn release_ends_leadership_and_clears_the_holder() {
     let mut view = mk_leader();
     let write = view.release(secs(103)).unwrap();
     assert_eq!((write.holder.as_str(), write.transitions), ("", 4));
@@ -294,7 +294,7 @@ fn a_release_ends_the_reign_and_frees_the_lease() {
 }
 
 #[test]
-fn a_term_that_an_agent_has_seen_is_outbid_at_once() {
+fn leader_raises_its_term_above_the_term_of_an_agent_at_once() {
     let mut view = mk_leader();
     view.raise_term("a", 4, 9).unwrap();
     assert_eq!(
@@ -322,14 +322,14 @@ fn a_term_that_an_agent_has_seen_is_outbid_at_once() {
 }
 
 #[test]
-fn a_raised_term_also_binds_the_next_acquisition() {
+fn raised_term_applies_to_the_next_acquisition() {
     let mut view = mk_view(None, secs(0));
     view.raise_term("a", 1, 41).unwrap();
     assert_eq!(acquires(at(&view, secs(0))).transitions, 42);
 }
 
 #[test]
-fn terms_run_out_rather_than_being_used_twice() {
+fn exhausted_terms_are_never_reused() {
     let mut view = mk_view(Some(mk_record("", MAX_TERM - 1, 1)), secs(0));
     assert_eq!(acquires(at(&view, secs(0))).transitions, MAX_TERM);
     for above in [MAX_TERM, u64::MAX] {
@@ -343,7 +343,7 @@ fn terms_run_out_rather_than_being_used_twice() {
 }
 
 #[test]
-fn f7_a_huge_term_of_one_agent_is_not_followed() {
+fn f7_term_far_ahead_on_one_agent_is_not_followed() {
     for huge in [
         4 + LONGEST_JUMP,
         1_000_000,
@@ -371,11 +371,11 @@ fn f7_a_huge_term_of_one_agent_is_not_followed() {
 }
 
 #[test]
-fn f7_the_jumps_of_all_agents_together_are_bounded() {
+fn f7_term_raises_of_all_agents_together_are_bounded() {
     let mut view = mk_leader();
     let mut term = 4;
     for n in 0..10_000 {
-        // Each answer is a jump that would be followed if it were the only one.
+        // Each raise alone would be followed.
         if view
             .raise_term(&format!("agent-{n}"), term, term + 999)
             .is_ok()
@@ -389,12 +389,12 @@ fn f7_the_jumps_of_all_agents_together_are_bounded() {
 }
 
 #[test]
-fn f7_an_agent_that_refuses_each_new_term_does_not_keep_the_term_moving() {
+fn f7_term_raises_of_one_agent_are_bounded() {
     let mut view = mk_leader();
     let mut term = 4;
     for n in 0..RAISES_PER_AGENT {
         view.raise_term("rogue", term, term).unwrap();
-        // The same answer once more, before the new term is written, counts no second time.
+        // A repeated refusal before the new term is written is not counted again.
         view.raise_term("rogue", term, term).unwrap();
         term += 1;
         let version = i64::from(n) + 10;
@@ -415,7 +415,7 @@ fn f7_an_agent_that_refuses_each_new_term_does_not_keep_the_term_moving() {
 }
 
 #[test]
-fn only_times_in_their_order_make_a_config() {
+fn lease_config_requires_retry_below_deadline_below_duration() {
     let new = |duration, deadline, retry| {
         LeaseConfig::new(
             Duration::from_millis(duration),

@@ -1,13 +1,13 @@
 //! Matches hosts and Nodes for display.
 //!
-//! A remediation finds its host by [`crate::hosts::resolve`], one at a time and strictly; here tens of
-//! thousands are matched at once, and an ambiguous one is simply shown without a Node.
+//! A remediation finds its host by [`crate::hosts::resolve`], one at a time and strictly. Here tens of
+//! thousands of hosts are matched at once, and a host with an ambiguous match is shown without a Node.
 
 use std::collections::BTreeMap;
 
 use super::{InventoryEntry, NodeEntry};
 
-/// The Nodes by everything that names them. A name that several Nodes have leads to none of them.
+/// The Nodes by name, providerID and system UUID. A value that several Nodes share matches none of them.
 pub(super) struct NodeIndex<'a> {
     by_name: BTreeMap<&'a str, Option<&'a NodeEntry>>,
     by_provider_id: BTreeMap<&'a str, Option<&'a NodeEntry>>,

@@ -2,7 +2,8 @@
 //! and finished.
 //!
 //! The status page and its JSON show it. A running remediation appears as its explanation
-//! ([`RemediationView`]), unchanged. Must never decide anything: what is known of a host is only matched.
+//! ([`RemediationView`]), unchanged. Must never decide anything: it only matches hosts, Nodes and
+//! remediations.
 
 mod hosts;
 mod racks;
@@ -17,21 +18,21 @@ pub use racks::overview;
 /// Everything that the overview is computed from.
 #[derive(Debug, Clone, Default)]
 pub struct OverviewFacts {
-    /// This replica, which leads.
+    /// The leading replica, which computes the overview.
     pub leader: LeaderView,
     /// The rack agents, in the order of their names.
     pub agents: Vec<AgentFacts>,
-    /// The BareMetalHosts.
+    /// All BareMetalHosts.
     pub bare_metal_hosts: Vec<BareMetalHostEntry>,
     /// The Nodes of all clusters.
     pub nodes: Vec<NodeEntry>,
     /// Clusters whose Nodes cannot be read, with the cause.
     pub unreachable: Vec<(String, String)>,
-    /// The health checks.
+    /// The health checks that Rackhand evaluates.
     pub checks: Vec<CheckSummary>,
-    /// The remediations that run.
+    /// The remediations that have not finished.
     pub running: Vec<RunningRemediation>,
-    /// Those that have finished, the latest first.
+    /// The remediations that have finished, the latest first.
     pub finished: Vec<FinishedRemediation>,
 }
 
@@ -41,9 +42,9 @@ pub struct OverviewFacts {
 pub struct LeaderView {
     /// Name of the replica.
     pub name: String,
-    /// Its term.
+    /// The term in which it leads.
     pub term: u64,
-    /// Since when it leads; finished remediations are known from then on.
+    /// When it became leader; finished remediations are known from then on.
     pub since: Timestamp,
 }
 
@@ -52,11 +53,11 @@ pub struct LeaderView {
 pub struct AgentFacts {
     /// The agent as the overview shows it.
     pub view: AgentView,
-    /// Its rack.
+    /// Name of the rack that the agent serves.
     pub rack: String,
-    /// Networks (CIDR) of BMCs that it reaches.
+    /// Networks (CIDR) of the BMCs that the agent reaches.
     pub bmc_networks: Vec<String>,
-    /// Its inventory.
+    /// The inventory of the agent.
     pub hosts: Vec<InventoryEntry>,
 }
 
@@ -70,10 +71,10 @@ pub struct AgentView {
     pub connected: bool,
     /// Whether another agent serves the rack.
     pub standby: bool,
-    /// When it answered last, since this replica leads.
+    /// When the agent answered last; `None` if not since this replica leads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<Timestamp>,
-    /// Why it is not used.
+    /// Why the agent is not used; empty if it is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
@@ -89,13 +90,13 @@ pub struct InventoryEntry {
     pub provider_id: String,
     /// The system UUID; empty if unknown.
     pub system_uuid: String,
-    /// Its place in the rack; empty if unknown.
+    /// Position of the host in the rack; empty if unknown.
     pub position: String,
-    /// The remediation or person that keeps it off; empty if none.
+    /// The remediation or person that keeps the host off; empty if none.
     pub held_by: String,
 }
 
-/// A BareMetalHost.
+/// The fields of a BareMetalHost that the overview uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BareMetalHostEntry {
     /// `namespace/name`.
@@ -110,20 +111,20 @@ pub struct BareMetalHostEntry {
     pub node: Option<(String, String)>,
 }
 
-/// A Node.
+/// The fields of a Node that the overview uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeEntry {
-    /// Its cluster, `namespace/name`; empty for the cluster of the controller.
+    /// The cluster of the Node, `namespace/name`; empty for the cluster of the controller.
     pub cluster: String,
     /// Name of the Node.
     pub name: String,
-    /// Its providerID.
+    /// `spec.providerID`.
     pub provider_id: Option<String>,
-    /// Its system UUID.
+    /// `status.nodeInfo.systemUUID`.
     pub system_uuid: Option<String>,
-    /// Status of its condition Ready.
+    /// Status of the condition Ready.
     pub ready: NodeReady,
-    /// Since when.
+    /// When that status began.
     pub since: Option<Timestamp>,
 }
 
@@ -145,9 +146,9 @@ pub enum NodeReady {
 pub struct CheckSummary {
     /// `MachineHealthCheck` or `NodeHealthCheck`.
     pub kind: String,
-    /// Its API group.
+    /// API group of the kind.
     pub group: String,
-    /// Its namespace; empty for a check of Nodes.
+    /// Namespace of the health check; empty for a check of Nodes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Name of the health check.
@@ -172,15 +173,15 @@ pub struct CheckSummary {
 /// A remediation that runs in the leader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunningRemediation {
-    /// Rack and name of its host.
+    /// Rack and name of the host.
     pub host: Option<(String, String)>,
-    /// Cluster and name of its Node.
+    /// Cluster and name of the Node.
     pub node: Option<(String, String)>,
-    /// The latest power reading, in the words of the BMC.
+    /// The latest power reading, as the BMC reported it.
     pub power: Option<String>,
-    /// What happened so far.
+    /// The steps so far.
     pub timeline: Vec<TimelineEntry>,
-    /// Its explanation.
+    /// The explanation of the remediation.
     pub view: RemediationView,
 }
 
@@ -188,9 +189,9 @@ pub struct RunningRemediation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TimelineEntry {
-    /// The step.
+    /// Name of the step, like `Draining`.
     pub step: String,
-    /// When it began.
+    /// When the step began.
     pub at: Timestamp,
 }
 
@@ -208,9 +209,9 @@ pub struct FinishedRemediation {
     pub host: Option<String>,
     /// When the remediation was created.
     pub created: Timestamp,
-    /// Its steps.
+    /// The steps of the remediation.
     pub timeline: Vec<TimelineEntry>,
-    /// When it finished.
+    /// When the remediation finished.
     pub finished: Timestamp,
     /// `succeeded`, `escalated`, `failed` or `withdrawn`.
     pub outcome: String,
@@ -218,7 +219,7 @@ pub struct FinishedRemediation {
     pub reason: String,
 }
 
-/// The overview.
+/// What the status page and its JSON show.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Overview {
@@ -233,11 +234,11 @@ pub struct Overview {
     /// Clusters whose Nodes cannot be read, with the cause.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unreachable_clusters: Vec<(String, String)>,
-    /// The health checks.
+    /// The health checks that Rackhand evaluates.
     pub checks: Vec<CheckSummary>,
     /// The remediations that run: blocked ones first, then the oldest step first.
     pub remediations: Vec<RemediationEntry>,
-    /// Those that finished within a day, the latest first.
+    /// The remediations that finished within a day, the latest first.
     pub finished: Vec<FinishedRemediation>,
 }
 
@@ -259,15 +260,15 @@ pub struct HostCounts {
     pub without_node: usize,
 }
 
-/// A rack.
+/// A rack with its agents and hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RackView {
     /// Name of the rack; empty for hosts of no rack.
     pub name: String,
-    /// Its agents.
+    /// The agents that serve the rack.
     pub agents: Vec<AgentView>,
-    /// Its hosts, the highest position first.
+    /// The hosts in the rack, the highest position first.
     pub hosts: Vec<HostView>,
 }
 
@@ -275,15 +276,15 @@ pub struct RackView {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum HostState {
-    /// Its Node is ready.
+    /// The Node of the host is ready, and no remediation runs.
     Ready,
-    /// Its Node is not ready.
+    /// The Node of the host is not ready, and no remediation runs.
     NotReady,
-    /// A remediation goes on.
+    /// A remediation of the host runs and is not blocked.
     Remediating,
-    /// A remediation is blocked.
+    /// A remediation of the host is blocked.
     Blocked,
-    /// It has no Node.
+    /// No Node is known for the host, and no remediation runs.
     WithoutNode,
 }
 
@@ -291,29 +292,29 @@ pub enum HostState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostView {
-    /// Its name: in the inventory, or of its BareMetalHost.
+    /// Name of the host in the inventory, or of its BareMetalHost.
     pub name: String,
-    /// Its place in the rack; empty if unknown.
+    /// Position of the host in the rack; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub position: String,
-    /// Its Node, with the cluster where it is not that of the controller.
+    /// Name of the Node, after `cluster/` where the cluster is not that of the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Its state.
+    /// The state of the host.
     pub state: HostState,
-    /// Since when: the condition Ready, or the step of the remediation.
+    /// When the state began: the condition Ready changed, or the step of the remediation began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
     /// Power as last reported: by its BMC during a remediation, else by baremetal-operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<String>,
-    /// Step of its remediation.
+    /// Step of the remediation that runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// Its remediation, `Kind namespace/name`.
+    /// The remediation that runs, `Kind namespace/name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remediation: Option<String>,
-    /// The remediation or person that keeps it off; empty if none.
+    /// The remediation or person that keeps the host off; empty if none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub held_by: String,
 }
@@ -325,12 +326,12 @@ pub struct RemediationEntry {
     /// `rack/host`, where the host was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Its Node, where it is known.
+    /// Name of the Node, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Its steps so far.
+    /// The steps so far.
     pub timeline: Vec<TimelineEntry>,
-    /// Its explanation.
+    /// The explanation of the remediation.
     pub view: RemediationView,
 }
 

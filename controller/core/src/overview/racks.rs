@@ -70,7 +70,7 @@ struct RackBuilder {
 
 struct Builder<'a> {
     racks: BTreeMap<String, RackBuilder>,
-    /// For the rack of a BareMetalHost without a label.
+    /// BMC networks by rack, to find the rack of a BareMetalHost without a label.
     networks: BTreeMap<String, Rack>,
     nodes: NodeIndex<'a>,
     by_host: BTreeMap<(&'a str, &'a str), &'a RunningRemediation>,

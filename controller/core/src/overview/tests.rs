@@ -91,7 +91,7 @@ fn hosts_are_ordered_by_position_from_the_top_then_by_name() {
 }
 
 #[test]
-fn a_host_that_two_agents_of_a_rack_report_is_shown_once() {
+fn host_reported_by_two_agents_is_shown_once() {
     let agents = ["a", "b"].map(|_| agent("r", vec![inventory("h", "")]));
     let facts = OverviewFacts {
         agents: agents.into(),
@@ -103,7 +103,7 @@ fn a_host_that_two_agents_of_a_rack_report_is_shown_once() {
 }
 
 #[test]
-fn a_host_is_matched_by_node_name_provider_id_or_uuid_in_either_byte_order() {
+fn host_matches_node_by_name_provider_id_or_uuid_in_either_byte_order() {
     let by_uuid = InventoryEntry {
         system_uuid: "4c4c4544-0042-3310-8051-b4c04f4e4d32".into(),
         ..inventory("bay-1", "")
@@ -146,7 +146,7 @@ fn a_host_is_matched_by_node_name_provider_id_or_uuid_in_either_byte_order() {
 }
 
 #[test]
-fn a_name_that_nodes_of_two_clusters_have_matches_neither() {
+fn node_name_used_in_two_clusters_matches_neither() {
     let nodes = ["east", "west"].map(|cluster| NodeEntry {
         cluster: cluster.into(),
         ..node("h", NodeReady::True)
@@ -161,7 +161,7 @@ fn a_name_that_nodes_of_two_clusters_have_matches_neither() {
 }
 
 #[test]
-fn a_bare_metal_host_of_an_inventory_host_only_adds_its_power() {
+fn bare_metal_host_of_an_inventory_host_adds_only_its_power() {
     let bmh = BareMetalHostEntry {
         name: "metal3/h".into(),
         powered_on: Some(true),
@@ -180,7 +180,7 @@ fn a_bare_metal_host_of_an_inventory_host_only_adds_its_power() {
 }
 
 #[test]
-fn a_bare_metal_host_stands_in_the_rack_of_its_label_or_network_or_in_none() {
+fn bare_metal_host_is_placed_by_rack_label_or_bmc_network_or_in_no_rack() {
     let network = |rack: &str, network: &str| AgentFacts {
         bmc_networks: vec![network.into()],
         ..agent(rack, Vec::new())
@@ -217,7 +217,7 @@ fn a_bare_metal_host_stands_in_the_rack_of_its_label_or_network_or_in_none() {
 }
 
 #[test]
-fn blocked_remediations_come_first_and_mark_their_hosts() {
+fn blocked_remediations_sort_first_and_set_the_host_state() {
     let facts = OverviewFacts {
         agents: vec![agent("r", vec![inventory("h", ""), inventory("i", "")])],
         nodes: vec![node("h", NodeReady::Unknown), node("i", NodeReady::Unknown)],

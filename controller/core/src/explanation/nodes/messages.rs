@@ -13,10 +13,10 @@ use crate::{
     },
 };
 
-/// A single template has half an hour (docs/reference/medik8s.md, Remediation of one Node).
+/// Timeout of a single template (docs/reference/medik8s.md, Remediation of one Node).
 const SINGLE: Duration = Duration::from_secs(1800);
 
-/// Time that a remediation has.
+/// Timeout of the remediation of a step.
 pub(super) fn step_timeout(step: &Step) -> Duration {
     step.timeout.unwrap_or(SINGLE)
 }

@@ -149,7 +149,7 @@ pub(super) fn history(state: Option<&State>) -> Vec<String> {
             readings,
             taken,
         }) => {
-            let said: Vec<String> = readings
+            let readings: Vec<String> = readings
                 .iter()
                 .map(|r| format!("{} {:?} at {}", r.protocol, r.raw, clock(r.at)))
                 .collect();
@@ -160,7 +160,7 @@ pub(super) fn history(state: Option<&State>) -> Vec<String> {
                     .as_ref()
                     .map(|taken| format!(", which answered {} to {}", taken.answer, taken.command))
                     .unwrap_or_default(),
-                said.join(", ")
+                readings.join(", ")
             ));
         }
         Some(OffEvidence::Person { at }) => {

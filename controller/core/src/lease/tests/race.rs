@@ -1,4 +1,4 @@
-//! Candidates against a server that compares and swaps, with arbitrary delays and losses.
+//! Candidates against a compare-and-swap server, with arbitrary delays and losses.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -8,15 +8,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Something that a candidate does at its turn, with the delays that its messages meet. All times
-/// in milliseconds.
+/// An action of a candidate, with the delays of its messages. All times are in milliseconds.
 #[derive(Debug, Clone)]
 struct Turn {
     who: usize,
     after: u64,
     there: u64,
     back: u64,
-    /// The answer is lost.
+    /// Whether the response is lost.
     lost: bool,
     kind: Kind,
 }
@@ -68,7 +67,7 @@ struct World {
     queue: BinaryHeap<Reverse<(u64, usize, usize, Message)>>,
     count: usize,
     lease: Option<(String, u64, i64)>,
-    /// Each candidate's clock is ahead by that much.
+    /// By how many milliseconds each candidate's clock is ahead.
     ahead: Vec<u64>,
     lives: Vec<u64>,
     views: Vec<Option<LeaseView>>,
@@ -148,7 +147,7 @@ impl World {
         match turn.kind {
             Kind::Read | Kind::Restart => self.ask(turn, Request::Read),
             Kind::Raise(highest) => {
-                // What is not followed changes nothing.
+                // A raise that is not followed changes nothing.
                 view.raise_term("agent", 0, highest).ok();
             }
             Kind::Release => {
@@ -256,7 +255,7 @@ impl World {
     }
 }
 
-/// Mostly quick, sometimes longer than any deadline.
+/// Delays that are mostly short, and sometimes longer than any deadline.
 fn any_delay() -> impl Strategy<Value = u64> {
     prop_oneof![6 => 0u64..50, 2 => 0u64..3_000, 1 => 0u64..30_000]
 }
@@ -290,7 +289,7 @@ fn any_turn() -> impl Strategy<Value = Turn> {
 
 proptest! {
     #[test]
-    fn f7_two_candidates_never_lead_at_one_time_nor_in_one_term(
+    fn f7_candidates_never_lead_at_the_same_time_or_in_the_same_term(
         ahead in vec(0u64..100_000, 2), turns in vec(any_turn(), 0..300),
     ) {
         let mut world = World::new(ahead);
@@ -303,7 +302,7 @@ proptest! {
     }
 
     #[test]
-    fn a_dead_leader_is_followed_within_a_duration_and_a_little(
+    fn candidate_leads_within_20_s_after_the_leader_dies(
         ahead in vec(0u64..100_000, 2), delay in 0u64..400,
     ) {
         let mut world = World::new(ahead);
