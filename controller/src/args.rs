@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_with_their_unit_and_refused_without() {
+    fn durations_require_a_unit() {
         assert_eq!(seconds("90s"), Ok(Duration::from_secs(90)));
         assert_eq!(seconds("2h"), Ok(Duration::from_secs(7200)));
         for wrong in [
@@ -336,12 +336,12 @@ mod tests {
     }
 
     #[test]
-    fn the_grace_of_baremetal_operator_is_at_most_thirty_seconds() {
+    fn baremetal_operator_grace_is_at_most_thirty_seconds() {
         assert!(grace("30s").is_ok() && grace("31s").is_err());
     }
 
     #[test]
-    fn a_watch_filter_is_the_value_of_a_label() {
+    fn watch_filter_must_be_valid_label_value() {
         for right in ["a", "shard-1", "A_b.9"] {
             assert_eq!(label_value(right).as_deref(), Ok(right));
         }
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_is_named_or_read_from_files() {
+    fn explain_requires_check_name_or_files() {
         let parsed = |line: &str| Args::try_parse_from(line.split(' '));
         assert!(parsed("x explain mhc").is_err());
         assert!(parsed("x explain mhc workers --at yesterday").is_err());
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn command_line_definition_is_valid() {
         use clap::CommandFactory;
         Args::command().debug_assert();
     }

@@ -107,7 +107,7 @@ mod tests {
     const LINE: &str = "x explain mhc workers";
 
     #[test]
-    fn what_the_controller_shows_counts_more_than_a_default_and_less_than_a_flag() {
+    fn published_settings_override_defaults_but_not_flags() {
         let shown = [("health-checks", "annotated"), ("drain-timeout", "7s")];
         let (config, words) = adopted(LINE, &shown);
         assert_eq!(config.health_checks, HealthChecks::Annotated);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_read_is_said_and_not_taken() {
+    fn malformed_published_settings_are_reported_and_ignored() {
         let shown = [("health-checks", "every"), ("drain-timeout", "7s")];
         let (config, words) = adopted(LINE, &shown);
         assert_eq!(config.drain_timeout.as_secs(), 600);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_every_flag_that_decides_and_reads_back() {
+    fn published_settings_contain_every_deciding_flag_and_round_trip() {
         let line = "x --namespace=ns --health-checks=none --watch-filter=blue \
                     --drain-policy=give-up --node-action=taint";
         let matches = Args::command()

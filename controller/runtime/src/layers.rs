@@ -52,7 +52,7 @@ fn imports(source: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn no_folder_imports_one_that_is_not_below_it() {
+fn folders_import_only_lower_layers() {
     let layers = layers();
     assert_eq!(layers.len(), 7);
     for (at, (folder, allowed)) in layers.iter().enumerate() {

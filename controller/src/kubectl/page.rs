@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_port_is_read_from_the_line_that_kubectl_prints() {
+    fn forwarded_port_is_parsed_from_kubectl_output() {
         for (line, port) in [
             ("Forwarding from 127.0.0.1:40123 -> 8443", Some(40_123)),
             ("Forwarding from [::1]:40123 -> 8443", None),

@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remediation_shows_its_step_from_status_or_annotation() {
+    fn status_reads_remediation_step_from_status_or_annotation() {
         let power = remediation(
             &object(json!({
                 "metadata": { "name": "a", "namespace": "n" },
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_says_what_is_missing_and_what_is_late() {
+    fn status_table_shows_expired_lease_and_disconnected_agent() {
         let now: Timestamp = "2026-08-01T02:20:00Z".parse().unwrap();
         let status = Status {
             leader: Some(Leader {

@@ -23,7 +23,7 @@ fn certificate(dir: &Path, folder: &str) -> Certificate {
 }
 
 #[test]
-fn agents_and_controllers_accept_what_is_issued() {
+fn issued_certificates_are_accepted_by_agents_and_controllers() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path();
     let now = Timestamp::now();
@@ -49,7 +49,7 @@ fn agents_and_controllers_accept_what_is_issued() {
 }
 
 #[test]
-fn nothing_that_is_there_is_replaced() {
+fn existing_ca_and_certificates_are_not_replaced() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path();
     let now = Timestamp::now();
@@ -64,7 +64,7 @@ fn nothing_that_is_there_is_replaced() {
 }
 
 #[test]
-fn renewal_keeps_the_key_and_spares_what_is_fresh() {
+fn renewal_keeps_key_and_skips_fresh_certificates() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path();
     let start = Timestamp::now();
@@ -91,7 +91,7 @@ fn renewal_keeps_the_key_and_spares_what_is_fresh() {
 }
 
 #[test]
-fn no_certificate_outlives_its_ca() {
+fn certificate_does_not_outlive_its_ca() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path();
     let now = Timestamp::now();
@@ -102,7 +102,7 @@ fn no_certificate_outlives_its_ca() {
 }
 
 #[test]
-fn a_request_is_signed_only_for_the_rack_it_names() {
+fn signing_request_is_signed_only_for_its_rack() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path();
     let now = Timestamp::now();
@@ -128,7 +128,7 @@ fn a_request_is_signed_only_for_the_rack_it_names() {
 }
 
 #[test]
-fn names_that_no_peer_accepts_are_refused() {
+fn invalid_trust_domain_and_rack_names_are_refused() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path();
     let now = Timestamp::now();

@@ -76,7 +76,7 @@ fn asked(command: Command) -> Option<Send> {
 }
 
 #[test]
-fn a_host_is_on_unless_somebody_holds_it_or_wants_it_off() {
+fn host_is_powered_on_unless_held_or_offline() {
     let power = |host: &Host, node: &Node| ask(host, node).act;
     assert_eq!(power(&free(), &on()), None);
     assert_eq!(power(&free(), &off()), Some(Act::Power(Change::On)));
@@ -93,7 +93,7 @@ fn a_host_is_on_unless_somebody_holds_it_or_wants_it_off() {
 }
 
 #[test]
-fn the_plain_annotation_goes_when_the_host_is_seen_off_and_a_suffixed_one_stays() {
+fn plain_reboot_annotation_is_removed_once_off_and_suffixed_one_stays() {
     let plain = "reboot.metal3.io";
     let both = mk_host(&json!({ plain: "", OURS: "" }), &json!({ "online": true }));
     assert_eq!(ask(&both, &on()).act, Some(Act::Power(Change::SoftOff)));
@@ -107,7 +107,7 @@ fn the_plain_annotation_goes_when_the_host_is_seen_off_and_a_suffixed_one_stays(
 }
 
 #[test]
-fn a_paused_host_is_not_touched_at_all_and_a_detached_one_leaves_ironic() {
+fn paused_host_is_unchanged_and_detached_host_leaves_ironic() {
     let paused = mk_host(
         &json!({ "baremetalhost.metal3.io/paused": "", OURS: "" }),
         &json!({ "online": true }),
@@ -127,7 +127,7 @@ fn a_paused_host_is_not_touched_at_all_and_a_detached_one_leaves_ironic() {
 }
 
 #[test]
-fn only_a_provisioned_host_is_switched_and_an_old_release_deletes_holds_on_the_way() {
+fn only_provisioned_host_is_switched_and_old_release_deletes_holds() {
     let old = Settings {
         deletes_holds: true,
         ..Settings::default()
@@ -151,7 +151,7 @@ fn only_a_provisioned_host_is_switched_and_an_old_release_deletes_holds_on_the_w
 }
 
 #[test]
-fn a_host_that_must_not_be_switched_off_is_rebooted_again_and_again() {
+fn held_host_with_disabled_power_off_is_rebooted_repeatedly() {
     let spec = json!({ "online": true, "disablePowerOff": true });
     let host = mk_host(&json!({ OURS: "" }), &spec);
     assert_eq!(ask(&host, &on()).act, Some(Act::Power(Change::Reboot)));
@@ -174,7 +174,7 @@ fn a_host_that_must_not_be_switched_off_is_rebooted_again_and_again() {
 }
 
 #[test]
-fn the_status_repeats_what_ironic_believes_and_keeps_it_when_that_is_nothing() {
+fn status_shows_ironic_power_state_and_keeps_it_while_unknown() {
     assert_eq!(ask(&free(), &off()).status.powered_on, Some(false));
     assert_eq!(
         ask(&free(), &Node::enrolled(None)).status.powered_on,
@@ -190,7 +190,7 @@ fn the_status_repeats_what_ironic_believes_and_keeps_it_when_that_is_nothing() {
 }
 
 #[test]
-fn an_error_is_counted_and_waited_for_twice_as_long_each_time() {
+fn error_count_doubles_retry_backoff() {
     let settings = Settings::default();
     let (mut host, mut memory) = (held(""), Memory::default());
     for (errors, wait) in [(1, 1), (2, 2), (3, 4), (9, 256), (10, 256)] {
@@ -224,7 +224,7 @@ fn an_error_is_counted_and_waited_for_twice_as_long_each_time() {
 }
 
 #[test]
-fn ironic_sends_one_command_and_none_where_it_is_so_already() {
+fn ironic_sends_one_command_and_none_if_state_is_reached() {
     let settings = Settings::default();
     let mut node = on();
     assert!(node.request(Change::HardOff));
@@ -251,7 +251,7 @@ fn ironic_sends_one_command_and_none_where_it_is_so_already() {
 }
 
 #[test]
-fn a_change_that_does_not_come_is_an_error_after_its_time() {
+fn unfinished_power_change_fails_after_its_timeout() {
     let settings = Settings::default();
     for (change, limit) in [
         (Change::SoftOff, settings.soft),
@@ -273,7 +273,7 @@ fn a_change_that_does_not_come_is_an_error_after_its_time() {
 }
 
 #[test]
-fn the_sync_forces_a_host_back_to_what_the_database_says_until_it_gives_up() {
+fn power_sync_forces_recorded_state_until_retries_end() {
     let settings = Settings::default();
     let mut node = on();
     for _ in 0..settings.sync_retries {
@@ -294,7 +294,7 @@ fn the_sync_forces_a_host_back_to_what_the_database_says_until_it_gives_up() {
 }
 
 #[test]
-fn a_bmc_that_cannot_be_read_is_a_fault_in_the_end_and_a_detached_host_is_not_looked_at() {
+fn unreadable_bmc_becomes_fault_and_detached_host_is_not_synced() {
     let settings = Settings::default();
     let mut node = off();
     for _ in 0..=settings.sync_retries {
@@ -309,7 +309,7 @@ fn a_bmc_that_cannot_be_read_is_a_fault_in_the_end_and_a_detached_host_is_not_lo
 }
 
 #[test]
-fn going_off_is_off_for_ironic() {
+fn ironic_reads_powering_off_as_off() {
     let words = [
         ("On", Some(Power::On)),
         ("PoweringOn", Some(Power::On)),

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn cut_it_resets_and_silent_it_keeps_what_was_sent_until_it_is_mended() {
+    async fn cut_proxy_resets_connections_and_silent_proxy_buffers_until_mended() {
         let line = TcpProxy::to(&echo().await).await.unwrap();
         let open = || TcpStream::connect(line.address().to_owned());
         let mut old = open().await.unwrap();

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_told_apart_by_who_asks_and_for_what() {
+    fn api_calls_are_counted_by_client_and_kind() {
         let text = "\
 apiserver_flowcontrol_dispatched_requests_total{flow_schema=\"service-accounts\",priority_level=\"workload-low\"} 12
 apiserver_flowcontrol_dispatched_requests_total{flow_schema=\"kube-system-service-accounts\",priority_level=\"workload-high\"} 3

@@ -31,7 +31,7 @@ pub fn metrics(expression: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn prometheus_accepts_the_rules_and_each_alert_fires_when_it_has_to() {
+fn prometheus_accepts_alert_rules_and_each_alert_fires() {
     let rules = deployed("alerts.yaml").display().to_string();
     promtool(
         &["check", "rules", "--lint=all", "--lint-fatal", &rules],
@@ -51,7 +51,7 @@ fn prometheus_accepts_the_rules_and_each_alert_fires_when_it_has_to() {
 }
 
 #[test]
-fn every_metric_of_an_alert_is_documented() {
+fn every_alert_metric_is_documented() {
     let pages = read("docs/metrics.md") + &read("docs/agent.md");
     let mut seen = BTreeSet::new();
     for alert in alerts() {
@@ -66,7 +66,7 @@ fn every_metric_of_an_alert_is_documented() {
 }
 
 #[test]
-fn every_alert_has_a_severity_a_summary_and_an_entry_in_the_runbook() {
+fn every_alert_has_severity_summary_and_runbook_entry() {
     let runbook = read("docs/runbook.md");
     let alerts = alerts();
     let mut names = BTreeSet::new();

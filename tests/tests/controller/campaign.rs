@@ -5,7 +5,7 @@ use std::time::Duration;
 use rackhand_tests::campaign::{Campaign, run};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_rule_is_broken_in_two_minutes_of_faults_of_all_kinds() {
+async fn fencing_rules_hold_in_two_minutes_of_random_faults() {
     let dir = tempfile::tempdir().unwrap();
     let campaign = Campaign {
         seed: 1,

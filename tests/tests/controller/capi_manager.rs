@@ -44,7 +44,7 @@ struct World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cluster_apis_manager_asks_us_and_takes_over_what_we_hand_it() {
+async fn cluster_api_manager_requests_remediation_and_handles_escalation() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = StageConfig::steady(
         vec![RackSpec::new("r", 5, HostLink::Managed)],

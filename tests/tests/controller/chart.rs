@@ -70,7 +70,7 @@ fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
 }
 
 #[test]
-fn chart_and_overlays_install_the_same() {
+fn helm_chart_and_kustomize_overlays_render_equal_objects() {
     for world in ["cluster-api", "openshift", "medik8s", "nodes"] {
         let overlay = deploy().join("kustomize/overlays").join(world);
         let mut overlay = by_name(rendered_whole(&overlay.display().to_string()).unwrap());
@@ -94,7 +94,7 @@ fn chart_and_overlays_install_the_same() {
 }
 
 #[test]
-fn wrong_values_are_refused_with_their_place() {
+fn invalid_helm_values_are_refused_with_their_path() {
     for (values, place) in [
         ("controller.replica=3", "additional properties 'replica'"),
         ("controller.healthChecks=some", "/controller/healthChecks"),
@@ -109,7 +109,7 @@ fn wrong_values_are_refused_with_their_place() {
 }
 
 #[test]
-fn the_prometheus_rule_holds_the_alerts() {
+fn prometheus_rule_of_chart_contains_all_alerts() {
     let rendered = chart(&["--set", "prometheusRule.enabled=true"]).unwrap();
     let rule = rendered.iter().find(|o| o["kind"] == "PrometheusRule");
     let file = std::fs::read_to_string(deploy().join("prometheus/alerts.yaml")).unwrap();
@@ -118,7 +118,7 @@ fn the_prometheus_rule_holds_the_alerts() {
 }
 
 #[test]
-fn the_dashboard_is_a_config_map_that_grafana_finds() {
+fn dashboard_config_map_has_grafana_label() {
     let rendered = chart(&["--set", "grafanaDashboard.enabled=true"]).unwrap();
     let map = rendered.iter().find(|o| o["kind"] == "ConfigMap").unwrap();
     assert_eq!(map["metadata"]["labels"]["grafana_dashboard"], "1");
@@ -127,7 +127,7 @@ fn the_dashboard_is_a_config_map_that_grafana_finds() {
 }
 
 #[test]
-fn two_releases_share_no_object_but_the_crds() {
+fn two_helm_releases_share_only_crds() {
     let names = |prefix: &str| {
         let args = [
             "--set",
@@ -162,7 +162,7 @@ fn two_releases_share_no_object_but_the_crds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_api_server_accepts_everything_strictly() {
+async fn api_server_accepts_chart_with_strict_validation() {
     let dir = tempfile::tempdir().unwrap();
     let plane = ControlPlane::start(&dir.path().join("control-plane"), Parts::ApiOnly)
         .await

@@ -62,7 +62,7 @@ struct World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_does_not_answer_costs_the_others_nothing() {
+async fn unreachable_workload_cluster_does_not_delay_other_clusters() {
     let dir = tempfile::tempdir().unwrap();
     let config = StageConfig::steady(Vec::new(), &[]);
     let stage = Stage::start(dir.path(), config).await.unwrap();

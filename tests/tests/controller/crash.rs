@@ -13,17 +13,17 @@ use controllers::{higher_term, stopped_leader, trouble_at_every_step};
 use world::{AGENT_STEPS, CALM, RACK, SPARE, STEPS, Trouble, cut_racks, start, workload_runs};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f7_a_controller_killed_at_any_step_is_replaced() {
+async fn f7_controller_killed_at_any_step_is_replaced() {
     controller_in(Trouble::Killed).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f7_a_controller_cut_off_from_the_api_at_any_step_ends_itself_and_is_replaced() {
+async fn f7_controller_disconnected_from_api_at_any_step_exits_and_is_replaced() {
     controller_in(Trouble::Cut).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f7_a_controller_that_the_api_does_not_answer_at_any_step_ends_itself_and_is_replaced() {
+async fn f7_controller_with_silent_api_at_any_step_exits_and_is_replaced() {
     controller_in(Trouble::Silenced).await;
 }
 
@@ -37,7 +37,7 @@ async fn controller_in(trouble: Trouble) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f7_an_agent_killed_or_out_of_reach_at_any_step_is_found_again() {
+async fn f7_remediation_resumes_after_agent_is_killed_or_disconnected_at_any_step() {
     let rack = |name: &str| RackSpec::new(name, 1, HostLink::Inventory);
     let mut racks: Vec<RackSpec> = cut_racks().iter().map(|(name, ..)| rack(name)).collect();
     racks.extend((1..=AGENT_STEPS.len()).map(|number| rack(&format!("a{number}"))));
@@ -64,7 +64,7 @@ async fn f7_an_agent_killed_or_out_of_reach_at_any_step_is_found_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f7_a_higher_term_at_an_agent_is_outbid() {
+async fn f7_leader_raises_its_term_above_higher_term_at_agent() {
     let racks = vec![RackSpec::new(RACK, 1, HostLink::Inventory)];
     with(racks, async |stage, recorder| {
         start(stage, "last", CALM).await?;
@@ -77,7 +77,7 @@ async fn f7_a_higher_term_at_an_agent_is_outbid() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f7_a_leader_that_was_stopped_commands_nothing_when_it_goes_on() {
+async fn f7_resumed_former_leader_sends_no_command() {
     let racks = vec![RackSpec::new(RACK, 1, HostLink::Inventory)];
     with(racks, async |stage, recorder| {
         start(stage, "last", CALM).await?;

@@ -67,7 +67,7 @@ impl Shown {
 }
 
 #[tokio::test]
-async fn lying_bmc_is_shown_and_judged() {
+async fn lying_bmc_scenario_is_shown_and_verified() {
     let dir = tempfile::tempdir().unwrap();
     let shown = demo(&["--scenario", "lying-bmc"], dir.path(), &[]).await;
     shown.passed("lying-bmc", 10);
@@ -82,7 +82,7 @@ async fn lying_bmc_is_shown_and_judged() {
 }
 
 #[tokio::test]
-async fn blocked_drain_is_shown_and_judged() {
+async fn blocked_drain_scenario_is_shown_and_verified() {
     let dir = tempfile::tempdir().unwrap();
     let shown = demo(&["--scenario", "blocked-drain"], dir.path(), &[]).await;
     shown.passed("blocked-drain", 6);
@@ -98,7 +98,7 @@ async fn blocked_drain_is_shown_and_judged() {
 }
 
 #[tokio::test]
-async fn nodes_without_machines_are_shown_and_judged() {
+async fn node_health_check_scenario_is_shown_and_verified() {
     let dir = tempfile::tempdir().unwrap();
     let shown = demo(&["--scenario", "nodes"], dir.path(), &[]).await;
     shown.passed("nodes", 14);
@@ -131,7 +131,7 @@ async fn nodes_without_machines_are_shown_and_judged() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_shown_is_a_failure() {
+async fn demo_fails_if_scenario_cannot_run() {
     let dir = tempfile::tempdir().unwrap();
     let nothing = ("RACKHAND_BIN_DIR", dir.path());
     let shown = demo(&["--scenario", "all"], dir.path(), &[nothing]).await;
@@ -144,7 +144,7 @@ async fn what_cannot_be_shown_is_a_failure() {
 }
 
 #[tokio::test]
-async fn names_are_listed_and_others_are_refused() {
+async fn demo_lists_scenarios_and_refuses_unknown_names() {
     let dir = tempfile::tempdir().unwrap();
     let listed = demo(&["--scenario", "list"], dir.path(), &[]).await;
     assert_eq!(listed.code, Some(0), "{}", listed.errors);

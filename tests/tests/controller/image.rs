@@ -175,7 +175,7 @@ fn validate(bill: &Path) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn images_have_the_same_bytes_each_time_and_run_without_root_on_a_read_only_root() {
+async fn images_are_reproducible_and_run_rootless_on_read_only_filesystem() {
     rustls::crypto::ring::default_provider()
         .install_default()
         .ok();

@@ -24,7 +24,7 @@ use remediations::{no_host, recovered_early, unknown_strategy};
 use world::World;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bad_input_is_answered_clearly_and_holds_up_nobody_else() {
+async fn invalid_input_is_reported_and_does_not_block_others() {
     let dir = tempfile::tempdir().unwrap();
     let racks = vec![
         RackSpec::new("good", 4, HostLink::Inventory),

@@ -11,7 +11,7 @@ use rackhand_tests::{
 const SICK: [&str; 2] = ["known-1", "sent-1"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_behind_ipmi_is_fenced_and_comes_back_with_one_cycle() {
+async fn ipmi_host_is_fenced_and_recovers_with_one_power_cycle() {
     let dir = tempfile::tempdir().unwrap();
     let racks = vec![
         RackSpec::new("known", 2, HostLink::Inventory).by_ipmi(),

@@ -74,7 +74,7 @@ fn deployment(objects: &[Value]) -> Value {
 }
 
 #[test]
-fn only_scrapers_that_are_let_in_reach_the_controller_and_only_by_https() {
+fn network_policy_admits_only_allowed_scrapers_over_https() {
     let objects = render(&kustomize().join("base"));
     let controller = deployment(&objects);
     let open = open_ports(&objects, &controller);
@@ -95,7 +95,7 @@ fn only_scrapers_that_are_let_in_reach_the_controller_and_only_by_https() {
 }
 
 #[test]
-fn an_agent_is_reached_at_its_port_and_reaches_bmcs_only() {
+fn network_policy_of_agent_allows_its_port_and_bmcs_only() {
     let objects = render(&kustomize().join("agent"));
     let agent = deployment(&objects);
     let open = open_ports(&objects, &agent);
@@ -109,7 +109,7 @@ fn an_agent_is_reached_at_its_port_and_reaches_bmcs_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_copy_of_the_agent_folder_installs_on_an_empty_cluster() {
+async fn copied_agent_kustomization_installs_on_empty_cluster() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("agent");
     copy(&kustomize().join("agent"), &folder);

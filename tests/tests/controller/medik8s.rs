@@ -25,7 +25,7 @@ use objects::{KINDS, OPERATOR, TEMPLATES};
 use world::World;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn beside_medik8s_operator_and_openshift() {
+async fn node_health_checks_coexist_with_medik8s_operator_and_openshift() {
     let dir = tempfile::tempdir().unwrap();
     let rack = RackSpec::new("bare", 2, HostLink::Inventory);
     let arguments = ["--power-timeout=20s", "--health-checks=annotated"];

@@ -15,7 +15,7 @@ use rackhand_tests::stage::{HostLink, RackSpec, Scenarios, Stage, StageConfig};
 use self::world::{World, begin, renew};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_are_checked_and_remediated_without_machines() {
+async fn node_health_check_remediates_nodes_without_machines() {
     let dir = tempfile::tempdir().unwrap();
     let rack = RackSpec::new("bare", 1, HostLink::Inventory);
     let config = StageConfig {

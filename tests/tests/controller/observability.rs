@@ -27,7 +27,7 @@ const RETURNS: &str = "rack-a-1";
 const STUCK: &str = "rack-b-1";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn prometheus_answers_the_dashboard_and_the_alerts_and_a_trace_joins_the_logs() {
+async fn dashboard_and_alert_queries_return_data_and_logs_share_trace_ids() {
     let dir = tempfile::tempdir().unwrap();
     let racks = vec![
         RackSpec::new("rack-a", 1, HostLink::Inventory),

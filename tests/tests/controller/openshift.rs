@@ -24,7 +24,7 @@ use shows::{invalid, paused, shown};
 use world::{World, machine_of};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn checks_of_openshift_show_act_and_leave_alone_as_they_say() {
+async fn openshift_checks_show_status_act_and_respect_pauses() {
     let dir = tempfile::tempdir().unwrap();
     let managed = RackSpec {
         hosts: ["template-1", "external-1", "external-2"]

@@ -36,7 +36,7 @@ spec:
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn q12_of_two_checks_the_older_acts_and_the_younger_takes_over() {
+async fn q12_older_of_two_checks_acts_and_younger_takes_over() {
     let dir = tempfile::tempdir().unwrap();
     let racks = vec![RackSpec::new("rack", 2, HostLink::Inventory)];
     let stage = Stage::start(dir.path(), StageConfig::steady(racks, &[]))
@@ -108,7 +108,7 @@ async fn scenario(stage: &Stage) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_a_watch_filter_only_checks_with_its_label_are_evaluated() {
+async fn watch_filter_evaluates_only_labelled_checks() {
     let dir = tempfile::tempdir().unwrap();
     let racks = vec![RackSpec::new("rack", 2, HostLink::Inventory)];
     let stage = Stage::start(

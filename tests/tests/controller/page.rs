@@ -16,7 +16,7 @@ use rackhand_tests::{
 const LONG: Duration = Duration::from_secs(120);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_page_shows_racks_remediations_and_what_a_person_can_do() {
+async fn status_page_shows_racks_remediations_and_operator_actions() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = StageConfig::fast(vec![
         RackSpec::new("rack-a", 4, HostLink::Inventory),

@@ -43,7 +43,7 @@ async fn settled(stage: &Stage, replicas: usize) -> Result<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hung_node_is_fenced_its_pod_moves_and_it_comes_back() {
+async fn hung_node_is_fenced_its_pod_moves_and_node_recovers() {
     let dir = tempfile::tempdir().unwrap();
     let config = StageConfig::fast(vec![
         RackSpec::new("rack-a", 2, HostLink::Inventory),

@@ -42,7 +42,7 @@ fn racks() -> Vec<RackSpec> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_power_remediation_does_what_it_says_and_says_what_it_does() {
+async fn power_remediation_follows_its_spec_and_reports_status() {
     let dir = tempfile::tempdir().unwrap();
     let config = StageConfig::steady(racks(), &["--power-timeout=20s", "--cooperative-grace=1s"]);
     let stage = Stage::start(dir.path(), config).await.unwrap();

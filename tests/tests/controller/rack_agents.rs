@@ -31,7 +31,7 @@ fn racks() -> Vec<RackSpec> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_is_wrong_lost_or_doubled_harms_no_host() {
+async fn misconfigured_lost_or_duplicate_agent_harms_no_host() {
     let dir = tempfile::tempdir().unwrap();
     let config = StageConfig::steady(racks(), &["--power-timeout=8s"]);
     let stage = Stage::start(dir.path(), config).await.unwrap();

@@ -87,7 +87,7 @@ fn rack(name: &str, hosts: &[&str], link: HostLink) -> RackSpec {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_controller_is_refused_nothing_and_has_no_right_that_it_does_not_use() {
+async fn controller_rbac_rights_are_sufficient_and_minimal() {
     let dir = tempfile::tempdir().unwrap();
     let mut audit = Audit::default();
     audit.extend(with_machines(&dir.path().join("machines")).await);

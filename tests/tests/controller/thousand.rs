@@ -17,7 +17,7 @@ const RACKS: usize = 5;
 const MEMORY_KIB: u64 = 100 * 1024;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_is_brought_back_at_once_and_nobody_waits_for_a_dead_bmc() {
+async fn thousand_hosts_recover_in_parallel_despite_dead_bmcs() {
     let hosts = std::env::var("RACKHAND_CROWD").map_or(HOSTS, |n| n.parse().unwrap());
     let dir = tempfile::tempdir().unwrap();
     let arguments = ["--power-timeout=30s"];

@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f6_only_an_agent_that_stands_by_proves_that_it_never_begins_an_operation() {
+    fn f6_missing_operation_counts_as_ended_only_at_standby_agent() {
         let running = v1::OperationInfo::default();
         let ended = v1::OperationInfo {
             outcome: Some(v1::Outcome::default()),

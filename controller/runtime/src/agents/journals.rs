@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn f12_the_highest_generation_of_each_journal_is_remembered() {
+    fn f12_highest_generation_of_each_journal_is_kept() {
         let mut seen = SeenJournals::default();
         // An older copy is told what was seen, also after another journal.
         for (instance, generation) in [("a", 3), ("a", 9), ("a", 4), ("b", 1), ("a", 4)] {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn f12_a_new_leader_knows_them_from_the_status() {
+    fn f12_new_leader_reads_seen_journals_from_rack_agent_status() {
         let object: DynamicObject = serde_json::from_value(serde_json::json!({
             "metadata": {"name": "r1"},
             "status": {"journals": [{"instance": "a", "generation": 7}]},

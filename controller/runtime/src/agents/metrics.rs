@@ -47,7 +47,7 @@ mod tests {
     use crate::store::metrics::assert_documented;
 
     #[test]
-    fn what_is_counted_of_agents_stands_in_the_documentation() {
+    fn agent_metrics_are_documented() {
         let mut registry = Registry::default();
         AgentMetrics::register(&mut registry);
         assert_documented(&registry, 3);

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f5_two_agents_of_a_rack_are_one_rack_with_each_host_once_unless_they_disagree() {
+    fn f5_two_agents_of_one_rack_merge_equal_hosts_and_keep_conflicting_ones() {
         let spec = |rack: &str, network: &str| RackAgentSpec {
             rack: rack.into(),
             bmc_networks: vec![network.into()],

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pause_is_named() {
+    fn pause_message_names_every_cause() {
         let paused = json!({ CAPI_PAUSED_ANNOTATION: "" });
         let why = pauses(
             &check(&json!({ PAUSED_ANNOTATION: "" }), &json!([])).meta,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_check_says_aside_is_taken_back_when_it_holds_no_more() {
+    fn notice_conditions_are_removed_once_resolved() {
         let asides = |shared: Option<&str>, ahead: Option<&str>, stale: Option<&str>| Notices {
             overlapping: shared.map(str::to_owned),
             ahead: ahead.map(str::to_owned),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_it_is_paused_is_said_but_for_a_check_of_which_cluster_apis_controller_says_so() {
+    fn paused_condition_is_left_to_cluster_api_controller_where_it_runs() {
         let meta = |annotations: &Value| check(annotations, &json!([])).meta;
         let plain = meta(&json!({}));
         let said = paused(&plain, true, "because").unwrap();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn q9_what_keeps_requests_from_being_made_is_said_in_the_old_list_and_taken_back() {
+    fn q9_failed_remediation_creation_sets_and_clears_v1beta1_conditions() {
         let complaint = |reason: &'static str| {
             let view = check(&json!({}), &json!([]));
             let carries = |t: &str| view.condition(t).is_some();

@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_before_the_first_list_and_gone_is_what_a_later_one_does_not_name() {
+    fn external_kind_is_synced_after_first_list_and_drops_unlisted_objects() {
         let external = ExternalRequests::<RequestOwners>::default();
         let kind = ExternalKind {
             namespace: "ns".into(),
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_version_changes_nothing() {
+    fn older_resource_version_is_ignored() {
         let external = ExternalRequests::<RequestOwners>::default();
         let kind = ExternalKind {
             namespace: "ns".into(),

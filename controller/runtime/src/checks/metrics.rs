@@ -209,7 +209,7 @@ mod tests {
     use crate::store::metrics::{assert_documented, render};
 
     #[test]
-    fn the_numbers_of_a_check_go_with_it() {
+    fn metrics_of_deleted_check_are_removed() {
         let mut registry = Registry::default();
         let metrics = CheckMetrics::register(&mut registry);
         let check = Key::new("ns", "workers");
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_of_health_checks_stands_in_the_documentation() {
+    fn check_metrics_are_documented() {
         let mut registry = Registry::default();
         let metrics = CheckMetrics::register(&mut registry);
         let counts = CheckCounts::default();

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_a_check_is_ours_where_the_crd_is_or_where_it_says_so() {
+    fn auto_mode_evaluates_checks_of_own_crd_or_with_annotation() {
         let (plain, annotated) = (
             check(&json!({})),
             check(&json!({ EVALUATE_ANNOTATION: "true" })),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_watch_filter_only_checks_with_its_label_are_ours() {
+    fn watch_filter_selects_only_labelled_checks() {
         let labelled = |labels: &Value| {
             let object: DynamicObject = serde_json::from_value(json!({
                 "metadata": { "name": "c", "labels": labels },
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn cluster_apis_pause_is_ours_too_unless_it_keeps_only_cluster_api_off() {
+    fn cluster_api_paused_annotation_pauses_check_without_evaluate_annotation() {
         let ownership = Ownership::knowing(HealthChecks::Auto, false);
         assert!(!ownership.paused(&check(&json!({}))));
         assert!(ownership.paused(&check(&json!({ PAUSED_ANNOTATION: "" }))));

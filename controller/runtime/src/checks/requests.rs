@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn only_kinds_that_are_watched_are_taken_from_the_index() {
+    fn only_watched_remediation_kinds_are_read_from_index() {
         let ours = is_ours("PowerRemediation", "rackhand.dev/v1alpha1");
         assert_eq!(ours, Some(Kind::PowerRemediation));
         let capm3 = is_ours(
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_a_copy_of_the_template_owned_by_the_machine() {
+    fn remediation_copies_template_and_is_owned_by_machine() {
         let template = json!({
             "metadata": { "labels": { "a": "b" }, "name": "ignored", "finalizers": ["ignored"] },
             "spec": { "strategy": { "type": "Reboot" } },
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_request_of_a_machine_of_openshift_is_annotated_as_openshift_does() {
+    fn remediation_of_openshift_machine_has_openshift_annotations() {
         let mut machine = machine();
         machine.meta.api_version = Some("machine.openshift.io/v1beta1".into());
         machine.cluster_name = None;
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_may_name_the_kind_of_its_requests() {
+    fn template_may_set_kind_of_remediation() {
         let template = template(&json!({ "apiVersion": "x.y/v1", "kind": "Other" }));
         let body = request_body(
             &reference(),

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_check_has_one_deadline_and_what_is_due_comes_in_its_order() {
+    fn check_has_one_deadline_and_due_items_come_in_order() {
         let at = |seconds| Timestamp::from_second(seconds).unwrap();
         let mut schedule = Schedule::<&str, &str>::default();
         schedule.arm(&"a", Some(at(5)));

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_write_at_a_time_and_what_changes_meanwhile_is_written_after_it() {
+    fn changes_during_status_write_are_written_after_it() {
         let mut pace = StatusSchedule::default();
         assert!(!pace.begin(), "nothing is due");
         assert!(pace.request().is_some());
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_fails_is_tried_again_later_each_time() {
+    fn failed_status_write_is_retried_with_backoff() {
         let mut pace = StatusSchedule::default();
         let now = Instant::now();
         pace.request();

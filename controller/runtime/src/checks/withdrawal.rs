@@ -403,7 +403,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_check_of_cluster_api_made_and_nobody_deletes_yet_can_be_orphaned() {
+    fn only_undeleted_remediations_with_valid_maker_or_owner_can_be_orphaned() {
         let read = |metadata: serde_json::Value| {
             let object = json!({ "apiVersion": "x.y/v1", "kind": "X", "metadata": metadata });
             CreatedRemediation::read(&serde_json::from_value(object).unwrap(), Owner::ClusterApi)

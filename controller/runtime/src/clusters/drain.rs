@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn f4_a_pod_counts_unless_it_tolerates_the_taint_for_ever() {
+    fn f4_only_pods_that_tolerate_taint_without_limit_are_ignored() {
         let key = OUT_OF_SERVICE_TAINT_KEY;
         for (t, tolerated) in [
             (toleration("", "Exists", "", ""), true),

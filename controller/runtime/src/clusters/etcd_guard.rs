@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f6_the_guard_of_openshift_is_read_as_medik8s_reads_it() {
+    fn f6_openshift_etcd_guard_is_read_like_medik8s() {
         let budget = |allowed: i32| -> PodDisruptionBudget {
             serde_json::from_value(json!({
                 "metadata": { "name": "etcd-guard-pdb" },

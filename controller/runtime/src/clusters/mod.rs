@@ -381,7 +381,7 @@ mod tests {
 
     /// A cluster that no Cluster object names: connected while somebody keeps it.
     #[tokio::test]
-    async fn a_cluster_is_connected_while_it_is_kept_without_a_cluster_object() {
+    async fn kept_cluster_stays_connected_without_cluster_object() {
         let key = Key::new("ns", "c");
         let asked = Arc::new(Notify::new());
         let seen = asked.clone();

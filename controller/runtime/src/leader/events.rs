@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_words_about_the_same_object_are_new_again_after_a_while() {
+    fn repeated_event_is_suppressed_until_quiet_period_ends() {
         let mut said = RecentEvents::default();
         let (uid, other) = (Some("u".to_owned()), Some("v".to_owned()));
         let (reason, note) = ("R".to_owned(), "n".to_owned());
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_message_is_cut_between_two_characters() {
+    fn long_event_note_is_cut_at_character_boundary() {
         assert_eq!(shortened("short"), "short");
         let long = shortened(&"\u{e9}".repeat(900));
         assert!(long.len() <= LONGEST_NOTE + 3 && long.ends_with("..."));

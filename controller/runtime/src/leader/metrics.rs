@@ -47,7 +47,7 @@ mod tests {
     use crate::store::metrics::assert_documented;
 
     #[test]
-    fn what_is_counted_of_the_leader_stands_in_the_documentation() {
+    fn leader_metrics_are_documented() {
         let mut registry = Registry::default();
         let metrics = LeaderMetrics::register(&mut registry);
         metrics.count_write("patch", "ok");

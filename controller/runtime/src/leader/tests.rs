@@ -16,7 +16,7 @@ fn no_lease() -> Client {
 }
 
 #[tokio::test]
-async fn f7_a_leader_that_was_suspended_no_longer_leads() {
+async fn f7_suspended_leader_loses_leadership() {
     let client = no_lease();
     let seconds = Arc::new(AtomicU64::new(100));
     let read = seconds.clone();

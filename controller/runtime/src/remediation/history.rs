@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_recorded_once_and_moves_to_the_finished_remediation() {
+    fn history_records_each_step_once_and_keeps_it_after_finish() {
         let history = History::default();
         for (step, second) in [(Step::Pending, 1), (Step::Holding, 2), (Step::Holding, 2)] {
             history.step("u", at(0), &state(step, second));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_and_finished_remediations_are_bounded() {
+    fn history_of_steps_and_finished_remediations_is_bounded() {
         let history = History::default();
         for second in 0..500 {
             history.step("u", at(0), &state(Step::Draining, second));

@@ -250,7 +250,7 @@ mod tests {
     use crate::store::metrics::{assert_documented, render};
 
     #[test]
-    fn what_is_blocked_now_is_counted_by_reason_and_forgotten_when_it_goes_on() {
+    fn blocked_remediations_are_counted_by_current_reason() {
         let mut registry = Registry::default();
         let metrics = RemediationMetrics::register(&mut registry);
         metrics.set_blocked("a", Some("Paused"));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_remediations_are_counted_by_step_with_the_creation_of_the_oldest() {
+    fn unfinished_remediations_are_counted_by_step_with_oldest_creation() {
         let mut registry = Registry::default();
         let metrics = RemediationMetrics::register(&mut registry);
         let at = |second| Timestamp::from_second(second).unwrap();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_of_remediations_stands_in_the_documentation() {
+    fn remediation_metrics_are_documented() {
         let mut registry = Registry::default();
         let metrics = RemediationMetrics::register(&mut registry);
         metrics.observe_step("PoweringOff", Duration::from_secs(2));

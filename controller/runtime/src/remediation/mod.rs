@@ -346,14 +346,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_more_remediations_the_longer_what_concerns_all_is_gathered() {
+    fn batch_delay_grows_with_number_of_remediations() {
         assert_eq!(batch_delay(0), Duration::from_millis(500));
         assert_eq!(batch_delay(100), Duration::from_millis(1500));
         assert_eq!(batch_delay(usize::MAX), Duration::from_secs(10));
     }
 
     #[test]
-    fn once_its_host_is_chosen_a_remediation_hears_its_own_objects_only() {
+    fn remediation_with_chosen_host_wakes_for_its_own_objects_only() {
         let key = |name: &str| Key::new("ns", name);
         let id = RequestId::new(Kind::Metal3Remediation, key("m1"));
         let mut interest = WatchInterest {

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_new_node_has_already_counts_more_than_what_was_kept() {
+    fn node_backup_does_not_overwrite_values_of_new_node() {
         let there = StringMap::from([("a".into(), "new".into())]);
         let kept = r#"{"a": "old", "b": "kept"}"#.to_owned();
         let back = missing(Some(&kept), &there);

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f9_the_taint_goes_and_comes_without_touching_others() {
+    fn f9_adding_and_removing_taint_keeps_other_taints() {
         let other = Taint {
             key: "a".into(),
             effect: "NoSchedule".into(),

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_not_called_missing_before_its_node_was_read() {
+    fn host_is_not_missing_before_node_was_read() {
         let waits = or_unread(mk_missing(), &mk_unreachable(), true);
         assert_eq!(waits, HostView::NotFound(Reason::Working));
         let HostView::NotFound(why) = or_unread(mk_missing(), &mk_unreachable(), false) else {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_its_node_does_not_lead_to_is_missing() {
+    fn host_without_link_from_node_is_missing() {
         let gone = WorkloadView::Missing { name: "n".into() };
         assert_eq!(or_unread(mk_missing(), &gone, true), mk_missing());
         let several = HostView::NotFound(Reason::HostAmbiguous("a/x, b/x".into()));

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f9_a_hold_is_left_once_its_remediation_has_ended_and_another_clusters_never_is() {
+    fn f9_only_own_holds_of_ended_remediations_are_orphaned() {
         let held = |owner: &str, is_ours| AgentHold {
             agent: "a".into(),
             rack: "r".into(),

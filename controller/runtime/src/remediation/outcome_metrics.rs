@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_ends_before_it_has_the_finalizer_counts_when_that_is_written() {
+    fn outcome_without_finalizer_is_counted_when_written() {
         let (mut outcome_metrics, over) = (OutcomeMetrics::default(), state(Step::Blocked));
         let reason = Reason::NodeNotFound("n".into());
         assert_eq!(
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_deleted_while_it_waits_counts_with_what_it_waited_for() {
+    fn deletion_while_waiting_is_counted_with_reason_of_wait() {
         let (mut outcome_metrics, pending) = (OutcomeMetrics::default(), state(Step::Pending));
         let reason = Reason::MachineNotFound("the Machine is gone".into());
         assert_eq!(outcome_metrics.wrote(Some(&pending), &reason, false), None);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn one_with_the_finalizer_counts_when_that_has_gone() {
+    fn outcome_with_finalizer_is_counted_when_finalizer_is_removed() {
         let over = state(Step::Succeeded);
         let mk = || {
             let mut outcome_metrics = OutcomeMetrics::default();

@@ -346,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn l1_the_annotation_says_why_and_until_when_and_is_read_back() {
+    fn l1_state_annotation_holds_reason_and_deadline_and_round_trips() {
         let mut state = State::new(Timestamp::UNIX_EPOCH);
         state.step = Step::PoweringOn;
         let reason = Reason::HeldByOthers("reboot.metal3.io/firmware".into());

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_remediation_whose_task_panics_is_started_again_and_counted() {
+    async fn panicked_remediation_task_is_restarted_and_counted() {
         let (mut registry, stop) = (Registry::default(), CancellationToken::new());
         let metrics = RemediationMetrics::register(&mut registry);
         let (runs, begun) = (AtomicU32::new(0), tokio::time::Instant::now());
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_task_that_panics_is_not_started_again_once_it_is_stopped() {
+    async fn panicked_task_is_not_restarted_after_stop() {
         let (mut registry, stop) = (Registry::default(), CancellationToken::new());
         let metrics = RemediationMetrics::register(&mut registry);
         stop.cancel();

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn metrics_are_given_in_plain_http_on_loopback_only() {
+    async fn plain_http_metrics_are_served_on_loopback_only() {
         for (address, status) in [("127.0.0.1:0", "200 OK"), ("0.0.0.0:0", "403 Forbidden")] {
             let listener = bind(address.parse().unwrap()).await.unwrap();
             let port = listener.local_addr().unwrap().port();

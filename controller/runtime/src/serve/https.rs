@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn requests_are_answered_over_tls_until_it_is_cancelled() {
+    async fn https_server_answers_until_cancelled() {
         rustls::crypto::ring::default_provider()
             .install_default()
             .ok();

@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn no_part_of_a_broken_kubeconfig_is_told() {
+    async fn error_of_malformed_kubeconfig_contains_no_secret() {
         let text = "users: [{token: hunter2\n";
         let Err(error) = workload_client(text).await else {
             panic!("taken");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_kubeconfig_that_runs_programs_or_reads_files_is_refused() {
+    async fn kubeconfig_with_exec_or_file_references_is_refused() {
         for (user, told) in [
             (
                 "exec: {command: touch, apiVersion: client.authentication.k8s.io/v1}",

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f13_who_was_suspended_after_the_live_read_reads_again_before_it_hands_over() {
+    fn f13_suspension_after_live_read_requires_another_live_read() {
         static SECONDS: AtomicU64 = AtomicU64::new(1000);
         let time = Stopwatch::with_clock(|| Duration::from_secs(SECONDS.load(Ordering::Relaxed)));
         let (mut handover, member) = (Handover::default(), Arc::from("m"));
@@ -84,14 +84,14 @@ mod tests {
     }
 
     #[test]
-    fn f13_the_time_of_a_handover_is_that_of_the_clock_which_counts_suspended_time() {
+    fn f13_stopwatch_counts_suspended_time() {
         let time = Stopwatch::start();
         let (before, elapsed, after) = (boottime(), time.elapsed(), boottime());
         assert!(before <= time.began + elapsed && time.began + elapsed <= after);
     }
 
     #[test]
-    fn f7_the_clock_is_the_one_that_counts_suspended_time() {
+    fn f7_leader_clock_counts_suspended_time() {
         // The kernel's uptime includes suspended time.
         let read = || {
             let text = std::fs::read_to_string("/proc/uptime").unwrap();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn f1_the_clock_of_a_remediation_never_goes_back() {
+    fn f1_remediation_clock_is_monotonic() {
         let looks: Vec<_> = (0..1000).map(|_| monotonic_now()).collect();
         assert!(looks.is_sorted());
     }

@@ -157,8 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_condition_moves_with_its_status_in_the_new_list_and_with_anything_in_the_old()
-    {
+    fn transition_time_changes_with_status_in_v1beta2_and_any_change_in_v1beta1() {
         let list = |which, second, message: &str, old: Vec<Value>| {
             set_condition(old, &new("False", message), which, Some(3), at(second)).unwrap()
         };
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_that_stands_already_is_not_written_and_others_are_kept() {
+    fn unchanged_condition_is_not_written_and_other_conditions_are_kept() {
         let other = json!({"type": "Other", "status": "True", "x": 1});
         let set = set_condition(
             vec![other.clone()],

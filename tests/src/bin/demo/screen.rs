@@ -128,7 +128,7 @@ mod tests {
     use super::wrap;
 
     #[test]
-    fn lines_are_broken_between_words() {
+    fn lines_wrap_between_words() {
         assert_eq!(wrap("one two  three", 7), ["one two", "three"]);
         assert_eq!(wrap("longer-than-that x", 7), ["longer-than-that", "x"]);
         assert!(wrap("", 7).is_empty());

@@ -20,7 +20,7 @@ use super::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cluster_apis_crd_decides_the_same_with_its_webhook_and_with_our_policy() {
+async fn cluster_api_webhook_and_own_policy_decide_alike_on_upstream_crd() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = StageConfig::fast(Vec::new());
     config.cluster_api = true;

@@ -17,7 +17,7 @@ use super::{
 const CRD: &str = "machinehealthchecks.cluster.x-k8s.io";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn our_crd_and_our_policy_refuse_what_cluster_apis_webhook_refuses() {
+async fn own_crd_and_policy_refuse_what_cluster_api_webhook_refuses() {
     let dir = tempfile::tempdir().unwrap();
     let server = AdmissionServer::start(dir.path()).await.unwrap();
     if let Err(error) = scenario(&server).await {

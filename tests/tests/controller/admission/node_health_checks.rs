@@ -58,7 +58,7 @@ async fn agrees(server: &AdmissionServer, who: &str) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn our_crd_and_our_policies_refuse_the_same_node_health_checks() {
+async fn own_crd_and_policies_refuse_same_node_health_checks_as_medik8s() {
     let dir = tempfile::tempdir().unwrap();
     let server = AdmissionServer::start(dir.path()).await.unwrap();
     if let Err(error) = scenario(&server).await {

@@ -20,7 +20,7 @@ use super::world::{AGENT_STEPS, Trouble, at_step, commanded_once, cut_racks, fin
 /// Its journal is made at the first start; a kill in the middle of that must not cost more than that
 /// start.
 #[test]
-fn an_agent_killed_at_its_first_start_starts_again() {
+fn agent_killed_during_first_start_starts_again() {
     let agent = binaries().unwrap().join("rackhand-agent");
     let dir = tempfile::tempdir().unwrap();
     for round in 0..20 {

@@ -62,7 +62,7 @@ async fn recorder(machines: Api<DynamicObject>, against: Arc<Mutex<Vec<String>>>
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f12_fresh_nodes_get_no_verdict_under_load() {
+async fn f12_new_nodes_get_no_unhealthy_verdict_under_load() {
     let dir = tempfile::tempdir().unwrap();
     let stage = begin(dir.path()).await.unwrap();
     if let Err(error) = fresh_nodes(&stage).await {

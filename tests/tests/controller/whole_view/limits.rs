@@ -25,7 +25,7 @@ enum Order {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f13_of_81_failed_of_200_over_40_percent_nobody_is_handed_over() {
+async fn f13_81_failures_of_200_over_40_percent_limit_create_no_remediation() {
     let dir = tempfile::tempdir().unwrap();
     let stage = begin(dir.path()).await.unwrap();
     // On a machine that is too busy the leader loses its Lease, ends, and is started again.

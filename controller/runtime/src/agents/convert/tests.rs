@@ -31,7 +31,7 @@ fn outcome(code: v1::OutcomeCode, readings: Vec<v1::PowerReading>) -> OperationO
 }
 
 #[test]
-fn f1_only_the_exact_word_for_off_becomes_off() {
+fn f1_only_power_state_off_converts_to_off() {
     for (said, read) in [
         (v1::PowerState::Off, PowerState::Off),
         (v1::PowerState::PoweringOff, PowerState::PoweringOff),
@@ -50,7 +50,7 @@ fn f1_only_the_exact_word_for_off_becomes_off() {
 }
 
 #[test]
-fn f1_a_confirmation_whose_evidence_does_not_read_confirms_nothing() {
+fn f1_confirmation_with_malformed_evidence_is_unconfirmed() {
     let good = proto(v1::PowerState::Off);
     let confirmed = outcome(v1::OutcomeCode::Confirmed, vec![good.clone()]);
     assert!(matches!(confirmed, OperationOutcome::Confirmed { .. }));
@@ -69,7 +69,7 @@ fn f1_a_confirmation_whose_evidence_does_not_read_confirms_nothing() {
 }
 
 #[test]
-fn f8_an_outcome_of_a_later_version_is_not_taken_for_success() {
+fn f8_unknown_outcome_code_is_unconfirmed() {
     let unknown = v1::Outcome {
         code: 99,
         ..v1::Outcome::default()
@@ -81,7 +81,7 @@ fn f8_an_outcome_of_a_later_version_is_not_taken_for_success() {
 }
 
 #[test]
-fn l1_a_turn_that_is_waited_for_is_known_with_its_time() {
+fn l1_staggered_power_on_carries_its_due_time() {
     let until = "2026-11-22T10:00:00Z".parse().unwrap();
     let mut waiting = v1::Waiting {
         reason: "waits for the turn of its PDU a, 3 before it".into(),

@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_says_who_acts_for_which_of_its_machines() {
+    fn overlap_message_names_acting_check_and_machines() {
         let mut shared = Overlaps::default();
         for i in 0..12 {
             let machine = key(&format!("m{i:02}"));

@@ -170,7 +170,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn f11_a_foreign_request_whose_check_went_away_while_no_controller_ran_is_withdrawn() {
+async fn f11_scan_withdraws_foreign_remediation_of_deleted_check() {
     let world = World::start().await;
     let made = request("x.y/v1", "OtherRemediation", &of_check());
     world.objects.put(FOREIGN, made);
@@ -179,7 +179,7 @@ async fn f11_a_foreign_request_whose_check_went_away_while_no_controller_ran_is_
 }
 
 #[tokio::test]
-async fn f12_a_foreign_request_stays_while_the_api_server_has_its_check() {
+async fn f12_scan_keeps_foreign_remediation_while_check_exists() {
     let world = World::start().await;
     world
         .objects
@@ -190,7 +190,7 @@ async fn f12_a_foreign_request_stays_while_the_api_server_has_its_check() {
 }
 
 #[tokio::test]
-async fn f11_requests_without_the_name_of_their_check_are_withdrawn_if_this_program_made_them() {
+async fn f11_scan_withdraws_unmarked_remediations_created_by_rackhand_only() {
     for (path, api_version, kind) in [
         (FOREIGN, "x.y/v1", "OtherRemediation"),
         (OURS, "rackhand.dev/v1alpha1", "PowerRemediation"),
@@ -213,7 +213,7 @@ async fn f11_requests_without_the_name_of_their_check_are_withdrawn_if_this_prog
 }
 
 #[tokio::test]
-async fn f12_a_request_that_a_check_of_the_api_server_may_have_made_stays() {
+async fn f12_scan_keeps_remediation_that_existing_check_may_have_created() {
     let world = World::start().await;
     let unmarked = request(
         "x.y/v1",

@@ -102,7 +102,7 @@ impl Drop for Fixture {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f12_a_node_that_the_watch_does_not_show_is_gone_only_once_a_live_read_says_so() {
+async fn f12_node_missing_from_watch_is_absent_only_after_live_read() {
     let scene = Fixture::start(Some(&[]));
     scene.index.set_connection(&scene.cluster, Connection::Up);
     scene.put_machine("m", "n");
@@ -115,7 +115,7 @@ async fn f12_a_node_that_the_watch_does_not_show_is_gone_only_once_a_live_read_s
 }
 
 #[tokio::test(start_paused = true)]
-async fn f12_a_node_that_exists_is_waited_for_although_the_watch_lags() {
+async fn f12_existing_node_missing_from_lagging_watch_is_not_absent() {
     let scene = Fixture::start(Some(&["n"]));
     scene.index.set_connection(&scene.cluster, Connection::Up);
     scene.put_machine("m", "n");
@@ -132,7 +132,7 @@ async fn f12_a_node_that_exists_is_waited_for_although_the_watch_lags() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f12_no_answer_is_no_absence() {
+async fn f12_failed_live_read_does_not_prove_absence() {
     let scene = Fixture::start(None);
     scene.index.set_connection(&scene.cluster, Connection::Up);
     scene.put_machine("m", "n");
@@ -145,7 +145,7 @@ async fn f12_no_answer_is_no_absence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f12_a_list_that_lacks_a_node_after_an_interruption_is_no_absence() {
+async fn f12_relist_without_node_does_not_prove_absence() {
     let scene = Fixture::start(Some(&["n"]));
     scene.index.set_connection(&scene.cluster, Connection::Up);
     scene.index.apply_node(&scene.cluster, node("n", 3));

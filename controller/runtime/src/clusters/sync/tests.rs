@@ -59,7 +59,7 @@ fn apply(index: &Index, value: Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f13_a_round_ends_only_when_the_watch_has_shown_what_a_live_list_showed() {
+async fn f13_sync_round_ends_once_watch_reaches_live_list() {
     let index = Arc::new(Index::new(vec![]));
     apply(&index, machine("old", "uo", 2));
     apply(&index, machine("a", "ua", 3));
@@ -79,7 +79,7 @@ async fn f13_a_round_ends_only_when_the_watch_has_shown_what_a_live_list_showed(
 }
 
 #[tokio::test(start_paused = true)]
-async fn f13_a_list_without_objects_is_read_although_its_items_are_null() {
+async fn f13_live_list_with_null_items_is_empty() {
     let index = Arc::new(Index::new(vec![]));
     let client = lists(10, Value::Null);
     let feed = Feed::Objects(Kind::Machine, "ns".into());
@@ -87,7 +87,7 @@ async fn f13_a_list_without_objects_is_read_although_its_items_are_null() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f13_heartbeats_that_are_no_news_count_for_the_version_of_a_node() {
+async fn f13_heartbeats_advance_observed_version_of_node() {
     let index = Arc::new(Index::new(vec![]));
     let cluster = Key::new("ns", "c");
     let node = |version: &str| -> Node {
@@ -107,7 +107,7 @@ async fn f13_heartbeats_that_are_no_news_count_for_the_version_of_a_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f13_a_watch_that_stays_behind_and_an_api_that_is_away_are_told() {
+async fn f13_sync_reports_lagging_watch_and_unreachable_api() {
     let index = Arc::new(Index::new(vec![]));
     let feed = Feed::Objects(Kind::Machine, "ns".into());
     let client = lists(10, json!([machine("a", "ua", 9)]));
@@ -126,7 +126,7 @@ async fn f13_a_watch_that_stays_behind_and_an_api_that_is_away_are_told() {
 }
 
 #[tokio::test]
-async fn f13_a_cluster_that_has_no_api_yet_has_no_nodes_to_be_behind_of() {
+async fn f13_uninitialized_cluster_needs_no_node_sync() {
     let index = Arc::new(Index::new(Vec::new()));
     let client = lists(1, json!([]));
     let nodes = Feed::Nodes(Key::new("ns", "new"));
@@ -149,7 +149,7 @@ async fn f13_a_cluster_that_has_no_api_yet_has_no_nodes_to_be_behind_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn f13_requests_that_arrive_during_a_round_share_the_next_one() {
+async fn f13_requests_during_sync_round_share_the_next_round() {
     let (rounds, gate) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let (counted, opened) = (rounds.clone(), gate.clone());
     let round = move |_| -> BoxFuture<'static, _> {

@@ -46,7 +46,7 @@ async fn serve(server: Server) -> Client {
 }
 
 #[tokio::test]
-async fn f4_one_list_of_volumes_serves_all_who_wait_for_it_and_none_who_asks_later() {
+async fn f4_volume_list_is_shared_only_by_callers_before_it_began() {
     let (begun, mut lists) = mpsc::unbounded_channel();
     let let_go = Arc::new(Semaphore::new(0));
     let server = Server {
@@ -78,7 +78,7 @@ async fn f4_one_list_of_volumes_serves_all_who_wait_for_it_and_none_who_asks_lat
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_an_api_that_is_silent_gives_up_with_the_first_of_them() {
+async fn queued_calls_to_silent_api_fail_with_the_first_timeout() {
     let (begun, _lists) = mpsc::unbounded_channel();
     let server = Server {
         lists: Arc::default(),

@@ -58,7 +58,7 @@ fn counted(index: &Index, target: &Target) -> (u32, u32) {
 }
 
 #[test]
-fn f6_the_etcd_condition_counts_in_either_list_and_only_with_a_ready_node() {
+fn f6_member_is_healthy_with_etcd_condition_and_ready_node() {
     let index = Index::new(Vec::new());
     let cluster = Key::new("ns", "c");
     index.apply(Kind::Machine, member("a", None, false));
@@ -81,7 +81,7 @@ fn f6_the_etcd_condition_counts_in_either_list_and_only_with_a_ready_node() {
 }
 
 #[test]
-fn f6_where_nobody_speaks_of_etcd_the_ready_nodes_count() {
+fn f6_without_etcd_conditions_ready_nodes_are_healthy_members() {
     let index = Index::new(Vec::new());
     let cluster = Key::new("ns", "c");
     for name in ["a", "b", "d"] {
@@ -103,7 +103,7 @@ fn f6_where_nobody_speaks_of_etcd_the_ready_nodes_count() {
 }
 
 #[test]
-fn f6_without_machines_the_control_plane_nodes_of_the_cluster_count() {
+fn f6_without_machines_control_plane_nodes_are_counted() {
     let index = Index::new(Vec::new());
     let local = Key::local();
     let role = json!({ "node-role.kubernetes.io/control-plane": "" });
@@ -137,7 +137,7 @@ fn f6_without_machines_the_control_plane_nodes_of_the_cluster_count() {
 }
 
 #[test]
-fn capm3s_own_controller_is_noticed_by_its_key_for_this_very_object() {
+fn capm3_controller_is_detected_by_its_hold_for_same_uid() {
     let mut bmh = BareMetalHostFacts::default();
     assert_eq!(competing_controller("u1", Some(&bmh)), None);
     bmh.foreign_holds
@@ -164,7 +164,7 @@ fn asking(name: &str, cursor: &Value, spec: &Value) -> DynamicObject {
 }
 
 #[test]
-fn f6_after_a_restart_what_has_begun_is_known_before_it_has_looked() {
+fn f6_begun_remediations_are_active_after_restart_before_observation() {
     let index = Index::new(Vec::new());
     let role = json!({ "node-role.kubernetes.io/control-plane": "" });
     let mut state = State::new(Timestamp::UNIX_EPOCH);
@@ -214,7 +214,7 @@ fn f6_after_a_restart_what_has_begun_is_known_before_it_has_looked() {
 }
 
 #[test]
-fn f6_a_master_of_openshift_is_one_also_when_its_node_is_gone() {
+fn f6_openshift_master_counts_as_control_plane_without_node() {
     let index = Index::new(Vec::new());
     let role = json!({ "node-role.kubernetes.io/master": "" });
     index.apply_node(&Key::local(), node("b", "True", &role));

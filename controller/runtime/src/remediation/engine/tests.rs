@@ -64,7 +64,7 @@ async fn is_guarded(step: Step, command: Command, path: &str) {
 }
 
 #[tokio::test]
-async fn f7_a_leader_that_was_paused_does_not_taint_a_node_that_came_back() {
+async fn f7_paused_leader_does_not_taint_recovered_node() {
     let fixture = Fixture::new(&state(Step::Tainting)).await;
     let mut engine = fixture.engine();
     let o = observed(&mut engine).await;
@@ -79,7 +79,7 @@ async fn f7_a_leader_that_was_paused_does_not_taint_a_node_that_came_back() {
 }
 
 #[tokio::test]
-async fn f7_a_patch_carries_the_version_that_the_decision_saw() {
+async fn f7_patches_carry_observed_resource_version() {
     guards(Step::Tainting, Command::AddTaint, NODE).await;
     guards(Step::PoweringOn, Command::RemoveHold, HOST).await;
     guards(Step::Holding, Command::AddHold, HOST).await;
@@ -91,7 +91,7 @@ async fn f7_a_patch_carries_the_version_that_the_decision_saw() {
 }
 
 #[tokio::test]
-async fn f7_a_hold_that_a_former_leader_sets_is_refused_after_the_withdrawal() {
+async fn f7_hold_of_former_leader_conflicts_after_withdrawal() {
     let fixture = Fixture::new(&state(Step::Holding)).await;
     let hold = names::hold_annotation("uid-r1");
     let bare = json!({ "metadata": { "annotations": { hold: null } } });
@@ -113,13 +113,13 @@ async fn f7_a_hold_that_a_former_leader_sets_is_refused_after_the_withdrawal() {
 }
 
 #[tokio::test]
-async fn f7_a_node_is_deleted_only_as_the_decision_saw_it() {
+async fn f7_node_deletion_carries_observed_resource_version() {
     let uid = "uid-n1".to_owned();
     guards(Step::Tainting, Command::DeleteNode { uid }, NODE).await;
 }
 
 #[tokio::test]
-async fn f7_a_state_is_written_only_over_the_object_that_was_read() {
+async fn f7_state_write_carries_observed_resource_version() {
     let fixture = Fixture::new(&state(Step::Draining)).await;
     let mut engine = fixture.engine();
     observed(&mut engine).await;
@@ -135,7 +135,7 @@ async fn f7_a_state_is_written_only_over_the_object_that_was_read() {
 }
 
 #[tokio::test]
-async fn f12_what_a_remediation_hangs_on_is_read_before_its_absence_counts() {
+async fn f12_missing_machine_host_and_cluster_are_read_live() {
     let fixture = Fixture::new(&state(Step::PoweringOff)).await;
     let paused = json!({ "spec": { "paused": true } });
     fixture.objects.change(CLUSTER, &paused);
@@ -154,7 +154,7 @@ async fn f12_what_a_remediation_hangs_on_is_read_before_its_absence_counts() {
 }
 
 #[tokio::test]
-async fn f12_the_word_of_a_check_counts_until_the_api_lacks_the_check() {
+async fn f12_check_missing_from_index_is_read_live() {
     let fixture = Fixture::new(&state(Step::Restoring)).await;
     let mut engine = fixture.engine();
     let judged = |o: &Observation| o.machine.as_ref().is_some_and(|m| !m.not_checked);
@@ -164,7 +164,7 @@ async fn f12_the_word_of_a_check_counts_until_the_api_lacks_the_check() {
 }
 
 #[tokio::test]
-async fn a_failed_health_check_is_believed_only_while_a_live_check_selects_the_machine() {
+async fn failed_health_condition_counts_only_while_active_check_selects_machine() {
     let fixture = Fixture::new(&state(Step::Restoring)).await;
     let mut engine = fixture.engine();
     let believed = |o: &Observation| {
@@ -201,7 +201,7 @@ async fn a_failed_health_check_is_believed_only_while_a_live_check_selects_the_m
 }
 
 #[tokio::test]
-async fn f12_what_is_gone_from_the_api_too_is_gone() {
+async fn f12_objects_missing_from_api_are_absent() {
     let fixture = Fixture::new(&state(Step::PoweringOff)).await;
     for (kind, key, path) in [
         (Kind::Machine, Key::new("ns", "m1"), MACHINE),
@@ -216,7 +216,7 @@ async fn f12_what_is_gone_from_the_api_too_is_gone() {
 }
 
 #[tokio::test]
-async fn f12_a_machine_that_has_just_joined_is_not_switched_as_one_without_a_node() {
+async fn f12_node_ref_is_read_live_before_machine_counts_as_unjoined() {
     let fixture = Fixture::new(&state(Step::Pending)).await;
     // The watch has not told yet that its Node joined.
     let mut old = fixture.objects.get(MACHINE).unwrap();
@@ -236,7 +236,7 @@ async fn f12_a_machine_that_has_just_joined_is_not_switched_as_one_without_a_nod
 }
 
 #[tokio::test]
-async fn f12_a_host_that_only_the_node_names_is_looked_for_in_the_api() {
+async fn f12_host_named_by_node_is_read_live() {
     let fixture = Fixture::by_node().await;
     let (index, host) = (&fixture.context.index, Key::new("ns", "h1"));
     index.delete(Kind::BareMetalHost, &host);
@@ -262,8 +262,7 @@ async fn unnamed(state: &State) -> Fixture {
 }
 
 #[tokio::test]
-async fn f12_a_machine_that_only_its_provider_id_ties_to_the_node_is_looked_for_before_the_handover()
- {
+async fn f12_machine_linked_by_provider_id_is_found_before_handover() {
     let fixture = unnamed(&state(Step::Escalated)).await;
     let mut engine = fixture.engine();
     let o = observed(&mut engine).await;
@@ -272,7 +271,7 @@ async fn f12_a_machine_that_only_its_provider_id_ties_to_the_node_is_looked_for_
 }
 
 #[tokio::test]
-async fn f12_one_without_a_machine_is_looked_for_once_before_it_ends() {
+async fn f12_missing_machine_is_searched_once_before_end() {
     let fixture = unnamed(&state(Step::Escalated)).await;
     fixture.objects.remove(MACHINE);
     let mut engine = fixture.engine();
@@ -290,7 +289,7 @@ async fn f12_one_without_a_machine_is_looked_for_once_before_it_ends() {
 }
 
 #[tokio::test]
-async fn l1_the_cluster_of_a_deleted_machine_is_the_one_that_was_pinned() {
+async fn l1_deleted_machine_keeps_pinned_cluster() {
     let mut tainting = state(Step::Tainting);
     for (cluster, reachable) in [(Some("ns/c"), true), (None, false)] {
         tainting.cluster = cluster.map(str::to_owned);
@@ -312,7 +311,7 @@ async fn l1_the_cluster_of_a_deleted_machine_is_the_one_that_was_pinned() {
 }
 
 #[tokio::test]
-async fn l1_the_cluster_is_pinned_before_the_machine_can_go() {
+async fn l1_cluster_is_pinned_while_machine_exists() {
     let fixture = Fixture::new(&state(Step::Draining)).await;
     let mut engine = fixture.engine();
     assert!(matches!(
@@ -377,7 +376,7 @@ fn is_held(fixture: &Fixture) -> bool {
 }
 
 #[tokio::test]
-async fn f4_the_hold_stays_while_something_is_left_of_a_removed_cluster_and_says_what() {
+async fn f4_hold_stays_while_objects_of_removed_cluster_remain() {
     for (remains, named) in [
         (SECRET, "Secret ns/c-kubeconfig"),
         (MACHINE, "Machine ns/m1"),
@@ -391,7 +390,7 @@ async fn f4_the_hold_stays_while_something_is_left_of_a_removed_cluster_and_says
 }
 
 #[tokio::test]
-async fn f9_when_nothing_is_left_of_a_cluster_the_remediation_ends_and_lets_the_host_go() {
+async fn f9_remediation_of_fully_removed_cluster_ends_and_removes_hold() {
     let fixture = removed_cluster(&[]).await;
     let (step, message) = Box::pin(settled(&fixture)).await;
     assert_eq!(step, Step::Blocked, "{message}");
@@ -402,7 +401,7 @@ async fn f9_when_nothing_is_left_of_a_cluster_the_remediation_ends_and_lets_the_
 }
 
 #[tokio::test]
-async fn f6_the_quorum_before_the_first_off_is_read_and_not_remembered() {
+async fn f6_quorum_is_read_live_before_first_power_off() {
     let mut direct = state(Step::PoweringOff);
     direct.mode = Mode::Direct;
     for state in [state(Step::Holding), direct] {
@@ -423,7 +422,7 @@ async fn f6_the_quorum_before_the_first_off_is_read_and_not_remembered() {
 }
 
 #[tokio::test]
-async fn f6_a_control_plane_that_cannot_be_read_is_not_well() {
+async fn f6_unreadable_control_plane_blocks_power_off() {
     let fixture = Fixture::new(&state(Step::Holding)).await;
     fixture.control_plane();
     fixture.context.workloads.remove(&cluster());

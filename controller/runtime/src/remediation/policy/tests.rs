@@ -25,7 +25,7 @@ fn policy(kind: Kind, strategy: &Value) -> Result<Policy, PolicyError> {
 }
 
 #[test]
-fn capm3s_kind_retires_the_host_and_takes_the_rest_from_the_flags() {
+fn metal3_remediation_policy_retires_host_and_uses_flags() {
     let asked = json!({ "type": "Reboot", "retryLimit": 3, "timeoutSeconds": 100 });
     let p = policy(Kind::Metal3Remediation, &asked).unwrap();
     assert_eq!((p.retry_limit, p.boot_timeout.as_secs()), (3, 100));
@@ -40,7 +40,7 @@ fn capm3s_kind_retires_the_host_and_takes_the_rest_from_the_flags() {
 }
 
 #[test]
-fn ours_says_everything_and_leaves_out_what_it_likes() {
+fn power_remediation_policy_reads_all_fields_with_defaults() {
     let p = policy(Kind::PowerRemediation, &json!({})).unwrap();
     assert_eq!((p.strategy, p.retry_limit), (Strategy::Reboot, 1));
     assert_eq!(p.on_exhausted, OnExhausted::Escalate);
@@ -100,7 +100,7 @@ fn bounds(name: &str) -> [i64; 2] {
 }
 
 #[test]
-fn l1_no_time_that_the_crd_takes_is_refused_by_an_agent() {
+fn l1_agent_accepts_every_timeout_that_crd_allows() {
     let holds = bounds("holdSeconds");
     for (off, on) in bounds("powerOffSeconds")
         .into_iter()
@@ -126,7 +126,7 @@ fn l1_no_time_that_the_crd_takes_is_refused_by_an_agent() {
 }
 
 #[test]
-fn l1_a_time_beyond_the_bounds_of_an_agent_is_cut_and_not_refused() {
+fn l1_timeouts_beyond_agent_bounds_are_clamped() {
     // From a flag, or from an object that is older than the bounds.
     for seconds in [0, 1, 7200, 604_800] {
         let timeout = Duration::from_secs(seconds);
@@ -143,7 +143,7 @@ fn l1_a_time_beyond_the_bounds_of_an_agent_is_cut_and_not_refused() {
 }
 
 #[test]
-fn ours_is_for_its_machine_or_else_for_the_node_that_it_names() {
+fn power_remediation_targets_owner_machine_or_named_node() {
     let read = |metadata: Value| {
         let object = serde_json::from_value(json!({ "metadata": metadata })).unwrap();
         RequestView::read(Kind::PowerRemediation, &object).unwrap()
@@ -165,7 +165,7 @@ fn ours_is_for_its_machine_or_else_for_the_node_that_it_names() {
 }
 
 #[test]
-fn ours_is_for_the_machine_of_openshift_that_owns_it_unless_it_names_a_node() {
+fn power_remediation_targets_owning_openshift_machine_unless_node_is_named() {
     let read = |owner: &str, annotations: Value| {
         let object = serde_json::from_value(json!({ "metadata": {
             "name": "m1", "namespace": "openshift-machine-api", "annotations": annotations,

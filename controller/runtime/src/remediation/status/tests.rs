@@ -62,7 +62,7 @@ fn says(status: &PowerRemediationStatus, name: &str) -> Option<ConditionStatus> 
 }
 
 #[test]
-fn medik8s_reads_unknown_at_the_start_and_then_how_it_ended() {
+fn succeeded_condition_is_unknown_until_remediation_ends() {
     use ConditionStatus::{False, True, Unknown};
     let none = PowerRemediationStatus::default();
     let read = |state: &State, reason: &Reason| {
@@ -100,7 +100,7 @@ fn medik8s_reads_unknown_at_the_start_and_then_how_it_ended() {
 }
 
 #[test]
-fn a_condition_that_was_there_stays_and_keeps_its_time_while_its_status_does() {
+fn condition_keeps_transition_time_until_status_changes() {
     let none = PowerRemediationStatus::default();
     let mut s = state(Step::AwaitingConfirmation);
     let reason = Reason::FenceUnconfirmed("no answer".into());
@@ -129,7 +129,7 @@ fn a_condition_that_was_there_stays_and_keeps_its_time_while_its_status_does() {
 }
 
 #[test]
-fn a_step_beyond_its_time_is_overdue_until_it_ends() {
+fn step_past_deadline_is_overdue_until_it_ends() {
     let none = PowerRemediationStatus::default();
     let s = state(Step::Tainting);
     let reason = Reason::Tainting;
@@ -141,7 +141,7 @@ fn a_step_beyond_its_time_is_overdue_until_it_ends() {
 }
 
 #[test]
-fn attempts_evidence_and_what_is_in_place_are_shown_without_the_bmcs_address() {
+fn status_shows_attempts_and_evidence_without_bmc_address() {
     let mut s = state(Step::Draining);
     s.attempt = 2;
     s.attempt_started = at(60);
@@ -185,7 +185,7 @@ fn attempts_evidence_and_what_is_in_place_are_shown_without_the_bmcs_address() {
 }
 
 #[test]
-fn f2_the_cursor_in_the_status_is_the_state_to_the_letter() {
+fn f2_status_cursor_round_trips_to_state() {
     let mut s = state(Step::Draining);
     s.off = Some(off());
     s.end_reason = Some(Reason::DrainGivenUp("1 pod".into()));
@@ -214,7 +214,7 @@ fn merge(target: &mut Value, patch: &Value) {
 }
 
 #[test]
-fn f2_a_merge_of_the_difference_leaves_nothing_of_the_old_cursor() {
+fn f2_merge_patch_replaces_old_cursor_completely() {
     let values = [
         json!({}),
         json!({ "cursor": { "step": "Tainting", "off": { "Bmc": { "at": 1, "readings": [1] } } } }),
@@ -232,7 +232,7 @@ fn f2_a_merge_of_the_difference_leaves_nothing_of_the_old_cursor() {
 }
 
 #[test]
-fn l1_whatever_it_waits_for_the_status_says_why_and_until_when() {
+fn l1_status_shows_reason_and_deadline_of_every_wait() {
     let steps = [
         Step::Pending,
         Step::PoweringOff,
@@ -268,7 +268,7 @@ fn l1_whatever_it_waits_for_the_status_says_why_and_until_when() {
 }
 
 #[test]
-fn f8_a_cursor_that_does_not_read_is_kept_and_the_status_says_so() {
+fn f8_malformed_cursor_is_kept_and_reported_as_blocked() {
     let there = json!({
         "step": "Draining", "observedGeneration": 3, "cursor": { "step": 7 },
         "conditions": [

@@ -55,7 +55,7 @@ fn found(index: &Index) -> Option<String> {
 }
 
 #[test]
-fn a_request_by_node_is_about_this_very_cluster() {
+fn remediation_by_node_targets_management_cluster() {
     let target = by_node(&index());
     assert_eq!(target.cluster, Some(Key::local()));
     assert_eq!(target.node.as_deref(), Some("n1"));
@@ -63,7 +63,7 @@ fn a_request_by_node_is_about_this_very_cluster() {
 }
 
 #[test]
-fn the_machine_of_a_node_is_the_one_that_the_node_names() {
+fn node_annotation_and_node_ref_must_agree_on_machine() {
     let index = index();
     index.apply(Kind::Machine, machine("ns", "m1", "n1", "p"));
     index.apply(Kind::Machine, machine("ns", "m2", "other", "p"));
@@ -80,7 +80,7 @@ fn the_machine_of_a_node_is_the_one_that_the_node_names() {
 }
 
 #[test]
-fn a_name_alone_ties_no_machine_to_a_node_since_other_clusters_use_it_too() {
+fn machine_matches_node_by_name_and_provider_id() {
     let index = index();
     index.apply(Kind::Machine, machine("ns", "m1", "n1", "far"));
     index.apply_node(&Key::local(), node(&json!({}), "near"));
@@ -92,7 +92,7 @@ fn a_name_alone_ties_no_machine_to_a_node_since_other_clusters_use_it_too() {
 }
 
 #[test]
-fn without_a_machine_the_host_is_the_one_that_the_node_says_it_runs_on() {
+fn host_without_machine_is_found_by_node_label_or_provider_id() {
     let by_label = node(&json!({ "labels": { "metal3.io/uuid": "u7" } }), "");
     let by_uid = node(&json!({}), "metal3://u7");
     let by_name = node(&json!({}), "metal3://ns/h7/whatever");
@@ -117,7 +117,7 @@ fn without_a_machine_the_host_is_the_one_that_the_node_says_it_runs_on() {
 }
 
 #[test]
-fn f5_two_hosts_that_fit_a_node_are_named_and_none_is_chosen() {
+fn f5_two_hosts_matching_a_node_are_ambiguous() {
     let index = index();
     index.apply(Kind::BareMetalHost, bmh("h7", "u7", &json!(null)));
     index.apply(Kind::BareMetalHost, bmh("h8", "u8", &json!(null)));
@@ -130,7 +130,7 @@ fn f5_two_hosts_that_fit_a_node_are_named_and_none_is_chosen() {
 }
 
 #[test]
-fn without_machine_and_bare_metal_host_the_inventory_knows_the_node() {
+fn host_is_found_in_inventory_by_provider_id() {
     let index = index();
     index.apply_node(&Key::local(), node(&json!({}), "p7"));
     let inventory = rackhand_core::hosts::InventoryHost {
@@ -156,7 +156,7 @@ fn without_machine_and_bare_metal_host_the_inventory_knows_the_node() {
 }
 
 #[test]
-fn a_machine_whose_links_do_not_agree_has_no_host() {
+fn machine_with_inconsistent_links_has_no_host() {
     let index = index();
     index.apply(Kind::Machine, machine("ns", "m1", "n1", "p"));
     let entry = index.machine(&Key::new("ns", "m1")).unwrap();
@@ -219,7 +219,7 @@ fn of_machine(
 }
 
 #[test]
-fn a_machine_of_openshift_names_node_and_host_in_this_very_cluster() {
+fn openshift_machine_links_node_and_host_in_management_cluster() {
     let index = index();
     let consumer = json!({ "kind": "Machine", "name": "m1", "namespace": "api" });
     index.apply(Kind::BareMetalHost, bmh("h7", "u7", &consumer));
@@ -257,7 +257,7 @@ fn a_machine_of_openshift_names_node_and_host_in_this_very_cluster() {
 }
 
 #[test]
-fn f5_a_machine_of_openshift_that_came_later_or_whose_host_is_anothers_is_none() {
+fn f5_replaced_openshift_machine_or_foreign_consumer_is_rejected() {
     let index = index();
     let (_, target) = of_machine(
         &index,
@@ -289,7 +289,7 @@ fn f5_a_machine_of_openshift_that_came_later_or_whose_host_is_anothers_is_none()
 }
 
 #[test]
-fn f5_a_further_attempt_on_a_node_finds_its_host_anew() {
+fn f5_host_is_resolved_again_only_between_attempts() {
     let index = index();
     let labels = json!({ "name": "n1", "labels": { "metal3.io/uuid": "u8" } });
     index.apply_node(&Key::local(), node(&labels, ""));

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_counts_for_a_while_and_strangers_fill_no_memory() {
+    fn access_reviews_expire_and_cache_size_is_bounded() {
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
         let mut remembered = Remembered::default();

@@ -63,7 +63,7 @@ async fn get_with(service: &Arc<Service>, authorization: Option<&str>) -> u16 {
 }
 
 #[tokio::test]
-async fn metrics_are_given_to_whom_the_api_server_lets_read_them() {
+async fn metrics_require_token_with_access_to_metrics_path() {
     let asked = Arc::new(AtomicUsize::new(0));
     let service = service(api(asked.clone()));
     for (authorization, status, calls) in [
@@ -90,7 +90,7 @@ async fn metrics_are_given_to_whom_the_api_server_lets_read_them() {
 }
 
 #[tokio::test]
-async fn who_may_read_metrics_does_not_get_the_page() {
+async fn metrics_token_is_forbidden_on_status_page() {
     let service = service(api(Arc::default()));
     for (token, status) in [(None, 401), (Some("Bearer scraper"), 403)] {
         let mut headers = HeaderMap::new();
@@ -107,7 +107,7 @@ async fn who_may_read_metrics_does_not_get_the_page() {
 }
 
 #[tokio::test]
-async fn who_may_read_metrics_gets_no_explanation() {
+async fn metrics_token_is_forbidden_on_explain_endpoint() {
     let service = service(api(Arc::default()));
     let mut headers = HeaderMap::new();
     let question = |text: &str| {

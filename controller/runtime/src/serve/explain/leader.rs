@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_subject_survives_the_way_through_a_url() {
+    fn explain_subject_round_trips_through_url_query() {
         let named = |kind| Subject::Remediation {
             namespace: Some("metal3".into()),
             name: Some("m-1".into()),
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_loopback_address_is_trusted_without_a_ca() {
+    fn only_loopback_address_is_trusted_without_ca() {
         for (url, trusted) in [
             ("https://127.0.0.1:8443", true),
             ("https://[::1]:8443", true),

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_read_from_the_lease_with_whose_they_are() {
+    fn settings_and_their_controller_are_read_from_lease() {
         let shown = json!({ "rackhand.dev/settings": r#"{"health-checks":"all"}"# });
         let read = settings_of_files(&files(&shown, "c-0_1")).unwrap();
         assert_eq!(read.flags["health-checks"], "all");
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn where_none_can_be_read_why_is_said() {
+    fn missing_or_malformed_settings_report_the_cause() {
         let none = settings_of_files(&files(&json!({}), "c")).unwrap_err();
         assert!(none.contains("hold no Lease of a controller"), "{none}");
         let bad = json!({ "rackhand.dev/settings": "all" });

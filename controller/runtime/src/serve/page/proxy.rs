@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_reads_with_the_key_and_a_local_name_are_forwarded() {
+    async fn proxy_forwards_only_get_requests_with_key_and_local_host_header() {
         for (method, host, path, expected) in [
             ("GET", "127.0.0.1:1", "/key/overview.json", 200),
             ("GET", "localhost:1", "/key/overview.json", 200),

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn from_the_wire_and_from_a_whole_node_the_same_is_seen() {
+    fn seen_node_from_json_equals_seen_node_from_k8s_type() {
         let whole: Node = serde_json::from_value(real()).unwrap();
         let mut seen: SeenNode = serde_json::from_value(real()).unwrap();
         assert_eq!(seen, SeenNode::from(whole));
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_says_little_is_seen_too() {
+    fn sparse_node_is_parsed() {
         for value in [
             json!({}),
             json!({ "metadata": { "name": "n", "labels": null, "annotations": null } }),

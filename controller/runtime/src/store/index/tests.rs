@@ -27,7 +27,7 @@ fn waiting(inbox: &ChangeQueue) -> Vec<Change> {
 }
 
 #[test]
-fn an_older_version_that_a_watch_brings_late_is_passed_over() {
+fn late_older_version_is_ignored() {
     let (index, inbox) = index();
     index.apply(Kind::Machine, machine(12, "n2"));
     assert_eq!(waiting(&inbox).len(), 1);
@@ -38,7 +38,7 @@ fn an_older_version_that_a_watch_brings_late_is_passed_over() {
 }
 
 #[test]
-fn a_machine_is_found_by_its_node_also_after_it_has_another() {
+fn machine_lookup_follows_changed_node_ref() {
     let (index, _) = index();
     let cluster = Key::new("ns", "c");
     index.apply(Kind::Machine, machine(1, "n1"));
@@ -52,7 +52,7 @@ fn a_machine_is_found_by_its_node_also_after_it_has_another() {
 }
 
 #[test]
-fn the_answer_to_a_write_does_not_bring_back_what_a_watch_saw_deleted() {
+fn write_response_does_not_restore_deleted_object() {
     let (index, _) = index();
     let key = Key::new("ns", "m");
     index.apply(Kind::Machine, machine(1, "n1"));
@@ -66,7 +66,7 @@ fn the_answer_to_a_write_does_not_bring_back_what_a_watch_saw_deleted() {
 }
 
 #[test]
-fn an_object_that_does_not_read_is_kept_with_its_error_and_stops_nobody() {
+fn malformed_object_is_kept_with_its_parse_error() {
     let (index, _) = index();
     let mut bad = machine(1, "n1");
     bad.data["spec"]["clusterName"] = Value::from(7);
@@ -82,7 +82,7 @@ fn an_object_that_does_not_read_is_kept_with_its_error_and_stops_nobody() {
 }
 
 #[test]
-fn a_list_that_does_not_name_an_object_any_more_deletes_it() {
+fn relist_deletes_unlisted_objects() {
     let (index, inbox) = index();
     index.apply(Kind::Machine, machine(1, "n1"));
     waiting(&inbox);
@@ -116,7 +116,7 @@ fn node(status: &str, heartbeat: i64) -> Node {
 }
 
 #[test]
-fn a_heartbeat_wakes_nobody_and_a_condition_does() {
+fn heartbeat_queues_no_change_and_condition_does() {
     let (index, inbox) = index();
     let cluster = Key::new("ns", "c");
     index.apply_node(&cluster, node("True", 1));
@@ -128,7 +128,7 @@ fn a_heartbeat_wakes_nobody_and_a_condition_does() {
 }
 
 #[test]
-fn a_cluster_that_was_never_reached_is_down_and_says_so() {
+fn unknown_cluster_connection_is_down() {
     let (index, _) = index();
     assert!(matches!(
         index.connection(&Key::new("ns", "c")),
@@ -137,7 +137,7 @@ fn a_cluster_that_was_never_reached_is_down_and_says_so() {
 }
 
 #[test]
-fn a_machine_is_read_back_as_it_came() {
+fn machine_object_round_trips_through_index() {
     let (index, _) = index();
     index.apply(Kind::Machine, machine(7, "n1"));
     let entry = index.machine(&Key::new("ns", "m")).unwrap();
@@ -149,7 +149,7 @@ fn a_machine_is_read_back_as_it_came() {
 }
 
 #[test]
-fn a_late_heartbeat_takes_nothing_back_and_a_node_that_was_replaced_is_taken() {
+fn late_heartbeat_is_ignored_and_replaced_node_is_stored() {
     let (index, inbox) = index();
     let cluster = Key::new("ns", "c");
     let version = |mut node: Node, version: &str, uid: &str| {
@@ -171,7 +171,7 @@ fn a_late_heartbeat_takes_nothing_back_and_a_node_that_was_replaced_is_taken() {
 }
 
 #[test]
-fn labels_select_and_machines_of_the_control_plane_are_found() {
+fn index_selects_machines_by_label_and_control_plane_role() {
     let (index, _) = index();
     for (name, pool) in [("a", "x"), ("b", "y"), ("c", "x")] {
         let mut object = machine(1, name);
@@ -194,7 +194,7 @@ fn labels_select_and_machines_of_the_control_plane_are_found() {
 }
 
 #[test]
-fn a_cluster_that_is_forgotten_is_first_said_to_be_away() {
+fn forgotten_cluster_is_down_and_its_node_change_is_queued() {
     let (index, inbox) = index();
     let cluster = Key::new("ns", "c");
     index.apply_node(&cluster, node("True", 1));

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_ones_are_remembered() {
+    fn tombstones_keep_only_the_latest_uids() {
         let mut gone = Tombstones::default();
         for i in 0..=REMEMBERED {
             gone.put(&i.to_string());

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_keeps_what_is_read_and_what_a_patch_is_made_from() {
+    fn trimmed_machine_keeps_fields_used_for_reads_and_patches() {
         let mut object: DynamicObject = serde_json::from_value(json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
             "metadata": {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_inspection_found_only_the_maker_and_the_serial_number_stay() {
+    fn trimmed_host_keeps_only_system_vendor_of_hardware() {
         let mut host: DynamicObject = serde_json::from_value(json!({
             "metadata": { "name": "h", "annotations": { LAST_APPLIED: "{}", "a": "b" } },
             "spec": { "online": true },

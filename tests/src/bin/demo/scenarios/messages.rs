@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_keeps_its_words_and_gets_its_rule() {
+    fn event_keeps_its_text_and_gets_its_rule() {
         let said = mk_event(
             "Draining",
             "waiting for pods (2 of them) (Tainting took 0.1 s)",
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_is_ignored_is_told_as_such() {
+    fn ignored_command_message_ends_with_does_nothing() {
         let mk_command = |ignored| Fact::Command {
             reset: ResetType::ForceOff,
             by: "rackhand".into(),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_says_how_many_are_healthy_and_who_is_not() {
+    fn check_message_counts_healthy_and_names_unhealthy_nodes() {
         let mut state = CheckState {
             name: "workers".into(),
             phase: "Enabled".into(),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_a_check_loses_the_word_that_each_begins_with() {
+    fn check_event_loses_its_remediation_prefix() {
         let what = |reason, note| check_event(reason, note).map(|words| words.what);
         let said = what("DetectedUnhealthy", "[remediation] Node a is unhealthy");
         assert_eq!(said, Some("DetectedUnhealthy: Node a is unhealthy".into()));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_to_end_is_not_gone() {
+    fn terminating_pod_is_marked_for_deletion() {
         assert_eq!(
             pod("db-0", "is to end on a"),
             "pod db-0 on a is marked for deletion"

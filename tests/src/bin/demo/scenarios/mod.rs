@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_scenario_is_found_by_its_name_and_listed() {
+    fn every_scenario_is_listed_and_parsed_by_name() {
         let list = list();
         for scenario in &SCENARIOS {
             let found = scenario.name.parse::<Choice>();

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_step_beside_the_first_is_noticed() {
+    fn overlapping_escalation_steps_are_rejected() {
         let begun = || vec![mk_record("quick", false, false)];
         let ended = || {
             vec![

@@ -235,7 +235,7 @@ mod tests {
     use crate::fact::{Fact, Moment};
 
     #[test]
-    fn what_comes_late_is_still_told_in_its_order() {
+    fn late_moments_are_shown_in_time_order() {
         let moment = |at| Moment {
             at,
             fact: Fact::PoweredOn(true),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_told_before_its_effect_however_late_it_was_found() {
+    fn late_cause_is_shown_before_its_effect() {
         let ready = |at, status: &str| Moment {
             at,
             fact: Fact::Ready {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_end_in_dots() {
+    fn long_lines_are_cut_with_dots() {
         let long = "ä".repeat(WIDEST + 1);
         let wanted = format!("short\n{}...", "ä".repeat(WIDEST));
         assert_eq!(shortened(&format!("short\n{long}\n")), wanted);

@@ -161,7 +161,7 @@ mod tests {
     use super::{judged, told};
 
     #[test]
-    fn one_wrong_thing_is_enough_and_none_at_all_is_too_little() {
+    fn verdict_fails_with_one_failed_or_no_assertion() {
         let (well, wrong) = ((true, "a".to_owned()), (false, "b: why".to_owned()));
         assert!(judged(std::slice::from_ref(&well)).is_ok());
         let error = judged(&[well, wrong]).unwrap_err();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn who_switched_is_told_in_order() {
+    fn power_commands_are_listed_by_sender_in_order() {
         assert_eq!(told(&["rackhand"], &[]), "1 x off (by rackhand), never on");
         let both = told(&["ironic", "rackhand"], &["ironic"]);
         assert_eq!(both, "2 x off (by ironic, rackhand), 1 x on (by ironic)");

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_check_is_read_as_it_stands() {
+    fn check_state_is_read_from_status() {
         let check: DynamicObject = serde_json::from_value(json!({
             "metadata": { "name": "workers" },
             "status": {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_and_its_proof_are_read() {
+    fn outcome_and_evidence_are_read_from_status() {
         let object = json!({ "status": {
             "conditions": [{ "type": "Fenced", "status": "True" }, { "type": "Succeeded", "status": "False" }],
             "powerOff": { "readings": [

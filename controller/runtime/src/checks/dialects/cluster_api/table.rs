@@ -7,7 +7,7 @@
 //! | limits of fields | `tests/controller/admission`: cases, schema cases |
 //! | selector | `a_selector_selects_as_kubernetes_does`, `tests/controller/admission` |
 //! | status | `rackhand_api` `crds`; `tests/input` |
-//! | conversion | here: `both_shapes_are_one_model` |
+//! | conversion | here: `v1beta1_and_v1beta2_specs_parse_to_same_check` |
 //! | columns | `rackhand_api` `crds`: `names_and_columns_are_those_that_users_know`; `tests/input` |
 //! | webhooks | `tests/controller/admission`: Cluster API's webhook and our policies decide the same |
 //! | reasons and messages of Machines | `rackhand_core::health`: `every_cause_has_its_reason_in_both_contracts`, `durations_read_as_go_prints_them` |
@@ -15,8 +15,8 @@
 //! | Paused, ExternalRemediation... | `shown::tests` |
 //! | when a condition's time moves | `remediation::patches`: `the_time_of_a_condition_moves_with_its_status_in_the_new_list_and_with_anything_in_the_old` |
 //! | events | `tests/path`, `tests/input` |
-//! | annotations | here: `an_annotation_counts_whatever_its_value`; requests: `actions::tests` |
-//! | failureReason, failureMessage | here: `a_failure_is_read_wherever_a_machine_carries_it` |
+//! | annotations | here: `machine_annotations_count_with_any_value`; requests: `actions::tests` |
+//! | failureReason, failureMessage | here: `machine_failure_is_read_from_either_status_location` |
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ fn rule(type_: &str, status: &str, seconds: u64) -> ConditionRule {
 }
 
 #[test]
-fn both_shapes_are_one_model() {
+fn v1beta1_and_v1beta2_specs_parse_to_same_check() {
     let old = check(&json!({
         "clusterName": "demo",
         "nodeStartupTimeout": "20m0s",
@@ -92,7 +92,7 @@ fn both_shapes_are_one_model() {
 }
 
 #[test]
-fn what_is_not_written_is_cluster_apis_default() {
+fn absent_fields_have_cluster_api_defaults() {
     let bare = check(&json!({ "clusterName": "demo" }));
     assert_eq!(bare.startup_timeout, Some(Duration::from_secs(600)));
     assert_eq!(bare.limit, Limit::AtMost(IntOrPercent::Percent(100)));
@@ -108,7 +108,7 @@ fn what_is_not_written_is_cluster_apis_default() {
 }
 
 #[test]
-fn the_range_wins_over_the_other_limit_in_either_shape() {
+fn unhealthy_range_takes_precedence_over_max_unhealthy() {
     let range = Limit::Range { min: 1, max: 3 };
     let old = json!({ "maxUnhealthy": 7, "unhealthyRange": "[1-3]" });
     assert_eq!(check(&old).limit, range);
@@ -128,7 +128,7 @@ fn the_range_wins_over_the_other_limit_in_either_shape() {
 }
 
 #[test]
-fn an_annotation_counts_whatever_its_value() {
+fn machine_annotations_count_with_any_value() {
     let none = machine(&json!({}), &json!({}));
     assert!(!none.paused && !none.skip_remediation && !none.remediate_annotation);
     for value in ["", "true", "false"] {
@@ -148,7 +148,7 @@ fn an_annotation_counts_whatever_its_value() {
 }
 
 #[test]
-fn a_failure_is_read_wherever_a_machine_carries_it() {
+fn machine_failure_is_read_from_either_status_location() {
     let failure = |status: &Value| machine(&json!({}), status).failure;
     let both = json!({ "failureReason": "CreateError", "failureMessage": "no host" });
     assert_eq!(failure(&both).as_deref(), Some("CreateError: no host"));
@@ -158,7 +158,7 @@ fn a_failure_is_read_wherever_a_machine_carries_it() {
 }
 
 #[test]
-fn conditions_are_those_of_the_new_list_and_its_own_are_found_in_either() {
+fn rules_use_v1beta2_conditions_and_health_conditions_use_both_lists() {
     let condition = |type_: &str, status: &str| json!({ "type": type_, "status": status, "lastTransitionTime": "2026-08-01T02:00:00Z" });
     let facts = machine(
         &json!({}),
@@ -174,7 +174,7 @@ fn conditions_are_those_of_the_new_list_and_its_own_are_found_in_either() {
 }
 
 #[test]
-fn a_cluster_is_ready_by_condition_or_by_the_field_of_older_versions() {
+fn cluster_readiness_is_read_from_condition_or_v1beta1_field() {
     let cluster = |status: &Value| {
         let object = object(&json!({
             "apiVersion": "cluster.x-k8s.io/v1beta1",

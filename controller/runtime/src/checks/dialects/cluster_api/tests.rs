@@ -386,7 +386,7 @@ impl Drop for World {
 }
 
 #[tokio::test]
-async fn a_storm_makes_each_request_once_and_one_that_fails_stops_nobody() {
+async fn burst_creates_each_remediation_once_despite_one_failure() {
     let world = World::start(300, "100%").await;
     world
         .until("all are told healthy", |told| told.written.len() == 301)
@@ -423,7 +423,7 @@ async fn a_storm_makes_each_request_once_and_one_that_fails_stops_nobody() {
 }
 
 #[tokio::test]
-async fn f10_what_waits_for_its_turn_is_not_made_once_the_gate_has_closed() {
+async fn f10_queued_remediations_are_not_created_once_limit_closes() {
     let world = World::start(200, "50%").await;
     world
         .until("all are told healthy", |told| told.written.len() == 201)

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_from_the_wire_keeps_its_labels_and_what_rules_look_at() {
+    fn node_facts_keep_labels_and_fields_used_by_rules() {
         let seen: SeenNode = serde_json::from_value(json!({
             "metadata": {
                 "name": "n", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z",
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_openshift_writes_on_a_node_is_read() {
+    fn openshift_node_annotations_are_read() {
         let seen = |current: &str| -> SeenNode {
             serde_json::from_value(json!({ "metadata": {
                 "name": "n", "labels": { "node.openshift.io/os_id": "rhcos" },
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remediation_of_any_kind_is_read_by_the_contract() {
+    fn remediation_of_any_kind_is_read_by_medik8s_contract() {
         let now = Timestamp::UNIX_EPOCH;
         let mut value = json!({
             "apiVersion": "x.y/v1", "kind": "X",

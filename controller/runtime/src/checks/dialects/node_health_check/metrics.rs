@@ -100,7 +100,7 @@ mod tests {
     use crate::store::metrics::render;
 
     #[test]
-    fn names_and_labels_are_those_that_users_know() {
+    fn metrics_have_medik8s_names_and_labels() {
         let mut registry = Registry::default();
         let metrics = NodeMetrics::register(&mut registry);
         let request = RequestId {

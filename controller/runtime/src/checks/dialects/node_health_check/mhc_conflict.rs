@@ -187,14 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn elsewhere_nothing_hinders_a_check() {
+    fn check_is_enabled_outside_openshift() {
         let known = listed(&[]);
         assert!(known.is_known() && !known.is_there());
         assert_eq!((known.disabled(), known.upgrading()), (None, None));
     }
 
     #[test]
-    fn an_upgrade_is_what_the_cluster_version_says() {
+    fn progressing_cluster_version_means_upgrade() {
         assert_eq!(
             listed(&[(Fact::Version, version("False"))]).upgrading(),
             None
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn another_health_check_and_a_control_plane_that_fences_itself_disable() {
+    fn machine_health_check_or_dual_replica_topology_disables_check() {
         let reason = |facts: &[(Fact, DynamicObject)]| listed(facts).disabled().map(|d| d.reason);
         let conflict = Some("ConflictingMachineHealthCheckDetected");
         let (ready, ending) = (check("a", "Ready"), check("b", "Terminating"));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_listed_is_no_upgrade_but_may_be_a_conflict() {
+    fn unlistable_machine_health_checks_disable_and_unlistable_version_does_not() {
         let mut known = OpenShift::default();
         assert!(!known.is_known());
         known.listed(Fact::MachineChecks, &BTreeSet::new());

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_form_has_its_defaults_and_todays_has_its_own() {
+    fn defaults_depend_on_presence_of_min_healthy() {
         let check = |spec: &Value| super::check(&view(spec), false);
         let older = check(&json!({ "remediationTemplate": reference("t") }));
         assert_eq!(older.limit, Limit::MaxUnhealthy(IntOrPercent::Percent(49)));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_stand_in_the_order_of_their_numbers() {
+    fn escalation_steps_are_sorted_by_order() {
         let spec = json!({
             "maxUnhealthy": "8",
             "escalatingRemediations": [

@@ -128,7 +128,7 @@ mod tests {
     use crate::checks::dialects::node_health_check::rules;
 
     #[test]
-    fn what_is_written_is_what_is_remembered_after_a_restart() {
+    fn check_status_round_trips_through_object() {
         let at = |s: i64| Timestamp::from_second(1_800_000_000 + s).unwrap();
         let flag = |on, s| Flag { on, since: at(s) };
         let tried = |template: &str, timed_out| Tried {

@@ -10,7 +10,7 @@ use crate::checks::external_requests::ExternalKind;
 use fixture::*;
 
 #[tokio::test]
-async fn a_node_is_leased_first_and_remediated_once_and_both_end_with_it() {
+async fn lease_precedes_single_remediation_and_both_are_deleted_on_recovery() {
     let mut rig = Fixture::with_check(&[("a", "True"), ("b", "False")]).await;
     rig.settle().await;
     let first: Vec<String> = rig.server.0.lock().writes.iter().take(2).cloned().collect();
@@ -44,7 +44,7 @@ async fn a_node_is_leased_first_and_remediated_once_and_both_end_with_it() {
 }
 
 #[tokio::test]
-async fn while_one_is_being_made_no_event_makes_a_second() {
+async fn event_during_creation_creates_no_second_remediation() {
     let mut rig = Fixture::with_check(&[("b", "False")]).await;
     rig.server.0.lock().closed = true;
     rig.until("the Lease", |s| s.count(&format!("POST {LEASES}")) == 1)
@@ -64,7 +64,7 @@ async fn while_one_is_being_made_no_event_makes_a_second() {
 }
 
 #[tokio::test]
-async fn nothing_is_done_before_everything_is_known() {
+async fn nothing_is_written_before_nodes_are_listed() {
     let mut rig = Fixture::unconnected().await;
     rig.put_node("b", "False");
     rig.put_check("c", &json!({}));
@@ -79,7 +79,7 @@ async fn nothing_is_done_before_everything_is_known() {
 }
 
 #[tokio::test]
-async fn one_that_fails_is_tried_again_and_one_that_is_there_is_taken() {
+async fn failed_creation_is_retried_and_existing_remediation_is_adopted() {
     let mut rig = Fixture::with_check(&[("b", "False")]).await;
     rig.server.0.lock().refusing = (1, 500);
     rig.until("it is tried again", |s| s.created() == 2).await;
@@ -124,7 +124,7 @@ async fn one_that_fails_is_tried_again_and_one_that_is_there_is_taken() {
 }
 
 #[tokio::test]
-async fn one_node_that_fails_stops_no_other() {
+async fn failed_creation_for_one_node_does_not_block_others() {
     let mut rig = Fixture::new(&[("b", "False"), ("d", "False")]).await;
     rig.server.0.lock().refusing = (1, 500);
     rig.put_check("c", &json!({}));
@@ -153,7 +153,7 @@ async fn one_node_that_fails_stops_no_other() {
 }
 
 #[tokio::test]
-async fn a_lease_of_somebody_else_is_waited_for_and_left_alone() {
+async fn foreign_node_lease_blocks_remediation_and_stays_unchanged() {
     let mut rig = Fixture::new(&[("b", "False")]).await;
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -182,7 +182,7 @@ async fn a_lease_of_somebody_else_is_waited_for_and_left_alone() {
 }
 
 #[tokio::test]
-async fn templates_and_openshift_disable_and_enable_again() {
+async fn missing_template_and_machine_health_check_disable_check_until_resolved() {
     let mut rig = Fixture::new(&[("b", "False")]).await;
     let template = rig.server.0.lock().objects.remove(&format!("{TEMPLATES}t"));
     rig.put_check("c", &json!({}));
@@ -239,7 +239,7 @@ fn disabled(rig: &Fixture) -> (Value, Value) {
 }
 
 #[tokio::test]
-async fn a_template_that_goes_bad_while_remediating_disables_and_touches_nothing() {
+async fn invalid_template_during_remediation_disables_check_without_writes() {
     let mut rig = Fixture::with_check(&[("b", "False")]).await;
     rig.settle().await;
     assert_eq!(rig.server.created(), 1);
@@ -284,7 +284,7 @@ async fn a_template_that_goes_bad_while_remediating_disables_and_touches_nothing
 }
 
 #[tokio::test]
-async fn a_lease_that_somebody_changed_is_renewed_by_what_it_says() {
+async fn expired_node_lease_is_renewed_once() {
     let mut rig = Fixture::with_check(&[("b", "False")]).await;
     rig.settle().await;
     let put = format!("PUT {LEASES}/node-b");
@@ -335,13 +335,13 @@ async fn lagging(ready: &str) -> usize {
 }
 
 #[tokio::test]
-async fn f13_nothing_is_begun_while_the_watch_of_nodes_is_behind() {
+async fn f13_lagging_node_watch_prevents_remediation() {
     let (over, under) = tokio::join!(lagging("False"), lagging("True"));
     assert_eq!((over, under), (0, 45), "50 of 100 are more than 49 %");
 }
 
 #[tokio::test]
-async fn f13_a_burst_that_closes_the_limit_is_let_arrive() {
+async fn f13_burst_settles_before_remediation_begins() {
     let mut rig =
         Fixture::new(&[("a", "False"), ("b", "True"), ("c", "True"), ("d", "True")]).await;
     rig.put_check("c", &json!({ "minHealthy": 2 }));
@@ -361,7 +361,7 @@ async fn f13_a_burst_that_closes_the_limit_is_let_arrive() {
 }
 
 #[tokio::test]
-async fn a_new_engine_goes_on_from_what_the_status_and_the_objects_say() {
+async fn new_engine_resumes_from_status_and_objects() {
     let mut rig = Fixture::new(&[("b", "False")]).await;
     let request = |template: &str, uid: &str| {
         json!({

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_request_is_one_reboot_of_this_machines_host() {
+    fn external_remediation_is_one_reboot_owned_by_machine() {
         let body = request(&machine(&json!({})), Some(Duration::from_secs(90)), MAKER);
         assert_eq!(
             serde_json::to_value(&body).unwrap(),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn how_far_it_is_is_told_by_its_phase() {
+    fn progress_follows_remediation_phase() {
         let phase = |phase: &str, healthy: bool| {
             stands(|o| o["status"] = json!({ "phase": phase })).carried(healthy)
         };
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_elses_request_is_waited_for_and_never_withdrawn() {
+    fn foreign_remediation_is_awaited_and_never_withdrawn() {
         for change in [
             (|o: &mut Value| o["metadata"]["annotations"] = json!({})) as fn(&mut Value),
             |o| o["metadata"]["ownerReferences"][0]["uid"] = "older".into(),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_openshifts_own_controller_has_begun_is_seen() {
+    fn annotations_of_openshift_controller_mark_begun_remediation() {
         assert!(!begun(&machine(
             &json!({ "metal3.io/BareMetalHost": "ns/h" })
         )));

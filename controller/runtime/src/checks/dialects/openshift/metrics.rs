@@ -85,7 +85,7 @@ mod tests {
     use crate::store::metrics::render;
 
     #[test]
-    fn they_are_called_as_openshift_calls_them_and_no_alert_outlives_its_check() {
+    fn metrics_have_openshift_names_and_reset_with_deleted_check() {
         let mut registry = Registry::default();
         let metrics = OpenShiftMetrics::register(&mut registry);
         let check = Key::new("openshift-machine-api", "workers");

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_conditions_read_as_openshift_writes_them_and_are_written_once() {
+    fn status_matches_openshift_format_and_is_written_once() {
         let body = patched(&object(&json!({})), &open()).unwrap();
         let now = "1970-01-01T00:00:00Z";
         assert_eq!(
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_the_template_is_kept_and_taken_back() {
+    fn template_conditions_are_kept_until_resolved() {
         let failed = |reason| Summary {
             failed: Some(Unusable {
                 reason,
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_who_acts_in_its_place_and_what_lies_ahead_as_long_as_that_is_so() {
+    fn overlap_and_clock_skew_conditions_are_removed_once_resolved() {
         let notices = Notices {
             stale: None,
             overlapping: Some("who".into()),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_does_not_read_says_so_once() {
+    fn invalid_spec_condition_is_written_once() {
         let body = invalid(
             &object(&json!({})),
             "InvalidSpec",

@@ -16,7 +16,7 @@ use crate::{
 use world::*;
 
 #[tokio::test]
-async fn a_machine_is_deleted_once_and_one_that_nobody_replaces_is_only_told_of() {
+async fn machine_is_deleted_once_and_machine_without_owner_gets_event_only() {
     let world = World::start(vec![
         machine("a", failed),
         machine("b", |object| {
@@ -67,7 +67,7 @@ async fn a_machine_is_deleted_once_and_one_that_nobody_replaces_is_only_told_of(
 }
 
 #[tokio::test]
-async fn a_delete_that_fails_is_told_of_and_tried_again() {
+async fn failed_machine_deletion_emits_event_and_is_retried() {
     let world = World::start(vec![machine("a", failed)]).await;
     world.server.0.lock().failing = 2;
     let (kind, object) = check("check", &json!({}), &json!({}));
@@ -82,7 +82,7 @@ async fn a_delete_that_fails_is_told_of_and_tried_again() {
 }
 
 #[tokio::test]
-async fn f10_a_closed_limit_deletes_nothing_until_it_opens() {
+async fn f10_closed_limit_deletes_no_machine_until_it_opens() {
     let world = World::start(vec![
         machine("a", failed),
         machine("b", |_| {}),
@@ -117,7 +117,7 @@ async fn f10_a_closed_limit_deletes_nothing_until_it_opens() {
 }
 
 #[tokio::test]
-async fn a_deadline_fires_without_an_event_and_its_lateness_is_counted() {
+async fn deadline_fires_without_event_and_lateness_is_measured() {
     let world = World::start(vec![
         machine("a", |_| {}),
         check(
@@ -136,7 +136,7 @@ async fn a_deadline_fires_without_an_event_and_its_lateness_is_counted() {
 }
 
 #[tokio::test]
-async fn a_mark_is_set_and_its_host_is_asked_for_only_where_nobody_else_does() {
+async fn external_annotation_creates_remediation_only_without_openshift_controllers() {
     let external = json!({ STRATEGY: "external-baremetal" });
     let world = World::start(vec![machine("a", |_| {})]).await;
     world.node("a", "Unknown", LONG_AGO);
@@ -175,7 +175,7 @@ async fn a_mark_is_set_and_its_host_is_asked_for_only_where_nobody_else_does() {
 }
 
 #[tokio::test]
-async fn where_openshifts_own_controllers_run_a_host_is_left_to_them() {
+async fn host_is_left_to_openshift_controllers_where_they_run() {
     let world = World::start(vec![machine("a", |object| {
         object["metadata"]["annotations"][MARK] = "".into();
     })])
@@ -199,7 +199,7 @@ async fn where_openshifts_own_controllers_run_a_host_is_left_to_them() {
 }
 
 #[tokio::test]
-async fn q12_of_two_checks_the_older_acts_until_it_is_paused() {
+async fn q12_older_of_two_checks_acts_until_paused() {
     let older = |annotations: &Value| {
         let (kind, mut object) = check("older", annotations, &json!({ "maxUnhealthy": 0 }));
         object["metadata"]["creationTimestamp"] = "2025-01-01T00:00:00Z".into();
@@ -237,7 +237,7 @@ async fn q12_of_two_checks_the_older_acts_until_it_is_paused() {
 }
 
 #[tokio::test]
-async fn a_condition_from_the_future_is_said_on_its_check_until_it_is_mended() {
+async fn future_condition_sets_clock_skew_until_corrected() {
     let world = World::start(vec![
         machine("a", |_| {}),
         machine("b", |_| {}),
@@ -277,7 +277,7 @@ async fn a_condition_from_the_future_is_said_on_its_check_until_it_is_mended() {
 }
 
 #[tokio::test]
-async fn a_dry_run_counts_and_does_nothing() {
+async fn dry_run_counts_machines_and_writes_nothing() {
     let world = World::start(vec![
         machine("a", failed),
         check(
@@ -302,7 +302,7 @@ async fn a_dry_run_counts_and_does_nothing() {
 }
 
 #[tokio::test]
-async fn bad_objects_are_told_of_and_hold_up_nobody() {
+async fn malformed_objects_are_reported_and_do_not_block_others() {
     let near =
         json!({ "selector": { "matchExpressions": [{ "key": "pool", "operator": "Near" }] } });
     let world = World::start(vec![
@@ -342,7 +342,7 @@ async fn bad_objects_are_told_of_and_hold_up_nobody() {
 }
 
 #[tokio::test]
-async fn f13_while_the_fleet_cannot_be_read_live_no_machine_is_deleted_and_the_check_says_why() {
+async fn f13_failed_live_read_prevents_deletion_and_sets_stale_view() {
     let world = World::start(vec![
         machine("a", |_| {}),
         machine("b", |_| {}),
@@ -366,7 +366,7 @@ async fn f13_while_the_fleet_cannot_be_read_live_no_machine_is_deleted_and_the_c
 }
 
 #[tokio::test]
-async fn f13_a_burst_that_exceeds_the_limit_of_openshift_deletes_no_machine() {
+async fn f13_burst_over_limit_deletes_no_machine() {
     let world = World::start(vec![
         machine("a", |_| {}),
         machine("b", |_| {}),

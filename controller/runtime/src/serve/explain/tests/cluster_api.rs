@@ -132,7 +132,7 @@ fn set(objects: &mut [Value], kind: &str, pointer: (&str, &str), value: &Value) 
 }
 
 #[test]
-fn each_machine_has_its_verdict_cause_and_times() {
+fn explain_shows_verdict_cause_and_times_of_each_machine() {
     let e = explained(&fleet());
     let order: Vec<&str> = e.targets.iter().map(TargetView::name).collect();
     assert_eq!(order, ["a-dead", "b-soon", "e-new", "c-well", "d-well"]);
@@ -162,7 +162,7 @@ fn each_machine_has_its_verdict_cause_and_times() {
 }
 
 #[test]
-fn the_arithmetic_the_action_and_what_comes_next_are_told_in_words() {
+fn explain_shows_limit_arithmetic_action_and_next_deadline() {
     let e = explained(&fleet());
     assert!(e.acts && e.limit.allowed, "{e}");
     assert_eq!(
@@ -194,7 +194,7 @@ fn the_arithmetic_the_action_and_what_comes_next_are_told_in_words() {
 }
 
 #[test]
-fn a_closed_limit_says_so_and_a_request_under_way_too() {
+fn explain_shows_closed_limit_and_running_remediation() {
     let mut objects = fleet();
     objects[0]["spec"]["maxUnhealthy"] = json!(1);
     objects.push(json!({
@@ -239,7 +239,7 @@ fn a_closed_limit_says_so_and_a_request_under_way_too() {
 }
 
 #[test]
-fn a_check_that_is_not_acted_on_says_so_first_and_shows_its_verdicts_all_the_same() {
+fn explain_reports_not_acting_first_and_still_shows_verdicts() {
     let says = |change: &dyn Fn(&mut Vec<Value>), mode| {
         let mut objects = fleet();
         change(&mut objects);
@@ -299,7 +299,7 @@ fn a_check_that_is_not_acted_on_says_so_first_and_shows_its_verdicts_all_the_sam
 }
 
 #[test]
-fn beside_cluster_apis_own_controller_that_one_must_be_kept_off() {
+fn explain_warns_if_cluster_api_controller_acts_on_same_check() {
     let mut objects = fleet();
     objects[2] = crd(false);
     let evaluate = ("annotations", EVALUATE_ANNOTATION);
@@ -314,7 +314,7 @@ fn beside_cluster_apis_own_controller_that_one_must_be_kept_off() {
 }
 
 #[test]
-fn what_is_not_in_the_files_is_unknown_and_not_gone() {
+fn explain_treats_objects_missing_from_files_as_unknown() {
     let mut objects = fleet();
     objects.retain(|o| {
         !(o["kind"] == "Node" && o["metadata"]["name"] == "a-dead") && o["kind"] != "Cluster"
@@ -339,7 +339,7 @@ fn what_is_not_in_the_files_is_unknown_and_not_gone() {
 }
 
 #[test]
-fn a_list_and_another_shape_are_read_and_json_and_yaml_are_given_back() {
+fn explain_reads_lists_and_v1beta2_and_prints_json_and_yaml() {
     let mut objects = fleet();
     objects[0]["apiVersion"] = json!("cluster.x-k8s.io/v1beta2");
     objects[0]["spec"] = json!({
@@ -371,7 +371,7 @@ fn a_list_and_another_shape_are_read_and_json_and_yaml_are_given_back() {
 }
 
 #[test]
-fn who_names_no_check_reads_which_there_are() {
+fn explain_lists_available_checks_if_none_matches() {
     let refused = |objects: &[Value], name| {
         asked(objects, name, HealthChecks::Auto)
             .unwrap_err()
@@ -409,7 +409,7 @@ fn who_names_no_check_reads_which_there_are() {
 }
 
 #[test]
-fn a_condition_from_the_future_is_told_of_and_its_time_begins_then() {
+fn explain_reports_future_condition_and_counts_timeout_from_it() {
     let mut objects = fleet();
     objects.retain(|o| o["metadata"]["name"] != "c-well");
     objects.push(machine("c-well", true));
@@ -442,7 +442,7 @@ fn a_condition_from_the_future_is_told_of_and_its_time_begins_then() {
 }
 
 #[test]
-fn a_quiet_check_says_that_nothing_is_due() {
+fn explain_reports_that_nothing_is_due() {
     let mut objects = fleet();
     objects.retain(|o| {
         let name = o["metadata"]["name"].as_str().unwrap_or_default();
@@ -468,7 +468,7 @@ fn a_quiet_check_says_that_nothing_is_due() {
 }
 
 #[test]
-fn an_older_check_that_selects_the_same_machine_acts_for_it() {
+fn explain_names_older_overlapping_check_as_acting() {
     let mut objects = fleet();
     let mut older = check();
     older["metadata"]["name"] = "all".into();

@@ -108,7 +108,7 @@ fn of<'a>(e: &'a CheckView, node: &str) -> &'a TargetView {
 }
 
 #[test]
-fn each_node_has_a_verdict_its_cause_and_its_time() {
+fn explain_shows_verdict_cause_and_time_of_each_node() {
     let e = explained(
         vec![
             check(json!({})),
@@ -171,7 +171,7 @@ fn each_node_has_a_verdict_its_cause_and_its_time() {
 }
 
 #[test]
-fn each_remediation_has_its_step_and_its_end() {
+fn explain_shows_step_and_deadline_of_each_remediation() {
     let mut timed_out = remediation("d", "quick", "2026-08-01T02:00:00Z");
     timed_out["metadata"]["annotations"]["remediation.medik8s.io/nhc-timed-out"] =
         json!("2026-08-01T02:05:00Z");
@@ -235,7 +235,7 @@ fn each_remediation_has_its_step_and_its_end() {
 }
 
 #[test]
-fn a_closed_limit_and_a_storm_say_what_they_wait_for() {
+fn explain_shows_what_closed_limit_and_storm_wait_for() {
     let mut stormy = check(json!({ "stormCooldownDuration": "10m" }));
     let nodes = [
         good("a"),
@@ -283,7 +283,7 @@ fn a_closed_limit_and_a_storm_say_what_they_wait_for() {
 }
 
 #[test]
-fn who_else_works_on_a_node_is_named() {
+fn explain_names_other_holder_of_node_lease() {
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": { "name": "node-d", "namespace": "medik8s-leases" },
@@ -303,7 +303,7 @@ fn who_else_works_on_a_node_is_named() {
 }
 
 #[test]
-fn pauses_missing_templates_and_openshift_are_said() {
+fn explain_reports_pause_missing_template_and_openshift_conflicts() {
     let bad = || node("d", "Unknown", "2026-08-01T01:50:00Z");
     let e = explained(
         vec![
@@ -366,7 +366,7 @@ fn pauses_missing_templates_and_openshift_are_said() {
 }
 
 #[test]
-fn a_check_that_is_not_rackhands_says_what_it_would_do() {
+fn explain_shows_planned_actions_of_check_that_does_not_act() {
     let mut dry = check(json!({}));
     dry["metadata"]["annotations"] = json!({ "rackhand.dev/dry-run": "true" });
     let e = explained(
@@ -391,7 +391,7 @@ fn a_check_that_is_not_rackhands_says_what_it_would_do() {
 }
 
 #[test]
-fn a_node_that_is_gone_and_one_that_is_not_selected_are_shown_while_they_have_a_remediation() {
+fn deleted_and_unselected_nodes_are_shown_while_remediated() {
     let mut other = good("other");
     other["metadata"]["labels"] = json!({});
     let mut left = good("left");
@@ -425,7 +425,7 @@ fn a_node_that_is_gone_and_one_that_is_not_selected_are_shown_while_they_have_a_
 }
 
 #[test]
-fn what_is_asked_for_and_not_there_is_answered_with_what_is() {
+fn explain_error_lists_available_node_health_checks() {
     let said =
         |objects: &[Value], name: Option<&str>| asked(objects, name, NOW).unwrap_err().to_string();
     let mut second = check(json!({}));
@@ -440,7 +440,7 @@ fn what_is_asked_for_and_not_there_is_answered_with_what_is() {
 }
 
 #[test]
-fn json_and_yaml_say_the_same() {
+fn json_and_yaml_output_are_equal() {
     let e = explained(vec![check(json!({})), good("a")], NOW);
     let json: Value = serde_json::from_str(&texts(&e).0).unwrap();
     let yaml: Value = serde_saphyr::from_str(&texts(&e).1).unwrap();

@@ -105,7 +105,7 @@ fn find<'a>(objects: &'a mut [Value], kind: &str, name: &str) -> &'a mut Value {
 }
 
 #[test]
-fn verdicts_limit_action_and_what_comes_next_are_told_as_for_cluster_api() {
+fn explain_shows_verdicts_limit_action_and_next_deadline() {
     let e = explained(&fleet(&json!({}), &json!({ "maxUnhealthy": "80%" })));
     assert!(e.acts && e.limit.allowed, "{e}");
     let order: Vec<&str> = e.targets.iter().map(TargetView::name).collect();
@@ -146,7 +146,7 @@ fn verdicts_limit_action_and_what_comes_next_are_told_as_for_cluster_api() {
 }
 
 #[test]
-fn a_limit_that_forbids_or_does_not_read_says_so() {
+fn explain_reports_closed_and_malformed_limit() {
     let e = explained(&fleet(&json!({}), &json!({ "maxUnhealthy": "40%" })));
     assert!(!e.limit.allowed);
     assert_eq!(row(&e, "a-dead").does, "nothing: the limit forbids it");
@@ -166,7 +166,7 @@ fn a_limit_that_forbids_or_does_not_read_says_so() {
 }
 
 #[test]
-fn a_template_makes_requests_and_one_under_way_counts() {
+fn running_remediation_counts_against_limit() {
     let template = json!({ "remediationTemplate": {
         "apiVersion": "rackhand.dev/v1alpha1", "kind": "PowerRemediationTemplate", "name": "t",
     }});
@@ -196,7 +196,7 @@ fn a_template_makes_requests_and_one_under_way_counts() {
 }
 
 #[test]
-fn the_steps_of_a_mark_are_told_and_who_carries_it_out() {
+fn explain_shows_progress_of_external_annotation_and_its_executor() {
     let external = json!({ "machine.openshift.io/remediation-strategy": "external-baremetal" });
     let mut objects = fleet(&external, &json!({}));
     let dead = |objects: &[Value]| row(&explained(objects), "a-dead").does.clone();
@@ -260,7 +260,7 @@ fn the_steps_of_a_mark_are_told_and_who_carries_it_out() {
 }
 
 #[test]
-fn a_condition_from_the_future_is_told_of_and_its_time_begins_then() {
+fn explain_reports_future_condition_and_counts_timeout_from_it() {
     let mut objects = fleet(&json!({}), &json!({}));
     *find(&mut objects, "Node", "c-well") = node("c-well", "Unknown", "2026-08-01T03:00:00Z");
     let e = explained(&objects);
@@ -280,7 +280,7 @@ fn a_condition_from_the_future_is_told_of_and_its_time_begins_then() {
 }
 
 #[test]
-fn failed_gone_and_timeless_machines_are_told_apart() {
+fn explain_distinguishes_failed_gone_and_timeless_machines() {
     let mut objects = fleet(&json!({}), &json!({}));
     objects.push(machine(
         "f-failed",
@@ -308,7 +308,7 @@ fn failed_gone_and_timeless_machines_are_told_apart() {
 }
 
 #[test]
-fn a_check_that_is_not_acted_on_or_yields_says_so() {
+fn explain_reports_check_that_does_not_act_or_yields() {
     let mut objects = fleet(&json!({}), &json!({}));
     objects[1] = crd("false");
     let e = explained(&objects);
@@ -339,7 +339,7 @@ fn a_check_that_is_not_acted_on_or_yields_says_so() {
 }
 
 #[test]
-fn a_name_in_both_groups_has_to_be_told_apart() {
+fn check_name_in_both_api_groups_requires_group_flag() {
     let mut objects = fleet(&json!({}), &json!({}));
     objects.push(json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",

@@ -148,7 +148,7 @@ fn dump(state: Option<&State>) -> Vec<Value> {
 }
 
 #[test]
-fn a_blocked_drain_names_the_pod_the_time_and_what_follows() {
+fn explain_names_pod_deadline_and_next_step_of_blocked_drain() {
     let e = explained(&dump(Some(&state(Step::Draining))), 80);
     assert_eq!((e.step.as_str(), e.attempt, e.attempts), ("Draining", 1, 3));
     assert_eq!(e.reason, "Draining");
@@ -183,7 +183,7 @@ fn a_blocked_drain_names_the_pod_the_time_and_what_follows() {
 }
 
 #[test]
-fn what_comes_next_is_what_the_engine_would_do() {
+fn explain_predicts_next_step_of_engine() {
     let mut objects = dump(Some(&state(Step::Draining)));
     objects.retain(|o| o["kind"] != "Pod");
     let volume = json!({
@@ -233,7 +233,7 @@ fn what_comes_next_is_what_the_engine_would_do() {
 }
 
 #[test]
-fn another_remediation_in_the_way_is_named_and_one_that_is_over_is_not() {
+fn explain_names_unfinished_conflicting_remediation_only() {
     let mut objects = dump(Some(&State::new(at(0))));
     let mut other = request(Some(&state(Step::Draining)));
     other["metadata"]["name"] = "first".into();
@@ -255,7 +255,7 @@ fn another_remediation_in_the_way_is_named_and_one_that_is_over_is_not() {
 }
 
 #[test]
-fn capm3s_kind_is_explained_from_its_annotation() {
+fn metal3_remediation_is_explained_from_its_annotation() {
     let mut objects = others();
     let text = json!({ "state": state(Step::Booting), "reason": "R", "message": "m" });
     objects.push(json!({
@@ -276,7 +276,7 @@ fn capm3s_kind_is_explained_from_its_annotation() {
 }
 
 #[test]
-fn a_list_as_kubectl_prints_it_is_a_file_too_and_json_is_given_back() {
+fn explain_reads_kubectl_list_and_prints_json() {
     let list =
         json!({ "apiVersion": "v1", "kind": "List", "items": dump(Some(&state(Step::Fenced))) });
     let e = explained(&[list], 80);
@@ -287,7 +287,7 @@ fn a_list_as_kubectl_prints_it_is_a_file_too_and_json_is_given_back() {
 }
 
 #[test]
-fn a_file_that_does_not_help_says_why() {
+fn unusable_file_reports_the_cause() {
     let refused = |text: &str, name: Option<&str>| {
         let config = Config::default();
         explain_file_at(text, name, &config, at(0))
@@ -314,7 +314,7 @@ fn a_file_that_does_not_help_says_why() {
 }
 
 #[test]
-fn without_the_node_it_says_that_it_was_not_there_to_look_at() {
+fn explain_reports_node_missing_from_file() {
     let mut objects = dump(Some(&state(Step::Tainting)));
     objects.retain(|o| o["kind"] != "Node");
     let e = explained(&objects, 30);
@@ -323,7 +323,7 @@ fn without_the_node_it_says_that_it_was_not_there_to_look_at() {
 }
 
 #[test]
-fn the_agents_say_what_they_say_and_what_they_do_not_is_named() {
+fn explain_shows_rack_agent_status_and_names_unknown_inventories() {
     let mut objects = dump(Some(&State::new(at(0))));
     objects.retain(|o| o["kind"] != "RackAgent");
     let agent = |name: &str, status: &str, why: &str, hosts: i64| {
@@ -429,7 +429,7 @@ fn openshift(guard: &[Value]) -> Vec<Value> {
 }
 
 #[test]
-fn f6_the_guard_of_openshifts_etcd_is_shown_and_heard() {
+fn f6_explain_shows_and_respects_openshift_etcd_guard() {
     let budget = |allowed: i64| {
         json!({
             "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
@@ -468,7 +468,7 @@ fn f6_the_guard_of_openshifts_etcd_is_shown_and_heard() {
 }
 
 #[test]
-fn one_that_waits_for_a_cause_of_its_own_is_in_nobodys_way() {
+fn remediation_waiting_for_its_own_cause_does_not_block_others() {
     let mut objects = dump(Some(&State::new(at(0))));
     let mut other = request(Some(&State::new(at(0))));
     other["metadata"]["name"] = "first".into();

@@ -7,7 +7,7 @@ fn shown(facts: &OverviewFacts) -> String {
 }
 
 #[test]
-fn what_objects_contain_is_escaped() {
+fn html_page_escapes_text_of_objects() {
     let hostile = "<script>alert(1)</script>\"'&";
     let facts = OverviewFacts {
         agents: vec![AgentFacts {
@@ -39,7 +39,7 @@ fn what_objects_contain_is_escaped() {
 }
 
 #[test]
-fn an_empty_cluster_is_described_in_sentences() {
+fn html_page_of_empty_cluster_has_placeholder_sentences() {
     let html = shown(&OverviewFacts::default());
     for sentence in [
         "No remediation runs.",
@@ -52,7 +52,7 @@ fn an_empty_cluster_is_described_in_sentences() {
 }
 
 #[test]
-fn a_request_becomes_a_link_with_encoded_parameters() {
+fn explain_link_encodes_query_parameters() {
     let link = explain_link("PowerRemediation metal3/a b&c", "why").into_string();
     let href = "explain?kind=PowerRemediation&amp;namespace=metal3&amp;name=a+b%26c";
     assert!(link.contains(href), "{link}");

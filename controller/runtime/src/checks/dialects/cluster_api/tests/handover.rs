@@ -27,7 +27,7 @@ fn without_template(world: &World) {
 }
 
 #[tokio::test]
-async fn f13_a_burst_that_exceeds_the_limit_hands_nobody_over() {
+async fn f13_burst_over_limit_creates_no_remediation() {
     let world = World::start(20, "40%").await;
     world
         .until("all are told healthy", |told| told.written.len() == 21)
@@ -58,7 +58,7 @@ async fn f13_a_burst_that_exceeds_the_limit_hands_nobody_over() {
 }
 
 #[tokio::test]
-async fn f13_while_the_fleet_cannot_be_read_live_nobody_is_handed_over_and_the_check_says_why() {
+async fn f13_failed_live_read_prevents_handover_and_sets_stale_view() {
     let world = World::start(3, "100%").await;
     world.reads.lock().0 = Err(SyncError::Read("connection refused".into()));
     world.fail(0);
@@ -86,7 +86,7 @@ async fn f13_while_the_fleet_cannot_be_read_live_nobody_is_handed_over_and_the_c
 }
 
 #[tokio::test]
-async fn f12_a_machine_whose_node_no_watch_shows_is_not_remediated_before_a_live_read() {
+async fn f12_absent_node_counts_only_after_live_read() {
     let world = World::start(2, "100%").await;
     world
         .until("all are told healthy", |told| told.written.len() == 3)
@@ -113,7 +113,7 @@ async fn f12_a_machine_whose_node_no_watch_shows_is_not_remediated_before_a_live
 }
 
 #[tokio::test]
-async fn what_an_owner_was_told_is_taken_back_once_the_machine_is_healthy() {
+async fn owner_remediated_condition_is_removed_once_machine_is_healthy() {
     let world = World::start(2, "100%").await;
     without_template(&world);
     world.fail(0);
@@ -132,7 +132,7 @@ async fn what_an_owner_was_told_is_taken_back_once_the_machine_is_healthy() {
 }
 
 #[tokio::test]
-async fn an_owner_is_not_told_of_a_machine_that_recovered_after_a_refused_write() {
+async fn owner_remediated_is_not_retried_after_machine_recovered() {
     let world = World::start(2, "100%").await;
     without_template(&world);
     world.server.0.lock().refusing = 1;

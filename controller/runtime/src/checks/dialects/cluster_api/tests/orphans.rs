@@ -33,7 +33,7 @@ async fn withdrawn(world: &World, why: &str) {
 }
 
 #[tokio::test]
-async fn f11_the_requests_of_a_deleted_check_are_withdrawn() {
+async fn f11_remediations_of_deleted_check_are_withdrawn() {
     let world = requested().await;
     world.server.0.lock().gone.push("check".into());
     let key = Key::new("ns", "check");
@@ -42,7 +42,7 @@ async fn f11_the_requests_of_a_deleted_check_are_withdrawn() {
 }
 
 #[tokio::test]
-async fn f12_a_check_that_only_the_index_lacks_keeps_its_requests() {
+async fn f12_check_missing_from_index_only_keeps_its_remediations() {
     let world = requested().await;
     let key = Key::new("ns", "check");
     world.index.delete(Kind::MachineHealthCheck, &key);
@@ -57,7 +57,7 @@ async fn f12_a_check_that_only_the_index_lacks_keeps_its_requests() {
 }
 
 #[tokio::test]
-async fn f12_another_check_that_only_the_index_lacks_covers_its_requests() {
+async fn f12_other_check_missing_from_index_only_covers_remediations() {
     let world = requested().await;
     let mut other = check("100%", 1_000_000);
     other["metadata"]["name"] = "other".into();
@@ -82,7 +82,7 @@ async fn f12_another_check_that_only_the_index_lacks_covers_its_requests() {
 }
 
 #[tokio::test]
-async fn f11_the_requests_of_a_check_that_is_paused_away_are_withdrawn() {
+async fn f11_remediations_of_paused_check_are_withdrawn() {
     let world = requested().await;
     change(&world, |check| {
         check["metadata"]["annotations"] = json!({ "cluster.x-k8s.io/paused": "" });
@@ -91,7 +91,7 @@ async fn f11_the_requests_of_a_check_that_is_paused_away_are_withdrawn() {
 }
 
 #[tokio::test]
-async fn f11_the_requests_of_a_check_that_is_narrowed_are_withdrawn() {
+async fn f11_remediations_outside_narrowed_selector_are_withdrawn() {
     let world = requested().await;
     change(&world, |check| {
         check["spec"]["selector"]["matchLabels"]["zone"] = "a".into();

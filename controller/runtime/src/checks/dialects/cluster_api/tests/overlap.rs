@@ -46,7 +46,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn q12_the_older_check_acts_until_it_cannot_and_the_other_one_says_so() {
+async fn q12_older_overlapping_check_acts_until_paused_and_younger_reports_it() {
     let world = World::start(5, "100%").await;
     world
         .until("all are told healthy", |told| told.written.len() == 6)
@@ -87,7 +87,7 @@ async fn q12_the_older_check_acts_until_it_cannot_and_the_other_one_says_so() {
 }
 
 #[tokio::test]
-async fn both_count_the_machines_of_both() {
+async fn overlapping_checks_both_count_shared_machines() {
     let world = World::start(4, "100%").await;
     let mut older = OlderCheck(0);
     older.tell(&world, |_| {});

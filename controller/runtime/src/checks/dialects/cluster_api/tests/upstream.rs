@@ -31,7 +31,7 @@ fn said(told: &RecordedEvent, check: &str, type_: &str) -> Value {
 }
 
 #[tokio::test]
-async fn q2_nodes_of_one_name_in_two_clusters_are_told_apart() {
+async fn q2_equal_node_names_in_two_clusters_are_distinct() {
     let world = World::start(2, "100%").await;
     let other = Key::new("ns", "d");
     let ready = |kind: &str| json!({ "type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" });
@@ -78,7 +78,7 @@ async fn q2_nodes_of_one_name_in_two_clusters_are_told_apart() {
 }
 
 #[tokio::test]
-async fn q3_a_new_check_is_evaluated_at_once() {
+async fn q3_new_check_is_evaluated_at_once() {
     let world = World::start(1, "100%").await;
     healthy(&world, 1).await;
     let start = Instant::now();
@@ -95,7 +95,7 @@ async fn q3_a_new_check_is_evaluated_at_once() {
 }
 
 #[tokio::test]
-async fn q7_a_request_that_somebody_deletes_is_made_again() {
+async fn q7_deleted_remediation_is_created_again() {
     let world = World::start(1, "100%").await;
     healthy(&world, 1).await;
     world.fail(0);
@@ -109,7 +109,7 @@ async fn q7_a_request_that_somebody_deletes_is_made_again() {
 }
 
 #[tokio::test]
-async fn bad_objects_are_told_of_and_hold_up_nobody() {
+async fn malformed_objects_are_reported_and_do_not_block_others() {
     let world = World::start(3, "100%").await;
     healthy(&world, 3).await;
     let younger = |object: &mut Value| {
@@ -143,7 +143,7 @@ async fn bad_objects_are_told_of_and_hold_up_nobody() {
 }
 
 #[tokio::test]
-async fn a_check_whose_limit_does_not_read_belongs_to_its_cluster_all_the_same() {
+async fn check_with_malformed_limit_gets_cluster_owner_reference() {
     let world = World::start(1, "100%").await;
     healthy(&world, 1).await;
     tell(&world, "backwards", |object| {
@@ -166,7 +166,7 @@ async fn a_check_whose_limit_does_not_read_belongs_to_its_cluster_all_the_same()
 }
 
 #[tokio::test]
-async fn a_condition_from_the_future_is_said_on_its_check_until_it_is_mended() {
+async fn future_condition_sets_clock_skew_until_corrected() {
     let world = World::start(3, "100%").await;
     healthy(&world, 3).await;
     let skew = |told: &RecordedEvent| said(told, "check", "ClockSkew");
@@ -216,7 +216,7 @@ async fn a_condition_from_the_future_is_said_on_its_check_until_it_is_mended() {
 }
 
 #[tokio::test]
-async fn a_paused_check_says_nothing_of_clocks() {
+async fn paused_check_has_no_clock_skew_condition() {
     let world = World::start(1, "100%").await;
     healthy(&world, 1).await;
     tell(&world, "paused", |object| {

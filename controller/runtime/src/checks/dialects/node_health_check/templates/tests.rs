@@ -45,7 +45,7 @@ fn recipe(several: bool) -> NodeTemplate {
 }
 
 #[test]
-fn a_remediation_is_a_copy_of_the_template_owned_by_the_check() {
+fn remediation_copies_template_and_is_owned_by_check() {
     let made = recipe(false).remediation(&check(), &of(), "n1", true, None);
     assert_eq!(
         serde_json::to_value(made).unwrap(),
@@ -78,7 +78,7 @@ fn a_remediation_is_a_copy_of_the_template_owned_by_the_check() {
 }
 
 #[test]
-fn a_template_without_an_inner_spec_is_the_spec_itself() {
+fn template_without_inner_spec_becomes_the_spec() {
     let made = |template: Value| {
         let recipe = NodeTemplate {
             body: template.as_object().unwrap().clone(),
@@ -95,7 +95,7 @@ fn a_template_without_an_inner_spec_is_the_spec_itself() {
 }
 
 #[test]
-fn a_template_of_the_wrong_shape_is_invalid() {
+fn malformed_template_is_invalid() {
     let usable = |template: Value| {
         let object = json!({ "metadata": { "name": "t" }, "spec": { "template": template } });
         let object: DynamicObject = serde_json::from_value(object).unwrap();
@@ -116,7 +116,7 @@ fn a_template_of_the_wrong_shape_is_invalid() {
 }
 
 #[test]
-fn on_openshift_the_machine_owns_it_too() {
+fn remediation_on_openshift_is_also_owned_by_machine() {
     let machine = json!({
         "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "name": "m", "uid": "mu",
     });
@@ -131,7 +131,7 @@ fn on_openshift_the_machine_owns_it_too() {
 }
 
 #[test]
-fn metal3s_template_has_its_place_on_openshift() {
+fn metal3_template_on_openshift_must_be_in_machine_api_namespace() {
     let at = |kind: &str, namespace: &str| NodeTemplateRef {
         kind: kind.into(),
         namespace: namespace.into(),
@@ -153,7 +153,7 @@ fn metal3s_template_has_its_place_on_openshift() {
 }
 
 #[test]
-fn several_of_a_kind_need_the_annotation_but_for_ours() {
+fn several_templates_of_one_foreign_kind_require_annotation() {
     let twice = |of: Template| {
         let step = Step {
             template: of,
@@ -197,7 +197,7 @@ fn several_of_a_kind_need_the_annotation_but_for_ours() {
 }
 
 #[test]
-fn where_several_may_be_there_each_template_has_a_name_of_its_own_for_ever() {
+fn remediation_names_of_one_kind_are_stable_and_distinct_per_template() {
     let name = |template: &str| {
         let of = Template {
             name: template.into(),

@@ -71,14 +71,14 @@ async fn withdrawn(world: &World, why: &str) {
 }
 
 #[tokio::test]
-async fn f11_the_requests_of_a_deleted_check_of_openshift_are_withdrawn() {
+async fn f11_remediations_of_deleted_check_are_withdrawn() {
     let world = requested().await;
     lose_check(&world, true);
     withdrawn(&world, "deleted").await;
 }
 
 #[tokio::test]
-async fn f11_the_requests_of_a_check_of_openshift_that_is_paused_away_are_withdrawn() {
+async fn f11_remediations_of_paused_check_are_withdrawn() {
     let world = requested().await;
     let (kind, object) = check(
         "check",
@@ -90,7 +90,7 @@ async fn f11_the_requests_of_a_check_of_openshift_that_is_paused_away_are_withdr
 }
 
 #[tokio::test]
-async fn f11_the_requests_of_a_check_of_openshift_that_is_narrowed_are_withdrawn() {
+async fn f11_remediations_outside_narrowed_selector_are_withdrawn() {
     let world = requested().await;
     let (kind, mut object) = check("check", &json!({}), &template());
     object["spec"]["selector"]["matchLabels"]["zone"] = "a".into();
@@ -99,7 +99,7 @@ async fn f11_the_requests_of_a_check_of_openshift_that_is_narrowed_are_withdrawn
 }
 
 #[tokio::test]
-async fn f11_the_request_of_a_mark_whose_check_is_deleted_is_withdrawn_after_the_mark() {
+async fn f11_external_annotation_is_removed_before_its_remediation() {
     let world = World::start(vec![machine("a", |_| {})]).await;
     serve_requests(&world);
     world.node("a", "Unknown", LONG_AGO);
@@ -119,7 +119,7 @@ async fn f11_the_request_of_a_mark_whose_check_is_deleted_is_withdrawn_after_the
 }
 
 #[tokio::test]
-async fn f12_a_check_of_openshift_that_only_the_index_lacks_keeps_its_requests() {
+async fn f12_check_missing_from_index_only_keeps_its_remediations() {
     let world = requested().await;
     lose_check(&world, false);
     world
