@@ -25,13 +25,13 @@ use tokio::task::JoinSet;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Reads or switches the power of many BMCs at once; their addresses stand on standard input, one
-/// on a line, as baremetal-operator writes them.
+/// Reads or switches the power of many BMCs at once. Standard input holds their addresses, one per
+/// line, in the notation of baremetal-operator.
 #[derive(Debug, Parser)]
 struct Args {
     #[arg(value_enum)]
     command: Command,
-    /// User name at every BMC.
+    /// User name, the same at every BMC.
     #[arg(long)]
     user: String,
     /// Environment variable that holds the password.
@@ -43,10 +43,10 @@ struct Args {
     /// Redfish authentication.
     #[arg(long, value_enum, default_value = "auto")]
     auth: Auth,
-    /// Redfish: certificates to believe, in PEM, instead of the system's.
+    /// Redfish: PEM file of trusted certificates, instead of those of the system.
     #[arg(long)]
     ca: Option<PathBuf>,
-    /// Shows how long each answer took from the start.
+    /// Prints the time from the start to each response.
     #[arg(long)]
     times: bool,
     /// Rounds of the command; sessions stay open between them.
@@ -150,7 +150,8 @@ fn client(
     connect(address, Credentials::new(&args.user, password), options)
 }
 
-/// Asks all of them at once and prints each answer as it comes; `true`: all are good.
+/// Sends the command to all BMCs concurrently and prints each response as it arrives. Returns
+/// `true` if all succeeded.
 async fn ask(
     bmcs: &[(String, Arc<dyn Bmc>)],
     command: Command,

@@ -1,23 +1,23 @@
-//! Comparing what a BMC and a Node say about which machine they are.
+//! Comparison of the system UUIDs that a BMC and a Node report.
 //!
-//! Owns: the meaning of SMBIOS system UUIDs. Must never: call two machines the same because
-//! neither knows what it is.
+//! Owns: the interpretation of SMBIOS system UUIDs. Must never: report a match if either side has
+//! no valid UUID.
 
 use uuid::Uuid;
 
-/// Outcome of comparing two system UUIDs.
+/// Result of comparing two system UUIDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UuidMatch {
-    /// Both are known and name the same machine.
+    /// Both are valid and identify the same system.
     Same,
-    /// Both are known and name different machines.
+    /// Both are valid and identify different systems.
     Different,
-    /// At least one says nothing: unreadable, or a firmware placeholder.
+    /// At least one is malformed or a firmware placeholder.
     Unknown,
 }
 
-/// UUIDs that firmware ships before anybody sets one, in the order in which they are printed.
-/// All-zero and all-ones are SMBIOS's own "not present" and "not set" (DSP0134, 7.2.1).
+/// Factory defaults of firmware, in display order. All-zero and all-ones are SMBIOS's "not present"
+/// and "not set" (DSP0134, 7.2.1).
 const PLACEHOLDERS: &[u128] = &[
     0,
     u128::MAX,
@@ -29,7 +29,7 @@ const PLACEHOLDERS: &[u128] = &[
     0x4c4c_4544_0000_2010_8020_80c0_4f20_2020,
 ];
 
-/// Reads a system UUID, with or without dashes, in either case; a placeholder is not known.
+/// Parses a system UUID, with or without dashes, in either case. `None` for a placeholder.
 fn known(text: &str) -> Option<Uuid> {
     let uuid = Uuid::try_parse(text.trim()).ok()?;
     let orders = [
@@ -45,21 +45,21 @@ fn known(text: &str) -> Option<Uuid> {
     (!is_placeholder).then_some(uuid)
 }
 
-/// The same UUID with its first three fields in the other byte order.
+/// The same UUID with the byte order of its first three fields reversed.
 fn swap(uuid: Uuid) -> Uuid {
     Uuid::from_bytes(uuid.to_bytes_le())
 }
 
-/// The same UUID with its last byte first, as IPMI sends it (IPMI 2.0, table 20-10).
+/// The same UUID with all bytes reversed, as IPMI sends it (IPMI 2.0, table 20-10).
 fn turn(uuid: Uuid) -> Uuid {
     Uuid::from_u128(uuid.as_u128().swap_bytes())
 }
 
 /// Compares two SMBIOS system UUIDs.
 ///
-/// Since SMBIOS 2.6 the first three fields are little-endian, IPMI turns the whole round, and
-/// firmware, BMCs and kernels disagree about who turns back, so every such order counts as the
-/// same machine.
+/// Since SMBIOS 2.6 the first three fields are little-endian and IPMI reverses all bytes. Firmware,
+/// BMCs and kernels differ in which of these they undo, so every such order counts as the same
+/// system.
 pub fn same_system_uuid(a: &str, b: &str) -> UuidMatch {
     match (known(a), known(b)) {
         (Some(a), Some(b)) => {
@@ -104,7 +104,7 @@ mod tests {
     fn uuid_of_another_system_differs() {
         for other in [
             "4c4c4544-0042-3510-8054-c2c04f4e4e33",
-            // Turned round in only one field, or in the last two, which have one order only.
+            // Reversed in only one field, or in the last two, which have a fixed order.
             "44454c4c-0042-3510-8054-c2c04f4e4e32",
             "44454c4c-4200-1035-5480-c2c04f4e4e32",
         ] {

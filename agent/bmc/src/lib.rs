@@ -31,16 +31,17 @@ pub use power::{Accepted, PowerCommand, PowerReading, PowerState, Protocol, Syst
 pub use redfish::{AuthPolicy, Trust, TrustError};
 pub use sensor::{Sensor, SensorHealth, SensorKind, SensorRole};
 
-/// Ways in for the fuzz targets, which see nothing else of what is private here.
+/// Entry points for the fuzz targets, the only access to private items.
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing {
-    /// The body of any Redfish document.
+    /// Parses `bytes` as the body of every kind of Redfish document.
     pub fn redfish(bytes: &[u8]) {
         crate::redfish::fuzz(bytes);
     }
 
-    /// Answers of an IPMI BMC, each as completion code, length and data.
+    /// Runs the IPMI commands against the responses in `bytes`, each as completion code, length and
+    /// data.
     pub fn ipmi_answers(bytes: &[u8]) {
         crate::ipmi::fuzz::fuzz(bytes);
     }

@@ -2,40 +2,40 @@
 
 use jiff::Timestamp;
 
-/// How serious an event is.
+/// Severity of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Severity {
-    /// For the record.
+    /// Informational.
     Ok,
-    /// Worth a look.
+    /// Degraded operation.
     Warning,
     /// A failure.
     Critical,
-    /// The BMC does not say.
+    /// Not reported.
     Unknown,
 }
 
 /// An entry of an event log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
-    /// The BMC's number or name for it.
+    /// Entry number or name at the BMC.
     pub id: String,
-    /// When, by the BMC's clock, which may be wrong. `None`: not said, or before that clock was
-    /// set.
+    /// Time of the event by the BMC's clock, which may be wrong. `None`: not reported, or before
+    /// the clock was set.
     pub at: Option<Timestamp>,
     /// The severity that the BMC reports.
     pub severity: Severity,
-    /// What happened, in the BMC's words or, for IPMI, in those of the specification.
+    /// Event text of the BMC or, for IPMI, of the specification.
     pub message: String,
-    /// The sensor that it is about, where one is named.
+    /// Name of the sensor that reported the event, if any.
     pub sensor: Option<String>,
 }
 
-/// The newest part of a log.
+/// The newest entries of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventLog {
     /// The entries, oldest first.
     pub entries: Vec<LogEntry>,
-    /// How many the BMC holds, where it says so.
+    /// Number of entries at the BMC, if reported.
     pub total: Option<usize>,
 }

@@ -7,7 +7,7 @@ pub enum SensorKind {
     Temperature,
     /// Watts.
     Power,
-    /// Revolutions per minute, or percent where the BMC says so.
+    /// Revolutions per minute, or percent if the BMC reports percent.
     Fan,
     /// Volts.
     Voltage,
@@ -50,7 +50,7 @@ pub struct Sensor {
     pub role: Option<SensorRole>,
     /// The finite value. `None`: not measured now, for example because the host is off.
     pub value: Option<f64>,
-    /// The unit as it is written: `W`, `C`, `RPM`, `%`, `V`, `A`.
+    /// Symbol of the unit: `W`, `C`, `RPM`, `%`, `V`, `A`.
     pub unit: String,
     /// Health, as the BMC reports it.
     pub health: SensorHealth,

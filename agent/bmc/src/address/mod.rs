@@ -20,14 +20,15 @@ use crate::Protocol;
 pub(crate) use scheme::Carrier;
 use scheme::{Scheme, SchemeStatus};
 
-/// The privilege level that an IPMI session asks for (IPMI 2.0, table 22-29).
+/// Privilege level that an IPMI session requests (IPMI 2.0, table 22-29).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Privilege {
     /// Callback; cannot switch power.
     Callback,
     /// User; cannot switch power.
     User,
-    /// Operator: enough for power, and all that some BMCs give over LAN.
+    /// Operator: sufficient for power commands, and the highest level that some BMCs grant over
+    /// LAN.
     Operator,
     /// Administrator, the default as in Ironic.
     #[default]
@@ -35,7 +36,7 @@ pub enum Privilege {
 }
 
 impl Privilege {
-    /// The word that stands in an address.
+    /// Spelling in the `privilegelevel` parameter of an address.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Callback => "CALLBACK",
@@ -46,28 +47,28 @@ impl Privilege {
     }
 }
 
-/// Something in an address that works, but not quite as it is written.
+/// A part of an address that works, but is deprecated or has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AddressWarning {
-    /// baremetal-operator no longer knows this scheme; another protocol is used in its place.
+    /// baremetal-operator has removed this scheme; another protocol is used instead.
     RemovedScheme {
         /// The scheme as written.
         scheme: String,
-        /// What is used.
+        /// The protocol that is used instead.
         protocol: Protocol,
     },
-    /// The scheme is an old name of another.
+    /// The scheme is a deprecated alias.
     DeprecatedScheme {
         /// The scheme as written.
         scheme: String,
-        /// The name to write.
+        /// The current name of the scheme.
         instead: &'static str,
     },
-    /// The port belonged to the protocol of a removed scheme and is not used.
+    /// The port belongs to the protocol of a removed scheme and is ignored.
     PortIgnored,
-    /// The path means nothing to this protocol and is not used.
+    /// The protocol has no use for a path; it is ignored.
     PathIgnored,
-    /// Query parameters or a fragment that mean nothing here.
+    /// Query parameters or a fragment without effect; they are ignored.
     QueryIgnored,
 }
 
@@ -105,19 +106,19 @@ fn protocol_name(protocol: Protocol) -> &'static str {
     }
 }
 
-/// Why an address is refused. Repeats nothing of it that could be a secret.
+/// Reason for rejecting an address. The message repeats no part that could be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// Nothing but white space.
+    /// Empty, or only white space.
     #[error("the BMC address is empty")]
     Empty,
-    /// An `@` somewhere: credentials belong into the Secret.
+    /// Contains `@`: credentials belong in the Secret.
     #[error("a BMC address must not hold a user or password; they belong into its Secret")]
     UserInfo,
-    /// A scheme that no protocol answers to.
+    /// Unknown scheme.
     #[error("BMC address scheme {0:?} is not known; use redfish:// or ipmi://")]
     UnknownScheme(String),
-    /// No host between scheme and path.
+    /// No host after the scheme.
     #[error("the BMC address has no host")]
     NoHost,
     /// Neither an IP address nor a DNS name.
@@ -126,7 +127,7 @@ pub enum AddressError {
          digits and inner dashes, 63 at most; IPv6 in brackets, without a zone)"
     )]
     Host,
-    /// Not a number of 1 to 65535.
+    /// Not a port number (1 to 65535).
     #[error("the BMC address's port is not a number from 1 to 65535")]
     Port,
     /// A path that cannot be a Redfish resource.
@@ -137,7 +138,7 @@ pub enum AddressError {
     Privilege,
 }
 
-/// A host as it stands in an address: an IP address or a DNS name in lower case.
+/// Host of an address: an IP address, or a DNS name in lower case.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Host {
     Name(String),
@@ -146,8 +147,8 @@ enum Host {
 
 /// The parsed address of a BMC, without credentials.
 ///
-/// Two addresses are equal if they lead to the same place by the same scheme; warnings do not
-/// count. `parse(display(x)) == x` always holds.
+/// Two addresses are equal if scheme, host, port, system and privilege are equal; warnings are not
+/// compared. `parse(display(x)) == x` always holds.
 #[derive(Debug, Clone)]
 pub struct BmcAddress {
     scheme: Scheme,
@@ -160,12 +161,13 @@ pub struct BmcAddress {
 }
 
 impl BmcAddress {
-    /// The protocol for power. The rest of a scheme chooses a boot method, which is not ours.
+    /// The protocol of power commands. The part of the scheme that selects a boot method is
+    /// ignored.
     pub fn protocol(&self) -> Protocol {
         self.scheme.protocol()
     }
 
-    /// The host for a socket: a DNS name in lower case or an IP address, IPv6 without brackets.
+    /// The host to connect to: a DNS name in lower case or an IP address, IPv6 without brackets.
     pub fn host(&self) -> String {
         match &self.host {
             Host::Name(name) => name.clone(),
@@ -173,12 +175,14 @@ impl BmcAddress {
         }
     }
 
-    /// The port: as written, else 443 (Redfish over HTTPS), 80 (over HTTP) or 623 (IPMI).
+    /// The port: as given, otherwise 443 (Redfish over HTTPS), 80 (Redfish over HTTP) or 623
+    /// (IPMI).
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The path of the Redfish System, as written; `None`: the service must have exactly one.
+    /// The path of the Redfish system, as written. `None`: the service must have exactly one
+    /// system.
     pub fn system(&self) -> Option<&str> {
         self.system.as_deref()
     }
@@ -188,17 +192,18 @@ impl BmcAddress {
         self.privilege
     }
 
-    /// Whether Redfish goes over TLS. `false` for IPMI.
+    /// Whether Redfish uses TLS. `false` for IPMI.
     pub fn is_tls(&self) -> bool {
         self.carrier == Carrier::Https
     }
 
-    /// What to tell the user about this address. Empty for most.
+    /// Warnings for the user about this address; usually empty.
     pub fn warnings(&self) -> &[AddressWarning] {
         &self.warnings
     }
 
-    /// The endpoint alone, the same for every spelling that leads there: one BMC, one key.
+    /// The endpoint: scheme, host and port in one normal form for all equivalent addresses of a
+    /// BMC.
     pub fn endpoint(&self) -> String {
         let protocol = match self.protocol() {
             Protocol::Redfish => "redfish",
@@ -207,7 +212,7 @@ impl BmcAddress {
         format!("{protocol}://{}:{}", self.host, self.port)
     }
 
-    /// Where Redfish requests go; `None` for IPMI.
+    /// Base URL of Redfish requests; `None` for IPMI.
     #[cfg(feature = "redfish")]
     pub(crate) fn base_url(&self) -> Option<url::Url> {
         let scheme = match self.carrier {

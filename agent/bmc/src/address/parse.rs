@@ -1,4 +1,4 @@
-//! From text to an address.
+//! Parses the text of an address.
 //!
 //! Owns: the grammar. Must never: repeat a part of the text in an error, other than its scheme.
 
@@ -15,8 +15,8 @@ pub(super) fn parse(text: &str) -> Result<BmcAddress, AddressError> {
     if text.is_empty() {
         return Err(AddressError::Empty);
     }
-    // Anywhere, not only before the host: a password may hold a slash, and no Redfish path that a
-    // BMC gives has an `@`.
+    // Anywhere, not only before the host: a password may contain a slash, and no Redfish path of a
+    // BMC contains `@`.
     if text.contains('@') {
         return Err(AddressError::UserInfo);
     }
@@ -87,8 +87,8 @@ fn split_scheme(text: &str) -> Result<(Scheme, Carrier, &str), AddressError> {
     let Some((name, rest)) = text.split_once(':') else {
         return Ok((bare.0, bare.1, text));
     };
-    // `ipmi:host` is repaired; in `ipmi:623` the word is a scheme too, as baremetal-operator has
-    // it. Anything else before a colon is a host.
+    // `ipmi:host` is accepted; in `ipmi:623` the word before the colon is also the scheme, as in
+    // baremetal-operator. Any other word before a colon is a host.
     if let Some((scheme, carrier)) = scheme::lookup(name) {
         return Ok((scheme, carrier, rest));
     }
@@ -103,7 +103,7 @@ fn split_scheme(text: &str) -> Result<(Scheme, Carrier, &str), AddressError> {
     }
 }
 
-/// Names the scheme only if it looks like one; the text could be a misplaced password.
+/// Includes the scheme only if it looks like one; the text could be a misplaced password.
 fn unknown(name: &str) -> AddressError {
     let plausible = name.len() <= 32
         && name.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -169,7 +169,7 @@ fn parse_name(host: &str) -> Result<Host, AddressError> {
                 .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     };
     let last = host.rsplit('.').next().unwrap_or_default();
-    // URL parsers read `1.2.3` and `0x10` as other IPv4 addresses: another machine.
+    // URL parsers read `1.2.3` and `0x10` as IPv4 addresses of other hosts.
     let reads_as_number = last.bytes().all(|byte| byte.is_ascii_digit())
         || last
             .strip_prefix("0x")
@@ -197,7 +197,7 @@ fn parse_privilege(level: &str) -> Result<Privilege, AddressError> {
     .ok_or(AddressError::Privilege)
 }
 
-/// The system of a Redfish address; no path, `/` and the service root mean none.
+/// The system of a Redfish address; an empty path, `/` and the service root mean none.
 fn parse_system(
     scheme: Scheme,
     path: &str,
@@ -206,7 +206,7 @@ fn parse_system(
     if matches!(path.trim_end_matches('/'), "" | "/redfish" | "/redfish/v1") {
         return Ok(None);
     }
-    // The path of a removed scheme is one of its native protocol, such as /wsman.
+    // The path of a removed scheme belongs to its native protocol, such as /wsman.
     let foreign = scheme.standing() == SchemeStatus::Removed && !path.starts_with("/redfish/");
     if scheme.protocol() == Protocol::Ipmi || foreign {
         warnings.push(AddressWarning::PathIgnored);

@@ -1,15 +1,15 @@
 //! The schemes of baremetal-operator, as one table.
 //!
-//! Owns: which scheme means which protocol. Must never: parse anything else of an address.
+//! Owns: which scheme selects which protocol. Must never: parse any other part of an address.
 
 use crate::Protocol;
 
-/// What carries the protocol.
+/// Transport of a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Carrier {
     /// Redfish over TLS.
     Https,
-    /// Redfish in the clear; only where the address says `+http`.
+    /// Redfish without TLS; only where the address has `+http`.
     Http,
     /// RMCP+ over UDP.
     Udp,
@@ -25,13 +25,13 @@ impl Carrier {
     }
 }
 
-/// How baremetal-operator stands to a scheme today.
+/// Support of a scheme in baremetal-operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SchemeStatus {
     Current,
-    /// Still read; the name to write instead.
+    /// Still accepted, under a newer name.
     Deprecated(&'static str),
-    /// Gone; hosts that still carry it are served by the protocol in the table.
+    /// Removed; hosts that still use it are served by the protocol in the table.
     Removed,
 }
 
@@ -53,8 +53,8 @@ const fn row(name: &'static str, protocol: Protocol, standing: SchemeStatus) -> 
     }
 }
 
-// iLO 4 and iRMC: their native protocols are gone, and their Redfish is partial, so IPMI. iLO 5,
-// iBMC and every iDRAC still in service speak Redfish.
+// iLO 4 and iRMC: their native protocols were removed, and their Redfish is partial, so IPMI is
+// used. iLO 5, iBMC and every iDRAC still in service support Redfish.
 const SCHEMES: &[Row] = &[
     row("ipmi", Protocol::Ipmi, SchemeStatus::Current),
     row("libvirt", Protocol::Ipmi, SchemeStatus::Current),
@@ -91,7 +91,7 @@ const SCHEMES: &[Row] = &[
 
 pub(super) const IPMI: Scheme = Scheme(0);
 
-/// Looks up a scheme with or without `+http` or `+https`, in any case (URLs fold it).
+/// Looks up a scheme, with or without `+http` or `+https`, ignoring case as URLs do.
 pub(super) fn lookup(text: &str) -> Option<(Scheme, Carrier)> {
     let text = text.to_ascii_lowercase();
     let (name, carrier) = match text.split_once('+') {
@@ -104,7 +104,7 @@ pub(super) fn lookup(text: &str) -> Option<(Scheme, Carrier)> {
     let scheme = Scheme(index);
     match (scheme.protocol(), scheme.standing(), carrier) {
         (Protocol::Redfish, _, carrier) => Some((scheme, carrier.unwrap_or(Carrier::Https))),
-        // The carrier of a removed scheme was its native protocol's.
+        // The transport of a removed scheme was that of its native protocol.
         (Protocol::Ipmi, SchemeStatus::Removed, _) | (Protocol::Ipmi, _, None) => {
             Some((scheme, Carrier::Udp))
         }

@@ -288,7 +288,8 @@ mod tests {
     }
 
     proptest! {
-        /// A BMC that is back is probed within the longest pause, whatever happens.
+        /// A BMC that is reachable again is probed within the longest pause, in every sequence of
+        /// events.
         #[test]
         fn no_pause_exceeds_the_maximum(
             seed: u64,

@@ -55,7 +55,7 @@ pub(super) fn may_ask_next(ask: CallSafety, kind: ErrorKind, maybe_sent: bool) -
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Preference {
     stay: Duration,
-    /// The driver, and until when.
+    /// Index of the driver, and the time at which the preference ends.
     first: Option<(usize, Duration)>,
 }
 
@@ -143,7 +143,8 @@ mod tests {
 
     #[test]
     fn failover_depends_on_call_safety_and_error_kind() {
-        // kind: read, idempotent, once but not sent; once and maybe sent is never.
+        // kind: read, idempotent, once but not sent. A command that may have been sent once never
+        // fails over.
         for (kind, read, idempotent, once) in [
             (Unreachable, true, true, true),
             (Timeout, true, true, true),

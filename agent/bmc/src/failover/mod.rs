@@ -106,8 +106,8 @@ impl Failover {
                 }
             }
         }
-        // In the order of the drivers, whichever was tried first this time: a message that changes
-        // is taken for news.
+        // In the configured order, whichever driver was tried first this time: callers report a
+        // changed message as a new failure.
         errors.sort_by_key(|(index, _)| *index);
         Err(one_error(
             self.address(),
@@ -121,7 +121,7 @@ impl Failover {
         call: &(impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send + Sync),
     ) -> Result<T, BmcError> {
         locked(&driver.breaker).ask(self.now())?;
-        // A caller may go away in the middle: then the next one is the probe.
+        // The caller may drop the call; the next call is then the probe.
         let mut driver_call = DriverCall {
             failover: self,
             driver,
@@ -137,12 +137,12 @@ impl Failover {
     }
 }
 
-/// Tells the breaker how a call went, also one that was dropped.
+/// Records the result of a call at the breaker, including a dropped call.
 struct DriverCall<'a> {
     failover: &'a Failover,
     driver: &'a Driver,
     since: Duration,
-    /// `None`: it was dropped.
+    /// `None`: the call was dropped.
     outcome: Option<CallVerdict>,
 }
 
@@ -157,7 +157,7 @@ impl Drop for DriverCall<'_> {
     }
 }
 
-/// No code panics while it holds one of these locks, so what is behind it is whole.
+/// No code panics while it holds one of these locks, so their data are consistent.
 fn locked<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex
         .lock()
@@ -172,7 +172,7 @@ impl fmt::Debug for Failover {
 }
 
 impl Bmc for Failover {
-    /// That of the first driver.
+    /// The address of the first driver.
     fn address(&self) -> &str {
         self.drivers
             .first()
@@ -220,7 +220,7 @@ impl Bmc for Failover {
         Box::pin(self.ask(CallSafety::Read, move |bmc| bmc.event_log(limit)))
     }
 
-    /// The second time would throw away what has been written since the first.
+    /// Sent once: a repetition would delete entries written since the first.
     fn clear_event_log(&self) -> BmcFuture<'_, Accepted> {
         Box::pin(self.ask(CallSafety::Once, |bmc| bmc.clear_event_log()))
     }
@@ -233,7 +233,8 @@ impl Bmc for Failover {
         Box::pin(self.ask(CallSafety::Once, |bmc| bmc.reset_bmc()))
     }
 
-    /// Closes every driver, all at the same time, so that a dead one keeps nobody's session open.
+    /// Closes all drivers concurrently, so that an unresponsive one does not keep the sessions of
+    /// the others open.
     fn close(&self) -> BmcFuture<'_, ()> {
         let mut closing: Vec<Option<BmcFuture<'_, ()>>> = self
             .drivers

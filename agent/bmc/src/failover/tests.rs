@@ -19,12 +19,12 @@ fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A driver that says what it is told to say, and notes what it is asked.
+/// A driver with configured results that records its calls.
 #[derive(Debug)]
 struct Scripted {
     name: &'static str,
     protocol: Protocol,
-    /// What each call comes to; `None`: it works.
+    /// Kind of the failure of each call, and whether it may have been sent. `None`: calls succeed.
     fails: Mutex<Option<(ErrorKind, bool)>>,
     mute: Mutex<bool>,
     asked: Mutex<Vec<String>>,
@@ -354,8 +354,8 @@ fn any_failure() -> impl Strategy<Value = Option<(ErrorKind, bool)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Whatever the drivers say: what must not be done twice reaches at most one that may have
-    /// done it, and then nobody else.
+    /// Whatever the drivers return, a non-idempotent command reaches at most one driver that may
+    /// have executed it, and no other driver afterwards.
     #[test]
     fn non_idempotent_command_is_sent_at_most_once(
         calls in prop::collection::vec((any_failure(), any_failure(), 0..400_u64, 0..3_u8), 1..20),

@@ -7,7 +7,7 @@ use crate::{BootDevice, BootMode, BootOverride, BootPersistence};
 
 /// Parameter 0: set in progress.
 const PROGRESS: u8 = 0;
-/// Parameter 3: when the BMC itself takes the flags back.
+/// Parameter 3: conditions under which the BMC clears the boot flags.
 const CLEARING: u8 = 3;
 /// Parameter 5: boot flags.
 const FLAGS: u8 = 5;
@@ -21,23 +21,23 @@ const EFI: u8 = 0x20;
 pub(super) struct SetBootOption(Vec<u8>);
 
 impl SetBootOption {
-    /// Marks the beginning of a change. Many BMCs do not have this.
+    /// Marks the start of a change. Many BMCs do not support this.
     pub(super) fn begin() -> Self {
         Self(vec![PROGRESS, 1])
     }
 
-    /// Marks its end.
+    /// Marks the end of a change.
     pub(super) fn complete() -> Self {
         Self(vec![PROGRESS, 0])
     }
 
-    /// The BMC keeps the flags although no power command follows within 60 s (table 28-14,
-    /// parameter 3, bit 3), as Ironic has it set: between the two a host may be held off.
+    /// Keeps the boot flags although no power command follows within 60 s (table 28-14, parameter
+    /// 3, bit 3), as Ironic does: a host may be held off in between.
     pub(super) fn keep() -> Self {
         Self(vec![CLEARING, 0x08])
     }
 
-    /// The flags themselves.
+    /// Sets the boot flags.
     pub(super) fn flags(flags: Flags) -> Self {
         let [first, second] = flags.0;
         Self(vec![FLAGS, first, second, 0, 0, 0])
@@ -88,8 +88,8 @@ impl IpmiCommand for GetBootFlags {
 pub(super) struct Flags([u8; 2]);
 
 impl Flags {
-    /// The flags of an override; where it leaves the mode open, that of the flags as they are.
-    /// `None`: IPMI has no such device.
+    /// The flags for an override. If it does not specify a mode, the mode of the current flags
+    /// `now` is kept. `None`: IPMI does not define the device.
     pub(super) fn of(wanted: BootOverride, now: Option<Self>) -> Option<Self> {
         let device = match wanted.device {
             BootDevice::Normal => 0,
@@ -115,8 +115,8 @@ impl Flags {
         Some(Self([first, device << 2]))
     }
 
-    /// What they mean. Flags that are not valid override nothing; a device without a name here
-    /// (remote media, safe mode) is `None`.
+    /// The override that the flags mean. Invalid flags override nothing; `None` for a device that
+    /// [`BootDevice`] does not define (remote media, safe mode).
     pub(super) fn meaning(self) -> Option<BootOverride> {
         let Self([first, second]) = self;
         if first & VALID == 0 {
@@ -153,7 +153,7 @@ impl Flags {
         })
     }
 
-    /// As bytes, for the record.
+    /// Hexadecimal bytes, for messages.
     pub(super) fn raw(self) -> String {
         let Self([first, second]) = self;
         format!("0x{first:02x} 0x{second:02x}")

@@ -6,7 +6,7 @@ use ipmi_rs_core::connection::{IpmiCommand, Message, NetFn};
 
 use crate::{Identify, PowerCommand, PowerState};
 
-/// The answer's data are shorter than the command has them.
+/// The response is shorter than the command defines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooShort;
 
@@ -14,7 +14,7 @@ pub(super) struct TooShort;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GetChassisStatus;
 
-/// Byte 1 of the answer to Get Chassis Status: the current power state.
+/// Byte 1 of the Get Chassis Status response: current power state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChassisStatus(pub(super) u8);
 
@@ -28,7 +28,7 @@ impl ChassisStatus {
         }
     }
 
-    /// In the BMC's own words, such as they are.
+    /// The raw state, for evidence in readings.
     pub(super) fn raw(self) -> String {
         let bit = if self.0 & 1 == 1 { "set" } else { "clear" };
         format!("power bit {bit} (0x{:02x})", self.0)
@@ -46,7 +46,7 @@ impl IpmiCommand for GetChassisStatus {
     type Error = TooShort;
 
     fn parse_success_response(data: &[u8]) -> Result<ChassisStatus, TooShort> {
-        // A whole answer has three bytes at least: half of one is none.
+        // A complete response has at least three bytes; a truncated one is no state.
         match data {
             [power, _, _, ..] => Ok(ChassisStatus(*power)),
             _ => Err(TooShort),
@@ -69,7 +69,7 @@ fn control_byte(command: PowerCommand) -> u8 {
     }
 }
 
-/// Chassis Control as it is sent, for the record.
+/// Name and code of a Chassis Control, for messages.
 pub(super) fn control_word(command: PowerCommand) -> &'static str {
     match command {
         PowerCommand::Off => "Chassis Control 0x00 (power down)",
@@ -80,8 +80,8 @@ pub(super) fn control_word(command: PowerCommand) -> &'static str {
     }
 }
 
-/// Chassis Identify (IPMI 2.0, table 28-7): whole seconds, rounded up, and a flag for "until it
-/// is put out". `None`: longer than 255 s.
+/// Chassis Identify (IPMI 2.0, table 28-7): whole seconds, rounded up, and a flag for "until
+/// switched off". `None`: longer than 255 s.
 pub(super) fn identify(wanted: Identify) -> Option<Message> {
     let data = match wanted {
         Identify::Off => vec![0],

@@ -1,7 +1,8 @@
-//! One BMC: its turn, its socket, and the session that is kept warm.
+//! The client of one BMC: its call queue, its socket, and the session that is kept open between
+//! calls.
 //!
-//! Owns: who may speak to the BMC now, and when its session is closed. Must never: decide what a
-//! packet means, keep a buffer while idle, or leave a session open when it goes.
+//! Owns: the order of calls, and when the session is closed. Must never: interpret a packet, keep a
+//! buffer while idle, or leave a session open when it is dropped.
 
 use std::{
     fmt,
@@ -26,7 +27,7 @@ use super::{
 };
 use crate::{BmcError, ErrorKind};
 
-/// Random numbers of the operating system.
+/// Random numbers from the operating system.
 struct Os;
 
 impl Random for Os {
@@ -37,7 +38,7 @@ impl Random for Os {
     }
 }
 
-/// One BMC, as its calls share it.
+/// State of one BMC, shared by its calls.
 pub(super) struct Client {
     inner: Arc<Inner>,
 }
@@ -50,16 +51,17 @@ struct Inner {
     connect: Duration,
     min_interval: Duration,
     idle: Duration,
-    /// Held for one exchange at a time, so that a power-off need not wait for a whole event log.
+    /// Held for one exchange at a time, so that a power-off does not wait for a complete event log.
     turn: Mutex<Line>,
-    /// When the last call ended; held for a whole call where calls must keep a distance.
+    /// End of the last call; locked for a whole call where calls must keep a minimum interval.
     ended: Mutex<Option<Instant>>,
 }
 
-/// What only the holder of the turn touches.
+/// State that only the holder of `turn` accesses.
 struct Line {
     machine: Machine,
-    /// Of the session: a late answer to an earlier one finds nobody.
+    /// Socket of the session; a new session gets a new one, so that late responses to an earlier
+    /// session are not received.
     socket: Option<UdpSocket>,
     used: Instant,
     reaper: Option<AbortHandle>,
@@ -70,7 +72,7 @@ fn now() -> Instant {
 }
 
 impl Client {
-    /// For a checked configuration.
+    /// Creates a client from a checked configuration.
     pub(super) fn new(config: IpmiConfig) -> Self {
         let kg = config.kg_bytes().unwrap_or_default();
         let machine = Machine::new(Settings {
@@ -107,7 +109,7 @@ impl Client {
         &self.inner.bmc
     }
 
-    /// Begins a call that may last for `limit`.
+    /// Starts a call with the time limit `limit`.
     pub(super) async fn call(&self, limit: Duration) -> Result<Call<'_>, BmcError> {
         let deadline = tokio::time::Instant::now() + limit;
         let mut pace = None;
@@ -131,17 +133,17 @@ impl Client {
         })
     }
 
-    /// Suite and highest privilege of the session, where there is one.
+    /// Cipher suite and highest privilege of the open session, if there is one.
     pub(super) async fn terms(&self) -> Option<(Suite, Level)> {
         self.inner.turn.lock().await.machine.terms()
     }
 
-    /// Ends the session, and waits a moment for the BMC to agree.
+    /// Closes the session and waits a short time for the response.
     pub(super) async fn close(&self) {
         let mut turn = RequestGuard::new(&self.inner, self.inner.turn.lock().await);
         if turn.line.machine.has_session() {
             turn.line.machine.begin_farewell(now(), &mut Os);
-            // Nothing depends on the answer.
+            // The session counts as closed with or without a response.
             turn.drive().await.ok();
         }
     }
@@ -155,7 +157,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// One call: some exchanges under one deadline.
+/// One call: several exchanges under one deadline.
 pub(super) struct Call<'a> {
     client: &'a Client,
     deadline: tokio::time::Instant,
@@ -163,7 +165,7 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for its response.
     pub(super) async fn exchange(&self, exchange: Exchange) -> Result<Answer, BmcError> {
         let inner = &self.client.inner;
         let line = timeout_at(self.deadline, inner.turn.lock()).await;
@@ -182,7 +184,7 @@ impl Call<'_> {
         self.client.inner.error(Failure::new(kind, message))
     }
 
-    /// The BMC restarts: what it held for us is gone.
+    /// Drops the session without closing it, because the BMC restarts.
     pub(super) async fn forget(&self) {
         if let Ok(mut line) = timeout_at(self.deadline, self.client.inner.turn.lock()).await {
             line.machine.forget();
@@ -199,7 +201,7 @@ impl Drop for Call<'_> {
     }
 }
 
-/// The right to speak to the BMC. Dropped in the middle, it takes back what was begun.
+/// Exclusive access to the BMC. If dropped during an exchange, it cancels the exchange.
 struct RequestGuard<'a> {
     inner: &'a Arc<Inner>,
     line: MutexGuard<'a, Line>,
@@ -238,7 +240,7 @@ impl<'a> RequestGuard<'a> {
         self.drive().await
     }
 
-    /// Carries datagrams until the exchange is over.
+    /// Sends and receives datagrams until the exchange is complete.
     async fn drive(&mut self) -> Result<Answer, Failure> {
         let mut buffer = [0; MAX_PACKET];
         let Line {
@@ -290,11 +292,12 @@ impl Drop for RequestGuard<'_> {
 }
 
 impl Line {
-    /// Sends what nobody waits for an answer to, as far as the socket takes it at once.
+    /// Sends the packets that need no response, as far as the socket accepts them without waiting.
     fn flush(&mut self) {
         while let Some(packet) = self.machine.leftover() {
             if let Some(socket) = &self.socket {
-                // If it is lost, the BMC forgets the session by itself after a minute.
+                // If the packet is lost, the BMC ends the session by its own timeout after a
+                // minute.
                 socket.try_send(&packet).ok();
             }
         }
@@ -329,7 +332,7 @@ impl Drop for Inner {
     }
 }
 
-/// Closes the session when it was idle for so long. Lives only while there is a session.
+/// Closes the session after an idle time. The task ends with the session.
 async fn reap(inner: Weak<Inner>, idle: Duration) {
     let mut until = tokio::time::Instant::now() + idle;
     loop {

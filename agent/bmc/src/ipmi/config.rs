@@ -1,4 +1,4 @@
-//! What one BMC needs to be reached.
+//! Connection settings of one IPMI BMC.
 //!
 //! Owns: settings, their defaults and their limits. Must never: print a secret.
 
@@ -10,33 +10,33 @@ use zeroize::Zeroizing;
 use super::wire::Suite;
 use crate::{BmcAddress, BmcError, ErrorKind, Protocol};
 
-/// Longest user name, in bytes (IPMI 2.0, table 13-11).
+/// Maximum length of a user name, in bytes (IPMI 2.0, table 13-11).
 pub const MAX_USER: usize = 16;
-/// Longest password and longest K_g, in bytes (IPMI 2.0, tables 22-29 and 22-30).
+/// Maximum length of a password and of K_g, in bytes (IPMI 2.0, tables 22-29 and 22-30).
 pub const MAX_KEY: usize = 20;
 
-/// Which cipher suites may be used. Nothing weaker than suite 3 is ever proposed.
+/// Cipher suites that may be used. Nothing weaker than suite 3 is ever proposed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum SuiteChoice {
-    /// Suite 17, and suite 3 where the BMC refuses 17. What worked is remembered per client.
+    /// Suite 17, and suite 3 if the BMC rejects 17. The client remembers the suite that worked.
     #[default]
     Auto,
-    /// This one only.
+    /// This suite only.
     Only(Suite),
 }
 
-/// Limits of time.
+/// Time limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Finding the name, and again the handshake from its first packet to its last.
+    /// Limit of name resolution, and separately of the handshake from its first packet to its last.
     pub connect: Duration,
-    /// One call of [`Bmc`](crate::Bmc), whatever it takes; four times that for what reads a record
-    /// at a time (identity, sensors, event log).
+    /// Limit of one call of [`Bmc`](crate::Bmc); four times as long for calls that read many
+    /// records (identity, sensors, event log).
     pub call: Duration,
 }
 
 impl Default for Timeouts {
-    /// A BMC under load takes seconds for a handshake; 20 s is what ipmitool gives a command.
+    /// A loaded BMC takes seconds for a handshake; 20 s is ipmitool's limit for a command.
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -45,15 +45,15 @@ impl Default for Timeouts {
     }
 }
 
-/// When a packet without an answer goes out again. Each wait is twice the one before.
+/// Intervals at which an unanswered packet is sent again. Each interval is twice the previous one.
 ///
-/// On a session that was kept, the first wait is half as long: a BMC that has lost its sessions
-/// is silent, and two silent tries begin a new one.
+/// On an existing session the first interval is halved: a BMC that has lost its sessions does not
+/// respond, and after two unanswered packets the client opens a new session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retransmission {
-    /// The first wait.
+    /// The first interval.
     pub first: Duration,
-    /// The longest wait.
+    /// The longest interval.
     pub most: Duration,
 }
 
@@ -66,39 +66,39 @@ impl Default for Retransmission {
     }
 }
 
-/// One IPMI BMC.
+/// Settings of one IPMI BMC.
 #[derive(Debug, Clone)]
 pub struct IpmiConfig {
-    /// Where it is. Its `privilegelevel` is the most that a session asks for; what is asked for
-    /// is what the command needs, and OPERATOR at least where that is allowed, so that one
-    /// session serves status and power.
+    /// Address of the BMC. Its `privilegelevel` is the maximum that a session requests. A session
+    /// requests what the command needs, but at least OPERATOR where that is allowed, so that one
+    /// session serves status and power commands.
     pub address: BmcAddress,
-    /// The IP addresses of its host, where the caller has looked them up: only these are spoken
-    /// to, and no name is resolved. Empty: the client resolves the name.
+    /// IP addresses that the caller has resolved; the client connects to no others. Empty: the
+    /// client resolves the host name.
     pub resolved: Vec<IpAddr>,
-    /// User name, 16 bytes at most.
+    /// User name, at most 16 bytes.
     pub username: String,
-    /// Password, 20 bytes at most; never shown.
+    /// Password, at most 20 bytes; never printed.
     pub password: SecretString,
-    /// The BMC key K_g, for BMCs with two-key log-in: 20 bytes at most, or `0x` and 40
-    /// hexadecimal digits; never shown.
+    /// The BMC key K_g, for BMCs with two-key login: at most 20 bytes, or `0x` and 40 hexadecimal
+    /// digits; never printed.
     pub kg: Option<SecretString>,
     /// Cipher suites that may be used.
     pub suite: SuiteChoice,
-    /// Time from the end of one call to the beginning of the next. None by default; a BMC that
-    /// hangs under a fast row of commands may need 5 s, which is Ironic's setting for all.
+    /// Minimum time from the end of one call to the start of the next; none by default. A BMC that
+    /// hangs on rapid commands may need 5 s, which is Ironic's default for every BMC.
     pub min_interval: Duration,
-    /// Limits of time.
+    /// Time limits.
     pub timeouts: Timeouts,
-    /// When a packet goes out again.
+    /// Intervals at which an unanswered packet is sent again.
     pub retransmission: Retransmission,
-    /// How long a session is kept after its last use. BMCs end an idle session after 60 s
-    /// (IPMI 2.0, section 6.12.15); most have room for few.
+    /// Time for which an idle session is kept open. BMCs end an idle session after 60 s (IPMI 2.0,
+    /// section 6.12.15), and most support only a few sessions.
     pub idle: Duration,
 }
 
 impl IpmiConfig {
-    /// Settings with every default.
+    /// Creates settings with defaults.
     pub fn new(address: BmcAddress, username: impl Into<String>, password: SecretString) -> Self {
         Self {
             address,
@@ -114,7 +114,7 @@ impl IpmiConfig {
         }
     }
 
-    /// Checks what can be checked without the BMC.
+    /// Validates the settings without contacting the BMC.
     pub(super) fn check(&self) -> Result<(), BmcError> {
         let wrong = if self.address.protocol() != Protocol::Ipmi {
             "not an IPMI address; use ipmi://"
@@ -137,14 +137,14 @@ impl IpmiConfig {
         })
     }
 
-    /// K_g as bytes, empty where there is none; `None` if it is not one.
+    /// K_g as bytes, empty if there is none; `None` if it is invalid.
     pub(super) fn kg_bytes(&self) -> Option<Zeroizing<Vec<u8>>> {
         kg(self.kg.as_ref().map_or("", |kg| kg.expose_secret()))
     }
 }
 
-/// Whether a text can be a K_g: 20 bytes at most, or any 20 bytes as `0x` and 40 hexadecimal
-/// digits.
+/// Whether a text is a valid K_g: at most 20 bytes, or `0x` and 40 hexadecimal digits for any 20
+/// bytes.
 pub fn is_kg(text: &str) -> bool {
     kg(text).is_some()
 }

@@ -1,7 +1,7 @@
 //! IPMI as a [`Bmc`].
 //!
-//! Owns: what each call asks, and what the answers mean. Must never: take an answer for a state
-//! that is not one, or send a command again that goes out once.
+//! Owns: the requests of each call, and the interpretation of their responses. Must never: report a
+//! state that the response does not contain, or send a non-idempotent command twice.
 
 use std::{fmt, time::Duration};
 
@@ -24,11 +24,11 @@ use crate::{
 };
 
 const SUCCESS: &str = "completion code 0x00";
-/// A BMC that restarts need not answer; it is not waited for any longer than this.
+/// Time limit of a BMC reset, because a BMC that restarts may not respond.
 const RESTART: Duration = Duration::from_secs(5);
 
-/// What reads a record at a time has this many times the limit of a call: a BMC may have hundreds
-/// of sensors, and each is a request or two. Other calls come in between.
+/// Calls that read many records have this many times the limit of a call: a BMC may have hundreds
+/// of sensors, each of which takes one or two requests. Other calls may run in between.
 const RECORDS: u32 = 4;
 
 /// One IPMI BMC.
@@ -88,7 +88,7 @@ impl Ipmi {
         let Some(code) = CompletionCode::of(answer.completion) else {
             return Ok(accepted(SUCCESS.to_owned()));
         };
-        // A "no" that may be an "already": only the state itself can tell.
+        // The rejection may mean "already in this state"; only reading the state can tell.
         let mut state = String::new();
         if code.kind() == ErrorKind::Refused {
             match self.read(&call).await {
@@ -112,7 +112,7 @@ impl Ipmi {
         })
     }
 
-    /// Sends something that only has to be accepted.
+    /// Sends a request whose response contains no data.
     async fn send(
         &self,
         call: &Call<'_>,
@@ -148,7 +148,7 @@ impl Ipmi {
             let message = "IPMI cannot boot by UEFI HTTP; use PXE, or Redfish";
             return Err(call.error(ErrorKind::Unsupported, message));
         };
-        // What surrounds the flags is a help that many BMCs do not have.
+        // These options are supplementary, and many BMCs do not support them.
         for option in [SetBootOption::keep(), SetBootOption::begin()] {
             if let Err(RequestError::Bmc(error)) = call.ask(option).await {
                 return Err(error);
@@ -185,7 +185,7 @@ fn read_answer<C: IpmiCommand>(answer: &Answer) -> Result<C::Output, RequestErro
 }
 
 impl Call<'_> {
-    /// The error of a call that cannot go on without this answer.
+    /// The error of a call that cannot continue without this response.
     fn because(&self, what: &str, error: RequestError) -> BmcError {
         match error {
             RequestError::Bmc(error) => error,
@@ -208,7 +208,7 @@ impl Requester for Call<'_> {
             return Err(RequestError::Data("behind the BMC, which is not spoken to"));
         }
         let request: Message = command.into();
-        // What needs more than USER changes something.
+        // Requests that need more than USER change something.
         let repeat = match Level::needed(request.netfn_raw(), request.cmd()) {
             Level::User => Repeat::Read,
             _ => Repeat::Change,
@@ -237,7 +237,7 @@ impl Bmc for Ipmi {
     fn identity(&self) -> BmcFuture<'_, SystemIdentity> {
         Box::pin(async move {
             let call = self.long_call().await?;
-            // Any answer brings the GUID of the session that it came in.
+            // Every response carries the GUID of its session.
             let request: Message = GetChassisStatus.into();
             let answer = call.exchange(exchange(&request, Repeat::Read)).await?;
             let guid = (answer.guid != [0; 16]).then_some(answer.guid);
@@ -305,7 +305,7 @@ impl Bmc for Ipmi {
             let call = self.long_call().await?;
             let facts = command::facts(&call).await;
             let mut facts = facts.map_err(|error| call.because("facts", error))?;
-            // A session is opened as OPERATOR where the account may have that.
+            // A session is opened as OPERATOR where the account allows it.
             if let Some((suite, level)) = self.client.terms().await {
                 facts.suite = Some(suite.number());
                 facts.privilege = Some(level.word().to_owned());

@@ -1,4 +1,4 @@
-//! A BMC that answers every request with what libFuzzer thinks of.
+//! A BMC whose responses are chosen by libFuzzer.
 
 use std::{
     future::Future,
@@ -15,10 +15,10 @@ use super::{
     wire::CompletionCode,
 };
 
-/// Completion code and data of each answer, over and over; and how often it was asked.
+/// Completion code and data of each response, used cyclically, and the number of requests.
 struct Noise<'a>(Vec<(u8, &'a [u8])>, Mutex<usize>);
 
-/// More than any reading of a log, which has 65,536 entries at most, may ask.
+/// Upper bound of the requests of one log read; a log has at most 65,536 entries.
 const MOST_REQUESTS: usize = 200_000;
 
 impl Requester for Noise<'_> {
@@ -41,8 +41,8 @@ impl Requester for Noise<'_> {
     }
 }
 
-/// Runs the commands that read what a BMC keeps against answers cut from these bytes: each is a
-/// completion code, a length, and so many bytes.
+/// Runs the reading commands against responses cut from `bytes`: each is a completion code, a
+/// length, and that many bytes.
 pub(crate) fn fuzz(mut bytes: &[u8]) {
     let mut answers = Vec::new();
     while let [code, length, rest @ ..] = bytes {
@@ -61,7 +61,7 @@ pub(crate) fn fuzz(mut bytes: &[u8]) {
     let _ = at_once(command::identity(&noise(), None));
 }
 
-/// Nothing here waits: the first poll is the last.
+/// Polls a future once, which completes it because the fake BMC never waits.
 fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),

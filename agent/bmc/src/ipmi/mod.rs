@@ -1,8 +1,8 @@
 //! IPMI 2.0 over RMCP+.
 //!
-//! Owns: sessions with a BMC, and what is asked in them. Must never: believe a packet that does
-//! not answer what was asked, send a command twice that is not idempotent, fall below cipher
-//! suite 3, or leave a session open.
+//! Owns: sessions with a BMC, and the requests sent in them. Must never: accept a packet that does
+//! not match its request, send a non-idempotent command twice, use a suite weaker than cipher suite
+//! 3, or leave a session open.
 
 mod boot_options;
 mod chassis;
@@ -23,15 +23,15 @@ pub use wire::Suite;
 
 use crate::{Bmc, BmcError};
 
-/// Makes a client for one BMC. Sends nothing: the first call finds out what is there.
+/// Creates a client for one BMC. It sends nothing before the first call.
 ///
-/// The client needs a tokio runtime for its calls. A session is kept for a while after a call; it
-/// is closed when that is over, on [`Bmc::close`], and when the client is dropped.
+/// The calls need a tokio runtime. A session stays open for a while after a call; it is closed
+/// after that time, by [`Bmc::close`], and when the client is dropped.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration): the address is not an IPMI
-/// address, or user, password or K_g are longer than IPMI 2.0 has room for.
+/// address, or user, password or K_g exceed the limits of IPMI 2.0.
 pub fn connect(config: IpmiConfig) -> Result<Box<dyn Bmc>, BmcError> {
     Ok(Box::new(driver::Ipmi::new(config)?))
 }

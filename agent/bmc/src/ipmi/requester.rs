@@ -1,4 +1,4 @@
-//! The seam between a session and what is asked in it.
+//! The interface between a session and the commands that use it.
 
 use std::future::Future;
 
@@ -7,20 +7,20 @@ use ipmi_rs_core::connection::IpmiCommand;
 use super::wire::CompletionCode;
 use crate::BmcError;
 
-/// Why a request has no result.
+/// Reason why a request has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RequestError {
-    /// No usable answer: session, network, time.
+    /// No usable response: session, network or time limit.
     Bmc(BmcError),
-    /// The BMC answered with this completion code.
+    /// The BMC responded with this completion code.
     Code(CompletionCode),
-    /// The data of the answer make no sense; which, in words.
+    /// Malformed response data; the text says what is wrong.
     Data(&'static str),
 }
 
-/// Something that carries one request and its answer. Only for requests that may be repeated.
+/// Sends one request and receives its response. Only for requests that may be repeated.
 pub(super) trait Requester: Sync {
-    /// Asks, and reads the answer to exactly this request.
+    /// Sends a request and parses its response.
     fn ask<C>(&self, command: C) -> impl Future<Output = Result<C::Output, RequestError>> + Send
     where
         C: IpmiCommand + Send,

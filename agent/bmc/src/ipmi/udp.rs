@@ -1,7 +1,7 @@
-//! The socket to one BMC.
+//! The UDP socket to one BMC.
 //!
-//! Owns: name, address family, and one connected UDP socket, so that the kernel lets in nobody
-//! else's datagrams and tells of ICMP refusals. Must never: know what is in a datagram.
+//! Owns: host name, address family, and one connected UDP socket, so that the kernel accepts
+//! datagrams of this BMC only and reports ICMP errors. Must never: interpret a datagram.
 
 use std::{
     io,
@@ -10,8 +10,8 @@ use std::{
 
 use tokio::net::{UdpSocket, lookup_host};
 
-/// Makes a socket to one of these addresses, or else to one of the name, which is resolved anew. Of
-/// several addresses the first that there is a way to.
+/// Opens a socket to one of these addresses, or else to an address of the name, which is resolved
+/// for each socket. Of several addresses, the first with a route is used.
 pub(super) async fn open(host: &str, resolved: &[IpAddr], port: u16) -> io::Result<UdpSocket> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     let peers: Vec<SocketAddr> = if resolved.is_empty() {

@@ -8,79 +8,79 @@ use std::time::Duration;
 use super::{CallFailure, Goal, Next, Observation, OperationRequest, Outcome};
 use crate::{Accepted, ErrorKind, PowerCommand, PowerState, Protocol};
 
-/// Which part of the goal is under way.
+/// The current part of the goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Phase {
-    /// The host is asked to shut down, or is shutting down.
+    /// The host is requested to shut down, or is shutting down.
     Soft,
     /// Hard off, until it is confirmed.
     Off,
-    /// Confirmed off, and stays so until then.
+    /// Confirmed off, and held off until this time.
     Hold(Duration),
-    /// On, until it is read.
+    /// On, until a reading confirms it.
     On,
-    /// A command that is sent once and leads to no state of its own.
+    /// A non-idempotent command without a power state of its own.
     OneTimeCommand(PowerCommand),
 }
 
-/// What became of the one command that is not idempotent.
+/// State of the one non-idempotent command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum OneTimeCommand {
     NotSent,
-    /// Sent, and nobody knows whether it arrived.
+    /// Sent, but unanswered: it may have arrived.
     Unanswered,
     Taken,
-    /// It was not taken, or did not leave.
+    /// Rejected, or not sent.
     NotTaken,
 }
 
-/// What a reading is to the proof of the wanted state.
+/// Contribution of a reading to the confirmation of the wanted state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Proof {
-    /// No proof stands after it.
+    /// None: there is no confirmation after it.
     None,
-    /// It begins one; what stood before counts no longer.
+    /// The first confirming reading; earlier ones no longer count.
     First,
-    /// It adds to the one that stands.
+    /// A further confirming reading.
     Further,
-    /// It came too soon after the last to count; what stood stands.
+    /// Too early after the last one to count; earlier ones still count.
     TooSoon,
 }
 
-/// A power operation between two events.
+/// State of a power operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Operation {
     request: OperationRequest,
     phase: Phase,
     cancelled: bool,
     ended: Option<Outcome>,
-    /// The last good reading, and when it was complete.
+    /// The last successful reading, and when it was complete.
     seen: Option<(PowerState, Duration)>,
-    /// Whether the last call was that reading.
+    /// Whether that reading was the last call.
     fresh: bool,
-    /// When the last reading was begun, good or not.
+    /// Start of the last reading, successful or not.
     looked: Duration,
-    /// Consecutive confirming readings: how many, the end of the last that counted, and by whom.
+    /// Consecutive confirming readings: number, end of the last that counted, and protocol.
     confirmed: Option<(u32, Duration, Protocol)>,
     next_read: Duration,
     poll: Duration,
     sends: u32,
     once: OneTimeCommand,
-    /// Since when the host has time to shut down.
+    /// Start of the host's time limit to shut down.
     patient_since: Option<Duration>,
     /// Whether a cycle found the host on.
     was_on: bool,
-    /// Whether the BMC has taken a power-off of this operation, hard or soft.
+    /// Whether the BMC has accepted a power-off of this operation, hard or soft.
     off_taken: bool,
-    /// Not before this is the next command sent.
+    /// The next command is not sent before this time.
     next_send: Duration,
-    /// When the last command of this phase was sent.
+    /// Time of the last command of this phase.
     sent_at: Option<Duration>,
     auth_failures: u32,
 }
 
 impl Operation {
-    /// Nothing done yet.
+    /// Creates an operation that has done nothing yet.
     pub fn new(request: OperationRequest) -> Self {
         let poll = request.timing.poll_first;
         let phase = match request.goal {
@@ -112,12 +112,12 @@ impl Operation {
         }
     }
 
-    /// Commands sent so far.
+    /// Number of commands sent so far.
     pub fn sends(&self) -> u32 {
         self.sends
     }
 
-    /// When it is over at the latest.
+    /// The time at which the operation ends at the latest.
     pub fn deadline(&self) -> Duration {
         self.request.deadline
     }
@@ -127,7 +127,7 @@ impl Operation {
         self.request.deadline = self.request.deadline.saturating_add(by);
     }
 
-    /// Whether it is still waiting for the shutdown, and has forced nothing.
+    /// Whether it still waits for a shutdown, without a forced power-off.
     pub fn is_soft(&self) -> bool {
         self.phase == Phase::Soft && self.ended.is_none()
     }

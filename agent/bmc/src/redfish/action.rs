@@ -1,43 +1,43 @@
-//! Which reset type asks for what.
+//! Selection of the reset type for a power command.
 //!
-//! Owns: the choice, as a pure function. Must never: turn a soft off into a hard one or the other
-//! way round, a reset into anything that is not one, or push the button of a machine whose state
-//! is not exactly the one that a push ends.
+//! Owns: the selection, as a pure function. Must never: replace a soft off by a hard one or the
+//! other way round, replace a reset by another type, or use the power button unless the state is
+//! exactly the one that a press ends.
 
 use crate::{PowerCommand, PowerState};
 
-/// What a choice depends on.
+/// Inputs of the selection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts<'a> {
-    /// As just read.
+    /// The power state, just read.
     pub(super) state: PowerState,
-    /// The reset types that the BMC allows; `None`: it does not say, and the standard one is
-    /// tried.
+    /// The reset types that the BMC allows; `None`: not reported, and the standard type is tried.
     pub(super) allowed: Option<&'a [String]>,
-    /// The button may stand in for a graceful shutdown.
+    /// Whether the power button may replace a graceful shutdown.
     pub(super) soft_off_by_button: bool,
-    /// A hard reset of this model is known to hang.
+    /// Whether a hard reset of this model is known to hang.
     pub(super) restart_hangs: bool,
 }
 
-/// What to do about a command.
+/// Result of the selection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
     /// Send this `ResetType`.
     Send(&'static str),
-    /// Nothing: it is there already, and what the BMC offers could only undo it.
+    /// Send nothing: the host is in the requested state, and the available types could only leave
+    /// it.
     Already,
-    /// Only the button, and in this state nobody knows what a push does.
+    /// Only the power button is available, and in this state the effect of a press is undefined.
     NotNow,
-    /// Only the button, and it may not be used for this.
+    /// Only the power button is available, and it is not allowed for this command.
     ButtonForbidden,
-    /// The model hangs on it.
+    /// The model hangs on this command.
     Hangs,
-    /// The BMC offers nothing that would do.
+    /// The BMC offers no suitable reset type.
     Unsupported,
 }
 
-/// Chooses a `ResetType` (Redfish `Resource.ResetType`) for a command.
+/// Selects the `ResetType` (Redfish `Resource.ResetType`) of a command.
 pub(super) fn choose(command: PowerCommand, facts: Facts<'_>) -> Choice {
     let offers = |word: &str| {
         facts
@@ -71,7 +71,7 @@ pub(super) fn choose(command: PowerCommand, facts: Facts<'_>) -> Choice {
     }
 }
 
-/// What else there is to do where no reset type will do; for a person.
+/// Advice for a command without a suitable reset type.
 pub(super) fn advice(command: PowerCommand) -> &'static str {
     match command {
         PowerCommand::SoftOff => "shut the operating system down from within, or power off",

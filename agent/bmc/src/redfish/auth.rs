@@ -1,7 +1,7 @@
-//! Requests as somebody: sessions, Basic, and what follows a refusal.
+//! Authenticated requests: sessions, HTTP Basic, and the reaction to a 401.
 //!
-//! Owns: which credentials are in use, and the service root that says where to log in. Must
-//! never: log in more than once more in a call, or repeat a command.
+//! Owns: the credentials in use, and the service root with the session collection. Must never: log
+//! in a second time in one call, or repeat a command.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,14 +22,14 @@ use super::{
 };
 use crate::{BmcError, ErrorKind};
 
-/// How long Basic stands in for sessions after all were taken.
+/// How long HTTP Basic is used after the session table was full.
 const FULL_FOR: Duration = Duration::from_secs(300);
 
 enum State {
-    /// Nothing tried yet.
+    /// No login was tried yet.
     Fresh,
     Session(Arc<Session>),
-    /// Basic for good, or because sessions were all taken, until then.
+    /// HTTP Basic: permanently, or until this time because the session table was full.
     Basic(Option<Instant>),
 }
 
@@ -68,13 +68,13 @@ impl Access {
         Credentials::Basic(Arc::clone(&self.account))
     }
 
-    /// As whom we ask.
+    /// User name of the requests.
     pub(super) fn username(&self) -> &str {
         &self.account.username
     }
 
-    /// The service root, read once. It is open to everybody (DSP0266, clause 13.2), but not
-    /// everywhere.
+    /// The service root, read once. It should need no login (DSP0266, clause 13.2), but does on
+    /// some BMCs.
     pub(super) async fn root(&self) -> Result<Root, BmcError> {
         const DOING: &str = "reading the service root";
         let mut slot = self.root.lock().await;
@@ -97,7 +97,7 @@ impl Access {
         Ok(root)
     }
 
-    /// Reads as somebody.
+    /// Reads a document with authentication.
     pub(super) async fn get(&self, call: &Call, url: &Url) -> Result<Answer, BmcError> {
         let credentials = self.credentials().await?;
         let answer = self.http.get(url, &credentials).await?;
@@ -107,7 +107,8 @@ impl Access {
         let credentials = self.refused(call, &credentials, &answer).await?;
         let answer = self.http.get(url, &credentials).await?;
         if answer.status == StatusCode::UNAUTHORIZED {
-            // Not the session's age, then; this one is of no use to the next call either.
+            // The session has not expired, so a new one does not help; it is not reused in the next
+            // call either.
             return Err(match self.refused(call, &credentials, &answer).await {
                 Err(error) => error,
                 Ok(_) => errors::of_status(&self.http.reporter, "reading", &answer),
@@ -116,7 +117,7 @@ impl Access {
         Ok(answer)
     }
 
-    /// Sends a change, once whatever happens.
+    /// Sends a change, exactly once.
     pub(super) async fn change(&self, change: Change<'_>) -> Result<Answer, BmcError> {
         let credentials = self.credentials().await?;
         let answer = self.http.change(change, &credentials).await?;
@@ -130,7 +131,7 @@ impl Access {
         Ok(answer)
     }
 
-    /// Ends the session, if there is one. The next request makes another.
+    /// Closes the session, if there is one. The next request opens another.
     pub(super) async fn close(&self) -> Result<(), BmcError> {
         let state = std::mem::replace(&mut *self.state.lock().await, State::Fresh);
         match state {
@@ -161,7 +162,7 @@ impl Access {
         }
     }
 
-    /// What to try after a 401, or the error that it is.
+    /// The credentials to try after a 401, or the error.
     async fn refused(
         &self,
         call: &Call,

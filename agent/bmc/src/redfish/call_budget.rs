@@ -1,10 +1,10 @@
-//! What one call of the client has used up and risked so far.
+//! State of one client call: whether a new login is allowed, and whether a command was sent.
 //!
 //! Owns: two flags. Must never: outlive its call.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The state of one call.
+/// The flags of one call.
 #[derive(Debug, Default)]
 pub(super) struct Call {
     logged_in_again: AtomicBool,
@@ -12,18 +12,18 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// True once: a second refusal in one call is no expired session, and trying on locks the
-    /// account.
+    /// Returns `true` once: a second 401 in one call does not mean an expired session, and further
+    /// logins would lock the account.
     pub(super) fn may_log_in_again(&self) -> bool {
         !self.logged_in_again.swap(true, Ordering::Relaxed)
     }
 
-    /// From here on, being cut off leaves open whether the BMC has the command.
+    /// From here on, an interrupted call may have delivered the command.
     pub(super) fn command_is_sent(&self) {
         self.command_sent.store(true, Ordering::Relaxed);
     }
 
-    /// The BMC has answered that it will not carry the command out.
+    /// The BMC has responded that it will not execute the command.
     pub(super) fn command_is_refused(&self) {
         self.command_sent.store(false, Ordering::Relaxed);
     }

@@ -1,8 +1,8 @@
-//! Power of the chassis that a system stands in.
+//! Power state of the chassis that contains a system.
 //!
-//! Owns: which chassis counts, and what it means for a system that reports off. Must never:
-//! make a host off that does not report it, or take a chassis that could not be read for one that
-//! reports nothing.
+//! Owns: which chassis are considered, and their effect on a system that reports off. Must never:
+//! report off for a host that does not report it, or treat an unreadable chassis as one without a
+//! power state.
 
 use reqwest::StatusCode;
 use serde_json::Value;
@@ -16,12 +16,11 @@ use super::{
 };
 use crate::{BmcError, ErrorKind, PowerState};
 
-/// More chassis than any system is linked to.
+/// Maximum number of chassis that are read for a system.
 const MAX_CHASSIS: usize = 32;
 
-/// What a chassis reports about its power, in its own word; `None` where it reports nothing that
-/// counts for one host: no power state, the one of an enclosure with several systems, or one that
-/// never changes.
+/// The reported power state of a chassis and its raw value. `None`: no power state, that of an
+/// enclosure with several systems, or one that never changes.
 fn reported(chassis: &Value) -> Option<(PowerState, String)> {
     chassis.get("PowerState").filter(|word| !word.is_null())?;
     let holds_several = links(chassis, &["Links", "ComputerSystems"]).len() > 1;
@@ -32,7 +31,7 @@ fn reported(chassis: &Value) -> Option<(PowerState, String)> {
     Some(document::power_state(chassis.get("PowerState")))
 }
 
-/// The power state of a system that reports off, with the word of one of its chassis.
+/// The power state of a system that reports off, given the state of one of its chassis.
 fn combined(system: &str, name: &str, chassis: PowerState, word: &str) -> (PowerState, String) {
     let state = match chassis {
         PowerState::Off => PowerState::Off,
@@ -44,10 +43,11 @@ fn combined(system: &str, name: &str, chassis: PowerState, word: &str) -> (Power
 
 impl Redfish {
     /// The power state of the host and its raw text: off only if every chassis of the system that
-    /// reports its power is off, too.
+    /// reports a power state is off, too.
     ///
     /// # Errors
-    /// A chassis could not be read: nobody knows what it would report.
+    ///
+    /// A chassis could not be read, so its power state is unknown.
     pub(super) async fn host_power(
         &self,
         call: &Call,
@@ -85,7 +85,7 @@ impl Redfish {
         Ok(own)
     }
 
-    /// A chassis; `None`: the BMC has none there, or not for this user.
+    /// Reads a chassis; `None`: it does not exist, or not for this user.
     async fn chassis(&self, call: &Call, link: &str) -> Result<Option<Value>, BmcError> {
         const DOING: &str = "reading the chassis";
         let url = self.access.http.resolve(link)?;

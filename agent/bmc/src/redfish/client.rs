@@ -1,7 +1,7 @@
 //! The Redfish driver as a [`Bmc`].
 //!
-//! Owns: what the subjects share, and the wall of time around each call. Must never: have two
-//! changes under way at once.
+//! Owns: state shared by all calls, and the time limit of each call. Must never: have two changes
+//! in flight at once.
 
 use std::{collections::BTreeMap, fmt, future::Future, sync::Arc};
 
@@ -28,11 +28,11 @@ use crate::{
 pub(super) struct Redfish {
     pub(super) access: Access,
     pub(super) locator: Locator,
-    /// Reset types from each ActionInfo, by its link; they do not change while a BMC runs. Two at
-    /// most: the system's and the manager's.
+    /// Reset types of each ActionInfo, by its link; they do not change while a BMC runs. Two
+    /// entries at most: the system's and the manager's.
     action_info: Mutex<BTreeMap<String, Vec<String>>>,
-    /// The turn, held while a change is under way: from the reading that decides about it, where
-    /// there is one, to its answer.
+    /// Held while a change is in flight: from the reading that it depends on, if any, to its
+    /// response.
     pub(super) changing: Mutex<()>,
     pub(super) timeouts: Timeouts,
     pub(super) soft_off_by_button: bool,
@@ -56,7 +56,7 @@ impl Redfish {
         self.access.http.reporter.error(kind, message)
     }
 
-    /// Runs a call behind its wall of time.
+    /// Runs a call within its time limit.
     fn bounded<'a, T, F>(&'a self, work: impl FnOnce(&'a Self, Arc<Call>) -> F) -> BmcFuture<'a, T>
     where
         F: Future<Output = Result<T, BmcError>> + Send + 'a,
@@ -101,7 +101,7 @@ impl Redfish {
         errors::document(&self.access.http.reporter, doing, answer)
     }
 
-    /// The reset types that the BMC allows; `None` if it does not say.
+    /// The reset types that the BMC allows; `None` if it does not report them.
     pub(super) async fn allowed(
         &self,
         call: &Call,
@@ -119,7 +119,7 @@ impl Redfish {
             .await?;
         let words = match &answer.body {
             Body::Json(body) if answer.status.is_success() => document::action_info(body),
-            // It is a help, not a condition: without it the standard type is tried.
+            // The ActionInfo is optional: without it the standard type is tried.
             _ => None,
         };
         if let Some(words) = &words {

@@ -1,7 +1,8 @@
 //! Power commands.
 //!
-//! Owns: the order of requests in one command, and what its answer means. Must never: send more
-//! than one command in a call, or take a "no" for an "already" without reading the state.
+//! Owns: the order of requests in one command, and the interpretation of the response. Must never:
+//! send more than one command in a call, or report "already in this state" without reading the
+//! state.
 
 use reqwest::StatusCode;
 use serde_json::json;
@@ -48,7 +49,7 @@ impl Redfish {
         let target = self.access.http.resolve(&reset.target)?;
         let body = json!({ "ResetType": word });
         let answer = self.act(call, &target, &body).await?;
-        // A task may take its time; a hard off need not wait for that of a soft one.
+        // A task may take long; a hard off does not wait for that of a soft off.
         drop(turn);
         let answer = self.judge(call, command, &answer).await?;
         Ok(Accepted {
@@ -99,7 +100,7 @@ impl Redfish {
         }
     }
 
-    /// What the answer to a command means, in short, if it means yes.
+    /// The summary of a successful response to a command.
     async fn judge(
         &self,
         call: &Call,
@@ -125,7 +126,7 @@ impl Redfish {
         Err(error)
     }
 
-    /// A "no" that may be an "already": only the state itself can tell.
+    /// Handles a rejection that may mean "already in this state": only reading the state can tell.
     async fn settle(
         &self,
         call: &Call,
@@ -136,7 +137,8 @@ impl Redfish {
         let code = answer.status.as_u16();
         let words = command.words();
         let messages = answer.messages();
-        // What is refused for another reason is no "already", whatever the state.
+        // A rejection for one of these reasons does not mean "already in this state", whatever the
+        // state.
         let is_other = [Cause::NotReady, Cause::Unsupported, Cause::Privilege]
             .iter()
             .any(|cause| messages.has(*cause));
@@ -154,7 +156,8 @@ impl Redfish {
             retry_after: answer.retry_after().or(wait),
             ..self.error(kind, format!("{words} refused ({code}, {now}){says}"))
         };
-        // iDRAC10 is not through with the off before; to others it says that a host is off.
+        // On iDRAC10 the previous off is not complete; other BMCs report with it that the host is
+        // off.
         let is_settling = command == PowerCommand::On && messages.has(Cause::Settling);
         Err(if messages.has(Cause::NotReady) {
             error(ErrorKind::Busy, Some(vendor::NOT_READY_WAIT))
@@ -168,7 +171,7 @@ impl Redfish {
     }
 }
 
-/// The state that a command leads to, in a word.
+/// The state that a command leads to, for messages.
 fn aim(command: PowerCommand) -> &'static str {
     match command.leads_to() {
         Some(PowerState::On) => "on",

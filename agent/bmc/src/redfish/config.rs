@@ -1,4 +1,4 @@
-//! What one BMC needs to be reached.
+//! Connection settings of one Redfish BMC.
 //!
 //! Owns: settings and their defaults. Must never: print a secret.
 
@@ -9,33 +9,34 @@ use secrecy::SecretString;
 use super::Trust;
 use crate::BmcAddress;
 
-/// How to prove to the BMC who we are (Redfish DSP0266, clause 13.3).
+/// Authentication method (Redfish DSP0266, clause 13.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum AuthPolicy {
-    /// A session; HTTP Basic where the BMC has no session service or gives none just now.
+    /// A session; HTTP Basic if the BMC has no session service or no free session.
     #[default]
     Auto,
     /// A session only.
     Session,
-    /// HTTP Basic only: no session is taken and no log-in is written to the BMC's log.
+    /// HTTP Basic only: no session is opened, and the BMC logs no login.
     Basic,
 }
 
-/// Limits of time. Each is a wall of its own; none adds to another.
+/// Time limits. They apply independently of each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Name, TCP and TLS handshake.
+    /// Limit of name resolution, TCP connect and TLS handshake.
     pub connect: Duration,
-    /// One HTTP exchange, from connecting to the last byte of the body.
+    /// Limit of one HTTP exchange, from connecting to the last byte of the body.
     pub request: Duration,
-    /// Following the task of an action; when it is over, the action stands as accepted.
+    /// Limit for polling the task of an action; after it, the action counts as accepted.
     pub task: Duration,
-    /// One call of [`Bmc`](crate::Bmc), whatever it takes.
+    /// Limit of one call of [`Bmc`](crate::Bmc).
     pub call: Duration,
 }
 
 impl Default for Timeouts {
-    /// One GET on a slow real BMC takes 0.8 s, a log-in twice that; a minute holds them all.
+    /// One GET on a slow BMC takes 0.8 s, a login twice that; a minute is sufficient for all
+    /// requests of a call.
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(5),
@@ -46,35 +47,37 @@ impl Default for Timeouts {
     }
 }
 
-/// One Redfish BMC.
+/// Settings of one Redfish BMC.
 #[derive(Debug, Clone)]
 pub struct RedfishConfig {
-    /// Where it is.
+    /// Address of the BMC.
     pub address: BmcAddress,
-    /// The IP addresses of its host, where the caller has looked them up: only these are connected
-    /// to, and no name is resolved. Empty: the client resolves the name.
+    /// IP addresses that the caller has resolved; the client connects to no others. Empty: the
+    /// client resolves the host name.
     pub resolved: Vec<IpAddr>,
     /// User name.
     pub username: String,
-    /// Password; never shown.
+    /// Password; never printed.
     pub password: SecretString,
-    /// What certificate is believed.
+    /// Certificates that are trusted.
     pub trust: Trust,
-    /// Session or Basic.
+    /// Authentication method.
     pub auth: AuthPolicy,
-    /// Limits of time.
+    /// Time limits.
     pub timeouts: Timeouts,
-    /// Keep the connection for the next read. Off by default: some BMCs choke on long-lived
-    /// connections, and iLO resets the ones that are used again. Actions never use a kept one.
+    /// Keep the connection open for the next read. Off by default: some BMCs fail with long-lived
+    /// connections, and iLO resets connections that are reused. Commands always use a new
+    /// connection.
     pub keep_alive: bool,
-    /// Let a soft off push the power button where the BMC has no graceful shutdown. Off by
-    /// default: what a push does is up to the operating system, and a second one can call it off.
-    /// Only a host that is exactly on gets one.
+    /// Allow a soft off to push the power button if the BMC has no graceful shutdown. Off by
+    /// default: the operating system decides about the effect of a press, and a second press can
+    /// cancel it. Only used for a host that is exactly on.
     pub soft_off_by_button: bool,
 }
 
 impl RedfishConfig {
-    /// Settings with every default: system roots, [`AuthPolicy::Auto`], a connection per request.
+    /// Creates settings with defaults: system roots, [`AuthPolicy::Auto`], one connection per
+    /// request.
     pub fn new(address: BmcAddress, username: impl Into<String>, password: SecretString) -> Self {
         Self {
             address,

@@ -1,17 +1,17 @@
-//! What a request authenticates with.
+//! Credentials of requests.
 
 use std::sync::Arc;
 
 use secrecy::SecretString;
 use url::Url;
 
-/// User and password.
+/// User name and password.
 pub(super) struct Account {
     pub(super) username: String,
     pub(super) password: SecretString,
 }
 
-/// How a request authenticates.
+/// Authentication of a request.
 #[derive(Clone)]
 pub(super) enum Credentials {
     None,
@@ -22,6 +22,6 @@ pub(super) enum Credentials {
 /// An open session.
 pub(super) struct Session {
     pub(super) token: SecretString,
-    /// Where to end it.
+    /// URL of the session resource.
     pub(super) location: Option<Url>,
 }

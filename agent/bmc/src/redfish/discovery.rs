@@ -1,7 +1,7 @@
-//! Finding the one system that an address means.
+//! Finds the system that an address refers to.
 //!
-//! Owns: root, collection, members, and the memory of which it was. Must never: guess between
-//! several; a wrong guess switches off a machine that works.
+//! Owns: service root, systems collection, members, and the selected path. Must never: choose
+//! between several systems; a wrong choice would switch off a healthy host.
 
 use reqwest::StatusCode;
 use serde_json::Value;
@@ -16,28 +16,28 @@ use super::{
 };
 use crate::{BmcError, ErrorKind};
 
-/// More systems than any service has behind one address that names none.
+/// Maximum number of systems that are considered for an address without a path.
 const MAX_MEMBERS: usize = 32;
 const MAX_PAGES: usize = 8;
 
-/// Which system, as far as it is known.
+/// Path of the system, as far as it is known.
 pub(super) struct Locator {
     explicit: Option<String>,
     found: Mutex<Option<Url>>,
 }
 
-/// The system, as it was just read.
+/// The system resource, just read.
 #[derive(Debug)]
 pub(super) struct SystemResource {
     pub(super) url: Url,
     pub(super) system: System,
-    /// The whole document, for what power does not need.
+    /// The whole document, for properties that power commands do not need.
     pub(super) body: Value,
-    /// Its ETag: the header, else `@odata.etag`.
+    /// ETag of the resource: the header, otherwise `@odata.etag`.
     pub(super) etag: Option<String>,
 }
 
-/// Outcome of reading what should be a system.
+/// Result of reading a resource that should be a system.
 enum Read {
     System(Box<SystemResource>),
     Other(Value),
@@ -52,7 +52,7 @@ impl Locator {
         }
     }
 
-    /// Reads the system afresh, and finds it before if need be.
+    /// Reads the system, after finding it if necessary.
     pub(super) async fn read(
         &self,
         access: &Access,
@@ -69,7 +69,7 @@ impl Locator {
                 Read::Refused(_, error) => return Err(error),
             }
         }
-        // Held while looking: several callers at once are no reason to look several times.
+        // Held during discovery, so that concurrent calls discover the system once.
         let mut place = self.found.lock().await;
         *place = None;
         let found = discover(access, call).await?;
@@ -153,7 +153,7 @@ async fn discover(access: &Access, call: &Call) -> Result<SystemResource, BmcErr
     }
     match (usable.pop(), usable.is_empty(), unread) {
         (Some(found), true, None) => Ok(found),
-        // It may be the one, and the next reading will tell: nobody has to mend anything.
+        // This member may be the system, and a later reading can tell: no user action is needed.
         (None, _, Some(error)) if error.kind == ErrorKind::Busy => Err(error),
         _ => Err(wrong(format!(
             "{} systems and none named; put the path of the right one into the address: {}",

@@ -1,15 +1,15 @@
-//! Redfish documents, read leniently: whatever is absent or of another type is `None`.
+//! Redfish documents, parsed leniently: a missing or mistyped property is `None`.
 //!
-//! Owns: the root, collections, systems, actions and tasks; what only one subject needs is read
-//! beside that subject. Must never: fail on a property that is not needed, or turn anything but
-//! the exact word into a power state.
+//! Owns: service root, collections, systems, actions and tasks; properties of a single subject are
+//! parsed in its module. Must never: fail on a property that is not needed, or map anything but the
+//! exact value to a power state.
 
 use serde_json::Value;
 
 use super::extended_info::Messages;
 use crate::{PowerState, SystemIdentity};
 
-/// Longest raw power state that is kept, in characters.
+/// Maximum length of a raw power state, in characters.
 const MAX_RAW: usize = 64;
 
 /// `@odata.id` of the object at `path`.
@@ -27,7 +27,7 @@ pub(super) fn links(body: &Value, path: &[&str]) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// The last part of a link, by which a resource is called.
+/// The last segment of a link, used as the name of the resource.
 pub(super) fn last_part(link: &str) -> &str {
     link.trim_end_matches('/')
         .rsplit('/')
@@ -35,18 +35,18 @@ pub(super) fn last_part(link: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// A string that says something.
+/// A non-empty string property.
 pub(super) fn text(body: &Value, name: &str) -> Option<String> {
     let text = body.get(name)?.as_str()?.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// What a service offers beyond plain reading (`ProtocolFeaturesSupported`).
+/// Optional query features of the service (`ProtocolFeaturesSupported`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Features {
-    /// The query that puts the members of a collection into it, if there is one.
+    /// Query that includes the members of a collection in the response, if supported.
     pub(super) expand: Option<&'static str>,
-    /// `$top` and `$skip`.
+    /// Whether `$top` and `$skip` are supported.
     pub(super) top_skip: bool,
 }
 
@@ -67,12 +67,12 @@ impl Features {
     }
 }
 
-/// The service root (`ServiceRoot`): where the rest is.
+/// The service root (`ServiceRoot`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Root {
     pub(super) systems: Option<String>,
     pub(super) managers: Option<String>,
-    /// Where a session is made.
+    /// Link to the session collection.
     pub(super) sessions: Option<String>,
     /// `Vendor`.
     pub(super) vendor: Option<String>,
@@ -83,8 +83,8 @@ pub(super) struct Root {
 
 impl Root {
     pub(super) fn of(body: &Value) -> Self {
-        // `Links.Sessions` is made for logging in (DSP0266, clause 13.3.4); without it the
-        // collection has its standard name below the service.
+        // `Links.Sessions` is meant for logging in (DSP0266, clause 13.3.4); without it, the
+        // collection has its standard path below the session service.
         let below_service = || {
             let service = link(body, &["SessionService"])?;
             Some(format!("{}/Sessions", service.trim_end_matches('/')))
@@ -111,7 +111,7 @@ pub(super) struct Collection {
 }
 
 impl Collection {
-    /// `None`: the document is no collection.
+    /// `None`: the document is not a collection.
     pub(super) fn of(body: &Value) -> Option<Self> {
         let members = body.get("Members")?.as_array()?;
         Some(Self {
@@ -124,18 +124,18 @@ impl Collection {
     }
 }
 
-/// An action of a resource, with the reset types that it takes.
+/// An action of a resource, with its reset types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Action {
     pub(super) target: String,
-    /// `ResetType@Redfish.AllowableValues`; `None`: not said here.
+    /// `ResetType@Redfish.AllowableValues`; `None`: not in this document.
     pub(super) allowed: Option<Vec<String>>,
     /// `@Redfish.ActionInfo`.
     pub(super) action_info: Option<String>,
 }
 
 impl Action {
-    /// An action that takes a `ResetType`, or nothing that matters.
+    /// An action with a `ResetType` parameter, or without parameters.
     pub(super) fn of(body: &Value, name: &str) -> Option<Self> {
         let action = body.get("Actions")?.get(name)?;
         Some(Self {
@@ -146,7 +146,7 @@ impl Action {
     }
 }
 
-/// A list of words; an empty one says no more than none.
+/// A list of strings; an empty list counts as missing.
 pub(super) fn values(list: Option<&Value>) -> Option<Vec<String>> {
     let words: Vec<String> = list?
         .as_array()?
@@ -157,7 +157,7 @@ pub(super) fn values(list: Option<&Value>) -> Option<Vec<String>> {
     (!words.is_empty()).then_some(words)
 }
 
-/// The reset types in an `ActionInfo` document.
+/// The reset types of an `ActionInfo` document.
 pub(super) fn action_info(body: &Value) -> Option<Vec<String>> {
     let parameters = body.get("Parameters")?.as_array()?;
     let reset_type = parameters
@@ -176,7 +176,7 @@ pub(super) struct System {
 }
 
 impl System {
-    /// `None`: the document is something else.
+    /// `None`: the document is not a system.
     pub(super) fn of(body: &Value) -> Option<Self> {
         let is_system = match text(body, "@odata.type") {
             Some(kind) => kind.starts_with("#ComputerSystem."),
@@ -200,8 +200,8 @@ impl System {
     }
 }
 
-/// The exact words of `Resource.PowerState`, and nothing like them, are states. A missing
-/// one has the raw text "", anything but a string its JSON.
+/// Maps only the exact values of `Resource.PowerState` to states. A missing property has the raw
+/// text "", a value that is not a string its JSON.
 pub(super) fn power_state(value: Option<&Value>) -> (PowerState, String) {
     let raw = match value {
         None => String::new(),
@@ -218,7 +218,7 @@ pub(super) fn power_state(value: Option<&Value>) -> (PowerState, String) {
     (state, raw.chars().take(MAX_RAW).collect())
 }
 
-/// How far a task is.
+/// State of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TaskState {
     Running,
@@ -226,7 +226,7 @@ pub(super) enum TaskState {
     Failed(String, Messages),
 }
 
-/// Reads a `Task`; `None`: the document is something else.
+/// Parses a `Task`; `None`: the document is not a task.
 pub(super) fn task(body: &Value) -> Option<TaskState> {
     let state = text(body, "TaskState")?;
     let bad = matches!(text(body, "TaskStatus").as_deref(), Some("Critical"));

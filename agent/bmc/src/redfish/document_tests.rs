@@ -1,4 +1,4 @@
-//! Tests of reading documents: exact where it matters, and never a panic.
+//! Tests of document parsing: exact power states, and no panics.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -195,7 +195,7 @@ const WORDS: &[&str] = &[
     "/x",
 ];
 
-/// Any JSON, with these names and words more often than others.
+/// Arbitrary JSON in which these names and words are frequent.
 pub(super) fn any_json(
     names: &'static [&'static str],
     words: &'static [&'static str],

@@ -1,7 +1,7 @@
-//! From what went wrong to an error with its kind and advice.
+//! Classification of errors, with advice.
 //!
-//! Owns: classification of transport failures and HTTP statuses. Must never: call something
-//! transient that only a person can mend, or the other way round.
+//! Owns: the error kind of transport failures and HTTP statuses. Must never: classify an error that
+//! needs a user action as transient, or the other way round.
 
 use std::{error::Error, io};
 
@@ -14,14 +14,14 @@ use super::{
 };
 use crate::{BmcError, ErrorKind};
 
-/// An exchange without a usable answer.
+/// An exchange without a usable response.
 #[derive(Debug)]
 pub(super) struct Failure {
     kind: ErrorKind,
     message: String,
-    /// The connection broke; a read may be tried again.
+    /// Whether the connection broke; a read may then be tried again.
     pub(super) reset: bool,
-    /// The request may have arrived.
+    /// Whether the request may have arrived.
     reached: bool,
 }
 
@@ -35,7 +35,7 @@ impl Failure {
         }
     }
 
-    /// A header value that HTTP has no room for.
+    /// A header value that HTTP does not allow.
     pub(super) fn unsendable() -> Self {
         Self::new(
             ErrorKind::Protocol,
@@ -103,13 +103,13 @@ impl Failure {
     }
 }
 
-/// A body beyond all reason.
+/// A body above the size limit.
 pub(super) fn too_big(limit: usize) -> Failure {
     let message = format!("the answer is longer than {limit} bytes");
     Failure::new(ErrorKind::Protocol, message, true)
 }
 
-/// Walks the sources of an error; `io::Error` hides the first one.
+/// Iterates over the sources of an error; `io::Error` hides the first one.
 fn sources<'a>(
     error: &'a (dyn Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
@@ -136,7 +136,7 @@ fn innermost(error: &reqwest::Error) -> String {
         .unwrap_or_default()
 }
 
-/// What the handshake failed for, and what helps against it.
+/// Cause of a failed handshake, and advice.
 fn tls_message(error: &rustls::Error) -> String {
     use rustls::{AlertDescription as Alert, Error, PeerIncompatible as Peer};
     const OLD: &str = "the BMC offers no TLS 1.2 or later, and nothing older is used; update its \
@@ -171,8 +171,7 @@ fn tls_message(error: &rustls::Error) -> String {
     }
 }
 
-/// What helps against a certificate that is not believed. A pin does not look at dates, names or
-/// signatures.
+/// Advice for an untrusted certificate. A pin ignores dates, names and signatures.
 fn certificate_advice(why: &rustls::CertificateError) -> &'static str {
     use rustls::CertificateError as Why;
     match why {
@@ -202,16 +201,17 @@ const CREDENTIALS: &str = "user or password refused; check the Secret or invento
 const PRIVILEGE: &str = "the user may not do this; it needs the ConfigureComponents privilege \
                          (role Operator; for the BMC itself and its log Administrator)";
 
-/// What to do about a host in POST.
+/// Advice for a host in POST.
 pub(super) const IN_POST: &str = "the host is in POST and nothing can be set meanwhile; try again \
                                   when it has booted, or power it off first";
 
-/// Whether a proxy in the BMC lost the answer on the way; the rest of the BMC may have the request.
+/// Whether a proxy in the BMC lost the response; the service behind it may have received the
+/// request.
 pub(super) fn is_lost(status: StatusCode) -> bool {
     [StatusCode::BAD_GATEWAY, StatusCode::GATEWAY_TIMEOUT].contains(&status)
 }
 
-/// The error of an answer whose status is not what was hoped for.
+/// The error of a response with an error status.
 pub(super) fn of_status(reporter: &Reporter, doing: &str, answer: &Answer) -> BmcError {
     let messages = answer.messages();
     let says = reporter.says(&messages);
@@ -240,7 +240,7 @@ pub(super) fn of_status(reporter: &Reporter, doing: &str, answer: &Answer) -> Bm
     if messages.has(Cause::Post) {
         return busy(IN_POST);
     }
-    // With a 401, Dell's AccessDenied is a wrong password.
+    // With a 401, Dell's AccessDenied means a wrong password.
     if messages.has(Cause::Privilege) && status != StatusCode::UNAUTHORIZED {
         return error(ErrorKind::Privilege, PRIVILEGE);
     }
@@ -274,7 +274,7 @@ pub(super) fn of_status(reporter: &Reporter, doing: &str, answer: &Answer) -> Bm
     }
 }
 
-/// The document of a read that went well, or why there is none.
+/// The document of a successful read, or the error.
 pub(super) fn document(
     reporter: &Reporter,
     doing: &str,

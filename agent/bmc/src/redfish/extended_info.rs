@@ -1,33 +1,33 @@
-//! What a BMC says in words: `error`, `@Message.ExtendedInfo` and the messages of a task.
+//! Messages of a BMC: `error`, `@Message.ExtendedInfo` and the messages of a task.
 //!
-//! Owns: reading those (Redfish DSP0266, clause 8.6, "Error responses"). Must never: trust their
+//! Owns: parsing them (Redfish DSP0266, clause 8.6, "Error responses"). Must never: trust their
 //! size, shape or characters.
 
 use serde_json::Value;
 
 use super::vendor::{self, Cause};
 
-/// Enough to see what is wrong; some BMCs add one message for each property.
+/// Maximum number of messages kept; some BMCs add one for each property.
 const MAX_MESSAGES: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message {
-    /// MessageId, may be empty.
+    /// MessageId; may be empty.
     pub(super) id: String,
-    /// Human text, may be empty.
+    /// Message text; may be empty.
     pub(super) text: String,
-    /// What it means to us.
+    /// Cause, as classified by the vendor table.
     pub(super) cause: Cause,
-    /// `Severity` or `MessageSeverity` is `Critical`.
+    /// Whether `Severity` or `MessageSeverity` is `Critical`.
     pub(super) critical: bool,
 }
 
-/// Every message in an answer's body.
+/// All messages in the body of a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Messages(pub(super) Vec<Message>);
 
 impl Messages {
-    /// Finds messages wherever BMCs put them; a document without any gives none.
+    /// Finds messages in all places that BMCs use; empty for a document without messages.
     pub(super) fn of(body: &Value) -> Self {
         let error = body.get("error");
         let mut messages: Vec<Message> = [
@@ -42,7 +42,7 @@ impl Messages {
         .take(MAX_MESSAGES)
         .collect();
         if messages.is_empty() {
-            // `code` says only "see the extended information" where there is some.
+            // `code` only refers to the extended information, if there is any.
             messages.extend(error.and_then(|error| match error {
                 Value::String(text) => Some(plain(String::new(), text.clone(), false)),
                 _ => message(error),
@@ -51,18 +51,18 @@ impl Messages {
         Self(messages)
     }
 
-    /// Whether one of them has this cause.
+    /// Whether one of the messages has this cause.
     pub(super) fn has(&self, cause: Cause) -> bool {
         self.0.iter().any(|message| message.cause == cause)
     }
 
-    /// Whether a body that came with a good status takes it back: a critical message, and none
-    /// that says success. iLO sends `Base.x.Success` inside an `error` object.
+    /// Whether the body contradicts its success status: it has a critical message, and none of
+    /// success. iLO sends `Base.x.Success` inside an `error` object.
     pub(super) fn contradict_success(&self) -> bool {
         !self.has(Cause::Success) && self.0.iter().any(|message| message.critical)
     }
 
-    /// All of them as one text, for a person.
+    /// All messages as one text.
     pub(super) fn text(&self) -> String {
         let parts: Vec<String> = self
             .0
@@ -79,7 +79,7 @@ impl Messages {
     }
 }
 
-/// An array, or a lone object in its place.
+/// The items of an array, or a single object in its place.
 fn items(value: &Value) -> &[Value] {
     match value {
         Value::Array(items) => items,

@@ -1,7 +1,7 @@
-//! What the service says of itself and of our account.
+//! Facts about the service and the account in use.
 //!
-//! Owns: where that stands. Must never: fail because a document is missing that only a diagnosis
-//! wants, or take a role's name for a privilege where the role itself can be read.
+//! Owns: the resources that contain them. Must never: fail because a resource for diagnosis is
+//! missing, or use a role's name where its privileges can be read.
 
 use serde_json::Value;
 
@@ -12,13 +12,13 @@ use super::{
 };
 use crate::{BmcError, Facts};
 
-/// More accounts than a BMC has room for.
+/// Maximum number of accounts that are read.
 const MAX_ACCOUNTS: usize = 32;
-/// What `ComputerSystem.Reset` takes (Redfish DSP8011, privilege registry).
+/// Privilege that `ComputerSystem.Reset` requires (Redfish DSP8011, privilege registry).
 const NEEDED: &str = "ConfigureComponents";
 
 impl Redfish {
-    /// Root and system must be readable; the rest is told as far as the BMC tells it.
+    /// Reads the facts. Service root and system must be readable; other facts are optional.
     pub(super) async fn read_facts(&self, call: &Call) -> Result<Facts, BmcError> {
         let url = self.access.http.resolve("/redfish/v1/")?;
         let root = self.fetch(call, &url, "reading the service root").await?;
@@ -49,7 +49,7 @@ impl Redfish {
         Ok(facts)
     }
 
-    /// Our own account; many BMCs show no other to whoever is not an administrator.
+    /// The account in use; many BMCs show no other account to users who are not administrators.
     async fn account(&self, call: &Call, root: &Value) -> Option<Value> {
         let service = self
             .optional(call, &link(root, &["AccountService"])?)
@@ -84,8 +84,8 @@ fn service(root: &Value) -> String {
     }
 }
 
-/// By the role's own list; by its name only where the list cannot be read and the name is one of
-/// the standard ones (DSP0266, clause 13.4).
+/// Whether the role may switch power: by its list of privileges; by its name only if the list
+/// cannot be read and the name is a standard one (DSP0266, clause 13.4).
 fn may_switch(name: Option<&str>, role: Option<&Value>) -> Option<bool> {
     if let Some(privileges) = role.and_then(|role| values(role.get("AssignedPrivileges"))) {
         return Some(privileges.iter().any(|privilege| privilege == NEEDED));

@@ -1,7 +1,7 @@
 //! HTTP exchanges with one BMC.
 //!
-//! Owns: headers, redirects, limits of size and time, the one retry of a read. Must never: send
-//! anything but a GET twice, follow a redirect to another origin, or hold more than 4 MiB.
+//! Owns: headers, redirects, size and time limits, and the single retry of a read. Must never: send
+//! anything but a GET twice, follow a redirect to another origin, or buffer more than 4 MiB.
 
 use std::net::SocketAddr;
 
@@ -23,14 +23,14 @@ use super::{
 };
 use crate::{BmcError, ErrorKind};
 
-/// A full event log of a thousand entries is a quarter of this.
+/// Maximum body size in bytes; an event log of a thousand entries takes a quarter of it.
 const MAX_BODY: usize = 4 << 20;
 const MAX_REDIRECTS: usize = 3;
 
-/// What a request brings along.
+/// Body and headers of a request.
 struct Content {
     body: Vec<u8>,
-    /// `If-Match`.
+    /// Value of `If-Match`.
     condition: Option<HeaderValue>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Change<'a> {
     method: Method,
     url: &'a Url,
     content: Content,
-    /// Whether it matters that it may have arrived although no answer came.
+    /// Whether the caller must know that the request may have arrived without a response.
     counts: bool,
 }
 
@@ -56,19 +56,19 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// An action. It never carries a precondition; iDRAC10 refuses one with 412.
+    /// An action. It never has a precondition; iDRAC10 rejects one with 412.
     pub(super) fn action(url: &'a Url, body: &Value) -> Self {
         Self::new(Method::POST, url, body)
     }
 
-    /// New values for properties.
+    /// A PATCH of properties.
     pub(super) fn patch(url: &'a Url, body: &Value, condition: Option<HeaderValue>) -> Self {
         let mut change = Self::new(Method::PATCH, url, body);
         change.content.condition = condition;
         change
     }
 
-    /// A new session.
+    /// A login that creates a session.
     pub(super) fn log_in(url: &'a Url, body: &Value) -> Self {
         Self {
             counts: false,
@@ -77,7 +77,7 @@ impl<'a> Change<'a> {
     }
 }
 
-/// The HTTP side of one BMC.
+/// HTTP client of one BMC.
 pub(super) struct Http {
     reads: Client,
     commands: Client,
@@ -94,9 +94,9 @@ impl Http {
             .address
             .base_url()
             .ok_or_else(|| wrong("the address is not one of a Redfish service".to_owned()))?;
-        // Given even for plain HTTP, where reqwest would look for a provider of its own.
+        // Passed for plain HTTP too, where reqwest would otherwise require its own provider.
         let tls = tls::client_config(&config.trust).map_err(|error| wrong(error.to_string()))?;
-        // The port is that of the URL, whatever stands here.
+        // The port is taken from the URL; this one is ignored.
         let resolved: Vec<SocketAddr> = config
             .resolved
             .iter()
@@ -122,7 +122,7 @@ impl Http {
                 .build()
                 .map_err(|_| wrong("the HTTP client cannot be set up".to_owned()))
         };
-        // A kept connection may be dead, and what happens to a command on it cannot be known.
+        // A kept connection may be dead, and the result of a command sent on it would be unknown.
         let commands = client(0)?;
         let reads = if config.keep_alive {
             client(1)?
@@ -138,7 +138,7 @@ impl Http {
         })
     }
 
-    /// The URL of a reference in a document; it must lead to this BMC.
+    /// The URL of a reference in a document; it must have the origin of this BMC.
     pub(super) fn resolve(&self, reference: &str) -> Result<Url, BmcError> {
         self.join(&self.base, reference).map_err(|kind| {
             self.reporter.error(
@@ -159,12 +159,12 @@ impl Http {
             });
         }
         url.set_fragment(None);
-        // Otherwise they would go out as Basic credentials.
+        // Otherwise reqwest would send them as Basic credentials.
         let _ = (url.set_username(""), url.set_password(None));
         Ok(url)
     }
 
-    /// Reads; follows redirects within the BMC, and tries once more on a broken connection.
+    /// Reads a document; follows redirects within the BMC, and retries once on a broken connection.
     pub(super) async fn get(
         &self,
         url: &Url,
@@ -192,7 +192,7 @@ impl Http {
             .error(ErrorKind::Protocol, "the BMC redirects without end"))
     }
 
-    /// Sends once; what is lost is lost.
+    /// Sends a change exactly once.
     pub(super) async fn change(
         &self,
         change: Change<'_>,
@@ -275,7 +275,7 @@ impl Http {
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
         let body = match read(&mut response).await {
             Ok(body) => body,
-            // The status of a command is all that counts; a read needs its document.
+            // For a command, only the status matters; a read needs its document.
             Err(_) if !is_read => Body::Other("an incomplete body"),
             Err(failure) => return Err(failure),
         };

@@ -1,7 +1,7 @@
 //! The identify LED.
 //!
-//! Owns: which property of which document it is. Must never: light it for a time; Redfish has no
-//! timer, and one of ours would not outlive us.
+//! Owns: the property and the resource of the LED. Must never: switch it on for a limited time;
+//! Redfish has no timer, and a timer here would not survive this process.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -17,20 +17,20 @@ use crate::{Accepted, BmcError, ErrorKind, Identify, SystemIdentity};
 
 const DOING: &str = "setting the identify LED";
 
-/// Chassis that are looked at when the system itself has no LED.
+/// Maximum number of chassis that are read if the system has no LED.
 const MAX_CHASSIS: usize = 4;
 
-/// An LED that a document offers.
+/// The LED property of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Led {
     /// `LocationIndicatorActive`.
     Location,
-    /// `IndicatorLED`, deprecated since 2020 and still the only one on many; with the values that
-    /// it may have.
+    /// `IndicatorLED`, deprecated since 2020, but the only one on many BMCs; with its allowable
+    /// values.
     Indicator(Option<Vec<String>>),
 }
 
-/// The LED of a document, the newer property first.
+/// The LED of a document; the newer property is preferred.
 fn led(body: &Value) -> Option<Led> {
     if body
         .get("LocationIndicatorActive")
@@ -43,7 +43,7 @@ fn led(body: &Value) -> Option<Led> {
     (led != "Unknown" || allowed.is_some()).then_some(Led::Indicator(allowed))
 }
 
-/// What to write, best first; nothing if the BMC lists no value that would do.
+/// Bodies to write, best first; empty if no allowable value fits.
 fn requests(led: &Led, lit: bool, identity: &SystemIdentity) -> Vec<Value> {
     match led {
         Led::Location => vec![json!({ "LocationIndicatorActive": lit })],
@@ -96,7 +96,7 @@ impl Redfish {
         Err(self.no_led())
     }
 
-    /// Writes the first of these that the BMC takes.
+    /// Writes the first body that the BMC accepts.
     async fn set_led(
         &self,
         call: &Call,
@@ -130,7 +130,7 @@ impl Redfish {
     }
 }
 
-/// Reads a document as if it were any that has a light.
+/// Parses a document as one with an LED.
 #[cfg(feature = "fuzzing")]
 pub(super) fn fuzz(body: &Value) {
     if let Some(led) = led(body) {

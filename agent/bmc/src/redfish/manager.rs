@@ -1,7 +1,7 @@
-//! Restarting the BMC itself.
+//! Reset of the BMC itself.
 //!
-//! Owns: which manager that is. Must never: guess between several, or reset anything but a
-//! manager.
+//! Owns: the selection of the manager. Must never: choose between several managers, or reset any
+//! other resource.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ pub(super) fn managed_by(system: &Value) -> Vec<String> {
     managers
 }
 
-/// The gentler type that the BMC allows (Redfish `Manager.Reset`); `None` if it allows neither.
+/// The preferred type that the BMC allows (Redfish `Manager.Reset`); `None` if it allows neither.
 fn reset_type(allowed: Option<&[String]>) -> Option<&'static str> {
     ["GracefulRestart", "ForceRestart"]
         .into_iter()
@@ -30,7 +30,7 @@ fn reset_type(allowed: Option<&[String]>) -> Option<&'static str> {
 }
 
 impl Redfish {
-    /// The one manager of the system, by its link.
+    /// Link to the only manager of the system.
     pub(super) async fn manager(&self, call: &Call) -> Result<String, BmcError> {
         let found = self.locator.read(&self.access, call).await?;
         let mut managers = managed_by(&found.body);
@@ -77,7 +77,7 @@ impl Redfish {
         let body = json!({ "ResetType": word });
         let answer = self.act(call, &target, &body).await?;
         drop(turn);
-        // A task is not followed: who would answer is restarting.
+        // The task is not polled, because the BMC that would respond is restarting.
         let answer = match answer.status {
             reqwest::StatusCode::ACCEPTED => "202".to_owned(),
             _ => self.changed(call, DOING, &answer).await?,

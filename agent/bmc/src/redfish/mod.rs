@@ -1,7 +1,7 @@
-//! Redfish over HTTP(S): a thin, lenient client for power and what goes with it.
+//! Redfish over HTTP(S): a small, lenient client for power and related functions.
 //!
-//! Owns: finding the one system behind an address, reading it, and asking for changes. Must never:
-//! guess between systems, send an action twice, take silence or an odd answer for a power state,
+//! Owns: finding the system of an address, reading it, and sending changes. Must never: choose
+//! between several systems, send an action twice, map a missing or unknown value to a power state,
 //! or send credentials to another origin.
 
 mod action;
@@ -40,18 +40,18 @@ pub use trust::{Trust, TrustError};
 
 use crate::{Bmc, BmcError};
 
-/// Makes a client for one BMC. Sends nothing: the first call finds out what is there.
+/// Creates a client for one BMC. It sends nothing before the first call.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration): the address is not a Redfish
-/// address, the user is empty, or the trust cannot be used (no certificate in the CA bundle, no
-/// system roots).
+/// address, the user name is empty, or the trust setting cannot be used (no certificate in the CA
+/// bundle, no system roots).
 pub fn connect(config: RedfishConfig) -> Result<Box<dyn Bmc>, BmcError> {
     Ok(Box::new(client::Redfish::new(config)?))
 }
 
-/// Reads bytes as if they were the body of every document there is.
+/// Parses bytes as the body of every kind of document.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn fuzz(bytes: &[u8]) {
     use document::{Action, Collection, Root, System, action_info, links, task};

@@ -1,7 +1,7 @@
-//! Changes: the preconditions of a PATCH, and what the answer to a change means.
+//! Changes: preconditions of a PATCH, and interpretation of the response.
 //!
 //! Owns: the order in which preconditions are tried. Must never: repeat a change for any other
-//! reason than a refused precondition, which means that it was not carried out.
+//! reason than a failed precondition, which means that it was not executed.
 
 use reqwest::{StatusCode, header::HeaderValue};
 use serde_json::Value;
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{BmcError, ErrorKind};
 
-/// Longer than any ETag that a BMC makes.
+/// Maximum length of an ETag in characters; BMCs use shorter ones.
 const MAX_TAG: usize = 256;
 
 /// The `If-Match` of one attempt.
@@ -39,7 +39,7 @@ impl Condition {
     }
 }
 
-/// A tag that says something.
+/// A non-empty ETag.
 fn usable(etag: Option<&str>) -> Option<&str> {
     let tag = etag?.trim();
     let inner = tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"');
@@ -47,8 +47,8 @@ fn usable(etag: Option<&str>) -> Option<&str> {
     is_good.then_some(tag)
 }
 
-/// The next precondition to try: the tag as it is, the strong form of a weak one, `*` where the
-/// firmware wants that, none; and `*` where the BMC says that there must be one (428).
+/// The next precondition: the ETag, the strong form of a weak one, `*` if the firmware requires it,
+/// none; and `*` if the BMC requires a precondition (428).
 fn next(
     etag: Option<&str>,
     wants_any: bool,
@@ -69,18 +69,18 @@ fn next(
         .find(|condition| !tried.contains(condition))
 }
 
-/// What the answer to a change means.
+/// Result of a change.
 pub(super) enum Outcome {
-    /// Yes; the answer in short.
+    /// Success, with a summary of the response.
     Yes(String),
-    /// Accepted, and then no; what the BMC says.
+    /// Accepted, but failed later, with the text of the BMC.
     No(String),
-    /// No, or nobody knows.
+    /// Rejected, or unknown.
     Failed(BmcError),
 }
 
 impl Redfish {
-    /// Sends an action, once. The caller holds the turn.
+    /// Sends an action once. The caller holds the lock of changes.
     pub(super) async fn act(
         &self,
         call: &Call,
@@ -95,8 +95,8 @@ impl Redfish {
         Ok(answer)
     }
 
-    /// Sends new values for the properties of a resource whose ETag is this. The turn is held for
-    /// that only: a hard off need not wait for a task or a look back.
+    /// Sends a PATCH to a resource with this ETag. The lock of changes is held for the request
+    /// only: a hard off does not wait for a task or a read-back.
     pub(super) async fn patch(
         &self,
         call: &Call,
@@ -129,13 +129,13 @@ impl Redfish {
         }
     }
 
-    /// Whether this firmware wants `If-Match: *`; without its root nobody knows.
+    /// Whether this firmware requires `If-Match: *`; `false` if the service root is unreadable.
     async fn wants_any(&self) -> bool {
         let root = self.access.root().await;
         root.is_ok_and(|root| vendor::wants_any_etag(&root))
     }
 
-    /// Reads the answer to a change, and follows its task.
+    /// Interprets the response to a change, and polls its task.
     pub(super) async fn outcome(&self, call: &Call, doing: &str, answer: &Answer) -> Outcome {
         let reporter = &self.access.http.reporter;
         let status = answer.status;
@@ -155,7 +155,7 @@ impl Redfish {
             });
         }
         if answer.body == Body::Html {
-            // Not the Redfish service, and yet it has the request.
+            // Not from the Redfish service, but the request has arrived.
             let message = format!("{doing}: answered {code} with a page of HTML");
             let error = reporter.error(ErrorKind::Protocol, message);
             return Outcome::Failed(BmcError {
@@ -170,7 +170,7 @@ impl Redfish {
         Outcome::Yes(code.to_string())
     }
 
-    /// The answer to a change in short, if it means yes.
+    /// The summary of a successful response to a change.
     pub(super) async fn changed(
         &self,
         call: &Call,
@@ -195,7 +195,7 @@ mod tests {
     const FAILED: StatusCode = StatusCode::PRECONDITION_FAILED;
     const REQUIRED: StatusCode = StatusCode::PRECONDITION_REQUIRED;
 
-    /// Every attempt, where the BMC answers them so; the last answer stays.
+    /// The preconditions of all attempts if the BMC sends these statuses; the last one repeats.
     fn attempts(etag: Option<&str>, wants_any: bool, answers: &[StatusCode]) -> Vec<String> {
         let mut tried = Vec::new();
         let mut refusal = None;

@@ -1,7 +1,6 @@
-//! Errors about one BMC.
+//! Errors of one BMC.
 //!
-//! Owns: the words of an error and what may stand in it. Must never: let a secret, a control
-//! character or a page of HTML through.
+//! Owns: the texts of errors. Must never: include a secret, a control character or a page of HTML.
 
 use std::fmt;
 
@@ -10,10 +9,10 @@ use secrecy::{ExposeSecret, SecretString};
 use super::extended_info::Messages;
 use crate::{BmcError, ErrorKind};
 
-/// Longest quotation of a BMC, in characters.
+/// Maximum length of a quoted text of the BMC, in characters.
 const MAX_QUOTE: usize = 300;
 
-/// Makes the errors of one BMC.
+/// Creates the errors of one BMC.
 pub(super) struct Reporter {
     bmc: String,
     password: SecretString,
@@ -38,13 +37,13 @@ impl Reporter {
         }
     }
 
-    /// A text of the BMC, fit for an error: short, on one line, and without the password, which
-    /// some BMCs repeat when they refuse it.
+    /// A text of the BMC for an error: short, on one line, and without the password, which some
+    /// BMCs repeat in a rejection.
     pub(super) fn quote(&self, text: &str) -> String {
         self.plain(text, MAX_QUOTE)
     }
 
-    /// A text of the BMC on one line, of so many characters at most, without the password.
+    /// A text of the BMC on one line, at most `max` characters, without the password.
     pub(super) fn plain(&self, text: &str, max: usize) -> String {
         let mut text = text.to_owned();
         let password = self.password.expose_secret();
@@ -68,7 +67,7 @@ impl Reporter {
         }
     }
 
-    /// `: <what the BMC says>`, or nothing.
+    /// `: <text of the BMC>`, or empty.
     pub(super) fn says(&self, messages: &Messages) -> String {
         let text = self.quote(&messages.text());
         if text.is_empty() {

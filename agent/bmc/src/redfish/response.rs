@@ -1,6 +1,6 @@
-//! An answer of a BMC: status, headers and a body that may be anything.
+//! HTTP response of a BMC: status, headers and an arbitrary body.
 //!
-//! Owns: reading those. Must never: fail; what cannot be read is said to be so.
+//! Owns: parsing them. Must never: fail; a malformed body is represented as such.
 
 use std::time::Duration;
 
@@ -13,22 +13,22 @@ use serde_json::Value;
 
 use super::extended_info::Messages;
 
-/// Longest wait that a BMC can ask for.
+/// Maximum wait that is accepted from a BMC.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Body {
     Empty,
     Json(Value),
-    /// A page for people: not from the Redfish service.
+    /// An HTML page, which is not from the Redfish service.
     Html,
-    /// Not JSON; what it is, for a person.
+    /// Not JSON; the text describes it.
     Other(&'static str),
 }
 
 impl Body {
-    /// Reads bytes as JSON; never fails.
+    /// Parses bytes as JSON; never fails.
     pub(super) fn of(bytes: &[u8]) -> Self {
         let bytes = bytes
             .strip_prefix(b"\xef\xbb\xbf")
@@ -44,7 +44,7 @@ impl Body {
     }
 }
 
-/// One answer of the BMC.
+/// One response of the BMC.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
@@ -60,18 +60,18 @@ impl Answer {
         }
     }
 
-    /// `Location`, if it is text.
+    /// The `Location` header, if it is text.
     pub(super) fn location(&self) -> Option<&str> {
         self.headers.get(LOCATION)?.to_str().ok()
     }
 
-    /// `ETag`, if it is text.
+    /// The `ETag` header, if it is text.
     pub(super) fn etag(&self) -> Option<String> {
         let tag = self.headers.get(ETAG)?.to_str().ok()?.trim();
         (!tag.is_empty()).then(|| tag.to_owned())
     }
 
-    /// `Retry-After` in seconds or as a date (RFC 9110, 10.2.3), an hour at most.
+    /// `Retry-After` in seconds or as a date (RFC 9110, 10.2.3), at most an hour.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         let text = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
         let wait = match text.parse::<u64>() {

@@ -1,7 +1,7 @@
 //! Redfish sessions (DSP0266, clause 13.3.4).
 //!
-//! Owns: the two requests that make and end one. Must never: send credentials in a header while
-//! making one (Supermicro refuses that), or try twice.
+//! Owns: the requests that open and close a session. Must never: send credentials in a header while
+//! opening one (Supermicro rejects that), or try twice.
 
 use reqwest::StatusCode;
 use secrecy::ExposeSecret;
@@ -17,21 +17,22 @@ use super::{
 };
 use crate::{BmcError, ErrorKind};
 
-/// Outcome of asking for a session, other than a failure that stands for all ways in.
+/// Result of opening a session, other than an error that applies to every authentication method.
 pub(super) enum SessionAttempt {
     Session(Session),
-    /// Not on this BMC: it has no sessions, or none for this user.
+    /// The BMC supports no sessions, or none for this user.
     Never(BmcError),
-    /// All are taken.
+    /// The session table is full.
     Full(BmcError),
 }
 
 const DOING: &str = "logging in";
 
-/// Asks for a session.
+/// Opens a session.
 ///
-/// `refuses_all`: a 401 of this BMC may mean that it gives sessions to nobody. Else it is a verdict
-/// on the password, which is not tried in another way: each try counts towards locking the account.
+/// `refuses_all`: a 401 of this BMC may mean that it supports no sessions. Otherwise a 401 means a
+/// wrong password, which is not tried with another method: each attempt counts towards locking the
+/// account.
 pub(super) async fn open(
     http: &Http,
     url: &Url,
@@ -92,7 +93,7 @@ fn session(http: &Http, answer: &Answer) -> Option<Session> {
     })
 }
 
-/// Ends a session; one that is over already is as good.
+/// Closes a session; one that has already ended is a success.
 pub(super) async fn close(http: &Http, credentials: &Credentials) -> Result<(), BmcError> {
     let Credentials::Session(session) = credentials else {
         return Ok(());

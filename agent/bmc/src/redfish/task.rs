@@ -1,7 +1,7 @@
-//! Following the task that an action was turned into (Redfish DSP0266, clause 12.2).
+//! Polls the task of an action (Redfish DSP0266, clause 12.2).
 //!
 //! Owns: polling a task monitor. Must never: turn "accepted" into an error because the task could
-//! not be watched, or poll without end.
+//! not be polled, or poll without end.
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use super::{
     response::{Answer, Body},
 };
 
-/// A task of a power action is mostly over at once.
+/// First polling interval; the task of a power action usually completes at once.
 const FIRST_POLL: Duration = Duration::from_millis(200);
 const SLOWEST_POLL: Duration = Duration::from_secs(2);
 
-/// How a task ended.
+/// Result of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TaskOutcome {
-    /// The task ended successfully.
+    /// The task completed successfully.
     Done,
-    /// Not yet, or nobody knows; the action stands as accepted.
+    /// Still running, or unknown; the action counts as accepted.
     Unknown(&'static str),
-    /// It failed; why, as quoted from the BMC.
+    /// The task failed, with the text of the BMC.
     Failed(String),
 }
 
-/// Follows the task of a `202` until it ends or `limit` is over.
+/// Polls the task of a `202` until it ends or `limit` has passed.
 pub(super) async fn follow(
     access: &Access,
     call: &Call,
@@ -60,7 +60,7 @@ pub(super) async fn follow(
             return TaskOutcome::Unknown("its task could not be read");
         };
         match answer.status {
-            // The monitor is gone when its answer was fetched or has expired.
+            // The monitor is deleted once its response was fetched or has expired.
             StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::UNAUTHORIZED => {
                 return TaskOutcome::Unknown("its task no longer exists");
             }
@@ -70,7 +70,7 @@ pub(super) async fn follow(
             status if status.is_success() => match ended_by(access, &answer) {
                 Some(ended) => return ended,
                 None if is_task(&answer) => {}
-                // The monitor answers as the action itself would have.
+                // The monitor responds as the action itself would have.
                 None => return TaskOutcome::Done,
             },
             status => {

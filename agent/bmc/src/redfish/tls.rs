@@ -1,7 +1,7 @@
-//! From a trust setting to a TLS client.
+//! TLS client configuration for a trust setting.
 //!
-//! Owns: certificate verification. Must never: read the disk for each BMC, or believe a handshake
-//! whose key was not proved (except where nothing is verified at all).
+//! Owns: certificate verification. Must never: read the disk for each BMC, or accept a handshake
+//! without proof of the private key (except where nothing is verified).
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::trust::{Trust, TrustError, fingerprint};
 
-/// A client configuration for TLS 1.2 and 1.3 that believes what `trust` says.
+/// A client configuration for TLS 1.2 and 1.3 that verifies certificates by `trust`.
 pub(super) fn client_config(trust: &Trust) -> Result<ClientConfig, TrustError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -42,7 +42,7 @@ pub(super) fn client_config(trust: &Trust) -> Result<ClientConfig, TrustError> {
     })
 }
 
-/// The operating system's roots, read once for all BMCs of this process.
+/// The root certificates of the operating system, read once per process.
 fn system_roots() -> Result<Arc<RootCertStore>, TrustError> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     if let Some(roots) = ROOTS.get() {
@@ -77,7 +77,7 @@ fn bundle(pem: &[u8]) -> Result<RootCertStore, TrustError> {
     Ok(roots)
 }
 
-/// Believes one certificate, by its SHA-256, from whoever proves to hold its key.
+/// Trusts one certificate by its SHA-256, if the server proves that it has the key.
 #[derive(Debug)]
 struct Pinned {
     pin: [u8; 32],
@@ -104,7 +104,7 @@ impl ServerCertVerifier for Pinned {
         )))
     }
 
-    // Without these two, anyone who has seen the certificate could show it.
+    // Without these two checks, anyone who has seen the certificate could present it.
     fn verify_tls12_signature(
         &self,
         message: &[u8],
@@ -132,7 +132,7 @@ impl ServerCertVerifier for Pinned {
     }
 }
 
-/// Believes everything, keys too short to verify included; old BMCs have them.
+/// Trusts every certificate, including keys that are too short to verify, which old BMCs have.
 #[derive(Debug)]
 struct AcceptAnyCertificate {
     provider: Arc<CryptoProvider>,

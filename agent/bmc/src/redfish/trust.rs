@@ -1,10 +1,10 @@
-//! Which certificate of a BMC is believed.
+//! Trust in the certificate of a BMC.
 //!
-//! Owns: the choice and its spelling. Must never: fall from one choice to a weaker one.
+//! Owns: the trust setting and its notation. Must never: fall back to a weaker setting.
 
 use std::fmt;
 
-/// What makes a BMC's certificate good.
+/// How the certificate of a BMC is verified.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub enum Trust {
     /// Signed by a CA that the operating system trusts, for this host name or IP address.
@@ -12,20 +12,20 @@ pub enum Trust {
     System,
     /// Signed by one of these CAs (PEM), for this host name or IP address.
     CaBundle(Vec<u8>),
-    /// Exactly this certificate: SHA-256 over its DER form. Name and dates do not count, so it is
-    /// the way for the self-signed certificates that BMCs are shipped with.
+    /// Exactly this certificate: SHA-256 over its DER form. Name and dates are ignored, so it suits
+    /// the self-signed certificates that BMCs are shipped with.
     Sha256Pin([u8; 32]),
-    /// Anything. Anyone on the path can read the password and lie about power.
+    /// No verification. Anyone on the path can read the password and forge power states.
     Insecure,
 }
 
 impl Trust {
-    /// Reads a pin as `openssl x509 -noout -fingerprint -sha256` prints it: 64 hexadecimal digits
-    /// in either case, with or without colons, with or without what stands before a `=`.
+    /// Parses a pin in the format of `openssl x509 -noout -fingerprint -sha256`: 64 hexadecimal
+    /// digits in either case, with or without colons, with or without a prefix that ends in `=`.
     ///
     /// # Errors
     ///
-    /// [`TrustError::Pin`]: anything else.
+    /// [`TrustError::Pin`]: any other text.
     pub fn pin(text: &str) -> Result<Self, TrustError> {
         let text = text.rsplit('=').next().unwrap_or_default().trim();
         let digits: Vec<u8> = text
@@ -60,24 +60,24 @@ impl fmt::Debug for Trust {
     }
 }
 
-/// Why a trust setting cannot be used.
+/// Reason why a trust setting cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TrustError {
     /// Not a SHA-256 fingerprint.
     #[error("a certificate pin is 64 hexadecimal digits (SHA-256), with or without colons")]
     Pin,
-    /// The bundle holds no certificate that can be read.
+    /// The bundle contains no valid certificate.
     #[error("the CA bundle holds no usable PEM certificate: {0}")]
     CaBundle(String),
-    /// The operating system has no roots.
+    /// The operating system has no root certificates.
     #[error("no CA certificates found on this system ({0}); give a CA bundle or a pin")]
     NoSystemRoots(String),
-    /// The TLS library refused the settings.
+    /// The TLS library rejected the settings.
     #[error("TLS cannot be set up: {0}")]
     Setup(String),
 }
 
-/// A fingerprint as OpenSSL prints it.
+/// A fingerprint in the format of OpenSSL.
 pub(super) fn fingerprint(digest: &[u8]) -> String {
     digest
         .iter()

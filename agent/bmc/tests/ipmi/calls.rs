@@ -1,4 +1,4 @@
-//! Calls over UDP: sessions and sockets, turns, limits of time, and what is dropped in the middle.
+//! Calls over UDP: sessions, sockets, call order, time limits, and dropped calls.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ async fn resolved_address_is_used_without_a_dns_lookup() {
     let server = Server::start().await;
     let mut config = server.config();
     let port = config.address.port();
-    // A name that nobody has (RFC 2606).
+    // A name that never resolves (RFC 2606).
     config.address = format!("ipmi://bmc.invalid:{port}")
         .parse()
         .expect("address");
@@ -241,7 +241,7 @@ async fn host_names_are_resolved() {
 async fn rejection_in_the_requested_state_is_success() {
     let server = Server::start().await;
     let bmc = server.client();
-    // Off, and it says so by refusing.
+    // The host is off, and the BMC reports that as a rejection.
     server.state().bmc.codes = vec![0xd5];
     let accepted = bmc.off().await.expect("off");
     assert_eq!(accepted.answer, "0xd5: already there");
@@ -268,7 +268,7 @@ async fn idle_client_takes_less_than_16_kib() {
     }
     assert_eq!(server.state().bmc.sessions(), (400, 0));
     let each = (resident() - before) / warm.len();
-    // The BMC's end of each session is in this too.
+    // The memory of the BMC's side of each session is included.
     assert!(each < 16 * 1024, "{each} bytes for each");
     println!("{each} bytes for each");
 }

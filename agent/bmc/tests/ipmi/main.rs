@@ -9,7 +9,7 @@
     unreachable_pub
 )]
 
-// The one of the state machine's tests.
+// The BMC of the state machine's tests.
 #[path = "../../src/ipmi/session/tests/bmc.rs"]
 mod bmc;
 mod calls;

@@ -1,5 +1,5 @@
-//! Runs of ipmitool against servers that others wrote, recorded datagram by datagram: `>` to the
-//! BMC, `<` from it. Our codes, keys and packets must be the recorded ones.
+//! Recorded runs of ipmitool against third-party servers, one datagram per line: `>` to the BMC,
+//! `<` from it. Codes, keys and packets of this crate must match them.
 
 use super::wire::{
     Frame, Handshake, OpenRequest, OpenResponse, PayloadType, Rakp1, Rakp2, Rakp3, Rakp4, Request,
@@ -10,7 +10,7 @@ struct Recorded {
     text: &'static str,
     suite: Suite,
     kg: &'static [u8],
-    /// Chassis Control or Chassis Status, as ipmitool was told to do.
+    /// Chassis Control or Chassis Status, the command of the run.
     command: u8,
 }
 
@@ -91,7 +91,7 @@ fn shaken(packets: &[(bool, Vec<u8>)]) -> Shaken {
     }
 }
 
-/// Checks the codes of the handshake; gives the session's keys and both ids.
+/// Checks the codes of the handshake; returns the session keys and both session ids.
 fn keys(run: &Recorded, packets: &[(bool, Vec<u8>)]) -> (SessionKeys, u32, u32) {
     let shaken = shaken(packets);
     assert_eq!(shaken.open.algorithms, run.suite.algorithms());

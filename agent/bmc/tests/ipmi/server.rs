@@ -1,4 +1,4 @@
-//! A BMC on a UDP port of its own.
+//! A BMC on its own UDP port.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},
@@ -21,11 +21,11 @@ pub struct Server {
 
 pub struct State {
     pub bmc: Bmc,
-    /// Datagrams that came in.
+    /// Number of received datagrams.
     pub packets: usize,
-    /// Nothing is answered.
+    /// Whether the BMC sends no responses.
     pub is_mute: bool,
-    /// Each answer takes so long.
+    /// Delay of each response.
     pub slow: Duration,
 }
 
@@ -77,7 +77,7 @@ impl Drop for Server {
 async fn serve(socket: UdpSocket, state: Arc<Mutex<State>>) {
     let mut buffer = [0; 1024];
     loop {
-        // A client that went away is no reason to stop.
+        // A client that has closed its socket does not stop the server.
         let Ok((length, peer)) = socket.recv_from(&mut buffer).await else {
             continue;
         };

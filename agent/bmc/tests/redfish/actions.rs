@@ -1,4 +1,4 @@
-//! Off and on.
+//! Power off and on.
 
 use rackhand_bmc::{Accepted, ErrorKind};
 use serde_json::json;

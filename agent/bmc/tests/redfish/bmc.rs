@@ -1,4 +1,4 @@
-//! A BMC by script: a well-behaved one, and whatever a test puts in front of it.
+//! A scripted BMC: standard responses, and overrides by the test.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +29,7 @@ pub(crate) const SYSTEM: &str = "/redfish/v1/Systems/1";
 pub(crate) const RESET: &str = "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset";
 pub(crate) const SESSIONS: &str = "/redfish/v1/SessionService/Sessions";
 
-/// A request as it came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub(crate) method: String,
@@ -49,7 +49,7 @@ impl Seen {
     }
 }
 
-/// An answer to send.
+/// A response to send.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reply {
     status: u16,
@@ -87,7 +87,7 @@ impl Reply {
     }
 }
 
-/// What a well-behaved BMC is and does.
+/// State of the BMC with standard responses.
 pub(crate) struct World {
     pub(crate) power: Value,
     pub(crate) takes_basic: bool,
@@ -95,7 +95,7 @@ pub(crate) struct World {
     pub(crate) systems: Vec<(String, Value)>,
     /// Documents besides the systems.
     pub(crate) documents: BTreeMap<String, Value>,
-    /// What the service root says beside its usual links.
+    /// Additional properties of the service root.
     pub(crate) root: Value,
     logins: usize,
 }
@@ -118,7 +118,7 @@ pub(crate) fn inline(types: &[&str]) -> Value {
     json!({"target": RESET, "ResetType@Redfish.AllowableValues": types})
 }
 
-/// Writes the properties of a PATCH into a document.
+/// Merges the properties of a PATCH into a document.
 fn merge(document: &mut Value, change: &Value) {
     match (document, change) {
         (Value::Object(document), Value::Object(change)) => {
@@ -200,7 +200,7 @@ impl World {
         }
     }
 
-    /// A document that can be changed.
+    /// A document that accepts PATCH.
     fn document(&mut self, path: &str) -> Option<&mut Value> {
         let systems = self.systems.iter_mut();
         let documents = self.documents.iter_mut();
@@ -233,7 +233,7 @@ impl World {
     }
 }
 
-/// A running BMC. Ends with its test.
+/// A running BMC, stopped when the test ends.
 pub(crate) struct TestBmc {
     pub(crate) port: u16,
     pub(crate) world: Arc<Mutex<World>>,
@@ -242,12 +242,12 @@ pub(crate) struct TestBmc {
 }
 
 impl TestBmc {
-    /// The well-behaved one.
+    /// Starts a BMC with standard responses.
     pub(crate) async fn start() -> Self {
         Self::with(|_, _| None).await
     }
 
-    /// With answers of its own; what it does not answer, the well-behaved one does.
+    /// Starts a BMC with custom responses; `None` falls back to the standard response.
     pub(crate) async fn with(
         script: impl FnMut(&Seen, &mut World) -> Option<Reply> + Send + 'static,
     ) -> Self {
@@ -304,7 +304,7 @@ impl TestBmc {
         }
     }
 
-    /// Settings that reach it by HTTP, and leave the system open.
+    /// Settings that reach the BMC by HTTP, without a system path.
     pub(crate) fn config(&self) -> RedfishConfig {
         config(&format!("redfish+http://127.0.0.1:{}", self.port))
     }
@@ -331,12 +331,12 @@ impl TestBmc {
         self.world(|world| merge(&mut world.systems[0].1, properties));
     }
 
-    /// Puts a document somewhere.
+    /// Stores a document at a path.
     pub(crate) fn put(&self, path: &str, document: Value) {
         self.world(|world| world.documents.insert(path.to_owned(), document));
     }
 
-    /// Every request of this kind, oldest first.
+    /// Every request with this method, oldest first.
     pub(crate) fn sent(&self, method: &str) -> Vec<Seen> {
         let mut seen = self.seen();
         seen.retain(|seen| seen.method == method);
@@ -354,8 +354,8 @@ impl Drop for TestBmc {
     }
 }
 
-/// Settings for an address. The limits are far above what a busy machine needs; tests of limits
-/// set their own.
+/// Settings for an address. The time limits are far above what a loaded machine needs; tests of
+/// limits set their own.
 pub(crate) fn config(address: &str) -> RedfishConfig {
     let mut config = RedfishConfig::new(address.parse().unwrap(), USER, PASSWORD.into());
     let long = Duration::from_secs(30);

@@ -142,7 +142,7 @@ async fn boot_override_is_written_to_the_settings_resource() {
         BootDevice::Pxe,
         "pending counts"
     );
-    // The list stands in the system only.
+    // Only the system has the allowable values.
     let error = client.set_boot(once(BootDevice::Usb)).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported);
 }

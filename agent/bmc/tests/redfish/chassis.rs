@@ -1,4 +1,4 @@
-//! Power of the chassis beside that of its system.
+//! Power state of the chassis of a system.
 
 use rackhand_bmc::{
     ErrorKind, PowerCommand, PowerState,

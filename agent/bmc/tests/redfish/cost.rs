@@ -1,4 +1,4 @@
-//! What a call costs, in requests.
+//! Number of requests per call.
 
 use rackhand_bmc::{AuthPolicy, Bmc, redfish::connect};
 

@@ -1,4 +1,4 @@
-//! Finding the one system, and staying on the one BMC.
+//! Discovery of the system, and restriction to the BMC's own origin.
 
 use rackhand_bmc::{Bmc, ErrorKind, PowerState, redfish::connect};
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::bmc::{Reply, SYSTEM, TestBmc};
 
-/// A BMC with an LED and this ETag, which takes a PATCH with that precondition only.
+/// A BMC with an LED and this ETag, which accepts a PATCH with the precondition `good` only.
 async fn wanting(etag: &'static str, good: Option<&'static str>, otherwise: u16) -> TestBmc {
     let bmc = TestBmc::with(move |seen, world| {
         if seen.is("GET", SYSTEM) {

@@ -1,4 +1,4 @@
-//! What a BMC says of itself and of our account.
+//! Facts about a BMC and the account in use.
 
 use rackhand_bmc::ErrorKind;
 use serde_json::{Value, json};

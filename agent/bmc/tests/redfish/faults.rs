@@ -1,4 +1,4 @@
-//! Broken connections, silence and nonsense.
+//! Broken connections, missing responses and malformed responses.
 
 use std::{
     net::Ipv4Addr,
@@ -18,7 +18,7 @@ use tokio::{
 
 use crate::bmc::{RESET, Reply, SYSTEM, TestBmc, config, inline, system};
 
-/// What to do with one request.
+/// Reaction to one request.
 #[derive(Clone)]
 enum Act {
     /// Send these bytes and close.
@@ -29,7 +29,7 @@ enum Act {
     Reset,
 }
 
-/// A server that does one act for each request, the last one for all that follow.
+/// A server that performs one act per request; the last one repeats.
 struct Raw {
     port: u16,
     requests: Arc<Mutex<Vec<String>>>,
@@ -125,7 +125,7 @@ fn reply(body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// The system's document, with power on.
+/// The system document, with power on.
 fn document() -> Vec<u8> {
     let mut document = system(SYSTEM, &inline(&["On", "ForceOff"]));
     document["PowerState"] = "On".into();

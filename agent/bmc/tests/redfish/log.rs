@@ -29,7 +29,7 @@ fn entry(number: usize) -> Value {
     })
 }
 
-/// A system with a SEL that lists these numbers, so many a page; `$skip` works if it may.
+/// A system with a SEL of these entry numbers, `page` per page; `$skip` works if `skips` is set.
 async fn with_log(numbers: Vec<usize>, page: usize, skips: bool, bare: bool) -> TestBmc {
     let total = numbers.len();
     let listed = move |from: usize, expanded: bool| {

@@ -1,6 +1,6 @@
 //! The Redfish client against scripted BMCs, over real sockets.
 
-// Clippy's own exception for tests stops at the functions that help them.
+// Clippy's exception for tests does not cover their helper functions.
 #![allow(clippy::unwrap_used)]
 
 mod actions;

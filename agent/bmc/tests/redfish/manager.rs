@@ -1,4 +1,4 @@
-//! Restarting the BMC itself.
+//! Reset of the BMC itself.
 
 use rackhand_bmc::ErrorKind;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Reading power.
+//! Power readings.
 
 use rackhand_bmc::{PowerState, Protocol};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What a BMC's "no" means.
+//! Interpretation of rejected requests.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::bmc::{RESET, Reply, SYSTEM, TestBmc};
 
-/// A BMC that answers every reset so, in this state.
+/// A BMC in this power state that responds to every reset with `reply`.
 async fn refusing(state: &str, reply: Reply) -> TestBmc {
     let bmc = TestBmc::with(move |seen, _| seen.is("POST", RESET).then(|| reply.clone())).await;
     bmc.world(|world| world.power = json!(state));

@@ -99,7 +99,7 @@ async fn bmc_without_sessions_is_read_with_basic() {
         let bmc =
             TestBmc::with(move |seen, _| seen.is("POST", SESSIONS).then(|| Reply::status(status)))
                 .await;
-        // A 401 says so only of those that are known for it.
+        // A 401 has this meaning only for vendors in the table.
         bmc.world(|world| world.root = serde_json::json!({"Vendor": "Supermicro"}));
         bmc.client().power().await.unwrap();
         assert_eq!(
@@ -152,7 +152,7 @@ async fn session_policy_sends_no_basic_and_basic_opens_no_session() {
 #[tokio::test]
 async fn wrong_password_is_sent_once_per_call() {
     let bmc = TestBmc::with(|seen, _| {
-        // Some BMCs repeat the property that they refuse.
+        // Some BMCs repeat the rejected property.
         let repeat = || Reply::message(401, "Base.1.8.PropertyValueError", "not 'wrong-s3cret'");
         seen.is("POST", SESSIONS).then(repeat)
     })
@@ -178,7 +178,7 @@ async fn wrong_password_is_sent_once_per_call() {
 async fn resolved_address_is_used_without_a_dns_lookup() {
     let bmc = TestBmc::start().await;
     let mut config = bmc.config();
-    // A name that nobody has (RFC 2606).
+    // A name that never resolves (RFC 2606).
     config.address = format!("redfish+http://bmc.invalid:{}", bmc.port)
         .parse()
         .unwrap();

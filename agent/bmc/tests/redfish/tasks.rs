@@ -1,4 +1,4 @@
-//! Actions that become tasks.
+//! Actions that return tasks.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use crate::bmc::{RESET, Reply, TestBmc};
 
 const MONITOR: &str = "/redfish/v1/TaskService/TaskMonitors/1";
 
-/// A BMC whose reset is a task that answers so, one after the other; the last one stays.
+/// A BMC whose reset is a task with these monitor responses, one after the other; the last one
+/// repeats.
 async fn with_task(answers: Vec<Reply>) -> TestBmc {
     let mut asked = 0;
     TestBmc::with(move |seen, _| {

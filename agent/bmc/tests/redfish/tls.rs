@@ -1,4 +1,4 @@
-//! TLS: which certificates are believed.
+//! TLS: certificates that are trusted.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::bmc::{PASSWORD, TestBmc, config};
 
-/// A CA, and a certificate of it for 127.0.0.1.
+/// A CA, and a certificate from it for 127.0.0.1.
 struct Pki {
     ca: String,
     certificate: CertificateDer<'static>,
@@ -136,7 +136,7 @@ async fn wrong_pin_reports_the_presented_certificate() {
 async fn private_ca_is_not_trusted_by_the_system_roots() {
     let bmc = start(&pki()).await;
     let config = trusting(&bmc, Trust::System);
-    // A build container may have no roots at all; then the client is refused at once.
+    // A build container may have no roots; then creating the client fails.
     match connect(config) {
         Ok(client) => assert_eq!(client.power().await.unwrap_err().kind, ErrorKind::Tls),
         Err(error) => assert_eq!(error.kind, ErrorKind::Configuration),

@@ -5,16 +5,18 @@ use ipmi_rs_core::connection::NetFn;
 use super::Raw;
 use crate::ipmi::requester::{RequestError, Requester};
 
-/// Group extension; its number is the first byte of request and answer.
+/// Group extension network function; the first data byte of request and response is the group
+/// number.
 const GROUP: NetFn = NetFn::Reserved(0x2c);
 const DCMI: u8 = 0xdc;
 const GET_POWER_READING: u8 = 0x02;
 
-/// What the host draws now, in watts. `None`: the BMC does not know DCMI, or does not measure.
+/// Reads the current power draw of the host in watts. `None`: the BMC does not support DCMI, or
+/// measures nothing.
 ///
 /// # Errors
 ///
-/// The BMC could not be asked.
+/// The BMC did not respond.
 pub(super) async fn power<A: Requester>(ask: &A) -> Result<Option<f64>, RequestError> {
     // Mode 1: system power statistics.
     let request = Raw::new(GROUP, GET_POWER_READING, [DCMI, 0x01, 0, 0]);
@@ -25,8 +27,8 @@ pub(super) async fn power<A: Requester>(ask: &A) -> Result<Option<f64>, RequestE
     }
 }
 
-/// Group, current, least, most, average, time stamp, period, state. Nothing draws 0 W: that is a
-/// BMC whose supplies do not measure.
+/// Parses group, current, minimum, maximum, average, time stamp, period and state. A reading of 0 W
+/// comes from a BMC whose power supplies do not measure.
 fn parse(data: &[u8]) -> Option<f64> {
     const MEASURING: u8 = 0x40;
     let (start, [state, ..]) = data.split_first_chunk::<17>()? else {

@@ -1,4 +1,4 @@
-//! What an IPMI BMC says of itself: device, cipher suites, clock.
+//! Facts about an IPMI BMC: device, cipher suites, clock.
 
 use ipmi_rs_core::connection::NetFn;
 use jiff::Timestamp;
@@ -12,19 +12,20 @@ use crate::{
 const GET_DEVICE_ID: u8 = 0x01;
 const GET_CHANNEL_CIPHER_SUITES: u8 = 0x54;
 const GET_SEL_TIME: u8 = 0x48;
-/// "The channel that this comes in by" (IPMI 2.0, table 22-17).
+/// Channel number for "the channel of this request" (IPMI 2.0, table 22-17).
 const THIS_CHANNEL: u8 = 0x0e;
-/// Lists of records, 16 bytes at a time; bit 7 asks for suites, not algorithms.
+/// Cipher suite records come in lists of 16 bytes; bit 7 of the list index requests suites instead
+/// of algorithms.
 const MAX_LISTS: u8 = 0x40;
 const LIST: usize = 16;
-/// Times before this count from the BMC's start, not from 1970 (IPMI 2.0, section 37.1).
+/// Smaller timestamps count from the start of the BMC instead of 1970 (IPMI 2.0, section 37.1).
 const FIRST_TIME: u32 = 0x2000_0000;
 
-/// Reads what is there; what the BMC refuses is not known.
+/// Reads the facts; a rejected request leaves its fact unknown.
 ///
 /// # Errors
 ///
-/// The BMC could not be asked.
+/// The BMC did not respond.
 pub(in crate::ipmi) async fn facts<A: Requester>(ask: &A) -> Result<Facts, RequestError> {
     let device = optional(ask.ask(Raw::new(NetFn::App, GET_DEVICE_ID, [])).await)?;
     let mut suites = Vec::new();
@@ -52,7 +53,7 @@ pub(in crate::ipmi) async fn facts<A: Requester>(ask: &A) -> Result<Facts, Reque
     })
 }
 
-/// IPMI version and firmware of a Get Device ID answer (IPMI 2.0, table 20-2).
+/// IPMI version and firmware version of a Get Device ID response (IPMI 2.0, table 20-2).
 fn versions(data: &[u8]) -> (Option<String>, Option<String>) {
     let Some(&[_, _, major, minor, version]) = data.first_chunk::<5>() else {
         return (None, None);
@@ -62,7 +63,8 @@ fn versions(data: &[u8]) -> (Option<String>, Option<String>) {
     (Some(service), Some(firmware))
 }
 
-/// The suites of cipher suite records (IPMI 2.0, table 22-18), each once, in their order.
+/// Suite numbers of cipher suite records (IPMI 2.0, table 22-18), without duplicates, in their
+/// order.
 fn suite_numbers(mut records: &[u8]) -> Vec<u8> {
     let mut numbers = Vec::new();
     while let [start, rest @ ..] = records {

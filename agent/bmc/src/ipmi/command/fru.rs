@@ -1,8 +1,8 @@
-//! The inventory of the server itself: FRU 0 (IPMI 2.0, chapter 34; FRU Information Storage
-//! Definition 1.0).
+//! The inventory of the server: FRU 0 (IPMI 2.0, chapter 34; FRU Information Storage Definition
+//! 1.0).
 //!
-//! `ipmi-rs-core` has nothing for it. What has a wrong checksum is not believed: a wrong serial
-//! number would name another machine.
+//! `ipmi-rs-core` does not parse it. An area with a wrong checksum is ignored: a wrong serial
+//! number would identify another host.
 
 use ipmi_rs_core::connection::NetFn;
 
@@ -12,21 +12,21 @@ use crate::ipmi::{
     wire::CompletionCode,
 };
 
-/// The FRU of the BMC's own board, which stands for the server.
+/// FRU device 0: the BMC's own board, which represents the server.
 const SERVER: u8 = 0;
 
-/// Bytes asked for at once: at first, at least and at most.
+/// Bytes per read: initial, minimum and maximum.
 const CHUNK: u8 = 32;
 const MIN_CHUNK: u8 = 8;
 const MAX_CHUNK: u8 = 128;
 
-/// The unit of every length and offset in the inventory.
+/// Unit in bytes of every length and offset in the inventory.
 const BLOCK: usize = 8;
 
-/// Ends the fields of an area.
+/// Type byte that ends the fields of an area.
 const NO_MORE_FIELDS: u8 = 0xc1;
 
-/// What an area tells about itself.
+/// Manufacturer, name and serial number of an area.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Labels {
     pub(super) manufacturer: Option<String>,
@@ -34,20 +34,20 @@ pub(super) struct Labels {
     pub(super) serial: Option<String>,
 }
 
-/// The areas that name the server; an area that is missing or damaged is empty.
+/// The areas that identify the server; a missing or damaged area is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Inventory {
-    /// The product: the server as it is sold.
+    /// Product area: the server as it is sold.
     pub(super) product: Labels,
-    /// The main board.
+    /// Board area: the main board.
     pub(super) board: Labels,
 }
 
-/// Reads the inventory. A BMC without one gives an empty one.
+/// Reads the inventory. It is empty for a BMC that has none.
 ///
 /// # Errors
 ///
-/// The BMC could not be asked.
+/// The BMC did not respond.
 pub(super) async fn inventory<A: Requester>(ask: &A) -> Result<Inventory, RequestError> {
     let mut inventory = Inventory::default();
     let Some(mut device) = optional(Device::open(ask).await)?.flatten() else {
@@ -70,7 +70,7 @@ pub(super) async fn inventory<A: Requester>(ask: &A) -> Result<Inventory, Reques
     Ok(inventory)
 }
 
-/// What the BMC refuses or garbles is missing; what could not be asked is an error.
+/// Maps a rejected or malformed response to `None`; a missing response is an error.
 fn optional<T>(result: Result<T, RequestError>) -> Result<Option<T>, RequestError> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -82,15 +82,15 @@ fn optional<T>(result: Result<T, RequestError>) -> Result<Option<T>, RequestErro
 struct Device<'a, A> {
     ask: &'a A,
     size: usize,
-    /// Offsets and counts are in words.
+    /// Whether offsets and counts are in 16-bit words.
     is_words: bool,
     chunk: u8,
-    /// Most that was not refused.
+    /// Longest read that was not rejected.
     most: u8,
 }
 
 impl<'a, A: Requester> Device<'a, A> {
-    /// `None`: no inventory.
+    /// Reads the inventory size. `None`: no inventory.
     async fn open(ask: &'a A) -> Result<Option<Self>, RequestError> {
         let info = ask.ask(Raw::new(NetFn::Storage, 0x10, [SERVER])).await?;
         let [low, high, access, ..] = *info else {
@@ -106,7 +106,7 @@ impl<'a, A: Requester> Device<'a, A> {
         }))
     }
 
-    /// An area with its header, which tells its length.
+    /// Reads an area; its header contains its length.
     async fn area(&mut self, at: usize) -> Result<Vec<u8>, RequestError> {
         let start = self.read(at, BLOCK).await?;
         let [_, blocks, ..] = *start else {
@@ -115,8 +115,7 @@ impl<'a, A: Requester> Device<'a, A> {
         self.read(at, usize::from(blocks) * BLOCK).await
     }
 
-    /// Reads so many bytes, in parts: shorter ones after a refusal, longer ones while it goes
-    /// well.
+    /// Reads `length` bytes in parts: shorter parts after a rejection, longer ones after successes.
     async fn read(&mut self, at: usize, length: usize) -> Result<Vec<u8>, RequestError> {
         if at.saturating_add(length) > self.size {
             return Err(RequestError::Data("an inventory area beyond the inventory"));
@@ -134,7 +133,7 @@ impl<'a, A: Requester> Device<'a, A> {
                     if is_about_length(code) && self.chunk > MIN_CHUNK =>
                 {
                     let tried = count.try_into().unwrap_or(self.chunk);
-                    // Whole blocks, and so whole words.
+                    // A multiple of 8 bytes, and therefore of whole words.
                     self.chunk = ((tried / 2) & !7).max(MIN_CHUNK);
                     self.most = self.chunk;
                 }
@@ -144,7 +143,7 @@ impl<'a, A: Requester> Device<'a, A> {
         Ok(bytes)
     }
 
-    /// One part: at least one byte, at most `count`.
+    /// Reads one part: at least one byte, at most `count`.
     async fn part(&self, offset: usize, count: usize) -> Result<Vec<u8>, RequestError> {
         const OUT: RequestError = RequestError::Data("an inventory that is too long");
         let unit = if self.is_words { 2 } else { 1 };
@@ -156,7 +155,7 @@ impl<'a, A: Requester> Device<'a, A> {
             Some((told, rest)) => rest.get(..usize::from(*told) * unit).unwrap_or(rest),
             None => &[],
         };
-        // An odd byte of a word would shift what follows.
+        // Half a word would shift the following bytes.
         let whole = part.len().min(count) / unit * unit;
         match part.get(..whole) {
             Some(part) if !part.is_empty() => Ok(part.to_vec()),
@@ -169,7 +168,7 @@ fn is_about_length(code: CompletionCode) -> bool {
     code == CompletionCode::TOO_MANY_BYTES || matches!(code.number(), 0xc7 | 0xc8 | 0xff)
 }
 
-/// Where board and product area begin, by the common header (section 8).
+/// Offsets of board and product area, from the common header (section 8).
 fn areas(header: &[u8]) -> (Option<usize>, Option<usize>) {
     let [version, _, _, board, product, _, _, _] = *header else {
         return (None, None);
@@ -204,7 +203,8 @@ fn product(area: &[u8]) -> Option<Labels> {
     })
 }
 
-/// The texts of an area, `None` for empty ones; `None` for an area that is not to be believed.
+/// The texts of an area; `None` for an empty text, and for an area with a wrong version or
+/// checksum.
 fn fields(area: &[u8], version: u8, language: u8, rest: &[u8]) -> Option<Vec<Option<String>>> {
     if version & 0xf != 1 || !sums_to_zero(area) {
         return None;
@@ -315,7 +315,7 @@ mod tests {
     #[tokio::test]
     async fn fru_area_with_a_bad_checksum_is_ignored() {
         let mut bmc = FakeBmc::with_inventory();
-        // A letter of the board's serial.
+        // One character of the board's serial number.
         let at = bmc.fru.windows(8).position(|bytes| bytes == b"SN-BOARD");
         bmc.fru[at.unwrap()] ^= 1;
         let wanted = Inventory {
@@ -362,7 +362,7 @@ mod tests {
             areas(&area);
             product(&area);
             board(&area);
-            // Again with what makes it believed.
+            // Once more with a valid version and checksum, so that the fields are parsed.
             if let Some(byte) = area.first_mut() {
                 *byte = 1;
             }
@@ -375,7 +375,7 @@ mod tests {
 
         #[test]
         fn fru_areas_round_trip(
-            // One character of type 3 would be the end of the fields.
+            // A single character of type 3 would have the type byte that ends the fields.
             texts in vec("[!-~][ -~]{0,27}[!-~]", 5),
         ) {
             let fields: Vec<_> = texts.iter().map(|text| (3, text.as_bytes())).collect();

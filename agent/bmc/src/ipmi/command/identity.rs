@@ -1,4 +1,4 @@
-//! Which machine a BMC belongs to, by IPMI.
+//! Identity of the system that a BMC manages, read by IPMI.
 
 use ipmi_rs_core::{app::GetDeviceId, connection::NetFn};
 use uuid::Uuid;
@@ -13,7 +13,7 @@ use crate::{
     ipmi::requester::{RequestError, Requester},
 };
 
-/// Texts that makers leave in place of a serial number, a name or a model, in lower case.
+/// Placeholders of manufacturers for serial number, name or model, in lower case.
 const UNSET: &[&str] = &[
     "0123456789",
     "01234567890123456789ab",
@@ -45,16 +45,18 @@ const UNSET: &[&str] = &[
     "unspecified",
 ];
 
-/// Reads what the BMC says about its system; `guid`: as RAKP 2 gave it, else it is asked for.
+/// Reads the identity of the system. `guid`: the GUID of RAKP message 2, if known; otherwise it is
+/// requested.
 ///
-/// Vendor and model are the product's, else the board's; the vendor is at last the maker that the
-/// Device ID names. The serial number is the product's alone, which is what SMBIOS type 1 and so
-/// `dmidecode -t system` show: the board has a number of its own, and a serial number that does
-/// not match stops a remediation. What the BMC does not say, or refuses, is not known.
+/// Vendor and model are those of the product area, otherwise of the board area; the last source of
+/// the vendor is the manufacturer id of the Device ID. The serial number is that of the product
+/// area only, which corresponds to SMBIOS type 1 and therefore to `dmidecode -t system`: the board
+/// has another serial number, and a serial number that does not match stops a remediation. Missing
+/// or rejected values are `None`.
 ///
 /// # Errors
 ///
-/// The BMC could not be asked.
+/// The BMC did not respond.
 pub(in crate::ipmi) async fn identity<A: Requester>(
     ask: &A,
     guid: Option<[u8; 16]>,
@@ -84,14 +86,14 @@ pub(in crate::ipmi) async fn identity<A: Requester>(
     Ok(identity)
 }
 
-/// The GUID of RAKP 2 or Get System GUID as the UUID that SMBIOS shows; `None` for one that was
-/// never set (all zeroes or all ones).
+/// Converts the GUID of RAKP message 2 or Get System GUID to the UUID that SMBIOS shows; `None` for
+/// an unset one (all zeroes or all ones).
 ///
-/// IPMI 2.0 (table 20-10) has the bytes of RFC 4122 in reverse, as OpenBMC gives them. AMI and
-/// most others give them in SMBIOS's order, iDRACs in that of RFC 4122. Which it is, is told by
-/// version and variant, with the precedence of `ipmitool mc guid`; where they tell nothing, it is
-/// SMBIOS's. That the first three fields may be turned round all the same is left to
-/// [`same_system_uuid`](crate::same_system_uuid).
+/// IPMI 2.0 (table 20-10) specifies the bytes of RFC 4122 in reverse, as OpenBMC sends them. AMI
+/// and most others send SMBIOS order, iDRACs the order of RFC 4122. Version and variant determine
+/// the order, with the precedence of `ipmitool mc guid`; if they are valid in no order, SMBIOS
+/// order is assumed. [`same_system_uuid`](crate::same_system_uuid) handles first three fields in
+/// the other byte order.
 pub(in crate::ipmi) fn system_uuid(guid: [u8; 16]) -> Option<String> {
     if guid == [0; 16] || guid == [0xff; 16] {
         return None;
@@ -114,7 +116,7 @@ fn is_plausible(uuid: &Uuid) -> bool {
     (1..=5).contains(&uuid.get_version_num()) && uuid.get_variant() == uuid::Variant::RFC4122
 }
 
-/// A text that says something.
+/// `None` for a placeholder.
 fn known(text: Option<String>) -> Option<String> {
     let text = text?;
     let lower = text.to_lowercase();
@@ -142,7 +144,7 @@ mod tests {
     };
     use crate::{UuidMatch, same_system_uuid};
 
-    /// What SMBIOS shows.
+    /// The UUID that SMBIOS shows.
     const UUID: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e32";
 
     fn text(text: &str) -> Option<String> {
@@ -213,7 +215,7 @@ mod tests {
 
     #[test]
     fn guid_is_matched_in_every_known_byte_order() {
-        // Time-based, random and Dell's own.
+        // Time-based, random and Dell's own format.
         for shown in [
             "61a39523-78f2-11e5-9862-e6402cfc3223",
             "f81d4fae-7dec-4c1d-a765-00a0c91e6bf6",
@@ -236,7 +238,7 @@ mod tests {
 
     #[test]
     fn guid_of_unknown_byte_order_is_read_in_smbios_order() {
-        // HPE's is letters of product and serial number.
+        // HPE's GUID consists of characters of product and serial number.
         let shown = "32353537-3835-5347-4838-303858303059";
         let guid = shown.parse::<Uuid>().unwrap().to_bytes_le();
         assert_eq!(system_uuid(guid).as_deref(), Some(shown));

@@ -1,6 +1,6 @@
-//! Makers of servers by their IANA enterprise numbers.
+//! Server vendors by IANA enterprise number.
 
-/// Only those whose number names the maker of the server, and not of the BMC or its firmware.
+/// Only numbers that identify the vendor of the server, not of the BMC or its firmware.
 const MAKERS: &[(u32, &str)] = &[
     (2, "IBM"),
     (11, "HPE"),
@@ -25,12 +25,12 @@ const MAKERS: &[(u32, &str)] = &[
     (20301, "IBM"),
     (37945, "Inspur"),
     (47196, "HPE"),
-    // Not Supermicro's by the registry, but its newer boards say it.
+    // Registered to another company, but reported by newer Supermicro boards.
     (47488, "Supermicro"),
     (49622, "ASRock Rack"),
 ];
 
-/// The maker with this number.
+/// The vendor with this enterprise number.
 pub(super) fn name(number: u32) -> Option<&'static str> {
     let found = MAKERS.iter().find(|(known, _)| *known == number)?;
     Some(found.1)
@@ -44,7 +44,7 @@ mod tests {
     fn manufacturer_number_maps_to_server_vendor() {
         assert_eq!(name(674), Some("Dell"));
         assert_eq!(name(47196), Some("HPE"));
-        // Makers of firmware are no makers of servers.
+        // The number of a firmware vendor does not identify the server.
         assert_eq!(name(20974), None);
         assert_eq!(name(0), None);
     }

@@ -1,4 +1,4 @@
-//! What an entry of the event log says, in words (IPMI 2.0, tables 32-1 to 32-3 and 42-1 to 42-3).
+//! Decodes event log entries to text (IPMI 2.0, tables 32-1 to 32-3 and 42-1 to 42-3).
 
 use std::fmt;
 
@@ -13,17 +13,18 @@ use super::{
 };
 use crate::{LogEntry, Severity};
 
-/// Size of every entry.
+/// Size of an entry in bytes.
 pub(super) const ENTRY_SIZE: usize = 16;
 
 const SYSTEM_EVENT: u8 = 0x02;
-/// Not set; and below it the seconds since the BMC started, its clock not being set.
+/// Timestamp values without a date: unspecified, and seconds since the start of a BMC whose clock
+/// is not set.
 const UNSPECIFIED: u32 = 0xffff_ffff;
 const CLOCK_SET: u32 = 0x2000_0000;
-/// Under which Linux writes the message of a panic, in parts.
+/// Record type under which Linux logs a panic message, in parts.
 const LINUX_PANIC: u8 = 0xf0;
 
-/// Words of table 42-3 that `ipmi-rs-core` lacks: sensor type, and its states.
+/// State names of table 42-3 that `ipmi-rs-core` lacks, by sensor type.
 const MORE_STATES: &[(u8, &[&str])] = &[
     (
         0x1b,
@@ -49,10 +50,10 @@ const MORE_STATES: &[(u8, &[&str])] = &[
     ),
 ];
 
-/// What a watchdog was there for (table 42-3, Watchdog 2).
+/// Purpose of a watchdog timer (table 42-3, Watchdog 2).
 const WATCHDOG_USES: [&str; 6] = ["", "BIOS FRB2", "BIOS/POST", "OS Load", "SMS/OS", "OEM"];
 
-/// An entry as it is read, in words.
+/// Decodes one entry.
 pub(super) fn entry(entry: &[u8; ENTRY_SIZE]) -> LogEntry {
     let [low, high, record_type, t0, t1, t2, t3, rest @ ..] = *entry;
     let stamp = timestamp(u32::from_le_bytes([t0, t1, t2, t3]));
@@ -103,9 +104,9 @@ pub(super) fn entry(entry: &[u8; ENTRY_SIZE]) -> LogEntry {
     }
 }
 
-/// An OEM record without a time stamp.
+/// Text of an OEM record without a timestamp.
 fn untimed(record_type: u8, data: &[u8; 13]) -> String {
-    // The address of the controller, the number of the part, and up to 11 characters.
+    // Address of the controller, part number, and up to 11 characters.
     let [_, part, panic @ ..] = data;
     let end = panic.iter().position(|byte| *byte == 0);
     let (panic, padding) = panic.split_at(end.unwrap_or(panic.len()));
@@ -145,7 +146,7 @@ impl Event {
         severity::of_event(self.event_type, self.sensor_type, offset, self.is_asserted)
     }
 
-    /// What happened; `None`: not in the tables.
+    /// The state that the event reports; `None`: not in the tables.
     fn state(self) -> Option<String> {
         let known = State(self).to_string();
         if !known.is_empty() {
@@ -159,7 +160,7 @@ impl Event {
         Some((*state).to_owned())
     }
 
-    /// What the two further bytes add (table 29-6); empty: nothing.
+    /// Text for the two further event data bytes (table 29-6); empty if they add nothing.
     fn details(self) -> String {
         let [first, second, third] = self.data;
         let second = (first >> 6, second);
@@ -187,7 +188,7 @@ impl Event {
                 _ => {}
             }
         }
-        // Written by nobody: unspecified, or all ones.
+        // Unspecified, or all ones: nothing was written.
         let is_said = |(kind, byte): (u8, u8)| kind != 0 && byte != 0xff;
         if is_said(second) || is_said(third) {
             format!(" (data {})", text::hex(&[second.1, third.1]))
@@ -216,7 +217,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// The words of the library, which are empty for what it does not know.
+/// State names of `ipmi-rs-core`; empty for unknown states.
 struct State(Event);
 
 impl fmt::Display for State {
@@ -233,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    /// A system event: time, sensor type and number, direction and type, data.
+    /// A system event from timestamp, sensor type and number, direction and type, and event data.
     fn event(seconds: u32, rest: [u8; 6]) -> LogEntry {
         let mut bytes = [0; ENTRY_SIZE];
         bytes[..3].copy_from_slice(&[0x34, 0x12, 0x02]);

@@ -1,7 +1,7 @@
-//! What is asked of a BMC, command by command: sensors, event log, identity.
+//! The IPMI commands, one module each: sensors, event log, identity.
 //!
-//! Owns: requests, and the meaning of their answers. Must never: panic, loop or allocate without
-//! bound on any bytes of a BMC, or take what is missing for an error where the rest is of use.
+//! Owns: requests, and the interpretation of responses. Must never: panic, loop or allocate without
+//! bound on any response of a BMC, or fail for a missing part where the rest is usable.
 
 mod dcmi;
 mod facts;
@@ -35,8 +35,8 @@ pub(in crate::ipmi) use sel::event_log;
 pub(in crate::ipmi) use sel_clear::clear_event_log;
 pub(in crate::ipmi) use sensors::sensors;
 
-/// A request that `ipmi-rs-core` does not have, or whose answer it cannot read safely; the answer
-/// is its bytes after the completion code.
+/// A request that `ipmi-rs-core` lacks or whose response it cannot parse safely; the result is the
+/// bytes after the completion code.
 #[derive(Debug)]
 struct Raw {
     net_fn: NetFn,

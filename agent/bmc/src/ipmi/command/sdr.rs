@@ -1,4 +1,4 @@
-//! The walk through the sensor data records of a BMC (IPMI 2.0, chapters 33 and 35).
+//! Reads the sensor data records of a BMC (IPMI 2.0, chapters 33 and 35).
 
 use std::collections::BTreeSet;
 
@@ -16,25 +16,25 @@ use crate::{
     },
 };
 
-/// Most records that are read; far more than any server has.
+/// Maximum number of records that are read; no server has nearly as many.
 const MAX_RECORDS: usize = 4096;
 
-/// How often a lost reservation is taken anew in one walk.
+/// Maximum number of reservations taken in one read.
 const MAX_RESERVATIONS: usize = 16;
 
-/// "The whole record", and the id after the last one.
+/// Read length for "the whole record", and the record id after the last one.
 const WHOLE: u8 = 0xff;
 const LAST: u16 = 0xffff;
 
-/// How many bytes are asked for at once, one after the other as a BMC refuses.
+/// Bytes per read, in the order in which they are tried after a rejection.
 const CHUNKS: [u8; 6] = [WHOLE, 64, 32, 22, 16, 8];
 
-/// Where a BMC keeps its records. The requests differ, their data do not.
+/// Where a BMC keeps its records. The commands differ, their data do not.
 #[derive(Debug, Clone, Copy)]
 enum Source {
-    /// The SDR repository: everything, own sensors and others'.
+    /// The SDR repository: sensors of the BMC and of other controllers.
     Repository,
-    /// The device SDRs of the BMC as a sensor device, where it has no repository.
+    /// The device SDRs of a BMC without a repository.
     Device,
 }
 
@@ -64,13 +64,13 @@ impl Source {
     }
 }
 
-/// Every sensor that the BMC describes, in its order.
+/// Reads every sensor that the BMC describes, in its order.
 ///
-/// A link to a record that is not there, or that was read already, ends the walk.
+/// A link to a missing record, or to one that was read already, ends the list.
 ///
 /// # Errors
 ///
-/// The BMC has no records at all ([`ErrorKind::Unsupported`]), or could not be asked.
+/// The BMC has no records ([`ErrorKind::Unsupported`]), or did not respond.
 pub(super) async fn sensors<A: Requester>(ask: &A) -> Result<Vec<SensorRecord>, RequestError> {
     let source = source(ask).await?;
     let mut walk = RepositoryReader {
@@ -115,12 +115,12 @@ struct RepositoryReader<'a, A> {
     source: Source,
     reservation: u16,
     reservations: usize,
-    /// What has not been refused, the longest first.
+    /// Read lengths that were not rejected, longest first.
     chunks: &'static [u8],
 }
 
 impl<A: Requester> RepositoryReader<'_, A> {
-    /// Takes a reservation. A BMC without them is asked with 0 (IPMI 2.0, 33.12).
+    /// Takes a reservation; 0 for a BMC without reservations (IPMI 2.0, 33.12).
     async fn reserve(&mut self) -> Result<(), RequestError> {
         self.reservations = self.reservations.saturating_add(1);
         self.reservation = match self.ask.ask(self.source.reserve()).await {
@@ -134,8 +134,8 @@ impl<A: Requester> RepositoryReader<'_, A> {
         Ok(())
     }
 
-    /// One record with its header, and the id of the next one. Takes a lost reservation anew and
-    /// shorter parts where the BMC refuses longer ones, and remembers that.
+    /// Reads one record with its header, and the id of the next one. Renews a lost reservation,
+    /// reads shorter parts if the BMC rejects longer ones, and remembers the accepted length.
     async fn record(&mut self, id: u16) -> Result<(u16, Vec<u8>), RequestError> {
         loop {
             let refused = match self.read(id).await {
@@ -154,7 +154,7 @@ impl<A: Requester> RepositoryReader<'_, A> {
         }
     }
 
-    /// Reads one record in parts. Of records that describe no sensor the header is enough.
+    /// Reads one record in parts. For records that describe no sensor, the header is sufficient.
     async fn read(&self, id: u16) -> Result<(u16, Vec<u8>), RequestError> {
         let chunk = self.chunks.first().copied().unwrap_or(WHOLE);
         let mut record = Vec::new();
@@ -162,7 +162,7 @@ impl<A: Requester> RepositoryReader<'_, A> {
             let missing = missing(&record);
             let count = match missing {
                 None if chunk == WHOLE && record.is_empty() => WHOLE,
-                // A header first: some BMCs refuse to read beyond the end of a record.
+                // The header first: some BMCs reject a read beyond the end of a record.
                 None => HEADER
                     .saturating_sub(record.len())
                     .try_into()
@@ -197,7 +197,7 @@ impl<A: Requester> RepositoryReader<'_, A> {
     }
 }
 
-/// The length that the header tells; `None`: no whole header yet.
+/// Length of the record according to its header; `None`: header incomplete.
 fn length(record: &[u8]) -> Option<usize> {
     let rest = record.get(HEADER - 1)?;
     Some(HEADER + usize::from(*rest))
@@ -207,7 +207,7 @@ fn missing(record: &[u8]) -> Option<usize> {
     Some(length(record)?.saturating_sub(record.len()))
 }
 
-/// Whether fewer bytes at once may help.
+/// Whether a shorter read may succeed after this completion code.
 fn is_about_length(code: CompletionCode) -> bool {
     [
         CompletionCode::TOO_MANY_BYTES,

@@ -1,4 +1,4 @@
-//! The newest entries of a BMC's event log (IPMI 2.0, chapters 31 and 32).
+//! Reads the newest entries of the event log (IPMI 2.0, chapters 31 and 32).
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -19,23 +19,24 @@ use crate::{
     },
 };
 
-/// How often a reservation that a BMC wants, or has lost, is taken in one reading.
+/// Maximum number of reservations taken in one read, where a BMC requires or loses them.
 const MAX_RESERVATIONS: usize = 8;
 
-/// As ids to ask for: the first and the last entry. As the next id: there is none.
+/// Record ids of the first and the last entry in a request. As the next id, the latter means that
+/// there is none.
 const FIRST: u16 = 0;
 const LAST: u16 = 0xffff;
 
 /// Reads the newest `limit` entries, oldest first.
 ///
-/// A log is a list that is linked from its first entry on. Where the first and the last id say
-/// that the ids have no gaps, reading begins `limit` entries before the end; where that turns out
-/// wrong, at the first one. Entries are read whole, for which no reservation is needed (31.5):
-/// taking one would break another client's.
+/// The log is a list linked from its first entry. If the first and the last id show that the ids
+/// have no gaps, reading starts `limit` entries before the end; if this proves wrong, at the first
+/// entry. Entries are read whole, which needs no reservation (31.5): taking one would cancel
+/// another client's.
 ///
 /// # Errors
 ///
-/// The BMC has no log, or could not be asked.
+/// The BMC has no log, or did not respond.
 pub(in crate::ipmi) async fn event_log<A: Requester>(
     ask: &A,
     limit: usize,
@@ -63,13 +64,13 @@ type Entry = [u8; ENTRY_SIZE];
 
 struct Log<'a, A> {
     ask: &'a A,
-    /// 0: none.
+    /// Reservation id; 0: none.
     reservation: u16,
     reservations: usize,
 }
 
 impl<A: Requester> Log<'_, A> {
-    /// The last entries, without those before; `None`: where they begin cannot be told.
+    /// Reads the last entries only; `None`: their start cannot be determined.
     async fn tail(
         &mut self,
         total: usize,
@@ -99,8 +100,8 @@ impl<A: Requester> Log<'_, A> {
         Ok((begins && holds_last && newest.len() == limit).then_some(newest))
     }
 
-    /// Follows the links from this entry on and keeps the last `limit`. An entry that was there
-    /// already, or is not there, is the end.
+    /// Follows the links from entry `start` and keeps the last `limit` entries. A missing entry, or
+    /// one that was read already, ends the list.
     async fn walk(&mut self, start: u16, limit: usize) -> Result<VecDeque<Entry>, RequestError> {
         let mut newest = VecDeque::new();
         let mut seen = BTreeSet::new();
@@ -109,7 +110,7 @@ impl<A: Requester> Log<'_, A> {
             let Some((following, entry)) = self.entry(next).await? else {
                 return Ok(newest);
             };
-            // What is asked for as the first has an id of its own, by which it may come again.
+            // The first entry is requested by a special id; its own id may recur in a cyclic log.
             if !seen.insert(id(&entry)) {
                 return Ok(newest);
             }
@@ -124,7 +125,7 @@ impl<A: Requester> Log<'_, A> {
         }
     }
 
-    /// One entry, and the id of the next one; `None`: it is not there.
+    /// Reads one entry and the id of the next one; `None`: the entry does not exist.
     async fn entry(&mut self, id: u16) -> Result<Option<(u16, Entry)>, RequestError> {
         loop {
             let [r, r_high] = self.reservation.to_le_bytes();
@@ -145,8 +146,8 @@ impl<A: Requester> Log<'_, A> {
     }
 }
 
-/// By hand: `ipmi-rs-core` hides time stamps and refuses record types and channels that it does
-/// not know.
+/// Parsed here, because `ipmi-rs-core` drops timestamps and rejects unknown record types and
+/// channels.
 fn parse(data: &[u8]) -> Result<(u16, Entry), RequestError> {
     let entry = data.split_first_chunk().and_then(|(next, rest)| {
         let entry = rest.first_chunk::<ENTRY_SIZE>()?;
@@ -160,7 +161,7 @@ fn id(entry: &Entry) -> u16 {
     u16::from_le_bytes([low, high])
 }
 
-/// The id of the entry `limit` before the end, if ids go from first to last without gaps.
+/// Id of the entry `limit` before the end, if the ids run from first to last without gaps.
 fn start(first: u16, last: u16, total: usize, limit: usize) -> Option<u16> {
     let span = usize::from(last.checked_sub(first)?).checked_add(1)?;
     if span != total {
@@ -214,7 +215,7 @@ mod tests {
 
     #[tokio::test]
     async fn log_with_unordered_ids_is_read_from_its_first_entry() {
-        // First and last and the count fit, the order does not.
+        // First id, last id and count suggest no gaps, but the order differs.
         let bmc = bmc([1, 4, 2, 3, 5]);
         assert_eq!(ids(&bmc, 2).await, ["3", "5"]);
         assert_eq!(ids(&bmc, 3).await, ["2", "3", "5"]);

@@ -1,4 +1,4 @@
-//! Emptying a BMC's event log (IPMI 2.0, 31.9).
+//! Clears the event log of a BMC (IPMI 2.0, 31.9).
 
 use std::{num::NonZeroU16, time::Duration};
 
@@ -13,25 +13,26 @@ use crate::{
     },
 };
 
-/// Between two looks at an erasure.
+/// Interval between two status requests during an erasure.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// How often it is looked at: half a minute.
+/// Maximum number of status requests: half a minute in total.
 const MAX_LOOKS: usize = 60;
 
-/// How often a lost reservation is taken anew.
+/// Maximum number of reservations taken for one clear.
 const MAX_RESERVATIONS: usize = 4;
 
-/// Most entries of a log that was emptied a moment ago; many BMCs log the clearing itself.
+/// Maximum number of entries in a log that was just cleared; many BMCs log the clearing.
 const MAX_LEFT: u16 = 2;
 
-/// Empties the log, and waits until that is done.
+/// Clears the log and waits until the erasure is complete.
 ///
-/// A BMC that cannot tell how far it is, is asked how many entries are left.
+/// If the BMC reports no erasure progress, the number of remaining entries decides.
 ///
 /// # Errors
 ///
-/// The BMC refuses, could not be asked, or is not done after half a minute.
+/// The BMC rejects the command, does not respond, or does not complete the erasure within half a
+/// minute.
 pub(in crate::ipmi) async fn clear_event_log<A: Requester>(ask: &A) -> Result<(), RequestError> {
     let (mut reservation, mut progress) = initiate(ask).await?;
     let mut reservations = 1_usize;
@@ -64,7 +65,7 @@ pub(in crate::ipmi) async fn clear_event_log<A: Requester>(ask: &A) -> Result<()
     Err(RequestError::Data("the event log is still being erased"))
 }
 
-/// Begins; anew where another client takes the reservation in between.
+/// Starts the erasure; once more if another client takes the reservation.
 async fn initiate<A: Requester>(
     ask: &A,
 ) -> Result<(Option<NonZeroU16>, ErasureProgress), RequestError> {
@@ -81,7 +82,7 @@ async fn initiate<A: Requester>(
     }
 }
 
-/// `None`: the BMC knows no reservations.
+/// `None`: the BMC does not support reservations.
 async fn reserve<A: Requester>(ask: &A) -> Result<Option<NonZeroU16>, RequestError> {
     match ask.ask(ReserveSel).await {
         Ok(reservation) => Ok(Some(reservation)),

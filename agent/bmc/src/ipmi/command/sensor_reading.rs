@@ -1,4 +1,4 @@
-//! What a sensor answers, and what that means (IPMI 2.0, 35.14 and 36.3).
+//! Sensor readings, and their conversion to values and health (IPMI 2.0, 35.14 and 36.3).
 
 use super::{severity, units::Units};
 use crate::{SensorHealth, Severity};
@@ -6,7 +6,7 @@ use crate::{SensorHealth, Severity};
 /// Event/reading type of sensors with thresholds (IPMI 2.0, table 42-1).
 pub(super) const THRESHOLD: u8 = 0x01;
 
-/// How a raw reading becomes a number.
+/// Conversion of a raw reading to a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Factors {
     format: Format,
@@ -25,9 +25,9 @@ enum Format {
 }
 
 impl Factors {
-    /// From the unit bytes and bytes 24 to 30 of a full sensor record; `None` where the sensor
-    /// gives no number. By hand: `ipmi-rs-core` loses a bit of M and takes one's complement for
-    /// unsigned.
+    /// Parses the unit bytes and bytes 24 to 30 of a full sensor record; `None` for a sensor
+    /// without a numeric value. Not by `ipmi-rs-core`, which drops a bit of M and reads one's
+    /// complement as unsigned.
     pub(super) fn of(units: Units, bytes: [u8; 7]) -> Option<Self> {
         let [linearization, m, m_high, b, b_high, _, exponents] = bytes;
         let format = match units.flags >> 6 {
@@ -47,8 +47,8 @@ impl Factors {
         })
     }
 
-    /// The value of a raw reading: L[(M x + B 10^K1) 10^K2]. `None` where it is not finite, or
-    /// the sensor is not linear and its factors would have to be asked for every reading.
+    /// The value of a raw reading: L[(M x + B 10^K1) 10^K2]. `None` if it is not finite, or if the
+    /// sensor is nonlinear and would need its factors read for each reading.
     pub(super) fn value(&self, raw: u8) -> Option<f64> {
         let x = match self.format {
             Format::Unsigned => f64::from(raw),
@@ -77,7 +77,7 @@ impl Factors {
     }
 }
 
-/// A number of so many bits, in two's complement.
+/// Sign-extends a `count`-bit number in two's complement.
 fn signed(bits: u16, count: u32) -> i16 {
     let unused = 16_u32.saturating_sub(count);
     (bits << unused).cast_signed() >> unused
@@ -87,7 +87,7 @@ fn nibble(byte: u8) -> i8 {
     (byte << 4).cast_signed() >> 4
 }
 
-/// Times a power of ten; divides for negative ones, which is exact where the result is decimal.
+/// Multiplies by a power of ten; divides for negative exponents, so that decimal results are exact.
 fn scaled(value: f64, exponent: i8) -> f64 {
     let power = 10_f64.powi(i32::from(exponent).abs());
     if exponent < 0 {
@@ -97,18 +97,19 @@ fn scaled(value: f64, exponent: i8) -> f64 {
     }
 }
 
-/// An answer to Get Sensor Reading. By hand: `ipmi-rs-core` keeps discrete states to itself.
+/// A Get Sensor Reading response. Parsed here, because `ipmi-rs-core` does not expose discrete
+/// states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reading {
     /// The raw reading.
     pub(super) raw: u8,
-    /// Comparison with thresholds, or asserted states; `None`: not said.
+    /// Threshold comparison or asserted states; `None`: not in the response.
     states: Option<u16>,
 }
 
 impl Reading {
-    /// Reads an answer; `None`: cut short, or nothing is measured now (scanning is off, or the
-    /// reading is marked as unavailable).
+    /// Parses a response; `None`: truncated, or no current reading (scanning is off, or the reading
+    /// is marked unavailable).
     pub(super) fn parse(data: &[u8]) -> Option<Self> {
         let (&[raw, flags], states) = data.split_first_chunk()?;
         let is_scanning = flags & 0x40 != 0;
@@ -124,7 +125,7 @@ impl Reading {
         Some(Self { raw, states })
     }
 
-    /// The BMC's judgement by the sensor's thresholds. Without thresholds it has none.
+    /// Health by the sensor's thresholds, as the BMC compares them; unknown without thresholds.
     pub(super) fn threshold_health(self, has_thresholds: bool) -> SensorHealth {
         const NON_CRITICAL: u16 = 0b00_1001;
         const CRITICAL: u16 = 0b11_0110;
@@ -136,7 +137,7 @@ impl Reading {
         }
     }
 
-    /// The worst of the states that a discrete sensor asserts. Absence is not a fault.
+    /// Health by the worst asserted state of a discrete sensor. An absent part is not a fault.
     pub(super) fn discrete_health(self, event_type: u8, sensor_type: u8) -> SensorHealth {
         let Some(states) = self.states else {
             return SensorHealth::Unknown;
@@ -182,7 +183,7 @@ mod tests {
         Factors::of(units, bytes).unwrap()
     }
 
-    /// Linear, unsigned, with these factors.
+    /// Factors of a linear, unsigned sensor.
     fn linear(m: i16, b: i16, b_exponent: i8, result_exponent: i8) -> [u8; 7] {
         let [m, m_high] = m.to_le_bytes();
         let [b, b_high] = b.to_le_bytes();
@@ -197,7 +198,7 @@ mod tests {
         assert_eq!(fan.value(0x2c), Some(5280.0));
         let inlet = factors(0, [0x00, 0x01, 0x02, 0x80, 0xc2, 0x30, 0x00]);
         assert_eq!(inlet.value(0x99), Some(25.0));
-        // 12 V: 61 mV a step, R exp -3.
+        // 12 V: 61 mV per step, result exponent -3.
         let volts = factors(0, linear(61, 0, 0, -3));
         assert_eq!(volts.value(198), Some(12.078));
     }
@@ -274,7 +275,7 @@ mod tests {
     #[test]
     fn health_follows_the_threshold_bits() {
         for (status, health) in [
-            // Reserved bits are ones.
+            // Reserved bits are set.
             (0xc0, SensorHealth::Ok),
             (0xc1, SensorHealth::Warning),
             (0xc8, SensorHealth::Warning),
@@ -306,7 +307,7 @@ mod tests {
         // Redundancy: full; lost.
         assert_eq!(health(0x0b, 0x09, 1), SensorHealth::Ok);
         assert_eq!(health(0x0b, 0x09, 2), SensorHealth::Warning);
-        // Absent is not ill; a vendor's own states say nothing.
+        // Absence is not a fault; states defined by a vendor have no known health.
         assert_eq!(health(0x08, 0x15, 1), SensorHealth::Ok);
         assert_eq!(health(0x70, 0xc0, 1), SensorHealth::Unknown);
         assert_eq!(health(0x6f, 0x0d, 0), SensorHealth::Ok);

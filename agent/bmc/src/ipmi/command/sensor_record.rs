@@ -1,6 +1,6 @@
-//! Sensor data records (IPMI 2.0, 43.1 and 43.2), as far as readings need them.
+//! Parses sensor data records (IPMI 2.0, 43.1 and 43.2), as far as readings need them.
 //!
-//! By hand: the parsers of `ipmi-rs-core` panic on short and on odd records.
+//! Not with `ipmi-rs-core`, whose parsers panic on truncated and malformed records.
 
 use super::{
     sensor_reading::{Factors, THRESHOLD},
@@ -14,37 +14,37 @@ pub(super) const HEADER: usize = 5;
 const FULL: u8 = 0x01;
 const COMPACT: u8 = 0x02;
 
-/// The BMC itself as the owner of a sensor.
+/// Slave address of the BMC, as the owner of a sensor.
 const BMC: u8 = 0x20;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SensorRecord {
     owner: u8,
-    /// Channel of the owner, LUN of its FRU device, and its own LUN.
+    /// Owner channel, LUN of its FRU device, and owner LUN.
     owner_path: u8,
-    /// Its number at its owner.
+    /// Sensor number at its owner.
     pub(super) number: u8,
-    /// What it belongs to (IPMI 2.0, table 43-13).
+    /// Id of the entity that the sensor belongs to (IPMI 2.0, table 43-13).
     pub(super) entity: u8,
-    /// What it measures or watches (table 42-3).
+    /// Sensor type: the quantity or condition that it measures (table 42-3).
     pub(super) sensor_type: u8,
-    /// What its states mean (table 42-1).
+    /// Event/reading type: the meaning of its states (table 42-1).
     pub(super) event_type: u8,
     has_threshold_access: bool,
     pub(super) units: Units,
-    /// `None`: it gives no number.
+    /// Conversion factors; `None`: the sensor has no numeric value.
     pub(super) factors: Option<Factors>,
     pub(super) name: String,
 }
 
 impl SensorRecord {
-    /// Whether the BMC itself measures it. A sensor of a satellite controller has its number
-    /// there; the same number at the BMC is another sensor.
+    /// Whether the BMC itself owns the sensor. The number of a sensor of a satellite controller
+    /// means another sensor at the BMC.
     pub(super) fn is_the_bmcs_own(&self) -> bool {
         self.owner == BMC && self.owner_path & 0xf3 == 0
     }
 
-    /// Whether its states are comparisons with thresholds.
+    /// Whether the states are threshold comparisons.
     pub(super) fn has_thresholds(&self) -> bool {
         self.event_type == THRESHOLD && self.has_threshold_access
     }
@@ -55,7 +55,7 @@ pub(super) fn is_sensor(record_type: u8) -> bool {
     matches!(record_type, FULL | COMPACT)
 }
 
-/// The sensors of a record with its header; several where a compact one is shared.
+/// Parses the sensors of a record with its header; a shared compact record has several.
 pub(super) fn parse(record: &[u8]) -> Vec<SensorRecord> {
     match record.get(3) {
         Some(&FULL) => full(record).into_iter().collect(),
@@ -64,7 +64,7 @@ pub(super) fn parse(record: &[u8]) -> Vec<SensorRecord> {
     }
 }
 
-/// What both kinds begin with: bytes 6 to 23 of the record.
+/// Parses the part that both record types share: bytes 6 to 23.
 fn common(bytes: &[u8; 18]) -> SensorRecord {
     let [
         owner,
@@ -135,7 +135,7 @@ fn compact(record: &[u8]) -> Option<Vec<SensorRecord>> {
     Some(sensors.collect())
 }
 
-/// The name by its type and length byte and what follows; a nameless sensor has its number.
+/// Decodes the name from its type and length byte; a sensor without a name is named by its number.
 fn name(id: &[u8], number: u8) -> Option<String> {
     let (type_length, bytes) = id.split_first()?;
     let name = text::of_sdr(*type_length, bytes);

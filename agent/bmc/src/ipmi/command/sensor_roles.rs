@@ -1,17 +1,17 @@
-//! Which sensors stand for the whole host.
+//! Selects the sensors that represent the whole host.
 //!
-//! Owns: the names and entities by which vendors call them, in one place. Must never: give a role
-//! to a sensor that measures a part of the host.
+//! Owns: the names and entity ids that vendors use, in one place. Must never: assign a role to a
+//! sensor of a part of the host.
 
 use crate::{Sensor, SensorHealth, SensorKind, SensorRole};
 
-/// Entities that are the air inlet (IPMI 2.0, table 43-13; the second is DCMI's number for it).
+/// Entity ids of the air inlet (IPMI 2.0, table 43-13; the second is defined by DCMI).
 const AIR_INLET: [u8; 2] = [0x37, 0x40];
 
-/// Words that make a temperature the inlet's, the surest first.
+/// Words that identify a temperature as that of the inlet, most specific first.
 const INLET: [&str; 4] = ["inlet", "intake", "ambient", "front"];
 
-/// Words that may stand beside them. Any other word names a part: a supply, a card, an outlet.
+/// Words that may accompany them. Any other word names a part: a supply, a card, an outlet.
 const BESIDE_INLET: &[&str] = &[
     "air",
     "amb",
@@ -34,7 +34,7 @@ const BESIDE_INLET: &[&str] = &[
     "temperature",
 ];
 
-/// Names of what the whole host draws, as words in lower case.
+/// Names of sensors for the power draw of the whole host, as words in lower case.
 const DRAW: &[&str] = &[
     "pwr consumption",
     "pw consumption",
@@ -61,22 +61,22 @@ const DRAW: &[&str] = &[
     "power",
 ];
 
-/// Words of the input power of one supply, beside its number.
+/// Words of the input power of one supply, besides its number.
 const SUPPLY: [&str; 4] = ["ps", "psu", "pws", "supply"];
 const SUPPLY_INPUT: [&str; 4] = ["in", "input", "pin", "ac"];
 const BESIDE_SUPPLY: [&str; 2] = ["power", "pwr"];
 
-/// What the draw is called where it is not a sensor of the BMC.
+/// Name of the power draw reading by DCMI, which is not a sensor of the BMC.
 const DCMI_NAME: &str = "DCMI Power Reading";
 const SUM_NAME: &str = "Power Supply Inputs";
 
-/// Gives roles to sensors, each with the entity that it belongs to; `dcmi`: the draw by DCMI.
+/// Assigns roles to sensors, each given with its entity id; `dcmi`: power draw by DCMI.
 ///
-/// The inlet is the sensor of an air inlet entity, else the one with the surest name; one with a
-/// value goes first. The draw is DCMI's, else the first sensor in watts whose name says so, else
-/// the sum of the inputs of all supplies. The sum is left out where one of them is not measured:
-/// an empty bay cannot be told from a supply that does not answer, and too little is worse than
-/// nothing.
+/// The inlet is the sensor of an air inlet entity, otherwise the one with the most specific name;
+/// sensors with a value are preferred. The power draw is that of DCMI, otherwise of the first
+/// sensor in watts with a matching name, otherwise the sum of the inputs of all supplies. The sum
+/// is omitted if one input has no value: an empty bay cannot be distinguished from a supply that
+/// does not respond, and a sum that is too low is worse than none.
 pub(super) fn assign(sensors: Vec<(u8, Sensor)>, dcmi: Option<f64>) -> Vec<Sensor> {
     let inlet = sensors
         .iter()
@@ -123,7 +123,7 @@ fn draw(name: &str, watts: f64) -> Sensor {
     }
 }
 
-/// How sure it is that this is the inlet, less being surer; `None`: it is not.
+/// Rank of a sensor as the inlet, lowest first; `None`: not an inlet.
 fn inlet_rank(entity: u8, sensor: &Sensor) -> Option<(bool, usize)> {
     if sensor.kind != SensorKind::Temperature {
         return None;
@@ -145,7 +145,7 @@ fn inlet_name_rank(name: &str) -> Option<usize> {
         return None;
     }
     let has = |key: &str| words.iter().any(|word| word == key);
-    // "Front" alone may be a backplane; a front panel is where air comes in.
+    // "Front" alone may be a backplane; a front panel is at the air inlet.
     let keys = INLET.iter().enumerate();
     keys.filter(|(_, key)| has(key) && (**key != "front" || has("panel")))
         .map(|(rank, _)| rank)
@@ -174,7 +174,7 @@ fn is_number(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The words of a name, in lower case: letters and digits apart, and `InletTemp` as two.
+/// Splits a name into words in lower case: letters and digits separately, and `InletTemp` into two.
 fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut before = ' ';
@@ -352,7 +352,7 @@ mod tests {
         ] {
             assert!(!is_supply_input(name) && !is_draw(name), "{name}");
         }
-        // Named like a draw, but not in watts.
+        // Named like a power draw, but not in watts.
         let amperes = vec![sensor("System Power", SensorKind::Current, Some(1.0))];
         assert!(with_role(amperes, None, SensorRole::PowerDraw).is_empty());
     }

@@ -1,4 +1,4 @@
-//! Every sensor of a BMC, read once.
+//! Reads all sensors of a BMC once.
 
 use ipmi_rs_core::connection::NetFn;
 
@@ -16,15 +16,15 @@ use crate::{
     },
 };
 
-/// Reads every sensor that the BMC describes, and what the host draws.
+/// Reads every sensor that the BMC describes, and the power draw of the host.
 ///
-/// A sensor that is not measured now, that belongs to another controller than the BMC, or whose
-/// conversion would have to be asked for every reading, is given without a value. Which sensors
-/// stand for the whole host is decided by [`sensor_roles::assign`].
+/// A sensor is returned without a value if it has no current reading, if it belongs to another
+/// controller than the BMC, or if its conversion factors would have to be read for each reading.
+/// [`sensor_roles::assign`] selects the sensors that represent the whole host.
 ///
 /// # Errors
 ///
-/// The BMC could not be asked, may not be asked with this privilege, or knows neither sensors nor
+/// The BMC did not respond, rejects the privilege of the session, or supports neither sensors nor
 /// DCMI.
 pub(in crate::ipmi) async fn sensors<A: Requester>(ask: &A) -> Result<Vec<Sensor>, RequestError> {
     let draw = dcmi::power(ask).await?;
@@ -47,11 +47,11 @@ pub(in crate::ipmi) async fn sensors<A: Requester>(ask: &A) -> Result<Vec<Sensor
     Ok(sensor_roles::assign(sensors, draw))
 }
 
-/// Asks for one reading. By hand: with `ipmi-rs-core` the discrete states cannot be seen.
+/// Reads one sensor. Not with `ipmi-rs-core`, which does not expose discrete states.
 async fn reading<A: Requester>(ask: &A, number: u8) -> Result<Option<Reading>, RequestError> {
     match ask.ask(Raw::new(NetFn::SensorEvent, 0x2d, [number])).await {
         Ok(data) => Ok(Reading::parse(&data)),
-        // Every sensor would be refused: say so, and do not list them as not measured.
+        // Every sensor would be rejected: return the error instead of sensors without values.
         Err(RequestError::Code(CompletionCode::PRIVILEGE)) => {
             Err(RequestError::Code(CompletionCode::PRIVILEGE))
         }

@@ -1,23 +1,23 @@
-//! How serious an event is (IPMI 2.0, tables 42-2 and 42-3).
+//! Severity of events (IPMI 2.0, tables 42-2 and 42-3).
 //!
-//! The specification names states, not their weight. Here: Critical is what stops the host, loses
-//! data or has failed; Warning is what goes on with less than it had; the rest is for the record.
+//! The specification defines states, but no severities. Here, Critical stops the host, loses data
+//! or means a failure; Warning means degraded operation; all else is informational.
 
 use crate::Severity;
 
-/// Event/reading type of states that depend on the sensor's type.
+/// Event/reading type of states that depend on the sensor type.
 pub(super) const SENSOR_SPECIFIC: u8 = 0x6f;
 
-/// One letter an offset: O ok, W warning, C critical; anything else is not known.
+/// One letter per offset: O ok, W warning, C critical; any other character is unknown.
 type Weights = &'static str;
 
-/// Thresholds (offsets 0 to 11: lower, then upper; each going low, going high) and generic states
-/// by event type.
+/// Severities of thresholds (offsets 0 to 11: lower, then upper; each going low, going high) and of
+/// generic states, by event type.
 const GENERIC: &[(u8, Weights)] = &[
-    // Crossing back over a critical limit is still beyond the non-critical one.
+    // A value that crosses back over a critical limit is still beyond the non-critical one.
     (0x01, "WOCWCCOWWCCC"),
     (0x02, "OOO"),
-    // "State asserted" is good or bad by what the vendor calls state.
+    // The vendor defines whether an asserted state is good or bad.
     (0x03, "O?"),
     (0x04, "OW"),
     (0x05, "OW"),
@@ -30,7 +30,7 @@ const GENERIC: &[(u8, Weights)] = &[
     (0x0c, "OOOO"),
 ];
 
-/// Sensor-specific states by sensor type.
+/// Severities of sensor-specific states by sensor type.
 const SPECIFIC: &[(u8, Weights)] = &[
     // Physical security.
     (0x05, "WWWWWWW"),
@@ -94,7 +94,7 @@ const SPECIFIC: &[(u8, Weights)] = &[
     (0x2c, "OOOOOOOW"),
 ];
 
-/// States whose end is the bad news: event type, sensor type (0: any) and offset.
+/// States whose deassertion is a warning: event type, sensor type (0: any) and offset.
 const GOOD_TO_HAVE: &[(u8, u8, u8)] = &[
     (0x08, 0, 1),
     (0x0b, 0, 0),
@@ -107,7 +107,7 @@ const GOOD_TO_HAVE: &[(u8, u8, u8)] = &[
     (SENSOR_SPECIFIC, 0x29, 2),
 ];
 
-/// How serious it is that this was asserted, or that it ended.
+/// Severity of the assertion or the deassertion of a state.
 pub(super) fn of_event(event_type: u8, sensor_type: u8, offset: u8, asserted: bool) -> Severity {
     let of_state = of_state(event_type, sensor_type, offset);
     if asserted {
@@ -123,7 +123,7 @@ pub(super) fn of_event(event_type: u8, sensor_type: u8, offset: u8, asserted: bo
     }
 }
 
-/// How serious it is to be in this state.
+/// Severity of an asserted state.
 pub(super) fn of_state(event_type: u8, sensor_type: u8, offset: u8) -> Severity {
     let letter = weights(event_type, sensor_type)
         .and_then(|weights| weights.as_bytes().get(usize::from(offset)));
@@ -135,12 +135,12 @@ pub(super) fn of_state(event_type: u8, sensor_type: u8, offset: u8) -> Severity 
     }
 }
 
-/// Whether the states of this type of sensor are known at all.
+/// Whether the states of this sensor type are in the tables.
 pub(super) fn is_known(event_type: u8, sensor_type: u8) -> bool {
     weights(event_type, sensor_type).is_some()
 }
 
-/// Whether the states say only what is there.
+/// Whether the states report presence only.
 pub(super) fn is_presence(event_type: u8, sensor_type: u8) -> bool {
     event_type == 0x08 || (event_type, sensor_type) == (SENSOR_SPECIFIC, 0x25)
 }

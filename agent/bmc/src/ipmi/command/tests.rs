@@ -1,4 +1,4 @@
-//! What holds for every command, whatever a BMC answers.
+//! Properties of every command for any response of a BMC.
 
 use std::{future::Future, sync::Mutex};
 
@@ -17,7 +17,7 @@ use super::{
     *,
 };
 
-/// A future that a runtime of several threads takes, run to its end in paused time.
+/// Runs a future to completion in paused time.
 fn run<T>(future: impl Future<Output = T> + Send) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -26,7 +26,7 @@ fn run<T>(future: impl Future<Output = T> + Send) -> T {
     runtime.unwrap().block_on(future)
 }
 
-/// Bytes, of which some look like records, or a completion code.
+/// Arbitrary bytes, some of which resemble records, or a completion code.
 fn answer() -> impl Strategy<Value = Result<Vec<u8>, u8>> {
     let sdr = (any::<u16>(), 1_u8..3, vec(any::<u8>(), 0..70)).prop_map(|(next, kind, rest)| {
         let length = u8::try_from(rest.len()).unwrap();

@@ -1,13 +1,14 @@
-//! Texts in SDR and FRU records (IPMI 2.0, 43.15; FRU Information Storage Definition 1.0, 13).
+//! Decodes texts in SDR and FRU records (IPMI 2.0, 43.15; FRU Information Storage Definition 1.0,
+//! 13).
 //!
-//! `ipmi-rs-core` leaves BCD plus and 6-bit ASCII as they are, and refuses other texts.
+//! `ipmi-rs-core` does not decode BCD plus and 6-bit ASCII, and rejects other texts.
 
 use std::fmt::Write;
 
-/// The characters of BCD plus; the last three only in SDRs.
+/// The characters of BCD plus; SDRs only define the last three.
 const BCD_PLUS: &[u8; 16] = b"0123456789 -.:,_";
 
-/// The text of a sensor record: type and length byte, and what follows it.
+/// Decodes the text of a sensor record from its type and length byte and the bytes after it.
 pub(super) fn of_sdr(type_length: u8, bytes: &[u8]) -> String {
     let length = usize::from(type_length & 0x1f).min(bytes.len());
     let bytes = bytes.get(..length).unwrap_or_default();
@@ -19,8 +20,8 @@ pub(super) fn of_sdr(type_length: u8, bytes: &[u8]) -> String {
     })
 }
 
-/// The text of a FRU field: type code (two bits) and its bytes. `english`: the language code of
-/// the area says English, where type 3 is Latin 1 and not Unicode.
+/// Decodes a FRU field from its type code (two bits) and its bytes. `english`: the language code of
+/// the area is English, where type 3 is Latin 1 instead of Unicode.
 pub(super) fn of_fru(type_code: u8, bytes: &[u8], english: bool) -> String {
     tidy(&match type_code {
         0 => hex(bytes),
@@ -31,7 +32,7 @@ pub(super) fn of_fru(type_code: u8, bytes: &[u8], english: bool) -> String {
     })
 }
 
-/// Bytes in hexadecimal, with blanks between.
+/// Bytes in hexadecimal, separated by spaces.
 pub(super) fn hex(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes {
@@ -42,7 +43,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// As a person reads it: up to the first NUL, without control characters and outer blanks.
+/// Normalises a text: up to the first NUL, without control characters and surrounding white space.
 fn tidy(text: &str) -> String {
     let text = text.split('\0').next().unwrap_or_default();
     let plain: String = text.chars().filter(|c| !c.is_control()).collect();
@@ -53,7 +54,7 @@ fn latin1(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }
 
-/// UTF-16, least significant byte first; many BMCs say Unicode and write ASCII.
+/// Decodes UTF-16, little-endian; many BMCs declare Unicode and send ASCII.
 fn unicode(bytes: &[u8]) -> String {
     let printable = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
     if bytes.iter().all(printable) {
@@ -77,7 +78,7 @@ fn bcd_plus(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Four characters in three bytes, the first in the lowest bits.
+/// Decodes 6-bit ASCII: four characters in three bytes, the first in the lowest bits.
 fn six_bit(bytes: &[u8]) -> String {
     let mut text = String::new();
     for group in bytes.chunks(3) {

@@ -1,4 +1,4 @@
-//! What a sensor measures, and in what unit (IPMI 2.0, 43.17).
+//! Quantity and unit of a sensor (IPMI 2.0, 43.17).
 
 use ipmi_rs_core::storage::sdr::{SensorType, Unit};
 
@@ -16,12 +16,12 @@ pub(super) struct Units {
 }
 
 impl Units {
-    /// Whether there is a unit at all; without one a number says nothing.
+    /// Whether the record defines a unit; without one a number has no meaning.
     pub(super) fn is_given(self) -> bool {
         self.flags & 1 != 0 || self.base != 0
     }
 
-    /// Kind and unit. A rate (per second) or a composed unit is of kind Other.
+    /// Kind and unit of the sensor. A rate (per second) or a composed unit has kind Other.
     pub(super) fn measure(self, sensor_type: u8) -> (SensorKind, String) {
         if self.flags & 1 != 0 {
             let kind = match SensorType::from(sensor_type) {
@@ -48,7 +48,7 @@ impl Units {
         }
     }
 
-    /// The value in the unit that [`Self::measure`] names: temperatures are given in Celsius.
+    /// Converts a value to the unit that [`Self::measure`] returns: temperatures to Celsius.
     pub(super) fn normal(self, value: f64) -> f64 {
         match Unit::from(self.base) {
             _ if self.flags & 1 != 0 => value,
@@ -81,7 +81,7 @@ impl Units {
     }
 }
 
-/// The short name of a unit; the library gives it only together with a value.
+/// The symbol of a unit; the library returns it only together with a value.
 fn name(unit: u8) -> String {
     if unit == 0 {
         return String::new();

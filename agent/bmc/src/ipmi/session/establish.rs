@@ -1,4 +1,4 @@
-//! How an exchange comes by a session.
+//! Selects or opens the session of an exchange.
 
 use std::time::Instant;
 
@@ -12,10 +12,10 @@ use super::{
 };
 use crate::{ErrorKind, ipmi::wire::RakpStatus};
 
-/// Tries of RAKP message 3 before the handshake begins again: a BMC that has taken it, but whose
-/// answer was lost, need not answer it twice.
+/// Attempts of RAKP message 3 before the handshake starts over: a BMC that accepted the message,
+/// but whose response was lost, need not respond to it again.
 const RAKP3_TRIES: u32 = 3;
-/// Handshakes that begin again.
+/// Maximum number of handshakes that start over.
 const MOST_RESTARTS: u32 = 2;
 
 impl Machine {
@@ -92,7 +92,7 @@ impl Machine {
                 return self.open(job, now, random);
             }
             Next::Later => {
-                // The silent session that was to be replaced is no use either.
+                // The unresponsive session that was to be replaced cannot be used either.
                 if job.is_renewed {
                     self.retire(random);
                 }
@@ -107,7 +107,7 @@ impl Machine {
             Next::OtherTerms => job.terms.retain(|other| *other != (suite, level)),
             Next::Again | Next::GiveUp => return self.fail(job, failure, now, random),
         }
-        // That a suite is missing says less than that the user may not.
+        // A privilege error explains more than a missing cipher suite.
         let says_more = failure.kind != ErrorKind::Unsupported;
         if says_more || job.refusal.is_none() {
             job.refusal = Some(failure);
@@ -127,9 +127,9 @@ impl Machine {
 }
 
 enum Next {
-    /// The same once more: the handshake went out of step.
+    /// Repeat the same proposal: the handshake is out of step.
     Again,
-    /// The same, later.
+    /// Repeat the same proposal after a pause.
     Later,
     OtherSuite,
     OtherTerms,
@@ -152,8 +152,8 @@ fn what_next(refusal: Refusal) -> Next {
     match stage {
         Stage::Rakp1 if status == RakpStatus::ILLEGAL_PARAMETER => Next::OtherTerms,
         Stage::Rakp1 if lost.contains(&status) => Next::Again,
-        // RAKP message 2 has proved that the password is right: a message was repeated and the
-        // BMC drew another number, or it lost the session.
+        // RAKP message 2 has proved the password: a message was repeated and the BMC generated
+        // another random number, or it lost the session.
         Stage::Rakp3 if status == RakpStatus::INVALID_CHECK_VALUE || lost.contains(&status) => {
             Next::Again
         }

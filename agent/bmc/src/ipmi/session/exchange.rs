@@ -1,18 +1,18 @@
-//! One exchange under way.
+//! State of one exchange.
 
 use std::time::{Duration, Instant};
 
 use super::{Failure, Level, RetransmissionTimer, negotiation::Terms};
 use crate::ipmi::wire::Response;
 
-/// Whether a request may go out again.
+/// Whether a request may be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::ipmi) enum Repeat {
-    /// It changes nothing.
+    /// Yes: the request changes nothing.
     Read,
-    /// Doing it twice is doing it once.
+    /// Yes: the request is idempotent.
     Change,
-    /// One datagram, ever.
+    /// No: the request is sent in one datagram only.
     Once,
 }
 
@@ -24,7 +24,7 @@ pub(in crate::ipmi) struct Exchange {
     pub(in crate::ipmi) repeat: Repeat,
 }
 
-/// The answer to a request.
+/// The response to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::ipmi) struct Answer {
     /// Completion code; 0 is success.
@@ -34,24 +34,25 @@ pub(in crate::ipmi) struct Answer {
     pub(in crate::ipmi) guid: [u8; 16],
 }
 
-/// What a request in the session is for.
+/// Purpose of a request in the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Set Session Privilege Level, also to learn whether the BMC still knows the session.
+    /// Set Session Privilege Level; also used to check whether the BMC still has the session.
     Raise(Level),
-    /// What was asked for.
+    /// The request of the exchange.
     Requester,
     /// Close Session.
     Close,
 }
 
-/// A request that waits for its answer.
+/// A request that waits for its response.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) purpose: Purpose,
     pub(super) net_fn: u8,
     pub(super) command: u8,
-    /// The numbers of all tries. An answer to any is an answer: each was sent in this call.
+    /// The sequence numbers of all attempts. A response to any of them is valid, because all were
+    /// sent in this call.
     pub(super) numbers: Vec<u8>,
     pub(super) pace: RetransmissionTimer,
 }
@@ -64,7 +65,7 @@ impl Pending {
     }
 }
 
-/// One exchange, from its beginning to its outcome.
+/// One exchange, from its start to its outcome.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) exchange: Exchange,
@@ -72,27 +73,27 @@ pub(super) struct Job {
     pub(super) began: Instant,
     pub(super) deadline: Instant,
     pub(super) pending: Option<Pending>,
-    /// Nothing new is sent before this.
+    /// Nothing is sent before this time.
     pub(super) not_before: Instant,
     pub(super) backoff: Duration,
-    /// What is left to propose to the BMC.
+    /// Suites and privileges that have not been proposed yet.
     pub(super) terms: Vec<Terms>,
-    /// The best of the refusals so far.
+    /// The most informative rejection so far.
     pub(super) refusal: Option<Failure>,
-    /// Handshakes that were begun again.
+    /// Number of handshakes that were started over.
     pub(super) restarts: u32,
-    /// Whether a silent session was given up once.
+    /// Whether an unresponsive session was already replaced once.
     pub(super) is_renewed: bool,
-    /// Whether the BMC has answered in the session during this exchange.
+    /// Whether the BMC responded in the session during this exchange.
     pub(super) is_heard: bool,
-    /// Datagrams that carried the request itself.
+    /// Number of datagrams that carried the request itself.
     pub(super) asked: u32,
-    /// Whether a try of the request has no answer of its own, although another has.
+    /// Whether an attempt of the request has no response, although another has.
     pub(super) is_trailing: bool,
-    /// Datagrams in all, and how many there were at the first refusal by ICMP.
+    /// Number of datagrams sent, and the number at the first ICMP error.
     pub(super) sent: u32,
     pub(super) unreachable_at: Option<u32>,
-    /// An answer that stands if more privilege cannot be had.
+    /// Response to return if a higher privilege is not granted.
     pub(super) fallback: Option<Answer>,
     pub(super) outcome: Option<Result<Answer, Failure>>,
 }
@@ -126,12 +127,12 @@ impl Job {
         }
     }
 
-    /// Whether the request changes something and may have been carried out.
+    /// Whether the request changes something and may have been executed.
     pub(super) fn may_have_acted(&self) -> bool {
         self.asked > 0 && self.exchange.repeat != Repeat::Read
     }
 
-    /// Waits before the same is asked again; `false`: there is no time for that.
+    /// Schedules the next attempt after a pause; `false`: the time limit does not allow one.
     pub(super) fn back_off(&mut self, now: Instant) -> bool {
         self.pending = None;
         self.not_before = now + self.backoff;
@@ -140,6 +141,6 @@ impl Job {
     }
 }
 
-/// A BMC that says "busy" is asked again after this, then after twice that.
+/// Pause after the first busy response; each further pause is twice as long.
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 const MOST_BACKOFF: Duration = Duration::from_secs(4);

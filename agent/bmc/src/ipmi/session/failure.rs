@@ -1,4 +1,4 @@
-//! Why an exchange has no answer, in words.
+//! Failures of exchanges, and their messages.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use crate::{
     ipmi::wire::{CompletionCode, RakpStatus},
 };
 
-/// Why an exchange has no answer.
+/// The failure of an exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::ipmi) struct Failure {
     pub(in crate::ipmi) kind: ErrorKind,
     pub(in crate::ipmi) message: String,
     pub(in crate::ipmi) retry_after: Option<Duration>,
-    /// Whether the request may have been carried out all the same.
+    /// Whether the request may have been executed nevertheless.
     pub(in crate::ipmi) maybe_sent: bool,
 }
 
-/// What the BMCs that are out of sessions need: they end idle ones after a minute.
+/// Pause for a BMC without a free session; BMCs end idle sessions after a minute.
 const NO_ROOM_WAIT: Duration = Duration::from_secs(30);
 
 impl Failure {
@@ -58,7 +58,7 @@ impl Failure {
                 "the BMC insists on another cipher suite than the ones allowed; allow suite 17 or 3 \
                  on its LAN channel",
             ),
-            // ipmi_sim says so to a user that it does not know.
+            // ipmi_sim returns this status for an unknown user.
             Refusal::Status(Stage::Rakp1, RakpStatus::ILLEGAL_PARAMETER) => Self::new(
                 ErrorKind::Authentication,
                 format!(
@@ -86,7 +86,7 @@ impl Failure {
         }
     }
 
-    /// Set Session Privilege Level was refused (IPMI 2.0, table 22-24).
+    /// The failure of Set Session Privilege Level (IPMI 2.0, table 22-24).
     pub(super) fn of_raise(code: CompletionCode, settings: &Settings, level: Level) -> Self {
         let why = match code.number() {
             0x80 => "not for this user".to_owned(),
@@ -107,7 +107,7 @@ impl Failure {
     }
 }
 
-/// A command in words, for messages.
+/// Name of a command, for messages.
 pub(in crate::ipmi) fn name(net_fn: u8, command: u8) -> String {
     let name = match (net_fn, command) {
         (0x00, 0x01) => "Get Chassis Status",

@@ -13,11 +13,11 @@ use crate::ipmi::wire::{
     SessionIntegrityKey, Suite, plain,
 };
 
-/// Looks the user up by name alone; else the BMC wants one whose limit is exactly the privilege
-/// that is asked for (IPMI 2.0, table 13-11).
+/// Looks the user up by name alone. Otherwise the BMC requires a user whose limit is exactly the
+/// requested privilege (IPMI 2.0, table 13-11).
 const NAME_ONLY: u8 = 0x10;
 
-/// Which message waits for its answer.
+/// The message that waits for its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     Open,
@@ -35,29 +35,29 @@ impl Stage {
     }
 }
 
-/// Why there is no session.
+/// Reason why no session was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The BMC said so.
+    /// Error status of the BMC.
     Status(Stage, RakpStatus),
-    /// The BMC agreed to another suite than was proposed.
+    /// The BMC selected another suite than was proposed.
     OtherSuite,
-    /// RAKP message 2 was made with another password.
+    /// RAKP message 2 does not match the password.
     Password,
-    /// RAKP message 4 was made with another key, although the password is right.
+    /// RAKP message 4 does not match K_g, although the password is right.
     Key,
 }
 
-/// What a packet meant to the handshake.
+/// Effect of a received packet on the handshake.
 #[derive(Debug)]
 pub(super) enum HandshakeEvent {
-    /// Nothing: it is no answer to what was sent last.
+    /// None: the packet does not respond to the last message.
     Nothing,
-    /// The next message is due.
+    /// The next message must be sent.
     Next,
     /// The session is open.
     Done(Box<Session>),
-    /// There will be none.
+    /// The handshake failed.
     No(Refusal),
 }
 
@@ -73,7 +73,7 @@ enum Phase {
     },
 }
 
-/// A handshake under way.
+/// A handshake in progress.
 #[derive(Debug)]
 pub(super) struct Opening {
     pub(super) terms: Terms,
@@ -83,12 +83,14 @@ pub(super) struct Opening {
     random: [u8; 16],
     tag: u8,
     phase: Phase,
-    /// Of this phase, the same for each try: a BMC that knows it again keeps one session for it.
+    /// The packet of this stage, identical in each attempt: a BMC that recognizes it keeps one
+    /// session for all attempts.
     packet: Vec<u8>,
 }
 
 impl Opening {
-    /// Begins one. `seed` gives our session id and the first tag, `random` our random number.
+    /// Starts a handshake. `seed` determines the session id and the first tag, `random` the random
+    /// number of this side.
     pub(super) fn new(
         terms: Terms,
         seed: [u8; 16],
@@ -129,7 +131,7 @@ impl Opening {
         }
     }
 
-    /// Takes a packet from outside of any session.
+    /// Handles a packet received outside of a session.
     pub(super) fn receive(
         &mut self,
         payload_type: PayloadType,
@@ -167,7 +169,8 @@ impl Opening {
         }
     }
 
-    /// In a refusal some BMCs leave our id out; the tag is ours all the same.
+    /// Whether the packet belongs to this handshake. Some BMCs omit the session id in a rejection,
+    /// but repeat the tag.
     fn is_ours(&self, tag: u8, console: u32, is_refusal: bool) -> bool {
         tag == self.tag && (console == self.console || is_refusal && console == 0)
     }
@@ -196,7 +199,7 @@ impl Opening {
         if Suite::of_algorithms(opened.algorithms) != Some(self.terms.0) {
             return HandshakeEvent::No(Refusal::OtherSuite);
         }
-        // The privilege that some BMCs repeat here is 0 (ipmi_sim): it tells nothing.
+        // Some BMCs (ipmi_sim) return privilege 0 here, so it is ignored.
         let managed = opened.managed;
         let (random, role) = (self.random, self.role());
         self.next(Phase::Rakp1 { managed }, PayloadType::Rakp1, |tag| {
@@ -256,7 +259,7 @@ impl Opening {
             console: hand.console,
             managed: hand.managed,
             most: self.terms.1,
-            // Whatever was asked for, it begins at USER (IPMI 2.0, section 22.18).
+            // A session starts at USER, whatever was requested (IPMI 2.0, section 22.18).
             level: Level::User,
             guid: hand.guid,
             heard: now,
@@ -264,11 +267,11 @@ impl Opening {
         }
     }
 
-    /// Packets that take back what the BMC may hold for a handshake that is given up.
+    /// Packets that release the resources of an abandoned handshake at the BMC.
     ///
-    /// Before RAKP message 2 there is nothing to say it with; the BMC forgets by itself. After
-    /// it a RAKP message 3 with a status says so (IPMI 2.0, table 13-13). When message 3 has
-    /// gone out, the BMC may hold the session as open, and believes only a Close Session.
+    /// Before RAKP message 2 no message can do that, and the BMC releases them after a timeout.
+    /// After it, RAKP message 3 with an error status does (IPMI 2.0, table 13-13). Once message 3
+    /// was sent, the BMC may have opened the session, which only Close Session ends.
     pub(super) fn farewell(
         self,
         refusal: Option<Refusal>,

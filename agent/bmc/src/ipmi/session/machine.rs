@@ -1,4 +1,4 @@
-//! The state of one BMC, and the ways in and out of it.
+//! State machine of the session with one BMC: inputs and outputs.
 
 use std::{
     collections::VecDeque,
@@ -18,24 +18,24 @@ use crate::{
     ipmi::wire::{Frame, PayloadType},
 };
 
-/// What to do next.
+/// The next action.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::ipmi) enum Step {
     /// Send this datagram.
     Send(Vec<u8>),
-    /// Wait for a datagram, until then at most.
+    /// Wait for a datagram, at most until this time.
     Wait(Instant),
-    /// The exchange is over.
+    /// The exchange is complete.
     Done(Result<Answer, Failure>),
 }
 
-/// After a refusal by ICMP the packet goes out once more before it is believed: a stray one must
-/// not make a live BMC unreachable.
+/// After an ICMP error the packet is sent once more, so that a stray ICMP message does not make a
+/// live BMC unreachable.
 pub(super) const SECOND_LOOK: Duration = Duration::from_millis(100);
-/// Two farewells without an answer are enough.
+/// Time to wait for the response to Close Session, which is sent twice at most.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// One BMC: at most one session, one handshake and one exchange.
+/// State for one BMC: at most one session, one handshake and one exchange.
 #[derive(Debug)]
 pub(in crate::ipmi) struct Machine {
     pub(super) settings: Settings,
@@ -45,11 +45,12 @@ pub(in crate::ipmi) struct Machine {
     pub(super) out: VecDeque<Vec<u8>>,
     /// Suite and privilege of the last session.
     pub(super) worked: Option<Terms>,
-    /// What power needs here: OPERATOR, but some BMCs want more than IPMI 2.0 does.
+    /// Privilege that power commands need here: OPERATOR, but some BMCs require more than IPMI 2.0
+    /// does.
     pub(super) floor: Level,
-    /// How long the BMC took for its last two answers, from the first try.
+    /// Response times of the last two requests, from the first attempt.
     pub(super) took: [Option<Duration>; 2],
-    /// Datagrams that answered nothing.
+    /// Number of received datagrams that matched no request.
     pub(super) dropped: u64,
 }
 
@@ -68,7 +69,7 @@ impl Machine {
         }
     }
 
-    /// Whether the BMC may hold a session for us.
+    /// Whether the BMC may hold a session of this client.
     pub(in crate::ipmi) fn has_session(&self) -> bool {
         self.session.is_some()
     }
@@ -79,7 +80,7 @@ impl Machine {
         Some((session.suite, session.most))
     }
 
-    /// Begins an exchange; one that was under way is abandoned.
+    /// Starts an exchange; one in progress is abandoned.
     pub(in crate::ipmi) fn begin(
         &mut self,
         exchange: Exchange,
@@ -101,7 +102,7 @@ impl Machine {
         self.job = Some(job);
     }
 
-    /// Begins to end the session, and waits a moment for the BMC to agree.
+    /// Starts to close the session, and waits a short time for the response.
     pub(in crate::ipmi) fn begin_farewell(&mut self, now: Instant, random: &mut dyn Random) {
         self.abandon(now, random);
         let exchange = Exchange {
@@ -113,8 +114,8 @@ impl Machine {
         self.job = Some(Job::new(exchange, true, now + FAREWELL, now));
     }
 
-    /// What to do next. While an exchange is under way it is to be asked after each datagram and
-    /// when a wait is over.
+    /// Returns the next action. During an exchange it must be called after each datagram and after
+    /// each wait.
     pub(in crate::ipmi) fn poll(&mut self, now: Instant, random: &mut dyn Random) -> Step {
         if self.out.is_empty()
             && let Some(mut job) = self.job.take()
@@ -144,7 +145,7 @@ impl Machine {
         }
     }
 
-    /// Takes a datagram.
+    /// Handles a datagram.
     pub(in crate::ipmi) fn receive(
         &mut self,
         packet: &[u8],
@@ -160,7 +161,7 @@ impl Machine {
         self.job = Some(job);
     }
 
-    /// The network says that there is nobody, or that there is no way.
+    /// Handles an ICMP error: port, host or network unreachable.
     pub(in crate::ipmi) fn unreachable(
         &mut self,
         why: &str,
@@ -175,29 +176,29 @@ impl Machine {
         }
     }
 
-    /// Gives up what is under way, because nobody waits for it any more. What is left to send
-    /// comes from [`Self::leftover`].
+    /// Abandons the exchange in progress. [`Self::leftover`] returns the packets that remain to be
+    /// sent.
     pub(in crate::ipmi) fn abandon(&mut self, now: Instant, random: &mut dyn Random) {
         let Some(job) = self.job.take() else { return };
         self.drop_opening(now, random);
-        // What is still on its way must not be carried out after a later command.
+        // A command in flight must not be executed after a later one.
         if job.may_have_acted() && job.outcome.is_none() {
             self.retire(random);
         }
     }
 
-    /// Ends the session without waiting for the BMC.
+    /// Closes the session without waiting for the response.
     pub(in crate::ipmi) fn close(&mut self, now: Instant, random: &mut dyn Random) {
         self.abandon(now, random);
         self.retire(random);
     }
 
-    /// The next packet that nobody waits for an answer to.
+    /// Returns the next packet that needs no response.
     pub(in crate::ipmi) fn leftover(&mut self) -> Option<Vec<u8>> {
         self.out.pop_front()
     }
 
-    /// Forgets the session, which the BMC has lost by restarting.
+    /// Drops the session, which the BMC has lost by restarting.
     pub(in crate::ipmi) fn forget(&mut self) {
         self.session = None;
     }
@@ -209,7 +210,7 @@ impl Machine {
         }
     }
 
-    /// Ends the session with one packet.
+    /// Closes the session with one packet.
     pub(super) fn retire(&mut self, random: &mut dyn Random) {
         if let Some(mut session) = self.session.take()
             && let Some(iv) = random.draw()
@@ -226,7 +227,7 @@ impl Machine {
         }
     }
 
-    /// Whether a datagram meant something.
+    /// Whether a datagram was a response.
     fn hear(
         &mut self,
         job: &mut Job,

@@ -1,8 +1,9 @@
-//! A session with one BMC as a state machine: packets and time in, packets and results out.
+//! The session with one BMC as a state machine: packets and time in, packets and results out.
 //!
-//! Owns: handshake, privilege, numbers, retransmission, and which packet answers which request.
-//! Must never: do I/O, read a clock, draw a random number by itself; believe a packet that does
-//! not answer a request of the present call; or send a request twice that is to go out once.
+//! Owns: handshake, privilege, sequence numbers, retransmission, and the matching of responses to
+//! requests. Must never: do I/O, read a clock, or generate a random number itself; accept a packet
+//! that does not respond to a request of the present call; or send a request twice that must be
+//! sent once.
 
 mod establish;
 mod exchange;
@@ -30,30 +31,30 @@ pub(super) use failure::{Failure, name};
 pub(super) use machine::{Machine, Step};
 pub(super) use privilege::Level;
 
-/// Where random numbers come from; `None`: there are none now.
+/// Source of random numbers; `None`: none are available now.
 pub(super) trait Random {
     fn draw(&mut self) -> Option<[u8; 16]>;
 }
 
-/// What a session is made with. Limits were checked.
+/// Settings of a session, with limits checked.
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) user: String,
     pub(super) password: SecretString,
-    /// Empty: none.
+    /// K_g; empty: none.
     pub(super) kg: Zeroizing<Vec<u8>>,
     pub(super) suite: SuiteChoice,
-    /// The highest privilege that may be asked for; `None`: not even USER.
+    /// The highest privilege that may be requested; `None`: not even USER.
     pub(super) most: Option<Level>,
-    /// From the first packet of a handshake to its last.
+    /// Time limit of a handshake, from its first packet to its last.
     pub(super) connect: Duration,
     pub(super) retransmission: Retransmission,
 }
 
-/// When a packet without an answer goes out again.
+/// Retransmission timer of an unanswered packet.
 #[derive(Debug, Clone, Copy)]
 struct RetransmissionTimer {
-    /// Of the first try.
+    /// Time of the first attempt.
     began: Instant,
     due: Instant,
     wait: Duration,
@@ -62,7 +63,7 @@ struct RetransmissionTimer {
 }
 
 impl RetransmissionTimer {
-    /// Of a packet that goes out now.
+    /// Starts the timer of a packet that is sent now.
     fn new(now: Instant, first: Duration, most: Duration) -> Self {
         let wait = first.max(Duration::from_millis(1));
         Self {
@@ -74,7 +75,7 @@ impl RetransmissionTimer {
         }
     }
 
-    /// It goes out again now.
+    /// Restarts the timer when the packet is sent again.
     fn again(&mut self, now: Instant) {
         self.wait = (self.wait * 2).min(self.most);
         self.due = now + self.wait;

@@ -1,4 +1,4 @@
-//! With which suite and privilege to open a session, in which order.
+//! The order in which suites and privileges are proposed.
 
 use super::Level;
 use crate::ipmi::{SuiteChoice, wire::Suite};
@@ -6,11 +6,12 @@ use crate::ipmi::{SuiteChoice, wire::Suite};
 /// A suite, and the highest privilege of the session.
 pub(super) type Terms = (Suite, Level);
 
-/// What to propose, best first, for a command that needs `need` where `most` is allowed.
+/// The proposals, best first, for a command that needs `need` where `most` is allowed.
 ///
-/// OPERATOR, so that one session serves status and power; it is all that some BMCs give over LAN.
-/// An account that may have less is asked with what the command needs. A privilege refused with
-/// one suite may be had with another: BMCs limit the privilege of each suite.
+/// OPERATOR first, so that one session serves status and power commands; some BMCs grant no more
+/// over LAN. Then the privilege that the command needs, for accounts that may not use OPERATOR. A
+/// privilege that is rejected with one suite may be granted with another, because BMCs limit the
+/// privilege of each suite.
 pub(super) fn terms(
     choice: SuiteChoice,
     worked: Option<Terms>,
@@ -71,14 +72,14 @@ mod tests {
                 Operator,
                 vec![(s3, Operator), (s17, Operator), (s3, User), (s17, User)],
             ),
-            // An account of USER is not asked for more with every reading.
+            // An account limited to USER is not tried with more at every reading.
             (
                 Some((s17, User)),
                 User,
                 Operator,
                 vec![(s17, User), (s3, User), (s17, Operator), (s3, Operator)],
             ),
-            // It may have been given more since: power asks again.
+            // Its limit may have been raised meanwhile: a power command tries again.
             (
                 Some((s17, User)),
                 Operator,

@@ -1,4 +1,4 @@
-//! A session that is open.
+//! An open session.
 
 use std::time::Instant;
 
@@ -17,18 +17,18 @@ pub(super) struct Session {
     pub(super) console: u32,
     /// Session id of the BMC (managed system).
     pub(super) managed: u32,
-    /// The highest privilege that it can have.
+    /// The highest privilege that the session allows.
     pub(super) most: Level,
-    /// The privilege that it has.
+    /// The current privilege.
     pub(super) level: Level,
-    /// Of the managed system, from RAKP message 2.
+    /// GUID of the managed system, from RAKP message 2.
     pub(super) guid: [u8; 16],
-    /// When it last answered.
+    /// Time of the last response.
     pub(super) heard: Instant,
     pub(super) numbers: SessionCounters,
 }
 
-/// Where a session is in its numbers.
+/// Sequence numbers of a session.
 #[derive(Debug, Default)]
 pub(super) struct SessionCounters {
     session: u32,
@@ -37,8 +37,9 @@ pub(super) struct SessionCounters {
 }
 
 impl Session {
-    /// A packet with this request, and the request's number. Each has new numbers: a BMC drops a
-    /// session number that it has seen, and may drop a request number that it has seen.
+    /// Builds a packet with this request, and returns the request's sequence number. Every packet
+    /// has new numbers: a BMC drops a session sequence number that it has seen, and may drop a
+    /// repeated request sequence number.
     pub(super) fn request(
         &mut self,
         net_fn: u8,
@@ -66,7 +67,7 @@ impl Session {
         (numbers.request, packet)
     }
 
-    /// The response in a packet, if it is one of this session that was not read before.
+    /// The response in a packet, if it belongs to this session and was not received before.
     pub(super) fn response(&mut self, packet: &[u8]) -> Option<Response> {
         let unsealed = self.keys.unseal(packet).ok()?;
         let is_ours =
@@ -77,7 +78,7 @@ impl Session {
         Response::decode(&unsealed.payload).ok()
     }
 
-    /// The packet that ends it (IPMI 2.0, section 22.19).
+    /// The packet that closes the session (IPMI 2.0, section 22.19).
     pub(super) fn farewell(&mut self, iv: [u8; 16]) -> (u8, Vec<u8>) {
         let data = self.managed.to_le_bytes().to_vec();
         self.request(APP, CLOSE_SESSION, data, iv)

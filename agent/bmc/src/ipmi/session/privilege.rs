@@ -1,8 +1,8 @@
-//! Privilege levels, and which command needs which.
+//! Privilege levels, and the level that each command needs.
 
 use crate::Privilege;
 
-/// A privilege level that a session can work at (IPMI 2.0, section 6.8).
+/// Privilege level of a session (IPMI 2.0, section 6.8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(in crate::ipmi) enum Level {
     User,
@@ -20,7 +20,7 @@ impl Level {
         }
     }
 
-    /// The word that stands in an address.
+    /// Spelling in an address.
     pub(in crate::ipmi) fn word(self) -> &'static str {
         match self {
             Self::User => Privilege::User.as_str(),
@@ -29,7 +29,7 @@ impl Level {
         }
     }
 
-    /// `None`: CALLBACK, at which nothing can be read.
+    /// `None`: CALLBACK, which allows no reads.
     pub(in crate::ipmi) fn of(privilege: Privilege) -> Option<Self> {
         match privilege {
             Privilege::Callback => None,
@@ -39,7 +39,8 @@ impl Level {
         }
     }
 
-    /// What a command needs (IPMI 2.0, appendix G; what reads needs USER but for boot options).
+    /// The level that a command needs (IPMI 2.0, appendix G; reads need USER, except for boot
+    /// options).
     pub(in crate::ipmi) fn needed(net_fn: u8, command: u8) -> Self {
         match (net_fn, command) {
             // Chassis: control, identify, power restore policy, boot options.

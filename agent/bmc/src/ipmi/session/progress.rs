@@ -1,4 +1,4 @@
-//! How an exchange goes on in a session: what is sent next, and what an answer leads to.
+//! Progress of an exchange in a session: the next packet, and the effect of a response.
 
 use std::time::{Duration, Instant};
 
@@ -13,12 +13,12 @@ use crate::{
     ipmi::wire::{CompletionCode, Response},
 };
 
-/// A session that answered so lately is taken for alive before a request that goes out once. A
-/// BMC that restarts is away for longer.
+/// A session that responded within this time counts as alive before a non-idempotent request. A BMC
+/// restart takes longer.
 const FRESH: Duration = Duration::from_secs(5);
-/// Silent tries before a kept session is given up: the BMC may have lost it.
+/// Unanswered attempts before an idle session is replaced: the BMC may have lost it.
 const KEPT_TRIES: u32 = 2;
-/// Silent tries before a session that was heard in this exchange is given up.
+/// Unanswered attempts before a session that responded during this exchange is replaced.
 const HEARD_TRIES: u32 = 4;
 
 impl Machine {
@@ -40,13 +40,13 @@ impl Machine {
         }
     }
 
-    /// When a packet that goes out now goes out again: after `1 / part` of the first wait, but
-    /// not before the BMC had twice the time that it took lately. A slow one would only get more
-    /// to do, and some take a repeated handshake message for another handshake.
+    /// The retransmission timer of a packet that is sent now: `1 / part` of the first interval, but
+    /// at least twice the recent response time. A slow BMC would only get more requests to process,
+    /// and some treat a repeated handshake message as a new handshake.
     pub(super) fn pace(&self, now: Instant, part: u32) -> RetransmissionTimer {
         let policy = self.settings.retransmission;
         let first = policy.first / part.max(1);
-        // A lost datagram makes one of the two long; a slow BMC both.
+        // A lost datagram increases one of the two times; a slow BMC increases both.
         let took = self.took.into_iter().flatten().min().unwrap_or_default();
         RetransmissionTimer::new(now, first.max(took * 2), policy.most)
     }
@@ -83,7 +83,7 @@ impl Machine {
         self.put(job, now, random);
     }
 
-    /// Sends what is pending, with new numbers.
+    /// Sends the pending request with new sequence numbers.
     fn put(&mut self, job: &mut Job, now: Instant, random: &mut dyn Random) {
         let Some(iv) = random.draw() else {
             return self.fail(job, no_random(), now, random);
@@ -130,7 +130,7 @@ impl Machine {
             KEPT_TRIES
         };
         if tries >= most && !job.is_renewed && !job.is_closing {
-            // The old session may still answer: a slow BMC is not a dead one.
+            // The old session may still respond: the BMC may only be slow.
             job.is_renewed = true;
             pending.pace.due = job.deadline;
             job.terms.clear();
@@ -170,10 +170,10 @@ impl Machine {
                 self.session = None;
                 self.finish(job, Ok(answer), now, random);
             }
-            // It answers: that was the question.
+            // A response was all that this request was for.
             Purpose::Raise(level) if level == session.level => {}
             Purpose::Raise(level) => {
-                // Some BMCs repeat 0 here.
+                // Some BMCs return 0 here.
                 let granted = answer.data.first().map_or(0, |byte| byte & 0x0f);
                 let failure = match code {
                     None if granted == 0 || granted >= level.number() => {
@@ -300,8 +300,8 @@ impl Machine {
         random: &mut dyn Random,
     ) {
         let is_done = match &outcome {
-            // Earlier tries may still be on their way, and must not be carried out after a later
-            // command: a closed session carries out nothing.
+            // Earlier attempts may still be in flight and must not be executed after a later
+            // command: closing the session prevents that.
             Ok(_) => job.is_trailing && job.exchange.repeat != Repeat::Read,
             Err(_) => job.asked > 0 || job.is_renewed || job.pending.is_some(),
         };

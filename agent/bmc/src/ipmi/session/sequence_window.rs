@@ -1,23 +1,23 @@
-//! Sequence numbers of what comes in.
+//! Sequence numbers of received packets.
 
-/// How far behind the highest number one is still believed (IPMI 2.0, section 6.12.13).
+/// How far below the highest number a number is still accepted (IPMI 2.0, section 6.12.13).
 const BEHIND: u32 = 16;
 
-/// The numbers that were seen. Only for packets whose integrity code was right.
+/// The numbers that were received. Only for packets with a valid integrity code.
 ///
-/// A number far ahead is taken: nobody but the BMC can have signed it, and what answers which
-/// request is decided by the request's own number.
+/// A number far above the highest is accepted: only the BMC can have signed the packet, and the
+/// request sequence number determines which request it responds to.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Window {
     highest: u32,
-    /// Bit n: `highest - n` was seen.
+    /// Bit n: `highest - n` was received.
     seen: u16,
 }
 
 impl Window {
-    /// Whether this number comes for the first time, and not too late; it counts as seen then.
+    /// Whether this number is new and not below the window; it counts as received afterwards.
     pub(super) fn is_new(&mut self, number: u32) -> bool {
-        // 0 is for packets outside of sessions.
+        // 0 is used outside of sessions.
         if number == 0 {
             return false;
         }

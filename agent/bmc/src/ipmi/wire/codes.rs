@@ -1,4 +1,4 @@
-//! Numbers by which a BMC says no, with what to do about them.
+//! Status and completion codes, with advice for the common ones.
 
 use std::fmt;
 
@@ -56,7 +56,7 @@ impl RakpStatus {
         self.0
     }
 
-    /// Whether another cipher suite may be taken.
+    /// Whether another cipher suite may be accepted.
     pub fn is_about_suite(self) -> bool {
         [
             Self::INVALID_AUTHENTICATION,
@@ -67,7 +67,7 @@ impl RakpStatus {
         .contains(&self)
     }
 
-    /// What kind of failure it is.
+    /// The error kind of the status.
     pub fn kind(self) -> ErrorKind {
         match self {
             Self::NO_RESOURCES | Self::NO_RESOURCES_FOR_ROLE => ErrorKind::Busy,
@@ -193,7 +193,7 @@ impl CompletionCode {
         self.0
     }
 
-    /// Whether the same request may be taken a little later.
+    /// Whether the same request may succeed a little later.
     pub fn is_not_now(self) -> bool {
         [
             Self::NODE_BUSY,
@@ -205,13 +205,13 @@ impl CompletionCode {
             || matches!(self.0, 0xce | 0xd0 | 0xd1)
     }
 
-    /// Whether the command may have been carried out all the same: a BMC that times out on its
-    /// own parts, or cannot say what became of it.
+    /// Whether the command may have been executed nevertheless: a BMC that times out internally, or
+    /// reports an unspecified error.
     pub fn may_have_acted(self) -> bool {
         matches!(self.0, 0xc3 | 0xce | 0xff)
     }
 
-    /// What kind of failure it is.
+    /// The error kind of the code.
     pub fn kind(self) -> ErrorKind {
         match self.0 {
             _ if self.is_not_now() => ErrorKind::Busy,

@@ -1,4 +1,4 @@
-//! Keys and codes of a session (IPMI 2.0, sections 13.28 to 13.32).
+//! Keys and authentication codes of a session (IPMI 2.0, sections 13.28 to 13.32).
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ const BLOCK: usize = 16;
 /// Next Header of an integrity trailer (IPMI 2.0, table 13-8).
 const NEXT_HEADER: u8 = 0x07;
 
-/// A cipher suite (IPMI 2.0, table 22-20). Nothing weaker is spoken.
+/// A cipher suite (IPMI 2.0, table 22-20). Weaker suites are not supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Suite {
     /// RAKP-HMAC-SHA1, HMAC-SHA1-96, AES-CBC-128.
@@ -29,7 +29,7 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// Both, the better one last.
+    /// Both suites, the stronger one last.
     pub const ALL: [Self; 2] = [Self::Cipher3, Self::Cipher17];
 
     /// The number of the cipher suite.
@@ -48,7 +48,7 @@ impl Suite {
         }
     }
 
-    /// Length of a key exchange authentication code.
+    /// Length in bytes of a key exchange authentication code.
     pub fn code_length(self) -> usize {
         match self {
             Self::Cipher3 => 20,
@@ -56,7 +56,7 @@ impl Suite {
         }
     }
 
-    /// Length of an integrity code, in RAKP message 4 too.
+    /// Length in bytes of an integrity code, and of the code of RAKP message 4.
     pub fn integrity_length(self) -> usize {
         match self {
             Self::Cipher3 => 12,
@@ -66,7 +66,7 @@ impl Suite {
 
     fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Zeroizing<Vec<u8>> {
         fn run<M: Mac + KeyInit>(key: &[u8], parts: &[&[u8]]) -> Zeroizing<Vec<u8>> {
-            // HMAC takes a key of any length.
+            // HMAC accepts a key of any length.
             let Ok(mut mac) = <M as KeyInit>::new_from_slice(key) else {
                 return Zeroizing::new(Vec::new());
             };
@@ -86,10 +86,10 @@ fn equal(a: &[u8], b: &[u8]) -> bool {
     !a.is_empty() && bool::from(a.ct_eq(b))
 }
 
-/// What both ends know after RAKP messages 1 and 2.
+/// Values that both ends share after RAKP messages 1 and 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handshake {
-    /// The suite agreed on.
+    /// The selected suite.
     pub suite: Suite,
     /// The console's session id.
     pub console: u32,
@@ -174,7 +174,7 @@ impl Handshake {
     }
 }
 
-/// SIK, from which the keys of a session are made.
+/// Session integrity key (SIK), from which the keys of a session are derived.
 #[derive(Clone)]
 pub struct SessionIntegrityKey {
     suite: Suite,
@@ -182,7 +182,7 @@ pub struct SessionIntegrityKey {
 }
 
 impl SessionIntegrityKey {
-    /// K1 and K2 (IPMI 2.0, section 13.32).
+    /// Derives K1 and K2 (IPMI 2.0, section 13.32).
     pub fn session_keys(&self) -> SessionKeys {
         let key = |number: u8| self.suite.hmac(&self.sik, &[&[number; 20]]);
         let k2 = key(2);
@@ -221,10 +221,10 @@ impl fmt::Debug for SessionKeys {
     }
 }
 
-/// A packet of a session, checked and decrypted.
+/// A packet of a session, verified and decrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsealed {
-    /// What the payload is.
+    /// Type of the payload.
     pub payload_type: PayloadType,
     /// The receiver's session id.
     pub session: u32,
@@ -235,7 +235,7 @@ pub struct Unsealed {
 }
 
 impl SessionKeys {
-    /// A packet of the session. `iv` must be random for each packet.
+    /// Encodes a packet of the session. `iv` must be random for each packet.
     pub fn seal(
         &self,
         payload_type: PayloadType,
@@ -246,7 +246,7 @@ impl SessionKeys {
     ) -> Vec<u8> {
         let encrypted = self.encrypt(payload, iv);
         let mut packet = sealed(payload_type, session, sequence, &encrypted);
-        // Up to and with the next header, what is signed is a multiple of four (table 13-8).
+        // The length up to and including the next header is a multiple of four (table 13-8).
         let pad = (4 - (packet.len() - RMCP_LENGTH + 2) % 4) % 4;
         packet.extend(std::iter::repeat_n(0xff, pad));
         packet.push(u8::try_from(pad).unwrap_or_default());
@@ -256,12 +256,12 @@ impl SessionKeys {
         packet
     }
 
-    /// Checks and decrypts a packet of the session. What is not signed with its keys and
-    /// encrypted is refused.
+    /// Verifies and decrypts a packet of the session. A packet that is not signed and encrypted
+    /// with its keys is rejected.
     ///
     /// # Errors
     ///
-    /// It is no packet of this session.
+    /// The bytes are not a packet of this session.
     pub fn unseal(&self, packet: &[u8]) -> Result<Unsealed, WireError> {
         let Frame::V20 {
             payload_type,
@@ -310,7 +310,7 @@ impl SessionKeys {
         code
     }
 
-    /// IV, then the payload with its padding 1, 2, 3, ... and that padding's length (table 13-20).
+    /// IV, then the payload with the padding 1, 2, 3, ... and the padding's length (table 13-20).
     fn encrypt(&self, payload: &[u8], iv: [u8; BLOCK]) -> Vec<u8> {
         let pad = (BLOCK - (payload.len() + 1) % BLOCK) % BLOCK;
         let mut bytes = Vec::with_capacity(BLOCK + payload.len() + pad + 1);
@@ -341,8 +341,8 @@ impl SessionKeys {
         }
         let pad = usize::from(plain.pop().ok_or(WireError::Encryption)?);
         let end = plain.len().checked_sub(pad).ok_or(WireError::Encryption)?;
-        // The packet is signed, so that what stands in the padding tells an attacker nothing;
-        // some BMCs write other bytes there.
+        // The packet is signed, so the padding reveals nothing to an attacker; some BMCs write
+        // other padding bytes.
         if pad >= BLOCK {
             return Err(WireError::Encryption);
         }

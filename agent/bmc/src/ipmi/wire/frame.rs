@@ -1,4 +1,4 @@
-//! The RMCP header and the session header (IPMI 2.0, tables 13-1, 13-8).
+//! RMCP header and session header (IPMI 2.0, tables 13-1, 13-8).
 
 use super::{Reader, WireError};
 
@@ -9,7 +9,7 @@ const AUTH_RMCP_PLUS: u8 = 0x06;
 const ENCRYPTED: u8 = 0x80;
 const AUTHENTICATED: u8 = 0x40;
 
-/// What a session packet carries (IPMI 2.0, table 13-16).
+/// Type of the payload of a session packet (IPMI 2.0, table 13-16).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PayloadType {
     /// An IPMI message.
@@ -56,17 +56,17 @@ impl PayloadType {
     }
 }
 
-/// A packet with its headers read and its payload as it came.
+/// A packet with parsed headers and unparsed payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// IPMI 1.5 session format without authentication: some clients probe with it.
+    /// IPMI 1.5 session format without authentication, which some clients use for discovery.
     V15 {
         /// The IPMI message.
         payload: &'a [u8],
     },
     /// RMCP+ format.
     V20 {
-        /// What the payload is.
+        /// Type of the payload.
         payload_type: PayloadType,
         /// Whether the payload is encrypted.
         encrypted: bool,
@@ -76,22 +76,23 @@ pub enum Frame<'a> {
         session: u32,
         /// The sender's sequence number.
         sequence: u32,
-        /// The payload, still encrypted where it is.
+        /// The payload, still encrypted if `encrypted`.
         payload: &'a [u8],
-        /// From the session header to the end of the packet, as the integrity code covers it.
+        /// The bytes that the integrity code covers: from the session header to the end of the
+        /// packet.
         signed: &'a [u8],
-        /// What follows the payload: integrity padding, its length, next header, code.
+        /// The bytes after the payload: integrity padding, its length, next header, integrity code.
         trailer: &'a [u8],
     },
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a datagram.
+    /// Parses a datagram.
     ///
     /// # Errors
     ///
-    /// It is cut short, of another class (ASF among them), of an authenticated 1.5 format, or of
-    /// a payload type that is not spoken here.
+    /// The datagram is truncated, of another class (ASF among them), in an authenticated 1.5
+    /// format, or has an unsupported payload type.
     pub fn decode(packet: &'a [u8]) -> Result<Self, WireError> {
         let mut reader = Reader(packet);
         let [version, _, sequence, class] = reader.array()?;
@@ -130,14 +131,14 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// A packet outside of a session: no integrity code, not encrypted.
+/// Encodes a packet outside of a session: without integrity code, not encrypted.
 pub fn plain(payload_type: PayloadType, payload: &[u8]) -> Vec<u8> {
     let mut packet = RMCP.to_vec();
     header(&mut packet, payload_type.number(), 0, 0, payload);
     packet
 }
 
-/// A packet in the IPMI 1.5 session format, without authentication.
+/// Encodes a packet in the IPMI 1.5 session format, without authentication.
 pub fn v15(message: &[u8]) -> Vec<u8> {
     let mut packet = RMCP.to_vec();
     packet.push(AUTH_NONE);
@@ -147,7 +148,7 @@ pub fn v15(message: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// The start of a packet in a session, up to and with its encrypted payload.
+/// The start of a packet in a session, up to and including its encrypted payload.
 pub(super) fn sealed(
     payload_type: PayloadType,
     session: u32,

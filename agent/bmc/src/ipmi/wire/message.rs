@@ -1,10 +1,10 @@
-//! IPMI messages as a LAN channel carries them (IPMI 2.0, table 13-8 and section 13.8).
+//! IPMI messages of a LAN channel (IPMI 2.0, table 13-8 and section 13.8).
 
 use super::{Reader, WireError};
 
-/// The BMC's own address.
+/// Slave address of the BMC.
 const BMC: u8 = 0x20;
-/// The software id of a remote console.
+/// Software id of a remote console.
 const CONSOLE: u8 = 0x81;
 
 /// A request to the BMC.
@@ -12,9 +12,9 @@ const CONSOLE: u8 = 0x81;
 pub struct Request {
     /// Network function, even; 6 bits.
     pub net_fn: u8,
-    /// Logical unit of the BMC, 2 bits.
+    /// Logical unit number (LUN) at the BMC, 2 bits.
     pub lun: u8,
-    /// Chosen by the requester, 6 bits; the response repeats it.
+    /// Sequence number that the requester chooses, 6 bits; the response repeats it.
     pub sequence: u8,
     /// Command number.
     pub command: u8,
@@ -27,31 +27,31 @@ pub struct Request {
 pub struct Response {
     /// Network function of the request plus one.
     pub net_fn: u8,
-    /// Logical unit of the BMC, 2 bits.
+    /// Logical unit number (LUN) at the BMC, 2 bits.
     pub lun: u8,
-    /// As in the request.
+    /// Sequence number of the request.
     pub sequence: u8,
-    /// As in the request.
+    /// Command number of the request.
     pub command: u8,
     /// Completion code; 0 is success.
     pub completion: u8,
-    /// What follows the completion code.
+    /// Data after the completion code.
     pub data: Vec<u8>,
 }
 
 impl Request {
-    /// Encodes it into bytes.
+    /// Encodes the request.
     pub fn encode(&self) -> Vec<u8> {
         let head = [BMC, self.net_fn << 2 | self.lun & 3];
         let body = [CONSOLE, self.sequence << 2, self.command];
         message(head, body, None, &self.data)
     }
 
-    /// Decodes it from bytes.
+    /// Decodes a request.
     ///
     /// # Errors
     ///
-    /// It is cut short, a checksum is wrong, or it is for another address than the BMC's.
+    /// The bytes are truncated, a checksum is wrong, or the address is not the BMC's.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let (to, mut reader) = open(bytes)?;
         let [net_fn, _] = net_fn_lun(bytes)?;
@@ -82,18 +82,18 @@ impl Request {
 }
 
 impl Response {
-    /// Encodes it into bytes.
+    /// Encodes the response.
     pub fn encode(&self) -> Vec<u8> {
         let head = [CONSOLE, self.net_fn << 2];
         let body = [BMC, self.sequence << 2 | self.lun & 3, self.command];
         message(head, body, Some(self.completion), &self.data)
     }
 
-    /// Decodes it from bytes.
+    /// Decodes a response.
     ///
     /// # Errors
     ///
-    /// It is cut short, a checksum is wrong, or it is no response.
+    /// The bytes are truncated, a checksum is wrong, or the message is not a response.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let (_, mut reader) = open(bytes)?;
         let [net_fn, _] = net_fn_lun(bytes)?;
@@ -111,7 +111,7 @@ impl Response {
         })
     }
 
-    /// Whether it answers this request: same function, command and sequence.
+    /// Whether it responds to this request: same function, command and sequence number.
     pub fn answers(&self, request: &Request) -> bool {
         self.net_fn == request.net_fn | 1
             && self.command == request.command
@@ -124,7 +124,7 @@ fn net_fn_lun(bytes: &[u8]) -> Result<[u8; 2], WireError> {
     Ok([byte >> 2, byte & 3])
 }
 
-/// Checks both checksums; gives the first byte, and what stands between the checksums.
+/// Checks both checksums; returns the first byte, and the bytes between the checksums.
 fn open(bytes: &[u8]) -> Result<(u8, Reader<'_>), WireError> {
     let (head, rest) = bytes.split_at_checked(3).ok_or(WireError::Short)?;
     let (_, inner) = rest.split_last().ok_or(WireError::Short)?;
@@ -146,7 +146,7 @@ fn message(head: [u8; 2], body: [u8; 3], completion: Option<u8>, data: &[u8]) ->
     bytes
 }
 
-/// Two's complement of the sum (IPMI 2.0, 13.8): the sum with it is zero.
+/// Two's complement of the sum (IPMI 2.0, 13.8): added to the sum it is zero.
 fn checksum(bytes: &[u8]) -> u8 {
     0_u8.wrapping_sub(sum(bytes))
 }

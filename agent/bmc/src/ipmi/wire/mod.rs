@@ -1,7 +1,7 @@
 //! Packets of RMCP+ (IPMI 2.0, chapter 13), as pure functions for both ends.
 //!
-//! Owns: bytes in and out, and the keys. Must never: do I/O, read a clock, draw a random number,
-//! or panic on any bytes. Public because simulators and tools need the BMC's end of it too.
+//! Owns: encoding and decoding, and the keys. Must never: do I/O, read a clock, generate a random
+//! number, or panic on any bytes. Public because simulators and tools need the BMC's side too.
 
 mod codes;
 mod crypto;
@@ -15,36 +15,36 @@ pub use frame::{Frame, PayloadType, plain, v15};
 pub use message::{Request, Response};
 pub use setup::{OpenRequest, OpenResponse, Opened, Rakp1, Rakp2, Rakp2Body, Rakp3, Rakp4};
 
-/// Longest datagram that is read; a session packet is far shorter.
+/// Maximum size in bytes of a datagram that is read; a session packet is far smaller.
 pub const MAX_PACKET: usize = 1024;
 
-/// Why bytes are no packet.
+/// Reason why bytes are not a valid packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum WireError {
-    /// Fewer bytes than the format has.
+    /// Fewer bytes than the format requires.
     #[error("the packet is cut short")]
     Short,
     /// Not RMCP of class IPMI.
     #[error("not an IPMI packet")]
     NotIpmi,
-    /// A session format or payload that is not spoken here.
+    /// Unsupported session format or payload type.
     #[error("a session format or payload type that is not known")]
     UnknownFormat,
-    /// A length field that does not fit the bytes.
+    /// A length field that does not match the number of bytes.
     #[error("a length that does not fit")]
     Length,
     /// A message checksum is wrong.
     #[error("a wrong checksum")]
     Checksum,
-    /// The integrity code is wrong, or there is none where there must be one.
+    /// The integrity code is wrong, or missing where it is required.
     #[error("a wrong or missing integrity code")]
     Integrity,
-    /// Not encrypted where it must be, or the padding is wrong.
+    /// Not encrypted where required, or wrong padding.
     #[error("wrongly encrypted")]
     Encryption,
 }
 
-/// Takes bytes off the front, without ever reading beyond the end.
+/// Reads bytes from the front, never beyond the end.
 #[derive(Debug, Clone, Copy)]
 struct Reader<'a>(&'a [u8]);
 

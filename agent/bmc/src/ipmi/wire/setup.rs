@@ -5,9 +5,9 @@ use super::{RakpStatus, Reader, Suite, WireError};
 /// RMCP+ Open Session Request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenRequest {
-    /// Repeated by the response.
+    /// Message tag; the response repeats it.
     pub tag: u8,
-    /// Highest privilege wanted; 0: whatever the user may.
+    /// Highest requested privilege; 0: the highest that the user may have.
     pub privilege: u8,
     /// The console's session id, not 0.
     pub console: u32,
@@ -18,18 +18,18 @@ pub struct OpenRequest {
 /// RMCP+ Open Session Response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenResponse {
-    /// As in the request.
+    /// Message tag of the request.
     pub tag: u8,
-    /// The console's session id. In a refusal some BMCs leave it out, which reads as 0.
+    /// The console's session id. Some BMCs omit it in a rejection, which reads as 0.
     pub console: u32,
-    /// What was agreed on, or why not.
+    /// The selected parameters, or the error status.
     pub result: Result<Opened, RakpStatus>,
 }
 
-/// What a BMC agrees to.
+/// Parameters that the BMC selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opened {
-    /// Highest privilege of the session. Some BMCs say 0.
+    /// Highest privilege of the session. Some BMCs send 0.
     pub privilege: u8,
     /// The BMC's session id.
     pub managed: u32,
@@ -38,7 +38,7 @@ pub struct Opened {
 }
 
 impl OpenRequest {
-    /// Encodes it into bytes.
+    /// Encodes the message.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![self.tag, self.privilege & 0x0f, 0, 0];
         bytes.extend(self.console.to_le_bytes());
@@ -46,11 +46,11 @@ impl OpenRequest {
         bytes
     }
 
-    /// Decodes it from bytes.
+    /// Decodes the message.
     ///
     /// # Errors
     ///
-    /// It is cut short, or an algorithm field is not one.
+    /// The bytes are truncated, or an algorithm field is malformed.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader(bytes);
         let [tag, privilege, _, _] = reader.array()?;
@@ -64,7 +64,7 @@ impl OpenRequest {
 }
 
 impl OpenResponse {
-    /// Encodes it into bytes.
+    /// Encodes the message.
     pub fn encode(&self) -> Vec<u8> {
         let (status, privilege) = match self.result {
             Ok(opened) => (0, opened.privilege),
@@ -79,11 +79,11 @@ impl OpenResponse {
         bytes
     }
 
-    /// Decodes it from bytes.
+    /// Decodes the message.
     ///
     /// # Errors
     ///
-    /// It is cut short, or an algorithm field is not one.
+    /// The bytes are truncated, or an algorithm field is malformed.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader(bytes);
         let [tag, status] = reader.array()?;
@@ -120,7 +120,7 @@ fn read_algorithms(reader: &mut Reader<'_>) -> Result<[u8; 3], WireError> {
     let mut numbers = [0; 3];
     for (kind, number) in (0_u8..).zip(&mut numbers) {
         let [found, _, _, length, value, ..] = reader.array::<8>()?;
-        // A length of 0 asks for any algorithm; nothing here does that.
+        // A length of 0 requests any algorithm; this crate does not do that.
         if found != kind || length != 8 {
             return Err(WireError::UnknownFormat);
         }
@@ -132,7 +132,7 @@ fn read_algorithms(reader: &mut Reader<'_>) -> Result<[u8; 3], WireError> {
 /// RAKP message 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rakp1 {
-    /// Repeated by the response.
+    /// Message tag; the response repeats it.
     pub tag: u8,
     /// The BMC's session id.
     pub managed: u32,
@@ -140,12 +140,12 @@ pub struct Rakp1 {
     pub random: [u8; 16],
     /// Requested privilege (bits 3:0), and bit 4 for a lookup by name alone.
     pub role: u8,
-    /// User name, 16 bytes at most.
+    /// User name, at most 16 bytes.
     pub user: Vec<u8>,
 }
 
 impl Rakp1 {
-    /// Encodes it into bytes.
+    /// Encodes the message.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![self.tag, 0, 0, 0];
         bytes.extend(self.managed.to_le_bytes());
@@ -156,11 +156,11 @@ impl Rakp1 {
         bytes
     }
 
-    /// Decodes it from bytes.
+    /// Decodes the message.
     ///
     /// # Errors
     ///
-    /// It is cut short, or the user name is too long.
+    /// The bytes are truncated, or the user name is too long.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader(bytes);
         let [tag, ..] = reader.array::<4>()?;
@@ -183,15 +183,15 @@ impl Rakp1 {
 /// RAKP message 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rakp2 {
-    /// As in the request.
+    /// Message tag of the request.
     pub tag: u8,
     /// The console's session id.
     pub console: u32,
-    /// The BMC's part, or why not.
+    /// The BMC's values, or the error status.
     pub result: Result<Rakp2Body, RakpStatus>,
 }
 
-/// What a BMC answers to a user that it knows.
+/// Values that the BMC sends for a known user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rakp2Body {
     /// The BMC's random number.
@@ -203,7 +203,7 @@ pub struct Rakp2Body {
 }
 
 impl Rakp2 {
-    /// Encodes it into bytes.
+    /// Encodes the message.
     pub fn encode(&self) -> Vec<u8> {
         let status = status(&self.result);
         let mut bytes = vec![self.tag, status, 0, 0];
@@ -216,11 +216,11 @@ impl Rakp2 {
         bytes
     }
 
-    /// Reads one; the code's length is what is left.
+    /// Decodes the message; the rest of the bytes is the authentication code.
     ///
     /// # Errors
     ///
-    /// It is cut short.
+    /// The bytes are truncated.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let mut reader = Reader(bytes);
         let [tag, status] = reader.array()?;
@@ -250,36 +250,36 @@ impl Rakp2 {
 /// RAKP message 3.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rakp3 {
-    /// Repeated by the response.
+    /// Message tag; the response repeats it.
     pub tag: u8,
     /// The BMC's session id.
     pub managed: u32,
-    /// Key exchange authentication code, or why the console gives up.
+    /// Key exchange authentication code, or the status with which the console aborts.
     pub result: Result<Vec<u8>, RakpStatus>,
 }
 
 /// RAKP message 4.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rakp4 {
-    /// As in the request.
+    /// Message tag of the request.
     pub tag: u8,
     /// The console's session id.
     pub console: u32,
-    /// Integrity check value, or why not.
+    /// Integrity check value, or the error status.
     pub result: Result<Vec<u8>, RakpStatus>,
 }
 
 impl Rakp3 {
-    /// Encodes it into bytes.
+    /// Encodes the message.
     pub fn encode(&self) -> Vec<u8> {
         coded(self.tag, self.managed, &self.result)
     }
 
-    /// Reads one; the code's length is what is left.
+    /// Decodes the message; the rest of the bytes is the authentication code.
     ///
     /// # Errors
     ///
-    /// It is cut short.
+    /// The bytes are truncated.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let (tag, managed, result) = read_coded(bytes)?;
         Ok(Self {
@@ -291,16 +291,16 @@ impl Rakp3 {
 }
 
 impl Rakp4 {
-    /// Encodes it into bytes.
+    /// Encodes the message.
     pub fn encode(&self) -> Vec<u8> {
         coded(self.tag, self.console, &self.result)
     }
 
-    /// Reads one; the value's length is what is left.
+    /// Decodes the message; the rest of the bytes is the integrity check value.
     ///
     /// # Errors
     ///
-    /// It is cut short.
+    /// The bytes are truncated.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let (tag, console, result) = read_coded(bytes)?;
         Ok(Self {
@@ -334,7 +334,7 @@ fn read_coded(bytes: &[u8]) -> Result<StatusResponse, WireError> {
     Ok((tag, reader.u32()?, Ok(reader.rest().to_vec())))
 }
 
-/// The session id in a refusal, from behind its status. Some BMCs stop there (ipmi_sim does): 0.
+/// The session id after the status of a rejection. Some BMCs (ipmi_sim) omit it: 0.
 fn named_in_error(mut reader: Reader<'_>) -> u32 {
     reader
         .take(2)
@@ -343,7 +343,7 @@ fn named_in_error(mut reader: Reader<'_>) -> u32 {
 }
 
 impl Suite {
-    /// The suite of these algorithms.
+    /// The suite with these algorithm numbers.
     pub fn of_algorithms(numbers: [u8; 3]) -> Option<Self> {
         Self::ALL
             .into_iter()

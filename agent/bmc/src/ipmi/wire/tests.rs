@@ -169,7 +169,7 @@ proptest! {
         let packet = keys.seal(PayloadType::Ipmi, 1, 2, &payload, [5; 16]);
         let good = keys.unseal(&packet);
         let mut bad = packet.clone();
-        // Byte 1 of RMCP is reserved, and nothing covers it.
+        // Byte 1 of RMCP is reserved, and no integrity code covers it.
         let index = at.index(packet.len());
         prop_assume!(index != 1);
         if let Some(byte) = bad.get_mut(index) {

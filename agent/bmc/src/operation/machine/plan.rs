@@ -1,4 +1,4 @@
-//! When the next reading and the next command are due.
+//! Due times of the next reading and the next command.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use super::{OneTimeCommand, Operation, Phase};
 use crate::{PowerCommand, PowerState, operation::Goal};
 
 impl Operation {
-    /// When the patience with a host that shuts down is over. While it is being confirmed off,
-    /// there is nothing to lose patience with.
+    /// End of the time limit for a shutdown. While off is being confirmed, the limit does not
+    /// apply.
     pub(super) fn limit_at(&self) -> Option<Duration> {
         let (Phase::Soft, Goal::SoftOff { limit, .. }) = (self.phase, &self.request.goal) else {
             return None;
@@ -18,7 +18,7 @@ impl Operation {
             .then(|| since.saturating_add(*limit))
     }
 
-    /// Whether the host is still to be looked at exactly when its time is over.
+    /// Whether a reading is still due exactly at the end of the time limit.
     pub(super) fn looks_at_limit(&self) -> bool {
         self.fresh && self.limit_at().is_some_and(|limit| self.looked < limit)
     }
@@ -39,7 +39,7 @@ impl Operation {
         {
             return self.next_read.min(limit);
         }
-        // Look exactly when the grace ends, so that nothing is lost by it; once, good or not.
+        // Read once exactly at the end of the grace period, so that no time is lost.
         let looked = self.seen.map(|(_, at)| at.max(self.looked));
         match self.grace_end() {
             Some(end) if looked.is_some_and(|at| at < end) => self.next_read.min(end),
@@ -47,7 +47,8 @@ impl Operation {
         }
     }
 
-    /// When which command is due, going by the last reading; `None` where that asks for none.
+    /// The next command and its due time, according to the last reading; `None`: no command is
+    /// needed.
     pub(super) fn send_at(&self) -> Option<(Duration, PowerCommand)> {
         if !self.fresh {
             return None;
@@ -55,9 +56,10 @@ impl Operation {
         let (state, _) = self.seen?;
         match self.phase {
             Phase::Hold(_) => None,
-            // Another press of a button would call off the first, or force.
+            // A second press of the button could cancel the first, or force the host off.
             Phase::Soft | Phase::OneTimeCommand(_) if self.once != OneTimeCommand::NotSent => None,
-            // A button switches a host on that is off, and forces one that starts.
+            // A press of the button switches on a host that is off, and forces off one that is
+            // starting.
             Phase::Soft => {
                 (state == PowerState::On).then_some((self.next_send, PowerCommand::SoftOff))
             }
@@ -66,7 +68,7 @@ impl Operation {
                     .then_some((self.next_send, command))
             }
             Phase::Off => {
-                // Some BMCs report off for a host that runs, after a reset of their own.
+                // Some BMCs report off for a running host after a reset of their own.
                 if state == PowerState::Off {
                     return (!self.off_taken).then_some((self.next_send, PowerCommand::Off));
                 }
@@ -78,7 +80,7 @@ impl Operation {
         }
     }
 
-    /// When a command that may be repeated is due in this state.
+    /// Due time of a command that may be repeated in this state.
     fn repeat_at(&self, state: PowerState, wanted: PowerState) -> Option<Duration> {
         let settling = self.request.timing.resend_settling;
         match (wanted, state) {

@@ -1,4 +1,4 @@
-//! What a reading, or the deadline, means to the goal.
+//! Effect of a reading, or of the deadline, on the goal.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::{
 };
 
 impl Operation {
-    /// What a good reading means to the phase.
+    /// Applies a successful reading to the phase.
     pub(super) fn judge(&mut self, begun: Duration, now: Duration, seen: &Observation) {
         match self.phase {
-            // What is read before the BMC took a power-off proves nothing.
+            // A reading before the BMC accepted a power-off confirms nothing.
             Phase::Off if !self.off_taken => self.confirmed = None,
-            // The limit is for a host that is still up.
+            // The time limit applies to a host that is still up.
             Phase::Soft if !self.off_taken && seen.state == PowerState::Off && self.may_force() => {
                 self.enter(Phase::Off, now);
             }
@@ -102,7 +102,8 @@ impl Operation {
         }
     }
 
-    /// Counts a reading towards the proof of `wanted`; returns how many stand now.
+    /// Counts a reading towards the confirmation of `wanted`; returns the number of confirming
+    /// readings.
     fn count(
         &mut self,
         begun: Duration,
@@ -123,7 +124,7 @@ impl Operation {
                     (count, last)
                 }
             }
-            // The first, or the first of another witness.
+            // The first one, or the first of another protocol.
             _ => (1, now),
         };
         self.confirmed = Some((count, last, seen.protocol));
@@ -131,7 +132,7 @@ impl Operation {
         count
     }
 
-    /// How it stands when the deadline passes.
+    /// The outcome when the deadline passes.
     pub(super) fn late(&self) -> Outcome {
         let last = self.seen.map(|(state, _)| state);
         let after = self.request.deadline;

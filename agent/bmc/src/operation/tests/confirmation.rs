@@ -1,4 +1,4 @@
-//! Which readings confirm off, and which do not.
+//! Readings that confirm off, and readings that do not.
 
 use super::*;
 
@@ -14,7 +14,8 @@ fn f1_only_readings_after_the_power_off_confirm_off() {
 
 #[test]
 fn f1_off_reported_for_a_running_host_does_not_confirm() {
-    // As after a reset of the BMC, until a power-off was taken; the host needs 3 s then.
+    // As after a reset of the BMC: off is reported until a power-off was accepted; the host then
+    // needs 3 s.
     let taken = Cell::new(None::<Duration>);
     let world = (
         |now| match taken.get() {
@@ -118,7 +119,7 @@ fn f1_read_error_resets_the_confirmation() {
 fn f1_reading_started_within_the_interval_does_not_count() {
     let mut op = commanded();
     op.read(s(0), s(1), seen(Off));
-    // Complete more than 2 s after the first one was begun, but begun less than 2 s after its end.
+    // Complete more than 2 s after the first one started, but started less than 2 s after its end.
     op.read(ms(2900), s(9), seen(Off));
     assert!(!matches!(op.next(s(9)), Next::Done(_)));
 }
@@ -146,7 +147,7 @@ fn f1_one_reading_from_each_of_two_protocols_does_not_confirm() {
     ));
 }
 
-/// A power-off whose command was taken before second 0.
+/// A power-off whose command was accepted before second 0.
 fn commanded() -> Operation {
     let mut op = Operation::new(off());
     op.sending(s(0));

@@ -1,4 +1,4 @@
-//! Cycle: off, proven off, off for a while, on.
+//! Cycle: off, confirmed, held off, on.
 
 use std::cell::Cell;
 
@@ -15,7 +15,7 @@ fn cycle(hold_off: Duration) -> OperationRequest {
     }
 }
 
-/// Does at once what it is told; `from` until then.
+/// A host in state `from` that executes commands immediately.
 fn obedient(from: PowerState) -> impl World {
     let state = std::rc::Rc::new(Cell::new(from));
     let told = state.clone();

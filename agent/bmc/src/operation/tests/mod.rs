@@ -68,7 +68,7 @@ fn failed(kind: ErrorKind) -> CallFailure {
     }
 }
 
-/// What a BMC does, as a function of time and of the times at which commands reached it.
+/// Behaviour of a BMC as a function of time and of the received commands.
 trait World {
     fn read(&mut self, now: Duration) -> Result<Observation, CallFailure>;
     fn command(&mut self, now: Duration, command: PowerCommand) -> Result<(), CallFailure>;
@@ -141,7 +141,7 @@ fn always(state: PowerState) -> impl World {
     (move |_| seen(state), |_, _| Ok(()))
 }
 
-/// Follows a command after `delay`, saying `meanwhile` until then.
+/// Reaches `to` a time `delay` after a command, and reports `meanwhile` until then.
 fn follows(from: PowerState, meanwhile: PowerState, to: PowerState, delay: Duration) -> impl World {
     let commanded = std::rc::Rc::new(Cell::new(None::<Duration>));
     let told = commanded.clone();
@@ -179,7 +179,7 @@ fn off_is_confirmed_by_two_readings_2_s_apart() {
         panic!()
     };
     assert!(*last - *first >= s(2));
-    // A BMC that needs 3 s costs no more than one poll beyond 3 s + 2 s.
+    // A BMC that takes 3 s adds at most one poll interval to 3 s + 2 s.
     assert!(ran.at() < ms(6200), "{:?}", ran.at());
 }
 

@@ -1,4 +1,4 @@
-//! Reset and diagnostic interrupt: sent once, ever.
+//! Reset and diagnostic interrupt: sent once.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Whatever a BMC says and however long it takes.
+//! Property tests with arbitrary responses and response times of the BMC.
 
 use proptest::prelude::*;
 
@@ -78,10 +78,10 @@ fn any_step() -> impl Strategy<Value = Step> {
         })
 }
 
-/// What was sent, when, and how it was answered.
+/// A sent command, its time, and its result.
 type Sent = (PowerCommand, Duration, Result<(), CallFailure>);
 
-/// What may be sent after what, whatever the BMC says.
+/// Whether a command may follow those already sent.
 fn may_send(
     goal: &Goal,
     sent: &[Sent],
@@ -98,7 +98,7 @@ fn may_send(
         Goal::On => command == PowerCommand::On,
         Goal::Reset => command == PowerCommand::Reset && sent.is_empty(),
         Goal::Nmi => command == PowerCommand::Nmi && sent.is_empty(),
-        // Never off again once it was told to go on.
+        // No power-off after a power-on.
         Goal::Cycle { .. } => match command {
             PowerCommand::Off => count(PowerCommand::On) == 0,
             other => other == PowerCommand::On,
@@ -125,7 +125,7 @@ fn may_send(
     }
 }
 
-/// Whether the BMC took a power-off.
+/// Whether the BMC accepted a power-off.
 fn off_taken(sent: &[Sent]) -> bool {
     sent.iter().any(|(command, _, answer)| {
         matches!(command, PowerCommand::Off | PowerCommand::SoftOff) && answer.is_ok()
@@ -135,8 +135,8 @@ fn off_taken(sent: &[Sent]) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// The end is right, no command goes where none may, and none that is not idempotent goes
-    /// twice.
+    /// The outcome is correct, no command is sent where none is allowed, and no non-idempotent
+    /// command is sent twice.
     #[test]
     fn arbitrary_bmc_responses_break_no_rule(
         goal in any_goal(),
@@ -153,7 +153,7 @@ proptest! {
         let mut cancelled = false;
         let mut mismatched = false;
         let mut last_read: Option<PowerState> = None;
-        // (begun, complete) of every reading since the last of another state or protocol.
+        // (start, end) of every reading since the last one of another state or protocol.
         let mut streak: Vec<(Duration, Duration)> = Vec::new();
         let mut of: Option<(PowerState, Protocol)> = None;
         let mut sent: Vec<Sent> = Vec::new();
@@ -195,7 +195,7 @@ proptest! {
                     prop_assert!(!cancelled && !mismatched && now < s(60));
                     prop_assert!(may_send(&goal, &sent, command, now, last_read), "{:?} after {:?}", command, sent);
                     let on_what = last_read;
-                    // A power-off goes also to a host that reads off, until one is taken.
+                    // A power-off is sent even to a host that reads off, until one is accepted.
                     let needed = command == PowerCommand::Off && !off_taken(&sent);
                     prop_assert!(
                         on_what.is_some_and(|state| needed || command.leads_to() != Some(state))
@@ -232,7 +232,7 @@ proptest! {
         let hard = |command| sent.iter().any(|(c, ..)| *c == command);
         match outcome {
             Outcome::Confirmed { state: Off, commanded } => {
-                // The streak begins anew with each command.
+                // The streak starts over with each command.
                 prop_assert!(proven_off(&streak) && off_taken(&sent) && commanded);
                 prop_assert!(now <= s(60));
             }

@@ -1,4 +1,4 @@
-//! Refused commands, refused passwords, and what cannot work.
+//! Rejected commands, rejected passwords, and permanent errors.
 
 use super::*;
 

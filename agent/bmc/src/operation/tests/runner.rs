@@ -1,4 +1,4 @@
-//! The runner against a BMC in memory, on a clock that does not tick by itself.
+//! The runner against a BMC in memory, in paused time.
 
 use std::sync::Mutex;
 
@@ -7,14 +7,14 @@ use tokio::time::Instant;
 use super::*;
 use crate::{Accepted, Bmc, BmcFuture};
 
-/// What happens to it.
+/// A BMC that records commands.
 #[derive(Debug)]
 struct Memory {
     state: Mutex<PowerState>,
     commands: Mutex<Vec<PowerCommand>>,
-    /// Never answers a reading.
+    /// Whether readings get no response.
     mute: bool,
-    /// What is said to a command that leads nowhere.
+    /// Error of the commands reset and NMI.
     refuse: Option<ErrorKind>,
 }
 
@@ -83,7 +83,7 @@ impl Bmc for Memory {
     }
 }
 
-/// Notes what it is told.
+/// Records the calls of the hooks.
 #[derive(Default)]
 struct Notes(Vec<String>);
 

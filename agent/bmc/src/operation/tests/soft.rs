@@ -1,4 +1,4 @@
-//! Soft off: asked once, and forced only where that was asked for.
+//! Soft off: sent once, and forced only if requested.
 
 use std::cell::Cell;
 
@@ -64,7 +64,7 @@ fn soft_off_timeout_forces_power_off_if_requested() {
 
 #[test]
 fn shutdown_time_counts_from_the_soft_off() {
-    // The BMC cannot be read for longer than the whole limit.
+    // The BMC is unreadable for longer than the whole limit.
     let world = (
         |now| {
             if now < s(100) {
@@ -187,7 +187,7 @@ fn f1_off_before_the_soft_off_does_not_confirm() {
 
 #[test]
 fn host_off_at_the_end_of_the_limit_is_not_forced() {
-    // Off is read for the first time 0.5 s before the limit; the proof needs 2 s more.
+    // Off is read for the first time 0.5 s before the limit; the confirmation needs 2 s more.
     let world = (
         |now| seen(if now < ms(59_500) { On } else { Off }),
         |_, command| {

@@ -1,4 +1,4 @@
-//! The `Boot` object of a system: what it says, and what to write into it.
+//! The `Boot` object of a system: parsing it, and building the object to write.
 
 use serde_json::{Map, Value, json};
 
@@ -20,21 +20,21 @@ pub(super) struct Boot {
     targets: Option<Vec<String>>,
     /// `BootSourceOverrideEnabled@Redfish.AllowableValues`.
     periods: Option<Vec<String>>,
-    /// The object has a mode, even if it says nothing.
+    /// Whether the object has a boot mode property, even if it is empty.
     has_mode: bool,
 }
 
-/// Why an override cannot be written.
+/// Reason why an override cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// No such device; what there is.
+    /// The device is not supported; the supported ones.
     Device(Vec<String>),
-    /// Not for so long; what there is.
+    /// The persistence is not supported; the supported ones.
     Period(Vec<String>),
 }
 
 impl Boot {
-    /// `None`: the document has no override that could be read or written.
+    /// `None`: the document has no boot override that could be read or written.
     pub(super) fn of(body: &Value) -> Option<Self> {
         const TARGET: &str = "BootSourceOverrideTarget";
         const ENABLED: &str = "BootSourceOverrideEnabled";
@@ -53,7 +53,8 @@ impl Boot {
         })
     }
 
-    /// The same with the lists of another where it has none: settings often leave them out.
+    /// The same object with missing allowable values taken from `other`: settings resources often
+    /// omit them.
     pub(super) fn with_lists_of(mut self, other: Option<&Self>) -> Self {
         let of_other =
             |list: fn(&Self) -> &Option<Vec<String>>| other.and_then(|o| list(o).clone());
@@ -62,7 +63,7 @@ impl Boot {
         self
     }
 
-    /// Whether it overrides anything.
+    /// Whether the object overrides the boot device.
     pub(super) fn is_active(&self) -> bool {
         self.target
             .as_deref()
@@ -70,7 +71,7 @@ impl Boot {
             && self.enabled.as_deref() != Some("Disabled")
     }
 
-    /// The override in our words, or a target that has none.
+    /// The override, or the target if [`BootDevice`] does not define it.
     pub(super) fn shown(&self) -> Result<BootOverride, &str> {
         let device = if self.is_active() {
             let target = self.target.as_deref().unwrap_or_default();
@@ -94,14 +95,14 @@ impl Boot {
         })
     }
 
-    /// In the BMC's own words, for a person.
+    /// The override in the BMC's own values, for messages.
     pub(super) fn words(&self) -> String {
         let parts = [&self.target, &self.enabled, &self.mode];
         let words: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
         words.join(" ")
     }
 
-    /// Whether it shows what was asked for, as far as both say.
+    /// Whether it shows the requested override, as far as both specify it.
     pub(super) fn shows(&self, wanted: BootOverride) -> bool {
         let Ok(shown) = self.shown() else {
             return false;
@@ -115,12 +116,12 @@ impl Boot {
             && (normal || (shown.persistence == wanted.persistence && same_mode))
     }
 
-    /// Whether it can be asked for a boot mode.
+    /// Whether a boot mode can be requested.
     pub(super) fn has_mode(&self) -> bool {
         self.has_mode
     }
 
-    /// The `Boot` object to write for an override; without a mode where it has none.
+    /// The `Boot` object to write for an override; without a mode if the document has none.
     pub(super) fn request(
         &self,
         wanted: BootOverride,
@@ -139,7 +140,7 @@ impl Boot {
             Some(target) => {
                 boot.insert("BootSourceOverrideTarget".to_owned(), json!(target));
             }
-            // Disabling is enough.
+            // Disabling the override is sufficient.
             None if normal => {}
             None => return Err(Refusal::Device(self.targets.clone().unwrap_or_default())),
         }
@@ -166,7 +167,7 @@ impl Boot {
     }
 }
 
-/// A target in our words.
+/// Maps a target to a [`BootDevice`].
 fn device(target: &str) -> Option<BootDevice> {
     Some(match target {
         "Pxe" => BootDevice::Pxe,

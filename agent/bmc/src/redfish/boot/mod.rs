@@ -1,7 +1,7 @@
 //! The boot override.
 //!
-//! Owns: where it stands (the system, or its settings object), the order of requests, and reading
-//! it back. Must never: say that an override is set when the BMC shows another.
+//! Owns: its resource (the system, or its settings), the order of requests, and reading it back.
+//! Must never: report an override as set if the BMC shows another.
 
 mod document;
 
@@ -21,14 +21,14 @@ use crate::{Accepted, BmcError, BootDevice, BootOverride, ErrorKind};
 
 const DOING: &str = "setting the boot override";
 
-/// A document that holds the override.
+/// A resource that contains the boot override.
 struct BootDocument {
     url: Url,
     etag: Option<String>,
     boot: Boot,
 }
 
-/// Where the settings of a system stand that take effect at its next reset.
+/// Link to the settings that take effect at the next reset.
 fn settings_link(body: &Value) -> Option<String> {
     link(body, &["@Redfish.Settings", "SettingsObject"])
 }
@@ -37,7 +37,7 @@ impl Redfish {
     pub(super) async fn read_boot(&self, call: &Call) -> Result<BootOverride, BmcError> {
         let found = self.locator.read(&self.access, call).await?;
         let now = Boot::of(&found.body);
-        // What is set for the next reset counts, if anything is.
+        // A pending override takes precedence.
         let pending = self.settings(call, &found).await?.map(|place| place.boot);
         let boot = pending.filter(Boot::is_active).or(now);
         let boot = boot.ok_or_else(|| self.no_override())?;
@@ -66,7 +66,8 @@ impl Redfish {
             ..place
         });
         let mut refusal = None;
-        // iDRAC10 takes it in the settings only, iDRAC9 has settings and takes it in the system.
+        // iDRAC10 accepts it in the settings only, iDRAC9 has settings and accepts it in the
+        // system.
         for place in [settings, now].into_iter().flatten() {
             let body = place
                 .boot
@@ -95,7 +96,7 @@ impl Redfish {
         Err(refusal.unwrap_or_else(|| self.no_override()))
     }
 
-    /// The settings object, where there is one with an override in it.
+    /// The settings resource, if it contains a boot override.
     async fn settings(
         &self,
         call: &Call,
@@ -119,7 +120,7 @@ impl Redfish {
         })
     }
 
-    /// What to add to the answer after having looked.
+    /// Text to append to the answer after reading the override back.
     async fn read_back(
         &self,
         call: &Call,
@@ -166,7 +167,7 @@ impl Redfish {
     }
 }
 
-/// Whether a refusal says that the override is to be written elsewhere.
+/// Whether an error means that the override must be written to another resource.
 fn is_wrong_place(answer: &Answer, error: &BmcError) -> bool {
     let by_status = [
         StatusCode::BAD_REQUEST,
@@ -178,7 +179,7 @@ fn is_wrong_place(answer: &Answer, error: &BmcError) -> bool {
         || (by_status.contains(&answer.status) && error.kind != ErrorKind::Busy)
 }
 
-/// What was sent, for a person.
+/// The written override, for messages.
 fn boot_command(body: &Value) -> String {
     let word = |name: &str| text(body.get("Boot")?, &format!("BootSourceOverride{name}"));
     let words = ["Target", "Enabled", "Mode"].map(word);
@@ -186,7 +187,7 @@ fn boot_command(body: &Value) -> String {
     format!("Boot {}", words.join(" "))
 }
 
-/// Reads a document as if it held a boot override.
+/// Parses a document as one with a boot override.
 #[cfg(feature = "fuzzing")]
 pub(super) fn fuzz(body: &Value) {
     let boot = Boot::of(body).unwrap_or_default();

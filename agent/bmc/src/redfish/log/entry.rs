@@ -1,4 +1,4 @@
-//! Entries of a log: what they say, and in which order they come.
+//! Log entries: parsing and order.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -8,15 +8,15 @@ use crate::{
     redfish::document::{last_part, link, text},
 };
 
-/// In which direction a BMC lists its entries; Redfish does not say.
+/// Order in which a BMC lists its entries; Redfish does not specify one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     OldestFirst,
     NewestFirst,
 }
 
-/// When a BMC's clock has not been set, it starts in 1970; nothing that runs today wrote an event
-/// before this, the year 2000.
+/// Unix time in seconds of the year 2000. A BMC clock that was not set starts in 1970, and no
+/// current BMC wrote an event before this time.
 const CLOCK_IS_SET: i64 = 946_684_800;
 
 fn at(entry: &Value) -> Option<Timestamp> {
@@ -30,13 +30,13 @@ fn id(entry: &Value) -> String {
     text(entry, "Id").or_else(by_link).unwrap_or_default()
 }
 
-/// Whether it is a link to an entry and nothing more.
+/// Whether the member is only a link to an entry.
 pub(super) fn is_bare(entry: &Value) -> bool {
     let names = ["Message", "Created", "Severity", "MessageId"];
     names.iter().all(|name| entry.get(name).is_none())
 }
 
-/// The direction of a list: by time, else by number, else as most do.
+/// The order of a list: by time, otherwise by number, otherwise the most common one.
 pub(super) fn order(entries: &[Value]) -> Order {
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
         return Order::OldestFirst;
@@ -58,7 +58,7 @@ pub(super) fn order(entries: &[Value]) -> Order {
     }
 }
 
-/// The newest `limit` of a whole list, oldest first.
+/// The newest `limit` entries of a complete list, oldest first.
 pub(super) fn newest(mut entries: Vec<Value>, limit: usize) -> Vec<Value> {
     if order(&entries) == Order::NewestFirst {
         entries.reverse();
@@ -67,7 +67,7 @@ pub(super) fn newest(mut entries: Vec<Value>, limit: usize) -> Vec<Value> {
     entries.split_off(surplus)
 }
 
-/// Reads a `LogEntry`; what it does not say is empty.
+/// Parses a `LogEntry`; missing properties are empty.
 pub(super) fn entry(body: &Value) -> LogEntry {
     let severity = match text(body, "Severity").as_deref() {
         Some("OK" | "Informational") => Severity::Ok,

@@ -1,7 +1,7 @@
 //! The event log.
 //!
-//! Owns: finding it among the logs of system and manager, paging through it, and emptying it. Must
-//! never: read without bound, give old entries for new ones, or empty a log that is not the one.
+//! Owns: finding it among the logs of system and manager, paging, and clearing it. Must never: read
+//! without a limit, return old entries as the newest, or clear another log.
 
 mod entry;
 mod selection;
@@ -22,13 +22,13 @@ use super::{
 };
 use crate::{Accepted, BmcError, ErrorKind, EventLog, LogEntry};
 
-/// Pages of one log; Dell's have 50 entries, OpenBMC's 1000.
+/// Maximum number of pages read from one log; Dell's have 50 entries, OpenBMC's 1000.
 const MAX_PAGES: usize = 32;
-/// Entries that are read one by one, where a BMC lists links only and cannot expand them.
+/// Maximum number of entries that are read one by one, if a BMC lists links and cannot expand them.
 const MAX_SINGLE: usize = 64;
-/// Managers whose logs are looked for.
+/// Maximum number of managers whose logs are considered.
 const MAX_MANAGERS: usize = 4;
-/// Longest message of an entry, in characters.
+/// Maximum length of a message, in characters.
 const MAX_MESSAGE: usize = 1000;
 
 const READING: &str = "reading the event log";
@@ -60,14 +60,14 @@ impl Page {
     }
 }
 
-/// Where to go on from a page that is not the last.
+/// How to continue from a page that is not the last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum NextPage {
-    /// This page has them all.
+    /// This page has all needed entries.
     Enough,
-    /// Straight to the end of the log, this many entries from its start.
+    /// Skip to the end of the log: this many entries from its start.
     Skip(usize),
-    /// Page by page.
+    /// Follow the pages one by one.
     Follow,
 }
 
@@ -83,7 +83,7 @@ fn onward(first: &Page, limit: usize, features: Features) -> NextPage {
             NextPage::Follow
         };
     }
-    // Who skips in a link of its own can skip.
+    // A service that uses `$skip` in its own links supports it.
     let skips = features.top_skip || next.contains("$skip=") || next.contains("%24skip=");
     match first.total {
         Some(total) if skips && total > first.members.len() => {
@@ -106,7 +106,7 @@ impl Redfish {
         if let Some(query) = features.expand
             && first.members.first().is_some_and(entry::is_bare)
         {
-            // A help, not a condition.
+            // Expansion is optional: without it, entries are read one by one.
             if let Ok(expanded) = self.page(call, &url, Some(query)).await {
                 first = expanded;
             }
@@ -123,7 +123,7 @@ impl Redfish {
         Ok(EventLog { entries, total })
     }
 
-    /// Members of which the newest `limit` are in the log's newest `limit`.
+    /// Members that include the newest `limit` entries of the log.
     async fn newest_members(
         &self,
         call: &Call,
@@ -171,7 +171,7 @@ impl Redfish {
         Ok(members)
     }
 
-    /// The entries behind those that are links only.
+    /// Reads the entries of members that are only links.
     async fn filled(&self, call: &Call, members: Vec<Value>) -> Result<Vec<Value>, BmcError> {
         let surplus = members.len().saturating_sub(MAX_SINGLE);
         let mut entries = Vec::new();
@@ -197,7 +197,7 @@ impl Redfish {
         self.fetch(call, &url, READING).await.map(Page::of)
     }
 
-    /// The document of the event log's service.
+    /// The document of the event log service.
     async fn log_service(&self, call: &Call) -> Result<Value, BmcError> {
         let found = self.locator.read(&self.access, call).await?;
         let mut candidates = self.logs_of(call, &found.body, Owner::System).await?;
@@ -275,7 +275,7 @@ impl Redfish {
     }
 }
 
-/// Reads a document as if it were any of a log.
+/// Parses a document as every kind of log document.
 #[cfg(feature = "fuzzing")]
 pub(super) fn fuzz(body: &Value) {
     let page = Page::of(body.clone());

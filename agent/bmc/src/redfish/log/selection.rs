@@ -1,11 +1,11 @@
-//! Which of the logs is the event log of the host.
+//! Selects the event log of the host among the logs of a BMC.
 
 use crate::redfish::{
     document::last_part,
     vendor::{LogRank, log_rank},
 };
 
-/// Whose log it is.
+/// Resource that a log belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Owner {
     System,
@@ -25,15 +25,15 @@ impl Candidate {
     }
 }
 
-/// Whether one of these is an event log by its name, so that no others need be looked for.
+/// Whether one of the logs is an event log by its name, so that no others need to be read.
 pub(super) fn is_settled(candidates: &[Candidate]) -> bool {
     candidates
         .iter()
         .any(|candidate| matches!(candidate.rank(), LogRank::Known(_)))
 }
 
-/// The event log: the best name, the system's before the manager's. A name that says nothing is
-/// taken only if it is the only one left; logs of other things never are.
+/// The event log: the best name, and the system's before the manager's. A log with an unknown name
+/// is used only if it is the only one left; logs of another purpose never are.
 pub(super) fn choose(candidates: &[Candidate]) -> Option<&Candidate> {
     let best = candidates
         .iter()

@@ -1,4 +1,4 @@
-//! Sensors in documents, old and new.
+//! Sensors in the older and newer documents.
 
 use serde_json::Value;
 
@@ -10,14 +10,14 @@ use crate::{
     },
 };
 
-/// A sensor, and the role that it may have with the strength of its claim.
+/// A sensor, and the role it may have with its rank.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reading {
     pub(super) sensor: Sensor,
     pub(super) claim: Option<(SensorRole, usize)>,
 }
 
-/// What a reading is made of.
+/// Parts from which a reading is built.
 struct Parts<'a> {
     name: String,
     kind: SensorKind,
@@ -29,7 +29,7 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// `None`: the thing that it belongs to is not there.
+    /// `None`: the part that the sensor belongs to is absent.
     fn reading(self) -> Option<Reading> {
         let status = self.object.get("Status");
         let word = |name| status.and_then(|status| text(status, name));
@@ -58,7 +58,7 @@ impl Parts<'_> {
     }
 }
 
-/// A number, or a text that is one; finite.
+/// A finite number, or a text that is one.
 pub(super) fn number(value: Option<&Value>) -> Option<f64> {
     let number = match value? {
         Value::Number(number) => number.as_f64()?,
@@ -68,7 +68,7 @@ pub(super) fn number(value: Option<&Value>) -> Option<f64> {
     number.is_finite().then_some(number)
 }
 
-/// The reading of an excerpt (`{"Reading": 1}`), or a bare number.
+/// The reading of an excerpt (`{"Reading": 1}`), or a plain number.
 fn excerpt(value: &Value) -> Option<f64> {
     number(value.get("Reading")).or_else(|| number(Some(value)))
 }
@@ -203,12 +203,12 @@ pub(super) fn thermal_metrics(body: &Value) -> Vec<Reading> {
     .collect()
 }
 
-/// `PowerSupplyMetrics`, the metrics of one supply.
+/// `PowerSupplyMetrics` of one power supply.
 pub(super) fn supply_metrics(body: &Value) -> Vec<Reading> {
     let Some(object) = body.get("InputPowerWatts") else {
         return Vec::new();
     };
-    // The metrics of every supply have the same name; only their place tells them apart.
+    // The metrics of all supplies have the same name; only their path distinguishes them.
     let place = text(body, "@odata.id").unwrap_or_default();
     let supply = place
         .trim_end_matches('/')
@@ -225,7 +225,7 @@ pub(super) fn supply_metrics(body: &Value) -> Vec<Reading> {
     reading.reading().into_iter().collect()
 }
 
-/// Reads a `Sensor` resource.
+/// Parses a `Sensor` resource.
 pub(super) fn sensor(body: &Value) -> Option<Reading> {
     body.get("Reading")?;
     let units = text(body, "ReadingUnits").unwrap_or_default();

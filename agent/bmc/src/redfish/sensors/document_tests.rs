@@ -1,4 +1,4 @@
-//! Tests of reading sensors.
+//! Tests of sensor parsing.
 
 use proptest::prelude::*;
 use serde_json::json;

@@ -1,7 +1,7 @@
-//! Sensors of the chassis that a system is in.
+//! Sensors of the chassis of a system.
 //!
-//! Owns: which documents are read, and how many. Must never: read without bound, or lose what was
-//! read because one document failed.
+//! Owns: which documents are read, and how many. Must never: read without a limit, or discard
+//! sensors because one document failed.
 
 mod document;
 
@@ -20,10 +20,11 @@ use super::{
 };
 use crate::{BmcError, ErrorKind, Sensor, SensorRole};
 
-/// Documents that one call reads at most, beside the system and the root: enough for every sensor
-/// of a big host one by one, and on a slow BMC still within the minute of a call.
+/// Maximum number of documents read in one call, besides the system and the service root:
+/// sufficient for every sensor of a large host one by one, and on a slow BMC still within the
+/// minute of a call.
 const MAX_READS: usize = 64;
-/// A host has one or two; more are the parts of an enclosure.
+/// Maximum number of chassis that are read. A host has one or two; more belong to an enclosure.
 const MAX_CHASSIS: usize = 4;
 const MAX_SENSORS: usize = 512;
 
@@ -44,8 +45,8 @@ enum Step {
     Thermal(String),
 }
 
-/// What to read of a chassis. The newer documents where a collection comes whole; else the older
-/// ones, which hold everything in two; else the newer ones piece by piece.
+/// The documents to read for a chassis: the newer ones if collections can be expanded, otherwise
+/// the two older ones with all sensors, otherwise the newer ones member by member.
 fn plan(chassis: &Value, features: Features) -> Vec<Step> {
     let step = |name: &str, step: fn(String) -> Step| link(chassis, &[name]).map(step);
     let sensors = step("Sensors", Step::Sensors);
@@ -54,7 +55,7 @@ fn plan(chassis: &Value, features: Features) -> Vec<Step> {
     let power = step("Power", Step::Power);
     let thermal = step("Thermal", Step::Thermal);
     let steps = if sensors.is_some() && features.expand.is_some() {
-        // Without the chassis' own sum, the older document has it.
+        // Without a power value of the chassis itself, the older document has it.
         let power = power.filter(|_| environment.is_none());
         [environment, power, air, sensors]
     } else if power.is_some() || thermal.is_some() {
@@ -68,8 +69,8 @@ fn plan(chassis: &Value, features: Features) -> Vec<Step> {
     steps.into_iter().flatten().collect()
 }
 
-/// Gives each role to the sensor with the strongest claim; one with a value before one without,
-/// the first of equals.
+/// Assigns each role to the sensor with the best rank; sensors with a value are preferred, and the
+/// first of equals is used.
 fn with_roles(readings: Vec<Reading>) -> Vec<Sensor> {
     let best = |wanted: SensorRole| {
         readings
@@ -93,13 +94,13 @@ fn with_roles(readings: Vec<Reading>) -> Vec<Sensor> {
     sensors
 }
 
-/// Reads documents as long as that is allowed and makes sense.
+/// Reads documents within the limits of number and time.
 struct Reader<'a> {
     bmc: &'a Redfish,
     call: &'a Call,
     left: usize,
     until: Instant,
-    /// Why the first one failed.
+    /// The first error.
     error: Option<BmcError>,
     readings: Vec<Reading>,
 }
@@ -205,7 +206,7 @@ impl Reader<'_> {
             for member in members.into_iter().flatten() {
                 let reading = match (document::sensor(member), link(member, &[])) {
                     (Some(reading), _) => Some(reading),
-                    // Not in the collection, then one by one.
+                    // The members are only links, so each is read.
                     (None, Some(link)) if features.expand.is_none() => {
                         let body = self.get(&link, None).await;
                         body.as_ref().and_then(document::sensor)
@@ -222,8 +223,8 @@ impl Reader<'_> {
 }
 
 impl Redfish {
-    /// Reads at most [`MAX_READS`] documents, and stops when three quarters of the call's time are
-    /// over; what was read until then is the answer.
+    /// Reads at most [`MAX_READS`] documents, and stops after three quarters of the time limit; the
+    /// sensors read until then are returned.
     pub(super) async fn read_sensors(&self, call: &Call) -> Result<Vec<Sensor>, BmcError> {
         let until = Instant::now() + self.timeouts.call * 3 / 4;
         let found = self.locator.read(&self.access, call).await?;
@@ -266,7 +267,7 @@ impl Redfish {
     }
 }
 
-/// Reads a document as if it were any that has sensors.
+/// Parses a document as every kind of sensor document.
 #[cfg(feature = "fuzzing")]
 pub(super) fn fuzz(body: &Value) {
     use document::{environment, power, sensor, supply_metrics, thermal, thermal_metrics};

@@ -1,18 +1,18 @@
 //! Chassis whose power state is not that of the host.
 
-/// Chassis of boards with a power supply of their own, by the begin of their name. NVIDIA's HGX
-/// boards stay in standby while the host is off, and cannot be read then.
+/// Name prefixes of board chassis with their own power supply. NVIDIA's HGX boards stay in standby
+/// while the host is off, and are then unreadable.
 const BOARDS: &[&str] = &["HGX_"];
 
-/// Chassis that report one power state for ever, by maker and model: sushy-tools' template.
+/// Chassis with a constant power state, by manufacturer and model: the template of sushy-tools.
 const CONSTANT: &[(&str, &str)] = &[("Contoso", "3500RX")];
 
-/// Whether a chassis is a board with a power supply of its own, by its name.
+/// Whether a chassis is a board with its own power supply, by its name.
 pub(in crate::redfish) fn is_board_chassis(name: &str) -> bool {
     BOARDS.iter().any(|board| name.starts_with(board))
 }
 
-/// Whether a chassis of this maker and model reports the same power state whatever is so.
+/// Whether a chassis of this manufacturer and model always reports the same power state.
 pub(in crate::redfish) fn is_constant_chassis(maker: Option<&str>, model: Option<&str>) -> bool {
     CONSTANT
         .iter()

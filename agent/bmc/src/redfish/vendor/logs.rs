@@ -1,13 +1,13 @@
-//! Which of a BMC's logs is the event log of the host.
+//! Names of event logs and other logs, by vendor.
 
-/// How sure it is that a log is the one.
+/// Rank of a log as the event log of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::redfish) enum LogRank {
-    /// By its name; the lower the better.
+    /// An event log by its name; the lowest rank is best.
     Known(usize),
-    /// A name that says nothing.
+    /// Unknown name.
     Unknown,
-    /// By its name something else: never read, never cleared.
+    /// A log of another purpose by its name: never read, never cleared.
     Other,
 }
 
@@ -25,8 +25,8 @@ const EVENTS: &[&str] = &[
     "Log",
 ];
 
-/// Logs of something else: Dell's life of the machine (a hundred thousand entries) and its faults,
-/// HPE's BMC and security logs, audit, crash and console logs of the others.
+/// Logs of another purpose: Dell's lifecycle log (a hundred thousand entries) and fault list, HPE's
+/// BMC and security logs, and audit, crash and console logs of other vendors.
 const OTHERS: &[&str] = &[
     "Lclog",
     "FaultList",
@@ -52,7 +52,7 @@ const OTHERS: &[&str] = &[
     "BIOS",
 ];
 
-/// What a log is by its name, the last part of its URI.
+/// Rank of a log by its name, the last segment of its URI.
 pub(in crate::redfish) fn log_rank(name: &str) -> LogRank {
     let is = |known: &&str| known.eq_ignore_ascii_case(name);
     match EVENTS.iter().position(is) {

@@ -1,35 +1,35 @@
-//! What the messages of BMCs mean, whatever status they come with.
+//! Meaning of BMC messages, independent of the HTTP status.
 
 use std::time::Duration;
 
-/// What a message of a BMC means to a power command.
+/// Meaning of a BMC message for a power command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::redfish) enum Cause {
-    /// It worked, whatever it looks like.
+    /// Success, whatever the status.
     Success,
-    /// The system is in the wanted state, or in one that does not allow the command.
+    /// The system is in the requested state, or in one that does not allow the command.
     State,
-    /// The last change of power is not through yet.
+    /// The previous power change is not complete.
     Settling,
-    /// The host is in POST, and its settings cannot be changed meanwhile.
+    /// The host is in POST, during which settings cannot be changed.
     Post,
-    /// The BMC does not know the action, property or value, or lets nobody change it.
+    /// The action, property or value is unknown or read-only.
     Unsupported,
-    /// The BMC itself is not ready; the same request works later.
+    /// The BMC itself is not ready; the same request succeeds later.
     NotReady,
-    /// All sessions are taken.
+    /// The session table is full.
     SessionLimit,
-    /// The password must be changed before anything else.
+    /// The password must be changed first.
     PasswordChange,
-    /// The user may not do this.
+    /// The account lacks the privilege.
     Privilege,
-    /// User or password is wrong, or the session is over.
+    /// User name or password is wrong, or the session has expired.
     Credentials,
     Other,
 }
 
 struct Fact {
-    /// The last part of a MessageId; its registry and version in front differ between releases.
+    /// The last part of a MessageId; registry and version before it differ between releases.
     message: &'static str,
     cause: Cause,
 }
@@ -61,22 +61,22 @@ const MESSAGES: &[Fact] = &[
     fact("PropertyNotWritable", Cause::Unsupported),
     fact("PropertyUnknown", Cause::Unsupported),
     fact("PropertyValueNotInList", Cause::Unsupported),
-    // Dell: iDRAC10 refuses On with this for a while after Off.
+    // Dell: iDRAC10 rejects On with this message for a while after Off.
     fact("ActionParameterValueConflict", Cause::Settling),
-    // Dell: Lifecycle Controller or iDRAC starting, or busy after an action of its own.
+    // Dell: Lifecycle Controller or iDRAC starting, or busy after a previous action.
     fact("SYS518", Cause::NotReady),
     fact("SYS446", Cause::NotReady),
     fact("SWC0700", Cause::NotReady),
     fact("RAC0218", Cause::SessionLimit),
-    // HPE: success that carries an `error` object.
+    // HPE: success with an `error` object.
     fact("SystemResetRequired", Cause::Success),
     fact("ResetInProgress", Cause::NotReady),
-    // HPE: "Power is off", and settings while the host is in POST.
+    // HPE: "Power is off", and changes of settings while the host is in POST.
     fact("InvalidOperationForSystemState", Cause::State),
     fact("UnableToModifyDuringSystemPOST", Cause::Post),
 ];
 
-/// What a MessageId such as `Base.1.8.InsufficientPrivilege` or `IDRAC.2.8.SYS518` means.
+/// The meaning of a MessageId such as `Base.1.8.InsufficientPrivilege` or `IDRAC.2.8.SYS518`.
 pub(in crate::redfish) fn cause(message_id: &str) -> Cause {
     let last = message_id.rsplit('.').next().unwrap_or_default();
     MESSAGES
@@ -85,10 +85,10 @@ pub(in crate::redfish) fn cause(message_id: &str) -> Cause {
         .map_or(Cause::Other, |fact| fact.cause)
 }
 
-/// How long to wait where a BMC that is not ready does not say: Dell's own text says 30 s.
+/// Pause for a BMC that is not ready and sends no Retry-After: Dell's message says 30 s.
 pub(in crate::redfish) const NOT_READY_WAIT: Duration = Duration::from_secs(30);
 
-/// The same for a change of power that is not through: most are within this.
+/// Pause for a power change that is not complete; most complete within this time.
 pub(in crate::redfish) const SETTLING_WAIT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! What vendors do their own way: tables of facts, one file for each subject.
+//! Vendor-specific behaviour: tables of facts, one file per subject.
 //!
-//! Owns: message identifiers, names and habits that stand in no specification. Must never: do
-//! anything; the rest of the client reads it and has no vendor's name anywhere else.
+//! Owns: message identifiers, names and deviations that no specification defines. Must never: do
+//! I/O or decide; no other module of the client contains a vendor's name.
 
 mod chassis;
 mod logs;

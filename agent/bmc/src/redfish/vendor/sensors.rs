@@ -1,8 +1,8 @@
-//! Which sensor stands for the whole host.
+//! Selects the sensors that represent the whole host.
 
 use crate::{SensorKind, SensorRole};
 
-/// Where in the documents a reading stands.
+/// The document that contains a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::redfish) enum Source {
     /// `EnvironmentMetrics.PowerWatts` of a chassis.
@@ -18,11 +18,11 @@ enum RoleHint {
     From(Source),
     /// `PhysicalContext`.
     Context(&'static str),
-    /// A part of the name, in lower case.
+    /// A substring of the name, in lower case.
     Name(&'static str),
 }
 
-/// Who may have a role, strongest claim first.
+/// Criteria for roles, best rank first.
 const CLAIMS: &[(SensorRole, SensorKind, RoleHint)] = {
     use SensorKind::{Power, Temperature};
     use SensorRole::{InletTemperature, PowerDraw};
@@ -45,7 +45,7 @@ const CLAIMS: &[(SensorRole, SensorKind, RoleHint)] = {
     ]
 };
 
-/// The role that a sensor may have, and how strong its claim is; the lowest number wins.
+/// The role that a sensor may have, and its rank; the lowest rank is preferred.
 pub(in crate::redfish) fn role(
     kind: SensorKind,
     source: Source,

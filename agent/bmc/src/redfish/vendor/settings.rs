@@ -1,16 +1,16 @@
-//! Changing settings: preconditions, boot sources and the identify LED.
+//! Changes of settings: preconditions, boot sources and the identify LED.
 
 use crate::{BootDevice, SystemIdentity, redfish::document::Root};
 
-/// Whether this firmware refuses its own ETag and takes `If-Match: *` only: AMI MegaRAC, under
-/// whatever brand it is sold, names itself in the service root.
+/// Whether this firmware rejects its own ETag and accepts `If-Match: *` only: AMI MegaRAC of every
+/// brand, identified by the service root.
 pub(in crate::redfish) fn wants_any_etag(root: &Root) -> bool {
     let is_ami = |name: &String| name.eq_ignore_ascii_case("ami");
     root.vendor.as_ref().is_some_and(is_ami) || root.oem.iter().any(is_ami)
 }
 
-/// Whether a 401 to a log-in may mean that nobody gets a session here: Supermicro answers so without
-/// the license for them, and older firmware at the place that it names itself.
+/// Whether a 401 to a login may mean that sessions are not available: Supermicro responds so
+/// without the license for them, and older firmware at the path that it advertises.
 pub(in crate::redfish) fn refuses_sessions(root: &Root) -> bool {
     let is_it = |name: &String| name.eq_ignore_ascii_case("supermicro");
     root.vendor.as_ref().is_some_and(is_it) || root.oem.iter().any(is_it)
@@ -27,7 +27,7 @@ fn is_supermicro(identity: &SystemIdentity) -> bool {
 /// listed.
 const PLAIN_CD: &[&str] = &["ARS-111GL-NHR"];
 
-/// The words for a device (`BootSource`), best first; the first that the BMC allows is taken.
+/// The values for a device (`BootSource`), best first; the first allowed one is used.
 pub(in crate::redfish) fn boot_words(
     device: BootDevice,
     identity: &SystemIdentity,
@@ -53,18 +53,18 @@ fn is_plain_cd(identity: &SystemIdentity) -> bool {
     })
 }
 
-/// Supermicro falls back to Legacy when the boot mode is not repeated; others (HPE) refuse the
+/// Supermicro falls back to Legacy if the boot mode is not repeated; others (HPE) reject the
 /// property.
 pub(in crate::redfish) fn repeats_boot_mode(identity: &SystemIdentity) -> bool {
     is_supermicro(identity)
 }
 
-/// The words for an `IndicatorLED` that shows where a host is, or does not; best first.
+/// The `IndicatorLED` values for on and off, best first.
 pub(in crate::redfish) fn led_words(
     lit: bool,
     identity: &SystemIdentity,
 ) -> &'static [&'static str] {
-    // A healthy Dell is `Lit` all the time; only blinking tells it apart.
+    // On a healthy Dell the LED is `Lit` permanently; only blinking identifies it.
     let is_dell = identity
         .vendor
         .as_ref()

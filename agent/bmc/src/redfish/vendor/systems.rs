@@ -1,12 +1,12 @@
-//! Systems with ways of their own.
+//! Systems with special behaviour.
 
 use crate::SystemIdentity;
 
-/// Systems that are no hosts: boards that a BMC lists beside the host, without a Reset of their
-/// own. NVIDIA's cannot even be read while the host is off.
+/// Name prefixes of systems that are not hosts: boards that a BMC lists beside the host, without a
+/// reset action. NVIDIA's are unreadable while the host is off.
 const BOARDS: &[&str] = &["HGX_Baseboard_"];
 
-/// Whether a member of the Systems collection is a board by its name.
+/// Whether a member of the systems collection is a board, by its name.
 pub(in crate::redfish) fn is_board(uri: &str) -> bool {
     let name = uri
         .trim_end_matches('/')
@@ -16,12 +16,11 @@ pub(in crate::redfish) fn is_board(uri: &str) -> bool {
     BOARDS.iter().any(|board| name.starts_with(board))
 }
 
-/// Models whose `ForceRestart` can leave the host hanging, dark or without its devices, by a part
-/// of the model's name: Lenovo SR675 V3 hangs, and its peers switch it off, look, and switch it
-/// on.
+/// Models on which `ForceRestart` can hang the host or lose its devices, by a part of the model
+/// name. Lenovo SR675 V3 hangs; other tools use off, confirm, on.
 const RESTART_HANGS: &[(&str, &str)] = &[("lenovo", "SR675 V3")];
 
-/// Whether a hard reset of this system is known to hang. Off, confirmed, then on is the way there.
+/// Whether a hard reset of this system is known to hang. Use off, confirmation and on instead.
 pub(in crate::redfish) fn restart_hangs(identity: &SystemIdentity) -> bool {
     let (Some(vendor), Some(model)) = (&identity.vendor, &identity.model) else {
         return false;

@@ -1,4 +1,4 @@
-//! A BMC in memory, built from tables, that answers as real ones do; and one that answers noise.
+//! A BMC in memory that responds from tables, and one that responds with arbitrary bytes.
 
 #![allow(clippy::unwrap_in_result)]
 
@@ -16,31 +16,31 @@ use crate::{
     },
 };
 
-/// Data after the completion code, or the code.
+/// Data after the completion code, or an error completion code.
 type Answer = Result<Vec<u8>, u8>;
 
-/// The tables, and how the BMC treats those who read them.
+/// The records of the BMC, and its limits and faults.
 pub(super) struct FakeBmc {
-    /// Records with their headers, by id, in the order of their links.
+    /// Records with their headers, by id, in link order.
     pub(super) sdr: Vec<(u16, Vec<u8>)>,
-    /// The last record points at the first.
+    /// Whether the last record links to the first.
     pub(super) sdr_loops: bool,
-    /// By sensor number; what is missing is not present.
+    /// Sensor readings by sensor number; other sensors are not present.
     pub(super) readings: BTreeMap<u8, Answer>,
     pub(super) sel: Vec<[u8; 16]>,
-    /// How many entries it says it has, where that is not true.
+    /// Number of log entries that the BMC reports, if it is not the real number.
     pub(super) sel_total: Option<u16>,
     pub(super) sel_loops: bool,
-    /// How often an erasure is told to be going on.
+    /// Number of status requests that report an erasure as in progress.
     pub(super) erasure_looks: usize,
     pub(super) fru: Vec<u8>,
     pub(super) fru_words: bool,
     pub(super) guid: Option<[u8; 16]>,
     pub(super) dcmi: Answer,
-    /// Most bytes of a record or inventory that it returns at once, and the code for more.
+    /// Maximum number of bytes per read, and the completion code for longer reads.
     pub(super) most_bytes: usize,
     pub(super) too_many: u8,
-    /// Returns no more than so many, without a word.
+    /// Silently truncates responses to this many bytes.
     pub(super) cuts_at: Option<usize>,
     pub(super) state: Mutex<State>,
 }
@@ -54,7 +54,7 @@ pub(super) struct State {
     is_erased: bool,
 }
 
-/// A refusal: of the n-th request of a kind, or of every one.
+/// A completion code for the n-th request of a kind, or for every one.
 pub(super) struct Fault {
     net_fn: u8,
     command: u8,
@@ -124,7 +124,7 @@ impl FakeBmc {
         self.state.lock().unwrap().faults.push(fault);
     }
 
-    /// Answers so many requests, and then none.
+    /// Responds to `count` requests and to no further one.
     pub(super) fn die_after(&self, count: usize) {
         self.state.lock().unwrap().dies_after = Some(count);
     }
@@ -214,7 +214,7 @@ impl FakeBmc {
             0xff => rest.len(),
             count => usize::from(count),
         };
-        // As real ones do: reading beyond the end is refused.
+        // Reads beyond the end are rejected, as real BMCs do.
         if count > rest.len() || count > self.most_bytes {
             return Err(self.too_many);
         }
@@ -239,7 +239,7 @@ impl FakeBmc {
         Ok(answer)
     }
 
-    /// Whether it is done.
+    /// Handles the erase and status actions; returns the erasure progress.
     fn erase(&self, action: u8) -> u8 {
         let mut state = self.state.lock().unwrap();
         if action == 0xaa {
@@ -277,10 +277,10 @@ impl Requester for FakeBmc {
     }
 }
 
-/// Answers whatever it is asked with these, over and over.
+/// Responds to every request with the next of these answers, cyclically.
 pub(super) struct Noise(pub(super) Vec<Answer>, pub(super) Mutex<usize>);
 
-/// More than any reading of a log, which has 65,536 entries at most, may ask.
+/// Upper bound of the requests of one log read; a log has at most 65,536 entries.
 const MOST_REQUESTS: usize = 200_000;
 
 impl Requester for Noise {

@@ -1,4 +1,4 @@
-//! Records as BMCs write them.
+//! Sensor, event and inventory records as real BMCs return them.
 
 /// A Dell R630's "Fan2A" (public test data of `ipmi-rs-core`).
 pub(in super::super) const DELL_FAN: [u8; 53] = [
@@ -8,7 +8,7 @@ pub(in super::super) const DELL_FAN: [u8; 53] = [
     0x46, 0x61, 0x6e, 0x32, 0x41,
 ];
 
-/// The same server's "Inlet Temp".
+/// "Inlet Temp" of the same server.
 pub(in super::super) const DELL_INLET: [u8; 58] = [
     0x12, 0x00, 0x51, 0x01, 0x35, 0x20, 0x00, 0x04, 0x07, 0x01, 0x7f, 0x68, 0x01, 0x01, 0x85, 0x32,
     0x85, 0x32, 0x1b, 0x09, 0x00, 0x01, 0x00, 0x00, 0x01, 0x02, 0x80, 0xc2, 0x30, 0x00, 0x07, 0x97,
@@ -21,7 +21,7 @@ pub(in super::super) const DEVICE_ID: [u8; 15] = [
     0x20, 0x81, 0x02, 0x41, 0x02, 0xdf, 0xa2, 0x02, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00,
 ];
 
-/// A full record in watts, ten a step, with thresholds.
+/// A full sensor record in watts, 10 W per step, with thresholds.
 pub(in super::super) fn watts(number: u8, name: &[u8]) -> Vec<u8> {
     let mut record = DELL_FAN[..47].to_vec();
     record[7] = number;
@@ -69,7 +69,7 @@ fn finish(mut record: Vec<u8>, name: &[u8]) -> Vec<u8> {
     record
 }
 
-/// A system event: a supply lost its input.
+/// A system event: power supply input lost.
 pub(in super::super) fn event(id: u16) -> [u8; 16] {
     let [low, high] = id.to_le_bytes();
     let mut entry = [
@@ -80,8 +80,8 @@ pub(in super::super) fn event(id: u16) -> [u8; 16] {
     entry
 }
 
-/// An inventory area: version, a place for the length, what follows that; then the fields by
-/// type code and bytes, padded and with its checksum.
+/// A FRU area: version, length byte, `start`, the fields as type code and bytes, padding and
+/// checksum.
 pub(in super::super) fn area(start: &[u8], fields: &[(u8, &[u8])]) -> Vec<u8> {
     let mut area = start.to_vec();
     for (kind, bytes) in fields {
@@ -97,7 +97,7 @@ pub(in super::super) fn area(start: &[u8], fields: &[(u8, &[u8])]) -> Vec<u8> {
     area
 }
 
-/// An inventory with a board and this product.
+/// A FRU inventory with a board area and this product area.
 pub(in super::super) fn inventory(product: &[(u8, &[u8])]) -> Vec<u8> {
     let board = area(
         &[1, 0, 25, 0x10, 0x20, 0x30],
@@ -113,7 +113,7 @@ pub(in super::super) fn inventory(product: &[(u8, &[u8])]) -> Vec<u8> {
     bytes.push(bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_sub(*byte)));
     bytes.extend(board);
     bytes.extend(area(&[1, 0, 25], product));
-    // The rest of the chip.
+    // The unused rest of the EEPROM.
     bytes.resize(512, 0xff);
     bytes
 }

@@ -1,4 +1,4 @@
-//! The BMC's end, as little of it as the tests need; what it does is written down.
+//! A minimal BMC for the tests, which records what it executes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,22 +29,22 @@ enum Stage {
 
 pub(super) struct Bmc {
     pub(super) suites: Vec<Suite>,
-    /// What is answered to a suite that is not spoken; `None`: it agrees to suite 3 instead.
+    /// Status for an unsupported suite; `None`: the BMC selects suite 3 instead.
     pub(super) suite_status: Option<u8>,
     pub(super) users: Vec<User>,
     pub(super) kg: &'static [u8],
     pub(super) power: bool,
-    /// Chassis Control, as it was carried out.
+    /// Executed Chassis Control commands.
     pub(super) controls: Vec<u8>,
-    /// Second bytes of hard resets: which one it was.
+    /// Second data bytes of hard resets, which identify the call.
     pub(super) resets: Vec<u8>,
-    /// Everything that came in a session, with its function: `(net_fn, command)`.
+    /// Every command received in a session: `(net_fn, command)`.
     pub(super) commands: Vec<(u8, u8)>,
-    /// Statuses of the next Open Session Responses.
+    /// Statuses of the next Open Session responses.
     pub(super) open_statuses: Vec<u8>,
     /// Completion codes of the next commands other than Set Session Privilege and Close Session.
     pub(super) codes: Vec<u8>,
-    /// What Chassis Control needs here.
+    /// Privilege that Chassis Control requires.
     pub(super) control_level: u8,
     sessions: BTreeMap<u32, Session>,
     next: u32,
@@ -77,7 +77,7 @@ impl Bmc {
         self.sessions.clear();
     }
 
-    /// Open sessions, and handshakes under way.
+    /// Number of open sessions, and of handshakes in progress.
     pub(super) fn sessions(&self) -> (usize, usize) {
         let is_open = |session: &&Session| matches!(session.stage, Stage::Active(_));
         let open = self.sessions.values().filter(is_open).count();
@@ -144,7 +144,7 @@ impl Bmc {
         OpenResponse {
             tag: request.tag,
             console: request.console,
-            // As ipmi_sim has it.
+            // As ipmi_sim does.
             result: Ok(Opened {
                 privilege: 0,
                 managed: self.next,
@@ -189,7 +189,7 @@ impl Bmc {
             return no(RakpStatus::UNAUTHORIZED_ROLE);
         }
         session.most = one.role & 0x0f;
-        // A repeated message draws another number, as with some real ones.
+        // A repeated message generates another random number, as on some real BMCs.
         self.next += 1;
         let mut random = [0x5a; 16];
         random[..4].copy_from_slice(&self.next.to_le_bytes());
@@ -221,7 +221,7 @@ impl Bmc {
     fn rakp3(&mut self, three: &Rakp3) -> Option<Rakp4> {
         let kg = self.kg;
         let session = self.sessions.get(&three.managed)?;
-        // One that is open does not answer a repeated message.
+        // An open session does not respond to a repeated message.
         let Stage::Known(hand) = &session.stage else {
             if three.result.is_err() {
                 self.sessions.remove(&three.managed);
@@ -326,7 +326,7 @@ impl Bmc {
 }
 
 fn no_such(one: &Rakp1, status: RakpStatus) -> Option<Rakp2> {
-    // Without our session id, as some BMCs refuse.
+    // Without the console's session id, as some BMCs reject.
     let result = Err(status);
     Some(Rakp2 {
         tag: one.tag,

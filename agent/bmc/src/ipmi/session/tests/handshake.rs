@@ -1,4 +1,4 @@
-//! Opening a session: how many packets, which suite, which privilege, and who may not.
+//! Opening a session: number of packets, suite, privilege, and rejected logins.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn kinds(world: &World) -> Vec<u8> {
     world.sent.iter().map(kind).collect()
 }
 
-/// What was proposed: suite, privilege.
+/// The proposed suites and privileges.
 fn proposals(world: &World) -> Vec<(Suite, u8)> {
     let open = |packet: &Vec<u8>| match Frame::decode(packet) {
         Ok(Frame::V20 {
@@ -160,7 +160,7 @@ fn user_level_account_reads_and_gets_a_privilege_error_on_off() {
     assert!(message.contains("user \"reader\" at OPERATOR"), "{message}");
     assert!(message.contains("raise the user's limit"), "{message}");
     assert!(world.bmc.controls.is_empty());
-    // The session that it has goes on, and after it only what worked is asked for.
+    // The open session is kept, and afterwards only terms that worked are proposed.
     let before = world.sent.len();
     world.ask(status()).expect("status");
     assert_eq!(world.sent.len(), before + 1);
@@ -203,7 +203,7 @@ fn administrator_level_is_used_and_remembered_where_required() {
     world.close();
     assert_eq!(world.bmc.sessions().0, 0);
 
-    // A read never needs it, and is not asked again.
+    // A read never needs the higher privilege and is not repeated.
     let mut world = World::admin();
     world.ask(control(1)).expect("on");
     world.bmc.codes = vec![0xd4; 100];
@@ -213,14 +213,14 @@ fn administrator_level_is_used_and_remembered_where_required() {
         Ok(0xd4)
     );
     assert_eq!(world.sent.len(), before + 1);
-    // Nor is power, where that was not it.
+    // Neither is a power command, where the privilege was not the cause.
     assert_eq!(
         world.ask(control(0)).map(|answer| answer.completion),
         Ok(0xd4)
     );
     assert!(world.sent.len() < before + 10);
 
-    // Who may not have it gets the BMC's own answer.
+    // An account without the privilege gets the BMC's own completion code.
     let mut world = World::new(super::world::settings("oper", "operpw"));
     world.bmc.control_level = 4;
     assert_eq!(
@@ -248,7 +248,7 @@ fn exhausted_session_slots_are_retried_until_the_deadline() {
 #[test]
 fn handshake_lost_by_a_bmc_restart_starts_over() {
     let mut world = World::admin();
-    // It restarts between messages: message 3 finds no session and is not answered.
+    // The BMC restarts between messages: message 3 finds no session and gets no response.
     world.begin(status());
     let third = world.now + Duration::from_millis(25);
     loop {

@@ -1,12 +1,12 @@
-//! Thousands of runs over a network that drops, repeats, delays, reorders and changes datagrams.
+//! Thousands of runs over a network that drops, repeats, delays, reorders and corrupts datagrams.
 
 use std::time::Duration;
 
 use super::world::{Faults, LIMIT, Seed, World, control, status};
 use crate::{ErrorKind, ipmi::session::Exchange};
 
-/// One life of a client: calls of every kind, some dropped in the middle, power that changes by
-/// itself, a BMC that restarts.
+/// One lifetime of a client: calls of every kind, some dropped before they end, external power
+/// changes, and a BMC that restarts.
 fn live(number: u64, faults: Faults) {
     let mut plan = Seed(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut world = World::admin();
@@ -58,11 +58,11 @@ fn live(number: u64, faults: Faults) {
             Some(Err(failure)) if !failure.maybe_sent => never.push(call),
             _ => {}
         }
-        // Soon enough to meet what is late from this call, or long after.
+        // Early enough to overlap with late packets of this call, or long after.
         let longest = if plan.percent(60) { 50 } else { 8_000 };
         world.rest(Duration::from_millis(plan.below(longest)));
     }
-    // On a network that loses nothing, nothing stays open.
+    // On a network without loss, no session stays open.
     world.rest(Duration::from_secs(5));
     world.machine.close(world.now, &mut world.seed);
     world.send_leftovers();
@@ -86,14 +86,14 @@ fn live(number: u64, faults: Faults) {
     );
 }
 
-/// A hard reset that tells which one it is.
+/// A hard reset whose data identify the call.
 fn reset(call: u8) -> Exchange {
     let mut exchange = control(3);
     exchange.data.push(call);
     exchange
 }
 
-/// What a BMC may say instead of yes.
+/// Completion codes other than success that the BMC may return.
 const CODES: [u8; 7] = [0xc0, 0xc1, 0xc3, 0xd2, 0xd4, 0xd5, 0xff];
 
 const LATE: Duration = Duration::from_millis(1200);

@@ -1,4 +1,4 @@
-//! A session against a BMC of the tests' own: table tests, and many runs over a bad network.
+//! A session against a minimal BMC: table tests, and many runs over a faulty network.
 
 mod bmc;
 mod handshake;
@@ -6,5 +6,5 @@ mod lossy;
 mod requests;
 mod world;
 
-// The BMC is also that of the tests over UDP, where this is the crate's.
+// The BMC is shared with the tests over UDP, where this path is the crate's.
 use crate::ipmi::wire;

@@ -1,4 +1,4 @@
-//! Requests in a session: what goes out again, what never does, and what is believed.
+//! Requests in a session: which are sent again, which are not, and which responses are accepted.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn non_idempotent_control_is_sent_once() {
         assert!(failure.message.contains("Chassis Control"), "{failure:?}");
         assert_eq!(world.now - began, LIMIT);
         assert_eq!(world.bmc.controls, [byte]);
-        // The command, and the farewell.
+        // The command, and Close Session.
         assert_eq!(world.sent.len(), 2);
         world.rest(Duration::from_secs(1));
         assert_eq!(world.bmc.sessions(), (0, 0));
@@ -84,10 +84,10 @@ fn lost_response_is_requested_again_in_a_new_session() {
     world.faults.drop = 0;
     assert!(world.go_on(None).expect("outcome").is_ok());
     assert_eq!(world.bmc.controls, [0]);
-    // The session number of each try.
+    // The session sequence number of each attempt.
     let number = |packet: &Vec<u8>| packet[10];
     assert_ne!(number(&world.sent[0]), number(&world.sent[1]));
-    // What may still be on its way finds no session.
+    // A packet still in flight finds no session.
     world.rest(Duration::from_secs(1));
     assert_eq!(world.bmc.sessions(), (0, 0));
     assert!(!world.machine.has_session());
@@ -122,7 +122,7 @@ fn slow_response_is_accepted_on_the_existing_session() {
     world.slow = Duration::from_millis(1500);
     let began = world.now;
     world.ask(status()).expect("status");
-    // The first try was answered, although a new session was begun meanwhile.
+    // The first attempt got its response, although a new handshake had started.
     assert_eq!(world.now - began, Duration::from_millis(1510));
     world.slow = Duration::ZERO;
     world.rest(Duration::from_secs(5));
@@ -143,7 +143,7 @@ fn response_after_2500_ms_is_accepted() {
 fn late_response_to_an_earlier_call_is_dropped() {
     let mut world = warm();
     world.slow = Duration::from_millis(200);
-    // The BMC reads "on"; the answer is on its way when nobody waits for it any more.
+    // The BMC reads "on"; the response arrives after the call was dropped.
     world.begin(status());
     let dropped = world.now + Duration::from_millis(100);
     assert!(world.go_on(Some(dropped)).is_none());
@@ -159,7 +159,7 @@ fn replayed_response_is_dropped_when_its_number_recurs() {
     let mut world = warm();
     world.ask(status()).expect("on");
     let old = world.answers.last().expect("an answer").clone();
-    // Requests have 64 numbers.
+    // A request sequence number has 6 bits.
     for _ in 0..63 {
         world.ask(status()).expect("status");
     }
@@ -185,7 +185,7 @@ fn dropped_call_ends_its_session() {
 fn dropped_handshake_closes_its_session() {
     let mut world = World::admin();
     world.begin(status());
-    // Message 3 is on its way.
+    // Message 3 is in flight.
     let dropped = world.now + Duration::from_millis(22);
     assert!(world.go_on(Some(dropped)).is_none());
     assert_eq!(world.sent.len(), 5);
@@ -202,7 +202,7 @@ fn call_after_close_opens_a_new_session() {
     assert_eq!(world.bmc.sessions(), (0, 0));
     world.ask(status()).expect("status");
     assert_eq!(world.sent.len(), 5);
-    // A BMC that is gone is not waited for.
+    // Close does not wait for a dead BMC.
     world.is_dead = true;
     let began = world.now;
     world.close();

@@ -1,4 +1,4 @@
-//! One machine, one BMC, and the network between them, in a time of their own.
+//! One client state machine, one BMC, and the network between them, in simulated time.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// A small generator that repeats (xorshift64*).
+/// A deterministic random number generator (xorshift64*).
 #[derive(Clone)]
 pub(super) struct Seed(pub(super) u64);
 
@@ -44,13 +44,13 @@ impl Random for Seed {
     }
 }
 
-/// In percent of the datagrams, each way.
+/// Probabilities in percent of the datagrams, in each direction.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Faults {
     pub(super) drop: u64,
     pub(super) duplicate: u64,
     pub(super) corrupt: u64,
-    /// Latest arrival, beyond the usual 5 ms; another for each datagram, which reorders them.
+    /// Maximum additional delay beyond the usual 5 ms, chosen per datagram, which reorders them.
     pub(super) delay: Duration,
 }
 
@@ -66,19 +66,19 @@ pub(super) struct World {
     pub(super) now: Instant,
     pub(super) faults: Faults,
     pub(super) seed: Seed,
-    /// The BMC thinks so long about each datagram.
+    /// Processing time of the BMC for each datagram.
     pub(super) slow: Duration,
-    /// The BMC is gone.
+    /// Whether the BMC is unresponsive.
     pub(super) is_dead: bool,
-    /// The next so many datagrams to the BMC come back as ICMP "port unreachable".
+    /// Number of next datagrams to the BMC that cause ICMP "port unreachable".
     pub(super) icmp: u32,
-    /// Answers in sessions are lost.
+    /// Whether responses in sessions are lost.
     pub(super) is_mute: bool,
-    /// What we sent.
+    /// Datagrams that the client sent.
     pub(super) sent: Vec<Vec<u8>>,
-    /// What the BMC sent.
+    /// Datagrams that the BMC sent.
     pub(super) answers: Vec<Vec<u8>>,
-    /// When the power state became what it is, oldest first.
+    /// Times of the power state changes, oldest first.
     pub(super) history: Vec<(Instant, bool)>,
     net: BTreeMap<(Instant, usize), (To, Vec<u8>)>,
     count: usize,
@@ -146,7 +146,7 @@ impl World {
         Self::new(settings("admin", "secret"))
     }
 
-    /// Carries out one exchange to its end.
+    /// Runs one exchange to its end.
     pub(super) fn ask(&mut self, exchange: Exchange) -> Result<Answer, Failure> {
         self.begin(exchange);
         self.go_on(None)
@@ -159,7 +159,7 @@ impl World {
             .begin(exchange, self.now, deadline, &mut self.seed);
     }
 
-    /// Runs until the exchange is over, or until it is dropped.
+    /// Runs until the exchange is complete, or until it is dropped.
     pub(super) fn go_on(&mut self, dropped: Option<Instant>) -> Option<Result<Answer, Failure>> {
         loop {
             match self.machine.poll(self.now, &mut self.seed) {
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    /// Nothing happens but what is on its way.
+    /// Advances the time; only datagrams in flight are delivered.
     pub(super) fn rest(&mut self, time: Duration) {
         let until = self.now + time;
         while self.now < until {
@@ -212,7 +212,7 @@ impl World {
         self.note();
     }
 
-    /// Whether the power state was so at any time since.
+    /// Whether the power state had this value at any time since `since`.
     pub(super) fn was(&self, power: bool, since: Instant) -> bool {
         let ends = self
             .history
@@ -270,7 +270,7 @@ impl World {
         }
     }
 
-    /// The next thing on its way arrives, or the time is over.
+    /// Delivers the next datagram in flight, or advances to `until`.
     fn until(&mut self, until: Instant) {
         let Some(((at, _), _)) = self.net.first_key_value() else {
             self.now = until;
