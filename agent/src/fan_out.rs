@@ -149,7 +149,11 @@ mod tests {
         .await;
         let names: Vec<String> = rows.iter().map(|(host, _)| host.clone()).collect();
         assert_eq!(names, hosts, "in the order in which they were named");
-        assert_eq!(begun.elapsed(), limit, "no dead host waits for another");
+        assert_eq!(
+            begun.elapsed(),
+            limit,
+            "the dead hosts did not run concurrently"
+        );
         let slow = rows.iter().filter(|(_, took)| *took == limit).count();
         assert!(slow > 50, "{slow}");
         assert!(

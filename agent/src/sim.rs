@@ -261,7 +261,7 @@ mod tests {
         let text = configuration(&hosts, &pki.ca_file(), Duration::from_secs(2));
         let config = Config::parse(&dir.path().join(CONFIG), &text, None).unwrap();
         assert_eq!(config.inventory.hosts.len(), 2);
-        assert!(config.remote.is_none(), "nobody from afar reaches it");
+        assert!(config.remote.is_none(), "the agent has no remote listener");
         let said = welcome(dir.path(), &hosts);
         assert!(said.contains("power status --all"), "{said}");
     }

@@ -103,7 +103,7 @@ fn unsupported<'a, T: Send + 'a>(bmc: &str, what: &str) -> BmcFuture<'a, T> {
     let error = BmcError {
         kind: ErrorKind::Unsupported,
         bmc: bmc.to_owned(),
-        message: format!("{what}: not with this driver"),
+        message: format!("{what}: not supported by this driver"),
         retry_after: None,
         maybe_sent: false,
     };

@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(
             turn(s(0), Some(s(7)), 0, s(7)),
             StaggerDecision::Now,
-            "0 is no staging"
+            "an interval of 0 disables staging"
         );
     }
 
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(
             schedule.ask("p1", c, s(2), s(12)),
             StaggerDecision::Now,
-            "it was its turn"
+            "the turn was reached before"
         );
     }
 

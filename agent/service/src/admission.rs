@@ -190,7 +190,7 @@ mod tests {
         drop(first);
         let third = admission.take("operator ann").unwrap();
         drop((controller, third, _second));
-        assert!(admission.calls.lock().is_empty(), "nothing is remembered");
+        assert!(admission.calls.lock().is_empty(), "no entry is left");
     }
 
     #[test]

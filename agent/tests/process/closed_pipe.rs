@@ -76,7 +76,7 @@ fn closed_pipe_keeps_the_exit_code_of_every_command() {
             with_reader.status.code(),
             "{args:?}: {told}"
         );
-        assert!(!with_reader.stdout.is_empty(), "{args:?} prints nothing");
+        assert!(!with_reader.stdout.is_empty(), "{args:?} printed nothing");
         for word in ["panicked", "Broken pipe", "os error 32"] {
             assert!(!told.contains(word), "{args:?}: {told}");
         }

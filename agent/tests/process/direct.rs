@@ -92,7 +92,7 @@ async fn ended(child: Child, signal: Signal) -> (Option<i32>, String) {
     kill(Pid::from_raw(pid), signal).unwrap();
     let output = tokio::task::spawn_blocking(|| child.wait_with_output());
     let output = tokio::time::timeout(PATIENCE, output).await;
-    let output = output.expect("it does not end").unwrap().unwrap();
+    let output = output.expect("the process did not end").unwrap().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     (output.status.code(), said)
 }

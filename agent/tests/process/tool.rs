@@ -231,7 +231,7 @@ fn direct_is_rejected_while_an_agent_serves_the_rack() {
     assert!(off.err.contains("nothing is recorded"), "{off:?}");
     let off = json(&off.out);
     assert_eq!(off[1]["result"], "confirmed", "{off}");
-    assert!(!sim.dir().join("other").exists(), "no journal was begun");
+    assert!(!sim.dir().join("other").exists(), "a journal was created");
     let status = json(&sim.run(&["power", "status", "sim-01", "-o", "json"]).out);
     assert_eq!(status[0]["power"], "off");
     for (args, said) in [

@@ -90,11 +90,7 @@ mod tests {
         assert!(places.take(&operator("bob")).is_some());
         drop(ann);
         assert!(places.take(&operator("ann")).is_some(), "given back");
-        assert_eq!(
-            places.taken.lock().unwrap().len(),
-            0,
-            "nothing is remembered"
-        );
+        assert_eq!(places.taken.lock().unwrap().len(), 0, "no entry is left");
     }
 
     #[test]

@@ -176,7 +176,7 @@ async fn handshake_rejects_the_wrong_role_or_trust_domain() {
     let _ann = door.dial(ANN).await;
     let first = door.accepted().await;
     let ann = Identity::Operator("ann".into());
-    assert_eq!(first.peer.identity, ann, "nobody else came through");
+    assert_eq!(first.peer.identity, ann, "another connection was accepted");
     assert_eq!(door.tls.counts().accepted(), 1);
 }
 

@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(
             queue.join(ip(3), "e").1,
             Some("good"),
-            "one each: the oldest"
+            "one per peer: the oldest is evicted"
         );
         queue.leave(4);
         assert_eq!(queue.join(ip(3), "f").1, None, "room again");

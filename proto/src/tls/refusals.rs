@@ -66,7 +66,11 @@ mod tests {
             .filter_map(|t| Some((t, refusals.note(s(t), ip(1))?)))
             .collect();
         assert_eq!(told, [(0, 0), (60, 59), (120, 59)]);
-        assert_eq!(refusals.note(s(130), ip(2)), Some(0), "each peer by itself");
+        assert_eq!(
+            refusals.note(s(130), ip(2)),
+            Some(0),
+            "peers are counted separately"
+        );
         assert_eq!(refusals.note(s(130), None), Some(0));
     }
 

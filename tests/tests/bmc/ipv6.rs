@@ -59,5 +59,5 @@ async fn power_is_read_and_switched_over_ipv6() {
 async fn read_until(bmc: &dyn Bmc, wanted: PowerState) {
     let read = async { while bmc.power().await.unwrap().state != wanted {} };
     let read = timeout(Duration::from_secs(60), read).await;
-    read.unwrap_or_else(|_| panic!("{} never says {wanted:?}", bmc.address()));
+    read.unwrap_or_else(|_| panic!("{} never reads {wanted:?}", bmc.address()));
 }

@@ -188,7 +188,7 @@ async fn hung_host_runs_its_pods_and_is_unresponsive_until_cycled() {
     assert_eq!(
         host.view().pods,
         ["default/db-0"],
-        "nobody is there to end it"
+        "the pod of a hung host was stopped"
     );
 
     host.switch(ResetType::ForceOff, "test");
@@ -209,7 +209,7 @@ async fn hung_host_runs_its_pods_and_is_unresponsive_until_cycled() {
     .await;
     assert!(
         host.view().pods.is_empty(),
-        "a pod that is gone is not started again"
+        "a deleted pod was started again"
     );
 }
 

@@ -268,7 +268,7 @@ fn identity_running_on_two_hosts_is_an_overlap() {
     assert_eq!(
         both(&first, &second).len(),
         1,
-        "an overlap stays one after its end"
+        "a past overlap must be reported"
     );
 }
 
@@ -321,6 +321,6 @@ fn hosts_with_similar_names_have_distinct_uuids_and_networks() {
     assert_eq!(
         HostConfig::new("n1").uuid,
         hosts[0].uuid,
-        "the same from run to run"
+        "the UUID must be deterministic"
     );
 }

@@ -198,7 +198,7 @@ async fn bmc_reset_is_unreachable_then_not_ready_and_drops_sessions() {
         .await
         .unwrap_err();
     assert!(refused.is_connect(), "{refused:?}");
-    assert_eq!(sim.host.step().len(), 0, "nothing is switched");
+    assert_eq!(sim.host.step().len(), 0, "the power was switched");
     sim.host.bmc_listens(true).await.unwrap();
 
     let early = sim.get(&sim.system()).await;
@@ -207,7 +207,7 @@ async fn bmc_reset_is_unreachable_then_not_ready_and_drops_sessions() {
     assert_eq!(
         sim.get("/redfish/v1").await.status,
         200,
-        "the root comes first"
+        "the service root is available first"
     );
     sim.host.step();
     let url = format!("{}{}", sim.base, sim.system());

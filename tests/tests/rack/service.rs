@@ -74,7 +74,10 @@ async fn event_log_is_paged_and_can_be_cleared() {
         .unwrap();
     assert_eq!(sim.post(target, &json!({})).await.status, 204);
     let left = sim.shown(&format!("{log}/Entries")).await;
-    assert_eq!(left["Members@odata.count"], 1, "that it was cleared");
+    assert_eq!(
+        left["Members@odata.count"], 1,
+        "only the event of the clearing remains"
+    );
 }
 
 #[tokio::test]
@@ -119,7 +122,7 @@ async fn matching_if_none_match_returns_304() {
     assert_eq!(
         sim.send(ask()).await.status,
         200,
-        "another state, another tag"
+        "the ETag must change with the state"
     );
 }
 

@@ -77,7 +77,7 @@ impl fmt::Display for AddressWarning {
         match self {
             Self::RemovedScheme { scheme, protocol } => write!(
                 f,
-                "scheme {scheme:?} was removed from baremetal-operator; {} is used in its place",
+                "scheme {scheme:?} was removed from baremetal-operator; {} is used instead",
                 protocol_name(*protocol)
             ),
             Self::DeprecatedScheme { scheme, instead } => {
@@ -88,12 +88,9 @@ impl fmt::Display for AddressWarning {
                 "the port belongs to a removed protocol and is not used; write an ipmi:// address \
                  to choose one"
             ),
-            Self::PathIgnored => write!(f, "the path has no meaning here and is not used"),
+            Self::PathIgnored => write!(f, "the path is not used by this protocol and is ignored"),
             Self::QueryIgnored => {
-                write!(
-                    f,
-                    "the query or fragment has no meaning here and is not used"
-                )
+                write!(f, "the query or fragment is not used and is ignored")
             }
         }
     }
@@ -113,10 +110,10 @@ pub enum AddressError {
     #[error("the BMC address is empty")]
     Empty,
     /// Contains `@`: credentials belong in the Secret.
-    #[error("a BMC address must not hold a user or password; they belong into its Secret")]
+    #[error("a BMC address must not contain a user name or password; put them into its Secret")]
     UserInfo,
     /// Unknown scheme.
-    #[error("BMC address scheme {0:?} is not known; use redfish:// or ipmi://")]
+    #[error("unknown BMC address scheme {0:?}; use redfish:// or ipmi://")]
     UnknownScheme(String),
     /// No host after the scheme.
     #[error("the BMC address has no host")]

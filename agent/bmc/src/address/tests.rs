@@ -162,7 +162,7 @@ fn credentials_in_an_address_are_rejected_and_not_shown() {
         "root:calvin",
     ] {
         let Err(error) = text.parse::<BmcAddress>() else {
-            panic!("{text:?} was taken")
+            panic!("{text:?} was accepted")
         };
         let shown = format!("{error} {error:?}");
         assert!(!shown.contains("calvin"), "{text:?}: {shown}");

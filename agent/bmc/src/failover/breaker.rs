@@ -38,7 +38,7 @@ pub(super) enum CallVerdict {
     /// The BMC answered, successfully or not.
     Answered,
     /// The BMC did not answer.
-    NobodyThere(BmcError),
+    Unanswered(BmcError),
     /// Nothing: the call was not sent, or was dropped early.
     Nothing,
 }
@@ -48,7 +48,7 @@ impl CallVerdict {
     /// was not sent.
     pub(super) fn of(error: &BmcError) -> Self {
         match error.kind {
-            ErrorKind::Unreachable | ErrorKind::Timeout => Self::NobodyThere(error.clone()),
+            ErrorKind::Unreachable | ErrorKind::Timeout => Self::Unanswered(error.clone()),
             ErrorKind::Unsupported | ErrorKind::Configuration => Self::Nothing,
             ErrorKind::Tls
             | ErrorKind::Authentication
@@ -61,15 +61,15 @@ impl CallVerdict {
     }
 
     /// The verdict on a call that was dropped after this time.
-    pub(super) fn given_up(settings: BreakerSettings, bmc: &str, after: Duration) -> Self {
+    pub(super) fn timed_out(settings: BreakerSettings, bmc: &str, after: Duration) -> Self {
         if after < settings.patience {
             return Self::Nothing;
         }
-        Self::NobodyThere(BmcError {
+        Self::Unanswered(BmcError {
             kind: ErrorKind::Timeout,
             bmc: bmc.to_owned(),
             // Without the elapsed time, so that the message does not change.
-            message: format!("no answer within {:?}", settings.patience),
+            message: format!("no response within {:?}", settings.patience),
             retry_after: None,
             maybe_sent: false,
         })
@@ -90,7 +90,7 @@ pub(super) struct Breaker {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Open {
-    rests: u32,
+    pauses: u32,
     until: Duration,
     probing: bool,
     last: BmcError,
@@ -106,9 +106,9 @@ impl Breaker {
         }
     }
 
-    /// Requests permission for a call; every `Ok` is followed by one [`Breaker::tell`]. The error is
+    /// Requests permission for a call; every `Ok` is followed by one [`Breaker::record`]. The error is
     /// the last error unchanged, with the time to wait.
-    pub(super) fn ask(&mut self, now: Duration) -> Result<(), BmcError> {
+    pub(super) fn admit(&mut self, now: Duration) -> Result<(), BmcError> {
         let Some(open) = &mut self.open else {
             return Ok(());
         };
@@ -116,13 +116,13 @@ impl Breaker {
             open.probing = true;
             return Ok(());
         }
-        let rest = if open.probing {
+        let pause = if open.probing {
             self.settings.first.min(self.settings.longest)
         } else {
             open.until.saturating_sub(now)
         };
         Err(BmcError {
-            retry_after: Some(rest),
+            retry_after: Some(pause),
             // This call sent nothing.
             maybe_sent: false,
             ..open.last.clone()
@@ -130,7 +130,7 @@ impl Breaker {
     }
 
     /// Records the result of a permitted call.
-    pub(super) fn tell(&mut self, now: Duration, outcome: CallVerdict) {
+    pub(super) fn record(&mut self, now: Duration, outcome: CallVerdict) {
         match outcome {
             CallVerdict::Answered => {
                 self.failures = 0;
@@ -141,13 +141,13 @@ impl Breaker {
                     open.probing = false;
                 }
             }
-            CallVerdict::NobodyThere(error) => {
+            CallVerdict::Unanswered(error) => {
                 self.failures = self.failures.saturating_add(1);
                 if self.failures >= self.settings.failures {
-                    let rests = self.open.as_ref().map_or(0, |open| open.rests);
+                    let pauses = self.open.as_ref().map_or(0, |open| open.pauses);
                     self.open = Some(Open {
-                        rests: rests.saturating_add(1),
-                        until: now.saturating_add(self.rest(rests)),
+                        pauses: pauses.saturating_add(1),
+                        until: now.saturating_add(self.next_pause(pauses)),
                         probing: false,
                         last: error,
                     });
@@ -158,8 +158,8 @@ impl Breaker {
 
     /// Twice the previous pause, less a jitter of up to a quarter, so that drivers that lost their
     /// BMCs together do not probe together.
-    fn rest(&mut self, rests: u32) -> Duration {
-        let factor = 2_u32.saturating_pow(rests.min(16));
+    fn next_pause(&mut self, pauses: u32) -> Duration {
+        let factor = 2_u32.saturating_pow(pauses.min(16));
         let whole = self.settings.first.saturating_mul(factor);
         let whole = whole.min(self.settings.longest);
         self.jitter = mix(self.jitter);
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    fn nobody() -> CallVerdict {
+    fn unreachable() -> CallVerdict {
         CallVerdict::of(&error(ErrorKind::Timeout, "no answer"))
     }
 
@@ -204,13 +204,13 @@ mod tests {
     fn breaker_opens_after_failures_and_repeats_the_last_error() {
         let mut breaker = Breaker::new(BreakerSettings::default(), 7);
         for _ in 0..3 {
-            assert_eq!(breaker.ask(s(0)), Ok(()));
-            breaker.tell(s(0), nobody());
+            assert_eq!(breaker.admit(s(0)), Ok(()));
+            breaker.record(s(0), unreachable());
         }
-        let first = breaker.ask(s(0)).unwrap_err();
-        let later = breaker.ask(Duration::from_millis(500)).unwrap_err();
+        let first = breaker.admit(s(0)).unwrap_err();
+        let later = breaker.admit(Duration::from_millis(500)).unwrap_err();
         assert_eq!(first.message, "no answer");
-        assert_eq!(first.message, later.message, "nothing counts down");
+        assert_eq!(first.message, later.message, "the message is constant");
         assert!(!first.maybe_sent, "this call sent nothing");
         assert!(first.retry_after.unwrap() <= s(1));
     }
@@ -219,55 +219,59 @@ mod tests {
     fn open_breaker_admits_one_probe_at_a_time() {
         let mut breaker = Breaker::new(BreakerSettings::default(), 7);
         for _ in 0..3 {
-            breaker.ask(s(0)).unwrap();
-            breaker.tell(s(0), nobody());
+            breaker.admit(s(0)).unwrap();
+            breaker.record(s(0), unreachable());
         }
-        assert_eq!(breaker.ask(s(1)), Ok(()));
-        assert!(breaker.ask(s(1)).is_err(), "one probe at a time");
-        breaker.tell(s(2), CallVerdict::Nothing);
-        assert_eq!(breaker.ask(s(2)), Ok(()), "a dropped probe is no probe");
-        breaker.tell(s(2), CallVerdict::Answered);
-        assert_eq!(breaker.ask(s(2)), Ok(()));
-        breaker.tell(s(2), nobody());
-        assert_eq!(breaker.ask(s(2)), Ok(()), "the count begins anew");
+        assert_eq!(breaker.admit(s(1)), Ok(()));
+        assert!(breaker.admit(s(1)).is_err(), "one probe at a time");
+        breaker.record(s(2), CallVerdict::Nothing);
+        assert_eq!(
+            breaker.admit(s(2)),
+            Ok(()),
+            "a dropped probe does not count"
+        );
+        breaker.record(s(2), CallVerdict::Answered);
+        assert_eq!(breaker.admit(s(2)), Ok(()));
+        breaker.record(s(2), unreachable());
+        assert_eq!(breaker.admit(s(2)), Ok(()), "the count starts over");
     }
 
     #[test]
     fn pauses_grow_to_the_maximum_and_reset_after_success() {
         let mut breaker = Breaker::new(BreakerSettings::default(), 7);
         let mut now = s(0);
-        let mut rests = Vec::new();
-        while rests.len() < 8 {
-            match breaker.ask(now) {
-                Ok(()) => breaker.tell(now, nobody()),
+        let mut pauses = Vec::new();
+        while pauses.len() < 8 {
+            match breaker.admit(now) {
+                Ok(()) => breaker.record(now, unreachable()),
                 Err(error) => {
-                    let rest = error.retry_after.unwrap();
-                    rests.push(rest);
-                    now += rest;
+                    let pause = error.retry_after.unwrap();
+                    pauses.push(pause);
+                    now += pause;
                 }
             }
         }
-        for (rest, whole) in rests.iter().zip([1, 2, 4, 8, 15, 15, 15, 15]) {
-            assert!(*rest <= s(whole), "{rests:?}");
-            assert!(*rest >= s(whole) * 3 / 4, "{rests:?}");
+        for (pause, whole) in pauses.iter().zip([1, 2, 4, 8, 15, 15, 15, 15]) {
+            assert!(*pause <= s(whole), "{pauses:?}");
+            assert!(*pause >= s(whole) * 3 / 4, "{pauses:?}");
         }
-        breaker.ask(now).unwrap();
-        breaker.tell(now, CallVerdict::Answered);
+        breaker.admit(now).unwrap();
+        breaker.record(now, CallVerdict::Answered);
         for _ in 0..3 {
-            breaker.ask(now).unwrap();
-            breaker.tell(now, nobody());
+            breaker.admit(now).unwrap();
+            breaker.record(now, unreachable());
         }
-        assert!(breaker.ask(now).unwrap_err().retry_after.unwrap() <= s(1));
+        assert!(breaker.admit(now).unwrap_err().retry_after.unwrap() <= s(1));
     }
 
     #[test]
     fn jitter_depends_on_the_seed_alone() {
-        let rests = |seed| {
+        let pauses = |seed| {
             let mut breaker = Breaker::new(BreakerSettings::default(), seed);
-            (0..8).map(|n| breaker.rest(n)).collect::<Vec<_>>()
+            (0..8).map(|n| breaker.next_pause(n)).collect::<Vec<_>>()
         };
-        assert_eq!(rests(1), rests(1));
-        assert_ne!(rests(1), rests(2));
+        assert_eq!(pauses(1), pauses(1));
+        assert_ne!(pauses(1), pauses(2));
     }
 
     #[test]
@@ -299,15 +303,15 @@ mod tests {
             let mut now = s(0);
             for (outcome, wait) in calls {
                 now += s(wait);
-                match breaker.ask(now) {
-                    Ok(()) => breaker.tell(now, match outcome {
+                match breaker.admit(now) {
+                    Ok(()) => breaker.record(now, match outcome {
                         0 => CallVerdict::Answered,
                         1 => CallVerdict::Nothing,
-                        _ => nobody(),
+                        _ => unreachable(),
                     }),
                     Err(error) => prop_assert!(error.retry_after.unwrap() <= s(15)),
                 }
-                prop_assert!(breaker.clone().ask(now + s(15)).is_ok());
+                prop_assert!(breaker.clone().admit(now + s(15)).is_ok());
             }
         }
     }

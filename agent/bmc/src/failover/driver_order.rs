@@ -33,7 +33,7 @@ impl CallSafety {
 /// A rejected password is not tried by another driver: it is usually the same account, and each
 /// attempt counts towards locking it. A missing system and a wrong configuration must be corrected;
 /// a second driver that works would hide them.
-pub(super) fn may_ask_next(ask: CallSafety, kind: ErrorKind, maybe_sent: bool) -> bool {
+pub(super) fn may_try_next(ask: CallSafety, kind: ErrorKind, maybe_sent: bool) -> bool {
     if ask == CallSafety::Once && maybe_sent {
         return false;
     }
@@ -94,7 +94,7 @@ impl Preference {
 ///
 /// A rejected password takes precedence, because retries must stop. Otherwise a transient error
 /// takes precedence over a permanent one, because a retry makes sense.
-pub(super) fn one_error(bmc: &str, mut errors: Vec<BmcError>) -> BmcError {
+pub(super) fn combined_error(bmc: &str, mut errors: Vec<BmcError>) -> BmcError {
     if errors.len() == 1
         && let Some(only) = errors.pop()
     {
@@ -116,7 +116,7 @@ pub(super) fn one_error(bmc: &str, mut errors: Vec<BmcError>) -> BmcError {
     BmcError {
         kind,
         bmc: bmc.to_owned(),
-        message: format!("by no driver: {}", said.join("; ")),
+        message: format!("all drivers failed: {}", said.join("; ")),
         // A driver without a retry-after may be tried again at once.
         retry_after: waits.and_then(|waits| waits.into_iter().min()),
         maybe_sent: errors.iter().any(|error| error.maybe_sent),
@@ -160,13 +160,13 @@ mod tests {
         ] {
             for maybe_sent in [false, true] {
                 assert_eq!(
-                    may_ask_next(CallSafety::Read, kind, maybe_sent),
+                    may_try_next(CallSafety::Read, kind, maybe_sent),
                     read,
                     "{kind:?}"
                 );
-                let asked = may_ask_next(CallSafety::Idempotent, kind, maybe_sent);
+                let asked = may_try_next(CallSafety::Idempotent, kind, maybe_sent);
                 assert_eq!(asked, idempotent, "{kind:?}");
-                let asked = may_ask_next(CallSafety::Once, kind, maybe_sent);
+                let asked = may_try_next(CallSafety::Once, kind, maybe_sent);
                 assert_eq!(asked, once && !maybe_sent, "{kind:?}");
             }
         }
@@ -190,7 +190,11 @@ mod tests {
         assert_eq!(preference.order(3, s(10)), [2, 0, 1]);
         preference.answered(2, &[], s(200));
         assert_eq!(preference.order(3, s(309)), [2, 0, 1]);
-        assert_eq!(preference.order(3, s(310)), [0, 1, 2], "and no longer");
+        assert_eq!(
+            preference.order(3, s(310)),
+            [0, 1, 2],
+            "the preference has expired"
+        );
         preference.answered(1, &[&failed], s(310));
         preference.answered(0, &[&failed], s(311));
         assert_eq!(preference.order(3, s(312)), [0, 1, 2]);
@@ -207,12 +211,12 @@ mod tests {
     #[test]
     fn error_of_a_single_driver_is_returned_unchanged() {
         let only = error("a", Refused, Some(3));
-        assert_eq!(one_error("a", vec![only.clone()]), only);
+        assert_eq!(combined_error("a", vec![only.clone()]), only);
     }
 
     #[test]
     fn error_of_several_drivers_lists_each_driver() {
-        let said = one_error(
+        let said = combined_error(
             "redfish://a",
             vec![
                 error("redfish://a", Timeout, Some(4)),
@@ -221,9 +225,9 @@ mod tests {
         );
         assert_eq!(
             said.to_string(),
-            "BMC redfish://a: by no driver: redfish://a: timeout; ipmi://a: privilege"
+            "BMC redfish://a: all drivers failed: redfish://a: timeout; ipmi://a: privilege"
         );
-        assert_eq!(said.kind, Timeout, "it may pass");
+        assert_eq!(said.kind, Timeout, "transient error takes precedence");
         assert_eq!(said.retry_after, Some(Duration::from_secs(2)));
     }
 
@@ -238,7 +242,7 @@ mod tests {
             (vec![Unsupported, Unsupported], Unsupported),
         ] {
             let errors = kinds.iter().map(|kind| error("a", *kind, None)).collect();
-            let said = one_error("a", errors);
+            let said = combined_error("a", errors);
             assert_eq!(said.kind, expected, "{kinds:?}");
             assert_eq!(said.retry_after, None);
         }

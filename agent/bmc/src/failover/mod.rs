@@ -17,7 +17,7 @@ use crate::{
 };
 pub use breaker::BreakerSettings;
 use breaker::{Breaker, CallVerdict};
-use driver_order::{CallSafety, Preference, may_ask_next, one_error};
+use driver_order::{CallSafety, Preference, combined_error, may_try_next};
 
 /// Settings of a [`Failover`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Failover {
         self.begun.elapsed()
     }
 
-    async fn ask<T>(
+    async fn try_drivers<T>(
         &self,
         ask: CallSafety,
         call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send + Sync,
@@ -98,7 +98,7 @@ impl Failover {
                     return Ok(answer);
                 }
                 Err(error) => {
-                    let go_on = may_ask_next(ask, error.kind, error.maybe_sent);
+                    let go_on = may_try_next(ask, error.kind, error.maybe_sent);
                     errors.push((index, error));
                     if !go_on {
                         break;
@@ -109,7 +109,7 @@ impl Failover {
         // In the configured order, whichever driver was tried first this time: callers report a
         // changed message as a new failure.
         errors.sort_by_key(|(index, _)| *index);
-        Err(one_error(
+        Err(combined_error(
             self.address(),
             errors.into_iter().map(|(_, error)| error).collect(),
         ))
@@ -120,7 +120,7 @@ impl Failover {
         driver: &Driver,
         call: &(impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send + Sync),
     ) -> Result<T, BmcError> {
-        locked(&driver.breaker).ask(self.now())?;
+        locked(&driver.breaker).admit(self.now())?;
         // The caller may drop the call; the next call is then the probe.
         let mut driver_call = DriverCall {
             failover: self,
@@ -151,9 +151,9 @@ impl Drop for DriverCall<'_> {
         let now = self.failover.now();
         let outcome = self.outcome.take().unwrap_or_else(|| {
             let bmc = self.driver.bmc.address();
-            CallVerdict::given_up(self.failover.settings, bmc, now.saturating_sub(self.since))
+            CallVerdict::timed_out(self.failover.settings, bmc, now.saturating_sub(self.since))
         });
-        locked(&self.driver.breaker).tell(now, outcome);
+        locked(&self.driver.breaker).record(now, outcome);
     }
 }
 
@@ -180,57 +180,57 @@ impl Bmc for Failover {
     }
 
     fn power(&self) -> BmcFuture<'_, PowerReading> {
-        Box::pin(self.ask(CallSafety::Read, |bmc| bmc.power()))
+        Box::pin(self.try_drivers(CallSafety::Read, |bmc| bmc.power()))
     }
 
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
         let ask = CallSafety::of(command);
-        Box::pin(self.ask(ask, move |bmc| bmc.command(command)))
+        Box::pin(self.try_drivers(ask, move |bmc| bmc.command(command)))
     }
 
     fn off(&self) -> BmcFuture<'_, Accepted> {
-        Box::pin(self.ask(CallSafety::of(PowerCommand::Off), |bmc| bmc.off()))
+        Box::pin(self.try_drivers(CallSafety::of(PowerCommand::Off), |bmc| bmc.off()))
     }
 
     fn on(&self) -> BmcFuture<'_, Accepted> {
-        Box::pin(self.ask(CallSafety::of(PowerCommand::On), |bmc| bmc.on()))
+        Box::pin(self.try_drivers(CallSafety::of(PowerCommand::On), |bmc| bmc.on()))
     }
 
     fn identity(&self) -> BmcFuture<'_, SystemIdentity> {
-        Box::pin(self.ask(CallSafety::Read, |bmc| bmc.identity()))
+        Box::pin(self.try_drivers(CallSafety::Read, |bmc| bmc.identity()))
     }
 
     fn boot(&self) -> BmcFuture<'_, BootOverride> {
-        Box::pin(self.ask(CallSafety::Read, |bmc| bmc.boot()))
+        Box::pin(self.try_drivers(CallSafety::Read, |bmc| bmc.boot()))
     }
 
     fn set_boot(&self, wanted: BootOverride) -> BmcFuture<'_, Accepted> {
-        Box::pin(self.ask(CallSafety::Idempotent, move |bmc| bmc.set_boot(wanted)))
+        Box::pin(self.try_drivers(CallSafety::Idempotent, move |bmc| bmc.set_boot(wanted)))
     }
 
     fn identify(&self, wanted: Identify) -> BmcFuture<'_, Accepted> {
-        Box::pin(self.ask(CallSafety::Idempotent, move |bmc| bmc.identify(wanted)))
+        Box::pin(self.try_drivers(CallSafety::Idempotent, move |bmc| bmc.identify(wanted)))
     }
 
     fn sensors(&self) -> BmcFuture<'_, Vec<Sensor>> {
-        Box::pin(self.ask(CallSafety::Read, |bmc| bmc.sensors()))
+        Box::pin(self.try_drivers(CallSafety::Read, |bmc| bmc.sensors()))
     }
 
     fn event_log(&self, limit: usize) -> BmcFuture<'_, EventLog> {
-        Box::pin(self.ask(CallSafety::Read, move |bmc| bmc.event_log(limit)))
+        Box::pin(self.try_drivers(CallSafety::Read, move |bmc| bmc.event_log(limit)))
     }
 
     /// Sent once: a repetition would delete entries written since the first.
     fn clear_event_log(&self) -> BmcFuture<'_, Accepted> {
-        Box::pin(self.ask(CallSafety::Once, |bmc| bmc.clear_event_log()))
+        Box::pin(self.try_drivers(CallSafety::Once, |bmc| bmc.clear_event_log()))
     }
 
     fn facts(&self) -> BmcFuture<'_, Facts> {
-        Box::pin(self.ask(CallSafety::Read, |bmc| bmc.facts()))
+        Box::pin(self.try_drivers(CallSafety::Read, |bmc| bmc.facts()))
     }
 
     fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {
-        Box::pin(self.ask(CallSafety::Once, |bmc| bmc.reset_bmc()))
+        Box::pin(self.try_drivers(CallSafety::Once, |bmc| bmc.reset_bmc()))
     }
 
     /// Closes all drivers concurrently, so that an unresponsive one does not keep the sessions of

@@ -256,15 +256,19 @@ async fn failure_of_both_drivers_repeats_one_message_with_both() {
     let both = failover(&first, &second);
     first.fail(ErrorKind::Timeout, false);
     second.fail(ErrorKind::Privilege, false);
-    let words = "BMC redfish://a: by no driver: redfish://a: timeout; ipmi://a: privilege";
+    let words = "BMC redfish://a: all drivers failed: redfish://a: timeout; ipmi://a: privilege";
     for n in 0..20 {
         let error = both.power().await.unwrap_err();
         assert_eq!(error.to_string(), words, "call {n}");
         tokio::time::advance(Duration::from_millis(300)).await;
     }
     let asked = first.asked().len();
-    assert!(asked < 12, "it rests meanwhile, {asked} calls of 20");
-    assert_eq!(second.asked().len(), 20, "somebody is there");
+    assert!(asked < 12, "{asked} of 20 calls reached the paused driver");
+    assert_eq!(
+        second.asked().len(),
+        20,
+        "a responding driver is not paused"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -296,7 +300,7 @@ async fn dropped_probe_leaves_the_probe_to_the_next_call() {
     *first.mute.lock().unwrap() = true;
     first.asked();
     let probe = tokio::time::timeout(s(4), both.power()).await;
-    assert!(probe.is_err(), "the probe hangs and is given up");
+    assert!(probe.is_err(), "the probe times out");
     first.heal();
     assert!(both.power().await.is_ok());
     assert_eq!(first.asked().len(), 2);
@@ -317,7 +321,7 @@ async fn hanging_driver_opens_the_breaker_when_callers_time_out() {
     let error = both.power().await.unwrap_err();
     assert_eq!(
         error.message,
-        "by no driver: redfish://a: no answer within 5s; ipmi://a: refused"
+        "all drivers failed: redfish://a: no response within 5s; ipmi://a: refused"
     );
 }
 
@@ -381,9 +385,9 @@ proptest! {
                     Ok(asked == 1 && maybe)
                 };
                 let (one, two) = (done(&first, one)?, done(&second, two)?);
-                prop_assert!(!(one && two), "it may have been done twice");
+                prop_assert!(!(one && two), "both drivers may have executed it");
                 let told = result.map_or_else(|error| error.maybe_sent, |_| true);
-                prop_assert_eq!(told, one || two, "and the caller knows");
+                prop_assert_eq!(told, one || two, "the result does not report a possible execution");
             }
             Ok(())
         })?;

@@ -142,7 +142,7 @@ impl Client {
     pub(super) async fn close(&self) {
         let mut turn = RequestGuard::new(&self.inner, self.inner.turn.lock().await);
         if turn.line.machine.has_session() {
-            turn.line.machine.begin_farewell(now(), &mut Os);
+            turn.line.machine.begin_close(now(), &mut Os);
             // The session counts as closed with or without a response.
             turn.drive().await.ok();
         }
@@ -226,11 +226,11 @@ impl<'a> RequestGuard<'a> {
             self.line.socket = match opened {
                 Ok(Ok(socket)) => Some(socket),
                 Ok(Err(error)) => {
-                    let message = format!("no way to {}: {error}", self.inner.host);
+                    let message = format!("cannot reach {}: {error}", self.inner.host);
                     return Err(Failure::new(ErrorKind::Unreachable, message));
                 }
                 Err(_) => {
-                    let message = format!("{}: the name was not found in time", self.inner.host);
+                    let message = format!("{}: name resolution timed out", self.inner.host);
                     return Err(Failure::new(ErrorKind::Timeout, message));
                 }
             };
@@ -349,6 +349,6 @@ async fn reap(inner: Weak<Inner>, idle: Duration) {
 }
 
 fn no_turn() -> Failure {
-    let message = "other calls to this BMC took all the time; nothing was sent";
+    let message = "timed out waiting for other calls to this BMC; nothing was sent";
     Failure::new(ErrorKind::Busy, message)
 }

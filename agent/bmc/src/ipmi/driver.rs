@@ -58,7 +58,7 @@ impl Ipmi {
         let request: Message = GetChassisStatus.into();
         let answer = call.exchange(exchange(&request, Repeat::Read)).await?;
         let status: ChassisStatus = read_answer::<GetChassisStatus>(&answer)
-            .map_err(|error| call.because(&name(request.netfn_raw(), request.cmd()), error))?;
+            .map_err(|error| call.error_of(&name(request.netfn_raw(), request.cmd()), error))?;
         Ok(PowerReading {
             state: status.state(),
             raw: status.raw(),
@@ -135,7 +135,7 @@ impl Ipmi {
 
     async fn flags(&self, call: &Call<'_>) -> Result<Flags, BmcError> {
         let flags = call.ask(GetBootFlags).await;
-        flags.map_err(|error| call.because("Get System Boot Options", error))
+        flags.map_err(|error| call.error_of("Get System Boot Options", error))
     }
 
     async fn override_boot(&self, wanted: BootOverride) -> Result<Accepted, BmcError> {
@@ -156,7 +156,7 @@ impl Ipmi {
         }
         let set = call.ask(SetBootOption::flags(flags)).await;
         let complete = call.ask(SetBootOption::complete()).await;
-        set.map_err(|error| call.because("Set System Boot Options", error))?;
+        set.map_err(|error| call.error_of("Set System Boot Options", error))?;
         if let Err(RequestError::Bmc(error)) = complete {
             return Err(error);
         }
@@ -180,13 +180,13 @@ fn read_answer<C: IpmiCommand>(answer: &Answer) -> Result<C::Output, RequestErro
     match CompletionCode::of(answer.completion) {
         Some(code) => Err(RequestError::Code(code)),
         None => C::parse_success_response(&answer.data)
-            .map_err(|_| RequestError::Data("the data of the answer make no sense")),
+            .map_err(|_| RequestError::Data("malformed response data")),
     }
 }
 
 impl Call<'_> {
     /// The error of a call that cannot continue without this response.
-    fn because(&self, what: &str, error: RequestError) -> BmcError {
+    fn error_of(&self, what: &str, error: RequestError) -> BmcError {
         match error {
             RequestError::Bmc(error) => error,
             RequestError::Code(code) => self.error(code.kind(), format!("{what} refused: {code}")),
@@ -205,7 +205,7 @@ impl Requester for Call<'_> {
             .target()
             .is_some_and(|target| target != (Address(0x20), Channel::Primary))
         {
-            return Err(RequestError::Data("behind the BMC, which is not spoken to"));
+            return Err(RequestError::Data("bridged requests are not supported"));
         }
         let request: Message = command.into();
         // Requests that need more than USER change something.
@@ -242,7 +242,7 @@ impl Bmc for Ipmi {
             let answer = call.exchange(exchange(&request, Repeat::Read)).await?;
             let guid = (answer.guid != [0; 16]).then_some(answer.guid);
             let identity = command::identity(&call, guid).await;
-            identity.map_err(|error| call.because("identity", error))
+            identity.map_err(|error| call.error_of("identity", error))
         })
     }
 
@@ -250,7 +250,7 @@ impl Bmc for Ipmi {
         Box::pin(async move {
             let call = self.long_call().await?;
             let sensors = command::sensors(&call).await;
-            sensors.map_err(|error| call.because("sensors", error))
+            sensors.map_err(|error| call.error_of("sensors", error))
         })
     }
 
@@ -258,7 +258,7 @@ impl Bmc for Ipmi {
         Box::pin(async move {
             let call = self.long_call().await?;
             let log = command::event_log(&call, limit).await;
-            log.map_err(|error| call.because("event log", error))
+            log.map_err(|error| call.error_of("event log", error))
         })
     }
 
@@ -266,7 +266,7 @@ impl Bmc for Ipmi {
         Box::pin(async move {
             let call = self.call().await?;
             let cleared = command::clear_event_log(&call).await;
-            cleared.map_err(|error| call.because("Clear SEL", error))?;
+            cleared.map_err(|error| call.error_of("Clear SEL", error))?;
             Ok(Accepted {
                 command: "Clear SEL".to_owned(),
                 answer: SUCCESS.to_owned(),
@@ -279,7 +279,7 @@ impl Bmc for Ipmi {
             let call = self.call().await?;
             let flags = self.flags(&call).await?;
             flags.meaning().ok_or_else(|| {
-                let message = format!("a boot device without a name: {}", flags.raw());
+                let message = format!("unknown boot device: {}", flags.raw());
                 call.error(ErrorKind::Protocol, message)
             })
         })
@@ -293,7 +293,7 @@ impl Bmc for Ipmi {
         Box::pin(async move {
             let call = self.call().await?;
             let Some(request) = chassis::identify(wanted) else {
-                let message = "IPMI counts 255 seconds at most; ask for less, or until it is off";
+                let message = "IPMI allows at most 255 s; use a shorter time, or on without a time";
                 return Err(call.error(ErrorKind::Unsupported, message));
             };
             self.send(&call, request, Repeat::Change).await
@@ -304,7 +304,7 @@ impl Bmc for Ipmi {
         Box::pin(async move {
             let call = self.long_call().await?;
             let facts = command::facts(&call).await;
-            let mut facts = facts.map_err(|error| call.because("facts", error))?;
+            let mut facts = facts.map_err(|error| call.error_of("facts", error))?;
             // A session is opened as OPERATOR where the account allows it.
             if let Some((suite, level)) = self.client.terms().await {
                 facts.suite = Some(suite.number());

@@ -30,7 +30,7 @@ impl Requester for Noise<'_> {
         let at = {
             let mut asked = self.1.lock().map_err(|_| RequestError::Data("poisoned"))?;
             *asked += 1;
-            assert!(*asked < MOST_REQUESTS, "asks without an end");
+            assert!(*asked < MOST_REQUESTS, "endless requests");
             *asked % self.0.len().max(1)
         };
         let (code, data) = self.0.get(at).copied().unwrap_or_default();

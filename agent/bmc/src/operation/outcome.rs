@@ -161,7 +161,12 @@ impl fmt::Display for Outcome {
                  operation; next: power off",
             ),
             Self::Taken { command, state } => {
-                write!(f, "the BMC took the {}; {}", command.words(), Last(*state))
+                write!(
+                    f,
+                    "the BMC accepted the {}; {}",
+                    command.words(),
+                    Last(*state)
+                )
             }
             Self::Unknown { command, state } => write!(
                 f,
@@ -178,7 +183,7 @@ impl fmt::Display for Outcome {
             ),
             Self::NeedsPower { command } => write!(
                 f,
-                "the host is off, and a {} needs one that is on: nothing was sent; next: power on",
+                "the host is off, and a {} requires power: nothing was sent; next: power on",
                 command.words()
             ),
             Self::NotSent {
@@ -243,11 +248,9 @@ pub fn state_word(state: PowerState) -> &'static str {
 fn advice(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Authentication => {
-            "the BMC refuses user or password; tried no further, so as not to lock the account"
+            "the BMC refuses user or password; not retried, so that the account is not locked"
         }
-        ErrorKind::Privilege => {
-            "the BMC's user may not do this; give it the right to power control"
-        }
+        ErrorKind::Privilege => "the BMC account lacks the privilege for power control; grant it",
         ErrorKind::Tls => "the BMC's certificate is not trusted; set its CA or fingerprint",
         ErrorKind::System => "the BMC does not have this system; check the system in its address",
         ErrorKind::Unsupported => "the BMC cannot do this",

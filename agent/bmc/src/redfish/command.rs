@@ -70,8 +70,9 @@ impl Redfish {
         match choice {
             Choice::NotNow => {
                 let raw = quote(&system.raw);
-                let message =
-                    format!("{words}: only its power button, and the power state is {raw:?}");
+                let message = format!(
+                    "{words}: the BMC has only the power button for it, and the power state is {raw:?}"
+                );
                 self.error(ErrorKind::Busy, message)
             }
             Choice::ButtonForbidden => {

@@ -129,7 +129,10 @@ async fn discover(access: &Access, call: &Call) -> Result<SystemResource, BmcErr
         return match read(access, call, &url).await? {
             Read::System(found) => Ok(*found),
             Read::Refused(_, error) => Err(error),
-            Read::Other(_) => Err(wrong("the only system of the BMC is not one".to_owned())),
+            Read::Other(_) => Err(wrong(
+                "the only member of the BMC's systems collection is not a ComputerSystem"
+                    .to_owned(),
+            )),
         };
     }
     let mut usable = Vec::new();
@@ -156,7 +159,7 @@ async fn discover(access: &Access, call: &Call) -> Result<SystemResource, BmcErr
         // This member may be the system, and a later reading can tell: no user action is needed.
         (None, _, Some(error)) if error.kind == ErrorKind::Busy => Err(error),
         _ => Err(wrong(format!(
-            "{} systems and none named; put the path of the right one into the address: {}",
+            "{} systems, and the address has no path; put the path of the right one into the address: {}",
             members.len(),
             access.http.reporter.quote(&candidates.join(", "))
         ))),
@@ -203,7 +206,7 @@ async fn members(access: &Access, call: &Call) -> Result<Vec<String>, BmcError> 
         0 => Err(wrong("the BMC lists no system; it may still be starting")),
         1..=MAX_MEMBERS if next.is_none() => Ok(members),
         _ => Err(wrong(
-            "more systems than can be looked at; put the path of one into the address",
+            "too many systems; put the path of one into the address",
         )),
     }
 }

@@ -58,18 +58,18 @@ impl Failure {
         }
         if error.is_timeout() {
             let message = if connecting {
-                "no connection in time; check address, port, VLAN and firewall"
+                "connection timed out; check address, port, VLAN and firewall"
             } else {
-                "no complete answer in time"
+                "no complete response in time"
             };
             return Self::new(ErrorKind::Timeout, message, !connecting);
         }
         if !connecting && find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse) {
             let is_long = find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse_too_large);
             let message = if is_long {
-                "the head of the answer is too long"
+                "the head of the response is too long"
             } else {
-                "the answer is not HTTP; check port and scheme of the address"
+                "the response is not HTTP; check port and scheme of the address"
             };
             return Self::new(ErrorKind::Protocol, message, true);
         }
@@ -89,7 +89,7 @@ impl Failure {
             reset: true,
             ..Self::new(
                 ErrorKind::Unreachable,
-                format!("the connection broke before the answer was complete ({why})"),
+                format!("the connection broke before the response was complete ({why})"),
                 true,
             )
         }
@@ -105,7 +105,7 @@ impl Failure {
 
 /// A body above the size limit.
 pub(super) fn too_big(limit: usize) -> Failure {
-    let message = format!("the answer is longer than {limit} bytes");
+    let message = format!("the response is longer than {limit} bytes");
     Failure::new(ErrorKind::Protocol, message, true)
 }
 
@@ -263,14 +263,14 @@ pub(super) fn of_status(reporter: &Reporter, doing: &str, answer: &Answer) -> Bm
         | StatusCode::GATEWAY_TIMEOUT => busy("not now"),
         StatusCode::NOT_FOUND | StatusCode::GONE => error(
             ErrorKind::Protocol,
-            "the BMC does not have what it names itself",
+            "the BMC has no resource at a link that it returned",
         ),
         StatusCode::PRECONDITION_FAILED | StatusCode::PRECONDITION_REQUIRED => error(
             ErrorKind::Refused,
-            "the BMC takes no precondition (If-Match) of ours; update its firmware",
+            "the BMC rejects every precondition (If-Match); update its firmware",
         ),
         _ if status.is_client_error() => error(ErrorKind::Refused, "refused"),
-        _ => error(ErrorKind::Protocol, "an answer that makes no sense"),
+        _ => error(ErrorKind::Protocol, "unexpected response"),
     }
 }
 

@@ -74,7 +74,7 @@ impl Redfish {
 
 /// `Redfish 1.15.0 (Dell Integrated Dell Remote Access Controller)`.
 fn service(root: &Value) -> String {
-    let version = text(root, "RedfishVersion").unwrap_or_else(|| "of no stated version".to_owned());
+    let version = text(root, "RedfishVersion").unwrap_or_else(|| "of unknown version".to_owned());
     let names = [text(root, "Vendor"), text(root, "Product")];
     let names: Vec<String> = names.into_iter().flatten().collect();
     if names.is_empty() {
@@ -123,6 +123,6 @@ mod tests {
     fn service_name_has_version_vendor_and_product() {
         let full = json!({"RedfishVersion": "1.15.0", "Vendor": "Dell", "Product": "iDRAC"});
         assert_eq!(service(&full), "Redfish 1.15.0 (Dell iDRAC)");
-        assert_eq!(service(&json!({})), "Redfish of no stated version");
+        assert_eq!(service(&json!({})), "Redfish of unknown version");
     }
 }

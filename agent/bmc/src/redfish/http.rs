@@ -143,7 +143,7 @@ impl Http {
         self.join(&self.base, reference).map_err(|kind| {
             self.reporter.error(
                 kind,
-                "a link in the BMC's answer leads to another host, port or scheme; not followed",
+                "a link in the BMC's response leads to another host, port or scheme; not followed",
             )
         })
     }
@@ -189,7 +189,7 @@ impl Http {
         }
         Err(self
             .reporter
-            .error(ErrorKind::Protocol, "the BMC redirects without end"))
+            .error(ErrorKind::Protocol, "too many redirects"))
     }
 
     /// Sends a change exactly once.

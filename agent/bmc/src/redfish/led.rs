@@ -125,7 +125,7 @@ impl Redfish {
     fn no_led(&self) -> BmcError {
         self.error(
             ErrorKind::Unsupported,
-            "the BMC offers no identify LED that could be set so",
+            "the BMC has no identify LED that supports this setting",
         )
     }
 }

@@ -71,7 +71,7 @@ impl Redfish {
             .ok_or_else(|| unsupported("its manager has no Reset action"))?;
         let allowed = self.allowed(call, &reset).await?;
         let word = reset_type(allowed.as_deref())
-            .ok_or_else(|| unsupported("its manager offers no restart"))?;
+            .ok_or_else(|| unsupported("its manager supports no restart"))?;
         let target = self.access.http.resolve(&reset.target)?;
         let turn = self.changing.lock().await;
         let body = json!({ "ResetType": word });

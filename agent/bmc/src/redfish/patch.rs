@@ -156,7 +156,7 @@ impl Redfish {
         }
         if answer.body == Body::Html {
             // Not from the Redfish service, but the request has arrived.
-            let message = format!("{doing}: answered {code} with a page of HTML");
+            let message = format!("{doing}: HTTP {code} with an HTML page");
             let error = reporter.error(ErrorKind::Protocol, message);
             return Outcome::Failed(BmcError {
                 maybe_sent: true,

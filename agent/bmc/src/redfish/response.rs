@@ -38,7 +38,7 @@ impl Body {
             (None, _) => Self::Empty,
             (_, Ok(value)) => Self::Json(value),
             (Some(b'<'), _) => Self::Html,
-            (_, Err(error)) if error.is_eof() => Self::Other("JSON that ends too early"),
+            (_, Err(error)) if error.is_eof() => Self::Other("truncated JSON"),
             _ => Self::Other("a body that is not JSON"),
         }
     }

@@ -52,7 +52,7 @@ pub(super) async fn open(
             Some(session) => SessionAttempt::Session(session),
             None => SessionAttempt::Never(
                 http.reporter
-                    .error(ErrorKind::Protocol, "logging in: the BMC gave no token"),
+                    .error(ErrorKind::Protocol, "logging in: the BMC returned no token"),
             ),
         });
     }

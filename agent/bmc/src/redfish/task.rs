@@ -44,7 +44,7 @@ pub(super) async fn follow(
         return TaskOutcome::Unknown("no task named");
     };
     let Ok(url) = access.http.resolve(location) else {
-        return TaskOutcome::Unknown("its task is elsewhere");
+        return TaskOutcome::Unknown("its task is on another host");
     };
     let deadline = Instant::now() + limit;
     let mut pace = FIRST_POLL;

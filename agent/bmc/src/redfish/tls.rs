@@ -98,7 +98,7 @@ impl ServerCertVerifier for Pinned {
             return Ok(ServerCertVerified::assertion());
         }
         Err(Error::General(format!(
-            "the certificate's SHA-256 is {}, pinned is {}",
+            "the certificate's SHA-256 is {}, but {} is pinned",
             fingerprint(shown.as_slice()),
             fingerprint(&self.pin)
         )))

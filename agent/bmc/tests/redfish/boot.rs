@@ -89,7 +89,7 @@ async fn device_outside_the_allowable_values_is_rejected() {
     assert_eq!(error.kind, ErrorKind::Unsupported);
     assert!(
         error.message.contains("UefiHttp"),
-        "it says what there is: {error}"
+        "missing list of the alternatives: {error}"
     );
     assert!(bmc.sent("PATCH").is_empty());
 }
@@ -140,7 +140,7 @@ async fn boot_override_is_written_to_the_settings_resource() {
     assert_eq!(
         client.boot().await.unwrap().device,
         BootDevice::Pxe,
-        "pending counts"
+        "the pending override takes precedence"
     );
     // Only the system has the allowable values.
     let error = client.set_boot(once(BootDevice::Usb)).await.unwrap_err();

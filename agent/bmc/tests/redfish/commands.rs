@@ -95,7 +95,7 @@ async fn soft_off_is_never_replaced_by_a_hard_off() {
     assert_eq!(error.kind, ErrorKind::Unsupported);
     assert!(
         error.message.contains("ForceOff"),
-        "it says what there is: {error}"
+        "missing list of the alternatives: {error}"
     );
     assert!(types(&bmc).is_empty());
 }

@@ -58,7 +58,11 @@ async fn only_resettable_system_is_selected() {
     client.power().await.unwrap();
     assert_eq!(bmc.count("GET", BOARD), 1);
     client.off().await.unwrap();
-    assert_eq!(bmc.count("GET", BOARD), 1, "and remembered");
+    assert_eq!(
+        bmc.count("GET", BOARD),
+        1,
+        "the selected system is remembered"
+    );
 }
 
 #[tokio::test]
@@ -163,7 +167,7 @@ async fn redirect_within_the_bmc_is_followed() {
     assert_eq!(
         error.kind,
         ErrorKind::System,
-        "the root is no system: {error}"
+        "the root is not a system: {error}"
     );
     assert_eq!(bmc.seen().last().unwrap().path, "/redfish/v1/");
 }

@@ -49,7 +49,11 @@ async fn facts_hold_service_firmware_clock_and_privilege() {
     let clock = facts.clock.unwrap();
     assert_eq!(clock.to_string(), "2026-06-01T10:00:00Z");
     assert_eq!(facts.privilege.as_deref(), Some("ReadOnly"));
-    assert_eq!(facts.may_switch, Some(false), "our account, not the first");
+    assert_eq!(
+        facts.may_switch,
+        Some(false),
+        "the privileges of another account were used"
+    );
     assert!(facts.actions.unwrap().iter().any(|word| word == "ForceOff"));
     assert!(bmc.sent("PATCH").is_empty());
     assert!(

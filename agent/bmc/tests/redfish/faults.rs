@@ -206,7 +206,7 @@ async fn unresponsive_read_times_out_at_the_limit() {
                 "{:?}",
                 started.elapsed()
             );
-            assert_eq!(raw.count("GET"), 1, "silence is no reset");
+            assert_eq!(raw.count("GET"), 1, "a timeout is not retried");
         }
     }
 }

@@ -168,9 +168,17 @@ async fn wrong_password_is_sent_once_per_call() {
         let tried = |seen: &crate::bmc::Seen| seen.header("authorization").is_some();
         bmc.count("POST", SESSIONS) + bmc.seen().into_iter().filter(tried).count()
     };
-    assert_eq!(attempts(&bmc), 1, "as a session, and not as Basic after it");
+    assert_eq!(
+        attempts(&bmc),
+        1,
+        "no Basic attempt after the rejected login"
+    );
     client.power().await.unwrap_err();
-    assert_eq!(attempts(&bmc), 2, "once a call: accounts get locked");
+    assert_eq!(
+        attempts(&bmc),
+        2,
+        "more than one attempt per call locks accounts"
+    );
     assert!(!format!("{error} {error:?}").contains("wrong-s3cret"));
 }
 

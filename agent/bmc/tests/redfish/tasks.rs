@@ -119,6 +119,6 @@ async fn task_on_another_host_is_not_read() {
     .await;
     assert_eq!(
         bmc.client().off().await.unwrap().answer,
-        "202: its task is elsewhere"
+        "202: its task is on another host"
     );
 }

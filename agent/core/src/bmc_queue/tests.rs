@@ -64,7 +64,7 @@ fn hard_off_cancels_the_running_operation_and_waits_for_it() {
         "its command may be under way"
     );
     let (second, overtaken) = state.join("a", OperationRank::HardOff);
-    assert!(overtaken.is_empty(), "it is overtaken once");
+    assert!(overtaken.is_empty(), "cancelled twice");
     state.leave("a", numbers[0]);
     assert!(state.has_turn("a", fence));
     state.leave("a", fence);
@@ -86,7 +86,7 @@ fn f6_hosts_behind_one_bmc_have_separate_operation_queues() {
     let (neighbour, overtaken) = state.join("b", OperationRank::HardOff);
     assert!(
         overtaken.is_empty(),
-        "a fence ends nothing of its neighbours"
+        "a hard off cancelled an operation of another host"
     );
     assert!(state.has_turn("a", numbers[0]) && state.has_turn("b", neighbour));
 }
@@ -133,9 +133,9 @@ fn only_a_higher_class_interrupts_a_call() {
         assert!(state.take_call(call));
         let other = state.request_call(waits);
         assert_eq!(state.must_yield(call), yields, "{class:?} {waits:?}");
-        assert!(!state.must_yield(other), "it has nothing to yield");
+        assert!(!state.must_yield(other), "a waiting call must not yield");
         state.end_call(other);
-        assert!(!state.must_yield(call), "it has gone");
+        assert!(!state.must_yield(call), "the waiting call was removed");
     }
 }
 
@@ -191,7 +191,7 @@ proptest! {
                         let soft = operations.iter().any(|(h, n, r)| {
                             *h == host && *r == OperationRank::Other && Some(*n) != first
                         });
-                        prop_assert!(!soft, "something waits that is no hard off");
+                        prop_assert!(!soft, "an operation other than a hard off is waiting");
                     }
                     operations.push((host, number, rank));
                 }

@@ -357,7 +357,7 @@ proptest! {
                     if done {
                         last.retain(|term, _| *term <= to);
                         let Ok(checked) = check_term(&ledger, &leader(to, u64::MAX));
-                        prop_assert!(checked.is_err(), "nobody holds it");
+                        prop_assert!(checked.is_err(), "the host is not held");
                     }
                 }
             }

@@ -188,7 +188,10 @@ async fn f7_journal_recovers_after_disk_faults() {
         let refused = claim(&journal, 4).await.unwrap_err();
         assert!(matches!(refused, JournalError::Storage(_)), "{refused:?}");
         assert!(journal.trouble().is_some(), "{fault:?}");
-        assert!(!journal.lost().is_cancelled(), "{fault:?} loses nothing");
+        assert!(
+            !journal.lost().is_cancelled(),
+            "{fault:?} must not count as a lost journal"
+        );
         disk.set(Fault::None);
         mended(&journal).await;
         assert_eq!(claim(&journal, 5).await.unwrap(), Ok(5), "{fault:?}");
@@ -211,7 +214,11 @@ async fn journal_on_a_full_disk_is_not_reopened() {
         let reopened = journal.reopened();
         assert!(journal.trouble().is_some(), "after {n} operations");
         journal.admit(off("more")).await.unwrap_err();
-        assert_eq!(journal.reopened(), reopened, "it opens, but is not good");
+        assert_eq!(
+            journal.reopened(),
+            reopened,
+            "the journal was reopened on a full disk"
+        );
     }
     disk.set(Fault::None);
     mended(&journal).await;
@@ -266,7 +273,11 @@ async fn unwritten_outcome_is_written_after_recovery() {
     disk.set(Fault::None);
     mended(&journal).await;
     assert_eq!(outcome(&journal, "a").await, Some(done));
-    assert_eq!(outcome(&journal, "b").await, None, "it still runs");
+    assert_eq!(
+        outcome(&journal, "b").await,
+        None,
+        "the operation still runs"
+    );
 }
 
 #[tokio::test]
@@ -358,7 +369,7 @@ async fn f12_restored_older_copy_is_a_new_instance() {
     assert_eq!(
         *journal.identity(),
         identity,
-        "it is the journal from now on"
+        "the copy is the current journal"
     );
     // With its note it is known by whoever has seen more of it.
     let seen = journal.generation();

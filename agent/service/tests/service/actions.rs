@@ -95,7 +95,7 @@ async fn soft_off_timeout_forces_only_if_requested() {
     );
     let log = site.bmcs.of(1).log.lock().unwrap().clone();
     use PowerCommand::{Off, SoftOff};
-    assert_eq!(log, [SoftOff, SoftOff, Off], "each operation asked once");
+    assert_eq!(log, [SoftOff, SoftOff, Off], "one soft off per operation");
     agent.shutdown().await;
 }
 
@@ -166,7 +166,7 @@ async fn forcing_soft_off_is_not_replaced() {
     let hard = outcome(&mut client, "hard").await;
     assert_eq!(
         hard.message, "host node-1: confirmed off",
-        "it commands on its own"
+        "the hard off sends its own command"
     );
     agent.shutdown().await;
 }
@@ -204,7 +204,7 @@ async fn reset_and_nmi_are_sent_once_for_any_response() {
                 "taken",
                 None,
                 OutcomeCode::Confirmed,
-                format!("host node-1: the BMC took the {name}; the last reading was on"),
+                format!("host node-1: the BMC accepted the {name}; the last reading was on"),
             ),
             (
                 "lost",
@@ -304,7 +304,7 @@ async fn held_host_accepts_only_off() {
         forced.message,
         "host node-1: was already off, was sent another power-off, and is confirmed on"
     );
-    assert_eq!(held_by(&mut operator, "node-1").await, "", "it is on now");
+    assert_eq!(held_by(&mut operator, "node-1").await, "", "the host is on");
     agent.shutdown().await;
 }
 

@@ -45,7 +45,7 @@ async fn operator_needs_force_to_cancel_a_remediation_operation() {
          (--force) to cancel it all the same"
     );
     let running = listed(&mut operator, "node-1").await;
-    assert!(running[0].outcome.is_none(), "it goes on");
+    assert!(running[0].outcome.is_none(), "the operation was cancelled");
     assert_eq!(running[0].cancelled_by, "");
 
     operator.cancel(cancel("fence", true)).await.unwrap();
@@ -181,7 +181,7 @@ async fn failed_changes_are_journalled() {
     assert_eq!(
         codes,
         [OutcomeCode::Failed, OutcomeCode::Confirmed],
-        "without a timer, then without one asked for"
+        "first with a timer, then without"
     );
     agent.shutdown().await;
 }

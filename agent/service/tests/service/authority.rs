@@ -228,7 +228,7 @@ async fn hold_survives_a_restart_and_is_lifted_by_its_owner() {
     assert_eq!(
         site.bmcs.of(1).commands(),
         (1, 0),
-        "release touches no power"
+        "release sent a power command"
     );
     agent.shutdown().await;
 }

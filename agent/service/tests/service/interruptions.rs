@@ -66,7 +66,7 @@ async fn operations_of_a_killed_agent_are_interrupted_not_repeated() {
     );
     assert!(
         !begin(&mut client, off("a", "node-1")).await.unwrap(),
-        "known, not begun again"
+        "known, not started again"
     );
     assert_eq!(site.bmcs.of(1).commands(), (1, 0));
     assert_eq!(site.bmcs.of(2).commands(), (0, 0));

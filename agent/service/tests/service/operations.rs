@@ -57,7 +57,7 @@ async fn off_and_on_report_every_step() {
     assert_eq!(
         site.bmcs.of(1).closed.load(Ordering::SeqCst),
         1,
-        "sessions are given back"
+        "sessions are closed"
     );
 }
 
@@ -135,7 +135,10 @@ async fn dead_bmc_does_not_delay_other_hosts() {
         .unwrap()
         .into_inner()
         .status;
-    assert!(!status.unwrap().finished, "the dead one is still tried");
+    assert!(
+        !status.unwrap().finished,
+        "the operation of the dead BMC has ended"
+    );
     agent.shutdown().await;
 }
 
@@ -181,7 +184,7 @@ async fn f6_calls_to_one_bmc_run_one_at_a_time() {
     assert_eq!(
         *site.bmcs.of(1).power.lock().unwrap(),
         PowerState::On,
-        "in the order of asking"
+        "out of order"
     );
     agent.shutdown().await;
 }
@@ -214,7 +217,7 @@ async fn f6_reader_waits_while_an_operation_uses_the_bmc() {
     assert_eq!(
         *site.bmcs.of(1).reads.borrow(),
         1,
-        "the reader never got to the BMC"
+        "the reader reached the BMC"
     );
     agent.shutdown().await;
 }

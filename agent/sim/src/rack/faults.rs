@@ -212,7 +212,7 @@ impl RuleBook {
     }
 
     /// What goes wrong with this request. Merges add up; of everything else the first rule
-    /// counts, and a rule that came too late keeps its count.
+    /// counts, and a rule that was not applied keeps its count.
     pub fn decide(&mut self, asked: &RequestFacts<'_>) -> Effects {
         let mut effects = Effects::default();
         for named in &mut self.rules {

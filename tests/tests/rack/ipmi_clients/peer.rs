@@ -57,7 +57,7 @@ pub async fn run(program: &str, args: &[&str]) -> Said {
     command.args(args).stdin(Stdio::null()).kill_on_drop(true);
     command.env("LC_ALL", "C").env("TZ", "UTC");
     let output = tokio::time::timeout(PATIENCE, command.output()).await;
-    let output = output.unwrap_or_else(|_| panic!("{program} {args:?} does not end"));
+    let output = output.unwrap_or_else(|_| panic!("{program} {args:?} did not end"));
     let output = output.unwrap_or_else(|error| {
         panic!("{program} is needed for this test and does not start: {error}; run hack/setup")
     });

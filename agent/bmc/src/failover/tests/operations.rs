@@ -39,9 +39,9 @@ async fn power_off_follows_bmc_recovery_within_the_maximum_pause() {
     let (report, ()) = tokio::join!(run(&both, off(), &mut nobody), back);
     assert_eq!(report.outcome.to_string(), "confirmed off");
     let late = report.elapsed - s(200);
-    assert!(late < s(15) + s(3), "{late:?} after it was back");
+    assert!(late < s(15) + s(3), "{late:?} after the recovery");
     let asked = first.asked().len();
-    assert!(asked < 30, "and it was not hammered: {asked}");
+    assert!(asked < 30, "{asked} calls to the dead driver");
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,7 +59,7 @@ async fn soft_off_unsupported_by_one_driver_uses_the_other() {
             let error = BmcError {
                 kind: ErrorKind::Unsupported,
                 bmc: "redfish://a".to_owned(),
-                message: format!("{}: not with this driver", command.words()),
+                message: format!("{}: not supported by this driver", command.words()),
                 retry_after: None,
                 maybe_sent: false,
             };
@@ -85,5 +85,8 @@ async fn soft_off_unsupported_by_one_driver_uses_the_other() {
     assert!(matches!(report.outcome, Outcome::Confirmed { .. }));
     assert_eq!(second.asked(), ["soft power off"]);
     let redfish = |r: &PowerReading| r.protocol == Protocol::Redfish;
-    assert!(report.readings.iter().all(redfish), "the order stays");
+    assert!(
+        report.readings.iter().all(redfish),
+        "the driver order is unchanged"
+    );
 }

@@ -110,7 +110,7 @@ impl<'a, A: Requester> Device<'a, A> {
     async fn area(&mut self, at: usize) -> Result<Vec<u8>, RequestError> {
         let start = self.read(at, BLOCK).await?;
         let [_, blocks, ..] = *start else {
-            return Err(RequestError::Data("an inventory area that is cut short"));
+            return Err(RequestError::Data("truncated inventory area"));
         };
         self.read(at, usize::from(blocks) * BLOCK).await
     }
@@ -118,7 +118,9 @@ impl<'a, A: Requester> Device<'a, A> {
     /// Reads `length` bytes in parts: shorter parts after a rejection, longer ones after successes.
     async fn read(&mut self, at: usize, length: usize) -> Result<Vec<u8>, RequestError> {
         if at.saturating_add(length) > self.size {
-            return Err(RequestError::Data("an inventory area beyond the inventory"));
+            return Err(RequestError::Data(
+                "inventory area outside of the inventory",
+            ));
         }
         let mut bytes = Vec::with_capacity(length);
         while bytes.len() < length {
@@ -145,7 +147,7 @@ impl<'a, A: Requester> Device<'a, A> {
 
     /// Reads one part: at least one byte, at most `count`.
     async fn part(&self, offset: usize, count: usize) -> Result<Vec<u8>, RequestError> {
-        const OUT: RequestError = RequestError::Data("an inventory that is too long");
+        const OUT: RequestError = RequestError::Data("inventory too long");
         let unit = if self.is_words { 2 } else { 1 };
         let [low, high] = u16::try_from(offset / unit).map_err(|_| OUT)?.to_le_bytes();
         let units = u8::try_from(count.div_ceil(unit)).map_err(|_| OUT)?;
@@ -159,7 +161,7 @@ impl<'a, A: Requester> Device<'a, A> {
         let whole = part.len().min(count) / unit * unit;
         match part.get(..whole) {
             Some(part) if !part.is_empty() => Ok(part.to_vec()),
-            _ => Err(RequestError::Data("an inventory that is cut short")),
+            _ => Err(RequestError::Data("truncated inventory")),
         }
     }
 }

@@ -126,7 +126,7 @@ impl<A: Requester> RepositoryReader<'_, A> {
         self.reservation = match self.ask.ask(self.source.reserve()).await {
             Ok(data) => match data.first_chunk() {
                 Some(bytes) => u16::from_le_bytes(*bytes),
-                None => return Err(RequestError::Data("a reservation that is cut short")),
+                None => return Err(RequestError::Data("truncated reservation")),
             },
             Err(RequestError::Code(code)) if code.kind() == ErrorKind::Unsupported => 0,
             Err(error) => return Err(error),
@@ -170,15 +170,15 @@ impl<A: Requester> RepositoryReader<'_, A> {
                 Some(missing) => chunk.min(missing.try_into().unwrap_or(WHOLE)),
             };
             let Ok(offset) = u8::try_from(record.len()) else {
-                return Err(RequestError::Data("a sensor record without an end"));
+                return Err(RequestError::Data("endless sensor record"));
             };
             let request = self.source.get(self.reservation, id, offset, count);
             let data = self.ask.ask(request).await?;
             let Some((next, part)) = data.split_first_chunk() else {
-                return Err(RequestError::Data("a sensor record that is cut short"));
+                return Err(RequestError::Data("truncated sensor record"));
             };
             if part.is_empty() {
-                return Err(RequestError::Data("a sensor record that is cut short"));
+                return Err(RequestError::Data("truncated sensor record"));
             }
             let asked = if count == WHOLE {
                 part.len()

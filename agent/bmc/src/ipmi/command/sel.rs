@@ -153,7 +153,7 @@ fn parse(data: &[u8]) -> Result<(u16, Entry), RequestError> {
         let entry = rest.first_chunk::<ENTRY_SIZE>()?;
         Some((u16::from_le_bytes(*next), *entry))
     });
-    entry.ok_or(RequestError::Data("an event log entry that is cut short"))
+    entry.ok_or(RequestError::Data("truncated event log entry"))
 }
 
 fn id(entry: &Entry) -> u16 {
@@ -197,7 +197,7 @@ mod tests {
         let bmc = bmc([1, 2, 3]);
         assert_eq!(ids(&bmc, 10).await, ["1", "2", "3"]);
         assert_eq!(event_log(&bmc, 10).await.unwrap().total, Some(3));
-        assert_eq!(bmc.asked(0x0a, 0x42), 0, "no reservation is taken");
+        assert_eq!(bmc.asked(0x0a, 0x42), 0, "a reservation was taken");
     }
 
     #[tokio::test]

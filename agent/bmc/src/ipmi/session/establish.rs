@@ -43,7 +43,7 @@ impl Machine {
         };
         if now >= opening.deadline {
             let message = format!(
-                "no answer to {} within {:?}; is this a BMC, and IPMI over LAN switched on?",
+                "no response to {} within {:?}; check the address, and that IPMI over LAN is enabled",
                 opening.stage().word(),
                 self.settings.connect
             );
@@ -65,7 +65,7 @@ impl Machine {
     }
 
     pub(super) fn opened(&mut self, job: &mut Job, session: Session, random: &mut dyn Random) {
-        self.retire(random);
+        self.end_session(random);
         self.worked = Some((session.suite, session.most));
         self.session = Some(session);
         job.pending = None;
@@ -84,7 +84,8 @@ impl Machine {
         let (suite, level) = opening.terms;
         let failure = Failure::of_refusal(refusal, &self.settings, level);
         if let Some(iv) = random.draw() {
-            self.out.extend(opening.farewell(Some(refusal), iv, now));
+            self.out
+                .extend(opening.abort_packets(Some(refusal), iv, now));
         }
         match what_next(refusal) {
             Next::Again if job.restarts < MOST_RESTARTS => {
@@ -94,7 +95,7 @@ impl Machine {
             Next::Later => {
                 // The unresponsive session that was to be replaced cannot be used either.
                 if job.is_renewed {
-                    self.retire(random);
+                    self.end_session(random);
                 }
                 if job.back_off(now) {
                     job.refusal = Some(failure);

@@ -22,7 +22,7 @@ pub(in crate::ipmi) struct Failure {
 }
 
 /// Pause for a BMC without a free session; BMCs end idle sessions after a minute.
-const NO_ROOM_WAIT: Duration = Duration::from_secs(30);
+const NO_SESSION_WAIT: Duration = Duration::from_secs(30);
 
 impl Failure {
     pub(in crate::ipmi) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
@@ -76,7 +76,7 @@ impl Failure {
                     }
                     _ => String::new(),
                 };
-                let retry_after = (kind == ErrorKind::Busy).then_some(NO_ROOM_WAIT);
+                let retry_after = (kind == ErrorKind::Busy).then_some(NO_SESSION_WAIT);
                 let message = format!("{}{who} refused: {status}", stage.word());
                 Self {
                     retry_after,

@@ -272,7 +272,7 @@ impl Opening {
     /// Before RAKP message 2 no message can do that, and the BMC releases them after a timeout.
     /// After it, RAKP message 3 with an error status does (IPMI 2.0, table 13-13). Once message 3
     /// was sent, the BMC may have opened the session, which only Close Session ends.
-    pub(super) fn farewell(
+    pub(super) fn abort_packets(
         self,
         refusal: Option<Refusal>,
         iv: [u8; 16],
@@ -282,7 +282,7 @@ impl Opening {
             (Phase::Rakp1 { managed }, Some(Refusal::Password)) => (*managed, Vec::new()),
             (Phase::Rakp3 { hand, .. }, Some(Refusal::Key)) => (hand.managed, Vec::new()),
             (Phase::Rakp3 { hand, key }, None) => {
-                let (_, close) = self.session(hand, key, now).farewell(iv);
+                let (_, close) = self.session(hand, key, now).close_packet(iv);
                 (hand.managed, vec![close])
             }
             _ => return Vec::new(),

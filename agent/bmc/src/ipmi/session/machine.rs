@@ -31,9 +31,9 @@ pub(in crate::ipmi) enum Step {
 
 /// After an ICMP error the packet is sent once more, so that a stray ICMP message does not make a
 /// live BMC unreachable.
-pub(super) const SECOND_LOOK: Duration = Duration::from_millis(100);
+pub(super) const ICMP_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Time to wait for the response to Close Session, which is sent twice at most.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// State for one BMC: at most one session, one handshake and one exchange.
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl Machine {
     }
 
     /// Starts to close the session, and waits a short time for the response.
-    pub(in crate::ipmi) fn begin_farewell(&mut self, now: Instant, random: &mut dyn Random) {
+    pub(in crate::ipmi) fn begin_close(&mut self, now: Instant, random: &mut dyn Random) {
         self.abandon(now, random);
         let exchange = Exchange {
             net_fn: 0x06,
@@ -111,7 +111,7 @@ impl Machine {
             data: Vec::new(),
             repeat: super::Repeat::Change,
         };
-        self.job = Some(Job::new(exchange, true, now + FAREWELL, now));
+        self.job = Some(Job::new(exchange, true, now + CLOSE_TIMEOUT, now));
     }
 
     /// Returns the next action. During an exchange it must be called after each datagram and after
@@ -155,7 +155,7 @@ impl Machine {
         let Some(mut job) = self.job.take() else {
             return;
         };
-        if job.outcome.is_none() && !self.hear(&mut job, packet, now, random) {
+        if job.outcome.is_none() && !self.handle_packet(&mut job, packet, now, random) {
             self.dropped += 1;
         }
         self.job = Some(job);
@@ -183,14 +183,14 @@ impl Machine {
         self.drop_opening(now, random);
         // A command in flight must not be executed after a later one.
         if job.may_have_acted() && job.outcome.is_none() {
-            self.retire(random);
+            self.end_session(random);
         }
     }
 
     /// Closes the session without waiting for the response.
     pub(in crate::ipmi) fn close(&mut self, now: Instant, random: &mut dyn Random) {
         self.abandon(now, random);
-        self.retire(random);
+        self.end_session(random);
     }
 
     /// Returns the next packet that needs no response.
@@ -211,11 +211,11 @@ impl Machine {
     }
 
     /// Closes the session with one packet.
-    pub(super) fn retire(&mut self, random: &mut dyn Random) {
+    pub(super) fn end_session(&mut self, random: &mut dyn Random) {
         if let Some(mut session) = self.session.take()
             && let Some(iv) = random.draw()
         {
-            self.out.push_back(session.farewell(iv).1);
+            self.out.push_back(session.close_packet(iv).1);
         }
     }
 
@@ -223,12 +223,12 @@ impl Machine {
         if let Some(opening) = self.opening.take()
             && let Some(iv) = random.draw()
         {
-            self.out.extend(opening.farewell(None, iv, now));
+            self.out.extend(opening.abort_packets(None, iv, now));
         }
     }
 
     /// Whether a datagram was a response.
-    fn hear(
+    fn handle_packet(
         &mut self,
         job: &mut Job,
         packet: &[u8],

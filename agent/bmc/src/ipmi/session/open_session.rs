@@ -79,7 +79,7 @@ impl Session {
     }
 
     /// The packet that closes the session (IPMI 2.0, section 22.19).
-    pub(super) fn farewell(&mut self, iv: [u8; 16]) -> (u8, Vec<u8>) {
+    pub(super) fn close_packet(&mut self, iv: [u8; 16]) -> (u8, Vec<u8>) {
         let data = self.managed.to_le_bytes().to_vec();
         self.request(APP, CLOSE_SESSION, data, iv)
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{
     Answer, Failure, Level, Machine, Random, Repeat, RetransmissionTimer,
     exchange::{Job, Pending, Purpose},
-    machine::SECOND_LOOK,
+    machine::ICMP_RETRY_DELAY,
     name,
 };
 use crate::{
@@ -92,7 +92,7 @@ impl Machine {
             return;
         };
         let (number, packet) = match pending.purpose {
-            Purpose::Close => session.farewell(iv),
+            Purpose::Close => session.close_packet(iv),
             Purpose::Raise(level) => {
                 session.request(pending.net_fn, pending.command, vec![level.number()], iv)
             }
@@ -232,7 +232,7 @@ impl Machine {
             Some(_) => {}
             None => {
                 job.unreachable_at = Some(job.sent);
-                let wait = if is_alone { FRESH } else { SECOND_LOOK };
+                let wait = if is_alone { FRESH } else { ICMP_RETRY_DELAY };
                 let due = match (&mut self.opening, &mut job.pending) {
                     (Some(opening), _) => &mut opening.pace.due,
                     (None, Some(pending)) => &mut pending.pace.due,
@@ -255,7 +255,7 @@ impl Machine {
         let took = now.saturating_duration_since(job.began);
         let dropped = match self.dropped {
             0 => String::new(),
-            count => format!(" ({count} datagrams so far answered nothing and were dropped)"),
+            count => format!(" ({count} unexpected datagrams were dropped)"),
         };
         let failure = match (&job.pending, job.refusal.take()) {
             (None, Some(failure)) => failure,
@@ -266,11 +266,11 @@ impl Machine {
                     None => name,
                 };
                 let sure = if job.may_have_acted() {
-                    "; whether it was carried out is not known: read the state"
+                    "; the command may have been executed: read the state"
                 } else {
                     ""
                 };
-                let message = format!("no answer to {what} within {took:.1?}{dropped}{sure}");
+                let message = format!("no response to {what} within {took:.1?}{dropped}{sure}");
                 Failure::new(ErrorKind::Timeout, message)
             }
         };
@@ -307,7 +307,7 @@ impl Machine {
         };
         self.drop_opening(now, random);
         if is_done {
-            self.retire(random);
+            self.end_session(random);
         }
         job.pending = None;
         job.outcome = Some(outcome);
@@ -323,6 +323,6 @@ fn nothing() -> Answer {
 }
 
 pub(super) fn no_random() -> Failure {
-    let message = "the operating system gives no random numbers";
+    let message = "the operating system returned no random numbers";
     Failure::new(ErrorKind::Configuration, message)
 }

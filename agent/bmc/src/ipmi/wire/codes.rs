@@ -99,7 +99,7 @@ impl RakpStatus {
             0x08 => ("inactive session id", ""),
             0x09 => (
                 "invalid role",
-                "ask for a lower one with ?privilegelevel=OPERATOR in the BMC's address",
+                "request a lower one with ?privilegelevel=OPERATOR in the BMC's address",
             ),
             0x0a => (
                 "the user may not have this privilege",
@@ -110,7 +110,10 @@ impl RakpStatus {
                 "no room for another session at this privilege",
                 "close other clients' sessions or wait a minute for them to time out",
             ),
-            0x0c => ("invalid length of the user name", "16 bytes are the most"),
+            0x0c => (
+                "invalid length of the user name",
+                "at most 16 bytes are allowed",
+            ),
             0x0d => (
                 "no such user",
                 "check the user name, and that IPMI over LAN is allowed to it",
@@ -129,7 +132,7 @@ impl RakpStatus {
                 "allow suite 17 or 3 on the BMC's LAN channel; nothing weaker is used",
             ),
             0x12 => ("illegal or unrecognized parameter", ""),
-            _ => ("a status that IPMI 2.0 does not have", ""),
+            _ => ("a status that IPMI 2.0 does not define", ""),
         }
     }
 }
@@ -227,7 +230,7 @@ impl CompletionCode {
             0xc0 => ("node busy", ""),
             0xc1 => ("the BMC does not support this command", ""),
             0xc2 => ("the BMC does not support this command for this unit", ""),
-            0xc3 => ("the BMC timed out on it", ""),
+            0xc3 => ("timeout in the BMC while processing the command", ""),
             0xc4 => ("out of space", ""),
             0xc5 => ("reservation canceled", ""),
             0xc6 => ("request data truncated", ""),
@@ -238,7 +241,7 @@ impl CompletionCode {
             0xcb => ("not present", ""),
             0xcc => ("an invalid field in the request", ""),
             0xcd => ("illegal for this sensor or record", ""),
-            0xce => ("no answer can be given now", ""),
+            0xce => ("the response cannot be provided now", ""),
             0xcf => ("a duplicate request", ""),
             0xd0 => ("the SDR repository is being updated", ""),
             0xd1 => ("the BMC's firmware is being updated", ""),
@@ -251,8 +254,8 @@ impl CompletionCode {
             0xd5 => ("not in the present state", ""),
             0xd6 => ("disabled", "the BMC is configured not to allow it"),
             0xff => ("unspecified error", ""),
-            0x01..=0x7e => ("a vendor's own code", ""),
-            0x80..=0xbe => ("a code of this command's own", ""),
+            0x01..=0x7e => ("vendor-specific code", ""),
+            0x80..=0xbe => ("command-specific code", ""),
             _ => ("a reserved code", ""),
         }
     }

@@ -22,16 +22,16 @@ pub const MAX_PACKET: usize = 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum WireError {
     /// Fewer bytes than the format requires.
-    #[error("the packet is cut short")]
+    #[error("the packet is truncated")]
     Short,
     /// Not RMCP of class IPMI.
     #[error("not an IPMI packet")]
     NotIpmi,
     /// Unsupported session format or payload type.
-    #[error("a session format or payload type that is not known")]
+    #[error("unsupported session format or payload type")]
     UnknownFormat,
     /// A length field that does not match the number of bytes.
-    #[error("a length that does not fit")]
+    #[error("a length field that does not match the packet")]
     Length,
     /// A message checksum is wrong.
     #[error("a wrong checksum")]

@@ -43,7 +43,7 @@ fn f1_off_is_not_confirmed_while_the_bmc_rejects_the_command() {
         let ran = run(off(), (|_| seen(Off), |_, _| Err(refused.clone())));
         assert_eq!(*ran.outcome(), Outcome::NotTaken);
         assert!(!ran.outcome().is_done());
-        assert!(ran.sends.len() > 10, "it is tried until the deadline");
+        assert!(ran.sends.len() > 10, "too few attempts");
     }
 }
 
@@ -73,7 +73,7 @@ fn f1_endless_powering_off_is_never_confirmed() {
         ran.outcome().to_string(),
         "not confirmed off within 60s: the last reading was powering off"
     );
-    assert!(ran.sends.len() <= 2, "it is not hammered: {:?}", ran.sends);
+    assert!(ran.sends.len() <= 2, "too many commands: {:?}", ran.sends);
 }
 
 #[test]

@@ -44,8 +44,14 @@ fn cycle_confirms_off_holds_and_powers_on() {
         .iter()
         .filter(|at| *at > off && *at < on)
         .collect();
-    assert!(between.len() >= 2, "two readings prove it off: {between:?}");
-    assert!(*on >= *between[1] + s(10), "and only then its time begins");
+    assert!(
+        between.len() >= 2,
+        "too few readings while off: {between:?}"
+    );
+    assert!(
+        *on >= *between[1] + s(10),
+        "the hold starts after the confirmation"
+    );
     assert!(ran.at() < s(14), "{:?}", ran.at());
 }
 
@@ -81,7 +87,7 @@ fn external_power_on_during_the_hold_completes_the_cycle() {
             _ => seen(On),
         },
         |now, command| {
-            assert_eq!(command, PowerCommand::Off, "it is on again by itself");
+            assert_eq!(command, PowerCommand::Off, "no command but off is needed");
             off.set(Some(now));
             Ok(())
         },

@@ -232,7 +232,7 @@ fn f1_host_off_within_the_grace_period_is_sent_power_off() {
     let world = (
         |now| seen(if now < s(5) { On } else { Off }),
         |now, _| {
-            assert!(now >= s(5), "it has its grace");
+            assert!(now >= s(5), "sent within the grace period");
             Ok(())
         },
     );
@@ -241,7 +241,7 @@ fn f1_host_off_within_the_grace_period_is_sent_power_off() {
     assert_eq!(ran.outcome().to_string(), "confirmed off");
     assert!(
         ran.at() < s(10),
-        "the grace is over when the host reads off"
+        "the grace period ends when the host reads off"
     );
 }
 

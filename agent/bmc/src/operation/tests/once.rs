@@ -35,7 +35,7 @@ fn reset_completes_when_the_host_reads_on() {
     let ran = run(once(Goal::Reset), follows(On, PoweringOff, On, s(20)));
     assert_eq!(
         ran.outcome().to_string(),
-        "the BMC took the reset; the last reading was on"
+        "the BMC accepted the reset; the last reading was on"
     );
     assert!(ran.at() > s(20));
     let ran = run(once(Goal::Reset), follows(On, Off, Off, s(20)));
@@ -155,6 +155,6 @@ fn powered_off_host_is_not_reset() {
     };
     assert_eq!(
         words.to_string(),
-        "the host is off, and a reset needs one that is on: nothing was sent; next: power on"
+        "the host is off, and a reset requires power: nothing was sent; next: power on"
     );
 }

@@ -23,7 +23,10 @@ fn bmc_lost_in_the_grace_period_is_polled_at_a_limited_rate() {
     );
     let ran = run(off_after(s(20)), world);
     assert!(matches!(ran.outcome(), Outcome::Unconfirmed { .. }));
-    assert!(ran.reads.contains(&s(20)), "looked at when the grace ends");
+    assert!(
+        ran.reads.contains(&s(20)),
+        "no reading at the end of the grace period"
+    );
     assert!(ran.reads.len() < 60, "polled {} times", ran.reads.len());
 }
 
@@ -90,7 +93,11 @@ fn retry_after_is_capped_by_the_operation_deadline() {
         )
     };
     let ran = run(off(), world());
-    assert_eq!(ran.reads[1], s(48), "in time for a command and its proof");
+    assert_eq!(
+        ran.reads[1],
+        s(48),
+        "too late for a command and its confirmation"
+    );
     assert_eq!(ran.commands[0], PowerCommand::Off);
     let short = OperationRequest {
         deadline: s(8),
@@ -130,7 +137,7 @@ fn blocked_password_is_tried_once_after_its_pause() {
     );
     let ran = run(off(), world);
     assert_eq!(*ran.outcome(), Outcome::Failed(ErrorKind::Authentication));
-    assert_eq!(asked.get(), 1, "the try that it always had, and no more");
+    assert_eq!(asked.get(), 1, "more than one attempt");
     assert!(ran.at() < s(46), "{:?}", ran.at());
 }
 

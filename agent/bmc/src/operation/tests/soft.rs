@@ -55,7 +55,7 @@ fn soft_off_timeout_forces_power_off_if_requested() {
     let ran = run(soft(s(60), true), world);
     assert_eq!(ran.commands, [SoftOff, HardOff]);
     assert!(ran.sends[1] - ran.sends[0] >= s(60));
-    assert!(ran.sends[1] - ran.sends[0] < s(61), "no time is lost");
+    assert!(ran.sends[1] - ran.sends[0] < s(61), "forced too late");
     assert_eq!(
         ran.outcome().to_string(),
         "confirmed off, by force: the host did not shut down"
@@ -145,7 +145,7 @@ fn unanswered_soft_off_does_not_confirm_off() {
     );
     let ran = run(soft(s(180), false), world);
     assert_eq!(ran.commands, [SoftOff]);
-    assert_eq!(*ran.outcome(), Outcome::NotTaken, "nobody took a command");
+    assert_eq!(*ran.outcome(), Outcome::NotTaken, "no command was accepted");
 }
 
 #[test]
@@ -177,7 +177,10 @@ fn soft_off_is_sent_only_to_a_host_that_reads_on() {
 #[test]
 fn f1_off_before_the_soft_off_does_not_confirm() {
     let ran = run(soft(s(60), false), always(Off));
-    assert!(ran.commands.is_empty(), "a push of the button starts some");
+    assert!(
+        ran.commands.is_empty(),
+        "a press of the button starts some hosts"
+    );
     assert_eq!(*ran.outcome(), Outcome::NotTaken);
     let ran = run(soft(s(60), true), always(Off));
     assert_eq!(ran.commands, [HardOff]);

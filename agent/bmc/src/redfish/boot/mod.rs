@@ -43,7 +43,7 @@ impl Redfish {
         let boot = boot.ok_or_else(|| self.no_override())?;
         boot.shown().map_err(|target| {
             let target = self.access.http.reporter.quote(target);
-            let message = format!("the boot override is {target:?}, which has no name here");
+            let message = format!("the boot override is {target:?}, which is not supported here");
             self.error(ErrorKind::Unsupported, message)
         })
     }
@@ -158,7 +158,7 @@ impl Redfish {
             }
             Refusal::Period(offer) => {
                 format!(
-                    "no boot override for so long; the BMC offers {}",
+                    "the BMC does not support this persistence of a boot override; it offers {}",
                     quote(offer)
                 )
             }

@@ -163,9 +163,7 @@ impl Redfish {
             next = page.next;
         }
         if next.is_some() && !(newest_first && members.len() >= limit) {
-            let message = format!(
-                "{READING}: its newest entries are behind more than {MAX_PAGES} pages; clear it"
-            );
+            let message = format!("{READING}: the log has more than {MAX_PAGES} pages; clear it");
             return Err(self.error(ErrorKind::Unsupported, message));
         }
         Ok(members)

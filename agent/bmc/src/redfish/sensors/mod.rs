@@ -113,7 +113,7 @@ impl Reader<'_> {
         self.left -= 1;
         let read = tokio::time::timeout_at(self.until, self.try_get(link, query)).await;
         let read = read.unwrap_or_else(|_| {
-            let message = "reading sensors: no complete answer in time";
+            let message = "reading sensors: no complete response in time";
             Err(self.bmc.error(ErrorKind::Timeout, message))
         });
         match read {

@@ -192,7 +192,7 @@ mod tests {
         let operation = waiting.await;
         let wanted = operation.wanted();
         tokio::pin!(wanted);
-        assert!(futures::poll!(wanted).is_pending(), "nobody waits any more");
+        assert!(futures::poll!(wanted).is_pending(), "no operation waits");
     }
 
     #[tokio::test]

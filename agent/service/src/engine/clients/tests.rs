@@ -103,13 +103,13 @@ async fn rejected_password_is_retried_rarely_until_changed() {
         messages.insert(error.message);
         tokio::time::sleep(Duration::from_secs(5)).await;
     }
-    assert_eq!(tries, [0, 60, 1860, 3660, 5460], "of more than a thousand");
+    assert_eq!(tries, [0, 60, 1860, 3660, 5460], "too many attempts");
     let expected = "401; so as not to lock the account it is tried again only now and then, or \
                     when it is changed";
     assert_eq!(
         messages.into_iter().collect::<Vec<_>>(),
         [expected],
-        "the same words each time: they are no news"
+        "the message must not change between attempts"
     );
     std::fs::write(dir.path().join("p"), "good").unwrap();
     let error = clients
@@ -158,7 +158,7 @@ async fn connection_uses_the_address_that_was_checked() {
     });
     let second = Duration::from_secs(1);
     let error = clients.read(&target, second).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Busy, "the BMC was asked");
+    assert_eq!(error.kind, ErrorKind::Busy, "the BMC was called");
     assert_eq!(lookups.load(Ordering::SeqCst), 1);
     assert_eq!(told.0.lock()[0].resolved, [IpAddr::from([10, 0, 0, 7])]);
     let error = clients.read(&target, second).await.unwrap_err();

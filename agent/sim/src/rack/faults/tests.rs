@@ -103,6 +103,6 @@ fn merges_combine_and_the_first_report_fault_applies() {
     assert_eq!(
         late.rule.remaining,
         Some(1),
-        "a rule that came too late keeps its count"
+        "a rule that was not applied keeps its count"
     );
 }

@@ -292,7 +292,7 @@ impl Requester for Noise {
         let mut asked = self.1.lock().unwrap();
         let answer = self.0[*asked % self.0.len()].clone();
         *asked += 1;
-        assert!(*asked < MOST_REQUESTS, "asks without an end");
+        assert!(*asked < MOST_REQUESTS, "endless requests");
         let data = answer.map_err(code)?;
         C::parse_success_response(&data).map_err(|_| RequestError::Data("garbled"))
     }

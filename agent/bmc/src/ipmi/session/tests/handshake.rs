@@ -271,7 +271,7 @@ fn handshake_with_a_dead_bmc_times_out_after_10_s() {
     let failure = world.ask(status()).expect_err("dead");
     assert_eq!(failure.kind, ErrorKind::Timeout);
     assert!(
-        failure.message.contains("no answer to Open Session"),
+        failure.message.contains("no response to Open Session"),
         "{failure:?}"
     );
     assert_eq!(world.now - began, Duration::from_secs(10));

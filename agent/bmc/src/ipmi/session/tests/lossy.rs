@@ -50,10 +50,13 @@ fn live(number: u64, faults: Faults) {
         match outcome {
             Some(Ok(answer)) if answer.completion == 0 && is_status => {
                 let power = answer.data.first() == Some(&1);
-                assert!(world.was(power, began), "run {number}: a stale state");
+                assert!(world.was(power, began), "run {number}: stale power state");
             }
             Some(Ok(answer)) if answer.completion == 0 && is_reset => {
-                assert!(world.bmc.resets.contains(&call), "run {number}: not done");
+                assert!(
+                    world.bmc.resets.contains(&call),
+                    "run {number}: not executed"
+                );
             }
             Some(Err(failure)) if !failure.maybe_sent => never.push(call),
             _ => {}
@@ -69,7 +72,7 @@ fn live(number: u64, faults: Faults) {
     world.rest(Duration::from_secs(5));
     assert!(!world.machine.has_session());
     if faults.drop == 0 && faults.corrupt == 0 {
-        assert_eq!(world.bmc.sessions().0, 0, "run {number}: a session is left");
+        assert_eq!(world.bmc.sessions().0, 0, "run {number}: a session is open");
     }
     let mut resets = world.bmc.resets.clone();
     resets.sort_unstable();
@@ -77,12 +80,12 @@ fn live(number: u64, faults: Faults) {
     assert_eq!(
         resets.len(),
         world.bmc.resets.len(),
-        "run {number}: a reset was done twice"
+        "run {number}: a reset was executed twice"
     );
     let is_never = |call: &u8| never.contains(call);
     assert!(
         !resets.iter().any(is_never),
-        "run {number}: done, but said not to be sent"
+        "run {number}: executed, but reported as not sent"
     );
 }
 

@@ -166,7 +166,7 @@ impl World {
                 Step::Done(outcome) => return Some(outcome),
                 Step::Send(packet) => self.send(packet),
                 Step::Wait(until) => {
-                    assert!(until > self.now, "it waits for what is past");
+                    assert!(until > self.now, "the wait ends in the past");
                     let until = dropped.map_or(until, |dropped| dropped.min(until));
                     self.until(until);
                 }
@@ -197,7 +197,7 @@ impl World {
     }
 
     pub(super) fn close(&mut self) {
-        self.machine.begin_farewell(self.now, &mut self.seed);
+        self.machine.begin_close(self.now, &mut self.seed);
         self.go_on(None);
     }
 

@@ -76,7 +76,7 @@ fn login_failure_reports_the_cause() {
     let mut client = log_in(&mut bmc, &reader, now).expect("a reader");
     let level = client.ask(&mut bmc, SET_PRIVILEGE, &[3], now);
     assert_eq!(level, Err(0x80));
-    assert_eq!(bmc.sessions(now), 1, "nothing is left of the others");
+    assert_eq!(bmc.sessions(now), 1, "other sessions remain");
 }
 
 #[test]
