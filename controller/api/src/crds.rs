@@ -106,7 +106,7 @@ fn with_v1beta2(mut crd: CustomResourceDefinition, columns: Columns) -> CustomRe
     crd
 }
 
-/// Says which versions keep Cluster API's contracts.
+/// Labels a CRD with the versions that implement Cluster API's contracts.
 fn with_contract(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let labels = crd.metadata.labels.get_or_insert_default();
     labels.insert(
@@ -151,14 +151,14 @@ fn finished(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     crd
 }
 
-/// Makes a generated schema say what we mean, all the way down.
+/// Removes the artefacts of the generator from a schema and from every schema inside it.
 fn tidy(schema: &mut JSONSchemaProps) {
     // A field that may be absent may not be null as well: the API server then
     // drops a null instead of storing it, as it does for Cluster API's kinds.
     schema.nullable = None;
     schema.title = None;
     if schema.x_kubernetes_int_or_string == Some(true) {
-        // Says it all; the branches for each type have nothing left in them.
+        // This extension alone describes the type; the branches of anyOf are empty.
         schema.any_of = None;
     }
     if let Some(text) = &mut schema.description {

@@ -29,39 +29,39 @@ pub struct GoDuration {
 /// Why a text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// It does not have the form of a duration.
+    /// The text does not have the form of a duration.
     #[error("is {0:?}, want a duration such as \"300s\" or \"5m0s\"")]
     Malformed(String),
-    /// A number in it has no unit.
+    /// A number in the text has no unit.
     #[error("is {0:?}: a number in it has no unit (ns, us, ms, s, m or h)")]
     MissingUnit(String),
-    /// It has a unit that does not exist.
+    /// The text has a unit that does not exist.
     #[error("is {text:?}: there is no unit {unit:?}, only ns, us, ms, s, m and h")]
     UnknownUnit {
         /// The whole text.
         text: String,
-        /// The unit that was read.
+        /// The unknown unit in it.
         unit: String,
     },
-    /// It is longer than 64 bits of nanoseconds can say (292 years).
+    /// The duration does not fit into 64 bits of nanoseconds (292 years).
     #[error("is {0:?}, which is longer than 292 years")]
     TooLong(String),
-    /// It is below zero where that has no meaning.
+    /// The duration is negative where only zero or more makes sense.
     #[error("is {0}, want zero or more")]
     Negative(GoDuration),
 }
 
 impl GoDuration {
-    /// No time at all.
+    /// A duration of zero.
     pub const ZERO: Self = Self { nanoseconds: 0 };
 
-    /// From a number of nanoseconds.
+    /// Makes a duration of a number of nanoseconds.
     #[must_use]
     pub const fn from_nanoseconds(nanoseconds: i64) -> Self {
         Self { nanoseconds }
     }
 
-    /// From a number of seconds.
+    /// Makes a duration of a number of seconds.
     #[must_use]
     pub fn from_seconds(seconds: i32) -> Self {
         Self {
@@ -75,10 +75,10 @@ impl GoDuration {
         self.nanoseconds
     }
 
-    /// As a standard duration.
+    /// Converts the duration to a standard one.
     ///
     /// # Errors
-    /// When it is below zero.
+    /// When the duration is negative.
     pub fn to_std(self) -> Result<Duration, DurationError> {
         u64::try_from(self.nanoseconds)
             .map(Duration::from_nanos)
@@ -174,7 +174,7 @@ impl FromStr for GoDuration {
             rest = after_unit;
         }
         let nanoseconds = if negative {
-            // The most negative value has no positive twin.
+            // The most negative value has no positive counterpart.
             0_i64.checked_sub_unsigned(total)
         } else {
             i64::try_from(total).ok()
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_forms_of_go_are_read() {
+    fn go_duration_forms_are_parsed() {
         for (text, seconds) in [
             ("0", 0.0),
             ("-0", 0.0),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_refuses_is_refused() {
+    fn forms_that_go_rejects_are_rejected() {
         for text in [
             "",
             "-",
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_quote_what_was_read() {
+    fn errors_quote_the_parsed_text() {
         let error = |text: &str| text.parse::<GoDuration>().unwrap_err().to_string();
         assert_eq!(
             error("10"),
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_of_go_is_written() {
+    fn durations_print_like_go() {
         for (nanoseconds, text) in [
             (0, "0s"),
             (1, "1ns"),
@@ -371,26 +371,26 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back(nanoseconds: i64) {
+        fn printed_duration_parses_back(nanoseconds: i64) {
             let duration = GoDuration::from_nanoseconds(nanoseconds);
             prop_assert_eq!(duration.to_string().parse(), Ok(duration));
         }
 
         #[test]
-        fn short_spans_read_back_too(nanoseconds in -10_000_000_000_i64..10_000_000_000) {
+        fn printed_short_duration_parses_back(nanoseconds in -10_000_000_000_i64..10_000_000_000) {
             let duration = GoDuration::from_nanoseconds(nanoseconds);
             prop_assert_eq!(duration.to_string().parse(), Ok(duration));
         }
 
         #[test]
-        fn parts_add_up(h in 0..1000_i64, m in 0..1000_i64, s in 0..1000_i64, ms in 0..1000_i64) {
+        fn duration_is_the_sum_of_its_parts(h in 0..1000_i64, m in 0..1000_i64, s in 0..1000_i64, ms in 0..1000_i64) {
             let text = format!("{h}h{m}m{s}.{ms:03}s");
             let want = ((h * 60 + m) * 60 + s) * 1_000_000_000 + ms * 1_000_000;
             prop_assert_eq!(nanoseconds(&text), want);
         }
 
         #[test]
-        fn no_text_makes_it_fall_over(text in "[-+.0-9nuµmsh ]{0,24}") {
+        fn parsing_never_panics(text in "[-+.0-9nuµmsh ]{0,24}") {
             if let Ok(duration) = text.parse::<GoDuration>() {
                 prop_assert_eq!(duration.to_string().parse(), Ok(duration));
             }

@@ -1,7 +1,7 @@
-//! A number of machines, or a part of them: `3` or `"40%"`.
+//! A number of Machines or Nodes, or a percentage of them: `3` or `"40%"`.
 //!
-//! This module owns reading and scaling such a value. It must never round by
-//! itself: each dialect of health check says which way.
+//! This module owns parsing and scaling such a value. It must never choose the
+//! direction of rounding: that depends on the kind of health check.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use serde_json::Value;
 pub enum IntOrPercent {
     /// A plain integer, which may be larger than the total or negative.
     Int(i32),
-    /// So many per cent of the total.
+    /// A percentage of the total.
     Percent(i32),
 }
 
@@ -96,7 +96,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_integer_and_a_percentage_are_read() {
+    fn integer_and_percentage_are_parsed() {
         assert_eq!(IntOrPercent::from_json(&json!(3)), Ok(IntOrPercent::Int(3)));
         assert_eq!(
             IntOrPercent::from_json(&json!(-1)),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_refuses_is_refused() {
+    fn values_that_kubernetes_rejects_are_rejected() {
         for bad in [
             json!("3"),
             json!(""),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentage_rounds_as_asked() {
+    fn percentage_rounds_down_and_up() {
         let forty = IntOrPercent::Percent(40);
         assert_eq!((forty.of_rounded_down(2), forty.of_rounded_up(2)), (0, 1));
         assert_eq!((forty.of_rounded_down(6), forty.of_rounded_up(6)), (2, 3));
@@ -145,7 +145,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_json_form_reads_back(percent: bool, number: i32) {
+        fn json_form_parses_back(percent: bool, number: i32) {
             let value = if percent { IntOrPercent::Percent(number) } else { IntOrPercent::Int(number) };
             prop_assert_eq!(IntOrPercent::from_json(&value.to_json()), Ok(value));
         }

@@ -6,8 +6,8 @@
 //! ([`views`]).
 //!
 //! It must never talk to an API server, read a clock or decide anything: what
-//! a value *means* for a machine is decided in `rackhand-core`. A view says
-//! only what an object says, whichever served version it was read in.
+//! a value *means* for a host is decided in `rackhand-core`. A view holds
+//! only what is in an object, whichever served version it was read in.
 
 pub mod crds;
 pub mod duration;

@@ -63,35 +63,37 @@ pub mod kinds {
 
 // ---- ours -------------------------------------------------------------------
 
-/// On a health check whose kind others evaluate too: value `true` makes it ours.
+/// On a health check of a kind that another controller evaluates too: with the value `true`, Rackhand
+/// evaluates it.
 pub const EVALUATE_ANNOTATION: &str = "rackhand.dev/evaluate";
 /// Pauses our work on the object that carries it; any value counts.
 pub const PAUSED_ANNOTATION: &str = "rackhand.dev/paused";
 /// On a remediation request: the check that made it, as `MachineHealthCheck/<name>/<UID>`. A request
-/// whose check does not stand behind it any more is withdrawn.
+/// that its check no longer needs is withdrawn.
 pub const MADE_BY_ANNOTATION: &str = "rackhand.dev/made-by";
-/// On a health check: value `true` evaluates and shows, and changes nothing.
+/// On a health check: with the value `true` it is evaluated and its findings are shown, but nothing is
+/// remediated.
 pub const DRY_RUN_ANNOTATION: &str = "rackhand.dev/dry-run";
-/// On a remediation, with its UID as the value: a person has made sure that
-/// the host is off where no BMC can say so.
+/// On a remediation, with its UID as the value: a person confirms that the
+/// host is off, where no BMC can.
 pub const CONFIRM_FENCED_ANNOTATION: &str = "rackhand.dev/confirm-fenced";
 /// On a Metal3Remediation: our state that its schema has no place for, as JSON.
 pub const STATE_ANNOTATION: &str = "rackhand.dev/state";
-/// On a Metal3Remediation: why nothing is done beside a state that does not read.
+/// On a Metal3Remediation whose [`STATE_ANNOTATION`] cannot be parsed: why nothing is done.
 pub const BLOCKED_ANNOTATION: &str = "rackhand.dev/blocked";
-/// On a remediation (its template may put it there) or on a Cluster: how Nodes are told that
-/// their host is off; see [`NODE_ACTION_DELETE`].
+/// On a remediation (also from its template) or on a Cluster: what is done with the Node of a host that
+/// is confirmed off, [`NODE_ACTION_DELETE`] or [`NODE_ACTION_TAINT`].
 pub const NODE_ACTION_ANNOTATION: &str = "rackhand.dev/node-action";
-/// Delete the Node and give it back its labels and annotations later.
+/// Delete the Node, and restore its labels and annotations when it has registered again.
 pub const NODE_ACTION_DELETE: &str = "delete-node";
 /// Set the out-of-service taint, whatever the cluster's version.
 pub const NODE_ACTION_TAINT: &str = "taint";
-/// On a NodeHealthCheck: how long a Node may take until its kubelet has said
-/// anything, as a Go duration. Without it such a Node is not judged by time.
+/// On a NodeHealthCheck: how long a new Node may take until the first status
+/// of its kubelet, as a Go duration. Without it no such time limit applies.
 pub const NODE_STARTUP_TIMEOUT_ANNOTATION: &str = "rackhand.dev/node-startup-timeout";
-/// On the leader's Lease: the flags that its decisions depend on, as JSON, for who asks why.
+/// On the leader's Lease: the flags that its decisions depend on, as JSON, for `explain`.
 pub const SETTINGS_ANNOTATION: &str = "rackhand.dev/settings";
-/// Keeps a PowerRemediation until everything it put in place is taken away.
+/// Keeps a PowerRemediation until its taint and its hold are removed.
 pub const POWER_REMEDIATION_FINALIZER: &str = "rackhand.dev/power-remediation";
 /// On a BareMetalHost (label or annotation): the rack whose agent serves it.
 pub const RACK_LABEL: &str = "rackhand.dev/rack";
@@ -102,7 +104,7 @@ pub const CRD_LABEL_VALUE: &str = "true";
 
 // ---- Kubernetes -------------------------------------------------------------
 
-/// Who manages an object, by convention.
+/// Kubernetes' recommended label for the program that manages an object.
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Our value of [`MANAGED_BY_LABEL`].
 pub const MANAGED_BY: &str = "rackhand";
@@ -112,9 +114,9 @@ pub const OUT_OF_SERVICE_TAINT_KEY: &str = "node.kubernetes.io/out-of-service";
 pub const OUT_OF_SERVICE_TAINT_VALUE: &str = "nodeshutdown";
 /// The effect that we and CAPM3 use.
 pub const OUT_OF_SERVICE_TAINT_EFFECT: &str = "NoExecute";
-/// Presence marks a control-plane Node.
+/// On a control-plane Node; any value counts.
 pub const NODE_ROLE_CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
-/// The older mark of a control-plane Node.
+/// On a control-plane Node of an older Kubernetes or of OpenShift; any value counts.
 pub const NODE_ROLE_MASTER_LABEL: &str = "node-role.kubernetes.io/master";
 /// Where kubelets keep their Leases.
 pub const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
@@ -125,7 +127,7 @@ pub const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
 pub const CAPI_PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";
 /// On a Machine: no health check may touch it; any value counts.
 pub const SKIP_REMEDIATION_ANNOTATION: &str = "cluster.x-k8s.io/skip-remediation";
-/// On a Machine: unhealthy now, whatever else holds; any value counts.
+/// On a Machine: it counts as unhealthy at once, whatever its conditions; any value counts.
 pub const REMEDIATE_MACHINE_ANNOTATION: &str = "cluster.x-k8s.io/remediate-machine";
 /// On a remediation request: the name of the template it was made from.
 pub const CLONED_FROM_NAME_ANNOTATION: &str = "cluster.x-k8s.io/cloned-from-name";
@@ -139,7 +141,7 @@ pub const CLUSTER_NAMESPACE_ANNOTATION: &str = "cluster.x-k8s.io/cluster-namespa
 pub const CLUSTER_NAME_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 /// On a Machine: presence marks a control-plane Machine.
 pub const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
-/// Splits objects between several managers.
+/// Selects which of several Cluster API managers handles an object.
 pub const WATCH_FILTER_LABEL: &str = "cluster.x-k8s.io/watch-filter";
 /// On a CRD: which of its versions implement Cluster API's v1beta1 contract.
 pub const CONTRACT_V1BETA1_LABEL: &str = "cluster.x-k8s.io/v1beta1";
@@ -147,7 +149,7 @@ pub const CONTRACT_V1BETA1_LABEL: &str = "cluster.x-k8s.io/v1beta1";
 pub const CONTRACT_V1BETA2_LABEL: &str = "cluster.x-k8s.io/v1beta2";
 /// Joins a ClusterRole to the rights of Cluster API's own manager.
 pub const CAPI_AGGREGATE_LABEL: &str = "cluster.x-k8s.io/aggregate-to-manager";
-/// What follows a cluster's name in the name of its kubeconfig Secret.
+/// The suffix that follows a cluster's name in the name of its kubeconfig Secret.
 pub const KUBECONFIG_SECRET_SUFFIX: &str = "-kubeconfig";
 /// The key of the kubeconfig in that Secret.
 pub const KUBECONFIG_SECRET_KEY: &str = "value";
@@ -159,12 +161,12 @@ pub const OPENSHIFT_CLONED_FROM_NAME_ANNOTATION: &str = "machine.openshift.io/cl
 /// On a remediation request made for OpenShift: `Kind.group` of the template.
 pub const OPENSHIFT_CLONED_FROM_GROUPKIND_ANNOTATION: &str =
     "machine.openshift.io/cloned-from-groupkind";
-/// On an OpenShift Machine: its host is being remediated from outside.
+/// On an OpenShift Machine: requests a power cycle by OpenShift's own controller.
 pub const OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION: &str = "host.metal3.io/external-remediation";
-/// On an OpenShift MachineHealthCheck: which built-in strategy it wants.
+/// On an OpenShift MachineHealthCheck: which built-in remediation strategy applies.
 pub const OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION: &str =
     "machine.openshift.io/remediation-strategy";
-/// The value of [`OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION`] that has hosts power-cycled.
+/// The value of [`OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION`] with which hosts are power-cycled.
 pub const OPENSHIFT_EXTERNAL_BAREMETAL: &str = "external-baremetal";
 /// On an OpenShift Machine: OpenShift's own controller has switched its host off.
 pub const OPENSHIFT_POWERED_OFF_ANNOTATION: &str =
@@ -178,10 +180,10 @@ pub const OPENSHIFT_MACHINE_API_NAMESPACE: &str = "openshift-machine-api";
 pub const OPENSHIFT_MACHINE_CONTROLLERS: &str = "machine-api-controllers";
 /// On an OpenShift Machine: `master` or `worker`.
 pub const OPENSHIFT_MACHINE_ROLE_LABEL: &str = "machine.openshift.io/cluster-api-machine-role";
-/// On an OpenShift Node: the configuration that it has.
+/// On an OpenShift Node: the name of the MachineConfig that it runs with.
 pub const OPENSHIFT_CURRENT_CONFIG_ANNOTATION: &str =
     "machineconfiguration.openshift.io/currentConfig";
-/// On an OpenShift Node: the configuration that it shall have.
+/// On an OpenShift Node: the name of the MachineConfig that it is being updated to.
 pub const OPENSHIFT_DESIRED_CONFIG_ANNOTATION: &str =
     "machineconfiguration.openshift.io/desiredConfig";
 /// On an OpenShift Node: `namespace/name` of its Machine.
@@ -195,19 +197,19 @@ pub const BARE_METAL_HOST_ANNOTATION: &str = "metal3.io/BareMetalHost";
 pub const METAL3_UUID_LABEL: &str = "metal3.io/uuid";
 /// A BareMetalHost that carries it is rebooted once.
 pub const REBOOT_ANNOTATION: &str = "reboot.metal3.io";
-/// What every hold key starts with: the host stays off while one is there.
+/// The prefix of every hold key: baremetal-operator keeps the host off while one is set.
 pub const REBOOT_ANNOTATION_PREFIX: &str = "reboot.metal3.io/";
 /// Our hold keys: this, then the remediation's UID.
 pub const HOLD_ANNOTATION_PREFIX: &str = "reboot.metal3.io/rackhand-";
 /// CAPM3's hold keys: this, then the Metal3Remediation's UID.
 pub const CAPM3_HOLD_ANNOTATION_PREFIX: &str = "reboot.metal3.io/metal3-remediation-";
-/// The value of our hold key: off at once, without asking the system.
+/// The value of our hold key: power off at once, without a shutdown of the operating system.
 pub const HOLD_ANNOTATION_VALUE: &str = r#"{"mode":"hard"}"#;
-/// On a BareMetalHost, for a moment: the UID of the remediation whose hold key is not set any more.
+/// On a BareMetalHost, for a short time: the UID of the remediation whose hold key is no longer set.
 pub const HOLD_WITHDRAWN_ANNOTATION: &str = "rackhand.dev/hold-withdrawn";
-/// baremetal-operator leaves a host that carries it alone; Ironic does not.
+/// baremetal-operator does not reconcile a host that carries it; Ironic still does.
 pub const BMH_PAUSED_ANNOTATION: &str = "baremetalhost.metal3.io/paused";
-/// Ironic lets go of a host that carries it.
+/// A host that carries it is removed from Ironic.
 pub const BMH_DETACHED_ANNOTATION: &str = "baremetalhost.metal3.io/detached";
 /// Marks a host as unhealthy, as CAPM3 before v1.13 reads it.
 pub const UNHEALTHY_V1BETA1_ANNOTATION: &str = "capi.metal3.io/unhealthy";
@@ -236,52 +238,52 @@ pub const BMC_SECRET_PASSWORD: &str = "password";
 pub const MEDIK8S_NODE_NAME_ANNOTATION: &str = "remediation.medik8s.io/node-name";
 /// On a remediation: the template it was made from.
 pub const MEDIK8S_TEMPLATE_NAME_ANNOTATION: &str = "remediation.medik8s.io/template-name";
-/// On a remediation: the health check asks it to stop trying.
+/// On a remediation: the health check requests that no further attempt begins.
 pub const MEDIK8S_TIMED_OUT_ANNOTATION: &str = "remediation.medik8s.io/nhc-timed-out";
-/// On a template: several templates of its kind may stand in one health check.
+/// On a template: one health check may use several templates of its kind.
 pub const MEDIK8S_MULTIPLE_TEMPLATES_ANNOTATION: &str =
     "remediation.medik8s.io/multiple-templates-support";
 /// On a Node: value `true` excludes it from remediation.
 pub const MEDIK8S_EXCLUDE_LABEL: &str = "remediation.medik8s.io/exclude-from-remediation";
-/// On a Node: healthy by a person's word, whatever the delay says.
+/// On a Node: a person confirms that it is healthy, which ends the healthy delay.
 pub const MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION: &str =
     "remediation.medik8s.io/manually-confirmed-healthy";
 /// On a remediation: since when its Node is healthy again, while a delay runs.
 pub const MEDIK8S_HEALTHY_DELAY_ANNOTATION: &str = "remediation.medik8s.io/healthy-delay";
-/// On a remediation: it was said that it is very old.
+/// On a remediation: the warning that it is very old has been given.
 pub const MEDIK8S_OLD_ANNOTATION: &str = "nodehealthcheck.medik8s.io/old-remediation-cr-flag";
 /// The value of [`MEDIK8S_OLD_ANNOTATION`].
 pub const MEDIK8S_OLD_VALUE: &str = "flagon";
-/// On a remediation: it is for a Node of the control plane.
+/// On a remediation: its Node is part of the control plane.
 pub const MEDIK8S_CONTROL_PLANE_LABEL: &str = "remediation.medik8s.io/isControlPlaneNode";
-/// On a remediation: a health check made it.
+/// On a remediation that a NodeHealthCheck created.
 pub const MEDIK8S_PART_OF_LABEL: &str = "app.kubernetes.io/part-of";
 /// The value of [`MEDIK8S_PART_OF_LABEL`].
 pub const MEDIK8S_PART_OF: &str = "node-healthcheck-controller";
-/// Where medik8s' operators keep the Leases that say who works on a Node.
+/// The namespace of the Leases by which medik8s' operators coordinate work on a Node.
 pub const MEDIK8S_LEASE_NAMESPACE: &str = "medik8s-leases";
 /// Joins a ClusterRole to the rights of medik8s' health check.
 pub const MEDIK8S_AGGREGATE_LABEL: &str = "rbac.ext-remediation/aggregate-to-ext-remediation";
 
 /// Condition types that more than one project reads.
 pub mod conditions {
-    /// On a Machine: the verdict of its health checks.
+    /// On a Machine: whether its health checks find it healthy.
     pub const HEALTH_CHECK_SUCCEEDED: &str = "HealthCheckSucceeded";
-    /// On a Machine: its owner shall remediate it (False) and how far that is.
+    /// On a Machine: False while its owner is to remediate it, with the progress as the reason.
     pub const OWNER_REMEDIATED: &str = "OwnerRemediated";
-    /// On a Machine: an external remediation was asked for.
+    /// On a Machine: an external remediation was requested.
     pub const EXTERNALLY_REMEDIATED: &str = "ExternallyRemediated";
     /// On a Cluster or Machine: its infrastructure exists.
     pub const INFRASTRUCTURE_READY: &str = "InfrastructureReady";
     /// On a Cluster: its API server has answered at least once.
     pub const CONTROL_PLANE_INITIALIZED: &str = "ControlPlaneInitialized";
-    /// On a MachineHealthCheck: its limit lets it act.
+    /// On a MachineHealthCheck: its limit allows remediations.
     pub const REMEDIATION_ALLOWED: &str = "RemediationAllowed";
     /// On a MachineHealthCheck: another one acts for machines that it selects too.
     pub const OVERLAPPING: &str = "Overlapping";
-    /// On a MachineHealthCheck: a condition that it looks at is said to hold since a time that lies ahead.
+    /// On a MachineHealthCheck: a condition that it checks has a transition time in the future.
     pub const CLOCK_SKEW: &str = "ClockSkew";
-    /// True: a live read of the fleet of a check fails, and nothing is remediated.
+    /// On a health check: a live read of the objects that it checks fails, and nothing is remediated.
     pub const STALE_VIEW: &str = "StaleView";
     /// On a Cluster API object: it is paused, and by what.
     pub const PAUSED: &str = "Paused";
@@ -290,7 +292,7 @@ pub mod conditions {
         "ExternalRemediationTemplateAvailable";
     /// On a MachineHealthCheck, v1beta1 list: its requests can be created.
     pub const EXTERNAL_REMEDIATION_REQUEST_AVAILABLE: &str = "ExternalRemediationRequestAvailable";
-    /// On a remediation (medik8s' contract): work is going on.
+    /// On a remediation (medik8s' contract): it is in progress.
     pub const PROCESSING: &str = "Processing";
     /// On a remediation (medik8s' contract): how it ended.
     pub const SUCCEEDED: &str = "Succeeded";
@@ -298,15 +300,15 @@ pub mod conditions {
     pub const PERMANENT_NODE_DELETION_EXPECTED: &str = "PermanentNodeDeletionExpected";
     /// On a Machine of a kubeadm control plane: its etcd member is healthy.
     pub const ETCD_MEMBER_HEALTHY: &str = "EtcdMemberHealthy";
-    /// On a PowerRemediation: the host is confirmed off and kept so.
+    /// On a PowerRemediation: the host is confirmed off and is kept off.
     pub const FENCED: &str = "Fenced";
     /// On a PowerRemediation: nobody has confirmed that the host is off.
     pub const FENCE_UNCONFIRMED: &str = "FenceUnconfirmed";
-    /// On a PowerRemediation: pods or volumes do not go.
+    /// On a PowerRemediation: pods or volume attachments stay on the Node.
     pub const DRAIN_BLOCKED: &str = "DrainBlocked";
-    /// On a PowerRemediation: something else has to change first.
+    /// On a PowerRemediation: it cannot continue until the cause in its message is gone.
     pub const BLOCKED: &str = "Blocked";
-    /// On a PowerRemediation: the step takes longer than it should.
+    /// On a PowerRemediation: the current step takes longer than its timeout.
     pub const OVERDUE: &str = "Overdue";
     /// On a RackAgent: the controller has a live connection to it.
     pub const CONNECTED: &str = "Connected";

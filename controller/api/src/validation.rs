@@ -10,7 +10,7 @@ use serde::Serialize;
 pub(crate) struct Rule {
     /// CEL over `self`, the value that the schema is for.
     pub(crate) rule: &'static str,
-    /// What is right, as the end of a sentence that begins with the value.
+    /// What the rule allows, as the end of a sentence that begins with the value.
     pub(crate) message: &'static str,
 }
 
@@ -29,7 +29,7 @@ pub(crate) const SHORT_DURATION: Rule = Rule {
 /// The form of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
-    /// In RE2 syntax.
+    /// The regular expression, in RE2 syntax.
     pub(crate) regex: &'static str,
     /// What matches it, as the end of a sentence that begins with the value.
     pub(crate) message: &'static str,
@@ -91,7 +91,7 @@ pub(crate) const DURATION: Pattern = Pattern {
     message: "must be a duration of 0 or more such as \"300s\" or \"5m0s\"",
 };
 
-/// The same below zero too.
+/// A duration as medik8s' schema takes it, which may be negative.
 pub(crate) const SIGNED_DURATION: Pattern = Pattern {
     regex: r"^-?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$",
     message: "must be a duration such as \"300s\" or \"-1s\"",
@@ -115,7 +115,7 @@ pub(crate) const RANGE: Pattern = Pattern {
     message: "must be a range such as \"[3-5]\"",
 };
 
-/// All of them.
+/// Every pattern above, by which [`crate::policies`] finds the sentence of a regular expression.
 pub(crate) const ALL: [Pattern; 13] = [
     LABEL_KEY,
     LABEL_VALUE,

@@ -1,5 +1,5 @@
-//! The files under `deploy/crds` are what the types say, and the schemas hold
-//! what their kinds' documentation promises.
+//! The files under `deploy/crds` match the types, and the schemas contain what
+//! the documentation of their kinds promises.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
@@ -92,14 +92,14 @@ fn walk(schema: &JSONSchemaProps, path: &str, see: &mut dyn FnMut(&str, &JSONSch
 }
 
 #[test]
-fn the_files_are_what_the_types_say() {
+fn crd_files_match_the_types() {
     assert_same(&deployed(), &crds::own());
     assert_same(&deployed().join("standalone"), &crds::standalone());
     assert_same(&deployed().join("nodes"), &crds::nodes());
 }
 
 #[test]
-fn every_crd_says_that_it_is_ours() {
+fn every_crd_has_our_labels_and_one_storage_version() {
     for crd in crds::all() {
         let labels = crd.metadata.labels.unwrap();
         assert_eq!(labels[names::MANAGED_BY_LABEL], names::MANAGED_BY);
@@ -116,7 +116,7 @@ fn every_crd_says_that_it_is_ours() {
 }
 
 #[test]
-fn every_field_is_described_and_structural() {
+fn every_field_has_a_type_and_a_description() {
     for crd in crds::all() {
         for version in &crd.spec.versions {
             let root = version
@@ -149,7 +149,7 @@ fn every_field_is_described_and_structural() {
 }
 
 #[test]
-fn both_versions_of_a_kind_take_the_same_objects() {
+fn both_versions_of_a_kind_have_one_schema() {
     for crd in crds::standalone() {
         let schemas: Vec<_> = crd
             .spec
@@ -166,13 +166,13 @@ fn both_versions_of_a_kind_take_the_same_objects() {
 }
 
 #[test]
-fn a_field_keeps_its_own_description() {
+fn field_keeps_its_own_description() {
     let remediation = crd("powerremediations.rackhand.dev");
     for (path, description) in [
-        ("status.step", "What is being done."),
+        ("status.step", "The current step."),
         (
             "status.attempts.[].failedStep",
-            "The step in which it ended, if it failed.",
+            "The step in which the attempt failed.",
         ),
     ] {
         let schema = schema_at(&remediation, "v1alpha1", path);
@@ -181,7 +181,7 @@ fn a_field_keeps_its_own_description() {
 }
 
 #[test]
-fn names_and_columns_are_those_that_users_know() {
+fn short_names_and_columns_match_upstream() {
     let columns = |crd: &CustomResourceDefinition, version: &str| -> Vec<String> {
         let version = crd
             .spec
@@ -243,7 +243,7 @@ fn names_and_columns_are_those_that_users_know() {
 }
 
 #[test]
-fn what_admission_refuses_elsewhere_is_refused_here() {
+fn schema_contains_the_upstream_admission_rules() {
     let rule = |crd: &CustomResourceDefinition, path: &str| -> String {
         let schema = schema_at(crd, "v1beta1", path);
         let rules = schema.x_kubernetes_validations.unwrap_or_default();

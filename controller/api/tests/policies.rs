@@ -1,5 +1,5 @@
-//! The files under `deploy/kustomize/admission` are what the schemas say, and
-//! leave out none of their rules.
+//! The files under `deploy/kustomize/admission` match the schemas and contain
+//! every rule of them.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
@@ -36,7 +36,7 @@ fn rules(schema: &JSONSchemaProps, found: &mut Vec<String>) {
 }
 
 #[test]
-fn the_files_are_what_the_schemas_say() {
+fn policy_files_match_the_schemas() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kustomize/admission");
     for (name, text) in render::policies(&policies::files()).unwrap() {
         let path = folder.join(&name);
@@ -52,7 +52,7 @@ fn the_files_are_what_the_schemas_say() {
 }
 
 #[test]
-fn every_rule_of_a_health_checks_schema_is_in_its_policy() {
+fn every_schema_rule_is_in_its_policy() {
     for (crd, policies) in [
         (
             "machinehealthchecks.cluster.x-k8s.io",
@@ -82,10 +82,10 @@ fn every_rule_of_a_health_checks_schema_is_in_its_policy() {
 }
 
 #[test]
-fn every_pattern_is_explained() {
+fn every_pattern_has_a_message() {
     for policy in all() {
         for variable in spec(&policy).variables.iter().flatten() {
-            // The answer where a pattern has no sentence of its own.
+            // The message for a pattern that has no sentence of its own.
             assert!(
                 !variable.expression.contains("should match"),
                 "{variable:?}"
@@ -95,7 +95,7 @@ fn every_pattern_is_explained() {
 }
 
 #[test]
-fn a_variable_refers_only_to_those_before_it() {
+fn variables_refer_only_to_earlier_variables() {
     for policy in all() {
         let mut known: Vec<&str> = Vec::new();
         let variables = spec(&policy).variables.as_deref().unwrap();
@@ -111,7 +111,7 @@ fn a_variable_refers_only_to_those_before_it() {
 }
 
 #[test]
-fn each_policy_is_bound_and_refuses_what_cannot_be_judged() {
+fn each_policy_is_bound_with_its_action_and_failure_policy() {
     for BoundPolicy { policy, binding } in all() {
         let name = policy.metadata.name.clone().unwrap();
         assert!(name.ends_with(&format!(".{}", names::GROUP)), "{name}");

@@ -1,5 +1,5 @@
-//! What one health check costs, without anything around it: time per event and memory per machine of
-//! a fleet that is kept up to date, beside one look at the whole of it.
+//! Measures one health check on its own: time per event and memory per machine of a fleet that is kept
+//! up to date, and the time of one evaluation of the whole fleet.
 //!
 //! Run by `hack/bench health`.
 
@@ -19,7 +19,7 @@ const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
 const EVENTS: usize = 20_000;
 
 fn at(seconds: i64) -> Timestamp {
-    Timestamp::from_second(1_700_000_000 + seconds).expect("a time of our days")
+    Timestamp::from_second(1_700_000_000 + seconds).expect("a valid time")
 }
 
 fn condition(type_: &str, status: &str, reason: &str, since: Timestamp) -> Condition {
@@ -92,7 +92,7 @@ fn rule(type_: &str, status: &str, seconds: u64) -> ConditionRule {
     }
 }
 
-/// As the books print it, with a rule on the Machine besides.
+/// The check of Cluster API's documentation, with a rule on a condition of the Machine added.
 fn check() -> Check {
     Check {
         startup_timeout: Some(Duration::from_secs(600)),
@@ -124,11 +124,11 @@ fn mean(events: usize, time: Duration) -> f64 {
     time.as_secs_f64() * 1e6 / f64::from(u32::try_from(events).expect("few events"))
 }
 
-/// Microseconds per event; what `build` does is not counted.
+/// Mean time per event in microseconds, without the time of `build`.
 fn measure<T>(size: usize, build: impl Fn(usize) -> T, mut event: impl FnMut(T)) -> f64 {
     let mut spent = Duration::ZERO;
     for round in 0..EVENTS / 1_000 {
-        // A stride that meets machines all over the fleet.
+        // A stride that spreads the events over the whole fleet.
         let made: Vec<T> = (0..1_000)
             .map(|i| build((round * 1_000 + i).wrapping_mul(7_919) % size))
             .collect();
@@ -184,7 +184,7 @@ fn run(size: usize) -> Row {
         },
     ) / 2.0;
 
-    // Deadlines that run out one after the other, far below the limit.
+    // Deadlines that pass one after the other, far below the limit.
     let falling = (size / 4).min(EVENTS);
     for i in 0..falling {
         let since = at(10) + Duration::from_millis(u64::try_from(i).expect("small"));
@@ -201,9 +201,9 @@ fn run(size: usize) -> Row {
         }
     }
     let deadline = mean(falling, start.elapsed());
-    assert_eq!(actions, falling, "every deadline asks for its request");
+    assert_eq!(actions, falling, "every deadline creates one remediation");
 
-    // The dearest event: the gate opens over all that failed.
+    // The most expensive event: the limit opens while every machine is unhealthy.
     let mut closed = check();
     closed.limit = Limit::AtMost(IntOrPercent::Int(0));
     fleet.set_check(closed, at(1_000), |_| None);

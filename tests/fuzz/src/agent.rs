@@ -1,4 +1,4 @@
-//! What the agent reads: its configuration and inventory, gRPC requests, certificates.
+//! Inputs of the agent: its configuration and inventory, gRPC requests, certificates.
 
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use rackhand_proto::{
     v1,
 };
 
-/// The configuration with its hosts. Other files that it names are read by name, so that an input is kept
-/// from naming any.
+/// The configuration with its hosts. Parsing opens the files that it names, so inputs that name device
+/// files are skipped.
 pub(crate) fn configuration(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -31,7 +31,7 @@ pub(crate) fn certificates(bytes: &[u8]) {
     let _ = SpiffeId::from_certificate(bytes);
 }
 
-/// Requests, and the times in them.
+/// gRPC requests, and the durations and timestamps in them.
 pub(crate) fn grpc(bytes: &[u8]) {
     if let Ok(request) = v1::BeginRequest::decode(bytes)
         && let Some(deadline) = &request.deadline

@@ -1,4 +1,4 @@
-//! What BMCs send, and addresses as people and BareMetalHosts write them.
+//! Packets from BMCs, and the addresses of BMCs in inventories and BareMetalHosts.
 
 use rackhand_bmc::{
     BmcAddress,
@@ -8,7 +8,7 @@ use rackhand_bmc::{
     },
 };
 
-/// An address that can be parsed is the same after it was printed.
+/// An address that can be parsed is unchanged after printing and parsing it.
 pub(crate) fn address(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;

@@ -1,4 +1,4 @@
-//! What the controller reads from clusters: objects of every kind that it knows, with their annotations.
+//! Inputs of the controller: objects of every kind that it reads, with their annotations.
 
 use jiff::Timestamp;
 use rackhand_runtime::{Config, ExplainError, Subject, View, explain_files};
@@ -25,8 +25,8 @@ fn explain(text: &str, subject: &Subject) -> Result<View, ExplainError> {
     explain_files(&files, subject, &Config::default(), now)
 }
 
-/// Documents as `kubectl get -o yaml` prints them: whatever is in them is read as in a cluster, decided
-/// on, and explained.
+/// Documents as `kubectl get -o yaml` prints them. The objects in them are read as from a cluster, and
+/// `explain` runs on them.
 pub(crate) fn objects(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -42,7 +42,7 @@ pub(crate) fn objects(bytes: &[u8]) {
 /// Whether the documents contain something that can be explained.
 ///
 /// # Errors
-/// Why each subject cannot be.
+/// The error for each subject, if none can be explained.
 pub fn explains(text: &str) -> Result<(), Vec<String>> {
     let mut refused = Vec::new();
     for subject in subjects() {

@@ -1,5 +1,5 @@
-//! Every target on its corpus, and on mutations of it. The mutations are chosen by proptest, which makes
-//! an input that fails smaller and prints it.
+//! Runs every target on its corpus and on mutations of it. Proptest chooses the mutations, and minimises
+//! and prints an input that fails.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
@@ -11,9 +11,9 @@ use proptest::{
 };
 use rackhand_fuzz::TARGETS;
 
-/// Mutated inputs for each target.
+/// Number of mutated inputs for each target.
 const CASES: u32 = 3_000;
-/// Longer inputs are cut.
+/// Longest input in bytes; a longer one is truncated.
 const LONGEST: usize = 16 * 1024;
 
 /// Bytes and words that parsers of many formats treat specially.
@@ -51,7 +51,7 @@ enum Mutation {
     Remove(Index, Index),
     Repeat(Index, Index),
     Cut(Index),
-    /// Continues with another input from there.
+    /// Continues with the rest of another input.
     Splice(Index, Index),
 }
 
@@ -167,9 +167,9 @@ fn every_target_has_a_test_and_a_corpus() {
     }
 }
 
-/// Inputs that are refused at once would show nothing.
+/// Inputs that are rejected at once would test little.
 #[test]
-fn the_objects_of_the_corpus_are_explained() {
+fn objects_of_the_corpus_can_be_explained() {
     for input in corpus("objects") {
         let text = String::from_utf8(input).unwrap();
         assert_eq!(rackhand_fuzz::explains(&text), Ok(()), "{text}");
@@ -177,41 +177,41 @@ fn the_objects_of_the_corpus_are_explained() {
 }
 
 #[test]
-fn addresses() {
+fn bmc_address_parser_survives_mutations() {
     mutate("address");
 }
 
 #[test]
-fn configurations_of_agents() {
+fn agent_configuration_parser_survives_mutations() {
     mutate("agent_configuration");
 }
 
 #[test]
-fn certificates() {
+fn certificate_parser_survives_mutations() {
     mutate("certificates");
 }
 
 #[test]
-fn grpc_messages() {
+fn grpc_decoder_survives_mutations() {
     mutate("grpc");
 }
 
 #[test]
-fn answers_of_ipmi_bmcs() {
+fn ipmi_client_survives_mutated_answers() {
     mutate("ipmi_answers");
 }
 
 #[test]
-fn ipmi_packets() {
+fn ipmi_packet_decoder_survives_mutations() {
     mutate("ipmi_wire");
 }
 
 #[test]
-fn objects_of_clusters() {
+fn explain_survives_mutated_objects() {
     mutate("objects");
 }
 
 #[test]
-fn redfish_documents() {
+fn redfish_client_survives_mutated_documents() {
     mutate("redfish");
 }

@@ -50,7 +50,7 @@ pub enum Breakage {
 }
 
 impl Breakage {
-    /// All of them.
+    /// Every breakage.
     pub const ALL: [Self; 25] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
@@ -79,7 +79,7 @@ impl Breakage {
         Self::LateHoldTaken,
     ];
 
-    /// What is done wrong.
+    /// The breakage in words, as reports print it.
     pub fn description(self) -> &'static str {
         match self {
             Self::TaintDuringPowerOff => "the taint is set while the power-off still runs",
@@ -145,7 +145,7 @@ impl Breakage {
         }
     }
 
-    /// Distorts what the controller sees.
+    /// Distorts the observation of the controller.
     pub fn observation(self, o: &mut Observation, w: &World) {
         let state = w.object.state.as_ref();
         let step = state.map_or(Step::Pending, |s| s.step);
@@ -237,7 +237,7 @@ impl Breakage {
         }
     }
 
-    /// Distorts what it decides.
+    /// Distorts the decision.
     pub fn decision(self, d: &mut Decision, o: &Observation, w: &World) {
         let waits = matches!(d.next, Next::Wait(_));
         let step = w.object.state.as_ref().map(|s| s.step);
@@ -270,7 +270,7 @@ impl Breakage {
         }
     }
 
-    /// Distorts what is written.
+    /// Distorts the state that is written.
     pub fn write(self, state: &mut State) {
         match self {
             Self::ConfirmationKept => state.confirmation_used = false,

@@ -39,14 +39,14 @@ pub struct Setting {
     pub lying: bool,
     /// How many faults may happen.
     pub budget: u8,
-    /// Which ones.
+    /// The faults that may happen.
     pub faults: Vec<Fault>,
-    /// What is broken on purpose.
+    /// The deliberate fault, if any.
     pub breakage: Option<Breakage>,
 }
 
 impl Setting {
-    /// Nobody but us switches the host.
+    /// A world in which only Rackhand switches the host.
     pub fn direct(budget: u8) -> Self {
         let mut faults = FAULTS.to_vec();
         faults.retain(|f| !matches!(f, Fault::HoldRemoved | Fault::Deposed));
@@ -60,7 +60,7 @@ impl Setting {
         }
     }
 
-    /// baremetal-operator switches the host as well, and is told by the hold.
+    /// A world in which baremetal-operator switches the host as well, following the hold.
     pub fn cooperative(budget: u8) -> Self {
         let mut faults = FAULTS.to_vec();
         faults.retain(|f| *f != Fault::Deposed);
@@ -159,9 +159,9 @@ impl Model for Setting {
 /// A rule that was broken, and how.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// The property.
+    /// The name of the property that was violated.
     pub property: &'static str,
-    /// How it came to that, one line for each action.
+    /// The actions that led to the violation, one line for each.
     pub story: Vec<String>,
     /// The same for [`replay`](crate::replay::replay).
     pub steps: Vec<usize>,
@@ -170,17 +170,17 @@ pub struct Found {
 /// The result of exploring a world.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// Distinct states.
+    /// Number of distinct states.
     pub states: usize,
     /// The longest shortest path.
     pub depth: usize,
-    /// How long it took.
+    /// The duration of the run.
     pub took: Duration,
     /// Rules that were broken.
     pub found: Vec<Found>,
-    /// What should be possible and was never reached.
+    /// States that should be reachable and were never reached.
     pub unreached: Vec<&'static str>,
-    /// It was given up, because the process needed more memory than it may.
+    /// Whether the run was stopped because the process needed more memory than allowed.
     pub cut: bool,
 }
 

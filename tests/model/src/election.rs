@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use rackhand_core::lease::{Decision, LeaseConfig, LeaseRecord, LeaseView, LeaseWrite, evaluate};
 use stateright::{Model, Property};
 
-/// What is on its way from a candidate to the API server, or back.
+/// A call between a candidate and the API server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Call {
-    /// None.
+    /// No call.
     None,
     /// A write, sent at this time of the candidate's clock.
     Request(LeaseWrite, Duration),
@@ -21,16 +21,16 @@ pub enum Call {
     Response(LeaseRecord, Duration, bool),
 }
 
-/// A process that leads, or would like to.
+/// A process that is the leader or tries to become it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Candidate {
-    /// Its identity.
+    /// The identity that it writes into the Lease.
     pub me: String,
-    /// What it knows.
+    /// Its view of the Lease.
     pub view: LeaseView,
-    /// Seconds that its clock shows.
+    /// The time of its own clock, in seconds.
     pub clock: u64,
-    /// Its call.
+    /// The call that it has sent.
     pub call: Call,
     /// It has sent a write in this second; the next attempt is made a retry period later.
     pub sent: bool,
@@ -41,7 +41,7 @@ pub struct Candidate {
 pub struct Race {
     /// Seconds since the beginning.
     pub time: u64,
-    /// The candidates.
+    /// The processes that compete for the Lease.
     pub candidates: [Candidate; 2],
     /// The Lease at the API server.
     pub lease: Option<LeaseRecord>,
@@ -53,7 +53,7 @@ pub struct Race {
     pub wrong: Option<&'static str>,
 }
 
-/// What can happen in a race.
+/// An action in an election.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Turn {
     /// A second passes.
@@ -83,12 +83,12 @@ pub enum Broken {
     VersionIgnored,
     /// A renewal counts from its answer, not from when it was sent.
     CountedFromAnswer,
-    /// A candidate believes that the Lease is free as soon as it reads it.
+    /// A candidate takes the Lease as free as soon as it reads it.
     FreeAtOnce,
 }
 
 impl Broken {
-    /// All of them.
+    /// Every fault.
     pub const ALL: [Self; 4] = [
         Self::DeadlineIgnored,
         Self::VersionIgnored,
@@ -96,7 +96,7 @@ impl Broken {
         Self::FreeAtOnce,
     ];
 
-    /// What is done wrong.
+    /// The fault in words, as reports print it.
     pub fn description(self) -> &'static str {
         match self {
             Self::DeadlineIgnored => "a leader that cannot renew its Lease does not stop",
@@ -114,7 +114,7 @@ pub struct Election {
     pub budget: u8,
     /// Seconds that are explored.
     pub seconds: u64,
-    /// What is broken on purpose.
+    /// The deliberate fault, if any.
     pub broken: Option<Broken>,
 }
 

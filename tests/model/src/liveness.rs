@@ -6,7 +6,7 @@ use crate::{actions::Action, breakage::Breakage, world::World};
 /// seen takes less than half of them.
 pub const BOUND: usize = 600;
 
-/// In which order a world without faults moves: everybody does at once what there is to do.
+/// The order of actions in a world without faults: every component acts as soon as it can.
 const ORDER: [Action; 13] = [
     Action::Answers,
     Action::Claim,

@@ -9,7 +9,7 @@ use crate::{
     world::{Power, World},
 };
 
-/// Tells a path.
+/// The lines of a path.
 pub fn tell(path: &[(World, Option<Action>)], setting: &Setting) -> Vec<String> {
     let steps = path.iter().filter_map(|(w, action)| Some((w, (*action)?)));
     steps.map(|(w, action)| line(w, action, setting)).collect()

@@ -1,4 +1,5 @@
-//! Small budgets, so that they end soon without optimisation; `hack/check-model` explores larger ones.
+//! Explores worlds with few faults, which takes little time without optimisation; `hack/check-model`
+//! explores larger ones.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use rackhand_model::{
@@ -26,7 +27,7 @@ fn holds(report: Report) -> Report {
 #[test]
 fn every_rule_holds_in_the_direct_world_with_one_fault() {
     let report = holds(explore(Setting::direct(1), Bounds::threads(1)));
-    // A world in which little can happen proves little.
+    // With fewer states the world would show little.
     assert!(report.states > 10_000, "{} states", report.states);
 }
 
@@ -44,7 +45,7 @@ fn every_rule_holds_while_another_leader_takes_over() {
     holds(explore(setting, Bounds::threads(1)));
 }
 
-/// Long enough for a Lease to expire and to be taken.
+/// An election of 4 s, in which a Lease can expire and be taken over.
 fn election(broken: Option<Broken>) -> Election {
     Election {
         budget: 1,
@@ -54,7 +55,7 @@ fn election(broken: Option<Broken>) -> Election {
 }
 
 #[test]
-fn f7_there_is_one_leader_at_a_time_and_in_each_term() {
+fn f7_one_leader_at_a_time_and_in_each_term() {
     let report = holds(explore_election(election(None), Bounds::threads(1)));
     assert!(report.states > 10_000, "{} states", report.states);
 }
@@ -78,7 +79,7 @@ fn rack(faults: &[rack::actions::Fault]) -> rack::check::Setting {
 }
 
 #[test]
-fn every_rule_holds_in_a_rack_while_calls_are_late_and_agents_are_killed() {
+fn every_rule_holds_in_a_rack_with_late_calls_takeovers_and_agent_crashes() {
     use rack::actions::Fault;
     for fault in [Fault::Late, Fault::Takeover, Fault::Crash] {
         let report = holds(rack::check::explore(rack(&[fault]), Bounds::threads(1)));
@@ -110,7 +111,7 @@ fn every_rule_holds_for_health_checks() {
 }
 
 #[test]
-fn every_breakage_of_health_checks_is_found_and_its_story_can_be_repeated() {
+fn every_breakage_of_health_checks_is_found_and_replayable() {
     for breakage in checks::breakage::Breakage::ALL {
         let setting = breakage.setting();
         let report = explore_checks(setting.clone(), Bounds::threads(1));
@@ -121,21 +122,22 @@ fn every_breakage_of_health_checks_is_found_and_its_story_can_be_repeated() {
     }
 }
 
-/// Another check has come that makes the same requests, and the one that made a request is deleted.
+/// A new check makes the same remediations, and the check that made a remediation is deleted before the
+/// cache shows the new one.
 #[test]
-fn f12_a_request_stays_while_another_check_covers_it_that_no_watch_has_shown() {
+fn f12_remediation_stays_while_a_check_missing_from_the_cache_covers_it() {
     let broken = checks::breakage::Breakage::OtherChecksByView.setting();
     let report = explore_checks(broken.clone(), Bounds::threads(1));
     let steps = &report.found.first().unwrap().steps;
-    let mended = checks::Setting {
+    let repaired = checks::Setting {
         breakage: None,
         ..broken
     };
-    assert_eq!(replay(&mended, steps), Some(Vec::new()));
+    assert_eq!(replay(&repaired, steps), Some(Vec::new()));
 }
 
 #[test]
-fn every_breakage_is_found() {
+fn every_breakage_of_a_remediation_is_found() {
     for breakage in Breakage::ALL {
         let setting = breakage.setting();
         let report = explore(setting, Bounds::threads(1));
@@ -146,7 +148,7 @@ fn every_breakage_is_found() {
 }
 
 #[test]
-fn a_bmc_that_always_lies_breaks_the_assumptions_and_f1() {
+fn bmc_that_always_reports_off_violates_f1() {
     let setting = Setting {
         lying: true,
         ..Setting::direct(0)

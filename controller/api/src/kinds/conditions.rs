@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 /// A status that a condition can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum ConditionStatus {
-    /// It holds.
+    /// The condition holds.
     True,
-    /// It does not hold.
+    /// The condition does not hold.
     False,
-    /// Nobody can say.
+    /// Whether the condition holds is not known.
     Unknown,
 }
 
@@ -23,16 +23,17 @@ pub enum ConditionStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusCondition {
-    /// What the condition is about, in CamelCase.
+    /// The type of the condition, in CamelCase.
     #[serde(rename = "type")]
     #[schemars(length(min = 1, max = 316))]
     pub condition_type: String,
     /// Whether it holds: True, False or Unknown.
     pub status: ConditionStatus,
-    /// Why, as one word in CamelCase that programs may rely on.
+    /// The reason for the status, as one CamelCase word that programs may rely
+    /// on.
     #[schemars(length(min = 1, max = 1024))]
     pub reason: String,
-    /// Why, in words for people.
+    /// The reason for the status, as text for people.
     #[serde(default)]
     #[schemars(length(max = 32768))]
     pub message: String,
@@ -49,19 +50,20 @@ pub struct StatusCondition {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CompatibleCondition {
-    /// What the condition is about.
+    /// The type of the condition.
     #[serde(rename = "type")]
     #[schemars(length(min = 1, max = 316))]
     pub condition_type: String,
     /// Whether it holds: True, False or Unknown.
     pub status: ConditionStatus,
-    /// How bad it is that it does not hold; only in the v1beta1 list.
+    /// The severity of a status of False; only in the v1beta1 list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub severity: Option<String>,
-    /// Why, as one word; the v1beta1 list leaves it out when the condition holds.
+    /// The reason for the status, as one word; absent in the v1beta1 list when
+    /// the condition holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why, in words for people.
+    /// The reason for the status, as text for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// When the status last changed.
@@ -84,7 +86,7 @@ pub struct NewConditions {
     pub conditions: Vec<CompatibleCondition>,
 }
 
-/// What an object in v1beta2's shape keeps of v1beta1.
+/// The fields of v1beta1 in an object of v1beta2's shape.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Deprecated {

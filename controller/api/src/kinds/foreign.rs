@@ -37,7 +37,7 @@ pub type Fields = BTreeMap<String, Value>;
         name = "Phase",
         type_ = "string",
         json_path = ".status.phase",
-        description = "How far the cluster is"
+        description = "The phase of the cluster"
     ),
     printcolumn(
         name = "Age",
@@ -48,7 +48,7 @@ pub type Fields = BTreeMap<String, Value>;
 )]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct ClusterSpec {
-    /// Whatever else the kind has.
+    /// Every other field of the kind, unchecked.
     #[serde(flatten)]
     #[schemars(skip)]
     pub fields: Fields,
@@ -83,13 +83,13 @@ pub struct ClusterSpec {
         name = "ProviderID",
         type_ = "string",
         json_path = ".spec.providerID",
-        description = "How its provider names the machine"
+        description = "The provider ID of the machine"
     ),
     printcolumn(
         name = "Phase",
         type_ = "string",
         json_path = ".status.phase",
-        description = "How far the machine is"
+        description = "The phase of the machine"
     ),
     printcolumn(
         name = "Age",
@@ -101,12 +101,12 @@ pub struct ClusterSpec {
         name = "Version",
         type_ = "string",
         json_path = ".spec.version",
-        description = "Its version of Kubernetes"
+        description = "The version of Kubernetes"
     )
 )]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct MachineSpec {
-    /// Whatever else the kind has.
+    /// Every other field of the kind, unchecked.
     #[serde(flatten)]
     #[schemars(skip)]
     pub fields: Fields,
@@ -138,7 +138,7 @@ pub struct MachineSpec {
         name = "ProviderID",
         type_ = "string",
         json_path = ".spec.providerID",
-        description = "How its Node names the host"
+        description = "The provider ID of the Node"
     ),
     printcolumn(
         name = "Ready",
@@ -156,12 +156,12 @@ pub struct MachineSpec {
         name = "Phase",
         type_ = "string",
         json_path = ".status.phase",
-        description = "How far the host is"
+        description = "The phase of the Metal3Machine"
     )
 )]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct Metal3MachineSpec {
-    /// Whatever else the kind has.
+    /// Every other field of the kind, unchecked.
     #[serde(flatten)]
     #[schemars(skip)]
     pub fields: Fields,
@@ -184,20 +184,20 @@ pub struct Metal3MachineSpec {
         name = "Status",
         type_ = "string",
         json_path = ".status.operationalStatus",
-        description = "Whether the host is in order",
+        description = "The operational status of the host",
         priority = 1
     ),
     printcolumn(
         name = "State",
         type_ = "string",
         json_path = ".status.provisioning.state",
-        description = "How far its provisioning is"
+        description = "The provisioning state"
     ),
     printcolumn(
         name = "Consumer",
         type_ = "string",
         json_path = ".spec.consumerRef.name",
-        description = "Who uses the host"
+        description = "The object that uses the host"
     ),
     printcolumn(
         name = "BMC",
@@ -216,7 +216,7 @@ pub struct Metal3MachineSpec {
         name = "Error",
         type_ = "string",
         json_path = ".status.errorType",
-        description = "The kind of its error"
+        description = "The type of the last error"
     ),
     printcolumn(
         name = "Age",
@@ -227,7 +227,7 @@ pub struct Metal3MachineSpec {
 )]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct BareMetalHostSpec {
-    /// Whatever else the kind has.
+    /// Every other field of the kind, unchecked.
     #[serde(flatten)]
     #[schemars(skip)]
     pub fields: Fields,
@@ -237,7 +237,7 @@ pub struct BareMetalHostSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct BareMetalHostStatus {
-    /// Whatever else the kind has.
+    /// Every other field of the kind, unchecked.
     #[serde(flatten)]
     #[schemars(skip)]
     pub fields: Fields,
@@ -260,7 +260,7 @@ pub struct CompatibleStatus {
     /// v1beta2: what belongs to the v1beta1 contract.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecated>,
-    /// Whatever else the kind has.
+    /// Every other field of the kind, unchecked.
     #[serde(flatten)]
     #[schemars(skip)]
     pub fields: Fields,

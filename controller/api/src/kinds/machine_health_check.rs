@@ -113,7 +113,7 @@ pub struct MachineHealthCheckSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remediation: Option<Remediation>,
     /// v1beta1: how long a Machine may take to get its Node; 10m when not set,
-    /// and 0 is for ever. Otherwise at least 30s.
+    /// without limit when 0. Otherwise at least 30s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = [{
         "rule": "duration(self) == duration('0s') || duration(self) >= duration('30s')",
@@ -134,12 +134,12 @@ pub struct MachineHealthCheckSpec {
     #[schemars(schema_with = "limit_schema")]
     pub max_unhealthy: Option<Value>,
     /// v1beta1: the check acts only while the number of unhealthy Machines lies
-    /// in this range, such as "[3-5]". Counts instead of maxUnhealthy.
+    /// in this range, such as "[3-5]". Takes precedence over maxUnhealthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32), regex(pattern = RANGE.regex))]
     pub unhealthy_range: Option<String>,
-    /// v1beta1: the template that remediation requests are made from. When not
-    /// set, the owner of the Machine is asked to replace it.
+    /// v1beta1: the template that remediations are made from. When not set, the
+    /// owner of the Machine is to replace it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remediation_template: Option<TemplateReference>,
 }
@@ -156,17 +156,17 @@ pub struct MachineHealthCheckSpec {
     }]
 ))]
 pub struct Selector {
-    /// Labels that must be there with exactly these values.
+    /// Labels that must be present with exactly these values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "labels_schema")]
     pub match_labels: BTreeMap<String, String>,
-    /// Further demands on labels; all of them must hold.
+    /// Further requirements on labels; all of them must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "atomic"))]
     pub match_expressions: Vec<SelectorRequirement>,
 }
 
-/// A demand on one label.
+/// A requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
@@ -174,7 +174,7 @@ pub struct Selector {
     "message": "In and NotIn need values, Exists and DoesNotExist take none"
 }]))]
 pub struct SelectorRequirement {
-    /// The label.
+    /// The key of the label.
     #[schemars(
         length(min = 1, max = 317),
         regex(pattern = LABEL_KEY.regex),
@@ -183,7 +183,7 @@ pub struct SelectorRequirement {
     pub key: String,
     /// How the label relates to the values.
     pub operator: SelectorOperator,
-    /// The values that In and NotIn speak of.
+    /// The values that In and NotIn compare with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 100),
@@ -196,23 +196,23 @@ pub struct SelectorRequirement {
 /// How a label relates to a list of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SelectorOperator {
-    /// It has one of them.
+    /// The label has one of the values.
     In,
-    /// It has none of them.
+    /// The label has none of the values.
     NotIn,
-    /// It is there.
+    /// The label is present.
     Exists,
-    /// It is not there.
+    /// The label is absent.
     DoesNotExist,
 }
 
 /// What makes a Machine unhealthy. It may be empty: Cluster API fills in the
-/// startup timeout before it looks.
+/// startup timeout before it validates the object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Checks {
     /// How many seconds a Machine may take to get its Node; 600 when not set,
-    /// and 0 is for ever. Otherwise at least 30.
+    /// without limit when 0. Otherwise at least 30.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         range(min = 0),
@@ -242,7 +242,7 @@ pub struct NodeCheck {
     /// The status that is unhealthy.
     #[schemars(length(min = 1))]
     pub status: String,
-    /// For how many seconds it may last.
+    /// How many seconds the condition may last.
     #[schemars(range(min = 0))]
     pub timeout_seconds: i32,
 }
@@ -251,13 +251,14 @@ pub struct NodeCheck {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineCheck {
-    /// The condition's type; not one that follows from the verdict itself.
+    /// The condition's type; not one that depends on the result of health
+    /// checks.
     #[serde(rename = "type")]
     #[schemars(schema_with = "machine_condition_schema")]
     pub condition_type: String,
     /// The status that is unhealthy.
     pub status: super::conditions::ConditionStatus,
-    /// For how many seconds it may last.
+    /// How many seconds the condition may last.
     #[schemars(range(min = 0))]
     pub timeout_seconds: i32,
 }
@@ -273,7 +274,7 @@ pub struct NodeCheckV1Beta1 {
     /// The status that is unhealthy.
     #[schemars(length(min = 1))]
     pub status: String,
-    /// For how long it may last.
+    /// How long the condition may last.
     #[schemars(extend("x-kubernetes-validations" = [SHORT_DURATION]))]
     pub timeout: GoDuration,
 }
@@ -282,13 +283,14 @@ pub struct NodeCheckV1Beta1 {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineCheckV1Beta1 {
-    /// The condition's type; not one that follows from the verdict itself.
+    /// The condition's type; not one that depends on the result of health
+    /// checks.
     #[serde(rename = "type")]
     #[schemars(schema_with = "machine_condition_schema")]
     pub condition_type: String,
     /// The status that is unhealthy.
     pub status: super::conditions::ConditionStatus,
-    /// For how long it may last.
+    /// How long the condition may last.
     #[schemars(extend("x-kubernetes-validations" = [SHORT_DURATION]))]
     pub timeout: GoDuration,
 }
@@ -301,8 +303,8 @@ pub struct Remediation {
     /// The check acts only while this holds; always when not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_if: Option<TriggerIf>,
-    /// The template that remediation requests are made from. When not set, the
-    /// owner of the Machine is asked to replace it.
+    /// The template that remediations are made from. When not set, the owner of
+    /// the Machine is to replace it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_ref: Option<TemplateRef>,
 }
@@ -318,7 +320,7 @@ pub struct TriggerIf {
     #[schemars(schema_with = "limit_schema")]
     pub unhealthy_less_than_or_equal_to: Option<Value>,
     /// The number of unhealthy Machines lies in this range, such as "[3-5]".
-    /// Counts instead of the other.
+    /// Takes precedence over unhealthyLessThanOrEqualTo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32), regex(pattern = RANGE.regex))]
     pub unhealthy_in_range: Option<String>,
@@ -328,7 +330,8 @@ pub struct TriggerIf {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateRef {
-    /// The template's kind; without its ending "Template" it is the request's.
+    /// The template's kind; without the ending "Template" it is the kind of the
+    /// remediations.
     #[schemars(length(min = 1, max = 63), regex(pattern = KIND.regex))]
     pub kind: String,
     /// The template's name.
@@ -343,7 +346,8 @@ pub struct TemplateRef {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateReference {
-    /// The template's kind; without its ending "Template" it is the request's.
+    /// The template's kind; without the ending "Template" it is the kind of the
+    /// remediations.
     #[schemars(length(min = 1, max = 63))]
     pub kind: String,
     /// The template's name.
@@ -352,7 +356,7 @@ pub struct TemplateReference {
     /// The template's group and version.
     #[schemars(length(min = 1, max = 317))]
     pub api_version: String,
-    /// v1beta1 has a place for it, but the check's own namespace is used.
+    /// Ignored: the namespace of the check is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
@@ -373,7 +377,7 @@ pub struct MachineHealthCheckStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub remediations_allowed: Option<i32>,
-    /// The generation of the check that this status speaks of.
+    /// The generation of the check that this status was written for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The names of the Machines that are checked, sorted.

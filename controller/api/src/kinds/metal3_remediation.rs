@@ -61,12 +61,12 @@ use crate::validation::Rule;
         name = "Phase",
         type_ = "string",
         json_path = ".status.phase",
-        description = "How far the remediation is"
+        description = "The phase of the remediation"
     )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct Metal3RemediationSpec {
-    /// How the host is remediated. An object without it is left alone.
+    /// How the host is remediated. Nothing is done about an object without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<RemediationStrategy>,
 }
@@ -76,7 +76,7 @@ pub struct Metal3RemediationSpec {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [ONE_TIMEOUT]))]
 pub struct RemediationStrategy {
-    /// The way; there is only Reboot.
+    /// The type of the strategy; only Reboot exists.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub strategy_type: Option<StrategyType>,
     /// How many more cycles may follow the first.
@@ -100,16 +100,17 @@ pub struct RemediationStrategy {
 // Without a description of its own, each field keeps the one that it has.
 #[schemars(description = "")]
 pub enum StrategyType {
-    /// Off, let the workloads move, on.
+    /// The host is switched off, the workloads move, and the host is switched
+    /// on again.
     #[default]
     Reboot,
 }
 
-/// How far a remediation is.
+/// The status of a remediation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Metal3RemediationStatus {
-    /// Where in its cycle it is.
+    /// The phase of the current cycle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Metal3Phase>,
     /// How many cycles followed the first.
@@ -129,16 +130,16 @@ pub struct Metal3RemediationStatus {
 pub enum Metal3Phase {
     /// The host is being switched off and its workloads are moving.
     Running,
-    /// The host is on its way back.
+    /// The host is switched on, and its Node is to become ready.
     Waiting,
-    /// Every attempt failed: the owner was asked to replace the Machine.
+    /// Every attempt failed, and the owner is to replace the Machine.
     #[serde(rename = "Deleting machine")]
     DeletingMachine,
-    /// It cannot go on.
+    /// The remediation cannot continue.
     Failed,
 }
 
-/// What requests are made from.
+/// The template of remediations.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -157,19 +158,19 @@ pub enum Metal3Phase {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct Metal3RemediationTemplateSpec {
-    /// What a request is a copy of.
+    /// The content that is copied into a remediation.
     pub template: Metal3RemediationTemplateResource,
 }
 
-/// What a request is a copy of.
+/// The content that is copied into a remediation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Metal3RemediationTemplateResource {
-    /// The spec of the request.
+    /// The spec of the remediation.
     pub spec: Metal3RemediationTemplateResourceSpec,
 }
 
-/// The spec of the requests that a template makes.
+/// The spec of the remediations that are made from a template.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Metal3RemediationTemplateResourceSpec {
@@ -182,7 +183,7 @@ pub struct Metal3RemediationTemplateResourceSpec {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [ONE_TIMEOUT]))]
 pub struct TemplateStrategy {
-    /// The way; there is only Reboot.
+    /// The type of the strategy; only Reboot exists.
     #[serde(rename = "type", default)]
     pub strategy_type: StrategyType,
     /// How many more cycles may follow the first.
@@ -201,11 +202,11 @@ pub struct TemplateStrategy {
     pub timeout_seconds: Option<i32>,
 }
 
-/// The field is there because CAPM3's kind has it; nobody writes it.
+/// The status exists because CAPM3's kind has it; it is never written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Metal3RemediationTemplateStatus {
-    /// Has the form of a request's status.
+    /// Has the form of a remediation's status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Metal3RemediationStatus>,
 }

@@ -1,12 +1,12 @@
 //! NodeHealthCheck of medik8s, for clusters without its operator.
 //!
-//! One schema takes today's form (minHealthy or maxUnhealthy, escalation, delay,
-//! storm cooldown) and the older one, in which a remediation template is all
-//! that has to be said.
+//! One schema takes the current form (minHealthy or maxUnhealthy, escalation,
+//! delay, storm cooldown) and the older one, which needs only a remediation
+//! template.
 //!
 //! Owns the schema and what medik8s' webhook would refuse, as far as a rule on
-//! one object can say it. It must never default a rule: the evaluator does, so
-//! that a check says what its user wrote.
+//! one object can express it. It must never default a rule: the evaluator does,
+//! so that a stored check contains only what its user wrote.
 
 use jiff::Timestamp;
 use kube::CustomResource;
@@ -37,7 +37,7 @@ use crate::validation::{
         name = "Phase",
         type_ = "string",
         json_path = ".status.phase",
-        description = "What the check does now"
+        description = "The phase of the check"
     ),
     printcolumn(
         name = "Observed",
@@ -55,7 +55,7 @@ use crate::validation::{
         name = "Unhealthy",
         type_ = "string",
         json_path = ".status.unhealthyNodes[*].name",
-        description = "The Nodes that are not"
+        description = "The Nodes that are unhealthy"
     ),
     printcolumn(
         name = "MinHealthy",
@@ -75,7 +75,7 @@ use crate::validation::{
         name = "Reason",
         type_ = "string",
         json_path = ".status.reason",
-        description = "Why it is in this phase",
+        description = "Why the check is in this phase",
         priority = 1
     ),
     printcolumn(
@@ -137,19 +137,19 @@ pub struct NodeHealthCheckSpec {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type", "status"])
     )]
     pub unhealthy_conditions: Vec<UnhealthyCondition>,
-    /// The check acts only while at least so many of its Nodes are healthy: a
+    /// The check acts only while at least this many of its Nodes are healthy: a
     /// number, or a percentage such as "51%", rounded up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "limit_schema")]
     pub min_healthy: Option<Value>,
-    /// The check acts only while no more than so many of its Nodes are not
+    /// The check acts only while at most this many of its Nodes are not
     /// healthy: a number, or a percentage such as "49%", rounded up. 49% where
     /// minHealthy is not set either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "limit_schema")]
     pub max_unhealthy: Option<Value>,
-    /// After the limit was reached, nothing new is done until it has not been
-    /// for so long.
+    /// After the limit was reached, no remediation begins until it has not been
+    /// reached for this long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "duration_schema")]
     pub storm_cooldown_duration: Option<GoDuration>,
@@ -169,12 +169,13 @@ pub struct NodeHealthCheckSpec {
         )
     )]
     pub escalating_remediations: Option<Vec<EscalatingRemediation>>,
-    /// Why the check is paused; any entry pauses it. Nothing new is done then.
+    /// Why the check is paused; any entry pauses it. While it is paused, no
+    /// remediation begins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub pause_requests: Vec<String>,
-    /// How long a Node has to be healthy before its remediation is taken away.
-    /// Below zero: until a person confirms it by the Node's annotation
+    /// How long a Node must be healthy before its remediation is deleted. Below
+    /// zero: until a person confirms it by the Node's annotation
     /// remediation.medik8s.io/manually-confirmed-healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "delay_schema")]
@@ -192,7 +193,7 @@ pub struct UnhealthyCondition {
     /// The status that is unhealthy.
     #[schemars(length(min = 1, max = 64))]
     pub status: String,
-    /// For how long it may last.
+    /// How long the condition may last.
     #[schemars(schema_with = "duration_schema")]
     pub duration: GoDuration,
 }
@@ -212,7 +213,7 @@ pub struct TemplateReference {
     /// The template's name.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Its namespace; remediations are made there too.
+    /// The template's namespace, in which remediations are created too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub namespace: Option<String>,
@@ -236,10 +237,10 @@ pub struct TemplateReference {
 pub struct EscalatingRemediation {
     /// The template that the remediation is made from.
     pub remediation_template: TemplateReference,
-    /// Its place: lower ones are tried first.
+    /// The position of the step: lower ones are tried first.
     pub order: i64,
-    /// How long it is given; at least 60s. After it, or once the remediation
-    /// says that it has not succeeded, the next one is tried.
+    /// How long the remediation may take, at least 60s. After that, or once it
+    /// reports that it has not succeeded, the next step begins.
     #[schemars(schema_with = "timeout_schema")]
     pub timeout: GoDuration,
 }
@@ -256,13 +257,13 @@ pub struct NodeHealthCheckStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub healthy_nodes: Option<i32>,
-    /// The Nodes that are unhealthy, or whose remediation is still there.
+    /// The Nodes that are unhealthy, or whose remediation still exists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend(
         "x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]
     ))]
     pub unhealthy_nodes: Vec<UnhealthyNode>,
-    /// Not used any more.
+    /// Deprecated, and no longer written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "times_schema")]
     pub in_flight_remediations: Option<Value>,
@@ -273,10 +274,10 @@ pub struct NodeHealthCheckStatus {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
     )]
     pub conditions: Vec<StatusCondition>,
-    /// What the check does now: Disabled, Paused, Remediating or Enabled.
+    /// The phase of the check: Disabled, Paused, Remediating or Enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// Why it is in this phase, in words.
+    /// Why the check is in this phase, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When this status last changed.
@@ -289,18 +290,19 @@ pub struct NodeHealthCheckStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnhealthyNode {
-    /// Its name.
+    /// Name of the Node.
     pub name: String,
-    /// Its remediations, oldest first.
+    /// The remediations of the Node, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub remediations: Vec<NodeRemediation>,
-    /// Since when its conditions are healthy again, while a remediation is
-    /// still there.
+    /// Since when the conditions of the Node are healthy again, while a
+    /// remediation still exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub conditions_healthy_timestamp: Option<Timestamp>,
-    /// Whether its remediation waits for healthyDelay.
+    /// Whether the remediation of the Node is kept until the end of
+    /// healthyDelay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy_delayed: Option<bool>,
 }
@@ -309,38 +311,38 @@ pub struct UnhealthyNode {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeRemediation {
-    /// The object.
+    /// The reference to the remediation.
     pub resource: ResourceReference,
-    /// When it was made.
+    /// When the remediation was created.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub started: Timestamp,
-    /// When it was told to stop.
+    /// When the remediation timed out and was requested to stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub timed_out: Option<Timestamp>,
-    /// The template it was made from.
+    /// The name of the template that the remediation was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_name: Option<String>,
 }
 
-/// A remediation object.
+/// A reference to a remediation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct ResourceReference {
-    /// Its group and version.
+    /// Group and version of the remediation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
-    /// Its kind.
+    /// Kind of the remediation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Its namespace.
+    /// Namespace of the remediation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Its name.
+    /// Name of the remediation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its identity.
+    /// UID of the remediation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
 }

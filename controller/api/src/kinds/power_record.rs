@@ -13,10 +13,10 @@ use super::power_remediation::Step;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Attempt {
-    /// Which attempt it is, from 1.
+    /// The number of the attempt, from 1.
     #[schemars(range(min = 1))]
     pub number: i32,
-    /// When it began.
+    /// When the attempt began.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub started_at: Timestamp,
     /// When the BMC had confirmed that the host was off.
@@ -31,17 +31,17 @@ pub struct Attempt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub powered_on_at: Option<Timestamp>,
-    /// When it ended.
+    /// When the attempt ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub finished_at: Option<Timestamp>,
-    /// The step in which it ended, if it failed.
+    /// The step in which the attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_step: Option<Step>,
-    /// Why it ended, as one word.
+    /// The reason for the end of the attempt, as one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why it ended, in words.
+    /// The reason for the end of the attempt, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -50,31 +50,31 @@ pub struct Attempt {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PowerOffEvidence {
-    /// When it became certain.
+    /// When the power-off was confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub confirmed_at: Option<Timestamp>,
-    /// The readings that say so, or, when a person said so, none.
+    /// The readings that show it; none after a confirmation by a person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub readings: Vec<PowerReading>,
 }
 
-/// What a BMC answered when it was asked for a host's power.
+/// A reading of a host's power state from its BMC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PowerReading {
-    /// When it answered.
+    /// When the BMC answered.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub read_at: Timestamp,
     /// The protocol, such as Redfish or IPMI.
     pub protocol: String,
     /// The state in the BMC's own words.
     pub state: String,
-    /// The system that the BMC says it speaks of: its UUID or serial number.
+    /// The system that the answer is about: its UUID or serial number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
-    /// The RackAgent that asked.
+    /// The RackAgent that read the power state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
 }

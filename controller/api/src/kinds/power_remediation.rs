@@ -44,31 +44,31 @@ use super::power_record::{Attempt, PowerOffEvidence};
         name = "Strategy",
         type_ = "string",
         json_path = ".spec.strategy.type",
-        description = "How it is brought back"
+        description = "The strategy"
     ),
     printcolumn(
         name = "Phase",
         type_ = "string",
         json_path = ".status.phase",
-        description = "How far it is"
+        description = "The phase"
     ),
     printcolumn(
         name = "Step",
         type_ = "string",
         json_path = ".status.step",
-        description = "What is being done"
+        description = "The current step"
     ),
     printcolumn(
         name = "Reason",
         type_ = "string",
         json_path = ".status.reason",
-        description = "Why it is in this step"
+        description = "Why the remediation is in this step"
     ),
     printcolumn(
         name = "Until",
         type_ = "string",
         json_path = ".status.stepUntil",
-        description = "When the time of the step is over",
+        description = "The deadline of the step",
         priority = 1
     ),
     printcolumn(
@@ -96,16 +96,16 @@ pub struct PowerStrategy {
     #[serde(default = "default_retry_limit")]
     #[schemars(range(min = 0, max = 100))]
     pub retry_limit: i32,
-    /// How long each step may take. What is not set takes the controller's
-    /// own value. A step after which nothing else may follow goes on beyond its
-    /// time, and the condition Overdue says so.
+    /// How long each step may take. A value that is not set is the controller's
+    /// default. A step that must be completed continues beyond its time, and
+    /// the condition Overdue shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<StepTimeouts>,
     /// What happens when the host's workloads have not moved within
     /// timeouts.drainSeconds.
     #[serde(default)]
     pub drain_policy: DrainPolicy,
-    /// What happens when the workload cluster could not be asked for
+    /// What happens when the workload cluster did not answer for
     /// timeouts.taintSeconds after the confirmed power-off, so that no taint
     /// could be set.
     #[serde(default)]
@@ -140,30 +140,31 @@ fn default_retry_limit() -> i32 {
 /// What is done with a host's power.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum PowerStrategyType {
-    /// Off, confirmed; workloads moved; on again.
+    /// The host is switched off and confirmed off, the workloads move, and the
+    /// host is switched on again.
     #[default]
     Reboot,
-    /// Off, confirmed; workloads moved; the host stays off, tainted and held,
-    /// until this object is deleted. Then it is switched on again, unless
-    /// somebody else wants it off: its BareMetalHost has online false, or
-    /// carries another's reboot annotation.
+    /// The host is switched off and confirmed off, the workloads move, and the
+    /// host stays off, tainted and held, until this object is deleted. Then it
+    /// is switched on again, unless it is to stay off for another reason: its
+    /// BareMetalHost has online false or another reboot annotation.
     PowerOff,
-    /// The first attempt only switches off, confirmed, and on after a moment:
-    /// it is faster and moves nothing, so it sets no taint. The attempts after
-    /// it are as for Reboot.
+    /// The first attempt only switches the host off, confirmed, and on again
+    /// after a short pause: it is faster and moves no workload, so it sets no
+    /// taint. The attempts after it are as for Reboot.
     PowerCycleFirst,
 }
 
 /// What happens when a host's workloads do not move in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum DrainPolicy {
-    /// The host stays off until they have moved, and the status says what is
-    /// in the way.
+    /// The host stays off until they have moved, and the status names what
+    /// blocks them.
     #[default]
     StayOff,
-    /// The host is switched on all the same. A workload that has not moved
-    /// starts there again. With PowerOff, and where onExhausted keeps it off,
-    /// it is as StayOff.
+    /// The host is switched on nevertheless. A workload that has not moved
+    /// starts there again. With PowerOff, and where onExhausted keeps the host
+    /// off, the effect is that of StayOff.
     PowerOn,
     /// The attempts end there. Escalate and Retire hand the Machine over; in
     /// any case the host stays off and tainted until this object is deleted and
@@ -171,7 +172,8 @@ pub enum DrainPolicy {
     GiveUp,
 }
 
-/// What happens when no taint can be set because the workload cluster is silent.
+/// What happens when no taint can be set because the workload cluster does not
+/// answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum UnreachablePolicy {
     /// The host stays off until the cluster answers.
@@ -184,7 +186,8 @@ pub enum UnreachablePolicy {
 /// What happens when the Node is gone before anything was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum NodeGonePolicy {
-    /// The host is taken off and on; its kubelet registers the Node anew.
+    /// The host is switched off and on, and its kubelet registers the Node
+    /// again.
     #[default]
     PowerCycle,
     /// No attempt is made, and onExhausted applies at once.
@@ -194,8 +197,8 @@ pub enum NodeGonePolicy {
 /// What happens when no attempt is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum OnExhausted {
-    /// The owner of the Machine is asked to replace it, and the health check
-    /// is told that this remediation failed.
+    /// The owner of the Machine is to replace it, and the remediation is
+    /// reported to the health check as failed.
     #[default]
     Escalate,
     /// As Escalate, and the BareMetalHost is marked unhealthy so that it is not
@@ -204,7 +207,8 @@ pub enum OnExhausted {
     /// The host is switched off once more as for PowerOff, and kept off until
     /// this object is deleted. The remediation counts as failed.
     StayOff,
-    /// The host is left as it is, on. Nothing but a condition and an event.
+    /// The host stays on as it is. Only a condition and an Event report the
+    /// failure.
     Notify,
 }
 
@@ -256,42 +260,42 @@ pub struct StepTimeouts {
     pub restore_seconds: Option<i32>,
 }
 
-/// What was done about a host, and what is being done.
+/// The progress of a remediation, and the record of its attempts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PowerRemediationStatus {
-    /// The generation of the object that this status speaks of.
+    /// The generation of the object that this status was written for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Processing and Succeeded, as health checks read them, and others that
-    /// say what is in the way.
+    /// name what blocks the remediation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
     )]
     pub conditions: Vec<StatusCondition>,
-    /// How far the remediation is, in one word.
+    /// The phase of the remediation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<PowerPhase>,
     /// The Node that is brought back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
-    /// What is being done.
+    /// The current step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<Step>,
     /// When the step began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub step_since: Option<Timestamp>,
-    /// When the time of the step is over.
+    /// The deadline of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub step_until: Option<Timestamp>,
     /// Why the remediation is in this step, as one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why the remediation is in this step, in words.
+    /// Why the remediation is in this step, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The attempts, the running one last. Of very many, the oldest are left out.
@@ -304,12 +308,12 @@ pub struct PowerRemediationStatus {
     /// Why the host is known to be off in the running attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_off: Option<PowerOffEvidence>,
-    /// What this remediation has put in place and has to take away again.
+    /// What this remediation has set and must remove again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "set"))]
     pub in_place: Vec<InPlace>,
-    /// The controller's own notes, from which it goes on after a restart. Their
-    /// form may change; nobody else should rely on it.
+    /// Internal state of the controller, from which it continues after a
+    /// restart. Its form may change without notice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "cursor_schema")]
     pub cursor: Option<serde_json::Value>,
@@ -322,37 +326,38 @@ fn cursor_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     })
 }
 
-/// How far a remediation is, in one word.
+/// The phase of a remediation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 // Without a description of its own, each field keeps the one that it has.
 #[schemars(description = "")]
 pub enum PowerPhase {
-    /// It has not begun.
+    /// The remediation has not begun.
     Pending,
-    /// It is going on.
+    /// The remediation is in progress.
     Running,
-    /// It waits for something that it cannot do itself.
+    /// The remediation waits for something that it cannot do itself.
     Waiting,
-    /// The Node is back, or the host is off where that was asked for.
+    /// The Node is ready again, or the host is off where the strategy requires
+    /// that.
     Succeeded,
     /// No attempt is left.
     Failed,
-    /// It was given up before the host was switched off.
+    /// The remediation was aborted before the host was switched off.
     Aborted,
 }
 
-/// What is being done in a remediation.
+/// A step of a remediation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 // Without a description of its own, each field keeps the one that it has.
 #[schemars(description = "")]
 pub enum Step {
-    /// Looking whether it may begin.
+    /// The preconditions are checked.
     Pending,
     /// The hold is put on the BareMetalHost.
     Holding,
     /// The host is switched off.
     PoweringOff,
-    /// The BMC is asked whether the host is off.
+    /// The power state is read from the BMC.
     ConfirmingOff,
     /// The taint is put on the Node.
     Tainting,
@@ -366,21 +371,21 @@ pub enum Step {
     Booting,
     /// Taint and hold are taken away.
     Restoring,
-    /// The Node is back.
+    /// The Node is ready again.
     Succeeded,
     /// The attempt failed; the next one is about to begin.
     Retrying,
-    /// Something is in the way; the reason names it.
+    /// The remediation cannot continue; the reason names the cause.
     Blocked,
     /// A person has to confirm that the host is off.
     AwaitingConfirmation,
-    /// No attempt is left, and what onExhausted says was done.
+    /// No attempt is left, and onExhausted has been applied.
     Escalated,
-    /// What was put in place is taken away, and the rest is left alone.
+    /// The taint and the hold are removed, and nothing else is done.
     Aborting,
 }
 
-/// Something that a remediation puts in place and has to take away again.
+/// Something that a remediation sets and must remove again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 // Without a description of its own, each field keeps the one that it has.
 #[schemars(description = "")]

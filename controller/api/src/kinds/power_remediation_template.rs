@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::power_remediation::PowerRemediationSpec;
 
-/// What requests are made from.
+/// The template of remediations.
 #[derive(
     CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
 )]
@@ -52,29 +52,29 @@ use super::power_remediation::PowerRemediationSpec;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PowerRemediationTemplateSpec {
-    /// What a request is a copy of.
+    /// The content that is copied into a remediation.
     pub template: PowerRemediationTemplateResource,
 }
 
-/// What a request is a copy of.
+/// The content that is copied into a remediation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PowerRemediationTemplateResource {
-    /// Labels and annotations of the request.
+    /// Labels and annotations of the remediation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMetadata>,
-    /// The spec of the request.
+    /// The spec of the remediation.
     pub spec: PowerRemediationSpec,
 }
 
-/// Labels and annotations that a request gets.
+/// Labels and annotations of a remediation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateMetadata {
-    /// Labels of the request.
+    /// Labels of the remediation.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations of the request.
+    /// Annotations of the remediation.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }

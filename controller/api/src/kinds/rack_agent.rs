@@ -31,7 +31,7 @@ use super::conditions::StatusCondition;
         name = "Endpoint",
         type_ = "string",
         json_path = ".spec.endpoint",
-        description = "Where it listens"
+        description = "The address that it listens on"
     ),
     printcolumn(
         name = "Connected",
@@ -54,13 +54,14 @@ use super::conditions::StatusCondition;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RackAgentSpec {
-    /// The rack that the agent serves. Its certificate must name the same.
+    /// The rack that the agent serves. Its certificate must name the same rack.
     #[schemars(
         length(min = 1, max = 63),
         regex(pattern = r"^[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?$")
     )]
     pub rack: String,
-    /// Where it listens, as host:port; an IPv6 address stands in brackets.
+    /// The address that the agent listens on, as host:port; an IPv6 address is
+    /// in brackets.
     #[schemars(
         length(min = 3, max = 261),
         regex(
@@ -96,7 +97,7 @@ pub struct RackAgentStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub hosts: Option<i32>,
-    /// For how many of them it does not check the BMC's certificate.
+    /// Number of these hosts whose BMC certificate the agent does not check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub insecure_hosts: Option<i32>,
@@ -108,8 +109,9 @@ pub struct RackAgentStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub last_seen: Option<Timestamp>,
-    /// The journals that the agent has shown, the last one last. An agent that shows one of them with
-    /// a lower generation was given an older copy, and what it does not know proves nothing.
+    /// The journals that the agent has reported, the last one last. An agent
+    /// that reports one of them with a lower generation has an older copy of
+    /// it, whose content is no evidence of what did not happen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub journals: Vec<SeenJournal>,
@@ -119,10 +121,11 @@ pub struct RackAgentStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SeenJournal {
-    /// Its instance.
+    /// The ID of the journal's instance.
     #[schemars(length(max = 64))]
     pub instance: String,
-    /// How often it had been written when it was seen last.
+    /// The generation of the journal: how often it had been written when it was
+    /// last reported.
     #[schemars(range(min = 0))]
     pub generation: i64,
 }

@@ -1,18 +1,18 @@
-//! Pieces of CEL.
+//! Expressions of CEL, put together from parts.
 
-/// A string literal.
+/// Quotes a text as a string literal of CEL.
 pub(super) fn text(text: &str) -> String {
     format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
 }
 
-/// What can be wrong with a field.
+/// A check of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Check {
     /// The path of the field, such as `spec.selector`.
     pub(super) field: String,
-    /// Whether it is wrong, as a condition.
+    /// A condition that holds where the field is wrong.
     pub(super) fails: String,
-    /// What is then reported, as a string expression.
+    /// A string expression: the message for a field that is wrong.
     pub(super) message: String,
 }
 

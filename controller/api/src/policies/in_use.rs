@@ -1,4 +1,4 @@
-//! What stays as it is while a NodeHealthCheck remediates Nodes, as with medik8s' own webhook: neither
+//! What cannot change while a NodeHealthCheck remediates Nodes, as with medik8s' own webhook: neither
 //! which Nodes it selects nor how it remediates them may change, and it cannot be deleted, which would
 //! delete its remediations in the middle.
 
@@ -14,7 +14,7 @@ const NAMED: usize = 5;
 const ENTRIES: &str = "oldObject.status.unhealthyNodes";
 const REMEDIATED: &str = "has(node.remediations) && node.remediations.size() > 0";
 
-/// Only where a remediation is there, by the status as it is stored.
+/// The policy applies only while the stored status lists a remediation.
 pub(super) fn conditions() -> Vec<MatchCondition> {
     vec![condition(
         "remediates",

@@ -1,10 +1,10 @@
 //! The admission policies that we ship, put together from the CRDs.
 //!
-//! A ValidatingAdmissionPolicy judges a health check as our CRDs do, for clusters in which other
-//! projects' CRDs are installed and no webhook of theirs runs; and it judges what no CRD can, which is
-//! what another part of the object or the operation says. The rules come from the schemas in
-//! [`crate::kinds`]: what is written there holds in the CRDs and here. `hack/codegen` writes the files
-//! under `deploy/kustomize/admission`.
+//! A ValidatingAdmissionPolicy checks a health check as our CRDs do, for clusters in which other
+//! projects' CRDs are installed and no webhook of theirs runs. It also checks what no CRD can: rules
+//! that depend on metadata or on the operation. The rules come from the schemas in [`crate::kinds`] and
+//! so are the same in the CRDs and here. `hack/codegen` writes the files under
+//! `deploy/kustomize/admission`.
 //!
 //! Must never use a CEL function that Kubernetes 1.30 lacks, the first version with these policies.
 
@@ -33,9 +33,9 @@ use cel::Check;
 /// A policy with the binding that puts it into effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoundPolicy {
-    /// What is judged, and how.
+    /// The rules, and the objects that they apply to.
     pub policy: ValidatingAdmissionPolicy,
-    /// What a failure leads to.
+    /// The action on a failure: deny or warn.
     pub binding: ValidatingAdmissionPolicyBinding,
 }
 
@@ -75,8 +75,8 @@ pub fn node_health_checks() -> Vec<BoundPolicy> {
     ]
 }
 
-/// What our annotation of a NodeHealthCheck says is a duration. A schema cannot say it: no rule of a
-/// CRD sees annotations.
+/// The value of our annotation of a NodeHealthCheck must be a duration. This cannot be a rule of the
+/// CRD, whose rules do not see annotations.
 fn startup_timeout() -> Check {
     let key = names::NODE_STARTUP_TIMEOUT_ANNOTATION;
     let pattern = crate::validation::GO_DURATION;
@@ -103,8 +103,8 @@ fn startup_timeout() -> Check {
 /// A kind of health check.
 struct Kind {
     crd: CustomResourceDefinition,
-    /// All that there are: an object is judged in the version in which it is written. Of a version that
-    /// is not here an API server converts it to one that is.
+    /// Every version of the kind: an object is checked in the version in which it is written. The API
+    /// server converts an object of any other version to one of these.
     versions: &'static [&'static str],
 }
 
@@ -119,7 +119,7 @@ impl Kind {
         root.properties.as_ref()?.get("spec")
     }
 
-    /// What the CRD's schema refuses, and `more`.
+    /// The policy with the rules of the CRD's schema and the checks in `more`.
     fn rules(&self, more: Vec<Check>) -> BoundPolicy {
         let schema = self.spec_schema().map(schema::checks).unwrap_or_default();
         let mut fields: Vec<(String, Vec<Check>)> = Vec::new();
@@ -166,7 +166,7 @@ impl Kind {
         )
     }
 
-    /// What is accepted, but hardly intended.
+    /// The policy that warns of values that are accepted but probably not intended.
     fn warnings(&self, warnings: &warnings::Warnings) -> BoundPolicy {
         let validations = warnings.checks.iter().map(|check| Validation {
             expression: format!("!({})", check.fails),
@@ -187,7 +187,7 @@ impl Kind {
         )
     }
 
-    /// What cannot be changed, nor deleted, during a remediation.
+    /// The policy that refuses some changes, and deletion, during a remediation.
     fn in_use(&self) -> BoundPolicy {
         self.bound(
             "-in-use",
@@ -260,8 +260,8 @@ struct Spec {
     validations: Vec<Validation>,
 }
 
-/// A spec that is already stored is not judged again, so that the labels and annotations of an old check
-/// can be changed; nor is an object on its way out, which must be able to lose its finalizers.
+/// A spec that is already stored is not checked again, so that the labels and annotations of an old check
+/// can be changed. An object that is being deleted is not checked either: its finalizers must be removable.
 fn judged_spec() -> Vec<MatchCondition> {
     vec![
         condition(
@@ -290,7 +290,7 @@ fn variable(name: &str, expression: &str) -> Variable {
     }
 }
 
-/// `spec.selector.matchLabels` is judged by the variable `selectorMatchLabels`.
+/// The name of a field's variable: `selectorMatchLabels` for `spec.selector.matchLabels`.
 fn variable_name(field: &str) -> String {
     let field = field.strip_prefix("spec.").unwrap_or(field);
     let words = field.split(|c: char| !c.is_ascii_alphanumeric());

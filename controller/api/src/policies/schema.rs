@@ -1,7 +1,7 @@
 //! The constraints of a CRD's schema, as checks in CEL.
 //!
-//! The API server enforces a schema only where its CRD is installed. These checks say the same about
-//! an object of another project's CRD. Left out are the types of fields, which that CRD has too, and
+//! The API server enforces a schema only where its CRD is installed. These checks do the same for an
+//! object of another project's CRD. Left out are the types of fields, which that CRD has too, and
 //! upper bounds that only limit the cost of rules.
 
 use k8s_openapi::api::admissionregistration::v1::Variable;
@@ -22,7 +22,7 @@ const OLD_SPEC: &str = "variables.oldSpec";
 #[derive(Default)]
 pub(super) struct Checks {
     pub(super) variables: Vec<Variable>,
-    /// Those of one field may rely on the ones before them.
+    /// In order: a check of a field may rely on earlier checks of the same field.
     pub(super) checks: Vec<Check>,
 }
 
@@ -42,17 +42,17 @@ pub(super) fn checks(spec: &JSONSchemaProps) -> Checks {
 /// Where a value is: in the spec, or in an item of one of its lists, which is then `self`.
 #[derive(Clone)]
 struct Place {
-    /// The path for people; in an item it begins behind the item.
+    /// The path that messages show; in an item of a list it is relative to the item.
     path: String,
-    /// A condition on which the value is there; none where it always is, or where an earlier check says
-    /// that it is missing.
+    /// A condition that holds where the value is present; none where it always is, or where an earlier
+    /// check reports that it is missing.
     present: Option<String>,
-    /// The value.
+    /// The value, as a CEL expression.
     value: String,
 }
 
 impl Place {
-    /// A property of the value that is here.
+    /// The place of a property of this value.
     fn property(&self, name: &str, is_required: bool) -> Self {
         let value = format!("{}.{name}", self.value);
         let is_sure = is_required && self.present.is_none();
@@ -105,7 +105,7 @@ impl Place {
 
 /// A value as a string expression, in a message.
 enum Shown {
-    /// It may be large.
+    /// Messages do not show the value, which may be large.
     Not,
     Quoted(String),
     Plain(String),
@@ -223,7 +223,7 @@ impl Checks {
     }
 }
 
-/// What a schema says of a value by itself.
+/// The constraints of a schema on its own value, without those on properties and items.
 fn constraints(schema: &JSONSchemaProps, place: &Place) -> Vec<Check> {
     let shown = Shown::of(schema, &place.value);
     let check =

@@ -1,4 +1,4 @@
-//! What is accepted of a health check, but hardly intended.
+//! Warnings of values of a health check that are accepted but probably not intended.
 
 use k8s_openapi::api::admissionregistration::v1::Variable;
 
@@ -10,7 +10,7 @@ use crate::validation::{GO_DURATION, PERCENTAGE, RANGE};
 /// Warnings, with the variables that they use.
 pub(super) struct Warnings {
     pub(super) variables: Vec<Variable>,
-    /// `fails` where the warning is due.
+    /// Checks whose condition `fails` holds where the warning is due.
     pub(super) checks: Vec<Check>,
 }
 
@@ -38,7 +38,7 @@ fn first_of(paths: &[&str]) -> String {
     expression + "[]"
 }
 
-/// Of a MachineHealthCheck. Each rule is in the field of v1beta2 or in that of v1beta1.
+/// The warnings for a MachineHealthCheck. Each value is in the field of v1beta2 or in that of v1beta1.
 pub(super) fn machine_health_check() -> Warnings {
     let range = RANGE.regex;
     let bound =
@@ -106,7 +106,7 @@ pub(super) fn machine_health_check() -> Warnings {
     }
 }
 
-/// Of a NodeHealthCheck.
+/// The warnings for a NodeHealthCheck.
 pub(super) fn node_health_check() -> Warnings {
     let observes = |field: &str, limit: &str| {
         format!(
@@ -119,8 +119,8 @@ pub(super) fn node_health_check() -> Warnings {
     Warnings {
         variables: vec![
             variable("spec", "has(object.spec) ? object.spec : {}"),
-            // Several remediations of a kind for one Node are possible only where their templates say so.
-            // Ours always are.
+            // Several remediations of a kind for one Node are possible only where an annotation of their
+            // templates allows it; with PowerRemediations they always are.
             variable(
                 "templates",
                 &format!(

@@ -1,7 +1,7 @@
 //! baremetal-operator's BareMetalHost (v1alpha1).
 //!
-//! Owns reading it and the hold keys on it. It must never say what a BMC
-//! would: `powered_on` is what Ironic last believed, not proof.
+//! Owns reading the object and its hold keys. It must never serve as evidence
+//! of the power state: `powered_on` is Ironic's last known state.
 
 use std::collections::BTreeMap;
 
@@ -11,33 +11,34 @@ use super::fields::{Fields, ViewError};
 use super::meta::{Meta, ObjectRef};
 use crate::names;
 
-/// What we read of a BareMetalHost.
+/// The fields of a BareMetalHost that Rackhand uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BareMetalHostView {
     /// Metadata of the object.
     pub meta: Meta,
-    /// Whether its user wants it on.
+    /// The desired power state: true for on.
     pub online: Option<bool>,
-    /// How its BMC is reached.
+    /// The address and the credentials of the BMC.
     pub bmc: Option<Bmc>,
-    /// Who uses it: a Metal3Machine, for us.
+    /// The object that uses the host: with CAPM3, a Metal3Machine.
     pub consumer: Option<ObjectRef>,
-    /// Whether it must not be switched off (hosts whose BMC shares the
-    /// network port).
+    /// Whether the host must not be switched off (its BMC shares the network
+    /// port).
     pub disable_power_off: bool,
-    /// Whether something else installed it.
+    /// Whether the operating system was installed by something other than
+    /// baremetal-operator.
     pub externally_provisioned: bool,
-    /// What Ironic last believed about its power.
+    /// Ironic's last known power state.
     pub powered_on: Option<bool>,
-    /// How far its provisioning is.
+    /// The provisioning state, such as `provisioned`.
     pub provisioning_state: Option<String>,
     /// `OK`, `error`, `servicing`, `detached` and others.
     pub operational_status: Option<String>,
-    /// The kind of its error.
+    /// The type of the last error, such as `power management error`.
     pub error_type: Option<String>,
-    /// Its error in words.
+    /// The text of the last error.
     pub error_message: Option<String>,
-    /// How often that happened in a row.
+    /// How often that error happened in a row.
     pub error_count: Option<i32>,
     /// The serial number that inspection found.
     pub serial_number: Option<String>,
@@ -52,7 +53,7 @@ pub struct Bmc {
     pub address: Option<String>,
     /// The Secret with user and password, in the host's namespace.
     pub credentials_name: Option<String>,
-    /// Whether its certificate is not to be checked.
+    /// Whether the certificate of the BMC is not checked.
     pub disable_certificate_verification: bool,
 }
 
@@ -73,7 +74,7 @@ pub struct PowerHold<'a> {
     /// The part of the key after the slash; none for the plain annotation,
     /// which is a single reboot.
     pub key: Option<&'a str>,
-    /// The value.
+    /// The value of the annotation, such as `{"mode":"hard"}`.
     pub value: &'a str,
 }
 
@@ -124,25 +125,25 @@ impl BareMetalHostView {
         })
     }
 
-    /// Whether baremetal-operator leaves it alone.
+    /// Whether the host is paused for baremetal-operator.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.meta.has_annotation(names::BMH_PAUSED_ANNOTATION)
     }
 
-    /// Whether somebody asked for it to be detached from Ironic.
+    /// Whether an annotation requests that the host is detached from Ironic.
     #[must_use]
     pub fn is_detach_requested(&self) -> bool {
         self.meta.has_annotation(names::BMH_DETACHED_ANNOTATION)
     }
 
-    /// Whether it is detached from Ironic, confirmed by baremetal-operator.
+    /// Whether baremetal-operator has confirmed that the host is detached from Ironic.
     #[must_use]
     pub fn is_detached(&self) -> bool {
         self.is_detach_requested() && self.operational_status.as_deref() == Some("detached")
     }
 
-    /// Whether it runs a user's system, installed by whomever.
+    /// Whether an operating system is installed, by baremetal-operator or otherwise.
     #[must_use]
     pub fn is_provisioned(&self) -> bool {
         matches!(
@@ -151,7 +152,8 @@ impl BareMetalHostView {
         )
     }
 
-    /// Whether either mark keeps it from being chosen for a new Machine.
+    /// Whether an unhealthy annotation of CAPM3, old or new, excludes the host
+    /// from being chosen for a new Machine.
     #[must_use]
     pub fn is_marked_unhealthy(&self) -> bool {
         self.meta.has_annotation(names::UNHEALTHY_ANNOTATION)
@@ -167,8 +169,8 @@ impl BareMetalHostView {
             .has_annotation(&names::hold_annotation(remediation_uid))
     }
 
-    /// Everything on it that asks for a reboot or holds it off, in the order
-    /// of the keys.
+    /// The annotations that request a reboot or hold the host off, in the
+    /// order of their keys.
     pub fn power_holds(&self) -> impl Iterator<Item = PowerHold<'_>> {
         holds(&self.meta.annotations)
     }

@@ -1,6 +1,6 @@
 //! Cluster, of Cluster API (v1beta1, v1beta2).
 //!
-//! Owns reading it. It must never reach for the cluster itself.
+//! Owns reading the object. It must never connect to the workload cluster.
 
 use kube::api::DynamicObject;
 
@@ -9,29 +9,28 @@ use super::fields::{Fields, ViewError};
 use super::meta::{Meta, ObjectRef};
 use crate::names;
 
-/// What we read of a Cluster.
+/// The fields of a Cluster that Rackhand uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterView {
     /// Metadata of the object.
     pub meta: Meta,
-    /// Whether everything about it is paused.
+    /// Whether the Cluster and all its objects are paused, by `spec.paused`.
     pub paused: bool,
-    /// Who manages its control plane.
+    /// The object that manages the control plane, such as a KubeadmControlPlane.
     pub control_plane_ref: Option<ObjectRef>,
     /// Reference to the infrastructure object.
     pub infrastructure_ref: Option<ObjectRef>,
-    /// Whether its infrastructure exists, where it says so outside conditions.
+    /// Whether the infrastructure exists, by a field of the status.
     pub infrastructure_provisioned: Option<bool>,
-    /// Whether its API server has ever answered, where it says so outside
-    /// conditions.
+    /// Whether the API server has ever answered, by a field of the status.
     pub control_plane_initialized: Option<bool>,
-    /// How far it is, in one word.
+    /// The phase, such as `Provisioned`.
     pub phase: Option<String>,
-    /// Where its two lists of conditions lie.
+    /// The shape of the object: where its two lists of conditions are.
     pub shape: Shape,
-    /// Its conditions in the old list.
+    /// The conditions in the old list.
     pub conditions_v1beta1: Vec<Condition>,
-    /// Its conditions in the new list.
+    /// The conditions in the new list.
     pub conditions_v1beta2: Vec<Condition>,
 }
 
@@ -68,8 +67,8 @@ impl ClusterView {
         })
     }
 
-    /// Whether the control plane is initialized: by the condition or, of an older Cluster API, by the
-    /// field alone.
+    /// Whether the control plane is initialized: by the condition or, with an older Cluster API, by the
+    /// field.
     #[must_use]
     pub fn is_control_plane_initialized(&self) -> bool {
         match self.condition(names::conditions::CONTROL_PLANE_INITIALIZED) {

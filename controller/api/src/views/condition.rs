@@ -12,19 +12,19 @@ use super::fields::{Fields, ViewError};
 /// One condition of either list, or of a Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// What it is about.
+    /// The type of the condition, such as `Ready`.
     pub condition_type: String,
     /// `True`, `False`, `Unknown`, or whatever else was written.
     pub status: String,
-    /// Why, in one word.
+    /// The reason for the status, as one CamelCase word.
     pub reason: Option<String>,
-    /// Why, in words.
+    /// The reason for the status, as text.
     pub message: Option<String>,
-    /// How bad a False is: only in v1beta1's list.
+    /// The severity of a status of False: only in v1beta1's list.
     pub severity: Option<String>,
-    /// When the status changed last.
+    /// When the status last changed.
     pub last_transition: Option<Timestamp>,
-    /// The generation of the object that it speaks of.
+    /// The generation of the object that the condition was observed of.
     pub observed_generation: Option<i64>,
 }
 
@@ -70,7 +70,7 @@ pub fn find_condition<'a>(list: &'a [Condition], condition_type: &str) -> Option
         .find(|condition| condition.condition_type == condition_type)
 }
 
-/// Which of the two lists.
+/// One of the two lists of conditions of a Cluster API object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConditionList {
     /// Cluster API's old list: severities, reasons only on False.
@@ -93,9 +93,9 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The shape that an object has. Where the object does not show it, the
-    /// version that it was read in says it: without a conversion webhook an
-    /// object keeps the shape in which it was written, whatever it is read as.
+    /// The shape that an object has, by its fields; if they do not show it, by
+    /// the version that it was read in. Without a conversion webhook an object
+    /// keeps the shape in which it was written, in whichever version it is read.
     pub(super) fn of(fields: &Fields<'_>, api_version: Option<&str>) -> Self {
         if fields.has("status.deprecated.v1beta1") {
             Self::V1Beta2
@@ -137,7 +137,7 @@ impl Shape {
     }
 }
 
-/// The two lists of an object, with the shape that says where they lie.
+/// The two lists of conditions of an object, with the shape by which they were found.
 pub(super) struct Lists {
     pub(super) shape: Shape,
     pub(super) v1beta1: Vec<Condition>,

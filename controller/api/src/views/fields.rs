@@ -1,7 +1,7 @@
-//! Reading fields out of an object, so that every error says where it was.
+//! Reads fields of an object, with errors that name the field.
 //!
-//! Owns the one place where JSON becomes typed values. It must never decide
-//! which of two fields counts: the views do.
+//! Owns the conversion of JSON to typed values. It must never decide which of
+//! two fields counts: the views do.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::int_or_percent::IntOrPercent;
 pub struct ViewError {
     /// The kind of the object.
     pub kind: &'static str,
-    /// Its namespace, when it has one.
+    /// The namespace of the object, if it has one.
     pub namespace: Option<String>,
     /// Name of the object.
     pub name: String,
     /// The path of the field, such as `spec.unhealthyConditions[0].timeout`.
     pub field: String,
-    /// What is wrong with it, as the end of a sentence that begins with the
-    /// field.
+    /// What is wrong with the value, as the end of a sentence that begins with
+    /// the field.
     pub problem: String,
 }
 
@@ -96,8 +96,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The value at `path`, made into a `T` by `convert`, or an error that
-    /// says what was wanted.
+    /// The value at `path`, converted to a `T`, or an error that states the
+    /// expected form.
     fn read<T>(
         &self,
         path: &str,
@@ -122,7 +122,7 @@ impl<'a> Fields<'a> {
         Ok(self.text(path)?.map(str::to_owned))
     }
 
-    /// A string that must be there for the rest to mean anything.
+    /// A string that must be present.
     pub(super) fn required_string(&self, path: &str) -> Result<String, ViewError> {
         self.string(path)?
             .ok_or_else(|| self.error(path, "is missing"))
@@ -152,7 +152,7 @@ impl<'a> Fields<'a> {
             .transpose()
     }
 
-    /// A time span in Go's form.
+    /// A duration in Go's form.
     pub(super) fn duration(&self, path: &str) -> Result<Option<Duration>, ViewError> {
         self.text(path)?
             .map(|text| {
@@ -163,7 +163,7 @@ impl<'a> Fields<'a> {
             .transpose()
     }
 
-    /// A time span in whole seconds.
+    /// A duration in whole seconds.
     pub(super) fn seconds(&self, path: &str) -> Result<Option<Duration>, ViewError> {
         self.read(path, "a number of seconds, zero or more", |value| {
             value.as_u64().map(Duration::from_secs)
@@ -226,7 +226,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A value as it stands in an error: short, whatever it is.
+/// A value as errors show it, shortened.
 fn shown(value: &Value) -> String {
     match value {
         Value::Array(_) => "a list".to_owned(),

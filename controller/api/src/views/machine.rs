@@ -1,6 +1,6 @@
 //! Machine, of Cluster API (v1beta1, v1beta2) and of OpenShift.
 //!
-//! Owns reading it. It must never judge its health.
+//! Owns reading the object. It must never decide whether the Machine is healthy.
 
 use jiff::Timestamp;
 use kube::api::DynamicObject;
@@ -10,34 +10,34 @@ use super::fields::{Fields, ViewError};
 use super::meta::{Meta, ObjectRef};
 use crate::names;
 
-/// What we read of a Machine.
+/// The fields of a Machine that Rackhand uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineView {
     /// Metadata of the object.
     pub meta: Meta,
-    /// The cluster that it is part of; OpenShift's Machines name none.
+    /// The name of the Cluster; OpenShift's Machines have none.
     pub cluster_name: Option<String>,
-    /// How its infrastructure provider names its host.
+    /// The provider ID, by which the infrastructure provider names the host.
     pub provider_id: Option<String>,
-    /// Its infrastructure: a Metal3Machine, for us.
+    /// The infrastructure object: with Metal3, a Metal3Machine.
     pub infrastructure_ref: Option<ObjectRef>,
-    /// The name of its Node in the workload cluster.
+    /// The name of the Node in the workload cluster.
     pub node_name: Option<String>,
-    /// Whether its infrastructure exists, where it says so outside conditions.
+    /// Whether the infrastructure exists, by a field of the status.
     pub infrastructure_provisioned: Option<bool>,
-    /// How far it is, in one word.
+    /// The phase, such as `Running` or `Failed`.
     pub phase: Option<String>,
-    /// When its status changed last: only OpenShift's Machines say so.
+    /// When the status last changed: only in OpenShift's Machines.
     pub last_updated: Option<Timestamp>,
-    /// Why it can never work, in one word (a field of old versions).
+    /// The reason for a terminal failure, as one word (a field of old versions).
     pub failure_reason: Option<String>,
-    /// Why it can never work (a field of old versions).
+    /// The reason for a terminal failure, as text (a field of old versions).
     pub failure_message: Option<String>,
-    /// Where its two lists of conditions lie.
+    /// The shape of the object: where its two lists of conditions are.
     pub shape: Shape,
-    /// Its conditions in the old list.
+    /// The conditions in the old list.
     pub conditions_v1beta1: Vec<Condition>,
-    /// Its conditions in the new list.
+    /// The conditions in the new list.
     pub conditions_v1beta2: Vec<Condition>,
 }
 
@@ -91,7 +91,7 @@ impl MachineView {
             .or_else(|| find_condition(&self.conditions_v1beta1, condition_type))
     }
 
-    /// Whether it is labelled as part of its cluster's control plane.
+    /// Whether the Machine has the label of a control-plane Machine.
     #[must_use]
     pub fn is_control_plane(&self) -> bool {
         self.meta.has_label(names::CONTROL_PLANE_LABEL)

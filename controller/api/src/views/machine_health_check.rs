@@ -1,8 +1,8 @@
 //! MachineHealthCheck, of Cluster API (v1beta1, v1beta2).
 //!
 //! Owns reading its rules in either shape: flat with durations, or nested with
-//! seconds. It must never fill in a default or judge a value's size: what is
-//! refused at admission is refused there, and the dialects' defaults differ.
+//! seconds. It must never fill in a default or reject a value by its size:
+//! admission does the latter, and the defaults differ between the kinds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::template::TemplateRef;
 use crate::int_or_percent::IntOrPercent;
 use crate::names;
 
-/// What we read of a MachineHealthCheck.
+/// The fields of a MachineHealthCheck that Rackhand uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineHealthCheckView {
     /// Metadata of the object.
@@ -25,34 +25,35 @@ pub struct MachineHealthCheckView {
     pub cluster_name: Option<String>,
     /// Which Machines it checks.
     pub selector: LabelSelector,
-    /// How long a Machine may be without a Node; zero is for ever.
+    /// How long a Machine may be without a Node; zero means without limit.
     pub node_startup_timeout: Option<Duration>,
     /// Conditions of a Node that make its Machine unhealthy.
     pub node_checks: Vec<ConditionCheck>,
     /// Conditions of a Machine that make it unhealthy.
     pub machine_checks: Vec<ConditionCheck>,
-    /// The check acts only while no more than so many Machines are unhealthy.
+    /// The check acts only while no more Machines than this are unhealthy.
     pub max_unhealthy: Option<IntOrPercent>,
     /// The check acts only while the number of unhealthy Machines is in this
     /// range; it wins over [`Self::max_unhealthy`].
     pub unhealthy_range: Option<UnhealthyRange>,
-    /// What remediation requests are made from; none leaves it to the owners.
+    /// The template of the remediations; without one the owners replace Machines.
     pub remediation_template: Option<TemplateRef>,
-    /// Where its two lists of conditions lie.
+    /// The shape of the object: where its two lists of conditions are.
     pub shape: Shape,
-    /// Its conditions in the old list.
+    /// The conditions in the old list.
     pub conditions_v1beta1: Vec<Condition>,
-    /// Its conditions in the new list.
+    /// The conditions in the new list.
     pub conditions_v1beta2: Vec<Condition>,
-    /// How many Machines it counted.
+    /// Status: number of Machines that are checked.
     pub expected_machines: Option<i32>,
-    /// How many of them it found healthy.
+    /// Status: number of Machines that are healthy.
     pub current_healthy: Option<i32>,
-    /// How many more may become unhealthy before it stops acting.
+    /// Status: how many more Machines may become unhealthy before the check
+    /// stops acting.
     pub remediations_allowed: Option<i32>,
-    /// The generation that its status speaks of.
+    /// The generation of the check that its status was written for.
     pub observed_generation: Option<i64>,
-    /// The names of the Machines that it counted.
+    /// Status: the names of the Machines that are checked.
     pub targets: Vec<String>,
 }
 
@@ -63,7 +64,7 @@ pub struct ConditionCheck {
     pub condition_type: String,
     /// The status that is unhealthy.
     pub status: String,
-    /// For how long it may last.
+    /// How long the condition may last before the Machine is unhealthy.
     pub timeout: Duration,
 }
 
@@ -108,25 +109,25 @@ fn digits(text: &str) -> Option<u32> {
 /// A selection of objects by their labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
-    /// Labels that must be there with these values.
+    /// Labels that must be present with these values.
     pub match_labels: BTreeMap<String, String>,
-    /// Further demands; all must hold.
+    /// Further requirements on labels; all of them must hold.
     pub match_expressions: Vec<LabelRequirement>,
 }
 
-/// One demand of a selector, as written.
+/// One requirement of a selector, as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelRequirement {
-    /// The label.
+    /// The key of the label.
     pub key: String,
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: String,
-    /// The values that `In` and `NotIn` speak of.
+    /// The values that `In` and `NotIn` compare with.
     pub values: Vec<String>,
 }
 
 impl LabelSelector {
-    /// Whether it demands nothing.
+    /// Whether the selector has no requirement.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
@@ -186,8 +187,8 @@ impl LabelSelector {
     }
 }
 
-/// Reads a list of checks whose time is in seconds, or else as a duration. No
-/// time at all is no time to wait, as upstream reads it.
+/// Reads a list of checks, each with a timeout in seconds or as a duration. An
+/// absent timeout is zero, as in Cluster API.
 pub(super) fn checks(
     fields: &Fields<'_>,
     path: &'static str,
@@ -210,8 +211,8 @@ pub(super) fn checks(
 }
 
 impl MachineHealthCheckView {
-    /// Reads a MachineHealthCheck. Where both shapes of a rule are there, the
-    /// nested one counts.
+    /// Reads a MachineHealthCheck. If a rule is set in both shapes, the nested
+    /// one counts.
     ///
     /// # Errors
     /// When a field that we need has the wrong form.

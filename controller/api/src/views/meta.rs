@@ -1,6 +1,6 @@
-//! What every object says about itself, and how objects name each other.
+//! The metadata of an object, and references between objects.
 //!
-//! Owns the plain form of object metadata. It must never follow a reference.
+//! Owns the plain form of both. It must never follow a reference.
 
 use std::collections::BTreeMap;
 
@@ -9,40 +9,40 @@ use kube::api::DynamicObject;
 
 use super::fields::{Fields, ViewError};
 
-/// The metadata of an object, as far as we use it.
+/// The metadata of an object that Rackhand uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     /// The version that the object was read in, such as
-    /// `cluster.x-k8s.io/v1beta2`. Patches go to the same.
+    /// `cluster.x-k8s.io/v1beta2`. Patches use the same version.
     pub api_version: Option<String>,
-    /// The kind that the object says it is of.
+    /// The kind of the object.
     pub kind: Option<String>,
-    /// Its namespace; none for a cluster-scoped object.
+    /// The namespace; none for a cluster-scoped object.
     pub namespace: Option<String>,
-    /// Its name; empty only before the API server has seen it.
+    /// The name; empty only in an object that was never stored.
     pub name: String,
-    /// Its identity for as long as it exists; empty only in a file.
+    /// The UID; empty only in an object that was never stored.
     pub uid: String,
-    /// The version of its stored state.
+    /// The resource version, which changes with every write.
     pub resource_version: Option<String>,
-    /// The version of its spec.
+    /// The generation, which changes with the spec.
     pub generation: Option<i64>,
-    /// When it was created.
+    /// The creation timestamp.
     pub created: Option<Timestamp>,
-    /// Since when it is being deleted.
+    /// The deletion timestamp: the object is being deleted since then.
     pub deleted: Option<Timestamp>,
-    /// Its labels.
+    /// The labels of the object.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
+    /// The annotations of the object.
     pub annotations: BTreeMap<String, String>,
-    /// What its deletion waits for.
+    /// The finalizers; the object exists until all of them are removed.
     pub finalizers: Vec<String>,
-    /// Who owns it.
+    /// The owner references.
     pub owners: Vec<OwnerRef>,
 }
 
 impl Meta {
-    /// Reads it; nothing in it can be wrong.
+    /// Reads the metadata of an object. This cannot fail.
     #[must_use]
     pub fn of(object: &DynamicObject) -> Self {
         let meta = &object.metadata;
@@ -74,13 +74,13 @@ impl Meta {
         }
     }
 
-    /// Whether it carries the annotation, with whatever value.
+    /// Whether the object has the annotation, with any value.
     #[must_use]
     pub fn has_annotation(&self, key: &str) -> bool {
         self.annotations.contains_key(key)
     }
 
-    /// Whether it carries the annotation with the value `true`.
+    /// Whether the object has the annotation with the value `true`.
     #[must_use]
     pub fn is_annotated_true(&self, key: &str) -> bool {
         self.annotations
@@ -88,19 +88,19 @@ impl Meta {
             .is_some_and(|value| value == "true")
     }
 
-    /// Whether it carries the label, with whatever value.
+    /// Whether the object has the label, with any value.
     #[must_use]
     pub fn has_label(&self, key: &str) -> bool {
         self.labels.contains_key(key)
     }
 
-    /// Whether it carries the finalizer.
+    /// Whether the object has the finalizer.
     #[must_use]
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|held| held == finalizer)
     }
 
-    /// Whether it is on its way out.
+    /// Whether the object is being deleted.
     #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.deleted.is_some()
@@ -120,13 +120,13 @@ impl Meta {
 pub struct OwnerRef {
     /// Group and version of the owner.
     pub api_version: String,
-    /// Kind of the object.
+    /// The kind of the owner.
     pub kind: String,
-    /// Its name, in the same namespace.
+    /// The name of the owner, which is in the same namespace.
     pub name: String,
-    /// Its UID.
+    /// The UID of the owner.
     pub uid: String,
-    /// Whether it is the one that manages the object.
+    /// Whether the owner is the controller of the object.
     pub controller: bool,
 }
 
@@ -139,23 +139,23 @@ impl OwnerRef {
 }
 
 /// A reference from one object to another, in either version's form: v1beta1
-/// says `apiVersion`, v1beta2 only `apiGroup`.
+/// has `apiVersion`, v1beta2 only `apiGroup`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectRef {
-    /// The group that it names, whichever form it uses.
+    /// The group of the object, from either form.
     pub group: Option<String>,
-    /// Group and version, where it says the version.
+    /// Group and version, if the reference has a version.
     pub api_version: Option<String>,
-    /// Kind of the object.
+    /// The kind of the object.
     pub kind: Option<String>,
-    /// The namespace, where it says one.
+    /// The namespace, if the reference has one.
     pub namespace: Option<String>,
-    /// Name of the object.
+    /// The name of the object.
     pub name: Option<String>,
 }
 
 impl ObjectRef {
-    /// Reads the reference at `path`; none when nothing is there.
+    /// Reads the reference at `path`; none if the field is absent.
     pub(super) fn read(fields: &Fields<'_>, path: &str) -> Result<Option<Self>, ViewError> {
         if !fields.has(path) {
             return Ok(None);

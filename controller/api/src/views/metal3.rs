@@ -12,23 +12,23 @@ use super::fields::{Fields, ViewError};
 use super::meta::{Meta, OwnerRef};
 use crate::names;
 
-/// What we read of a Metal3Machine.
+/// The fields of a Metal3Machine that Rackhand uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metal3MachineView {
     /// Metadata of the object.
     pub meta: Meta,
-    /// How it names its host to Kubernetes.
+    /// The provider ID, by which the Node names its host.
     pub provider_id: Option<String>,
-    /// The host that it runs on, by its annotation.
+    /// The BareMetalHost that the annotation names.
     pub host: Option<HostRef>,
 }
 
 /// A BareMetalHost, as a Metal3Machine's annotation names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostRef {
-    /// The namespace that is written there.
+    /// The namespace of the host.
     pub namespace: String,
-    /// The host's name.
+    /// The name of the host.
     pub name: String,
 }
 
@@ -74,16 +74,16 @@ impl Metal3MachineView {
     }
 }
 
-/// What we read of a Metal3Remediation.
+/// The fields of a Metal3Remediation that Rackhand uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metal3RemediationView {
     /// Metadata of the object.
     pub meta: Meta,
-    /// How to remediate; CAPM3 leaves objects without one alone.
+    /// How to remediate; CAPM3 does nothing about an object without a strategy.
     pub strategy: Option<Strategy>,
-    /// How far it is: `Running`, `Waiting`, `Deleting machine`, `Failed`.
+    /// The phase: `Running`, `Waiting`, `Deleting machine` or `Failed`.
     pub phase: Option<String>,
-    /// How many cycles were begun anew.
+    /// How many cycles followed the first.
     pub retry_count: Option<i32>,
     /// When the last cycle began.
     pub last_remediated: Option<Timestamp>,
@@ -92,11 +92,11 @@ pub struct Metal3RemediationView {
 /// The strategy of a Metal3Remediation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Strategy {
-    /// `Reboot` is the only one that exists.
+    /// The type of the strategy; only `Reboot` exists.
     pub strategy_type: Option<String>,
     /// How many more cycles may follow the first.
     pub retry_limit: Option<i32>,
-    /// How long a host may take to come back; absent and zero mean
+    /// How long a host may take until its Node is ready; absent and zero mean
     /// [`Strategy::DEFAULT_TIMEOUT`].
     pub timeout: Option<Duration>,
 }
@@ -104,10 +104,10 @@ pub struct Strategy {
 impl Strategy {
     /// CAPM3's timeout where none is given.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
-    /// The only type that exists.
+    /// The only type of a strategy.
     pub const REBOOT: &'static str = "Reboot";
 
-    /// The timeout that counts: the one that is given, or CAPM3's own.
+    /// The timeout in effect: the one in the object, or CAPM3's default.
     #[must_use]
     pub fn effective_timeout(&self) -> Duration {
         self.timeout
@@ -117,8 +117,8 @@ impl Strategy {
 }
 
 impl Metal3RemediationView {
-    /// Reads a Metal3Remediation. Where both forms of the timeout are there,
-    /// the seconds count.
+    /// Reads a Metal3Remediation. If both forms of the timeout are set, the
+    /// seconds count.
     ///
     /// # Errors
     /// When a field that we need has the wrong form.

@@ -1,13 +1,13 @@
 //! Lenient, read-only views of the kinds that other projects own.
 //!
 //! A view takes what Rackhand needs out of an object, whichever served version
-//! or shape it comes in: durations or seconds, flat or nested, conditions in
-//! either list. Every field is optional, unknown fields are ignored, an empty
-//! string counts as absent (as in Go, where the two cannot be told apart).
-//! Only a value of the wrong form is an error, and the error names the object,
-//! the field and what is wrong with it.
+//! or shape it has: durations or seconds, flat or nested, conditions in either
+//! list. Every field is optional, unknown fields are ignored, an empty string
+//! counts as absent (as in Go, where the two cannot be distinguished). Only a
+//! value of the wrong form is an error, and the error names the object, the
+//! field and what is wrong with it.
 //!
-//! Views must never be written back: what a view does not know would be lost.
+//! Views must never be written back: fields that a view lacks would be lost.
 //! Writers send patches.
 
 mod bare_metal_host;

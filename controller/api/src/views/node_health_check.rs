@@ -1,7 +1,7 @@
 //! NodeHealthCheck, of medik8s (v1alpha1).
 //!
-//! Owns reading its rules and what its status remembers. It must never fill in
-//! a default: the evaluator does, and knows which form of the kind it sees.
+//! Owns reading the rules and the status. It must never fill in a default: the
+//! evaluator does, because the defaults depend on the form of the kind.
 
 use std::time::Duration;
 
@@ -16,102 +16,102 @@ use crate::duration::GoDuration;
 use crate::int_or_percent::IntOrPercent;
 use crate::names;
 
-/// What we read of a NodeHealthCheck.
+/// The fields of a NodeHealthCheck that Rackhand uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeHealthCheckView {
     /// Metadata of the object.
     pub meta: Meta,
-    /// Which Nodes it checks; empty is all of them.
+    /// Which Nodes the check covers; an empty selector covers all of them.
     pub selector: LabelSelector,
-    /// Conditions of a Node that make it unhealthy; absent leaves it to the
-    /// evaluator.
+    /// Conditions of a Node that make it unhealthy; absent for the evaluator's
+    /// default.
     pub unhealthy_conditions: Option<Vec<ConditionCheck>>,
-    /// At least so many Nodes have to be healthy.
+    /// At least this many Nodes must be healthy.
     pub min_healthy: Option<IntOrPercent>,
-    /// No more than so many Nodes may be anything else.
+    /// At most this many Nodes may be unhealthy.
     pub max_unhealthy: Option<IntOrPercent>,
-    /// How long nothing is done after the limit was reached.
+    /// How long no remediation begins after the end of a storm.
     pub storm_cooldown: Option<Duration>,
-    /// The only template.
+    /// The template, if there is no escalation.
     pub template: Option<NodeTemplateRef>,
-    /// Templates that are tried one after another, as they are written.
+    /// The steps of the escalation, in the order of the list.
     pub escalation: Vec<EscalationStep>,
-    /// Why it is paused; any entry pauses it.
+    /// Why the check is paused; any entry pauses it.
     pub pause_requests: Vec<String>,
-    /// How long a Node has to be healthy before its remediation goes.
+    /// How long a Node must be healthy before its remediation is deleted.
     pub healthy_delay: HealthyDelay,
-    /// How long a Node may take until its kubelet has said anything: our
-    /// annotation.
+    /// How long a new Node may take until the first status of its kubelet, by
+    /// our annotation.
     pub startup_timeout: Option<Duration>,
-    /// What its status says: the conditions.
+    /// Status: the conditions.
     pub conditions: Vec<Condition>,
-    /// What its status says: the Nodes that are unhealthy.
+    /// Status: the Nodes that are unhealthy.
     pub unhealthy_nodes: Vec<UnhealthyEntry>,
-    /// What its status says: `inFlightRemediations` is there.
+    /// Whether the status has `inFlightRemediations`.
     pub in_flight: bool,
 }
 
-/// A reference to a template.
+/// A reference to a template, with its namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeTemplateRef {
-    /// Group and version, to be used as written.
+    /// Group and version of the template, used as they are written.
     pub api_version: String,
     /// The kind of the template.
     pub kind: String,
-    /// Its namespace; empty for kinds without.
+    /// The namespace of the template; empty for a cluster-scoped kind.
     pub namespace: String,
-    /// Name of the object.
+    /// The name of the template.
     pub name: String,
 }
 
 /// One step of an escalation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EscalationStep {
-    /// The template.
+    /// The template of the remediation.
     pub template: NodeTemplateRef,
-    /// Position in the order of escalation.
+    /// The position of the step: lower ones are tried first.
     pub order: i64,
-    /// How long it is given.
+    /// How long the remediation may take before the next step begins.
     pub timeout: Duration,
 }
 
-/// How long a Node has to be healthy before its remediation goes.
+/// How long a Node must be healthy before its remediation is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HealthyDelay {
-    /// Not at all.
+    /// The remediation is deleted at once.
     #[default]
     None,
     /// For this long after the Node became healthy.
     For(Duration),
-    /// Until a person says so.
+    /// Until a person confirms it by an annotation of the Node.
     UntilConfirmed,
 }
 
-/// A Node of the status.
+/// An unhealthy Node in the status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnhealthyEntry {
-    /// Name of the object.
+    /// The name of the Node.
     pub name: String,
-    /// Remediations of this Node.
+    /// The remediations of the Node.
     pub remediations: Vec<UnhealthyRemediation>,
-    /// Since when its conditions are healthy again.
+    /// Since when the conditions of the Node are healthy again.
     pub healthy_since: Option<Timestamp>,
-    /// Its remediation waits for the delay.
+    /// Whether the remediation is kept until the end of the healthy delay.
     pub delayed: bool,
 }
 
-/// A remediation of the status.
+/// A remediation in the status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnhealthyRemediation {
-    /// The object.
+    /// The reference to the remediation.
     pub resource: ObjectRef,
-    /// Its UID.
+    /// The UID of the remediation.
     pub uid: String,
-    /// When it was made.
+    /// When the remediation was created.
     pub started: Option<Timestamp>,
-    /// When it was told to stop.
+    /// When the remediation timed out and was requested to stop.
     pub timed_out: Option<Timestamp>,
-    /// The template it was made from.
+    /// The name of the template that the remediation was made from.
     pub template_name: Option<String>,
 }
 
@@ -131,20 +131,20 @@ impl NodeTemplateRef {
         }))
     }
 
-    /// The kind of the remediations made from it.
+    /// The kind of the remediations that are made from the template.
     #[must_use]
     pub fn request_kind(&self) -> &str {
         names::request_kind(&self.kind)
     }
 
-    /// Its group; empty for Kubernetes' core kinds.
+    /// The group of the template; empty for Kubernetes' core kinds.
     #[must_use]
     pub fn group(&self) -> &str {
         super::meta::group_of(&self.api_version)
     }
 }
 
-/// A limit. A quoted plain number passes medik8s' schema, and so is read here.
+/// Reads a limit. medik8s' schema accepts a quoted plain number, so it is accepted here too.
 fn limit(fields: &Fields<'_>, path: &str) -> Result<Option<IntOrPercent>, ViewError> {
     let quoted = fields.get(path).and_then(serde_json::Value::as_str);
     if let Some(number) = quoted.and_then(|text| text.parse().ok()) {
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_all_that_the_older_form_has_to_say() {
+    fn older_form_needs_only_a_template() {
         let view = read(&json!({ "remediationTemplate": template("t") }), &json!({})).unwrap();
         assert!(view.selector.is_empty());
         assert_eq!(view.unhealthy_conditions, None);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_of_todays_form_is_read() {
+    fn every_field_of_the_current_form_is_read() {
         let view = read(
             &json!({
                 "selector": { "matchLabels": { "a": "b" } },
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quoted_number_is_a_number_and_a_field_of_the_wrong_form_is_named() {
+    fn quoted_limit_is_parsed_and_an_invalid_field_is_named() {
         let view = read(&json!({ "maxUnhealthy": "8" }), &json!({})).unwrap();
         assert_eq!(view.max_unhealthy, Some(IntOrPercent::Int(8)));
         let view = read(

@@ -1,7 +1,7 @@
 //! MachineHealthCheck of OpenShift (machine.openshift.io/v1beta1).
 //!
-//! Owns reading it. It must never fill in a default, nor take an empty selector
-//! for nothing: there it selects every Machine of the namespace.
+//! Owns reading the object. It must never fill in a default. An empty selector
+//! of this kind selects every Machine of the namespace.
 
 use std::time::Duration;
 
@@ -15,39 +15,41 @@ use super::template::TemplateRef;
 use crate::int_or_percent::IntOrPercent;
 use crate::names;
 
-/// What we read of OpenShift's MachineHealthCheck.
+/// The fields of OpenShift's MachineHealthCheck that Rackhand uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenShiftHealthCheckView {
     /// Metadata of the object.
     pub meta: Meta,
     /// Which Machines of its namespace it checks; empty is all of them.
     pub selector: LabelSelector,
-    /// How long a Machine may be without a Node; zero is for ever.
+    /// How long a Machine may be without a Node; zero means without limit.
     pub node_startup_timeout: Option<Duration>,
     /// Conditions of a Node that make its Machine unhealthy.
     pub node_checks: Vec<ConditionCheck>,
-    /// The check acts only while no more than so many Machines are unhealthy.
-    /// An error, in words, allows nothing but is no reason not to look.
+    /// The check acts only while no more Machines than this are unhealthy. With
+    /// an invalid value (the error's text) Machines are checked but none is
+    /// remediated.
     pub max_unhealthy: Result<Option<IntOrPercent>, String>,
-    /// What remediation requests are made from. Its namespace is ignored.
+    /// The template of the remediations. The namespace in the reference is ignored.
     pub remediation_template: Option<TemplateRef>,
-    /// It asks for `external-baremetal`.
+    /// Whether the annotation selects the strategy `external-baremetal`.
     pub external_baremetal: bool,
-    /// Its conditions, in the old form.
+    /// The conditions, in the form of v1beta1.
     pub conditions: Vec<Condition>,
-    /// How many Machines it counted.
+    /// Status: number of Machines that are checked.
     pub expected_machines: Option<i32>,
-    /// How many of them it found healthy.
+    /// Status: number of Machines that are healthy.
     pub current_healthy: Option<i32>,
-    /// How many more may become unhealthy before it stops acting.
+    /// Status: how many more Machines may become unhealthy before the check
+    /// stops acting.
     pub remediations_allowed: Option<i32>,
 }
 
 impl OpenShiftHealthCheckView {
-    /// Reads one.
+    /// Reads a MachineHealthCheck of OpenShift.
     ///
     /// # Errors
-    /// When a field that we need has the wrong form, but for the limit.
+    /// When a field that we need has the wrong form, except the limit.
     pub fn from_dynamic(object: &DynamicObject) -> Result<Self, ViewError> {
         let meta = Meta::of(object);
         let fields = Fields::of(names::kinds::MACHINE_HEALTH_CHECK, object);
@@ -63,7 +65,7 @@ impl OpenShiftHealthCheckView {
                 .map_err(|error| format!("{} {}", error.field, error.problem)),
             remediation_template: TemplateRef::read(&fields, "spec.remediationTemplate")?,
             external_baremetal: strategy
-                .is_some_and(|said| said == names::OPENSHIFT_EXTERNAL_BAREMETAL),
+                .is_some_and(|value| value == names::OPENSHIFT_EXTERNAL_BAREMETAL),
             conditions: Condition::list(&fields, "status.conditions")?,
             expected_machines: fields.int32("status.expectedMachines")?,
             current_healthy: fields.int32("status.currentHealthy")?,

@@ -1,6 +1,6 @@
 //! Our own PowerRemediation.
 //!
-//! Owns reading it. It must never fill in what the engine's policy says.
+//! Owns reading the object. It must never fill in the defaults of the controller's flags.
 
 use kube::api::DynamicObject;
 use serde_json::Value;
@@ -10,14 +10,14 @@ use super::meta::{Meta, OwnerRef};
 use crate::kinds::power_remediation::PowerRemediationSpec;
 use crate::names;
 
-/// What we read of a PowerRemediation.
+/// The fields of a PowerRemediation that Rackhand uses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PowerRemediationView {
     /// Metadata of the object.
     pub meta: Meta,
-    /// What is asked for; absent fields have their defaults.
+    /// The spec; absent fields have the defaults of the schema.
     pub spec: PowerRemediationSpec,
-    /// The controller's notes in its status.
+    /// The controller's stored state in the status, as JSON.
     pub cursor: Option<Value>,
 }
 
@@ -40,15 +40,16 @@ impl PowerRemediationView {
         })
     }
 
-    /// The Machine that it is for, where a health check of Cluster API made it.
+    /// The Machine to remediate, if a MachineHealthCheck created the remediation.
     #[must_use]
     pub fn machine(&self) -> Option<&OwnerRef> {
         self.meta
             .owner(names::groups::CLUSTER_API, names::kinds::MACHINE)
     }
 
-    /// The Node that it is for, where no Machine of Cluster API owns it
-    /// (medik8s' contract): by annotation, or else by its own name.
+    /// The Node to remediate, if no Machine of Cluster API owns the
+    /// remediation (medik8s' contract): by annotation, or else by the name of
+    /// the remediation.
     #[must_use]
     pub fn node(&self) -> Option<&str> {
         if self.machine().is_some() {

@@ -1,7 +1,7 @@
 //! Remediation templates of any kind, and references to them.
 //!
-//! Owns reading what a health check needs to make a request from a template.
-//! It must never know a template's kind: a health check works with any.
+//! Owns reading what a health check needs to make a remediation from a template.
+//! It must never depend on the kind of a template: a health check works with any.
 
 use kube::api::DynamicObject;
 use serde_json::{Map, Value};
@@ -10,15 +10,15 @@ use super::fields::{Fields, ViewError};
 use super::meta::Meta;
 use crate::names;
 
-/// A reference to a template. It names no namespace: a template lies in the
+/// A reference to a template. It has no namespace: a template is in the
 /// namespace of the check that refers to it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TemplateRef {
-    /// Group and version, to be used as written.
+    /// Group and version of the template, used as they are written.
     pub api_version: String,
     /// The kind of the template.
     pub kind: String,
-    /// Name of the object.
+    /// The name of the template.
     pub name: String,
 }
 
@@ -35,19 +35,19 @@ impl TemplateRef {
         }))
     }
 
-    /// The kind of the requests made from it.
+    /// The kind of the remediations that are made from the template.
     #[must_use]
     pub fn request_kind(&self) -> &str {
         names::request_kind(&self.kind)
     }
 }
 
-/// What we read of a remediation template, whatever its kind.
+/// The fields of a remediation template of any kind that Rackhand uses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RemediationTemplateView {
     /// Metadata of the object.
     pub meta: Meta,
-    /// Its `spec.template`: what a request is a copy of. Absent is empty.
+    /// The value of `spec.template`, which is copied into a remediation; empty if absent.
     pub template: Map<String, Value>,
 }
 

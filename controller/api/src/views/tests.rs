@@ -19,7 +19,7 @@ fn yaml(text: &str) -> DynamicObject {
 }
 
 #[test]
-fn a_machine_is_read_in_both_shapes() {
+fn machine_is_read_in_both_shapes() {
     let old = MachineView::from_dynamic(&object(json!({
         "apiVersion": "cluster.x-k8s.io/v1beta1",
         "kind": "Machine",
@@ -101,7 +101,7 @@ fn a_machine_is_read_in_both_shapes() {
 }
 
 #[test]
-fn the_shape_follows_the_object_before_the_version() {
+fn shape_follows_the_object_before_the_version() {
     let shape = |version: &str, status: Value| {
         MachineView::from_dynamic(&object(json!({
             "apiVersion": format!("cluster.x-k8s.io/{version}"), "kind": "Machine",
@@ -123,7 +123,7 @@ fn the_shape_follows_the_object_before_the_version() {
 }
 
 #[test]
-fn a_patch_of_both_lists_lands_where_they_are_read() {
+fn patch_of_both_condition_lists_is_read_back() {
     let old = json!([{"type": "A", "status": "True"}]);
     let new = json!([{"type": "B", "status": "True"}]);
     for (shape, version) in [(Shape::V1Beta1, "v1beta1"), (Shape::V1Beta2, "v1beta2")] {
@@ -139,7 +139,7 @@ fn a_patch_of_both_lists_lands_where_they_are_read() {
 }
 
 #[test]
-fn a_cluster_is_read_in_both_shapes() {
+fn cluster_is_read_in_both_shapes() {
     let view = |status: Value| {
         ClusterView::from_dynamic(&object(json!({
             "metadata": {"name": "c"}, "spec": {"paused": true}, "status": status
@@ -157,7 +157,7 @@ fn a_cluster_is_read_in_both_shapes() {
 }
 
 #[test]
-fn a_template_gives_its_content_whatever_its_kind() {
+fn template_of_any_kind_is_read() {
     let view = RemediationTemplateView::from_dynamic(&object(json!({
         "apiVersion": "x/v1", "kind": "AnyTemplate", "metadata": {"name": "t"},
         "spec": {"template": {"spec": {"a": 1}}}

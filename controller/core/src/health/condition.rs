@@ -1,7 +1,7 @@
 //! The `HealthCheckSucceeded` condition of a Machine.
 //!
-//! Owns its status, reasons and messages in both contracts. Must never look at the limit: a machine
-//! is shown as it is, whether or not it may be remediated.
+//! Owns its status, reasons and messages in both contracts. Must never depend on the limit: the
+//! condition shows the health of a machine, whether or not it may be remediated.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use super::{Cause, MachineFacts, Verdict};
 /// The `HealthCheckSucceeded` that a Machine should carry, in both contracts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HealthConditionWrite {
-    /// True: healthy.
+    /// Status of the condition; true for a healthy machine.
     pub succeeded: bool,
     /// Reason of the v1beta2 contract.
     pub reason: &'static str,
@@ -23,13 +23,14 @@ pub struct HealthConditionWrite {
     pub message_v1beta1: String,
 }
 
-/// What must be written (docs/reference/cluster-api.md, Conditions and Events), if anything.
+/// The condition that must be written (docs/reference/cluster-api.md, Conditions and Events), if any.
 ///
-/// A healthy machine gets it wherever it does not carry it yet, with or without a request (docs/reference/cluster-api.md, Q11
-/// is not copied). One that was not evaluated gets it only where it carries none: a False that was
-/// written for a cause must not become True because the Cluster is not ready for a moment, since its
-/// remediation would end halfway. An unhealthy one always does, because only the writer can compare the message. A
-/// machine that is suspect, unknown or skipped keeps what it has.
+/// A healthy machine gets True unless it is True already, with or without a request
+/// (docs/reference/cluster-api.md, Q11 is not copied). A machine that was not evaluated gets True only
+/// where it has no condition: a False that was written for a cause must not become True because the
+/// Cluster is not ready for a moment, since its remediation would end halfway. An unhealthy machine
+/// always gets False, because only the writer can compare the message. A machine that is suspect,
+/// unknown or skipped keeps its condition.
 pub fn health_condition(machine: &MachineFacts, verdict: &Verdict) -> Option<HealthConditionWrite> {
     match verdict {
         Verdict::Healthy if machine.health_condition != Some(true) => Some(succeeded()),
@@ -49,7 +50,7 @@ fn succeeded() -> HealthConditionWrite {
     }
 }
 
-/// The first cause gives the reason: causes are ordered machine first, as the reason is.
+/// The first cause determines the reason: machine causes precede node causes.
 fn failed(causes: &[Cause]) -> Option<HealthConditionWrite> {
     let first = causes.first()?;
     let mut message = String::from("Health check failed:");

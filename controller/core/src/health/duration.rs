@@ -1,6 +1,4 @@
-//! Durations as Go prints them, which is what users of Cluster API read in conditions.
-//!
-//! Owns the notation only.
+//! Durations as Go prints them, which is how Cluster API writes them in conditions.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,55 +1,55 @@
 //! The flow of OpenShift's `external-baremetal` for one Machine (docs/reference/openshift.md, The check).
 //!
-//! Owns the order of its steps. Must never begin where OpenShift's own controller does, or may.
+//! Owns the order of its steps. Must never begin where OpenShift's own controller acts, or may act.
 
 use super::OpenShiftMachine;
 
-/// How far the request of a Machine under `external-baremetal` is.
+/// Progress of the request of a Machine under `external-baremetal`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ExternalProgress {
-    /// There is none.
+    /// There is no request.
     None,
-    /// It is being carried out.
+    /// The remediation runs.
     Running,
     /// The host was power-cycled and the Node is back.
     Succeeded,
-    /// No attempt is left.
+    /// The remediation has no attempt left.
     Failed,
-    /// It ended before anything was done to the host.
+    /// The remediation ended before anything was done to the host.
     Aborted,
 }
 
-/// Who carries out the mark of `external-baremetal`. OpenShift's own Machine controller for bare metal
-/// does so wherever it runs; two would switch one host.
+/// The controller that carries out the mark of `external-baremetal`. OpenShift's own Machine controller
+/// for bare metal does so wherever it runs; two controllers would switch one host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum MarkCarrier {
-    /// Rackhand.
+    /// Rackhand carries out the mark.
     Rackhand,
-    /// OpenShift's own Machine controller.
+    /// OpenShift's own Machine controller carries out the mark.
     OpenShift,
-    /// It is not known whether that one runs (why), so nobody is taken to be the one.
+    /// It is unknown whether that controller runs (the cause), so Rackhand does not act.
     Unknown(String),
 }
 
 /// The next step of the flow of `external-baremetal` for one Machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ExternalStep {
-    /// Nothing.
+    /// Nothing is due.
     Nothing,
-    /// Ask for the host to be fenced and power-cycled.
+    /// Create the request by which the host is fenced and power-cycled.
     Request,
-    /// Take `host.metal3.io/external-remediation` off the Machine. Only then is the request deleted:
-    /// the other way round a crash between the two would begin a second power cycle.
+    /// Remove `host.metal3.io/external-remediation` from the Machine, before the request is deleted: in
+    /// the opposite order, a crash between the two would begin a second power cycle.
     Unmark,
     /// Delete the request: the mark is gone.
     Withdraw,
     /// Delete the Machine, so that its owner has the host provisioned anew.
     DeleteMachine,
-    /// A person has to look: the Machine cannot be replaced.
+    /// An operator has to act: the Machine cannot be replaced.
     Blocked,
 }
 
-/// Carries the mark of `external-baremetal` through: fence, power cycle, recovery, and the mark away.
+/// The next step for a Machine that carries, or has carried, the mark of `external-baremetal`.
 ///
 /// `reprovisionable`: the host is not externally provisioned. A Machine is deleted only as OpenShift's
 /// own actuator does it: with a controller that replaces it, and never a master.
@@ -74,8 +74,8 @@ pub fn external_step(
     }
 }
 
-/// Who carries out a mark. `installed`: whether OpenShift's own Machine controllers are in this
-/// cluster, or why that cannot be seen; `begun`: the Machine carries what only they write.
+/// The controller that carries out a mark. `installed`: whether OpenShift's own Machine controllers are
+/// in this cluster, or why that is unknown; `begun`: the Machine has fields that only they write.
 pub fn mark_carrier(installed: Result<bool, String>, begun: bool) -> MarkCarrier {
     match installed {
         _ if begun => MarkCarrier::OpenShift,

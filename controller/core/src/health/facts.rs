@@ -1,6 +1,6 @@
-//! What was observed about one machine; the input of a verdict.
+//! The observed facts about one machine: the input of a verdict.
 //!
-//! Owns plain data only; must never hold a judgement.
+//! Plain data; must never hold a verdict.
 
 use jiff::Timestamp;
 
@@ -11,9 +11,9 @@ pub struct Condition {
     pub type_: String,
     /// `True`, `False` or `Unknown`; free text for Nodes.
     pub status: String,
-    /// The reason that its setter gave.
+    /// Reason of the condition; empty if it has none.
     pub reason: String,
-    /// When the status changed last; `None` where the setter left it out.
+    /// `lastTransitionTime`; `None` if it is missing.
     pub last_transition: Option<Timestamp>,
 }
 
@@ -22,13 +22,13 @@ pub struct Condition {
 pub struct ClusterFacts {
     /// `spec.paused`.
     pub paused: bool,
-    /// Since when `InfrastructureReady` is True; `None`: it is not.
+    /// When `InfrastructureReady` became True; `None` if it is not True.
     pub infrastructure_ready: Option<Timestamp>,
-    /// Since when `ControlPlaneInitialized` is True; `None`: it is not.
+    /// When `ControlPlaneInitialized` became True; `None` if it is not True.
     pub control_plane_initialized: Option<Timestamp>,
 }
 
-/// One Machine.
+/// The facts about one Machine of Cluster API.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MachineFacts {
     /// `metadata.name`.
@@ -49,20 +49,20 @@ pub struct MachineFacts {
     pub remediate_annotation: bool,
     /// `status.conditions` of the v1beta2 contract.
     pub conditions: Vec<Condition>,
-    /// Since when its `InfrastructureReady` is True.
+    /// When the Machine's `InfrastructureReady` became True; `None` if it is not True.
     pub infrastructure_ready: Option<Timestamp>,
     /// `status.failureReason` and `failureMessage`, of Cluster API up to v1.10.
     pub failure: Option<String>,
-    /// The status of its `HealthCheckSucceeded` as it stands (v1beta2 list, else v1beta1).
+    /// The present status of `HealthCheckSucceeded` (v1beta2 list, else v1beta1).
     pub health_condition: Option<bool>,
-    /// The status of its `OwnerRemediated` as it stands.
+    /// The present status of `OwnerRemediated`.
     pub owner_remediated: Option<bool>,
-    /// Its `OwnerRemediated` is as a health check sets it: False, `WaitingForRemediation`. Its owner has
-    /// not answered yet.
+    /// Whether `OwnerRemediated` is as a health check sets it: False, `WaitingForRemediation`. The owner
+    /// has not responded yet.
     pub awaits_owner: bool,
 }
 
-/// One Node of a workload cluster.
+/// The facts about one Node of a workload cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NodeFacts {
     /// `metadata.name`.
@@ -87,12 +87,12 @@ pub enum NodeView {
         /// The name in the nodeRef.
         name: String,
     },
-    /// The workload cluster cannot be queried now: nothing is known, which is not unhealthy.
+    /// The workload cluster cannot be queried now: the health of the Node is unknown.
     Unreachable {
-        /// Why, for people.
+        /// Why, as a clause for messages.
         why: String,
-        /// The Machine has a nodeRef. While the workload cluster is away nobody can set one, so that
-        /// a missing nodeRef does not show that the Node has not joined.
+        /// The Machine has a nodeRef. While the workload cluster is unreachable no nodeRef can be set, so
+        /// a missing one does not show that the Node has not joined.
         joined: bool,
     },
     /// The Node as last seen.
@@ -102,26 +102,26 @@ pub enum NodeView {
 /// The remediation request of a Machine (an object of the template's kind with its name).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RequestView {
-    /// There is none.
+    /// There is no request of this name.
     None,
-    /// There is one that belongs to this Machine.
+    /// The request exists and belongs to this Machine.
     Open,
-    /// There is one of this Machine, and it is being deleted: its remediator still works.
+    /// The request of this Machine is being deleted: its remediator is still at work.
     Deleting,
-    /// There is one of that name which belongs to another Machine (by ownerReference UID).
+    /// The request of this name belongs to another Machine (by ownerReference UID).
     Foreign {
-        /// Whose it is, for people.
+        /// Kind and name of the owner, for messages.
         owner: String,
     },
 }
 
-/// One selected Machine with everything that a plan needs; `M`: what its dialect looks at in a Machine.
+/// One selected Machine with everything that a plan needs; `M`: the facts that its dialect uses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target<M = MachineFacts> {
-    /// The Machine.
+    /// Facts about the Machine.
     pub machine: M,
-    /// Its Node.
+    /// The Node of the Machine.
     pub node: NodeView,
-    /// The remediation of this Machine.
+    /// The remediation request of the Machine.
     pub request: RequestView,
 }

@@ -1,9 +1,9 @@
-//! The fleet of one check, judged machine by machine.
+//! The fleet of one check, evaluated incrementally.
 //!
 //! Owns the machines that a check selects, with their judgements, the counters, the deadlines and
-//! the state of the gate. An event about one machine costs O(log n); what touches all of them (the
-//! rules, the Cluster, the workload API) O(n). Must always come to what [`super::plan`] says of the
-//! same facts.
+//! the state of the limit. An event of one machine costs O(log n); a change that concerns all of them
+//! (the rules, the Cluster, the workload API) O(n). Must always equal the result of [`super::plan`] for
+//! the same facts.
 
 mod changes;
 mod condition_filter;
@@ -30,7 +30,7 @@ struct Member<M> {
     judgement: Judgement,
 }
 
-/// The fleet of one check. It is told what has changed and tells what follows.
+/// The fleet of one check. Callers report each change and [`Fleet::take`] what follows from it.
 ///
 /// Only conditions that a rule of the check names are kept, so that a fleet of 100,000 machines
 /// stays small.
@@ -38,7 +38,7 @@ struct Member<M> {
 pub struct Fleet<P: Policy = Check> {
     check: P,
     cluster: ClusterFacts,
-    /// Why the workload cluster cannot be queried, while it cannot.
+    /// Why the workload cluster cannot be queried; `None` if it can.
     unreachable: Option<String>,
     now: Timestamp,
     members: BTreeMap<Arc<str>, Member<P::Machine>>,
@@ -50,7 +50,7 @@ pub struct Fleet<P: Policy = Check> {
 // === impl Fleet ===
 
 impl<P: Policy> Fleet<P> {
-    /// An empty fleet. `unreachable`: why the workload cluster cannot be asked, where it cannot.
+    /// An empty fleet. `unreachable`: why the workload cluster cannot be queried; `None` if it can.
     pub fn new(
         check: P,
         cluster: ClusterFacts,
@@ -75,7 +75,7 @@ impl<P: Policy> Fleet<P> {
         fleet
     }
 
-    /// A machine is selected, or has changed.
+    /// Adds a selected machine, or replaces its facts.
     pub fn put(&mut self, mut target: Target<P::Machine>, now: Timestamp) {
         self.tick(now);
         trim(&self.check, &mut target);
@@ -92,7 +92,7 @@ impl<P: Policy> Fleet<P> {
         self.settle();
     }
 
-    /// A machine is gone, or is not selected any more.
+    /// Removes a machine that is gone, or no longer selected.
     pub fn remove(&mut self, machine: &str, now: Timestamp) {
         self.tick(now);
         let name = self.name(machine);
@@ -102,7 +102,7 @@ impl<P: Policy> Fleet<P> {
         self.settle();
     }
 
-    /// The Node of a machine has changed. A heartbeat changes nothing that is kept, and ends here.
+    /// Replaces the Node of a machine. A heartbeat changes no stored condition and has no effect.
     pub fn set_node(&mut self, machine: &str, mut node: NodeView, now: Timestamp) {
         trim_node(&self.check, &mut node);
         self.change(machine, now, |target| {
@@ -112,7 +112,7 @@ impl<P: Policy> Fleet<P> {
         });
     }
 
-    /// The request of a machine has come, gone or changed.
+    /// Replaces the request of a machine.
     pub fn set_request(&mut self, machine: &str, request: RequestView, now: Timestamp) {
         self.change(machine, now, |target| {
             let differs = target.request != request;
@@ -121,7 +121,7 @@ impl<P: Policy> Fleet<P> {
         });
     }
 
-    /// The Cluster has changed.
+    /// Replaces the Cluster, and evaluates all machines if it has changed.
     pub fn set_cluster(&mut self, cluster: ClusterFacts, now: Timestamp) {
         self.tick(now);
         if self.cluster == cluster {
@@ -132,7 +132,7 @@ impl<P: Policy> Fleet<P> {
         self.judge_all(resumed);
     }
 
-    /// The workload cluster cannot be asked (why), or can be again.
+    /// Sets why the workload cluster cannot be queried; `None`: it can.
     pub fn set_unreachable(&mut self, unreachable: Option<String>, now: Timestamp) {
         self.tick(now);
         if self.unreachable != unreachable {
@@ -141,8 +141,8 @@ impl<P: Policy> Fleet<P> {
         }
     }
 
-    /// The check has changed. `read` is asked for each machine anew if other conditions count now;
-    /// one that it does not know leaves the fleet.
+    /// Replaces the rules, and evaluates all machines. If the rules name other conditions than before,
+    /// `read` returns the facts of each machine again; a machine that it does not know leaves the fleet.
     pub fn set_check(
         &mut self,
         check: P,
@@ -171,7 +171,7 @@ impl<P: Policy> Fleet<P> {
         self.judge_all(true);
     }
 
-    /// Time has passed: judges the machines whose judgement has changed by itself.
+    /// Evaluates the machines whose deadline has passed.
     pub fn advance(&mut self, now: Timestamp) {
         self.tick(now);
         let due = self.counters.due(self.now);
@@ -188,18 +188,18 @@ impl<P: Policy> Fleet<P> {
         self.counters.unhealthy()
     }
 
-    /// When the first judgement changes by itself; no timer runs while the check is paused.
+    /// When the first judgement changes by time alone; `None` while the check is paused.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let next = self.counters.next_deadline();
         next.filter(|_| !self.paused())
     }
 
-    /// What has changed since this was asked last.
+    /// Takes the changes since the last call.
     pub fn take(&mut self) -> FleetChanges {
         mem::take(&mut self.turn)
     }
 
-    /// What a machine wants now; `None`: it is not of this fleet.
+    /// What is due for a machine now; `None`: the machine is not in this fleet.
     pub fn wanted(&self, machine: &str) -> Option<PendingAction<'_, P::Action>> {
         let Member { target, judgement } = self.members.get(machine)?;
         let verdict = &judgement.verdict;
@@ -218,12 +218,12 @@ impl<P: Policy> Fleet<P> {
         })
     }
 
-    /// The state of the gate, with the first few names of those that count against it.
+    /// The state of the limit, with the first names of the machines that count against it.
     pub fn gate(&self) -> LimitStatus {
         self.check.gate(self.tally(), self.counters.counting())
     }
 
-    /// What goes into the status of the check; O(n), for the names.
+    /// The values for the status of the check; O(n), because of the names.
     pub fn status(&self) -> CheckStatus {
         let is_target =
             |(_, member): &(_, &Member<P::Machine>)| member.judgement.verdict.is_target();
@@ -237,18 +237,17 @@ impl<P: Policy> Fleet<P> {
         }
     }
 
-    /// The machines, counted.
+    /// The counts of the machines.
     pub fn tally(&self) -> &FleetCounts {
         self.counters.tally()
     }
 
-    /// How many machines are unhealthy by each first cause.
+    /// Number of unhealthy machines by their first cause.
     pub fn causes(&self) -> impl Iterator<Item = (&'static str, u32)> + '_ {
         self.counters.causes()
     }
 
-    /// What is said to hold since a time that lies ahead, of the machines of which there is such a
-    /// thing, in the order of their names.
+    /// The machines with causes whose recorded time is in the future, in the order of their names.
     pub fn ahead(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &[FutureCause])> + '_ {
         self.counters.ahead().map(|name| {
             let member = self.members.get(name);
@@ -259,17 +258,17 @@ impl<P: Policy> Fleet<P> {
         })
     }
 
-    /// Remediation is allowed now.
+    /// Whether the limit allows remediation now.
     pub fn is_open(&self) -> bool {
         self.open
     }
 
-    /// Whether a machine is of this fleet.
+    /// Whether a machine is in this fleet.
     pub fn contains(&self, machine: &str) -> bool {
         self.members.contains_key(machine)
     }
 
-    /// Whether a machine has a request, one that is going included.
+    /// Whether a machine has a request, including one that is being deleted.
     pub fn is_requested(&self, machine: &str) -> bool {
         let member = self.members.get(machine);
         member
@@ -281,12 +280,12 @@ impl<P: Policy> Fleet<P> {
         self.members.keys()
     }
 
-    /// The check or its Cluster is paused: nothing is wanted.
+    /// Whether the check or its Cluster is paused, so that nothing is due.
     pub fn paused(&self) -> bool {
         self.check.is_paused() || self.cluster.paused
     }
 
-    /// A clock that is set back takes no verdict back.
+    /// Time never goes back, so that a clock that is set back reverts no verdict.
     fn tick(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
     }
@@ -307,7 +306,7 @@ impl<P: Policy> Fleet<P> {
             .judge(&self.cluster, &target.machine, node, self.now)
     }
 
-    /// Returns whether it was a target.
+    /// Removes a member. Returns whether it was a target.
     fn drop_member(&mut self, name: &str) -> bool {
         let Some((name, old)) = self.members.remove_entry(name) else {
             return false;
@@ -316,7 +315,7 @@ impl<P: Policy> Fleet<P> {
         old.judgement.verdict.is_target()
     }
 
-    /// Changes what is known of a machine, and judges it anew where that differs.
+    /// Changes the facts of a machine, and evaluates it again if they differ.
     fn change(
         &mut self,
         machine: &str,
@@ -366,7 +365,8 @@ impl<P: Policy> Fleet<P> {
         member.judgement = judgement;
     }
 
-    /// Judges every machine. `resumed`: each may want what it was denied before.
+    /// Evaluates every machine. `resumed`: reports all of them, because an action may be due that was
+    /// denied before.
     fn judge_all(&mut self, resumed: bool) {
         self.counters = Counters::default();
         for (name, mut member) in mem::take(&mut self.members) {
@@ -394,7 +394,7 @@ impl<P: Policy> Fleet<P> {
         self.counters.remove(name, counts, judgement);
     }
 
-    /// Opens or closes the gate by the counters. When it opens, all unhealthy machines are enqueued.
+    /// Opens or closes the limit by the counters. When it opens, all unhealthy machines are enqueued.
     fn settle(&mut self) {
         let open = self.check.is_open(self.tally());
         if open && !self.open {

@@ -1,6 +1,6 @@
-//! What is said to hold since a time that lies ahead: somebody's clock is wrong.
+//! Causes whose recorded time is in the future, which means that some clock is wrong.
 //!
-//! Owns how far ahead is told of. Must never change a verdict: a timeout begins when it is said to.
+//! Owns the tolerance. Must never change a verdict: a timeout begins at the recorded time.
 
 use std::time::Duration;
 
@@ -8,28 +8,28 @@ use jiff::Timestamp;
 
 use super::Cause;
 
-/// What lies ahead by no more than this is not told of: clocks a few seconds apart are normal, and a
-/// status must not flap with every condition that is set.
+/// A time that is no further in the future than this is not reported: clocks a few seconds apart are
+/// normal, and the status must not flap with every condition that is set.
 pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(10);
 
-/// A cause that is said to hold since a time that lies ahead by more than [`CLOCK_TOLERANCE`].
+/// A cause whose recorded time is in the future by more than [`CLOCK_TOLERANCE`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FutureCause {
-    /// What it will be called once its timeout is over.
+    /// The cause that makes the machine unhealthy once its timeout has passed.
     pub cause: Cause,
-    /// Since when it is said to hold.
+    /// The recorded time.
     pub since: Timestamp,
 }
 
 // === impl FutureCause ===
 
 impl FutureCause {
-    /// Whether a time lies too far ahead.
+    /// Whether a recorded time is too far in the future.
     pub(super) fn is(since: Timestamp, now: Timestamp) -> bool {
         ends(since) > now
     }
 
-    /// From when on it is not told of any more.
+    /// From when on the cause is no longer reported.
     pub fn ends(&self) -> Timestamp {
         ends(self.since)
     }

@@ -1,25 +1,25 @@
 //! The limit on remediation (F10).
 //!
-//! Owns the counting of a fleet and the comparison with the limit. Must never let a machine that
-//! could not be judged, or whose remediation is not over, make room for another one.
+//! Owns the counting of a fleet and the comparison with the limit. Must always count a machine whose
+//! health is unknown, or whose remediation is not over, so that it makes no room for another one.
 
 use super::{Check, RequestView, Verdict};
 
-/// How many machines a closed gate names; the rest is a number.
+/// How many machines the message of an exceeded limit names; the others are only counted.
 const NAMED: usize = 10;
 
-/// Whether remediation is allowed, and the arithmetic behind it.
+/// Whether remediation is allowed, and the calculation behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LimitStatus {
-    /// Remediation is allowed.
+    /// Whether the limit allows remediation.
     pub open: bool,
-    /// Targets.
+    /// Number of targets.
     pub expected: u32,
-    /// Those that count against the limit.
+    /// Number of machines that count against the limit.
     pub not_healthy: u32,
-    /// How many more may fail before it closes; 0 when closed.
+    /// How many more machines may fail before remediation stops; 0 if it is not allowed.
     pub remediations_allowed: u32,
-    /// Empty while open, else which limit, which numbers, which machines.
+    /// Why remediation is not allowed, with limit, counts and machines; empty if it is.
     pub message: String,
 }
 
@@ -29,35 +29,35 @@ pub struct LimitStatus {
 pub struct FleetCounts {
     /// Targets: machines that are not skipped.
     pub expected: u32,
-    /// Those judged healthy now, or counted as healthy ([`Verdict::NotEvaluated`]).
+    /// Machines that are healthy now, or counted as healthy ([`Verdict::NotEvaluated`]).
     pub healthy: u32,
-    /// Those judged unhealthy now.
+    /// Machines that are unhealthy now.
     pub unhealthy: u32,
-    /// Those that count against the limit, see [`counts_against_limit`].
+    /// Machines that count against the limit, see [`counts_against_limit`].
     pub not_healthy: u32,
 }
 
 /// How one machine is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// As a target.
+    /// Whether it counts as a target.
     pub expected: bool,
-    /// As healthy.
+    /// Whether it counts as healthy.
     pub healthy: bool,
-    /// As unhealthy.
+    /// Whether it counts as unhealthy.
     pub unhealthy: bool,
-    /// Against the limit.
+    /// Whether it counts against the limit.
     pub not_healthy: bool,
 }
 
-/// Whether a machine counts against the limit. Every target does, except for
-/// a healthy one (or one that was not evaluated and counts as healthy) without a remediation: it counts
-/// until its request is gone, not only until its Node looks well, or each reboot would let the next one
+/// Whether a machine counts against the limit. Every target does, except for a machine that is healthy
+/// (or not evaluated, which counts as healthy) and has no remediation. A machine under remediation counts
+/// until its request is gone, not only until its Node is healthy, or each reboot would let the next one
 /// start (F10).
 ///
-/// Machines that are starting count, as in Cluster API (docs/reference/cluster-api.md, Q5): in a mass
-/// failure the replacements that do not come up must close the limit. So do machines of which nothing is
-/// known: they are never acted on, and must not open the gate.
+/// Starting machines count, as in Cluster API (docs/reference/cluster-api.md, Q5): in a mass failure,
+/// replacements that do not come up must exceed the limit. Machines whose health is unknown count too:
+/// they are never remediated, and must not make room for others.
 pub fn counts_against_limit(verdict: &Verdict, request: &RequestView) -> bool {
     let under_remediation = matches!(request, RequestView::Open | RequestView::Deleting);
     match verdict {
@@ -70,7 +70,7 @@ pub fn counts_against_limit(verdict: &Verdict, request: &RequestView) -> bool {
 // === impl Counts ===
 
 impl Counts {
-    /// As Cluster API counts a machine.
+    /// The counts of a machine by Cluster API's rules.
     pub fn of(verdict: &Verdict, request: &RequestView) -> Self {
         Self {
             expected: verdict.is_target(),
@@ -84,12 +84,12 @@ impl Counts {
 // === impl FleetCounts ===
 
 impl FleetCounts {
-    /// Counts one more machine.
+    /// Adds a machine.
     pub fn add(&mut self, counts: Counts) {
         self.each(counts, |counter| *counter = counter.saturating_add(1));
     }
 
-    /// Takes back what [`FleetCounts::add`] did with the same argument.
+    /// Removes a machine that was added with the same counts.
     pub fn remove(&mut self, counts: Counts) {
         self.each(counts, |counter| *counter = counter.saturating_sub(1));
     }
@@ -112,12 +112,13 @@ impl FleetCounts {
 // === impl LimitStatus ===
 
 impl LimitStatus {
-    /// Compares the counts with the check's limit (docs/reference/cluster-api.md, The limit). It is a gate, not a
-    /// budget: while it is open, every unhealthy machine may be acted on in one pass.
+    /// Compares the counts with the check's limit (docs/reference/cluster-api.md, The limit). The limit
+    /// is a gate, not a budget: while it is not exceeded, every unhealthy machine may be remediated in
+    /// one pass.
     ///
-    /// Unhealthy machines always count, so with a limit of 0 or less it is closed whenever there is
-    /// one: such a check only observes. `names` are those that count, in order; the first few are read
-    /// when it is closed.
+    /// Unhealthy machines always count, so a limit of 0 or less is exceeded whenever there is one: such a
+    /// check only observes. `names` are the machines that count, in order; the first ones are named in the
+    /// message.
     pub fn new<'a>(
         check: &Check,
         tally: &FleetCounts,
@@ -148,7 +149,7 @@ impl LimitStatus {
         }
     }
 
-    /// The same, for those who need no words.
+    /// Whether remediation is allowed, without building the message.
     pub fn is_open(check: &Check, tally: &FleetCounts) -> bool {
         allowance(check, tally).is_some()
     }

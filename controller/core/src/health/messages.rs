@@ -1,12 +1,12 @@
-//! Messages for what was decided.
+//! Messages of verdicts, causes and reasons.
 //!
-//! Owns the one Display, label and reason of each outcome; must never decide anything.
+//! Owns the one Display, label and reason of each of them; must never decide anything.
 
 use std::fmt;
 
 use super::{Cause, FutureCause, SkipReason, UnknownReason, Verdict, go_duration};
 
-/// How many machines are named whose times lie ahead; the rest is a number.
+/// How many machines the message about clock skew names; the others are only counted.
 const NAMED: usize = 5;
 
 // === impl Cause ===
@@ -94,7 +94,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// A condition's reason in brackets; nothing where its setter gave none.
+/// A condition's reason in parentheses; nothing if it has none.
 struct ReasonSuffix<'a>(&'a str);
 
 impl fmt::Display for ReasonSuffix<'_> {
@@ -156,7 +156,7 @@ impl Verdict {
         }
     }
 
-    /// Whether the machine is one of the check's targets; a skipped one is not.
+    /// Whether the machine is one of the check's targets; a skipped machine is not.
     pub fn is_target(&self) -> bool {
         !matches!(self, Self::Skipped(_))
     }
@@ -177,7 +177,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Causes in one line.
+/// Joins causes in one line.
 pub(super) fn joined(causes: &[Cause]) -> String {
     causes
         .iter()
@@ -204,9 +204,9 @@ impl fmt::Display for FutureCause {
     }
 }
 
-/// What a check says of times that lie ahead, of its machines in the order of their names; `None`:
-/// there are none. The passing of time alone does not change the words, or they would be written
-/// for ever.
+/// The message about recorded times in the future, for machines in the order of their names; `None`:
+/// there are none. The message does not depend on the present time, so that it is not written again and
+/// again.
 pub fn clock_skew<'a, N, A>(
     machines: impl IntoIterator<Item = (&'a N, &'a A), IntoIter: ExactSizeIterator>,
 ) -> Option<String>
@@ -225,21 +225,21 @@ where
         .collect();
     (!named.is_empty()).then(|| {
         format!(
-            "A time that lies ahead is given for {}{more}; timeouts begin only then. A clock is wrong: \
-             compare that of who set it (the kubelet's host, the API server's or the controller \
-             manager's) with Rackhand's",
+            "A time in the future is recorded for {}{more}; their timeouts begin only then. Compare \
+             the clock of the component that recorded it (kubelet, API server or controller manager) \
+             with the clock of Rackhand",
             named.join(", ")
         )
     })
 }
 
-/// What lies ahead in one line; several rules may look at one condition.
+/// The causes in one line, each text once: several rules may name one condition.
 fn once_each(ahead: &[FutureCause]) -> String {
-    let mut words: Vec<String> = Vec::new();
-    for word in ahead.iter().map(ToString::to_string) {
-        if !words.contains(&word) {
-            words.push(word);
+    let mut texts: Vec<String> = Vec::new();
+    for text in ahead.iter().map(ToString::to_string) {
+        if !texts.contains(&text) {
+            texts.push(text);
         }
     }
-    words.join(", ")
+    texts.join(", ")
 }

@@ -1,8 +1,8 @@
 //! Health checks of Machines: verdict per machine, plan per check.
 //!
-//! Owns: the rules of Cluster API's MachineHealthCheck (v1beta1 and v1beta2 read into one model), and
-//! beside them what OpenShift does otherwise.
-//! Must never: act, or count a machine that it could not judge as healthy.
+//! Owns: the rules of Cluster API's MachineHealthCheck (v1beta1 and v1beta2 in one model), and the
+//! differences of OpenShift's.
+//! Must never act, or count a machine of unknown health as healthy.
 //!
 //! ```text
 //! facts + rules -> judge -> Judgement -> FleetCounts -> LimitStatus ----+
@@ -10,10 +10,10 @@
 //!                              +--> HealthConditionWrite, Action   (all of it: plan)
 //! ```
 //!
-//! [`plan`] looks at a whole fleet. It is made of pieces that each look at one machine
-//! ([`judge`], [`health_condition`], [`action`]) and of counters ([`FleetCounts`]). [`Fleet`] keeps those
-//! and redoes only the machine that an event was about: it is what runs. [`plan`] is what it must
-//! come to, for tests and for those who ask why.
+//! [`plan`] evaluates a whole fleet. It consists of functions of one machine ([`judge`],
+//! [`health_condition`], [`action`]) and of counters ([`FleetCounts`]). [`Fleet`] stores their results
+//! and evaluates again only the machine of an event: it is what runs in production. Its result must
+//! equal that of [`plan`], which serves tests and explanations.
 
 mod condition;
 mod duration;

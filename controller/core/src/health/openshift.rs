@@ -1,9 +1,8 @@
 //! OpenShift's MachineHealthCheck (`machine.openshift.io/v1beta1`).
 //!
-//! Owns what differs from Cluster API's: how machines are counted, and what is done about them
-//! (docs/reference/openshift.md, The check). The
-//! verdict is [`judge`]'s. Must never act while the limit forbids it, nor let a machine that is under
-//! remediation make room for another one (F10).
+//! Owns the differences from Cluster API: how machines are counted, and what is done about them
+//! (docs/reference/openshift.md, The check). The verdict is that of [`judge`]. Must never act while the
+//! limit forbids it, nor let a machine under remediation make room for another one (F10).
 
 use std::time::Duration;
 
@@ -15,25 +14,25 @@ use super::{
     RequestView, Target, Verdict, judge, onsets,
 };
 
-/// One check, read.
+/// The rules of one check of OpenShift.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OpenShiftCheck {
-    /// How long a Machine may be without a Node; `None`: for ever.
+    /// How long a Machine may be without a Node; `None`: without limit.
     pub startup_timeout: Option<Duration>,
     /// Conditions of the Node, OR-combined.
     pub node_conditions: Vec<ConditionRule>,
-    /// The limit; `None`: it does not read, and remediation is never allowed.
+    /// The limit; `None`: it cannot be parsed, and remediation is never allowed.
     pub max_unhealthy: Option<IntOrPercent>,
-    /// What is done about an unhealthy machine.
+    /// How an unhealthy Machine is remediated.
     pub strategy: OpenShiftStrategy,
-    /// Carries `cluster.x-k8s.io/paused`: nothing is done at all.
+    /// Whether the check has the annotation `cluster.x-k8s.io/paused`, so that it changes nothing.
     pub paused: bool,
 }
 
-/// What a check does about an unhealthy machine.
+/// How a check remediates an unhealthy Machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OpenShiftStrategy {
-    /// A request from a template.
+    /// Create a request from a template.
     Template,
     /// `machine.openshift.io/remediation-strategy: external-baremetal`: mark the Machine, and have its
     /// host power-cycled.
@@ -42,14 +41,14 @@ pub enum OpenShiftStrategy {
     Delete,
 }
 
-/// What a check looks at in a Machine.
+/// The facts about one Machine of OpenShift.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OpenShiftMachine {
     /// `metadata.name`.
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,
-    /// Phase `Failed`, and why.
+    /// The failure message if the phase is `Failed`.
     pub failed: Option<String>,
     /// `status.lastUpdated`.
     pub last_updated: Option<Timestamp>,
@@ -63,17 +62,17 @@ pub struct OpenShiftMachine {
     pub external_remediation: bool,
 }
 
-/// One selected Machine.
+/// One selected Machine of OpenShift.
 pub type OpenShiftTarget = Target<OpenShiftMachine>;
 
-/// One thing to do. Doing it twice is harmless.
+/// An action for one Machine. Actions are idempotent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum OpenShiftAction {
     /// Create the request of this Machine.
     CreateRequest {
         /// Name of the Machine.
         machine: String,
-        /// Its UID, for the ownerReference.
+        /// UID of the Machine, for the ownerReference.
         uid: String,
     },
     /// Delete the request: the Machine is healthy again.
@@ -81,11 +80,11 @@ pub enum OpenShiftAction {
         /// Name of the Machine.
         machine: String,
     },
-    /// A request of that name belongs to another Machine: say so.
+    /// Report that the request of this name belongs to another Machine.
     ReportForeignRequest {
         /// Name of the Machine.
         machine: String,
-        /// Whose it is.
+        /// Kind and name of the other owner.
         owner: String,
     },
     /// Put `host.metal3.io/external-remediation` on the Machine.
@@ -97,10 +96,10 @@ pub enum OpenShiftAction {
     DeleteMachine {
         /// Name of the Machine.
         machine: String,
-        /// The one that was judged.
+        /// UID of the Machine that was evaluated.
         uid: String,
     },
-    /// Nobody would replace the Machine: say so (Event `SkippedNoController`).
+    /// Report that no controller would replace the Machine (Event `SkippedNoController`).
     SkipNoController {
         /// Name of the Machine.
         machine: String,
@@ -109,8 +108,8 @@ pub enum OpenShiftAction {
 
 /// The verdict on one machine, in OpenShift's order: failed, no Node, Node gone, conditions.
 ///
-/// The startup timeout runs from `status.lastUpdated`; where a Machine does not say it yet, from now on
-/// each time, so that it never ends.
+/// The startup timeout runs from `status.lastUpdated`. If that is not set yet, it runs from `now` at each
+/// evaluation, so that it never fires.
 pub fn judge_openshift(
     check: &OpenShiftCheck,
     machine: &OpenShiftMachine,
@@ -121,7 +120,7 @@ pub fn judge_openshift(
     judge(&rules, &cluster, &facts, node, now)
 }
 
-/// Every cause that the facts lead to in the course of time, for people who ask why: see [`onsets`].
+/// Every cause that the facts lead to in the course of time, for explanations: see [`onsets`].
 pub fn onsets_openshift(
     check: &OpenShiftCheck,
     machine: &OpenShiftMachine,
@@ -132,7 +131,7 @@ pub fn onsets_openshift(
     onsets(&rules, &cluster, &facts, node)
 }
 
-/// What [`judge`] is asked about one machine.
+/// The arguments of [`judge`] for one Machine of OpenShift.
 fn asked(
     check: &OpenShiftCheck,
     machine: &OpenShiftMachine,
@@ -165,7 +164,7 @@ fn asked(
     (rules, no_cluster(), facts)
 }
 
-/// There is no Cluster to wait for.
+/// Facts of a Cluster that is always ready, because OpenShift's Machines have no Cluster object.
 pub fn no_cluster() -> ClusterFacts {
     ClusterFacts {
         paused: false,
@@ -174,21 +173,20 @@ pub fn no_cluster() -> ClusterFacts {
     }
 }
 
-/// Whether a machine counts as healthy. Unlike with Cluster API, one that is only coming up does not,
-/// nor does one that is marked for external remediation. One whose request is not gone does not either
-/// (F10).
+/// Whether a Machine counts as healthy. Unlike with Cluster API, a starting Machine does not, nor does
+/// one that is marked for external remediation, nor one whose request still exists (F10).
 pub fn counts_as_healthy(verdict: &Verdict, target: &OpenShiftTarget) -> bool {
     let under_way = matches!(target.request, RequestView::Open | RequestView::Deleting);
     *verdict == Verdict::Healthy && !target.machine.external_remediation && !under_way
 }
 
-/// The number of machines that may be unhealthy: a share is rounded down, a negative number is 0.
-/// `None`: the limit does not read.
+/// The number of Machines that may be unhealthy: a percentage is rounded down, a negative number is 0.
+/// `None`: the limit cannot be parsed.
 pub fn most_unhealthy(limit: Option<IntOrPercent>, expected: u32) -> Option<u32> {
     limit.map(|limit| u32::try_from(limit.of(expected).max(0)).unwrap_or(u32::MAX))
 }
 
-/// What to do about one machine.
+/// The action for one Machine, if any. `open`: the limit allows remediation.
 pub fn openshift_action(
     check: &OpenShiftCheck,
     target: &OpenShiftTarget,
@@ -295,7 +293,7 @@ impl Policy for OpenShiftCheck {
                      healthy, and maxUnhealthy is {most}"
                 ),
                 (false, None) => {
-                    "Remediation is not allowed: maxUnhealthy does not read".to_owned()
+                    "Remediation is not allowed: maxUnhealthy cannot be parsed".to_owned()
                 }
             },
         }
@@ -328,7 +326,7 @@ impl Policy for OpenShiftCheck {
 // === impl OpenShiftAction ===
 
 impl OpenShiftAction {
-    /// The Machine that it is about.
+    /// Name of the Machine.
     pub fn machine(&self) -> &str {
         match self {
             Self::CreateRequest { machine, .. }

@@ -1,6 +1,5 @@
-//! The fleet of a check of OpenShift, looked at whole: what its [`super::Fleet`] must come to.
-//!
-//! For tests, and for those who ask why.
+//! The evaluation of a whole fleet of OpenShift, which its [`super::Fleet`] must equal. For tests and
+//! explanations.
 
 use std::collections::BTreeMap;
 
@@ -11,31 +10,30 @@ use super::{
     judge_openshift, openshift_action,
 };
 
-/// Everything that follows from one look at the fleet.
+/// The result of one evaluation of the fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OpenShiftPlan {
     /// `expectedMachines`.
     pub expected: u32,
     /// `currentHealthy`.
     pub healthy: u32,
-    /// Remediation is allowed.
+    /// Whether the limit allows remediation.
     pub open: bool,
     /// `remediationsAllowed`.
     pub remediations_allowed: u32,
-    /// Empty while open, else the numbers.
+    /// Why remediation is not allowed; empty if it is.
     pub message: String,
     /// The verdict on each Machine.
     pub verdicts: BTreeMap<String, Verdict>,
-    /// What is said to hold since a time that lies ahead, of the Machines of which there is such a
-    /// thing.
+    /// Causes whose recorded time is in the future, by Machine.
     pub ahead: BTreeMap<String, Vec<FutureCause>>,
-    /// What to do, in the order of the Machines' names.
+    /// The actions, in the order of the Machines' names.
     pub actions: Vec<OpenShiftAction>,
-    /// When to look again although nothing has changed.
+    /// When to evaluate again although no object has changed.
     pub wake_at: Option<Timestamp>,
 }
 
-/// Judges the fleet of one check. A paused one is judged, for those who ask why, and nothing is done.
+/// Evaluates the fleet of one check. A paused check is evaluated too, for explanations, without actions.
 pub fn plan_openshift(
     check: &OpenShiftCheck,
     fleet: &[OpenShiftTarget],

@@ -1,7 +1,7 @@
-//! Whether a live check stands behind what was written about one Machine: its `HealthCheckSucceeded`
-//! condition, and its remediation request.
+//! Whether the check that wrote a Machine's `HealthCheckSucceeded` condition, or made its remediation
+//! request, still exists and would do so again.
 //!
-//! Owns that question. Must never call a request orphaned while nothing can be known about its check.
+//! Must never treat a request as orphaned while the state of its check is unknown.
 
 use std::fmt;
 
@@ -10,17 +10,17 @@ use std::fmt;
 pub struct CheckState {
     /// `metadata.uid` of the check.
     pub uid: String,
-    /// It has a deletionTimestamp.
+    /// Whether the check has a deletionTimestamp.
     pub deleting: bool,
-    /// It is paused by its own annotation.
+    /// Whether the check is paused by its own annotation.
     pub paused: bool,
-    /// Its Cluster exists and is not paused.
+    /// Whether the Cluster of the check exists and is not paused.
     pub cluster_active: bool,
-    /// It evaluates and changes nothing.
+    /// Whether the check only evaluates.
     pub dry_run: bool,
-    /// It selects the Machine, which is not excluded by `cluster.x-k8s.io/skip-remediation`.
+    /// Whether the check selects the Machine, and `cluster.x-k8s.io/skip-remediation` is not set on it.
     pub selects: bool,
-    /// It makes requests of the kind in question.
+    /// Whether the check makes requests of the kind in question.
     pub makes: bool,
 }
 
@@ -31,17 +31,16 @@ pub enum Orphan {
     CheckDeleted,
     /// The check is paused.
     CheckPaused,
-    /// The check does not select the Machine any more.
+    /// The check no longer selects the Machine.
     NotSelected,
-    /// The check makes other requests now, or none.
+    /// The check makes requests of another kind now, or none.
     OtherTemplate,
 }
 
-/// Why a request of a Machine is withdrawn: the check with UID `maker` made it, and `check` is the check
-/// of that name now. `covered`: another live check would make the same request. `None`: it is not
-/// withdrawn.
+/// Why a request of a Machine is withdrawn; `None`: it is not. The check with UID `maker` made it, and
+/// `check` is the check of that name now. `covered`: another live check would make the same request.
 ///
-/// A paused Cluster or Machine freezes everything, so nothing is withdrawn there.
+/// Nothing is withdrawn while the Cluster or the Machine is paused.
 pub fn orphaned(
     maker: &str,
     check: Option<&CheckState>,
@@ -67,8 +66,8 @@ pub fn orphaned(
     }
 }
 
-/// Whether a request that does not name the check that made it is withdrawn: none of `checks`, which are
-/// all of its namespace, would make it. A check that is paused counts, because it may have made it.
+/// Whether a request that does not name its check is withdrawn: none of `checks`, which are all checks of
+/// its namespace, would make it. A paused check counts, because it may have made the request.
 ///
 /// `frozen`: the Machine or its Cluster is paused, or the Cluster is missing.
 pub fn unclaimed(checks: &[CheckState], frozen: bool) -> bool {
@@ -79,7 +78,7 @@ pub fn unclaimed(checks: &[CheckState], frozen: bool) -> bool {
 // === impl CheckState ===
 
 impl CheckState {
-    /// It judges the Machine now, and takes back what it wrote.
+    /// Whether the check evaluates the Machine now, and removes what it wrote when that is outdated.
     pub fn is_live(&self) -> bool {
         !self.deleting && !self.paused && self.cluster_active && !self.dry_run && self.selects
     }
@@ -92,8 +91,8 @@ impl fmt::Display for Orphan {
         f.write_str(match self {
             Self::CheckDeleted => "is deleted",
             Self::CheckPaused => "is paused",
-            Self::NotSelected => "does not select its Machine any more",
-            Self::OtherTemplate => "does not make requests of this kind any more",
+            Self::NotSelected => "no longer selects its Machine",
+            Self::OtherTemplate => "no longer makes requests of this kind",
         })
     }
 }

@@ -1,28 +1,28 @@
-//! Several checks that select one machine: which one acts.
+//! The acting check of a machine that several checks select.
 //!
-//! Owns that choice. Must never let two act, nor let a check that cannot act keep another from it
-//! (unlike upstream, where each overwrites what the other wrote: docs/reference/cluster-api.md, Q12).
+//! Must never let two checks act, nor let a check that cannot act prevent another one (unlike upstream,
+//! where each overwrites what the other wrote: docs/reference/cluster-api.md, Q12).
 
 use jiff::Timestamp;
 
-/// A check that selects a machine, as far as it matters which one acts.
+/// A check that selects a machine, with what the choice of the acting check depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Claim {
     /// `metadata.creationTimestamp` of the check.
     pub created: Option<Timestamp>,
     /// `metadata.name` of the check; claims are of one namespace.
     pub name: String,
-    /// It acts: it is neither paused nor a dry run. One that is not ours, or that is being deleted,
-    /// makes no claim.
+    /// Whether the check can act: it is neither paused nor a dry run. A check that is not ours, or that
+    /// is being deleted, makes no claim.
     pub able: bool,
-    /// The machine has a request of the kind that this check makes.
+    /// Whether the machine has a request of the kind that this check makes.
     pub requested: bool,
 }
 
-/// The place of the claim that acts; `None`: none can.
+/// The index of the claim that acts; `None`: none can.
 ///
-/// Whoever has a request of the machine open goes first, so that a check that comes later never makes a
-/// second one of another kind; then the older check, then the name.
+/// A check with an open request of the machine comes first, so that a later check never makes a second
+/// request of another kind; then the older check, then the first by name.
 pub fn acting(claims: &[Claim]) -> Option<usize> {
     let able = claims.iter().enumerate().filter(|(_, claim)| claim.able);
     let first = able.min_by_key(|(_, claim)| {

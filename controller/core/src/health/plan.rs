@@ -1,7 +1,7 @@
-//! What a check does about its fleet.
+//! The actions of a check for its fleet.
 //!
-//! Owns the choice of actions. Must never act on a machine while the limit is closed, nor look at
-//! the clock.
+//! Owns the choice of actions. Must never remediate a machine while the limit forbids it, nor read the
+//! clock.
 
 use std::collections::BTreeMap;
 
@@ -12,58 +12,58 @@ use super::{
     RequestView, Target, Verdict, counts_against_limit, health_condition, judge,
 };
 
-/// What goes into the status of the check.
+/// The values for the status of the check.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CheckStatus {
     /// `expectedMachines`.
     pub expected: u32,
     /// `currentHealthy`.
     pub healthy: u32,
-    /// Number judged unhealthy now.
+    /// Number of machines that are unhealthy now.
     pub unhealthy: u32,
     /// `targets`, sorted.
     pub targets: Vec<String>,
 }
 
-/// One thing to do. Doing it twice is harmless.
+/// An action for one Machine. Actions are idempotent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Create the remediation request of this Machine.
     CreateRequest {
         /// Name of the Machine.
         machine: String,
-        /// Its UID, for the ownerReference.
+        /// UID of the Machine, for the ownerReference.
         uid: String,
     },
-    /// Delete the request: the Machine is healthy again. Only the signal: whether the remediation
-    /// is aborted or finished first is for the remediator to decide (F11).
+    /// Delete the request: the Machine is healthy again. The remediator decides whether it aborts the
+    /// remediation or finishes it first (F11).
     DeleteRequest {
         /// Name of the Machine.
         machine: String,
     },
-    /// Set `OwnerRemediated=False/WaitingForRemediation`: its owner shall replace it.
+    /// Set `OwnerRemediated=False/WaitingForRemediation`, so that the owner replaces the Machine.
     MarkOwnerRemediated {
         /// Name of the Machine.
         machine: String,
     },
-    /// Take `OwnerRemediated=False/WaitingForRemediation` back: the Machine is healthy again.
+    /// Remove `OwnerRemediated=False/WaitingForRemediation`: the Machine is healthy again.
     UnmarkOwnerRemediated {
         /// Name of the Machine.
         machine: String,
     },
-    /// A request of that name belongs to another Machine: say so on this one.
+    /// Report on this Machine that the request of its name belongs to another one.
     ReportForeignRequest {
         /// Name of the Machine.
         machine: String,
-        /// Whose it is.
+        /// Kind and name of the other owner.
         owner: String,
     },
 }
 
-/// Everything that follows from one look at the fleet.
+/// The result of one evaluation of the fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Plan {
-    /// For the status of the check.
+    /// The values for the status of the check.
     pub status: CheckStatus,
     /// Whether remediation is allowed.
     pub gate: LimitStatus,
@@ -72,23 +72,23 @@ pub struct Plan {
     /// The `HealthCheckSucceeded` of Machines whose condition must be written (differs in status
     /// from what they carry, or is False).
     pub conditions: BTreeMap<String, HealthConditionWrite>,
-    /// What is said to hold since a time that lies ahead, of the Machines of which there is such a
-    /// thing.
+    /// Causes whose recorded time is in the future, by Machine.
     pub ahead: BTreeMap<String, Vec<FutureCause>>,
-    /// What to do, in the order of the Machines' names.
+    /// The actions, in the order of the Machines' names.
     pub actions: Vec<Action>,
-    /// When to look again although nothing has changed: never later than the first judgement changes
-    /// by itself.
+    /// When to evaluate again although no object has changed: no later than the first judgement changes
+    /// by time alone.
     pub wake_at: Option<Timestamp>,
 }
 
-/// Judges the fleet of one check (docs/reference/cluster-api.md, Evaluation).
+/// Evaluates the fleet of one check (docs/reference/cluster-api.md, Evaluation).
 ///
-/// While the gate is closed conditions are still written, the timer still runs and recovered
-/// machines still lose their request (unlike upstream: docs/reference/cluster-api.md, Q6 and Q8). A paused check
-/// or Cluster is judged, for those who ask why, but nothing is written and no timer runs.
+/// While the limit forbids remediation, conditions are still written, the timer still runs and recovered
+/// machines still lose their request (unlike upstream: docs/reference/cluster-api.md, Q6 and Q8). With a
+/// paused check or Cluster, verdicts are computed for explanations, but nothing is written and no timer
+/// runs.
 ///
-/// The order of `fleet` does not matter; its Machines' names are unique, as in one namespace.
+/// The order of `fleet` does not matter; the names of its Machines are unique, as in one namespace.
 pub fn plan(check: &Check, cluster: &ClusterFacts, fleet: &[Target], now: Timestamp) -> Plan {
     let by_name: BTreeMap<&str, &Target> = fleet
         .iter()
@@ -145,19 +145,18 @@ pub fn plan(check: &Check, cluster: &ClusterFacts, fleet: &[Target], now: Timest
     }
 }
 
-/// What to do about one machine of a check that is not paused (docs/reference/cluster-api.md, Remediation).
+/// The action for one machine of a check that is not paused (docs/reference/cluster-api.md, Remediation).
 ///
-/// One machine's request never keeps another from getting one (unlike upstream:
-/// docs/reference/cluster-api.md, Q10). A Machine
-/// that is being deleted gets none, nor does one whose request is being deleted: that one's
-/// remediator still works.
+/// The request of one machine never prevents the request of another (unlike upstream:
+/// docs/reference/cluster-api.md, Q10). A Machine that is being deleted gets no request, nor does one
+/// whose request is being deleted, because its remediator is still at work.
 pub fn action(check: &Check, target: &Target, verdict: &Verdict, open: bool) -> Option<Action> {
     let (facts, machine) = (&target.machine, target.machine.name.clone());
     match (verdict, &target.request) {
         (Verdict::Healthy, RequestView::Open) if check.external => {
             Some(Action::DeleteRequest { machine })
         }
-        // What a check has set it takes back; what the owner has answered is the owner's.
+        // A check removes only the condition that it has set, not the owner's response.
         (Verdict::Healthy, _) if !check.external && facts.awaits_owner && !facts.deleting => {
             Some(Action::UnmarkOwnerRemediated { machine })
         }
@@ -173,7 +172,7 @@ pub fn action(check: &Check, target: &Target, verdict: &Verdict, open: bool) -> 
             }),
             RequestView::Open | RequestView::Deleting => None,
         },
-        // A False is the owner's: it has taken the machine over.
+        // False: the owner has been asked already, or has taken the machine over.
         (Verdict::Unhealthy { .. }, _) if facts.owner_remediated != Some(false) => {
             Some(Action::MarkOwnerRemediated { machine })
         }
@@ -184,8 +183,8 @@ pub fn action(check: &Check, target: &Target, verdict: &Verdict, open: bool) -> 
 // === impl Action ===
 
 impl Action {
-    /// Whether it hands an unhealthy machine over to remediation. Such an action waits until the view of
-    /// the fleet is whole (F13).
+    /// Whether the action hands an unhealthy machine over to remediation. Such an action waits until the
+    /// view of the fleet is complete (F13).
     pub fn hands_over(&self) -> bool {
         match self {
             Self::CreateRequest { .. } | Self::MarkOwnerRemediated { .. } => true,
@@ -195,7 +194,7 @@ impl Action {
         }
     }
 
-    /// The Machine that it is about.
+    /// Name of the Machine.
     pub fn machine(&self) -> &str {
         match self {
             Self::CreateRequest { machine, .. }

@@ -1,7 +1,5 @@
-//! What differs between the dialects of MachineHealthCheck for a [`super::Fleet`].
-//!
-//! Owns that list: how a Machine is judged and counted, when the limit is open, and what is done about
-//! the Machine.
+//! The interface of a dialect of MachineHealthCheck to a [`super::Fleet`]: how a Machine is evaluated and
+//! counted, when the limit allows remediation, and which action follows.
 
 use std::fmt::Debug;
 
@@ -15,9 +13,9 @@ use super::{
 
 /// The rules of one check.
 pub trait Policy: Clone + PartialEq {
-    /// What the rules look at in a Machine.
+    /// The facts about a Machine that the rules use.
     type Machine: Clone + Debug + PartialEq;
-    /// One thing to do about a Machine.
+    /// An action for a Machine.
     type Action: Clone + Debug + PartialEq;
 
     /// `metadata.name` of a Machine.
@@ -26,10 +24,10 @@ pub trait Policy: Clone + PartialEq {
     /// `metadata.uid` of a Machine.
     fn uid(machine: &Self::Machine) -> &str;
 
-    /// The conditions of a Machine that [`Self::machine_rules`] look at.
+    /// The conditions of a Machine to which [`Self::machine_rules`] apply.
     fn conditions(machine: &mut Self::Machine) -> Option<&mut Vec<Condition>>;
 
-    /// The check is paused: nothing is wanted.
+    /// Whether the check is paused, so that nothing is due.
     fn is_paused(&self) -> bool;
 
     /// The rules on conditions of Nodes.
@@ -38,7 +36,7 @@ pub trait Policy: Clone + PartialEq {
     /// The rules on conditions of Machines.
     fn machine_rules(&self) -> &[ConditionRule];
 
-    /// Judges one Machine.
+    /// Evaluates one Machine.
     fn judge(
         &self,
         cluster: &ClusterFacts,
@@ -50,25 +48,25 @@ pub trait Policy: Clone + PartialEq {
     /// How a Machine counts.
     fn counts(&self, target: &Target<Self::Machine>, verdict: &Verdict) -> Counts;
 
-    /// The state of the limit, in words too. `names`: the Machines that count against it, in order.
+    /// The state of the limit with its message. `names`: the Machines that count against it, in order.
     fn gate<'a>(
         &self,
         tally: &FleetCounts,
         names: impl IntoIterator<Item = &'a str>,
     ) -> LimitStatus;
 
-    /// The limit allows remediation.
+    /// Whether the limit allows remediation.
     fn is_open(&self, tally: &FleetCounts) -> bool;
 
-    /// Whether the limit forbids remediation once all of `expected` members fail. Where it does not, a
-    /// burst need not be waited for (F13).
+    /// Whether the limit forbids remediation if all of `expected` members fail. If not, a burst need not
+    /// settle (F13).
     fn can_close(&self, expected: u32) -> bool;
 
-    /// The `HealthCheckSucceeded` that a Machine should carry, if it must be written.
+    /// The `HealthCheckSucceeded` that must be written to a Machine, if any.
     fn condition(&self, machine: &Self::Machine, verdict: &Verdict)
     -> Option<HealthConditionWrite>;
 
-    /// What to do about a Machine, where the limit is `open` or is not.
+    /// The action for a Machine, if any. `open`: the limit allows remediation.
     fn action(
         &self,
         target: &Target<Self::Machine>,

@@ -1,6 +1,6 @@
-//! What a check asks for, validated.
+//! The validated rules of a check.
 //!
-//! Owns the model into which every dialect is read; must never depend on a Kubernetes kind.
+//! Owns the model into which every dialect is parsed; must never depend on a Kubernetes kind.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,44 +9,44 @@ use jiff::Timestamp;
 
 use super::Condition;
 
-/// A limit given as a count or a share.
+/// A limit given as a count or a percentage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IntOrPercent {
-    /// As is; may exceed the fleet, may be negative (never acts).
+    /// A number of machines; may exceed the fleet, or be negative (never remediates).
     Int(i64),
-    /// Of the expected machines, rounded down (docs/reference/cluster-api.md, The limit).
+    /// A percentage of the expected machines, rounded down (docs/reference/cluster-api.md, The limit).
     Percent(u32),
 }
 
-/// When remediation is allowed, by the number of machines that are not healthy. Both ends count.
+/// When remediation is allowed, by the number of machines that are not healthy. Both ends are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit {
     /// `maxUnhealthy` / `unhealthyLessThanOrEqualTo`.
     AtMost(IntOrPercent),
     /// `unhealthyRange` / `unhealthyInRange`; `min <= max`.
     Range {
-        /// Lower end.
+        /// The lowest number at which remediation is allowed.
         min: u32,
-        /// Upper end.
+        /// The highest number at which remediation is allowed.
         max: u32,
     },
 }
 
-/// A condition that makes unhealthy once it has held for longer than `timeout`.
+/// A condition that makes a machine unhealthy once it has held for `timeout`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ConditionRule {
     /// Condition type.
     pub type_: String,
-    /// Condition status, compared as it stands.
+    /// Condition status, compared as plain text.
     pub status: String,
-    /// For how long.
+    /// How long the condition has to hold.
     pub timeout: Duration,
 }
 
-/// One MachineHealthCheck, read and validated.
+/// The rules of one MachineHealthCheck of Cluster API.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Check {
-    /// How long a Machine may be without a Node; `None`: for ever.
+    /// How long a Machine may be without a Node; `None`: without limit.
     pub startup_timeout: Option<Duration>,
     /// Conditions of the Node, OR-combined.
     pub node_conditions: Vec<ConditionRule>,
@@ -54,13 +54,13 @@ pub struct Check {
     pub machine_conditions: Vec<ConditionRule>,
     /// The limit; Cluster API's default is 100%.
     pub limit: Limit,
-    /// Whether a remediation template is named (external remediation) or the owner remediates.
+    /// Whether the check names a remediation template (external remediation); else the owner remediates.
     pub external: bool,
-    /// The check or its Cluster is paused: nothing is written but that.
+    /// Whether the check or its Cluster is paused, so that nothing but that is written.
     pub paused: bool,
 }
 
-/// The instant at which a timeout fires. One that lies past the end of time never does.
+/// When a timeout fires. A timeout beyond the maximum timestamp never fires.
 pub(crate) fn deadline(since: Timestamp, timeout: Duration) -> Timestamp {
     since.checked_add(timeout).unwrap_or(Timestamp::MAX)
 }
@@ -68,7 +68,7 @@ pub(crate) fn deadline(since: Timestamp, timeout: Duration) -> Timestamp {
 // === impl ConditionRule ===
 
 impl ConditionRule {
-    /// The condition that matches. One that is absent matches no rule, not even one for `Unknown`.
+    /// The condition that matches. An absent condition matches no rule, not even one for `Unknown`.
     pub(crate) fn matching<'a>(&self, conditions: &'a [Condition]) -> Option<&'a Condition> {
         let found = conditions.iter().find(|c| c.type_ == self.type_)?;
         (found.status == self.status).then_some(found)
@@ -78,8 +78,8 @@ impl ConditionRule {
 // === impl IntOrPercent ===
 
 impl IntOrPercent {
-    /// The number that it means for a fleet. A share is rounded down: 40% of 6 is 2, of 2 it is 0
-    /// (docs/reference/cluster-api.md, The limit).
+    /// The number of machines for a fleet of `expected`. A percentage is rounded down: 40% of 6 is 2, of 2
+    /// it is 0 (docs/reference/cluster-api.md, The limit).
     pub fn of(self, expected: u32) -> i64 {
         match self {
             Self::Int(count) => count,
@@ -90,7 +90,7 @@ impl IntOrPercent {
         }
     }
 
-    /// The number that it means for a fleet, where a share is rounded up; a negative one is 0.
+    /// The number for a fleet of `expected`, with a percentage rounded up; a negative number is 0.
     pub(crate) fn rounded_up(self, expected: u32) -> u64 {
         match self {
             Self::Int(count) => u64::try_from(count).unwrap_or(0),
@@ -111,8 +111,8 @@ impl fmt::Display for IntOrPercent {
 // === impl Limit ===
 
 impl Limit {
-    /// How many more machines may fail before remediation stops, 0 included; `None`: not allowed
-    /// with this many that are not healthy (docs/reference/cluster-api.md, The limit).
+    /// How many more machines may fail before remediation stops; `None`: `not_healthy` machines exceed
+    /// the limit already (docs/reference/cluster-api.md, The limit).
     pub fn allowance(self, expected: u32, not_healthy: u32) -> Option<u32> {
         let (min, max) = match self {
             Self::AtMost(limit) => (0, limit.of(expected)),
@@ -125,7 +125,7 @@ impl Limit {
         Some(u32::try_from(rest).unwrap_or(u32::MAX))
     }
 
-    /// The limit as it was written, and the number that a share comes to.
+    /// The limit as it was written, with the number that a percentage results in.
     pub fn describe(self, expected: u32) -> String {
         match self {
             Self::AtMost(limit @ IntOrPercent::Percent(_)) => {

@@ -19,7 +19,7 @@ use jiff::Timestamp;
 
 use super::*;
 
-/// A moment, in seconds after the one at which the machines of these tests are created.
+/// A time in seconds after the creation of the machines of these tests.
 fn at(secs: i64) -> Timestamp {
     at_millis(secs * 1000)
 }
@@ -32,7 +32,7 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// A cluster that was ready when it all began.
+/// A cluster that is ready since 0.
 fn mk_cluster() -> ClusterFacts {
     ClusterFacts {
         paused: false,
@@ -93,7 +93,7 @@ fn mk_machine(name: &str) -> MachineFacts {
     }
 }
 
-/// A Node whose `Ready` has this status since then.
+/// A Node whose condition `Ready` has this status since `since`.
 fn mk_node(ready: &str, since: Timestamp) -> NodeView {
     NodeView::Present(NodeFacts {
         name: "node".into(),

@@ -1,7 +1,6 @@
-//! When each cause of one machine begins to count, for people who ask why.
+//! When each cause of one machine begins to count, for explanations.
 //!
-//! Owns nothing but the question: [`judge`] is asked at the times that it names itself. Must never
-//! hold a rule of its own.
+//! Evaluates [`judge`] at the times at which its verdict changes. Must never hold a rule of its own.
 
 use jiff::Timestamp;
 
@@ -10,15 +9,15 @@ use super::{Cause, Check, ClusterFacts, MachineFacts, NodeView, Verdict, judge};
 /// A cause, and from when on it makes the machine unhealthy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Onset {
-    /// The cause.
+    /// Why the machine is unhealthy, or will be.
     pub cause: Cause,
-    /// From when on; `None`: at once, and nobody has written down since when.
+    /// From when on the cause counts; `None`: it counts already, and no object records since when.
     pub at: Option<Timestamp>,
 }
 
-/// Every cause that the facts, as they stand, lead to in the course of time, in that order.
+/// Every cause that the present facts lead to in the course of time, in that order.
 ///
-/// A rule that matches now is there, whether its time is over or still runs.
+/// The result contains each rule that matches now, whether or not its timeout has passed.
 pub fn onsets(
     check: &Check,
     cluster: &ClusterFacts,

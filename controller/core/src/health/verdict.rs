@@ -1,6 +1,7 @@
 //! The verdict on one machine.
 //!
-//! Owns the rules for one machine (docs/reference/cluster-api.md, The verdict). Must never look at another machine or at the limit.
+//! Owns the rules for one machine (docs/reference/cluster-api.md, The verdict). Must never depend on
+//! another machine or on the limit.
 
 use std::time::Duration;
 
@@ -10,25 +11,24 @@ use super::{
     Check, ClusterFacts, Condition, ConditionRule, FutureCause, MachineFacts, NodeView, deadline,
 };
 
-/// Why a machine is unhealthy, or will be. Its Display is the one wording of it: condition, event,
-/// log and CLI say the same.
+/// Why a machine is unhealthy, or will be. Condition, Event, log and command line all use its Display.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Cause {
     /// `cluster.x-k8s.io/remediate-machine` is set.
     RemediateAnnotation,
     /// `status.failureReason` or `failureMessage` is set.
     MachineFailure {
-        /// The two, joined.
+        /// Reason and message, joined.
         message: String,
     },
-    /// The Node of the nodeRef is gone.
+    /// The Node of the nodeRef does not exist.
     NodeDeleted {
         /// Name of the Node.
         name: String,
     },
-    /// No Node within the startup timeout.
+    /// No Node has joined within the startup timeout.
     NodeStartupTimeout {
-        /// The timeout.
+        /// The startup timeout.
         timeout: Duration,
     },
     /// A rule on a Machine condition has matched for too long.
@@ -55,19 +55,19 @@ pub enum Cause {
     },
 }
 
-/// Why a machine is left out altogether.
+/// Why a machine is no target of the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SkipReason {
-    /// `cluster.x-k8s.io/paused`.
+    /// The annotation `cluster.x-k8s.io/paused` is set.
     Paused,
-    /// `cluster.x-k8s.io/skip-remediation`.
+    /// The annotation `cluster.x-k8s.io/skip-remediation` is set.
     SkipRemediation,
 }
 
-/// Why nothing can be said about a machine.
+/// Why the health of a machine is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum UnknownReason {
-    /// The workload cluster cannot be asked.
+    /// The workload cluster cannot be queried.
     WorkloadUnreachable {
         /// The reason, as a clause for messages.
         why: String,
@@ -79,52 +79,52 @@ pub enum UnknownReason {
     },
     /// The Cluster's infrastructure is not ready.
     InfrastructureNotReady,
-    /// The control plane is not initialized and this is a worker.
+    /// The control plane is not initialized, and the machine is a worker.
     ControlPlaneNotInitialized,
-    /// It has no Node, and no timeout runs (startup timeout off).
+    /// The machine has no Node, and no startup timeout is set.
     NoNode,
-    /// It is being deleted.
+    /// The machine is being deleted.
     Deleting,
 }
 
 /// The verdict on one machine at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// Not a target.
+    /// The machine is not a target.
     Skipped(SkipReason),
-    /// A Node is there and no rule matches.
+    /// The Node exists and no rule matches.
     Healthy,
-    /// No rule was applied, and the Node is there. Cluster API counts such a machine as healthy, and
-    /// so does this check; nothing else follows from it.
+    /// No rule was applied, and the Node exists. Such a machine counts as healthy, as in Cluster API;
+    /// nothing else follows from the verdict.
     NotEvaluated(UnknownReason),
-    /// A rule matches but not for long enough yet, or its Node has not joined yet.
+    /// A rule matches but not for long enough yet, or the Node has not joined yet.
     Suspect {
         /// The earliest time at which the verdict may become Unhealthy.
         until: Timestamp,
-        /// What will have made it so.
+        /// The causes that will have made the machine unhealthy then.
         causes: Vec<Cause>,
-        /// Only the startup timeout runs: a machine that is still starting.
+        /// Whether only the startup timeout runs, so that the machine is still starting.
         starting: bool,
     },
-    /// To be remediated.
+    /// The machine is to be remediated.
     Unhealthy {
-        /// Every failing rule, machine rules first.
+        /// Every failed rule, machine rules first.
         causes: Vec<Cause>,
     },
-    /// Cannot be judged. Never acted on, never called healthy.
+    /// The health is unknown. Such a machine is never remediated and never counts as healthy.
     Unknown(UnknownReason),
 }
 
 /// A verdict, and until when it holds if nothing but time changes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Judgement {
-    /// The verdict.
+    /// The verdict on the machine now.
     pub verdict: Verdict,
-    /// When the verdict changes by itself. Also set for an unhealthy machine of which one more rule
-    /// is about to fail: its condition lists all of them.
+    /// When the verdict changes by time alone. Also set for an unhealthy machine of which one more rule
+    /// is about to fail, because its condition lists all failed rules.
     pub changes_at: Option<Timestamp>,
-    /// What is said to hold since a time that lies ahead, in the order of the rules. Its timeout begins
-    /// only then.
+    /// Causes whose recorded time is in the future, in the order of the rules. Their timeouts begin only
+    /// then.
     pub ahead: Vec<FutureCause>,
 }
 
@@ -139,16 +139,17 @@ pub fn verdict(
     judge(check, cluster, machine, node, now).verdict
 }
 
-/// Judges one machine by docs/reference/cluster-api.md, The verdict, with these differences:
+/// Evaluates one machine by docs/reference/cluster-api.md, The verdict, with these differences:
 ///
-/// - A deadline fires at its instant (`<=`), not a second later, and keeps fractions of a second.
-/// - `status.failureReason` and `failureMessage` count, wherever a Machine still carries them, and
-///   before the state of the cluster is asked, as they did in Cluster API up to v1.10.
-/// - What was not evaluated is counted as Cluster API counts it (docs/reference/cluster-api.md, Q4), and is still told apart from
-///   healthy: no request is withdrawn because of it, and no False condition becomes True.
-/// - An unreachable workload cluster hides the Node, and whether there is one: causes and timers that
+/// - A deadline fires at its time (`<=`), not a second later, and keeps fractions of a second.
+/// - `status.failureReason` and `failureMessage` count where a Machine still has them, regardless of the
+///   state of the Cluster, as they did in Cluster API up to v1.10.
+/// - A machine that was not evaluated counts as in Cluster API (docs/reference/cluster-api.md, Q4), but
+///   differs from a healthy one: no request is withdrawn because of it, and no False condition becomes
+///   True.
+/// - An unreachable workload cluster hides the Node, and whether there is one: causes and timeouts that
 ///   the management cluster alone shows still count, the startup timeout does not.
-/// - A time that lies ahead is believed, as there, and told of.
+/// - A recorded time in the future is used, as there, and also reported.
 pub fn judge(
     check: &Check,
     cluster: &ClusterFacts,
@@ -223,7 +224,7 @@ pub fn judge(
     findings.conclude(machine, otherwise)
 }
 
-/// Why the rules are not applied at all (docs/reference/cluster-api.md, The verdict).
+/// Why no rule is applied (docs/reference/cluster-api.md, The verdict).
 fn not_evaluated(cluster: &ClusterFacts, machine: &MachineFacts) -> Option<UnknownReason> {
     if cluster.control_plane_initialized.is_none() && !machine.control_plane {
         Some(UnknownReason::ControlPlaneNotInitialized)
@@ -241,7 +242,7 @@ pub(super) fn may_be_starting(cluster: &ClusterFacts, joined: bool) -> bool {
     !joined && cluster.control_plane_initialized.is_none()
 }
 
-/// Since when the startup timeout runs (docs/reference/cluster-api.md, The verdict).
+/// When the startup timeout began (docs/reference/cluster-api.md, The verdict).
 fn startup_began(cluster: &ClusterFacts, machine: &MachineFacts) -> Timestamp {
     [
         cluster.control_plane_initialized,
@@ -282,14 +283,14 @@ impl Judgement {
         }
     }
 
-    /// Until when all of it holds if nothing but time changes: the verdict, and what lies ahead.
+    /// Until when the judgement holds if nothing but time changes.
     pub fn holds_until(&self) -> Option<Timestamp> {
         let ends = self.ahead.iter().map(FutureCause::ends);
         ends.chain(self.changes_at).min()
     }
 }
 
-/// What the rules found, in their order: those that fail and those whose time still runs.
+/// The matching rules, in their order: those that have failed and those whose timeout still runs.
 struct Findings {
     now: Timestamp,
     failed: Vec<Cause>,
@@ -311,7 +312,7 @@ impl Findings {
         }
     }
 
-    /// Takes a cause that counts once it has held for as long as `timeout`.
+    /// Adds a cause that counts once it has held for `timeout`.
     fn time(&mut self, cause: Cause, since: Timestamp, timeout: Duration) {
         if FutureCause::is(since, self.now) {
             let cause = cause.clone();
@@ -326,8 +327,8 @@ impl Findings {
         }
     }
 
-    /// Applies rules to conditions. An absent condition matches no rule, not even one for
-    /// `Unknown`; one that does not say since when it holds cannot time out.
+    /// Applies rules to conditions. An absent condition matches no rule, not even one for `Unknown`; a
+    /// condition without a transition time cannot time out.
     fn match_rules(
         &mut self,
         rules: &[ConditionRule],
@@ -343,14 +344,14 @@ impl Findings {
         }
     }
 
-    /// The verdict: what failed, else what runs, else `otherwise`.
+    /// The verdict: Unhealthy if a rule has failed, else Suspect if one runs, else `otherwise`.
     fn conclude(self, machine: &MachineFacts, otherwise: Verdict) -> Judgement {
         let verdict = if !self.failed.is_empty() {
             Verdict::Unhealthy {
                 causes: self.failed,
             }
         } else if let Some(until) = self.next {
-            // A machine on its way out is not coming up, so it gets no benefit of the doubt.
+            // A machine that is being deleted is not starting.
             let starting = !machine.deleting
                 && self
                     .running

@@ -1,6 +1,6 @@
 //! The status of a check, as the decision reads and writes it.
 //!
-//! Owns plain data. Together with the remediations themselves it is all that survives a restart.
+//! Plain data. Only this status and the remediations themselves survive a restart.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct NodeCheckStatus {
     pub healthy: u32,
     /// `unhealthyNodes`, by name.
     pub nodes: BTreeMap<String, Entry>,
-    /// Condition `Disabled`: since when, and why in a word and in a sentence.
+    /// Condition `Disabled`: its flag, reason and message.
     pub disabled: Option<(Flag, String, String)>,
     /// Condition `StormActive`.
     pub storm: Option<Flag>,
@@ -32,16 +32,16 @@ pub struct NodeCheckStatus {
 /// A condition that is True or False.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flag {
-    /// It is True.
+    /// Whether the condition is True.
     pub on: bool,
-    /// When it began to hold.
+    /// When the condition changed last.
     pub since: Timestamp,
 }
 
-/// A Node that is unhealthy, or whose remediation is still there.
+/// The status of a Node that is unhealthy, or whose remediation still exists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// Its remediations, oldest first.
+    /// The remediations of the Node, oldest first.
     pub tried: Vec<Tried>,
     /// `conditionsHealthyTimestamp`.
     pub healthy_since: Option<Timestamp>,
@@ -49,38 +49,38 @@ pub struct Entry {
     pub delayed: bool,
 }
 
-/// A remediation that was made.
+/// A remediation that was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tried {
     /// Identifies the remediation.
     pub id: RequestId,
-    /// Its UID.
+    /// UID of the remediation.
     pub uid: String,
-    /// The template it was made from, where it says so.
+    /// Name of the template, if the remediation records it.
     pub template: Option<String>,
-    /// When it was made.
+    /// When the remediation was created.
     pub started: Timestamp,
-    /// When it was told to stop, or should have been.
+    /// When the remediation timed out.
     pub timed_out: Option<Timestamp>,
 }
 
-/// What a check does now (docs/reference/medik8s.md, Fields).
+/// `status.phase` of a check (docs/reference/medik8s.md, Fields).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Its templates cannot be used.
+    /// The templates of the check cannot be used, or other checks conflict with it.
     Disabled,
-    /// A person paused it.
+    /// The check is paused by a person.
     Paused,
-    /// A remediation is there.
+    /// A remediation of the check exists.
     Remediating,
-    /// The check is evaluated, and remediates.
+    /// The check is evaluated, and no remediation of it exists.
     Enabled,
 }
 
 // === impl Phase ===
 
 impl Phase {
-    /// The word in the status.
+    /// The value of `status.phase`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Disabled => "Disabled",
@@ -94,7 +94,7 @@ impl Phase {
 // === impl Tried ===
 
 impl Tried {
-    /// Whether it was made from this template: by its name, and not by the kind alone.
+    /// Whether the remediation was made from this template, by name and not by kind alone.
     pub fn is_of(&self, template: &Template) -> bool {
         self.id.kind == template.request_kind
             && group(&self.id.api_version) == template.group()

@@ -1,6 +1,6 @@
 //! Whether a Node is unhealthy, by its conditions (docs/reference/medik8s.md, Evaluation).
 //!
-//! Must never call a Node healthy about which it cannot say since when it is not.
+//! Must never treat a Node as healthy because the transition time of its condition is unknown.
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ use jiff::Timestamp;
 use super::{Check, ConditionRule, NodeFacts};
 use crate::health::deadline;
 
-/// What the conditions of a Node come to.
+/// The health of a Node by its conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Class {
-    /// No rule fits.
+    /// No rule matches.
     Healthy,
-    /// A rule fits, and its time is not over: until when; `None`: nobody can say. Such a Node counts
-    /// neither as healthy nor as unhealthy.
+    /// A rule matches, and its duration has not passed. The value is when it has; `None`: unknown. Such a
+    /// Node counts neither as healthy nor as unhealthy.
     Soon(Option<Timestamp>),
-    /// A rule fits and its time is over.
+    /// A rule matches, and its duration has passed.
     Matching(Cause),
 }
 
@@ -30,12 +30,12 @@ pub enum Cause {
         type_: String,
         /// Status of the condition.
         status: String,
-        /// When it began to hold.
+        /// `lastTransitionTime` of the condition.
         since: Timestamp,
     },
-    /// Its kubelet has said nothing since the Node was made.
+    /// The kubelet has not reported since the Node was created.
     NeverJoined {
-        /// When it was made.
+        /// `creationTimestamp` of the Node.
         created: Timestamp,
     },
 }
@@ -43,7 +43,7 @@ pub enum Cause {
 // === impl Cause ===
 
 impl Cause {
-    /// Since when what it speaks of holds.
+    /// When the cause began.
     pub fn since(&self) -> Timestamp {
         match self {
             Self::Condition { since, .. } => *since,
@@ -61,22 +61,22 @@ impl fmt::Display for Cause {
                 since,
             } => write!(f, "condition {type_} is {status} since {since}"),
             Self::NeverJoined { created } => {
-                write!(f, "it has not joined since it was made at {created}")
+                write!(f, "it has not joined since its creation at {created}")
             }
         }
     }
 }
 
-/// What makes, or will make, a Node unhealthy by itself.
+/// A cause, and when it makes the Node unhealthy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CauseDeadline {
     /// What makes the Node unhealthy.
     pub cause: Cause,
-    /// After when; strictly.
+    /// The Node is unhealthy strictly after this time.
     pub until: Timestamp,
 }
 
-/// What a rule finds: what makes the Node unhealthy, and after when; `None`: nobody can say.
+/// A matching rule with its deadline; `None`: the transition time is unknown.
 type Finding = Option<CauseDeadline>;
 
 /// All rules that match a Node, in their order.
@@ -105,8 +105,8 @@ fn findings(check: &Check, node: &NodeFacts) -> Vec<Finding> {
     check.conditions.iter().filter_map(matching).collect()
 }
 
-/// Judges one Node. One rule whose time is over wins over others whose time is not; a condition
-/// that is absent matches no rule.
+/// Evaluates one Node. A rule whose duration has passed takes precedence over the others; an absent
+/// condition matches no rule.
 pub fn classify(check: &Check, node: &NodeFacts, now: Timestamp) -> Class {
     let findings = findings(check, node);
     let known = || findings.iter().flatten();
@@ -121,8 +121,8 @@ pub fn classify(check: &Check, node: &NodeFacts, now: Timestamp) -> Class {
     }
 }
 
-/// All rules that match a Node, for those who ask why. Where the time of one of them is over,
-/// [`classify`] calls the Node unhealthy.
+/// All causes of a Node with their deadlines, for explanations. Once one deadline has passed,
+/// [`classify`] returns [`Class::Matching`].
 pub fn onsets(check: &Check, node: &NodeFacts) -> Vec<CauseDeadline> {
     findings(check, node).into_iter().flatten().collect()
 }

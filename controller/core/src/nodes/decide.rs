@@ -1,8 +1,8 @@
-//! What a check does now: the order of its rules (docs/reference/medik8s.md, Evaluation).
+//! The decision of a check for its Nodes (docs/reference/medik8s.md, Evaluation).
 //!
-//! Only Nodes that are unhealthy or remediated are considered one by one; the others are two counts. Must
-//! never act while the limit is reached, and never leave a recovered Node with its remediation because
-//! something else is paused.
+//! Only Nodes that are unhealthy or remediated are considered one by one; the others are only counted.
+//! Must never remediate while the limit is reached, and never keep the remediation of a recovered Node
+//! because the check is paused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,73 +18,75 @@ use super::rules::{Check, Step};
 use super::storm::Storm;
 use super::threshold::fewest_healthy;
 
-/// Something to do.
+/// An action of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Take the Lease of the Node and make a remediation.
+    /// Acquire the Lease of the Node and create a remediation.
     Create {
-        /// The Node.
+        /// Name of the Node.
         node: String,
         /// The step of the escalation.
         step: Step,
-        /// It is of the control plane.
+        /// Whether the Node belongs to the control plane.
         control_plane: bool,
-        /// For how long the Lease is taken.
+        /// Duration of the Lease.
         lease: Duration,
-        /// Nothing was tried yet for this failure: the Lease is acquired anew, even where it is ours.
+        /// Whether this is the first remediation for this failure, so that the Lease is acquired again
+        /// even if this check holds it.
         anew: bool,
-        /// It is the first one of a Node of the control plane: OpenShift's guard of etcd has a say.
+        /// Whether this is the first remediation of a Node of the control plane, so that OpenShift's etcd
+        /// guard is checked.
         asks_guard: bool,
     },
-    /// Delete a remediation: the one with this UID.
+    /// Delete the remediation with this UID.
     Delete {
-        /// The Node.
+        /// Name of the Node.
         node: String,
-        /// The remediation that it is about.
+        /// The remediation.
         request: RequestId,
-        /// Its UID.
+        /// UID of the remediation.
         uid: String,
     },
-    /// Write down since when its Node is healthy, or (`None`) that it is not.
+    /// Record on a remediation since when its Node is healthy, or (`None`) that it is not.
     Delay {
-        /// The Node.
+        /// Name of the Node.
         node: String,
-        /// The remediation that it is about.
+        /// The remediation.
         request: RequestId,
-        /// Since when the Node is healthy.
+        /// When the Node became healthy.
         since: Option<Timestamp>,
     },
-    /// Tell a remediation to stop.
+    /// Set the annotation by which a remediation stops.
     TimeOut {
-        /// The Node.
+        /// Name of the Node.
         node: String,
-        /// The remediation that it is about.
+        /// The remediation.
         request: RequestId,
-        /// The time that is written.
+        /// Value of the annotation.
         at: Timestamp,
     },
-    /// Say once that a remediation is very old.
+    /// Report once that a remediation is older than two days.
     TellOld {
-        /// The Node.
+        /// Name of the Node.
         node: String,
-        /// The remediation that it is about.
+        /// The remediation.
         request: RequestId,
     },
     /// Renew the Lease of the Node.
     RenewLease {
-        /// The Node.
+        /// Name of the Node.
         node: String,
-        /// For how long.
+        /// Duration of the Lease.
         lease: Duration,
     },
-    /// Give the Lease of the Node back.
+    /// Release the Lease of the Node.
     ReleaseLease {
-        /// The Node.
+        /// Name of the Node.
         node: String,
     },
-    /// Take a person's word off the Node: it has done its work.
+    /// Remove the confirmation of a person from the Node, because it has been used.
     Unconfirm {
-        /// The Node.
+        /// Name of the Node.
         node: String,
     },
 }
@@ -92,83 +94,82 @@ pub enum Action {
 /// An Event about the check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// It is a warning.
+    /// Whether the Event is of type Warning rather than Normal.
     pub warning: bool,
     /// Reason of the Event, in CamelCase.
     pub reason: &'static str,
-    /// In words, without medik8s' prefix.
+    /// Message of the Event, without medik8s' prefix.
     pub message: String,
 }
 
-/// A remediation that is over, for the metrics.
+/// A remediation that has ended, for the metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
-    /// The Node.
+    /// Name of the Node.
     pub node: String,
-    /// What it was.
+    /// The remediation.
     pub request: RequestId,
-    /// How long it was there.
+    /// How long the remediation existed.
     pub lasted: Duration,
 }
 
-/// Why a check can do nothing at all.
+/// Why a check is disabled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disabled {
     /// `RemediationTemplateNotFound`, `RemediationTemplateInvalid`,
     /// `ConflictingMachineHealthCheckDetected` or `UnsupportedControlPlaneTopology`.
     pub reason: &'static str,
-    /// Message for people.
+    /// Message of the condition `Disabled`.
     pub message: String,
 }
 
-/// What is known beside Nodes and remediations.
+/// The inputs of the decision besides Nodes and remediations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outside {
-    /// Its templates cannot be used, or others care for its Nodes.
+    /// Why the check is disabled: its templates cannot be used, or other checks conflict with it.
     pub disabled: Option<Disabled>,
-    /// OpenShift is being upgraded: in words.
+    /// Why OpenShift counts as being upgraded, as a clause for messages.
     pub upgrading: Option<String>,
-    /// Nodes whose remediation is being made for this check now.
+    /// Nodes whose remediation is being created for this check now.
     pub creating: BTreeSet<String>,
-    /// Nodes whose remediation is being made for another check now: which.
+    /// Nodes whose remediation is being created for another check now, with the name of that check.
     pub elsewhere: BTreeMap<String, String>,
-    /// Nodes for which nothing is made before then: why.
+    /// Nodes for which no remediation is created before a time, with the cause.
     pub blocked: BTreeMap<String, (Timestamp, String)>,
-    /// The Leases of Nodes, as they read now, whoever holds them; absent: there is none, or it is not
-    /// known.
+    /// The Leases of Nodes, of any holder; absent if there is none, or it is unknown.
     pub leases: BTreeMap<String, HeldLease>,
 }
 
-/// What a check does now.
+/// The decision of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// What its status shall say.
+    /// The new status.
     pub memory: NodeCheckStatus,
-    /// What to do, each for itself.
+    /// The actions, which are independent of each other.
     pub actions: Vec<Action>,
-    /// What to say.
+    /// The Events to publish.
     pub events: Vec<Event>,
-    /// What is over.
+    /// The remediations that have ended.
     pub finished: Vec<Finished>,
-    /// Why nothing new may be done for any Node: the limit, or a storm.
+    /// Why no new remediation may begin for any Node: the limit, or a storm.
     pub closed: Option<String>,
-    /// How many more Nodes may fail before the limit closes; 0 while it is closed.
+    /// How many more Nodes may fail before remediation stops; 0 if it is not allowed.
     pub allowed: u32,
-    /// Why nothing is begun for a Node that is unhealthy.
+    /// Why no remediation begins for an unhealthy Node, by Node.
     pub skipped: BTreeMap<String, String>,
-    /// When to look again although nothing happens.
+    /// When to evaluate again although no object changes.
     pub wake_at: Option<Timestamp>,
 }
 
 /// A Node that is unhealthy, or that has a remediation or an entry in the status.
 pub(super) struct NodeState<'a> {
-    /// The Node; `None`: it is gone.
+    /// `None`: the Node does not exist.
     pub(super) node: Option<&'a NodeFacts>,
     pub(super) selected: bool,
     pub(super) class: Class,
     /// The remediations of this check.
     pub(super) requests: Vec<&'a Request>,
-    /// A remediation of somebody else.
+    /// A remediation of another owner.
     pub(super) foreign: Option<&'a Request>,
 }
 
@@ -176,20 +177,20 @@ pub(super) struct NodeState<'a> {
 pub(super) struct FleetView<'a> {
     pub(super) check: &'a Check,
     pub(super) selected: u32,
-    /// Selected, healthy, and without a remediation of this check.
+    /// Number of Nodes that are selected, healthy, and without a remediation of this check.
     pub(super) clean: u32,
-    /// Some selected Node is unhealthy.
+    /// Whether a selected Node is unhealthy.
     pub(super) unhealthy: bool,
     pub(super) nodes: BTreeMap<&'a str, NodeState<'a>>,
     pub(super) control_plane: ControlPlane,
 }
 
-/// A decision that is being made.
+/// The state of a decision in progress.
 pub(super) struct Decision<'a> {
     pub(super) check: &'a Check,
     pub(super) outside: &'a Outside,
     pub(super) control_plane: ControlPlane,
-    /// OpenShift is being upgraded: in words.
+    /// Why OpenShift counts as being upgraded, as a clause for messages.
     pub(super) upgrading: Option<String>,
     pub(super) now: Timestamp,
     pub(super) plan: Plan,
@@ -198,7 +199,7 @@ pub(super) struct Decision<'a> {
 // === impl Action ===
 
 impl Action {
-    /// The Node that it is about.
+    /// Name of the Node.
     pub fn node(&self) -> &str {
         match self {
             Self::Create { node, .. }
@@ -245,7 +246,7 @@ impl Decision<'_> {
         self.plan.wake_at = Some(first);
     }
 
-    /// Takes a Node out of the status.
+    /// Removes a Node from the status.
     pub(super) fn forget(&mut self, name: &str) {
         let Some(entry) = self.plan.memory.nodes.remove(name) else {
             return;
@@ -260,7 +261,7 @@ impl Decision<'_> {
         }
     }
 
-    /// A remediation is over.
+    /// Records that a remediation has ended.
     pub(super) fn finish(&mut self, node: &str, tried: &Tried) {
         let lasted = self.now.duration_since(tried.started);
         self.plan.finished.push(Finished {
@@ -270,8 +271,8 @@ impl Decision<'_> {
         });
     }
 
-    /// Writes down remediations that are there and were not: the process that made them died before
-    /// it could. What they say of themselves counts.
+    /// Adds remediations to the status that exist and are not recorded: the process that created them
+    /// ended before it wrote the status. Their own annotations are adopted.
     fn reconcile(&mut self, name: &str, requests: &[&Request]) {
         if requests.is_empty() {
             return;
@@ -297,8 +298,7 @@ impl Decision<'_> {
         self.reconcile(name, &state.requests);
         match (state.node, &state.class) {
             (Some(node), Class::Healthy) if state.selected => self.healthy(node, state),
-            // Its selector label was taken off while it was being remediated: that is no reason to
-            // cut the remediation off in the middle.
+            // The Node lost its label while it was being remediated; the remediation is not interrupted.
             (Some(node), class) if !state.selected => match class {
                 Class::Healthy => self.healthy(node, state),
                 _ => self.keep(name, state),
@@ -309,7 +309,7 @@ impl Decision<'_> {
         }
     }
 
-    /// Opens or closes by the limit, and by what is left of a storm.
+    /// Evaluates the limit and the storm.
     fn weigh(&mut self, view: &FleetView<'_>) {
         let needed = fewest_healthy(self.check.limit, view.selected);
         let breached = needed
@@ -333,7 +333,7 @@ impl Decision<'_> {
         self.plan.closed = match needed {
             Err(error) => Some(error.to_string()),
             Ok(needed) if breached => Some(format!(
-                "{} of {} selected Nodes are healthy, and {needed} have to be",
+                "{} of {} selected Nodes are healthy, and {needed} must be healthy",
                 view.clean, view.selected
             )),
             Ok(_) => effect.closed,
@@ -343,7 +343,7 @@ impl Decision<'_> {
         }
     }
 
-    /// The condition Disabled; returns whether it is True.
+    /// Sets the condition Disabled. Returns whether it is True.
     fn disabled(&mut self) -> bool {
         let before = self.plan.memory.disabled.take();
         let was = before.as_ref().is_some_and(|(flag, ..)| flag.on);
@@ -369,7 +369,7 @@ impl Decision<'_> {
         on
     }
 
-    /// The phase, which is the first that fits (docs/reference/medik8s.md, Fields).
+    /// Sets the phase: the first that applies (docs/reference/medik8s.md, Fields).
     fn phase(&mut self) {
         let memory = &mut self.plan.memory;
         let remediated = memory.nodes.values().filter(|e| !e.tried.is_empty());
@@ -397,7 +397,7 @@ impl Decision<'_> {
     }
 }
 
-/// An unhealthy Node that gets another configuration reboots for that, and comes back.
+/// Why the check waits for OpenShift to reconfigure an unhealthy Node: such a Node reboots and recovers.
 fn reconfiguring(view: &FleetView<'_>) -> Option<String> {
     let unhealthy =
         |state: &&NodeState<'_>| state.selected && matches!(state.class, Class::Matching(_));
@@ -412,7 +412,7 @@ fn reconfiguring(view: &FleetView<'_>) -> Option<String> {
         .map(|node| format!("the configuration of Node {} is being changed", node.name))
 }
 
-/// Decides what a check does next.
+/// Decides for all Nodes of a check.
 pub(super) fn decide(
     view: &FleetView<'_>,
     outside: &Outside,

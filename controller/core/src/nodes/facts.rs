@@ -1,102 +1,102 @@
-//! What was observed, of Nodes and of remediations.
+//! The observed facts about Nodes and remediations.
 //!
-//! Owns plain data only; must never hold a judgement.
+//! Plain data; must never hold a verdict.
 
 use jiff::Timestamp;
 
 use super::rules::{Template, group};
 use crate::health::Condition;
 
-/// One Node.
+/// The facts about one Node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeFacts {
     /// `metadata.name`.
     pub name: String,
     /// `metadata.creationTimestamp`.
     pub created: Option<Timestamp>,
-    /// It carries a label of the control plane.
+    /// Whether the Node has a label of the control plane.
     pub control_plane: bool,
-    /// What its label says about being left out.
+    /// Whether its label excludes the Node from remediation.
     pub exclusion: Exclusion,
-    /// A person says that it is healthy.
+    /// Whether a person has confirmed that the Node is healthy.
     pub confirmed: bool,
-    /// OpenShift gives it another configuration just now.
+    /// Whether OpenShift is changing the configuration of the Node.
     pub reconfiguring: bool,
     /// Conditions of the Node, as reported.
     pub conditions: Vec<Condition>,
 }
 
-/// Whether a Node shall be left out, by its label.
+/// Whether the label `remediation.medik8s.io/exclude-from-remediation` excludes a Node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Exclusion {
-    /// Nothing is said.
+    /// The Node has no such label.
     #[default]
     None,
-    /// It shall be.
+    /// The label excludes the Node.
     Excluded,
-    /// The label is there with a value that means nothing.
+    /// The label has an invalid value, and excludes nothing.
     Unclear,
 }
 
-/// The name of a remediation.
+/// Kind and name of a remediation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId {
-    /// Group and version.
+    /// Group and version of the kind.
     pub api_version: String,
     /// Kind of the object.
     pub kind: String,
-    /// The namespace; empty for kinds without.
+    /// Namespace of the object; empty for cluster-scoped kinds.
     pub namespace: String,
     /// Name of the object.
     pub name: String,
 }
 
-/// One remediation, of whichever kind.
+/// The facts about one remediation, of any kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// Identifies the remediation.
     pub id: RequestId,
-    /// Its UID.
+    /// `metadata.uid`.
     pub uid: String,
-    /// The Node that it is for.
+    /// Name of the Node that is remediated.
     pub node: String,
-    /// The template that it was made from, where it says so.
+    /// Name of the template, if the remediation records it.
     pub template: Option<String>,
-    /// The UIDs of its owners.
+    /// UIDs of the owners.
     pub owners: Vec<String>,
-    /// When it was made.
+    /// `metadata.creationTimestamp`.
     pub created: Timestamp,
-    /// It has a deletionTimestamp.
+    /// Whether the remediation has a deletionTimestamp.
     pub deleting: bool,
-    /// When it was told to stop.
+    /// Value of the annotation by which the remediation stops.
     pub timed_out: Option<Timestamp>,
-    /// Its condition Succeeded, unless that is Unknown.
+    /// Status of the condition Succeeded; `None` if Unknown.
     pub succeeded: Option<bool>,
-    /// Its condition PermanentNodeDeletionExpected is True.
+    /// Whether the condition PermanentNodeDeletionExpected is True.
     pub node_goes: bool,
-    /// Since when its Node has been healthy, by its annotation.
+    /// Value of the annotation that records since when the Node is healthy.
     pub delayed_since: Option<Timestamp>,
-    /// It was said that it is very old.
+    /// Whether it was reported that the remediation is older than two days.
     pub told_old: bool,
-    /// It carries the label of the control plane.
+    /// Whether the remediation has the label of the control plane.
     pub control_plane: bool,
 }
 
 // === impl NodeFacts ===
 
 impl NodeFacts {
-    /// Its kubelet says that it is ready.
+    /// Whether the condition Ready is True.
     pub(super) fn is_ready(&self) -> bool {
         let ready = self.conditions.iter().find(|c| c.type_ == "Ready");
         ready.is_some_and(|c| c.status == "True")
     }
 
-    /// It says of itself that it is to end, as Nodes on spot instances do.
+    /// Whether the Node has the condition Terminating, as Nodes on spot instances have.
     pub(super) fn is_terminating(&self) -> bool {
         self.conditions.iter().any(|c| c.type_ == "Terminating")
     }
 
-    /// Its kubelet has said something, ever.
+    /// Whether the kubelet has ever reported.
     pub(super) fn has_joined(&self) -> bool {
         let ready = self.conditions.iter().find(|c| c.type_ == "Ready");
         ready.is_some_and(|c| c.reason != "NodeStatusNeverUpdated")
@@ -106,12 +106,12 @@ impl NodeFacts {
 // === impl Request ===
 
 impl Request {
-    /// Whether the check with this UID made it.
+    /// Whether the check with this UID made the remediation.
     pub fn is_owned_by(&self, uid: &str) -> bool {
         self.owners.iter().any(|owner| owner == uid)
     }
 
-    /// Whether it was made from this template.
+    /// Whether the remediation was made from this template.
     pub(super) fn is_of(&self, template: &Template) -> bool {
         self.id.kind == template.request_kind
             && group(&self.id.api_version) == template.group()

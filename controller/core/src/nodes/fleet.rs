@@ -1,8 +1,7 @@
-//! The Nodes of one check, kept judged.
+//! The Nodes of one check, evaluated incrementally.
 //!
-//! Owns classes, counters and deadlines: an event about one Node costs O(log n) and the number of
-//! Nodes that are not simply healthy. Must always come to what [`super::plan`] says of the same
-//! facts.
+//! Owns classes, counters and deadlines: an event of one Node costs O(log n) and the number of Nodes that
+//! are unhealthy or remediated. Must always equal the result of [`super::plan`] for the same facts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use super::quorum::ControlPlane;
 use super::rules::Check;
 use crate::health::deadline;
 
-/// A Node and what it was judged to be.
+/// A Node and its class.
 struct Member {
     node: Arc<NodeFacts>,
     selected: bool,
@@ -30,10 +29,10 @@ pub struct Fleet {
     check: Check,
     now: Timestamp,
     members: BTreeMap<Arc<str>, Member>,
-    /// Every remediation that is watched, whoever made it.
+    /// Every watched remediation, of any check.
     requests: BTreeMap<RequestId, Request>,
     by_node: BTreeMap<String, BTreeSet<RequestId>>,
-    /// When a Node begins to be unhealthy: right after.
+    /// Nodes become unhealthy strictly after their deadline.
     deadlines: BTreeSet<(Timestamp, Arc<str>)>,
     matching: BTreeSet<Arc<str>>,
     control_plane: BTreeSet<Arc<str>>,
@@ -44,7 +43,7 @@ pub struct Fleet {
 // === impl Fleet ===
 
 impl Fleet {
-    /// An empty fleet.
+    /// A fleet without Nodes.
     pub fn new(check: Check, now: Timestamp) -> Self {
         Self {
             check,
@@ -60,12 +59,13 @@ impl Fleet {
         }
     }
 
-    /// The rules.
+    /// The rules of the check.
     pub fn check(&self) -> &Check {
         &self.check
     }
 
-    /// A Node has come or changed; `selected`: the check selects it. A heartbeat ends here.
+    /// Adds or replaces a Node; `selected`: the check selects it. Returns whether the facts have changed,
+    /// which a heartbeat does not do.
     pub fn put_node(&mut self, node: Arc<NodeFacts>, selected: bool, now: Timestamp) -> bool {
         self.now = self.now.max(now);
         let known = self.members.get(node.name.as_str());
@@ -90,13 +90,13 @@ impl Fleet {
         true
     }
 
-    /// A Node is gone.
+    /// Removes a Node.
     pub fn remove_node(&mut self, name: &str, now: Timestamp) {
         self.now = self.now.max(now);
         self.drop_member(name);
     }
 
-    /// A remediation has come or changed, of whichever check.
+    /// Adds or replaces a remediation of any check.
     pub fn put_request(&mut self, request: Request) {
         let id = request.id.clone();
         self.remove_request(&id);
@@ -110,7 +110,7 @@ impl Fleet {
         self.count_known(&node);
     }
 
-    /// A remediation is gone.
+    /// Removes a remediation.
     pub fn remove_request(&mut self, id: &RequestId) {
         let Some(node) = self.requests.get(id).map(|r| r.node.clone()) else {
             return;
@@ -126,10 +126,10 @@ impl Fleet {
         self.count_known(&node);
     }
 
-    /// When the first Node becomes unhealthy by itself.
+    /// When the first Node becomes unhealthy by time alone.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let (at, _) = self.deadlines.first()?;
-        // Strictly after it.
+        // A deadline has passed strictly after its time.
         Some(deadline(*at, Duration::from_millis(1)))
     }
 
@@ -138,7 +138,7 @@ impl Fleet {
         self.selected
     }
 
-    /// What the check does now.
+    /// Decides what the check does now.
     pub fn decide(&mut self, outside: &Outside, memory: &NodeCheckStatus, now: Timestamp) -> Plan {
         self.advance(now);
         let mut names: BTreeSet<&str> = self.matching.iter().map(AsRef::as_ref).collect();
@@ -159,7 +159,7 @@ impl Fleet {
         plan
     }
 
-    /// Judges the Nodes whose deadline is over. A clock that is set back takes nothing back.
+    /// Evaluates the Nodes whose deadline has passed. A clock that is set back reverts nothing.
     fn advance(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
         while let Some((at, name)) = self.deadlines.first().cloned()
@@ -245,7 +245,7 @@ impl Fleet {
         }
     }
 
-    /// Takes a Node out of the counters.
+    /// Removes a Node from the counters.
     fn uncount(&mut self, name: &str) {
         let Some((name, member)) = self.members.get_key_value(name) else {
             return;

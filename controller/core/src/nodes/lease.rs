@@ -1,6 +1,7 @@
-//! Who may work on a Node: the Lease that medik8s' operators share (docs/reference/medik8s.md, Remediation of one Node).
+//! The Lease of a Node, by which medik8s' operators exclude each other (docs/reference/medik8s.md,
+//! Remediation of one Node).
 //!
-//! Must never take it from somebody who still holds it.
+//! Must never take an unexpired Lease from another holder.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::health::deadline;
 
-/// A Lease as it was read.
+/// The fields of a Lease.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeldLease {
     /// `spec.holderIdentity`.
@@ -23,19 +24,19 @@ pub struct HeldLease {
     pub transitions: i32,
 }
 
-/// What to do about it.
+/// How to acquire or renew a Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseStep {
     /// Create the Lease.
     Create,
-    /// It is ours: renew it.
+    /// Renew the Lease, which this check holds.
     Renew,
-    /// Take it over, with so many transitions.
+    /// Take the Lease over.
     Take {
-        /// `spec.leaseTransitions`.
+        /// The new `spec.leaseTransitions`.
         transitions: i32,
     },
-    /// Somebody else works on the Node.
+    /// Another holder works on the Node.
     Taken {
         /// Identity of the holder.
         holder: String,
@@ -54,14 +55,14 @@ impl HeldLease {
         self.holder.as_deref() == Some(who)
     }
 
-    /// When it has to be looked at again: to be renewed where it is held by `me` for `lasts`, taken over
-    /// where its holder's time is over. `None`: now. A time in the future counts for nothing.
+    /// When the Lease has to be renewed, if `me` holds it for `lasts`, or expires, if another holder has
+    /// it. `None`: now. A renewal in the future is ignored.
     pub(super) fn due(&self, me: &str, lasts: Duration, now: Timestamp) -> Option<Timestamp> {
         let renewed = self.renewed.filter(|at| *at <= now)?;
         let due = if self.is_held_by(me) {
             deadline(renewed, self.duration.min(lasts) / 2)
         } else if let LeaseStep::Taken { .. } = lease_step(Some(self), me, now) {
-            // Its last moment counts.
+            // The Lease is still held in its last moment.
             deadline(renewed, self.duration + Duration::from_millis(1))
         } else {
             return None;
@@ -70,7 +71,7 @@ impl HeldLease {
     }
 }
 
-/// Decides. A Lease whose renewal lies in the future says nothing.
+/// Decides how to acquire or renew a Lease. A renewal in the future is ignored.
 pub fn lease_step(lease: Option<&HeldLease>, me: &str, now: Timestamp) -> LeaseStep {
     let Some(lease) = lease else {
         return LeaseStep::Create;

@@ -1,13 +1,13 @@
-//! What OpenShift itself says about checks of Nodes (docs/reference/medik8s.md, Admission).
+//! Conflicts of a NodeHealthCheck with OpenShift (docs/reference/medik8s.md, Admission).
 //!
-//! Owns when a check gives way to OpenShift's own. Must never act beside another health check that may
-//! care for the same Nodes.
+//! Owns when a check is disabled in favour of OpenShift's own. Must never act beside another health check
+//! that may remediate the same Nodes.
 
 use super::decide::Disabled;
 
-/// The condition of Nodes that are to end; a MachineHealthCheck that knows only this one handles them.
+/// The condition of terminating Nodes; a MachineHealthCheck with only this condition handles only them.
 const TERMINATING: &str = "Terminating";
-/// Control planes of which medik8s says that checks of Nodes are safe there.
+/// Control-plane topologies for which medik8s supports checks of Nodes.
 const TOPOLOGIES: [&str; 4] = [
     "HighlyAvailable",
     "SingleReplica",
@@ -27,15 +27,15 @@ pub struct MachineCheck {
 /// What OpenShift's MachineHealthChecks mean for the checks of Nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MhcConflict {
-    /// There is none.
+    /// There is no MachineHealthCheck.
     Nothing,
-    /// One, that cares for Nodes that are to end and for no others.
+    /// The only MachineHealthCheck handles terminating Nodes and no others.
     Terminating,
-    /// Others may act on the same Nodes.
+    /// MachineHealthChecks may act on the same Nodes.
     Conflict(Disabled),
 }
 
-/// Looks at all of them.
+/// Evaluates all MachineHealthChecks of OpenShift in the cluster.
 pub fn mhc_conflict(checks: &[MachineCheck]) -> MhcConflict {
     let conflict = |message: String| {
         MhcConflict::Conflict(Disabled {
@@ -58,13 +58,13 @@ pub fn mhc_conflict(checks: &[MachineCheck]) -> MhcConflict {
     }
 }
 
-/// Whether the control plane is of a form for which checks of Nodes are not made: two Nodes that fence
-/// each other do that by themselves.
+/// Why checks of Nodes are disabled on a control plane of this topology, if they are: for example, two
+/// Nodes that fence each other.
 pub fn unsupported(topology: &str) -> Option<Disabled> {
     (!topology.is_empty() && !TOPOLOGIES.contains(&topology)).then(|| Disabled {
         reason: "UnsupportedControlPlaneTopology",
         message: format!(
-            "the control plane of this cluster is {topology}, for which no check of Nodes acts"
+            "the control-plane topology {topology} is not supported by NodeHealthChecks"
         ),
     })
 }

@@ -1,9 +1,9 @@
 //! Health checks of Nodes: the rules of medik8s' NodeHealthCheck.
 //!
-//! Owns: what makes a Node unhealthy, when a check may act, which template comes next, what its
-//! status remembers. Where the original is listed as mistaken (docs/reference/medik8s.md, Evaluation), the
-//! rule here is the better one, with a test of its own. Must never: act, or let two Nodes of a
-//! control plane be remediated at one time.
+//! Owns: what makes a Node unhealthy, when a check may act, which template comes next, and the status of
+//! a check. Where a mistake of the original is listed (docs/reference/medik8s.md, Evaluation), the rule
+//! here differs and has a test of its own. Must never act, or let two Nodes of a control plane be
+//! remediated at one time.
 //!
 //! ```text
 //! Node -> classify -> Class -> counters -> threshold -> storm --+
@@ -11,9 +11,9 @@
 //!                       +--> one Node: healthy, or template, lease, timeout -> Action
 //! ```
 //!
-//! [`plan`] looks at everything. [`Fleet`] keeps classes, counters and deadlines, and redoes only
-//! the Node that an event was about; both end in the same decision about those few Nodes that are
-//! not simply healthy, so that an event costs O(log n) and the number of those.
+//! [`plan`] evaluates all Nodes. [`Fleet`] stores classes, counters and deadlines, and evaluates only the
+//! Node of an event. Both end in the same decision about the few Nodes that are unhealthy or remediated,
+//! so an event costs O(log n) and the number of those.
 
 mod check_status;
 mod class;

@@ -1,6 +1,6 @@
-//! One Node: its remediation is made, watched over, and taken away again.
+//! The remediation of one Node: creation, escalation, timeout and deletion.
 //!
-//! Must never begin anything for a Node that somebody else works on.
+//! Must never begin a remediation of a Node that another holder works on.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use super::lease::lease_holder;
 use super::rules::{CLASSIC, Delay, Step};
 use crate::health::deadline;
 
-/// A remediation that is older is told of once (docs/reference/medik8s.md, Remediation of one Node).
+/// Age from which a remediation is reported once (docs/reference/medik8s.md, Remediation of one Node).
 const OLD: Duration = Duration::from_secs(48 * 3600);
-/// What a Lease lasts beyond the remediation that it is for.
+/// Time by which a Lease outlasts the timeout of its remediation.
 const LEASE_BUFFER: Duration = Duration::from_secs(60);
-/// A refusal is looked at again after this time, although nothing has changed.
+/// Time until a refused remediation is evaluated again, although no object has changed.
 const REFUSED: Duration = Duration::from_secs(60);
 
 fn lease(step: &Step) -> Duration {
@@ -26,7 +26,7 @@ fn lease(step: &Step) -> Duration {
 }
 
 impl Decision<'_> {
-    /// Its conditions are healthy: its remediations go.
+    /// A Node with healthy conditions: its remediations are deleted, after the delay.
     pub(super) fn healthy(&mut self, node: &NodeFacts, state: &NodeState<'_>) {
         if state.requests.is_empty() {
             let entry = self.plan.memory.nodes.get(&node.name);
@@ -84,7 +84,8 @@ impl Decision<'_> {
         self.emit_event(Event::normal("RemediationRemoved", message));
     }
 
-    /// Its Node is gone: so is the need, unless the remediation itself is about that.
+    /// A Node that does not exist: its remediations are deleted, except one that expects the deletion of
+    /// the Node and has not succeeded yet.
     pub(super) fn orphan(&mut self, name: &str, state: &NodeState<'_>) {
         if state.requests.is_empty() {
             self.forget(name);
@@ -107,14 +108,14 @@ impl Decision<'_> {
         }
     }
 
-    /// It is not selected any more, is unhealthy, and may have a remediation: that goes on.
+    /// An unhealthy Node that is no longer selected: its remediation continues.
     pub(super) fn keep(&mut self, name: &str, state: &NodeState<'_>) {
         if state.requests.is_empty() {
             self.forget(name);
         }
     }
 
-    /// It is unhealthy.
+    /// An unhealthy Node: its remediation begins, continues or escalates.
     pub(super) fn matching(&mut self, node: &NodeFacts, state: &NodeState<'_>, cause: &Cause) {
         let name = &node.name;
         let known = self.plan.memory.nodes.contains_key(name);
@@ -127,7 +128,7 @@ impl Decision<'_> {
         }
         let gone = self.drop_gone(name, state);
         for request in state.requests.iter().filter(|r| !r.deleting) {
-            // It failed again during the delay, which begins anew after it.
+            // The Node failed during the delay, which begins again after recovery.
             if request.delayed_since.is_some() {
                 self.plan.actions.push(Action::Delay {
                     node: name.clone(),
@@ -145,7 +146,7 @@ impl Decision<'_> {
         if node.exclusion == Exclusion::Unclear {
             let message = format!(
                 "the label remediation.medik8s.io/exclude-from-remediation of Node {name} is not \
-                 \"true\", and so excludes nothing"
+                 \"true\", so it excludes nothing"
             );
             self.emit_event(Event::warning("InvalidNodeLabel", message));
         }
@@ -157,13 +158,14 @@ impl Decision<'_> {
         } else if let Some(why) = &self.plan.closed {
             Some((true, why.clone()))
         } else if node.exclusion == Exclusion::Excluded {
-            Some((true, "its label excludes it".to_owned()))
+            let why = "the label remediation.medik8s.io/exclude-from-remediation excludes it";
+            Some((true, why.to_owned()))
         } else {
             None
         };
         if let Some((warning, why)) = skipped {
             self.skip(name, warning, &why);
-            // What was begun goes on, and so does its Lease.
+            // A remediation that has begun continues, and its Lease is renewed.
             if let Some(step) = self.running(state) {
                 self.renew(name, &step);
             } else if gone && state.requests.is_empty() {
@@ -187,7 +189,7 @@ impl Decision<'_> {
         self.emit_event(event);
     }
 
-    /// The step whose remediation is there.
+    /// The step whose remediation exists and has not timed out.
     fn running(&self, state: &NodeState<'_>) -> Option<Step> {
         let is_there = |step: &&Step| {
             let of = |r: &&&Request| r.is_of(&step.template) && r.timed_out.is_none();
@@ -221,7 +223,7 @@ impl Decision<'_> {
             };
             let failed = step.timeout.is_some() && request.succeeded == Some(false);
             if self.now <= until && !failed {
-                // Strictly after it.
+                // The timeout has passed strictly after its time.
                 self.requeue_at(deadline(until, Duration::from_millis(1)));
                 self.renew(name, &step);
                 return;
@@ -266,7 +268,8 @@ impl Decision<'_> {
         }
     }
 
-    /// What has timed out by the status and was not told so: the process died between the two.
+    /// Sets the annotation of remediations whose timeout is recorded only in the status, because the
+    /// process ended between the two writes.
     fn signal_timeouts(&mut self, node: &str, state: &NodeState<'_>) {
         let Some(entry) = self.plan.memory.nodes.get(node) else {
             return;
@@ -299,8 +302,9 @@ impl Decision<'_> {
         }
     }
 
-    /// When the remediation of a step is overdue by the Lease of its Node: three times its own time, and
-    /// that of the steps before it, after the Lease was acquired (docs/reference/medik8s.md, Remediation of one Node).
+    /// When the remediation of a step is overdue by the Lease of its Node: three times its own timeout, and
+    /// the timeouts of the steps before it, after the Lease was acquired (docs/reference/medik8s.md,
+    /// Remediation of one Node).
     fn lease_overdue(&self, node: &str, step: &Step) -> Option<Timestamp> {
         let me = lease_holder(&self.check.name);
         let held = self.outside.leases.get(node)?;
@@ -319,12 +323,9 @@ impl Decision<'_> {
         if self.outside.creating.contains(name) {
             return;
         }
-        let other = state.foreign.map(|r| {
-            format!(
-                "{} {} of somebody else is there for it",
-                r.id.kind, r.id.name
-            )
-        });
+        let other = state
+            .foreign
+            .map(|r| format!("{} {} of another owner exists for it", r.id.kind, r.id.name));
         let other = other.or_else(|| {
             let who = self.outside.elsewhere.get(name)?;
             Some(format!("NodeHealthCheck {who} remediates it"))
@@ -332,7 +333,7 @@ impl Decision<'_> {
         let other = other.or_else(|| {
             let r = self.stray(state)?;
             Some(format!(
-                "{} {} is there, whose template the check names no more; delete it, or wait until \
+                "{} {} exists, and the check no longer names its template; delete it, or wait until \
                  the Node is healthy",
                 r.id.kind, r.id.name
             ))
@@ -361,7 +362,7 @@ impl Decision<'_> {
             return;
         }
         if node.control_plane {
-            // The next one of this round sees it.
+            // Nodes later in this evaluation count it.
             for (other, _, remediated) in &mut self.control_plane.nodes {
                 *remediated |= other == name;
             }
@@ -376,7 +377,7 @@ impl Decision<'_> {
         });
     }
 
-    /// A remediation that runs, made from a template that the check does not name any more.
+    /// A running remediation from a template that the check no longer names.
     fn stray<'l>(&self, state: &NodeState<'l>) -> Option<&'l Request> {
         let named = |r: &Request| self.check.steps.iter().any(|step| r.is_of(&step.template));
         let runs = |r: &Request| r.timed_out.is_none() && r.succeeded != Some(false);
@@ -387,8 +388,8 @@ impl Decision<'_> {
             .find(|r| runs(r) && !named(r))
     }
 
-    /// Forgets remediations that somebody took away before their time was over: nothing of them runs,
-    /// and each may be made anew. Returns whether there were any.
+    /// Removes remediations from the status that were deleted before their timeout, so that they may be
+    /// created again. Returns whether there were any.
     fn drop_gone(&mut self, node: &str, state: &NodeState<'_>) -> bool {
         let Some(entry) = self.plan.memory.nodes.get_mut(node) else {
             return false;

@@ -1,6 +1,5 @@
-//! The whole of a check, looked at at once: what every [`super::Fleet`] must come to.
-//!
-//! For tests, and for those who ask why.
+//! The evaluation of all Nodes of a check, which every [`super::Fleet`] must equal. For tests and
+//! explanations.
 
 use jiff::Timestamp;
 
@@ -12,8 +11,8 @@ use super::quorum::ControlPlane;
 use super::rules::Check;
 use crate::health::deadline;
 
-/// Judges every Node and decides. `nodes`: all of the cluster, each with whether the check selects
-/// it; `requests`: every remediation that is watched.
+/// Evaluates every Node and decides. `nodes`: all Nodes of the cluster, each with whether the check
+/// selects it; `requests`: every watched remediation.
 pub fn plan(
     check: &Check,
     nodes: &[(NodeFacts, bool)],

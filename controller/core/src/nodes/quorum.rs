@@ -1,18 +1,18 @@
 //! Whether a Node of the control plane may be remediated: one at a time, and only if the others keep
 //! the quorum (F6), on OpenShift or anywhere else.
 
-/// The control plane, as it is seen.
+/// The Nodes of the control plane.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ControlPlane {
-    /// Its Nodes: name, whether it is ready, whether a remediation of it is there or on its way,
-    /// whichever check made it.
+    /// Name of each Node, whether it is ready, and whether a remediation of it, by any check, exists or
+    /// is being created.
     pub(super) nodes: Vec<(String, bool, bool)>,
 }
 
 // === impl ControlPlane ===
 
 impl ControlPlane {
-    /// Why this Node may not be remediated now.
+    /// Why this Node must not be remediated now, if so.
     pub(super) fn refusal(&self, node: &str) -> Option<String> {
         let others = || self.nodes.iter().filter(|(name, ..)| name != node);
         if let Some((name, ..)) = others().find(|(_, _, remediated)| *remediated) {
@@ -29,8 +29,8 @@ impl ControlPlane {
         })
     }
 
-    /// Why the next step has to wait where several are remediated already, whoever began that: the
-    /// first by name goes on (F6).
+    /// Why the next step has to wait if several Nodes are remediated already, by any check: only the first
+    /// by name continues (F6).
     pub(super) fn precedence(&self, node: &str) -> Option<String> {
         let mut before = self.nodes.iter().filter(|(name, ..)| name.as_str() < node);
         let (name, ..) = before.find(|(_, _, remediated)| *remediated)?;
@@ -39,5 +39,5 @@ impl ControlPlane {
 }
 
 fn only_one(name: &str) -> String {
-    format!("Node {name} of the control plane is being remediated, and only one is at a time")
+    format!("Node {name} of the control plane is being remediated; only one may be at a time")
 }

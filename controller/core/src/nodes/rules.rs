@@ -1,4 +1,4 @@
-//! What a check demands, in plain form.
+//! The validated rules of a check of Nodes.
 //!
 //! Owns the defaults (docs/reference/medik8s.md, Fields); must never hold an observation.
 
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::health::{ConditionRule, IntOrPercent};
 
-/// How long a remediation without a timeout of its own counts on its Lease (docs/reference/medik8s.md, Remediation of one Node).
+/// Timeout of a remediation without one of its own, for its Lease (docs/reference/medik8s.md, Remediation
+/// of one Node).
 pub(super) const CLASSIC: Duration = Duration::from_secs(600);
 
 /// The rules of one check.
@@ -14,52 +15,54 @@ pub(super) const CLASSIC: Duration = Duration::from_secs(600);
 pub struct Check {
     /// `metadata.name`.
     pub name: String,
-    /// `metadata.uid`: whose remediations are ours.
+    /// `metadata.uid`, by which remediations name their owner.
     pub uid: String,
     /// Conditions, any of which makes a Node unhealthy.
     pub conditions: Vec<ConditionRule>,
-    /// While it holds, the check may act.
+    /// The limit on remediation.
     pub limit: Limit,
-    /// How long nothing is done after the limit was reached; `None`: no storm mode.
+    /// How long no remediation begins after a storm; `None`: no storm mode.
     pub storm_cooldown: Option<Duration>,
     /// The templates, in the order in which they are tried.
     pub steps: Vec<Step>,
     /// How long a healthy Node keeps its remediation.
     pub delay: Delay,
-    /// Why it is paused; any entry pauses it.
+    /// Why the check is paused; any entry pauses it.
     pub pauses: Vec<String>,
-    /// How long a Node may take until its kubelet has said anything; `None`: for ever.
+    /// How long a Node may exist before its kubelet reports first; `None`: without limit.
     pub startup_timeout: Option<Duration>,
-    /// A MachineHealthCheck of OpenShift cares for Nodes that are to end: here they are healthy.
+    /// Whether a MachineHealthCheck of OpenShift handles terminating Nodes, so that they count as healthy
+    /// here.
     pub spares_terminating: bool,
 }
 
-/// When a check may act.
+/// The limit on remediation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// At least so many Nodes are healthy.
+    /// Remediation is allowed while at least this many Nodes are healthy.
     MinHealthy(IntOrPercent),
-    /// No more than so many Nodes are anything else.
+    /// Remediation is allowed while at most this many Nodes are not healthy.
     MaxUnhealthy(IntOrPercent),
 }
 
-/// A template and its time.
+/// A template and the timeout of its remediation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// The template.
+    /// The template from which the remediation is made.
     pub template: Template,
-    /// How long its remediation is given; `None`: it is the only one (docs/reference/medik8s.md, Remediation of one Node).
+    /// Timeout of the remediation; `None`: it is the only step (docs/reference/medik8s.md, Remediation of
+    /// one Node).
     pub timeout: Option<Duration>,
 }
 
-/// Which template, and what its remediations are.
+/// A template, and the kind of its remediations.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Template {
     /// Group and version, of the template and of its remediations.
     pub api_version: String,
-    /// The kind of its remediations.
+    /// Kind of the remediations.
     pub request_kind: String,
-    /// Its namespace, and theirs; empty for kinds without.
+    /// Namespace of the template and of its remediations; empty for cluster-scoped kinds.
     pub namespace: String,
     /// Name of the object.
     pub name: String,
@@ -68,7 +71,7 @@ pub struct Template {
 /// How long a healthy Node keeps its remediation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delay {
-    /// Not at all.
+    /// The remediation is deleted at once.
     None,
     /// For this long after the Node became healthy.
     For(Duration),
@@ -88,8 +91,8 @@ impl Check {
         alike.count() > 1
     }
 
-    /// The conditions that count where a check names none: both ways in which a kubelet is silent;
-    /// in the older form of the kind, which names no limit either, only the one that it had.
+    /// The conditions of a check that names none: Ready=False and Ready=Unknown; in the older form of the
+    /// kind only Ready=False.
     pub fn default_conditions(older: bool) -> Vec<ConditionRule> {
         let ready = |status: &str| ConditionRule {
             type_: "Ready".to_owned(),
@@ -107,14 +110,14 @@ impl Check {
 // === impl Limit ===
 
 impl Limit {
-    /// The limit of the older form of the kind where it names none.
+    /// The default limit of the older form of the kind.
     pub const OLDER: Self = Self::MaxUnhealthy(IntOrPercent::Percent(49));
 }
 
 // === impl Step ===
 
 impl Step {
-    /// How long its remediation lasts as far as the Lease of the Node goes.
+    /// Duration of the remediation that the Lease of the Node assumes.
     pub(super) fn lasts(&self) -> Duration {
         self.timeout.unwrap_or(CLASSIC)
     }
@@ -123,7 +126,7 @@ impl Step {
 // === impl Template ===
 
 impl Template {
-    /// Its group; empty for Kubernetes' core kinds.
+    /// API group of the template; empty for Kubernetes' core kinds.
     pub fn group(&self) -> &str {
         group(&self.api_version)
     }

@@ -1,8 +1,8 @@
-//! A storm: the limit is reached, and nothing new is done until it has not been for a while
-//! (docs/reference/medik8s.md, Evaluation).
+//! A storm: the limit is reached, and no remediation begins until enough Nodes have been healthy for the
+//! cooldown (docs/reference/medik8s.md, Evaluation).
 //!
-//! Looked at each time, so that a storm ends when its Nodes recover, and not when the next one fails.
-//! Its state is two conditions of the check, which survive a restart.
+//! Evaluated each time, so that a storm ends when its Nodes recover, and not when the next one fails. Its
+//! state is two conditions of the check, which survive a restart.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::{Event, check_status::Flag};
 use crate::health::deadline;
 
-/// The state of a storm.
+/// The two conditions of a storm.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Storm {
     /// `StormActive`.
@@ -20,14 +20,14 @@ pub(super) struct Storm {
     pub(super) cooldown: Option<Flag>,
 }
 
-/// What follows from the state.
+/// The effect of a storm on the decision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct StormEffect {
-    /// Nothing new may be done: why.
+    /// Why no remediation may begin, if so.
     pub(super) closed: Option<String>,
-    /// When the cooldown is over.
+    /// When the cooldown ends.
     pub(super) until: Option<Timestamp>,
-    /// What is to be said.
+    /// The Events to publish.
     pub(super) events: Vec<Event>,
 }
 
@@ -46,7 +46,7 @@ fn turn(flag: &mut Option<Flag>, on: bool, now: Timestamp) {
 // === impl Storm ===
 
 impl Storm {
-    /// Moves on. `breached`: fewer Nodes are healthy than there have to be; `unhealthy`: some Node is
+    /// Updates the conditions. `breached`: the limit forbids remediation; `unhealthy`: a Node is
     /// unhealthy, without which no storm begins. `cooldown`: `None` is no storm mode.
     pub(super) fn step(
         &mut self,
@@ -66,8 +66,8 @@ impl Storm {
             if !active {
                 effect.events.push(Event::warning(
                     "StormRecoveryStarted",
-                    "the limit is reached; nothing new is remediated until enough Nodes are \
-                     healthy, and for the cooldown after it",
+                    "the limit is reached; no remediation begins until enough Nodes are healthy and \
+                     the cooldown after that has passed",
                 ));
             }
             turn(&mut self.active, true, now);
@@ -81,9 +81,9 @@ impl Storm {
         if !is_on(self.cooldown.as_ref()) {
             effect.events.push(Event::warning(
                 "StormRecoveryCooldownStarted",
-                format!("enough Nodes are healthy; nothing new is remediated for {cooldown:?}"),
+                format!("enough Nodes are healthy; no remediation begins for {cooldown:?}"),
             ));
-            // A clock of its own: the condition is set anew even where it was False all the time.
+            // The cooldown begins now, even if the condition was False before.
             self.cooldown = Some(Flag {
                 on: true,
                 since: now,

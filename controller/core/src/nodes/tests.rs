@@ -1,4 +1,4 @@
-//! Tests of the health checks of Nodes, with what they build their scenes from.
+//! Tests of the health checks of Nodes, and their builders.
 
 mod changed;
 mod class;
@@ -21,7 +21,7 @@ use crate::health::Condition;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// So many seconds after a moment that does not matter.
+/// A time in seconds after an arbitrary origin.
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + seconds).unwrap()
 }
@@ -54,7 +54,7 @@ fn check() -> Check {
     }
 }
 
-/// First `a` for a minute, then `b` for two.
+/// Template `a` for a minute, then `b` for two.
 fn escalating() -> Check {
     let step = |name: &str, minutes: u32| Step {
         template: template(name),
@@ -66,7 +66,7 @@ fn escalating() -> Check {
     }
 }
 
-/// A Node whose Ready has been so since then.
+/// A Node whose condition Ready has this status since `since`.
 fn node(name: &str, ready: &str, since: Timestamp) -> NodeFacts {
     NodeFacts {
         name: name.into(),
@@ -88,7 +88,7 @@ fn good(name: &str) -> NodeFacts {
     node(name, "True", at(-10_000))
 }
 
-/// Silent since second 0: unhealthy after 300.
+/// A Node with Ready=Unknown since 0: unhealthy after 300 s.
 fn bad(name: &str) -> NodeFacts {
     node(name, "Unknown", at(0))
 }
@@ -117,7 +117,7 @@ fn request(node: &str, template: &str, created: Timestamp) -> Request {
     }
 }
 
-/// A cluster, and what its check remembers of it.
+/// A cluster with one check and the status of that check.
 struct Fixture {
     check: Check,
     nodes: Vec<(NodeFacts, bool)>,
@@ -137,8 +137,8 @@ impl Fixture {
         }
     }
 
-    /// Decides, and remembers.
-    fn look(&mut self, now: Timestamp) -> Plan {
+    /// Decides, and stores the new status.
+    fn decide(&mut self, now: Timestamp) -> Plan {
         let decided = plan(
             &self.check,
             &self.nodes,
@@ -157,7 +157,7 @@ impl Fixture {
     }
 }
 
-/// A Lease of the check, renewed then.
+/// A Lease of the check, acquired and renewed at `at`.
 fn renewed(at: Timestamp) -> HeldLease {
     HeldLease {
         holder: Some(lease_holder("check")),
@@ -184,12 +184,12 @@ fn deleted(plan: &Plan) -> Vec<&str> {
     deleted.collect()
 }
 
-fn told_to_stop(plan: &Plan) -> Vec<&str> {
-    let told = plan.actions.iter().filter_map(|action| match action {
+fn timeouts(plan: &Plan) -> Vec<&str> {
+    let timeouts_iter = plan.actions.iter().filter_map(|action| match action {
         Action::TimeOut { request, .. } => Some(request.name.as_str()),
         _ => None,
     });
-    told.collect()
+    timeouts_iter.collect()
 }
 
 fn reasons(plan: &Plan) -> Vec<&'static str> {

@@ -1,27 +1,27 @@
-//! How many Nodes have to be healthy (docs/reference/medik8s.md, Evaluation).
+//! The number of Nodes that must be healthy (docs/reference/medik8s.md, Evaluation).
 //!
-//! Must never round so that more Nodes may be remediated than upstream would.
+//! Must never round so that more Nodes are remediated than upstream would remediate.
 
 use super::Limit;
 use crate::health::IntOrPercent;
 
-/// A limit that cannot be kept.
+/// A limit that makes no sense for the selected Nodes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
-    /// More may be unhealthy than there are.
+    /// `maxUnhealthy` is higher than the number of Nodes.
     #[error("maxUnhealthy is {most}, and only {selected} Nodes are selected")]
     MoreThanAll {
-        /// The largest number that is allowed.
+        /// The value of `maxUnhealthy` as a number of Nodes.
         most: u64,
-        /// The Nodes.
+        /// Number of selected Nodes.
         selected: u32,
     },
-    /// More than all.
+    /// The percentage is above 100.
     #[error("{0}% is more than all Nodes")]
     OverHundred(u32),
 }
 
-/// The number that a limit means for so many Nodes; a part is rounded up.
+/// The number of Nodes that a limit means for `selected` Nodes; a percentage is rounded up.
 fn number(limit: IntOrPercent, selected: u32) -> Result<u64, LimitError> {
     match limit {
         IntOrPercent::Percent(share) if share > 100 => Err(LimitError::OverHundred(share)),
@@ -29,16 +29,16 @@ fn number(limit: IntOrPercent, selected: u32) -> Result<u64, LimitError> {
     }
 }
 
-/// Whether the limit forbids remediation once all of so many selected Nodes fail. Where it does not, a
-/// burst need not be waited for (F13).
+/// Whether the limit forbids remediation if all of `selected` Nodes fail. If not, a burst need not settle
+/// (F13).
 pub fn can_close(limit: Limit, selected: u32) -> bool {
     fewest_healthy(limit, selected).is_ok_and(|fewest| fewest > 0)
 }
 
-/// The fewest healthy Nodes, of so many selected ones, at which the check acts.
+/// The fewest healthy Nodes, of `selected` ones, with which the check remediates.
 ///
 /// # Errors
-/// The limit allows more Nodes to be unhealthy than there are.
+/// The limit allows more Nodes to be unhealthy than are selected.
 pub fn fewest_healthy(limit: Limit, selected: u32) -> Result<u64, LimitError> {
     match limit {
         Limit::MinHealthy(share) => number(share, selected),

@@ -9,9 +9,9 @@ use super::{CommandTaken, PowerReading};
 /// The agent that serves the host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum AgentView {
-    /// It is connected, and our term is claimed.
+    /// The agent is connected, and our term is claimed.
     Ready,
-    /// It cannot be used now.
+    /// The agent cannot be used now.
     Unreachable {
         /// The reason, as a clause for messages.
         why: String,
@@ -21,7 +21,7 @@ pub enum AgentView {
 /// Whether address and credentials of the BMC are known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum BmcAccess {
-    /// They are in the inventory, or in the BareMetalHost and its Secret as far as these were read.
+    /// Both are in the inventory, or in the BareMetalHost and its Secret as far as these were read.
     Known,
     /// The BareMetalHost, and with it the address, is gone by a live read.
     HostGone {
@@ -45,12 +45,12 @@ pub enum OperationOutcome {
         /// For a power-off, the command that the BMC took before them.
         taken: Option<CommandTaken>,
     },
-    /// Its deadline passed.
+    /// The deadline passed.
     Unconfirmed {
-        /// The last failure.
+        /// The last failure, as a clause for messages.
         why: String,
     },
-    /// It cannot succeed without a change.
+    /// The operation cannot succeed without a change.
     Failed {
         /// The reason, as a clause for messages.
         why: String,
@@ -60,7 +60,7 @@ pub enum OperationOutcome {
         /// The identity that was found, for messages.
         why: String,
     },
-    /// It was cancelled.
+    /// The operation was cancelled.
     Cancelled,
     /// The agent was restarted during the operation.
     Interrupted,
@@ -69,7 +69,7 @@ pub enum OperationOutcome {
 /// The operation of the current step and try.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum OperationView {
-    /// It has begun and has no outcome yet.
+    /// The operation has begun and has no outcome yet.
     Running,
     /// A running power-on that waits for its turn at the power supply of the host, or has waited.
     /// The wait does not count against its deadline, at the agent either.
@@ -79,14 +79,14 @@ pub enum OperationView {
         /// When its turn is due, by the agent's clock.
         due: Timestamp,
     },
-    /// It has ended.
+    /// The operation has ended.
     Finished {
-        /// The reason of its end.
+        /// How the operation ended.
         outcome: OperationOutcome,
         /// Number of power commands that were sent.
         commands_sent: u32,
     },
-    /// The agent refused to begin it.
+    /// The agent refused to begin the operation.
     Rejected {
         /// The reason, as a clause for messages.
         why: String,
@@ -98,9 +98,9 @@ pub enum OperationView {
 pub enum PinnedOperation {
     /// That agent was not queried, or did not answer.
     Unknown,
-    /// It may still command the BMC.
+    /// The operation may still command the BMC.
     Running,
-    /// It has ended, or was never begun.
+    /// The operation has ended, or was never begun.
     Ended,
 }
 

@@ -7,15 +7,15 @@ use jiff::Timestamp;
 
 use super::{Mode, Reason, State, Step};
 
-/// Progress of a remediation, as far as it matters to others.
+/// Progress of a remediation, as far as it concerns other remediations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Progress {
-    /// It has begun nothing and waits for something other than another remediation. It blocks
-    /// nobody.
+    /// Nothing has begun, and the remediation waits for something other than another remediation. It
+    /// blocks no other.
     Waiting,
-    /// It has begun nothing and could begin. The oldest one goes first.
+    /// Nothing has begun, and the remediation could begin. The oldest one goes first.
     Ready,
-    /// It has begun: its host may be held or switched.
+    /// The remediation has begun: its host may be held or switched.
     Begun,
 }
 
@@ -30,31 +30,31 @@ impl Progress {
     }
 }
 
-/// An unfinished remediation, as far as it matters to others.
+/// An unfinished remediation, as far as it concerns other remediations.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ActiveRemediation {
     /// `Kind namespace/name`, for messages.
     pub name: String,
-    /// UID.
+    /// `metadata.uid` of the remediation.
     pub uid: String,
-    /// Creation time; the older one goes first.
+    /// Creation time; the older remediation goes first.
     pub created: Timestamp,
-    /// How far it is.
+    /// Whether the remediation waits, could begin, or has begun.
     pub progress: Progress,
-    /// Its Machine, `namespace/name`.
+    /// The Machine, `namespace/name`.
     pub machine: Option<String>,
-    /// Its Node, `cluster/name`.
+    /// The Node, `cluster/name`.
     pub node: Option<String>,
-    /// Its BMC.
+    /// Address of the BMC.
     pub bmc: Option<String>,
-    /// Its cluster, if it is a control-plane machine.
+    /// The cluster, if the Machine belongs to its control plane.
     pub control_plane_of: Option<String>,
 }
 
 /// The control plane that a machine belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ControlPlane {
-    /// Number of its machines, including this one.
+    /// Number of machines of the control plane, including this one.
     pub total: u32,
     /// Number of other machines whose etcd member is healthy or, if that is unknown, whose Node is
     /// Ready.
@@ -70,7 +70,7 @@ pub struct ControlPlane {
 pub struct EtcdGuard {
     /// Number of PodDisruptionBudgets in openshift-etcd; one is expected.
     pub budgets: usize,
-    /// Its `status.disruptionsAllowed`.
+    /// `status.disruptionsAllowed` of the PodDisruptionBudget.
     pub allowed: i32,
     /// Whether the guard pod of this Node is ready, or is not known to be unready.
     pub member_ready: bool,

@@ -17,19 +17,19 @@ use super::{
 pub struct RequestFacts {
     /// `metadata.uid`.
     pub uid: String,
-    /// It has a deletionTimestamp.
+    /// Whether the object has a deletionTimestamp.
     pub deleting: bool,
-    /// medik8s' health check requests a stop (`nhc-timed-out`).
+    /// Whether medik8s' health check requests a stop (`nhc-timed-out`).
     pub timed_out: bool,
-    /// It names a Node, not a Machine.
+    /// Whether the object names a Node, not a Machine.
     pub by_node: bool,
-    /// It carries the saved labels and annotations of a deleted Node.
+    /// Whether the object has the saved labels and annotations of a deleted Node.
     pub node_backup: bool,
-    /// Our finalizer is on it.
+    /// Whether our finalizer is on the object.
     pub finalizer: bool,
     /// The value of `rackhand.dev/confirm-fenced`, if any.
     pub confirm_fenced: Option<String>,
-    /// The object, its Machine or its Cluster is paused.
+    /// Whether the object, its Machine or its Cluster is paused.
     pub paused: bool,
     /// The policy that its spec requests.
     pub policy: Result<Policy, PolicyError>,
@@ -38,12 +38,12 @@ pub struct RequestFacts {
 /// The Machine that is remediated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MachineView {
-    /// Condition `HealthCheckSucceeded`.
+    /// Status of the condition `HealthCheckSucceeded`.
     pub health_check_succeeded: Option<bool>,
-    /// Condition `OwnerRemediated` is False in both condition lists.
+    /// Whether the condition `OwnerRemediated` is False in both condition lists.
     pub owner_remediated_false: bool,
-    /// No live health check evaluates the Machine: there is none, it is paused, or the Machine is
-    /// paused or skipped. Its health condition may be out of date.
+    /// Whether no live health check evaluates the Machine: there is none, it is paused, or the Machine
+    /// is paused or skipped. The health condition may then be out of date.
     pub not_checked: bool,
 }
 
@@ -74,25 +74,25 @@ pub struct BareMetalHostFacts {
     pub name: String,
     /// `spec.online`.
     pub online: bool,
-    /// It carries the paused annotation.
+    /// Whether the paused annotation is set.
     pub paused: bool,
-    /// It is detached, also by its status.
+    /// Whether the host is detached, also by its status.
     pub detached: bool,
-    /// It is being serviced (firmware).
+    /// Whether the host is being serviced (firmware).
     pub servicing: bool,
-    /// `status.provisioning.state` is provisioned or externally provisioned.
+    /// Whether `status.provisioning.state` is provisioned or externally provisioned.
     pub provisioned: bool,
     /// `spec.disablePowerOff`.
     pub disable_power_off: bool,
-    /// It has a deletionTimestamp.
+    /// Whether the object has a deletionTimestamp.
     pub deleting: bool,
-    /// It carries our hold key.
+    /// Whether our hold key is set.
     pub our_hold: bool,
     /// Hold keys of other controllers.
     pub foreign_holds: BTreeSet<String>,
-    /// It carries both unhealthy annotations.
+    /// Whether both unhealthy annotations are set.
     pub unhealthy_mark: bool,
-    /// Serial number in its hardware details.
+    /// Serial number in the hardware details.
     pub serial: Option<String>,
 }
 
@@ -101,20 +101,20 @@ pub struct BareMetalHostFacts {
 pub struct Observation {
     /// The remediation object.
     pub request: RequestFacts,
-    /// Its Machine; `None` if that is gone. [`MachineView::not_asked`] for a request that names a
+    /// The Machine; `None` if that is gone. [`MachineView::not_asked`] for a request that names a
     /// Node.
     pub machine: Option<MachineView>,
     /// `namespace/name` of the Cluster of the Machine, where it is known.
     pub cluster: Option<String>,
-    /// That Cluster object is gone by a live read. Its workload may still run.
+    /// Whether that Cluster object is gone by a live read. Its workload may still run.
     pub cluster_removed: bool,
-    /// The host.
+    /// The host that was resolved.
     pub host: HostView,
     /// The BareMetalHost of the host.
     pub bmh: Option<BareMetalHostFacts>,
-    /// The Node.
+    /// The Node in the workload cluster.
     pub workload: WorkloadView,
-    /// The agent.
+    /// The agent that serves the host.
     pub agent: AgentView,
     /// What the agent needs to reach the BMC.
     pub access: BmcAccess,
@@ -130,7 +130,7 @@ pub struct Observation {
     pub held: bool,
     /// The operation with the [`super::operation_id`] of the stored state.
     pub operation: Option<OperationView>,
-    /// The latest reading.
+    /// The latest power reading outside an operation.
     pub power: Option<PowerView>,
     /// Since when the BMC has been silent, see [`Observation::silence`].
     pub silent_since: Option<Timestamp>,

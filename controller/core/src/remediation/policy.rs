@@ -89,7 +89,7 @@ pub struct Policy {
     pub boot_timeout: Duration,
     /// Readings of exactly off that confirm a power-off (F1).
     pub confirmations: u32,
-    /// Minimum time between the first and the last of them (F1).
+    /// Minimum time between the first and the last of these readings (F1).
     pub confirm_interval: Duration,
     /// Time for baremetal-operator to act before the agent does (cooperative mode, A3).
     pub cooperative_grace: Duration,
@@ -109,13 +109,13 @@ pub struct Policy {
     pub drain_poll: Duration,
     /// Time after which a drain is reported as blocked.
     pub drain_timeout: Duration,
-    /// What happens after that.
+    /// What happens after the drain timeout.
     pub drain_blocked: DrainBlocked,
     /// Time for which a plain power cycle keeps the host off after it was confirmed off.
     pub cycle_hold: Duration,
     /// Time after the confirmed off for which the workload cluster may be out of reach.
     pub defer_timeout: Duration,
-    /// What happens after that.
+    /// What happens after the defer timeout.
     pub workload_down: WorkloadDown,
     /// Time after which the check that the kubelet is silent is reported as overdue.
     pub confirm_timeout: Duration,
@@ -208,7 +208,7 @@ impl Policy {
 /// An error in a strategy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum PolicyError {
-    /// There is no strategy.
+    /// The spec has no strategy.
     #[error("spec.strategy is not set; set spec.strategy.type to Reboot")]
     NoStrategy,
     /// The kind has no such strategy.
@@ -219,7 +219,7 @@ pub enum PolicyError {
     Field {
         /// Path of the field.
         field: String,
-        /// What is wrong with it.
+        /// What is wrong with the field.
         message: String,
     },
 }

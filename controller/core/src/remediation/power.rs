@@ -6,26 +6,26 @@ use serde::{Deserialize, Serialize};
 /// A power state as reported by a BMC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PowerState {
-    /// Exactly on.
+    /// The BMC reports exactly on.
     On,
-    /// Exactly off.
+    /// The BMC reports exactly off.
     Off,
-    /// Powering on.
+    /// The BMC reports that the host is powering on.
     PoweringOn,
-    /// Powering off, which is not off.
+    /// The BMC reports that the host is powering off, which is not off.
     PoweringOff,
-    /// Every other answer, or none.
+    /// The BMC reports anything else, or nothing.
     Unknown,
 }
 
 /// One reading of a BMC, as reported by an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PowerReading {
-    /// The state.
+    /// The power state.
     pub state: PowerState,
-    /// The state in the words of the BMC.
+    /// The state as the BMC reported it.
     pub raw: String,
-    /// The protocol; empty if unknown.
+    /// `Redfish` or `IPMI`; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub protocol: String,
     /// The identity of the system that the BMC reports; empty if unknown.

@@ -6,7 +6,7 @@ mod message;
 
 use serde::{Deserialize, Serialize};
 
-/// The reason of the current step of a remediation. `Display` is the message that users read.
+/// The reason of the current step of a remediation. `Display` is its message for users.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "reason", content = "detail")]
 #[allow(missing_docs, reason = "the Display below says what each one is")]

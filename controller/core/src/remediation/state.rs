@@ -62,9 +62,9 @@ impl Step {
 /// Whether another controller switches this host as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mode {
-    /// baremetal-operator switches it too and is told first.
+    /// baremetal-operator switches the host too, and receives our hold key first.
     Cooperative,
-    /// Nobody else does.
+    /// Only the agent switches the host.
     Direct,
 }
 
@@ -72,14 +72,14 @@ pub enum Mode {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostRef {
-    /// Its rack.
+    /// Name of the rack.
     pub rack: String,
-    /// Its name at the agent.
+    /// Name of the host at the agent.
     pub host: String,
-    /// `namespace/name` of its BareMetalHost.
+    /// `namespace/name` of the BareMetalHost, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bmh: Option<String>,
-    /// Address of its BMC, without credentials. Two hosts with the same BMC are one host.
+    /// Address of the BMC, without credentials. Two hosts with the same BMC are one host.
     pub bmc: String,
 }
 
@@ -87,9 +87,9 @@ pub struct HostRef {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentId {
-    /// The name of its RackAgent.
+    /// Name of the RackAgent.
     pub agent: String,
-    /// Instance id of its journal; empty if the agent does not report one.
+    /// Instance id of the agent's journal; empty if the agent does not report one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub journal: String,
 }
@@ -106,10 +106,10 @@ impl AgentId {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentPin {
-    /// The agent.
+    /// The agent and its journal.
     #[serde(flatten)]
     pub agent: AgentId,
-    /// The id of the operation.
+    /// Id of the operation.
     pub operation: String,
     /// Until when the operation may command the BMC; `None` once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,13 +120,13 @@ pub struct AgentPin {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PinnedNode {
-    /// Name.
+    /// `metadata.name`.
     pub name: String,
-    /// UID.
+    /// `metadata.uid`.
     pub uid: String,
-    /// bootID; another one means that the host has booted since.
+    /// `status.nodeInfo.bootID`; another value means that the host has booted since.
     pub boot_id: String,
-    /// systemUUID, which identifies the hardware (F5).
+    /// `status.nodeInfo.systemUUID`, which identifies the hardware (F5).
     pub system_uuid: String,
     /// The Node was registered after the power-off had begun, and nothing identifies its machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -151,7 +151,7 @@ impl PinnedNode {
 pub enum TaintOwner {
     /// Set, and to be removed, by this remediation. Written before the taint is added.
     Us,
-    /// It was set before and is not removed.
+    /// The taint was set before this remediation, and is not removed.
     Other,
 }
 
@@ -162,7 +162,7 @@ pub struct AttemptRecord {
     /// Number of the attempt, from 1.
     #[serde(default)]
     pub number: u32,
-    /// When it began.
+    /// When the attempt began.
     pub started: Timestamp,
     /// When the host was confirmed off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,12 +173,12 @@ pub struct AttemptRecord {
     /// When the host was confirmed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Timestamp>,
-    /// When it ended.
+    /// When the attempt ended.
     pub ended: Timestamp,
-    /// The step in which it ended.
+    /// The step in which the attempt ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<Step>,
-    /// The reason of its end.
+    /// Why the attempt ended.
     #[serde(rename = "because")]
     pub reason: Reason,
 }
@@ -197,7 +197,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// As CAPM3 writes it.
+    /// The value that CAPM3 writes.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "Running",
@@ -208,7 +208,7 @@ impl Phase {
     }
 }
 
-/// The stored state.
+/// The stored state of a remediation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct State {
@@ -250,10 +250,10 @@ pub struct State {
     /// names none. `None` for requests about the management cluster itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
-    /// The host.
+    /// The host that is remediated, once it is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostRef>,
-    /// The Node.
+    /// The Node of the host, once it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<PinnedNode>,
     /// The evidence that the host is off.

@@ -41,7 +41,7 @@ pub enum Command {
     RemoveFinalizer(Outcome),
     /// Sets our hold key on the BareMetalHost (F2).
     AddHold,
-    /// Take it off.
+    /// Removes our hold key from the BareMetalHost.
     RemoveHold,
     /// Begins a hard power-off at the agent.
     PowerOff {
@@ -71,7 +71,7 @@ pub enum Command {
     Release,
     /// Adds the out-of-service taint to the Node.
     AddTaint,
-    /// Take it off.
+    /// Removes the out-of-service taint from the Node.
     RemoveTaint,
     /// Saves the Node's labels and annotations on the object, before the Node is deleted.
     BackUpNode,
@@ -96,7 +96,7 @@ pub enum Outcome {
     Succeeded,
     /// The Machine's owner takes over.
     Escalated,
-    /// Given up, and the object says why.
+    /// The remediation was given up; the object reports why.
     Failed,
     /// The object was deleted, and everything that was added is removed.
     Withdrawn,
@@ -118,11 +118,11 @@ pub enum Next {
 /// A Kubernetes Event to send.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Note {
-    /// Type Warning; otherwise Normal.
+    /// Whether the Event is of type Warning rather than Normal.
     pub warning: bool,
-    /// The Event's reason.
+    /// Reason of the Event, in CamelCase.
     pub reason: &'static str,
-    /// The Event's message.
+    /// Message of the Event.
     pub message: String,
 }
 

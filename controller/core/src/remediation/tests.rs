@@ -1,4 +1,4 @@
-//! The remediation of one host, tested rule by rule and in a simulated world.
+//! Tests of the remediation of one host, rule by rule and in a simulated world.
 
 mod aborting;
 mod bmc;

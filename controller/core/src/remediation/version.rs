@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clusters_before_1_28_get_their_node_deleted_and_what_does_not_read_is_not_old() {
+    fn version_before_1_28_deletes_the_node_and_invalid_versions_taint() {
         for (major, minor, delete) in [
             ("1", "27", true),
             ("1", "27+", true),
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_asks_for_counts_more_than_the_version() {
+    fn requested_node_action_overrides_the_version() {
         for asked in [NodeAction::Taint, NodeAction::Delete] {
             for version in [None, Some(("1", "27")), Some(("1", "36"))] {
                 assert_eq!(node_action(Some(asked), version), asked);

@@ -7,11 +7,11 @@ use jiff::Timestamp;
 /// The out-of-service taint on a Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Taint {
-    /// There is none.
+    /// The taint is not set.
     Absent,
-    /// It is set with our value.
+    /// The taint is set with our value.
     Ours,
-    /// It is set with another value, by a person.
+    /// The taint is set with another value, by a person.
     Other,
 }
 
@@ -37,14 +37,14 @@ pub struct NodeFacts {
     pub boot_id: String,
     /// `status.nodeInfo.systemUUID`.
     pub system_uuid: String,
-    /// Condition Ready is True.
+    /// Whether the condition Ready is True.
     pub ready: bool,
-    /// Condition Ready is Unknown: the control plane has observed no Lease renewal for its grace
-    /// period.
+    /// Whether the condition Ready is Unknown: the control plane has observed no Lease renewal for its
+    /// grace period.
     pub ready_unknown: bool,
     /// The out-of-service taint.
     pub taint: Taint,
-    /// Its Lease; `None` if it has none.
+    /// The Lease of the Node; `None` if it has none.
     pub lease: Option<LeaseFacts>,
 }
 
@@ -63,12 +63,12 @@ pub enum WorkloadView {
         /// `namespace/name`.
         name: String,
     },
-    /// The Node is gone.
+    /// The Node does not exist.
     Missing {
         /// Name of the Node.
         name: String,
     },
-    /// The Node.
+    /// The Node exists.
     Present(NodeFacts),
 }
 
@@ -78,6 +78,6 @@ pub struct Drain {
     /// `namespace/name` of pods that are bound to the Node, are not mirror pods and do not tolerate
     /// the taint.
     pub pods: Vec<String>,
-    /// Names of its VolumeAttachments.
+    /// Names of the Node's VolumeAttachments.
     pub volumes: Vec<String>,
 }

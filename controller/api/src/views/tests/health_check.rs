@@ -1,4 +1,4 @@
-//! MachineHealthChecks as users write them, and what is said about bad ones.
+//! MachineHealthChecks as users write them, and the errors for invalid ones.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -83,7 +83,7 @@ fn check(condition_type: &str, status: &str, millis: u64) -> ConditionCheck {
 }
 
 #[test]
-fn a_v1beta1_check_is_read_as_documented() {
+fn v1beta1_check_is_read_as_documented() {
     let view = MachineHealthCheckView::from_dynamic(&yaml(CHECK_V1BETA1)).unwrap();
     assert_eq!(view.cluster_name.as_deref(), Some("test1"));
     assert_eq!(view.max_unhealthy, Some(IntOrPercent::Percent(100)));
@@ -107,7 +107,7 @@ fn a_v1beta1_check_is_read_as_documented() {
 }
 
 #[test]
-fn a_v1beta2_check_is_read_from_its_nested_fields() {
+fn v1beta2_check_is_read_from_nested_fields() {
     let view = MachineHealthCheckView::from_dynamic(&yaml(CHECK_V1BETA2)).unwrap();
     assert_eq!(view.node_startup_timeout, Some(Duration::ZERO));
     assert_eq!(view.node_checks, [check("Ready", "Unknown", 300_000)]);
@@ -128,7 +128,7 @@ fn a_v1beta2_check_is_read_from_its_nested_fields() {
 }
 
 #[test]
-fn an_unset_startup_timeout_stays_unset() {
+fn unset_startup_timeout_stays_unset() {
     let view = MachineHealthCheckView::from_dynamic(&object(json!({
         "metadata": {"name": "check"}, "spec": {"nodeStartupTimeout": null}
     })))
@@ -138,7 +138,7 @@ fn an_unset_startup_timeout_stays_unset() {
 }
 
 #[test]
-fn an_error_names_the_object_the_field_and_the_value() {
+fn error_names_object_field_and_value() {
     for (spec, want) in [
         (
             json!({"unhealthyConditions": [
@@ -198,7 +198,7 @@ fn an_error_names_the_object_the_field_and_the_value() {
 }
 
 #[test]
-fn a_selector_selects_as_kubernetes_does() {
+fn selector_matches_like_kubernetes() {
     let selector = MachineHealthCheckView::from_dynamic(&yaml(CHECK_V1BETA2))
         .unwrap()
         .selector;

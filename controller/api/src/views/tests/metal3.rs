@@ -8,7 +8,7 @@ use super::object;
 use crate::views::{BareMetalHostView, Metal3MachineView, Metal3RemediationView, Strategy};
 
 #[test]
-fn a_remediation_is_read_in_both_shapes() {
+fn metal3_remediation_is_read_in_both_shapes() {
     let view = |strategy: Value| {
         Metal3RemediationView::from_dynamic(&object(json!({
             "metadata": {"name": "m-0", "namespace": "metal3", "ownerReferences": [
@@ -45,7 +45,7 @@ fn a_remediation_is_read_in_both_shapes() {
 }
 
 #[test]
-fn a_metal3machine_names_its_host() {
+fn metal3_machine_names_its_host() {
     let view = |host: &str| {
         Metal3MachineView::from_dynamic(&object(json!({
             "metadata": {"name": "m3m", "namespace": "metal3",
@@ -64,7 +64,7 @@ fn a_metal3machine_names_its_host() {
 }
 
 #[test]
-fn a_host_shows_who_holds_it() {
+fn bare_metal_host_lists_its_power_holds() {
     let host = BareMetalHostView::from_dynamic(&object(json!({
         "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
         "metadata": {"name": "host-0", "namespace": "metal3", "annotations": {

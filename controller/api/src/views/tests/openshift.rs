@@ -31,7 +31,7 @@ status:
 "#;
 
 #[test]
-fn a_check_is_read_as_documented() {
+fn openshift_check_is_read_as_documented() {
     let view = OpenShiftHealthCheckView::from_dynamic(&yaml(CHECK)).unwrap();
     assert_eq!(view.node_startup_timeout, Some(Duration::from_secs(3600)));
     assert_eq!(view.max_unhealthy, Ok(Some(IntOrPercent::Percent(40))));
@@ -43,7 +43,7 @@ fn a_check_is_read_as_documented() {
 }
 
 #[test]
-fn a_limit_that_does_not_read_does_not_hide_the_check() {
+fn invalid_limit_does_not_hide_the_check() {
     let view = OpenShiftHealthCheckView::from_dynamic(&object(json!({
         "metadata": {"name": "check"}, "spec": {"maxUnhealthy": "3", "selector": {}}
     })))
@@ -58,7 +58,7 @@ fn a_limit_that_does_not_read_does_not_hide_the_check() {
 }
 
 #[test]
-fn a_machine_says_its_phase_its_failure_and_when_it_was_updated() {
+fn openshift_machine_has_phase_failure_and_last_updated() {
     let machine = MachineView::from_dynamic(&object(json!({
         "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
         "metadata": {"name": "m", "annotations": {"host.metal3.io/external-remediation": ""}},

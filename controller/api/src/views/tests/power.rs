@@ -7,7 +7,7 @@ use crate::kinds::power_remediation::{OnExhausted, PowerStrategyType};
 use crate::views::PowerRemediationView;
 
 #[test]
-fn what_a_power_remediation_leaves_out_has_its_default() {
+fn omitted_power_remediation_fields_have_defaults() {
     for object in [
         object(json!({"metadata": {"name": "n1"}})),
         object(json!({"metadata": {"name": "n1"}, "spec": {}})),
@@ -22,7 +22,7 @@ fn what_a_power_remediation_leaves_out_has_its_default() {
 }
 
 #[test]
-fn a_strategy_that_does_not_exist_is_named() {
+fn error_names_an_unknown_strategy() {
     let odd = object(json!({
         "metadata": {"name": "n1", "namespace": "ns"},
         "spec": {"strategy": {"type": "Reprovision"}}

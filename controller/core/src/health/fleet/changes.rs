@@ -1,4 +1,4 @@
-//! What a fleet tells of its machines.
+//! The changes that a fleet reports.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,23 +8,23 @@ use crate::health::{Action, HealthConditionWrite, Verdict};
 /// What has changed since the last [`super::Fleet::take`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct FleetChanges {
-    /// Machines that may want something now, see [`super::Fleet::wanted`]; in the order of their names.
+    /// Machines for which something may be due, see [`super::Fleet::wanted`]; in the order of their names.
     pub machines: BTreeSet<Arc<str>>,
-    /// The gate or a counter may read otherwise than before.
+    /// Whether the limit or a counter may have changed.
     pub counts: bool,
-    /// A name has come to the targets, or has left them.
+    /// Whether the set of targets has changed.
     pub targets: bool,
 }
 
-/// What a machine wants now.
+/// What is due for a machine now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingAction<'a, A = Action> {
-    /// The UID of the Machine that it is about.
+    /// UID of the Machine.
     pub uid: &'a str,
-    /// The verdict that it follows from.
+    /// The verdict on the Machine.
     pub verdict: &'a Verdict,
-    /// The `HealthCheckSucceeded` that it should carry.
+    /// The `HealthCheckSucceeded` to write, if any.
     pub condition: Option<HealthConditionWrite>,
-    /// What to do.
+    /// The action to carry out, if any.
     pub action: Option<A>,
 }

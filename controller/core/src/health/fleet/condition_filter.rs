@@ -9,7 +9,7 @@ pub(super) fn kinds(rules: &[ConditionRule]) -> BTreeSet<&str> {
     rules.iter().map(|rule| rule.type_.as_str()).collect()
 }
 
-/// Drops the conditions that no rule looks at.
+/// Drops the conditions that no rule names.
 pub(super) fn trim<P: Policy>(check: &P, target: &mut Target<P::Machine>) {
     if let Some(conditions) = P::conditions(&mut target.machine) {
         keep(conditions, check.machine_rules());

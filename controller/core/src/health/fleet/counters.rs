@@ -1,6 +1,6 @@
-//! What a fleet keeps about all of its machines together.
+//! The aggregates of a fleet: counts, ordered sets and deadlines.
 //!
-//! Owns sums and orders. Must only ever be told of a machine what it is told again to take it back.
+//! A machine must be removed with the same counts and judgement with which it was added.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use jiff::Timestamp;
 
 use crate::health::{Cause, Counts, FleetCounts, Judgement, Verdict};
 
-/// Counters, the machines that a closed gate names, those that an opening one acts on, the deadlines,
-/// and the machines of which something is said of a time that lies ahead.
+/// Counters, the machines that count against the limit, the unhealthy ones, the deadlines, and the
+/// machines with a cause in the future.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Counters {
     tally: FleetCounts,
@@ -71,7 +71,7 @@ impl Counters {
         self.causes.iter().map(|(cause, count)| (*cause, *count))
     }
 
-    /// Those that count against the limit, by name.
+    /// Machines that count against the limit, by name.
     pub(super) fn counting(&self) -> impl Iterator<Item = &str> + '_ {
         self.counting.iter().map(AsRef::as_ref)
     }
@@ -80,7 +80,7 @@ impl Counters {
         self.unhealthy.iter()
     }
 
-    /// Those of which something is said to hold since a time that lies ahead, by name.
+    /// Machines with a cause whose recorded time is in the future, by name.
     pub(super) fn ahead(&self) -> impl ExactSizeIterator<Item = &Arc<str>> + '_ {
         self.ahead.iter()
     }
@@ -89,14 +89,14 @@ impl Counters {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// The machines whose deadline is over at `now`, the earliest first.
+    /// The machines whose deadline has passed at `now`, the earliest first.
     pub(super) fn due(&self, now: Timestamp) -> Vec<Arc<str>> {
         let over = self.deadlines.iter().take_while(|(at, _)| *at <= now);
         over.map(|(_, name)| name.clone()).collect()
     }
 }
 
-/// The cause that names an unhealthy machine in a count.
+/// The cause by which an unhealthy machine is counted.
 fn first_cause(verdict: &Verdict) -> Option<&Cause> {
     match verdict {
         Verdict::Unhealthy { causes } => causes.first(),

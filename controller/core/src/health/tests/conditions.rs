@@ -1,4 +1,4 @@
-//! What people read (docs/reference/cluster-api.md, Conditions and Events).
+//! Tests of `HealthCheckSucceeded` (docs/reference/cluster-api.md, Conditions and Events).
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn reasons(write: &HealthConditionWrite) -> (&'static str, &'static str) {
 }
 
 #[test]
-fn every_cause_has_its_reason_in_both_contracts() {
+fn each_cause_maps_to_its_reason_in_both_contracts() {
     let healthy = &mk_node("True", at(0));
     let cases = [
         (
@@ -58,7 +58,7 @@ fn every_cause_has_its_reason_in_both_contracts() {
 }
 
 #[test]
-fn machine_rules_give_the_reason_where_both_fail() {
+fn failed_machine_rule_sets_the_reason_before_node_rules() {
     let write = written(&mk_node("Unknown", at(0)), |m| {
         m.conditions = vec![mk_condition("BootstrapReady", "False", at(0))];
     });
@@ -77,7 +77,7 @@ fn machine_rules_give_the_reason_where_both_fail() {
 }
 
 #[test]
-fn a_deleted_node_has_no_message_in_the_older_contract() {
+fn deleted_node_has_no_v1beta1_message() {
     let write = written(
         &NodeView::Missing {
             name: "node-7".into(),
@@ -92,7 +92,7 @@ fn a_deleted_node_has_no_message_in_the_older_contract() {
 }
 
 #[test]
-fn a_condition_without_a_reason_leaves_no_empty_brackets() {
+fn cause_without_reason_prints_no_empty_parentheses() {
     let cause = Cause::NodeCondition {
         type_: "Ready".into(),
         status: "False".into(),
@@ -106,7 +106,7 @@ fn a_condition_without_a_reason_leaves_no_empty_brackets() {
 }
 
 #[test]
-fn a_healthy_machine_is_written_only_if_it_does_not_say_so_yet() {
+fn healthy_condition_is_written_only_if_not_yet_true() {
     for (carried, write) in [(None, true), (Some(false), true), (Some(true), false)] {
         let machine = MachineFacts {
             health_condition: carried,
@@ -127,7 +127,7 @@ fn a_healthy_machine_is_written_only_if_it_does_not_say_so_yet() {
 }
 
 #[test]
-fn q13_what_is_not_decided_is_not_written() {
+fn q13_undecided_verdict_writes_no_condition() {
     let machine = MachineFacts {
         health_condition: Some(false),
         ..mk_machine("m")
@@ -147,7 +147,7 @@ fn q13_what_is_not_decided_is_not_written() {
 }
 
 #[test]
-fn durations_read_as_go_prints_them() {
+fn durations_print_like_go() {
     let cases = [
         (Duration::ZERO, "0s"),
         (Duration::from_nanos(1), "1ns"),

@@ -1,4 +1,4 @@
-//! The fleet that is kept up to date comes to what a look at all of it comes to.
+//! Tests that the incremental fleet equals the plan of the whole fleet.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ enum Event {
     Pause(bool),
     Cluster(ClusterFacts),
     Workload(bool),
-    /// The requests that are wanted are made, as the controller does.
+    /// The actions of the plan are carried out, as by the controller.
     Act,
     Wait(u64),
     /// Another process takes over.
@@ -81,7 +81,7 @@ fn name(i: usize) -> String {
 // === impl World ===
 
 impl World {
-    /// What the reference says.
+    /// The plan of the whole fleet, as the reference.
     fn plan(&self) -> Plan {
         let seen = |target: &Target| {
             let mut target = target.clone();
@@ -115,8 +115,8 @@ impl World {
         fleet.set_check(self.check.clone(), self.now, read);
     }
 
-    /// Lets it happen, to the facts and to the fleet.
-    fn happen(&mut self, fleet: &mut Fleet, event: Event) {
+    /// Applies an event to the facts and to the fleet.
+    fn apply(&mut self, fleet: &mut Fleet, event: Event) {
         match event {
             Event::Put(i, mut target) => {
                 target.machine.name = name(i);
@@ -184,9 +184,9 @@ impl World {
     }
 }
 
-/// What somebody knows who only ever hears of changes.
+/// The state of an observer that is informed only by [`FleetChanges`].
 #[derive(Default)]
-struct Told {
+struct Follower {
     conditions: BTreeMap<String, HealthConditionWrite>,
     actions: BTreeMap<String, Action>,
     targets: Vec<String>,
@@ -196,8 +196,8 @@ struct Told {
 
 // === impl Told ===
 
-impl Told {
-    fn hear(&mut self, fleet: &mut Fleet) -> FleetChanges {
+impl Follower {
+    fn follow(&mut self, fleet: &mut Fleet) -> FleetChanges {
         let turn = fleet.take();
         let gone = |name: &str| !fleet.contains(name);
         self.conditions.retain(|name, _| !gone(name));
@@ -222,8 +222,9 @@ impl Told {
         turn
     }
 
-    /// A closed gate and a pause deny, and nobody needs to be told twice: whoever acts asks again.
-    fn denied(&mut self, fleet: &Fleet) {
+    /// Drops what a closed limit or a pause denies now: such a change is not reported, because the action
+    /// is evaluated again before it is carried out.
+    fn drop_denied(&mut self, fleet: &Fleet) {
         let still = |name: &String| fleet.wanted(name).unwrap();
         self.actions.retain(|name, _| still(name).action.is_some());
         self.conditions
@@ -237,7 +238,7 @@ fn ahead(fleet: &Fleet) -> BTreeMap<String, Vec<FutureCause>> {
         .collect()
 }
 
-fn compare(fleet: &Fleet, told: &Told, expected: &Plan) -> Result<(), TestCaseError> {
+fn compare(fleet: &Fleet, follower: &Follower, expected: &Plan) -> Result<(), TestCaseError> {
     prop_assert_eq!(&fleet.gate(), &expected.gate);
     prop_assert_eq!(fleet.is_open(), expected.gate.open);
     prop_assert_eq!(&fleet.status(), &expected.status);
@@ -257,12 +258,12 @@ fn compare(fleet: &Fleet, told: &Told, expected: &Plan) -> Result<(), TestCaseEr
     prop_assert_eq!(&ahead(fleet), &expected.ahead);
     prop_assert_eq!(clock_skew(fleet.ahead()), clock_skew(&expected.ahead));
 
-    prop_assert_eq!(&told.conditions, &expected.conditions);
-    let actions: Vec<_> = told.actions.values().cloned().collect();
+    prop_assert_eq!(&follower.conditions, &expected.conditions);
+    let actions: Vec<_> = follower.actions.values().cloned().collect();
     prop_assert_eq!(&actions, &expected.actions);
-    prop_assert_eq!(&told.targets, &expected.status.targets);
-    prop_assert_eq!(told.gate.as_ref(), Some(&expected.gate));
-    prop_assert_eq!(&told.ahead, &expected.ahead);
+    prop_assert_eq!(&follower.targets, &expected.status.targets);
+    prop_assert_eq!(follower.gate.as_ref(), Some(&expected.gate));
+    prop_assert_eq!(&follower.ahead, &expected.ahead);
     Ok(())
 }
 
@@ -270,41 +271,41 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn f10_a_fleet_kept_up_to_date_comes_to_what_a_whole_look_comes_to(
+    fn f10_incremental_fleet_equals_the_plan_of_the_whole_fleet(
         (mut world, events) in any_history(),
     ) {
         let mut fleet = world.fleet();
-        let mut told = Told::default();
-        told.hear(&mut fleet);
+        let mut follower = Follower::default();
+        follower.follow(&mut fleet);
         for event in events {
             let restarted = matches!(event, Event::Restart);
-            world.happen(&mut fleet, event.clone());
+            world.apply(&mut fleet, event.clone());
             if restarted {
-                told = Told::default();
+                follower = Follower::default();
             }
-            told.hear(&mut fleet);
-            told.denied(&fleet);
+            follower.follow(&mut fleet);
+            follower.drop_denied(&fleet);
             let expected = world.plan();
-            if let Err(error) = compare(&fleet, &told, &expected) {
+            if let Err(error) = compare(&fleet, &follower, &expected) {
                 return Err(TestCaseError::fail(format!("after {event:?}: {error}")));
             }
         }
     }
 
     #[test]
-    fn f10_no_more_remediations_are_begun_than_the_limit_allows_whoever_acts_and_restarts(
+    fn f10_remediations_stay_within_the_limit_across_restarts(
         limit in 0u32..4, (mut world, events) in any_history(),
     ) {
         world.check = Check { limit: max(i64::from(limit)), external: true, ..world.check };
         let mut fleet = world.fleet();
         for event in events {
-            // Only what the controller itself does may make a request.
+            // Only the controller itself may create a request.
             let event = match event {
                 Event::Put(i, target) => Event::Put(i, Target { request: RequestView::None, ..target }),
                 Event::Request(..) | Event::Limit(_) | Event::Rules(_) => continue,
                 event => event,
             };
-            // A machine under remediation that leaves the fleet and comes back is another one.
+            // A machine under remediation may leave the fleet and come back; only targets count.
             let open = |world: &World, fleet: &Fleet| {
                 let counts = |(name, target): &(&String, &Target)| {
                     target.request == RequestView::Open
@@ -314,7 +315,7 @@ proptest! {
             };
             let before = open(&world, &fleet);
             let acts = matches!(event, Event::Act);
-            world.happen(&mut fleet, event);
+            world.apply(&mut fleet, event);
             let after = open(&world, &fleet);
             prop_assert!(!acts || after <= before || after <= limit as usize);
         }
@@ -335,7 +336,7 @@ fn named(turn: &FleetChanges) -> Vec<&str> {
 }
 
 #[test]
-fn what_is_known_already_changes_nothing() {
+fn unchanged_input_reports_no_fleet_changes() {
     let mut fleet = mk_fleet(mk_check(), vec![mk_healthy("a"), mk_healthy("b")], at(10));
     fleet.set_node("a", mk_node("True", at(0)), at(20));
     fleet.set_request("a", RequestView::None, at(20));
@@ -347,7 +348,7 @@ fn what_is_known_already_changes_nothing() {
 }
 
 #[test]
-fn an_event_about_one_machine_concerns_no_other() {
+fn event_of_one_machine_reports_only_that_machine() {
     let mut fleet = mk_fleet(mk_check(), vec![mk_healthy("a"), mk_healthy("b")], at(10));
     fleet.set_node("a", mk_node("Unknown", at(20)), at(20));
     let turn = fleet.take();
@@ -362,7 +363,7 @@ fn an_event_about_one_machine_concerns_no_other() {
 }
 
 #[test]
-fn a_condition_that_no_rule_names_is_not_even_kept() {
+fn condition_without_a_rule_is_not_stored() {
     let mut fleet = mk_fleet(mk_check(), vec![mk_healthy("a")], at(10));
     let mut node = mk_node("True", at(0));
     if let NodeView::Present(node) = &mut node {
@@ -374,7 +375,7 @@ fn a_condition_that_no_rule_names_is_not_even_kept() {
 }
 
 #[test]
-fn a_rule_on_another_condition_reads_the_machines_again() {
+fn rule_on_a_new_condition_rereads_all_machines() {
     let mut target = mk_healthy("a");
     if let NodeView::Present(node) = &mut target.node {
         node.conditions
@@ -392,7 +393,7 @@ fn a_rule_on_another_condition_reads_the_machines_again() {
 }
 
 #[test]
-fn a_gate_that_opens_lets_every_unhealthy_machine_act() {
+fn opening_limit_enqueues_all_unhealthy_machines() {
     let check = Check {
         limit: percent(40),
         ..mk_check()
@@ -410,7 +411,7 @@ fn a_gate_that_opens_lets_every_unhealthy_machine_act() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_takes_no_verdict_back() {
+fn clock_set_back_reverts_no_verdict() {
     let mut fleet = mk_fleet(mk_check(), vec![mk_unhealthy("a")], at(300));
     fleet.advance(at(100));
     fleet.set_node("a", mk_node("False", at(0)), at(100));
@@ -418,7 +419,7 @@ fn a_clock_that_is_set_back_takes_no_verdict_back() {
 }
 
 #[test]
-fn a_paused_fleet_wants_nothing_and_all_of_it_once_it_goes_on() {
+fn paused_fleet_has_no_actions_until_it_is_resumed() {
     let mut fleet = mk_fleet(
         mk_check(),
         vec![mk_unhealthy("a"), mk_starting("b")],

@@ -1,4 +1,4 @@
-//! Times that lie ahead: told of, and believed.
+//! Tests of transition times in the future: they are reported, and their timeouts begin then.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn judged(check: &Check, machine: &MachineFacts, node: &NodeView, now: i64) -> J
     judge(check, &mk_cluster(), machine, node, at(now))
 }
 
-fn told(judgement: &Judgement) -> Vec<String> {
+fn messages(judgement: &Judgement) -> Vec<String> {
     judgement.ahead.iter().map(ToString::to_string).collect()
 }
 
@@ -27,7 +27,7 @@ fn of_fleet(fleet: &Fleet) -> Vec<&str> {
 }
 
 #[test]
-fn a_condition_that_lies_ahead_is_told_of_and_its_timeout_begins_then() {
+fn condition_in_the_future_is_reported_and_its_timeout_begins_then() {
     let (check, machine) = (mk_check(), mk_machine("m"));
     let node = mk_node("Unknown", at(1000));
     let early = judged(&check, &machine, &node, 0);
@@ -40,7 +40,7 @@ fn a_condition_that_lies_ahead_is_told_of_and_its_timeout_begins_then() {
         }
     );
     assert_eq!(
-        told(&early),
+        messages(&early),
         [format!("Ready=Unknown on Node since {}", at(1000))]
     );
     assert_eq!(early.changes_at, Some(at(1300)), "of the verdict");
@@ -48,7 +48,7 @@ fn a_condition_that_lies_ahead_is_told_of_and_its_timeout_begins_then() {
 }
 
 #[test]
-fn clocks_a_few_seconds_apart_are_no_news() {
+fn clock_skew_within_the_tolerance_is_not_reported() {
     let (check, machine) = (mk_check(), mk_machine("m"));
     let node = mk_node("Unknown", at(100));
     let last = judge(
@@ -64,7 +64,7 @@ fn clocks_a_few_seconds_apart_are_no_news() {
 }
 
 #[test]
-fn what_no_rule_matches_is_not_told_of() {
+fn unmatched_condition_in_the_future_is_not_reported() {
     let (check, machine) = (mk_check(), mk_machine("m"));
     assert!(
         judged(&check, &machine, &mk_node("True", at(1000)), 0)
@@ -78,7 +78,7 @@ fn what_no_rule_matches_is_not_told_of() {
 }
 
 #[test]
-fn a_cause_that_counts_already_hides_nothing_that_lies_ahead() {
+fn failed_rule_does_not_hide_a_condition_in_the_future() {
     let mut check = mk_check();
     check
         .machine_conditions
@@ -89,18 +89,18 @@ fn a_cause_that_counts_already_hides_nothing_that_lies_ahead() {
     let both = judged(&check, &machine, &gone, 0);
     assert!(matches!(&both.verdict, Verdict::Unhealthy { causes } if causes.len() == 1));
     assert_eq!(
-        told(&both),
+        messages(&both),
         [format!("NodeReady=False on Machine since {}", at(1000))]
     );
     assert_eq!(both.holds_until(), Some(at(1000 - NEAR)));
 }
 
 #[test]
-fn the_startup_timeout_may_lie_ahead_too() {
+fn startup_timeout_beginning_in_the_future_is_reported() {
     let mut machine = mk_machine("m");
     machine.created = at(1000);
     let coming = judged(&mk_check(), &machine, &NodeView::NotJoined, 0);
-    assert_eq!(told(&coming), [format!("starting since {}", at(1000))]);
+    assert_eq!(messages(&coming), [format!("starting since {}", at(1000))]);
     assert!(matches!(
         coming.verdict,
         Verdict::Suspect { until, starting: true, .. } if until == at(1600)
@@ -108,7 +108,7 @@ fn the_startup_timeout_may_lie_ahead_too() {
 }
 
 #[test]
-fn a_time_at_either_end_of_time_is_no_trouble() {
+fn minimum_and_maximum_timestamps_do_not_overflow() {
     let (check, machine) = (mk_check(), mk_machine("m"));
     let last = judged(&check, &machine, &mk_node("Unknown", Timestamp::MAX), 0);
     assert_eq!(last.ahead.len(), 1);
@@ -118,7 +118,7 @@ fn a_time_at_either_end_of_time_is_no_trouble() {
 }
 
 #[test]
-fn a_fleet_keeps_the_machines_concerned_and_says_when_they_change() {
+fn fleet_tracks_machines_with_conditions_in_the_future() {
     let mut fleet = mk_fleet(vec![
         mk_target("b", mk_node("Unknown", at(1000)), RequestView::None),
         mk_target("a", mk_node("False", at(500)), RequestView::None),
@@ -130,7 +130,7 @@ fn a_fleet_keeps_the_machines_concerned_and_says_when_they_change() {
     assert!(fleet.take().counts);
     assert_eq!(of_fleet(&fleet), ["b"]);
     fleet.set_node("b", mk_node("Unknown", at(600)), at(495));
-    assert!(fleet.take().counts, "another time");
+    assert!(fleet.take().counts, "the time has changed");
     fleet.set_node("b", mk_node("True", at(495)), at(495));
     assert!(fleet.take().counts);
     assert_eq!(of_fleet(&fleet), [""; 0]);
@@ -141,7 +141,7 @@ fn a_fleet_keeps_the_machines_concerned_and_says_when_they_change() {
 }
 
 #[test]
-fn openshifts_checks_tell_of_it_too() {
+fn openshift_check_reports_conditions_in_the_future() {
     let check = OpenShiftCheck {
         startup_timeout: Some(secs(600)),
         node_conditions: vec![mk_rule("Ready", "Unknown", 300)],
@@ -166,7 +166,7 @@ fn openshifts_checks_tell_of_it_too() {
     let fleet = [
         target("a", Some(at(0)), mk_node("Unknown", at(1000))),
         target("b", Some(at(2000)), NodeView::NotJoined),
-        // Its startup timeout begins now, each time.
+        // Without lastUpdated, the startup timeout begins at each evaluation.
         target("c", None, NodeView::NotJoined),
         target("d", Some(at(0)), mk_node("True", at(1000))),
     ];
@@ -180,9 +180,9 @@ fn openshifts_checks_tell_of_it_too() {
 }
 
 #[test]
-fn the_words_name_a_few_and_the_clocks_and_do_not_change_with_time() {
+fn clock_skew_message_names_five_machines_and_is_stable_over_time() {
     let mut check = mk_check();
-    // Two rules that look at one condition.
+    // Two rules on one condition.
     check.node_conditions.push(mk_rule("Ready", "Unknown", 900));
     let mut fleet: Vec<Target> = (0..7)
         .map(|i| {
@@ -190,24 +190,24 @@ fn the_words_name_a_few_and_the_clocks_and_do_not_change_with_time() {
             mk_target(&format!("m-{i}"), node, RequestView::None)
         })
         .collect();
-    let words =
+    let message =
         |fleet: &[Target], now: i64| clock_skew(&plan(&check, &mk_cluster(), fleet, at(now)).ahead);
-    let all = words(&fleet, 0).unwrap();
+    let all = message(&fleet, 0).unwrap();
     let since = at(1000);
     let one = |i: usize| format!("m-{i} (Ready=Unknown on Node since {since})");
     let named: Vec<String> = (0..5).map(one).collect();
     assert_eq!(
         all,
         format!(
-            "A time that lies ahead is given for {} and 2 more; timeouts begin only then. A clock is \
-             wrong: compare that of who set it (the kubelet's host, the API server's or the controller \
-             manager's) with Rackhand's",
+            "A time in the future is recorded for {} and 2 more; their timeouts begin only then. \
+             Compare the clock of the component that recorded it (kubelet, API server or controller \
+             manager) with the clock of Rackhand",
             named.join(", ")
         )
     );
-    assert_eq!(words(&fleet, 600), Some(all));
+    assert_eq!(message(&fleet, 600), Some(all));
     fleet.truncate(1);
-    let one = words(&fleet, 0).unwrap();
+    let one = message(&fleet, 0).unwrap();
     assert!(!one.contains("more"), "{one}");
-    assert_eq!(words(&fleet, 995), None);
+    assert_eq!(message(&fleet, 995), None);
 }

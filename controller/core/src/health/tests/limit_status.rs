@@ -10,7 +10,7 @@ fn gate_of(limit: Limit, fleet: &[Target]) -> LimitStatus {
     plan(&check, &mk_cluster(), fleet, at(300)).gate
 }
 
-/// So many healthy and so many unhealthy machines.
+/// A fleet with these numbers of healthy and unhealthy machines.
 fn mk_fleet(healthy: usize, unhealthy: usize) -> Vec<Target> {
     let healthy = (0..healthy).map(|i| mk_healthy(&format!("healthy-{i:02}")));
     healthy
@@ -25,7 +25,7 @@ fn mk_deleting(name: &str) -> Target {
 }
 
 #[test]
-fn a_share_is_rounded_down() {
+fn percentage_limit_is_rounded_down() {
     for (share, expected, limit) in [
         (40, 6, 2),
         (40, 2, 0),
@@ -48,7 +48,7 @@ fn a_share_is_rounded_down() {
 }
 
 #[test]
-fn the_limit_closes_above_its_number_and_not_at_it() {
+fn limit_closes_above_its_value_and_not_at_it() {
     // limit, healthy, unhealthy -> open, allowed
     let cases = [
         (percent(40), 4, 2, true, 0),
@@ -77,7 +77,7 @@ fn the_limit_closes_above_its_number_and_not_at_it() {
 }
 
 #[test]
-fn a_range_includes_both_ends() {
+fn unhealthy_range_includes_both_ends() {
     let limit = Limit::Range { min: 2, max: 4 };
     for (unhealthy, open, allowed) in [
         (0, false, 0),
@@ -97,14 +97,14 @@ fn a_range_includes_both_ends() {
 }
 
 #[test]
-fn a_range_the_wrong_way_round_is_never_open() {
+fn inverted_range_never_allows_remediation() {
     for unhealthy in 0..6 {
         assert!(!gate_of(Limit::Range { min: 4, max: 2 }, &mk_fleet(1, unhealthy)).open);
     }
 }
 
 #[test]
-fn an_empty_fleet_is_open_and_allows_nothing() {
+fn empty_fleet_is_within_the_limit_with_zero_remediations_allowed() {
     for limit in [
         percent(40),
         max(3),
@@ -120,7 +120,7 @@ fn an_empty_fleet_is_open_and_allows_nothing() {
 }
 
 #[test]
-fn q1_f10_a_machine_under_remediation_counts_until_its_request_is_gone() {
+fn q1_f10_machine_counts_until_its_remediation_is_gone() {
     for request in [RequestView::Open, RequestView::Deleting] {
         let fleet = [
             with_request(mk_healthy("a"), request.clone()),
@@ -137,20 +137,20 @@ fn q1_f10_a_machine_under_remediation_counts_until_its_request_is_gone() {
             "{request:?}"
         );
         assert!(!plan.actions.contains(&create("b")));
-        assert_eq!(plan.status.healthy, 1, "for the status it is healthy");
+        assert_eq!(plan.status.healthy, 1, "healthy in the status");
     }
     let fleet = [mk_healthy("a"), mk_unhealthy("b")];
     assert_eq!(gate_of(max(1), &fleet).not_healthy, 1);
 }
 
 #[test]
-fn f10_a_machine_that_starts_again_under_remediation_counts() {
+fn f10_starting_machine_under_remediation_counts() {
     let fleet = [with_request(mk_starting("a"), RequestView::Open)];
     assert_eq!(gate_of(max(1), &fleet).not_healthy, 1);
 }
 
 #[test]
-fn f10_the_request_of_another_machine_does_not_count() {
+fn f10_remediation_of_another_machine_does_not_count() {
     let foreign = RequestView::Foreign {
         owner: "other".into(),
     };
@@ -159,7 +159,7 @@ fn f10_the_request_of_another_machine_does_not_count() {
 }
 
 #[test]
-fn f10_what_cannot_be_judged_does_not_open_the_gate() {
+fn f10_unknown_and_deleting_machines_count_against_the_limit() {
     let fleet = [
         mk_target("a", unreachable(), RequestView::None),
         mk_deleting("b"),
@@ -171,13 +171,13 @@ fn f10_what_cannot_be_judged_does_not_open_the_gate() {
 }
 
 #[test]
-fn f10_a_suspect_machine_counts_before_its_time_is_up() {
+fn f10_suspect_machine_counts_before_its_deadline() {
     let fleet = [mk_target("a", mk_node("False", at(200)), RequestView::None)];
     assert_eq!(gate_of(max(1), &fleet).not_healthy, 1);
 }
 
 #[test]
-fn f10_the_limit_gives_the_same_answer_after_a_restart() {
+fn f10_limit_holds_after_a_restart() {
     let check = Check {
         limit: max(2),
         ..mk_check()
@@ -186,7 +186,7 @@ fn f10_the_limit_gives_the_same_answer_after_a_restart() {
     let first = plan(&check, &mk_cluster(), &fleet, at(300));
     assert_eq!(first.actions, [create("sick-00"), create("sick-01")]);
 
-    // The controller comes back, with what it did in its view and nothing remembered.
+    // After a restart the controller sees its requests and remembers nothing.
     for target in &mut fleet[3..] {
         target.request = RequestView::Open;
     }
@@ -197,7 +197,7 @@ fn f10_the_limit_gives_the_same_answer_after_a_restart() {
 }
 
 #[test]
-fn f10_a_limit_of_zero_or_less_only_observes() {
+fn f10_limit_of_zero_or_less_only_observes() {
     for limit in [
         max(0),
         max(-1),
@@ -213,13 +213,13 @@ fn f10_a_limit_of_zero_or_less_only_observes() {
             };
             let plan = plan(&check, &mk_cluster(), &mk_fleet(3, 2), at(300));
             assert_eq!(plan.actions, [], "{limit:?}");
-            assert_eq!(plan.conditions.len(), 2, "conditions are shown");
+            assert_eq!(plan.conditions.len(), 2, "conditions are written");
         }
     }
 }
 
 #[test]
-fn q5_f10_machines_that_are_starting_close_the_limit_as_in_cluster_api() {
+fn q5_f10_starting_machines_count_as_in_cluster_api() {
     let mut fleet: Vec<_> = (0..8).map(|i| mk_starting(&format!("new-{i}"))).collect();
     fleet.extend([mk_healthy("old-0"), mk_unhealthy("old-1")]);
     let of = |limit| {
@@ -241,7 +241,7 @@ fn q5_f10_machines_that_are_starting_close_the_limit_as_in_cluster_api() {
     assert_eq!(closed.actions, []);
     assert!(
         closed.gate.message.contains("not healthy: new-0"),
-        "they are named"
+        "starting machines are named"
     );
     let open = of(percent(90));
     assert_eq!((open.gate.open, open.gate.remediations_allowed), (true, 0));
@@ -249,7 +249,7 @@ fn q5_f10_machines_that_are_starting_close_the_limit_as_in_cluster_api() {
 }
 
 #[test]
-fn q4_machines_of_a_cluster_whose_infrastructure_is_not_ready_are_counted_as_in_cluster_api() {
+fn q4_machines_without_ready_infrastructure_count_as_in_cluster_api() {
     let cluster = ClusterFacts {
         infrastructure_ready: None,
         ..mk_cluster()
@@ -285,7 +285,7 @@ fn skipped_machines_are_not_expected() {
 }
 
 #[test]
-fn a_closed_gate_says_which_limit_which_numbers_and_which_machines() {
+fn closed_limit_message_names_limit_counts_and_machines() {
     let mut fleet = mk_fleet(3, 2);
     fleet.push(mk_target("lost", unreachable(), RequestView::None));
     assert_eq!(
@@ -307,7 +307,7 @@ fn a_closed_gate_says_which_limit_which_numbers_and_which_machines() {
 }
 
 #[test]
-fn a_closed_gate_names_ten_machines_at_most() {
+fn closed_limit_message_names_at_most_ten_machines() {
     let message = gate_of(max(0), &mk_fleet(0, 10)).message;
     assert!(message.ends_with("sick-08, sick-09"), "{message}");
     let message = gate_of(max(0), &mk_fleet(0, 13)).message;
@@ -318,13 +318,13 @@ fn a_closed_gate_names_ten_machines_at_most() {
 }
 
 #[test]
-fn a_gate_closed_from_below_names_nobody_where_nobody_is_ill() {
+fn range_closed_from_below_names_no_machine() {
     let message = gate_of(Limit::Range { min: 1, max: 2 }, &mk_fleet(2, 0)).message;
     assert!(message.ends_with("unhealthyRange is [1-2]"), "{message}");
 }
 
 #[test]
-fn a_tally_takes_back_what_it_added() {
+fn removing_counts_reverts_adding_them() {
     let mut tally = FleetCounts::default();
     let verdicts = [Verdict::Healthy, Verdict::Unhealthy { causes: vec![] }];
     for verdict in &verdicts {

@@ -1,4 +1,4 @@
-//! OpenShift's way of judging, counting and acting.
+//! Tests of verdicts, counts and actions of OpenShift's MachineHealthCheck.
 
 use proptest::prelude::*;
 
@@ -35,11 +35,11 @@ fn target(name: &str, node: NodeView) -> OpenShiftTarget {
     }
 }
 
-fn well(name: &str) -> OpenShiftTarget {
+fn mk_healthy_target(name: &str) -> OpenShiftTarget {
     target(name, mk_node("True", at(0)))
 }
 
-fn ill(name: &str) -> OpenShiftTarget {
+fn mk_unhealthy_target(name: &str) -> OpenShiftTarget {
     target(name, mk_node("Unknown", at(0)))
 }
 
@@ -54,7 +54,7 @@ fn label(
 }
 
 #[test]
-fn failed_comes_before_the_node_and_the_node_before_its_conditions() {
+fn openshift_failed_phase_precedes_node_rules() {
     let mut failed = machine("m");
     failed.failed = Some("Failed: no host".into());
     for node in [NodeView::NotJoined, mk_node("True", at(0))] {
@@ -72,7 +72,7 @@ fn failed_comes_before_the_node_and_the_node_before_its_conditions() {
 }
 
 #[test]
-fn the_startup_timeout_runs_from_the_last_update_and_never_ends_without_one() {
+fn openshift_startup_timeout_runs_from_last_updated() {
     let mut m = machine("m");
     m.last_updated = Some(at(100));
     assert_eq!(
@@ -95,26 +95,30 @@ fn the_startup_timeout_runs_from_the_last_update_and_never_ends_without_one() {
 }
 
 #[test]
-fn only_a_machine_that_is_well_in_every_respect_counts_as_healthy() {
+fn openshift_counts_only_fully_healthy_machines_as_healthy() {
     let plan = |target: OpenShiftTarget| {
         plan_openshift(&check(OpenShiftStrategy::Template), &[target], at(100)).healthy
     };
-    assert_eq!(plan(well("a")), 1);
-    assert_eq!(plan(ill("soon")), 0, "its time still runs");
+    assert_eq!(plan(mk_healthy_target("a")), 1);
+    assert_eq!(
+        plan(mk_unhealthy_target("soon")),
+        0,
+        "its timeout still runs"
+    );
     assert_eq!(plan(target("starting", NodeView::NotJoined)), 0);
-    let mut deleting = well("deleting");
+    let mut deleting = mk_healthy_target("deleting");
     deleting.machine.deleting = true;
     assert_eq!(plan(deleting), 0);
-    let mut marked = well("marked");
+    let mut marked = mk_healthy_target("marked");
     marked.machine.external_remediation = true;
     assert_eq!(plan(marked), 0);
-    let mut requested = well("requested");
+    let mut requested = mk_healthy_target("requested");
     requested.request = RequestView::Open;
     assert_eq!(plan(requested), 0, "F10: its remediation is not over");
 }
 
 #[test]
-fn a_share_is_rounded_down_a_negative_limit_is_none_and_one_that_does_not_read_allows_nothing() {
+fn openshift_limit_rounds_down_and_invalid_limit_allows_nothing() {
     for (limit, expected, most) in [
         (Some(IntOrPercent::Percent(40)), 2, Some(0)),
         (Some(IntOrPercent::Percent(40)), 6, Some(2)),
@@ -124,7 +128,11 @@ fn a_share_is_rounded_down_a_negative_limit_is_none_and_one_that_does_not_read_a
     ] {
         assert_eq!(most_unhealthy(limit, expected), most);
     }
-    let fleet = [well("a"), ill("b"), ill("c")];
+    let fleet = [
+        mk_healthy_target("a"),
+        mk_unhealthy_target("b"),
+        mk_unhealthy_target("c"),
+    ];
     let mut check = check(OpenShiftStrategy::Delete);
     check.max_unhealthy = Some(IntOrPercent::Int(3));
     let plan = plan_openshift(&check, &fleet, at(400));
@@ -138,25 +146,25 @@ fn a_share_is_rounded_down_a_negative_limit_is_none_and_one_that_does_not_read_a
     );
     assert!(plan.message.contains("2 of 3 machines"), "{}", plan.message);
     check.max_unhealthy = None;
-    assert!(!plan_openshift(&check, &[well("a")], at(0)).open);
+    assert!(!plan_openshift(&check, &[mk_healthy_target("a")], at(0)).open);
 }
 
 #[test]
-fn the_timer_runs_while_the_limit_is_closed_and_not_while_the_check_is_paused() {
+fn openshift_timer_runs_over_the_limit_but_not_while_paused() {
     let mut check = check(OpenShiftStrategy::Delete);
     check.max_unhealthy = Some(IntOrPercent::Int(0));
-    let plan = plan_openshift(&check, &[ill("a")], at(100));
+    let plan = plan_openshift(&check, &[mk_unhealthy_target("a")], at(100));
     assert_eq!((plan.open, plan.wake_at), (false, Some(at(300))));
     check.paused = true;
-    let plan = plan_openshift(&check, &[ill("a")], at(400));
+    let plan = plan_openshift(&check, &[mk_unhealthy_target("a")], at(400));
     assert_eq!((plan.wake_at, plan.actions.len()), (None, 0));
     assert_eq!(plan.verdicts["a"].label(), "unhealthy");
 }
 
 #[test]
-fn each_strategy_has_its_action() {
+fn each_openshift_strategy_has_its_action() {
     let done = |strategy, change: &dyn Fn(&mut OpenShiftTarget)| {
-        let mut target = ill("m");
+        let mut target = mk_unhealthy_target("m");
         change(&mut target);
         let plan = plan_openshift(&check(strategy), &[target], at(400));
         plan.actions.into_iter().next()
@@ -193,7 +201,7 @@ fn each_strategy_has_its_action() {
     assert_eq!(
         done(external, &failed),
         Some(delete),
-        "a failed one is replaced"
+        "a failed Machine is replaced"
     );
 
     let template = OpenShiftStrategy::Template;
@@ -210,19 +218,19 @@ fn each_strategy_has_its_action() {
 }
 
 #[test]
-fn a_recovered_machine_loses_its_request_while_the_limit_is_closed_too() {
+fn openshift_recovered_machine_loses_its_remediation_over_the_limit() {
     let mut check = check(OpenShiftStrategy::Template);
     check.max_unhealthy = Some(IntOrPercent::Int(0));
-    let mut back = well("back");
+    let mut back = mk_healthy_target("back");
     back.request = RequestView::Open;
-    let plan = plan_openshift(&check, &[back, ill("b")], at(400));
+    let plan = plan_openshift(&check, &[back, mk_unhealthy_target("b")], at(400));
     assert!(!plan.open);
     let machine = "back".to_owned();
     assert_eq!(plan.actions, [OpenShiftAction::DeleteRequest { machine }]);
 }
 
 #[test]
-fn the_mark_leads_to_one_power_cycle_and_goes_before_the_request() {
+fn external_remediation_mark_causes_one_request_and_is_removed_first() {
     let mut m = machine("m");
     let step = |m: &OpenShiftMachine, carried: &ExternalProgress| external_step(m, carried, true);
     assert_eq!(step(&m, &ExternalProgress::None), ExternalStep::Nothing);
@@ -239,7 +247,7 @@ fn the_mark_leads_to_one_power_cycle_and_goes_before_the_request() {
 }
 
 #[test]
-fn a_host_that_does_not_come_back_is_replaced_only_where_that_is_possible() {
+fn failed_external_remediation_deletes_only_a_replaceable_machine() {
     let mut m = machine("m");
     m.external_remediation = true;
     let failed = ExternalProgress::Failed;
@@ -252,7 +260,7 @@ fn a_host_that_does_not_come_back_is_replaced_only_where_that_is_possible() {
     assert_eq!(
         external_step(&m, &aborted, true),
         ExternalStep::Blocked,
-        "nothing was done to it"
+        "nothing was done to the host"
     );
     m.master = true;
     assert_eq!(external_step(&m, &failed, true), ExternalStep::Blocked);
@@ -263,7 +271,7 @@ fn a_host_that_does_not_come_back_is_replaced_only_where_that_is_possible() {
 }
 
 #[test]
-fn a_mark_is_carried_out_by_one_only() {
+fn external_remediation_mark_has_one_carrier() {
     assert_eq!(mark_carrier(Ok(false), false), MarkCarrier::Rackhand);
     assert_eq!(mark_carrier(Ok(true), false), MarkCarrier::OpenShift);
     assert_eq!(mark_carrier(Ok(false), true), MarkCarrier::OpenShift);
@@ -273,9 +281,9 @@ fn a_mark_is_carried_out_by_one_only() {
 
 proptest! {
     #[test]
-    fn f10_a_closed_limit_and_a_limit_of_zero_never_remediate(
-        ills in 0usize..6,
-        wells in 0usize..6,
+    fn f10_openshift_never_remediates_over_the_limit_or_at_zero(
+        unhealthy in 0usize..6,
+        healthy in 0usize..6,
         limit in -2i64..8,
         strategy in 0usize..3,
     ) {
@@ -286,14 +294,14 @@ proptest! {
         ][strategy];
         let mut check = check(strategy);
         check.max_unhealthy = Some(IntOrPercent::Int(limit));
-        let fleet: Vec<OpenShiftTarget> = (0..ills)
-            .map(|i| ill(&format!("ill-{i}")))
-            .chain((0..wells).map(|i| well(&format!("well-{i}"))))
+        let fleet: Vec<OpenShiftTarget> = (0..unhealthy)
+            .map(|i| mk_unhealthy_target(&format!("unhealthy-{i}")))
+            .chain((0..healthy).map(|i| mk_healthy_target(&format!("healthy-{i}"))))
             .collect();
         let plan = plan_openshift(&check, &fleet, at(400));
-        let allowed = i64::try_from(ills).unwrap() <= limit.max(0);
+        let allowed = i64::try_from(unhealthy).unwrap() <= limit.max(0);
         prop_assert_eq!(plan.open, allowed);
-        prop_assert_eq!(plan.actions.len(), if allowed { ills } else { 0 });
+        prop_assert_eq!(plan.actions.len(), if allowed { unhealthy } else { 0 });
         if limit <= 0 {
             prop_assert!(plan.actions.is_empty());
         }

@@ -1,4 +1,4 @@
-//! The fleet of a check of OpenShift comes to what a look at all of it comes to.
+//! Tests that the fleet of an OpenShift check equals the plan of the whole fleet.
 
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The facts, as the cluster holds them, and the fleet that is told of them.
+/// The facts, as the cluster holds them, and the fleet that receives the events.
 struct World {
     check: OpenShiftCheck,
     machines: BTreeMap<String, OpenShiftTarget>,
@@ -99,7 +99,7 @@ impl World {
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn apply(&mut self, event: Event) {
         let name = |i: usize| format!("m-{i}");
         match event {
             Event::Put(i, machine, node, request) => {
@@ -151,7 +151,7 @@ impl World {
         }
     }
 
-    /// What the whole look comes to.
+    /// The plan of the whole fleet, as the reference.
     fn plan(&self) -> OpenShiftPlan {
         let seen = |target: &OpenShiftTarget| {
             let mut target = target.clone();
@@ -170,12 +170,12 @@ impl World {
 
 proptest! {
     #[test]
-    fn a_fleet_of_openshift_comes_to_its_plan(
+    fn openshift_fleet_equals_the_plan_of_the_whole_fleet(
         check in any_rules(), events in vec(any_event(), 0..40),
     ) {
         let mut world = World::new(check);
         for event in events {
-            world.happen(event);
+            world.apply(event);
             let plan = world.plan();
             let fleet = &world.fleet;
             let gate = fleet.gate();

@@ -1,4 +1,4 @@
-//! F11: what a check leaves behind.
+//! F11: remediations whose check is gone or has changed.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn live() -> CheckState {
 type Change = fn(&mut CheckState);
 
 #[test]
-fn f11_a_request_is_withdrawn_once_its_check_does_not_stand_behind_it() {
+fn f11_remediation_is_withdrawn_when_its_check_no_longer_makes_it() {
     let cases: [(Change, Option<Orphan>, bool); 9] = [
         (|_| {}, None, true),
         (|c| c.uid = "u2".into(), Some(Orphan::CheckDeleted), true),
@@ -43,14 +43,18 @@ fn f11_a_request_is_withdrawn_once_its_check_does_not_stand_behind_it() {
         assert_eq!(of(false, false), orphan, "{check:?}");
         assert_eq!(check.is_live(), is_live, "{check:?}");
         assert_eq!(of(false, true), None, "a paused Machine");
-        assert_eq!(of(true, false), None, "another check takes it over");
+        assert_eq!(
+            of(true, false),
+            None,
+            "another check makes the same request"
+        );
     }
     let gone = orphaned("u1", None, false, false);
     assert_eq!(gone, Some(Orphan::CheckDeleted));
 }
 
 #[test]
-fn f11_a_request_that_names_no_check_is_withdrawn_only_if_no_check_could_have_made_it() {
+fn f11_unnamed_remediation_is_withdrawn_only_if_no_check_makes_it() {
     let cases: [(Change, bool); 7] = [
         (|_| {}, false),
         (|c| c.paused = true, false),

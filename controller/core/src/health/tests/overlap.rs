@@ -13,44 +13,55 @@ fn claim(name: &str, created: i64) -> Claim {
     }
 }
 
-fn who(claims: &[Claim]) -> Option<&str> {
+/// Name of the acting check.
+fn acting_name(claims: &[Claim]) -> Option<&str> {
     acting(claims).map(|place| claims[place].name.as_str())
 }
 
 #[test]
-fn the_older_check_acts_and_of_two_as_old_the_name_decides() {
-    assert_eq!(who(&[]), None);
-    assert_eq!(who(&[claim("b", 1), claim("a", 2)]), Some("b"));
-    assert_eq!(who(&[claim("b", 1), claim("a", 1)]), Some("a"));
+fn older_check_acts_and_the_name_breaks_ties() {
+    assert_eq!(acting_name(&[]), None);
+    assert_eq!(acting_name(&[claim("b", 1), claim("a", 2)]), Some("b"));
+    assert_eq!(acting_name(&[claim("b", 1), claim("a", 1)]), Some("a"));
     let mut unknown = claim("a", 0);
     unknown.created = None;
-    assert_eq!(who(&[unknown, claim("b", 9)]), Some("b"));
+    assert_eq!(acting_name(&[unknown, claim("b", 9)]), Some("b"));
 }
 
 #[test]
-fn one_that_cannot_act_keeps_nobody_from_it() {
+fn check_that_cannot_act_blocks_no_other_check() {
     let mut older = claim("older", 1);
     older.able = false;
     older.requested = true;
-    assert_eq!(who(&[older.clone(), claim("younger", 2)]), Some("younger"));
-    assert_eq!(who(&[older]), None);
+    assert_eq!(
+        acting_name(&[older.clone(), claim("younger", 2)]),
+        Some("younger")
+    );
+    assert_eq!(acting_name(&[older]), None);
 }
 
 #[test]
-fn what_has_begun_is_carried_through_by_whoever_began_it() {
+fn check_with_an_open_remediation_keeps_acting() {
     let mut younger = claim("younger", 2);
     younger.requested = true;
-    assert_eq!(who(&[claim("older", 1), younger.clone()]), Some("younger"));
+    assert_eq!(
+        acting_name(&[claim("older", 1), younger.clone()]),
+        Some("younger")
+    );
     let mut older = claim("older", 1);
     older.requested = true;
-    assert_eq!(who(&[older, younger]), Some("older"), "a request of both");
+    assert_eq!(
+        acting_name(&[older, younger]),
+        Some("older"),
+        "both have an open request"
+    );
 }
 
 proptest! {
     #[test]
-    fn whoever_acts_can_and_the_order_of_the_claims_does_not_matter(
+    fn acting_check_is_able_and_independent_of_claim_order(
         given in proptest::collection::vec((0i64..3, any::<bool>(), any::<bool>()), 0..5),
-        turn in 0usize..5,
+        rotation in 0usize..5,
     ) {
         let claims: Vec<Claim> = given
             .iter()
@@ -61,12 +72,12 @@ proptest! {
                 ..claim(&format!("c{i}"), *created)
             })
             .collect();
-        let found = who(&claims);
+        let found = acting_name(&claims);
         prop_assert_eq!(found.is_some(), claims.iter().any(|c| c.able));
-        let mut turned = claims.clone();
-        let by = if claims.is_empty() { 0 } else { turn % claims.len() };
-        turned.rotate_left(by);
-        prop_assert_eq!(found, who(&turned));
+        let mut rotated = claims.clone();
+        let by = if claims.is_empty() { 0 } else { rotation % claims.len() };
+        rotated.rotate_left(by);
+        prop_assert_eq!(found, acting_name(&rotated));
         if let Some(place) = acting(&claims) {
             prop_assert!(claims[place].able);
         }

@@ -1,4 +1,4 @@
-//! What is done about a fleet (docs/reference/cluster-api.md, Remediation).
+//! Tests of the actions for a fleet (docs/reference/cluster-api.md, Remediation).
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn deleting(mut target: Target) -> Target {
 }
 
 #[test]
-fn a_healthy_fleet_needs_nothing() {
+fn healthy_fleet_needs_no_action() {
     let plan = planned(&mk_check(), &[mk_healthy("b"), mk_healthy("a")]);
     assert_eq!(
         plan.status,
@@ -45,7 +45,7 @@ fn a_healthy_fleet_needs_nothing() {
 }
 
 #[test]
-fn q10_every_unhealthy_machine_gets_its_request_though_others_have_one() {
+fn q10_every_unhealthy_machine_gets_a_remediation() {
     let fleet = [
         mk_unhealthy("c"),
         with_request(mk_unhealthy("a"), RequestView::Open),
@@ -63,11 +63,11 @@ fn q10_every_unhealthy_machine_gets_its_request_though_others_have_one() {
         owner: "old/d".into(),
     };
     assert_eq!(plan.actions, [create("b"), create("c"), report]);
-    assert_eq!(plan.conditions.len(), 4, "each shows that it is unhealthy");
+    assert_eq!(plan.conditions.len(), 4, "each condition is written");
 }
 
 #[test]
-fn q1_the_limit_is_a_gate_and_not_a_budget() {
+fn q1_limit_allows_all_unhealthy_machines_or_none() {
     let fleet: Vec<_> = (0..5)
         .map(|i| mk_unhealthy(&format!("sick-{i}")))
         .chain((0..5).map(|i| mk_healthy(&format!("well-{i}"))))
@@ -85,7 +85,7 @@ fn q1_the_limit_is_a_gate_and_not_a_budget() {
 }
 
 #[test]
-fn a_request_that_is_being_deleted_is_not_created_again_yet() {
+fn remediation_being_deleted_is_not_created_again() {
     let fleet = [with_request(mk_unhealthy("a"), RequestView::Deleting)];
     assert_eq!(planned(&mk_check(), &fleet).actions, []);
     assert_eq!(
@@ -95,17 +95,20 @@ fn a_request_that_is_being_deleted_is_not_created_again_yet() {
 }
 
 #[test]
-fn a_machine_that_is_being_deleted_gets_no_request_and_no_mark() {
+fn deleting_machine_gets_no_remediation_and_no_owner_mark() {
     let fleet = [deleting(mk_unhealthy("a"))];
     for check in [mk_check(), owner_remediates()] {
         let plan = planned(&check, &fleet);
         assert_eq!(plan.actions, []);
-        assert!(!plan.conditions["a"].succeeded, "it still shows");
+        assert!(
+            !plan.conditions["a"].succeeded,
+            "its condition is still written"
+        );
     }
 }
 
 #[test]
-fn a_recovered_machine_loses_its_request_once() {
+fn recovered_machine_loses_its_remediation_once() {
     let open = [with_request(mk_healthy("a"), RequestView::Open)];
     assert_eq!(planned(&mk_check(), &open).actions, [delete("a")]);
     for request in [
@@ -118,7 +121,7 @@ fn a_recovered_machine_loses_its_request_once() {
 }
 
 #[test]
-fn a_request_is_kept_while_its_machine_is_not_known_to_be_healthy() {
+fn remediation_is_kept_until_its_machine_is_healthy() {
     let fleet = [
         with_request(mk_starting("a"), RequestView::Open),
         mk_target("b", unreachable(), RequestView::Open),
@@ -131,7 +134,7 @@ fn a_request_is_kept_while_its_machine_is_not_known_to_be_healthy() {
 }
 
 #[test]
-fn q8_a_recovered_machine_loses_its_request_while_the_gate_is_closed_too() {
+fn q8_recovered_machine_loses_its_remediation_over_the_limit() {
     let fleet = [
         with_request(mk_healthy("a"), RequestView::Open),
         mk_unhealthy("b"),
@@ -142,7 +145,7 @@ fn q8_a_recovered_machine_loses_its_request_while_the_gate_is_closed_too() {
 }
 
 #[test]
-fn q6_the_timer_runs_while_the_gate_is_closed_too() {
+fn q6_deadline_timer_runs_over_the_limit() {
     let fleet = [
         mk_target("a", mk_node("False", at(200)), RequestView::None),
         mk_unhealthy("b"),
@@ -153,7 +156,7 @@ fn q6_the_timer_runs_while_the_gate_is_closed_too() {
 }
 
 #[test]
-fn q11_a_recovered_machine_loses_its_false_condition_with_or_without_a_request() {
+fn q11_recovered_machine_loses_its_false_condition() {
     for request in [RequestView::None, RequestView::Open, RequestView::Deleting] {
         for check in [mk_check(), closed(), owner_remediates()] {
             let mut target = with_request(mk_healthy("a"), request.clone());
@@ -164,7 +167,7 @@ fn q11_a_recovered_machine_loses_its_false_condition_with_or_without_a_request()
 }
 
 #[test]
-fn conditions_are_written_while_the_gate_is_closed_too() {
+fn conditions_are_written_over_the_limit() {
     let mut recovered = mk_healthy("a");
     recovered.machine.health_condition = None;
     let plan = planned(&closed(), &[recovered, mk_unhealthy("b")]);
@@ -174,7 +177,7 @@ fn conditions_are_written_while_the_gate_is_closed_too() {
 }
 
 #[test]
-fn without_a_template_the_owner_is_asked_unless_it_has_taken_over() {
+fn without_template_the_owner_is_marked_unless_it_took_over() {
     let mut fleet = [
         mk_unhealthy("a"),
         mk_unhealthy("b"),
@@ -195,7 +198,7 @@ fn without_a_template_the_owner_is_asked_unless_it_has_taken_over() {
 }
 
 #[test]
-fn without_a_template_requests_are_left_alone() {
+fn without_template_existing_remediations_are_not_touched() {
     let fleet = [
         with_request(mk_healthy("a"), RequestView::Open),
         with_request(mk_unhealthy("b"), RequestView::Open),
@@ -204,7 +207,7 @@ fn without_a_template_requests_are_left_alone() {
 }
 
 #[test]
-fn a_paused_check_or_cluster_judges_and_does_nothing() {
+fn paused_check_or_cluster_evaluates_without_acting() {
     let fleet = [
         mk_unhealthy("a"),
         mk_starting("b"),
@@ -231,7 +234,7 @@ fn a_paused_check_or_cluster_judges_and_does_nothing() {
 }
 
 #[test]
-fn the_earliest_deadline_of_the_fleet_wakes() {
+fn plan_wakes_at_the_earliest_deadline() {
     let fleet = [
         mk_starting("a"),
         mk_target("b", mk_node("False", at(100)), RequestView::None),
@@ -241,7 +244,7 @@ fn the_earliest_deadline_of_the_fleet_wakes() {
 }
 
 #[test]
-fn a_marked_machine_is_remediated_while_its_cluster_cannot_be_asked() {
+fn annotated_machine_is_remediated_while_its_cluster_is_unreachable() {
     let mut target = mk_target("a", unreachable(), RequestView::None);
     target.machine.remediate_annotation = true;
     assert_eq!(planned(&mk_check(), &[target]).actions, [create("a")]);

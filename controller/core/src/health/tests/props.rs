@@ -1,4 +1,4 @@
-//! What holds for every fleet.
+//! Properties of every fleet, and strategies for its facts.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -11,7 +11,7 @@ pub(super) fn any_time() -> impl Strategy<Value = Timestamp> {
     (0i64..1000).prop_map(at)
 }
 
-/// Since when something is said to hold; now and then that lies ahead of any `now`.
+/// A transition time; sometimes later than any `now`.
 pub(super) fn any_since() -> impl Strategy<Value = Timestamp> {
     prop_oneof![4 => any_time(), 1 => (1000i64..2000).prop_map(at)]
 }
@@ -163,7 +163,7 @@ fn remediates(action: &Action) -> bool {
 
 proptest! {
     #[test]
-    fn f10_a_closed_gate_never_remediates(
+    fn f10_closed_limit_never_remediates(
         check in any_check(any_limit()), cluster in any_cluster(),
         fleet in any_fleet(), now in any_time(),
     ) {
@@ -176,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn f10_a_limit_of_zero_or_less_never_acts(
+    fn f10_limit_of_zero_or_less_never_remediates(
         limit in prop_oneof![(i64::MIN..=0).prop_map(max), Just(percent(0))]
             .prop_flat_map(|limit| any_check(Just(limit))),
         cluster in any_cluster(), fleet in any_fleet(), now in any_time(),
@@ -186,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn f10_more_machines_under_remediation_than_the_limit_never_come_from_one_plan(
+    fn f10_one_plan_never_exceeds_the_limit(
         limit in 0u32..4, fleet in any_fleet(), now in any_time(), cluster in any_cluster(),
         check in any_check(Just(max(0))),
     ) {
@@ -201,7 +201,7 @@ proptest! {
     }
 
     #[test]
-    fn an_open_gate_gives_each_unhealthy_machine_without_a_request_exactly_one(
+    fn open_limit_creates_one_remediation_per_unhealthy_machine(
         check in any_check(any_limit()), cluster in any_cluster(),
         fleet in any_fleet(), now in any_time(),
     ) {
@@ -221,7 +221,7 @@ proptest! {
     }
 
     #[test]
-    fn a_recovered_machine_always_loses_its_request(
+    fn recovered_machine_always_loses_its_remediation(
         check in any_check(any_limit()), cluster in any_cluster(),
         fleet in any_fleet(), now in any_time(),
     ) {
@@ -236,7 +236,7 @@ proptest! {
     }
 
     #[test]
-    fn a_plan_does_not_depend_on_the_order_of_the_fleet(
+    fn plan_does_not_depend_on_fleet_order(
         check in any_check(any_limit()), cluster in any_cluster(),
         (fleet, shuffled) in any_fleet().prop_flat_map(|f| (Just(f.clone()), Just(f).prop_shuffle())),
         now in any_time(),
@@ -248,7 +248,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_changes_before_the_plan_wakes(
+    fn plan_is_stable_until_its_wake_time(
         check in any_check(any_limit()), cluster in any_cluster(),
         fleet in any_fleet(), now in any_time(), later in 0i64..2_000_000,
     ) {
@@ -262,12 +262,12 @@ proptest! {
             prop_assert!(wake > now);
             let woken = plan(&check, &cluster, &fleet, wake);
             let seen = (first.verdicts, first.ahead);
-            prop_assert_ne!((woken.verdicts, woken.ahead), seen, "woken for nothing");
+            prop_assert_ne!((woken.verdicts, woken.ahead), seen, "woken without a change");
         }
     }
 
     #[test]
-    fn a_machine_is_healthy_only_if_its_node_was_seen(
+    fn machine_is_healthy_only_with_a_present_node(
         check in any_check(any_limit()), cluster in any_cluster(),
         target in any_target(), now in any_time(),
     ) {
@@ -278,7 +278,7 @@ proptest! {
     }
 
     #[test]
-    fn counting_machine_by_machine_comes_to_the_plan(
+    fn incremental_counts_equal_the_plan(
         check in any_check(any_limit()), cluster in any_cluster(),
         fleet in any_fleet(), gone in any_target(), now in any_time(),
     ) {

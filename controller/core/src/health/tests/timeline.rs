@@ -1,4 +1,4 @@
-//! When causes begin to count.
+//! Tests of the times at which causes begin to count.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn of(check: &Check, machine: &MachineFacts, node: &NodeView) -> Vec<(String, Op
 }
 
 #[test]
-fn each_rule_has_its_own_time_whether_it_is_over_or_not() {
+fn onsets_list_each_matching_rule_with_its_deadline() {
     let mut check = mk_check();
     check.node_conditions.push(mk_rule("Ready", "Unknown", 900));
     check
@@ -30,7 +30,7 @@ fn each_rule_has_its_own_time_whether_it_is_over_or_not() {
 }
 
 #[test]
-fn what_holds_at_once_has_no_time_and_what_does_not_match_is_not_there() {
+fn immediate_cause_has_no_onset_time() {
     let (check, machine) = (mk_check(), mk_machine("m"));
     let gone = NodeView::Missing { name: "n".into() };
     assert_eq!(
@@ -46,7 +46,7 @@ fn what_holds_at_once_has_no_time_and_what_does_not_match_is_not_there() {
 }
 
 #[test]
-fn a_time_past_the_end_of_time_ends_the_search() {
+fn timeout_beyond_the_maximum_time_ends_the_search() {
     let mut check = mk_check();
     check.node_conditions = vec![ConditionRule {
         timeout: Duration::MAX,

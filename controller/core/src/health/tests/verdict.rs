@@ -1,4 +1,4 @@
-//! The rules for one machine (docs/reference/cluster-api.md, The verdict).
+//! Tests of the verdict on one machine (docs/reference/cluster-api.md, The verdict).
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn failing(verdict: &Verdict) -> Vec<&'static str> {
     labels(verdict)
 }
 
-/// What runs, until when, and whether the machine is only starting.
+/// The running rules, the deadline, and whether the machine is only starting.
 fn running(verdict: &Verdict) -> (Vec<&'static str>, Timestamp, bool) {
     match verdict {
         Verdict::Suspect {
@@ -38,7 +38,7 @@ fn unknown(verdict: Verdict) -> UnknownReason {
 }
 
 #[test]
-fn a_node_that_matches_no_rule_is_healthy() {
+fn node_matching_no_rule_is_healthy() {
     let node = mk_node("True", at(0));
     assert_eq!(
         judged(&mk_check(), &mk_machine("m"), &node, at(9999)),
@@ -47,7 +47,7 @@ fn a_node_that_matches_no_rule_is_healthy() {
 }
 
 #[test]
-fn a_node_rule_fires_at_its_instant_and_not_before() {
+fn node_rule_fires_at_its_deadline() {
     let (check, machine) = (mk_check(), mk_machine("m"));
     let node = mk_node("Unknown", at_millis(250));
     let due = at_millis(300_250);
@@ -61,7 +61,7 @@ fn a_node_rule_fires_at_its_instant_and_not_before() {
 }
 
 #[test]
-fn a_timeout_keeps_its_fraction_of_a_second() {
+fn timeout_keeps_fractions_of_a_second() {
     let mut check = mk_check();
     check.node_conditions[0].timeout = Duration::from_millis(1500);
     let verdict = judged(&check, &mk_machine("m"), &mk_node("Unknown", at(0)), at(1));
@@ -69,7 +69,7 @@ fn a_timeout_keeps_its_fraction_of_a_second() {
 }
 
 #[test]
-fn a_timeout_of_zero_fires_at_once() {
+fn zero_timeout_fires_at_once() {
     let mut check = mk_check();
     check.node_conditions = vec![mk_rule("Ready", "False", 0)];
     let node = mk_node("False", at(7));
@@ -80,7 +80,7 @@ fn a_timeout_of_zero_fires_at_once() {
 }
 
 #[test]
-fn a_transition_in_the_future_is_believed() {
+fn transition_time_in_the_future_delays_the_timeout() {
     let verdict = judged(
         &mk_check(),
         &mk_machine("m"),
@@ -91,7 +91,7 @@ fn a_transition_in_the_future_is_believed() {
 }
 
 #[test]
-fn a_timeout_past_the_end_of_time_never_fires_and_overflows_nothing() {
+fn timeout_beyond_the_maximum_time_never_fires() {
     let mut check = mk_check();
     check.node_conditions = vec![ConditionRule {
         timeout: Duration::MAX,
@@ -106,7 +106,7 @@ fn a_timeout_past_the_end_of_time_never_fires_and_overflows_nothing() {
 }
 
 #[test]
-fn a_condition_that_does_not_say_since_when_never_times_out() {
+fn condition_without_transition_time_never_times_out() {
     let node = NodeView::Present(NodeFacts {
         name: "node".into(),
         conditions: vec![Condition {
@@ -121,7 +121,7 @@ fn a_condition_that_does_not_say_since_when_never_times_out() {
 }
 
 #[test]
-fn an_absent_condition_is_not_unknown() {
+fn absent_condition_does_not_match_unknown() {
     let node = NodeView::Present(NodeFacts {
         name: "node".into(),
         conditions: vec![],
@@ -133,7 +133,7 @@ fn an_absent_condition_is_not_unknown() {
 }
 
 #[test]
-fn all_running_rules_are_named_and_the_earliest_sets_the_time() {
+fn suspect_verdict_names_all_running_rules_and_the_earliest_deadline() {
     let mut check = mk_check();
     check.machine_conditions = vec![mk_rule("BootstrapReady", "False", 900)];
     let mut machine = mk_machine("m");
@@ -146,7 +146,7 @@ fn all_running_rules_are_named_and_the_earliest_sets_the_time() {
 }
 
 #[test]
-fn all_failing_rules_are_named_machine_rules_first() {
+fn unhealthy_verdict_names_all_failed_rules_machine_rules_first() {
     let mut check = mk_check();
     check
         .node_conditions
@@ -173,7 +173,7 @@ fn all_failing_rules_are_named_machine_rules_first() {
 }
 
 #[test]
-fn an_unhealthy_machine_is_judged_again_when_its_next_rule_fails() {
+fn unhealthy_machine_is_reevaluated_when_its_next_rule_fails() {
     let mut check = mk_check();
     check.machine_conditions = vec![mk_rule("BootstrapReady", "False", 0)];
     let mut machine = mk_machine("m");
@@ -185,7 +185,7 @@ fn an_unhealthy_machine_is_judged_again_when_its_next_rule_fails() {
 }
 
 #[test]
-fn the_remediate_annotation_beats_every_other_rule() {
+fn remediate_annotation_overrides_every_other_rule() {
     let mut machine = mk_machine("m");
     machine.remediate_annotation = true;
     machine.deleting = true;
@@ -198,7 +198,7 @@ fn the_remediate_annotation_beats_every_other_rule() {
 }
 
 #[test]
-fn a_paused_or_skipped_machine_is_left_out_before_everything() {
+fn paused_or_skipped_machine_is_skipped_before_any_rule() {
     let mut machine = mk_machine("m");
     machine.remediate_annotation = true;
     machine.skip_remediation = true;
@@ -212,7 +212,7 @@ fn a_paused_or_skipped_machine_is_left_out_before_everything() {
 }
 
 #[test]
-fn a_failed_machine_is_unhealthy_whatever_the_cluster_is_like() {
+fn failed_machine_is_unhealthy_regardless_of_the_cluster() {
     let mut machine = mk_machine("m");
     machine.failure = Some("broken".into());
     let cluster = ClusterFacts::default();
@@ -223,7 +223,7 @@ fn a_failed_machine_is_unhealthy_whatever_the_cluster_is_like() {
 }
 
 #[test]
-fn q4_what_was_not_evaluated_is_neither_healthy_nor_unhealthy() {
+fn q4_machine_not_evaluated_is_neither_healthy_nor_unhealthy() {
     let (check, node) = (mk_check(), mk_node("True", at(0)));
     let no_control_plane = ClusterFacts {
         control_plane_initialized: None,
@@ -253,7 +253,7 @@ fn q4_what_was_not_evaluated_is_neither_healthy_nor_unhealthy() {
 }
 
 #[test]
-fn the_node_is_not_asked_for_before_the_cluster_is_ready() {
+fn node_is_ignored_until_the_infrastructure_is_ready() {
     let cluster = ClusterFacts {
         infrastructure_ready: None,
         ..mk_cluster()
@@ -275,7 +275,7 @@ fn the_node_is_not_asked_for_before_the_cluster_is_ready() {
 }
 
 #[test]
-fn a_deleted_node_is_unhealthy_at_once_and_without_any_timeout() {
+fn deleted_node_is_unhealthy_at_once() {
     let mut check = mk_check();
     check.startup_timeout = None;
     let node = NodeView::Missing {
@@ -293,14 +293,14 @@ fn a_deleted_node_is_unhealthy_at_once_and_without_any_timeout() {
 }
 
 #[test]
-fn an_unreachable_workload_cluster_is_unknown_and_not_unhealthy() {
+fn unreachable_workload_cluster_makes_the_verdict_unknown() {
     let verdict = judged(&mk_check(), &mk_machine("m"), &unreachable(), at(9999));
     let why = "connection refused".into();
     assert_eq!(unknown(verdict), UnknownReason::WorkloadUnreachable { why });
 }
 
 #[test]
-fn an_unreachable_workload_cluster_does_not_hide_the_machines_own_conditions() {
+fn unreachable_workload_cluster_does_not_hide_machine_conditions() {
     let mut check = mk_check();
     check.machine_conditions = vec![mk_rule("BootstrapReady", "False", 60)];
     let mut machine = mk_machine("m");
@@ -313,7 +313,7 @@ fn an_unreachable_workload_cluster_does_not_hide_the_machines_own_conditions() {
 }
 
 #[test]
-fn a_machine_without_a_node_is_starting_until_its_timeout() {
+fn machine_without_node_is_starting_until_its_startup_timeout() {
     let (check, machine) = (mk_check(), mk_machine("m"));
     let before = judged(&check, &machine, &NodeView::NotJoined, at_millis(599_999));
     assert_eq!(
@@ -325,7 +325,7 @@ fn a_machine_without_a_node_is_starting_until_its_timeout() {
 }
 
 #[test]
-fn a_machine_without_a_node_is_not_late_while_its_workload_cluster_cannot_be_queried() {
+fn startup_timeout_never_fires_with_an_unreachable_workload_cluster() {
     let mut control_plane = mk_machine("cp");
     control_plane.control_plane = true;
     for machine in [mk_machine("w"), control_plane] {
@@ -346,7 +346,7 @@ fn a_machine_without_a_node_is_not_late_while_its_workload_cluster_cannot_be_que
 }
 
 #[test]
-fn a_control_plane_machine_is_late_before_there_is_a_workload_cluster_to_query() {
+fn startup_timeout_fires_before_the_control_plane_is_initialized() {
     let cluster = ClusterFacts {
         control_plane_initialized: None,
         ..mk_cluster()
@@ -359,7 +359,7 @@ fn a_control_plane_machine_is_late_before_there_is_a_workload_cluster_to_query()
 }
 
 #[test]
-fn q15_a_machine_that_has_a_node_is_never_late_with_it() {
+fn q15_machine_with_a_node_has_no_startup_timeout() {
     let (check, machine) = (mk_check(), mk_machine("m"));
     let late = at(1_000_000);
     assert_eq!(
@@ -371,7 +371,7 @@ fn q15_a_machine_that_has_a_node_is_never_late_with_it() {
 }
 
 #[test]
-fn the_startup_timeout_runs_from_the_latest_of_four_events() {
+fn startup_timeout_runs_from_the_latest_of_four_events() {
     let until = |created, initialized, infrastructure, machine_infrastructure| {
         let cluster = ClusterFacts {
             paused: false,
@@ -399,7 +399,7 @@ fn the_startup_timeout_runs_from_the_latest_of_four_events() {
 }
 
 #[test]
-fn without_a_startup_timeout_nothing_is_said_about_a_machine_without_a_node() {
+fn without_startup_timeout_a_machine_without_node_is_unknown() {
     for off in [None, Some(Duration::ZERO)] {
         let check = Check {
             startup_timeout: off,
@@ -418,7 +418,7 @@ fn without_a_startup_timeout_nothing_is_said_about_a_machine_without_a_node() {
 }
 
 #[test]
-fn a_machine_that_starts_while_another_rule_runs_is_not_merely_starting() {
+fn machine_with_another_running_rule_is_not_starting() {
     let mut check = mk_check();
     check.machine_conditions = vec![mk_rule("BootstrapReady", "False", 900)];
     let mut machine = mk_machine("m");
@@ -429,7 +429,7 @@ fn a_machine_that_starts_while_another_rule_runs_is_not_merely_starting() {
 }
 
 #[test]
-fn a_deleting_machine_is_never_healthy_nor_starting() {
+fn deleting_machine_is_never_healthy_nor_starting() {
     let mut machine = mk_machine("m");
     machine.deleting = true;
     let check = mk_check();

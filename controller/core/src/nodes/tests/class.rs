@@ -5,7 +5,7 @@ fn class(node: &NodeFacts, now: Timestamp) -> Class {
 }
 
 #[test]
-fn a_condition_has_to_last_for_longer_than_its_duration() {
+fn condition_must_last_longer_than_its_duration() {
     let node = bad("n");
     assert_eq!(class(&node, at(299)), Class::Soon(Some(at(300))));
     assert_eq!(
@@ -18,7 +18,7 @@ fn a_condition_has_to_last_for_longer_than_its_duration() {
 }
 
 #[test]
-fn an_absent_condition_fits_nothing_and_one_that_is_over_wins() {
+fn absent_condition_matches_no_rule_and_an_expired_rule_wins() {
     let mut node = bad("n");
     node.conditions.clear();
     assert_eq!(class(&node, at(9999)), Class::Healthy);
@@ -49,20 +49,20 @@ fn an_absent_condition_fits_nothing_and_one_that_is_over_wins() {
 }
 
 #[test]
-fn a_condition_of_unknown_age_is_neither_healthy_nor_over() {
+fn condition_without_transition_time_is_neither_healthy_nor_unhealthy() {
     let mut node = bad("n");
     node.conditions[0].last_transition = None;
     assert_eq!(class(&node, at(9999)), Class::Soon(None));
 }
 
 #[test]
-fn a_node_that_never_joined_is_judged_by_the_startup_timeout_where_there_is_one() {
+fn never_joined_node_uses_the_startup_timeout_if_set() {
     let mut silent = node("n", "Unknown", at(0));
     silent.conditions[0].reason = "NodeStatusNeverUpdated".into();
     silent.created = Some(at(0));
     let mut none = silent.clone();
     none.conditions.clear();
-    // Without one: only what its conditions say.
+    // Without a startup timeout, only the conditions count.
     assert!(matches!(class(&silent, at(301)), Class::Matching(_)));
     assert_eq!(class(&none, at(99_999)), Class::Healthy);
     let rules = Check {
@@ -81,7 +81,7 @@ fn a_node_that_never_joined_is_judged_by_the_startup_timeout_where_there_is_one(
 }
 
 #[test]
-fn the_older_form_knows_one_condition() {
+fn older_form_has_one_default_condition() {
     let older = Check::default_conditions(true);
     assert_eq!(older.len(), 1);
     assert_eq!(

@@ -1,5 +1,5 @@
-//! Whatever happens, in whatever order: a fleet that is told of each change decides as one look at
-//! everything does.
+//! Tests that a fleet that receives each change decides like the plan of all Nodes, for any order of
+//! events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -154,7 +154,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]
-    fn a_node_is_unhealthy_when_the_first_of_its_onsets_is_over(
+    fn node_is_unhealthy_after_its_first_onset(
         check in checks(),
         facts in facts(),
         now in 0..2000_i64,
@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn a_fleet_decides_as_a_look_at_everything_does(
+    fn incremental_fleet_equals_the_plan_of_all_nodes(
         check in checks(),
         events in proptest::collection::vec(events(), 1..60),
     ) {
@@ -205,15 +205,15 @@ proptest! {
                 Event::Decide => {
                     let nodes: Vec<_> = nodes.values().cloned().collect();
                     let all: Vec<_> = all.values().cloned().collect();
-                    let told = fleet.decide(&outside, &memory, now);
+                    let incremental = fleet.decide(&outside, &memory, now);
                     let whole = plan(&check, &nodes, &all, &outside, &memory, now);
-                    prop_assert_eq!(&told, &whole);
-                    // F6: of the control plane no two at one time.
-                    let masters = told.actions.iter().filter(|a| {
+                    prop_assert_eq!(&incremental, &whole);
+                    // F6: at most one Node of the control plane at a time.
+                    let masters = incremental.actions.iter().filter(|a| {
                         matches!(a, Action::Create { control_plane: true, .. })
                     });
                     prop_assert!(masters.count() <= 1);
-                    memory = told.memory;
+                    memory = incremental.memory;
                 }
             }
         }

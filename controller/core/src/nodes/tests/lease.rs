@@ -11,7 +11,7 @@ fn held(holder: &str, renewed: i64) -> HeldLease {
 }
 
 #[test]
-fn a_lease_is_taken_only_from_nobody_or_from_one_whose_time_is_over() {
+fn lease_is_taken_only_if_free_or_expired() {
     let step = |lease: Option<&HeldLease>, now| lease_step(lease, "me", at(now));
     let taken = LeaseStep::Taken {
         holder: "other".into(),
@@ -22,7 +22,7 @@ fn a_lease_is_taken_only_from_nobody_or_from_one_whose_time_is_over() {
     assert_eq!(
         step(Some(&held("other", 0)), 60),
         taken,
-        "its last moment counts"
+        "the last moment counts"
     );
     assert_eq!(step(Some(&held("other", 0)), 61), over);
     assert_eq!(
@@ -60,23 +60,26 @@ fn renews(plan: &Plan) -> bool {
 
 /// A remediation that was begun at 301.
 fn begun() -> Fixture {
-    let mut scene = Fixture::new(check(), vec![good("x"), bad("n")]);
-    let plan = scene.look(at(301));
+    let mut fixture = Fixture::new(check(), vec![good("x"), bad("n")]);
+    let plan = fixture.decide(at(301));
     let anew = |a: &Action| matches!(a, Action::Create { anew: true, .. });
     assert!(plan.actions.iter().any(anew));
-    scene.requests.push(request("n", "t", at(301)));
-    scene.outside.leases.insert("n".into(), ours(301, 301));
-    assert!(!renews(&scene.look(at(302))));
-    scene
+    fixture.requests.push(request("n", "t", at(301)));
+    fixture.outside.leases.insert("n".into(), ours(301, 301));
+    assert!(!renews(&fixture.decide(at(302))));
+    fixture
 }
 
 #[test]
-fn a_lease_is_renewed_by_what_it_says_now() {
-    let mut scene = begun();
-    let plan = scene.look(at(630));
+fn lease_renewal_follows_the_observed_lease() {
+    let mut fixture = begun();
+    let plan = fixture.decide(at(630));
     assert!(!renews(&plan));
     assert_eq!(plan.wake_at, Some(at(631)));
-    assert!(renews(&scene.look(at(631))), "half of its time is over");
+    assert!(
+        renews(&fixture.decide(at(631))),
+        "half of the duration has passed"
+    );
     for changed in [
         ours(301, 100),
         ours(301, 9999),
@@ -89,51 +92,54 @@ fn a_lease_is_renewed_by_what_it_says_now() {
             ..ours(301, 302)
         },
     ] {
-        scene.outside.leases.insert("n".into(), changed.clone());
-        assert!(renews(&scene.look(at(430))), "{changed:?}");
+        fixture.outside.leases.insert("n".into(), changed.clone());
+        assert!(renews(&fixture.decide(at(430))), "{changed:?}");
     }
-    scene.outside.leases.clear();
-    assert!(renews(&scene.look(at(430))), "it is gone");
+    fixture.outside.leases.clear();
+    assert!(renews(&fixture.decide(at(430))), "the Lease is gone");
 }
 
 #[test]
-fn a_lease_that_somebody_else_took_is_theirs_until_its_time_is_over() {
-    let mut scene = begun();
-    scene.outside.leases.insert("n".into(), held("other", 400));
-    let plan = scene.look(at(460));
+fn lease_of_another_holder_is_kept_until_it_expires() {
+    let mut fixture = begun();
+    fixture
+        .outside
+        .leases
+        .insert("n".into(), held("other", 400));
+    let plan = fixture.decide(at(460));
     assert!(!renews(&plan));
     assert!(plan.wake_at.unwrap() <= at(461), "{:?}", plan.wake_at);
-    assert!(renews(&scene.look(at(461))));
+    assert!(renews(&fixture.decide(at(461))));
 }
 
 #[test]
-fn a_remediation_times_out_by_when_its_lease_says_it_was_acquired() {
-    let mut scene = begun();
-    scene.outside.leases.insert("n".into(), ours(-1500, 400));
-    let plan = scene.look(at(302));
-    assert_eq!(told_to_stop(&plan), ["n-t"], "1800 s after -1500");
+fn remediation_times_out_by_the_acquire_time_of_its_lease() {
+    let mut fixture = begun();
+    fixture.outside.leases.insert("n".into(), ours(-1500, 400));
+    let plan = fixture.decide(at(302));
+    assert_eq!(timeouts(&plan), ["n-t"], "1800 s after -1500");
     let release = Action::ReleaseLease { node: "n".into() };
     assert!(plan.actions.contains(&release));
 
-    // In the future it says nothing, and nor does that of somebody else.
+    // An acquire time in the future is ignored, and so is the Lease of another holder.
     for lease in [ours(9999, 302), held("other", 302)] {
-        let mut scene = begun();
-        scene.outside.leases.insert("n".into(), lease);
-        assert!(told_to_stop(&scene.look(at(303))).is_empty());
+        let mut fixture = begun();
+        fixture.outside.leases.insert("n".into(), lease);
+        assert!(timeouts(&fixture.decide(at(303))).is_empty());
     }
 }
 
 #[test]
-fn a_step_of_several_times_out_by_its_lease_too_and_the_steps_before_it_count() {
-    let mut scene = Fixture::new(escalating(), vec![good("x"), bad("n")]);
-    scene.requests.push(request("n", "a", at(301)));
-    scene.outside.leases.insert("n".into(), ours(121, 301));
-    assert!(told_to_stop(&scene.look(at(301))).is_empty());
-    assert_eq!(told_to_stop(&scene.look(at(302))), ["n-a"], "3 x 60 s");
-    scene.requests[0].timed_out = Some(at(302));
-    scene.requests.push(request("n", "b", at(303)));
+fn step_times_out_by_its_lease_including_earlier_steps() {
+    let mut fixture = Fixture::new(escalating(), vec![good("x"), bad("n")]);
+    fixture.requests.push(request("n", "a", at(301)));
+    fixture.outside.leases.insert("n".into(), ours(121, 301));
+    assert!(timeouts(&fixture.decide(at(301))).is_empty());
+    assert_eq!(timeouts(&fixture.decide(at(302))), ["n-a"], "3 x 60 s");
+    fixture.requests[0].timed_out = Some(at(302));
+    fixture.requests.push(request("n", "b", at(303)));
     // 60 s of the first, and 3 x 120 s.
-    assert!(told_to_stop(&scene.look(at(400))).is_empty());
-    scene.outside.leases.insert("n".into(), ours(-100, 301));
-    assert_eq!(told_to_stop(&scene.look(at(401))), ["n-b"]);
+    assert!(timeouts(&fixture.decide(at(400))).is_empty());
+    fixture.outside.leases.insert("n".into(), ours(-100, 301));
+    assert_eq!(timeouts(&fixture.decide(at(401))), ["n-b"]);
 }

@@ -1,11 +1,11 @@
-//! Limits and rounding, against a reference that is written from the table of the specification and
-//! in another way: it counts up instead of dividing.
+//! Limits and rounding, against a reference implementation of the specification's table that counts up
+//! instead of dividing.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// The smallest number that is no less than so many per cent of `of`.
+/// The smallest number that is at least `percent` per cent of `of`.
 fn up(percent: u32, of: u32) -> u64 {
     let mut number = 0_u64;
     while number * 100 < u64::from(percent) * u64::from(of) {
@@ -14,7 +14,7 @@ fn up(percent: u32, of: u32) -> u64 {
     number
 }
 
-/// As the table says: minHealthy up; maxUnhealthy up, and then what is left.
+/// Fewest healthy Nodes by the table: minHealthy rounded up; all minus maxUnhealthy rounded up.
 fn reference(limit: Limit, selected: u32) -> Option<u64> {
     let number = |share| match share {
         IntOrPercent::Int(count) => u64::try_from(count).unwrap(),
@@ -45,13 +45,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn as_many_as_the_table_says(limit in limits(), selected in 0..200_u32) {
+    fn fewest_healthy_matches_the_reference(limit in limits(), selected in 0..200_u32) {
         prop_assert_eq!(fewest_healthy(limit, selected).ok(), reference(limit, selected));
     }
 
     /// Every Node of `unhealthy` gets a remediation if, and only if, the table allows it.
     #[test]
-    fn all_or_nothing_by_the_table(
+    fn all_unhealthy_nodes_are_remediated_or_none(
         limit in limits(),
         healthy in 0..12_usize,
         soon in 0..4_usize,
@@ -61,17 +61,17 @@ proptest! {
         nodes.extend((0..soon).map(|i| node(&format!("s{i}"), "False", at(300))));
         nodes.extend((0..unhealthy).map(|i| bad(&format!("u{i}"))));
         let selected = u32::try_from(nodes.len()).unwrap();
-        let mut scene = Fixture::new(Check { limit, ..check() }, nodes);
-        let plan = scene.look(at(301));
+        let mut fixture = Fixture::new(Check { limit, ..check() }, nodes);
+        let plan = fixture.decide(at(301));
         let allowed = reference(limit, selected).is_some_and(|needed| healthy as u64 >= needed);
         prop_assert_eq!(created(&plan).len(), if allowed { unhealthy } else { 0 });
-        prop_assert_eq!(plan.memory.healthy as usize, healthy, "soon is not healthy");
+        prop_assert_eq!(plan.memory.healthy as usize, healthy, "suspect is not healthy");
         prop_assert_eq!(plan.memory.nodes.len(), unhealthy, "and not unhealthy");
     }
 }
 
 #[test]
-fn the_examples_of_the_table() {
+fn fewest_healthy_matches_documented_examples() {
     let of_three = |limit| fewest_healthy(limit, 3).unwrap();
     assert_eq!(
         of_three(Limit::MaxUnhealthy(IntOrPercent::Percent(49))),
@@ -81,7 +81,7 @@ fn the_examples_of_the_table() {
     assert_eq!(
         of_three(Limit::MinHealthy(IntOrPercent::Percent(51))),
         2,
-        "2 must live"
+        "2 must be healthy"
     );
     assert_eq!(of_three(Limit::OLDER), 1);
     let too_many = fewest_healthy(Limit::MaxUnhealthy(IntOrPercent::Int(4)), 3).unwrap_err();
@@ -95,14 +95,14 @@ fn the_examples_of_the_table() {
 }
 
 #[test]
-fn a_limit_that_cannot_be_kept_allows_nothing_and_says_so() {
+fn impossible_limit_allows_nothing_and_is_reported() {
     let limit = Limit::MaxUnhealthy(IntOrPercent::Int(4));
-    let mut scene = Fixture::new(Check { limit, ..check() }, vec![good("a"), bad("b")]);
-    let plan = scene.look(at(301));
+    let mut fixture = Fixture::new(Check { limit, ..check() }, vec![good("a"), bad("b")]);
+    let plan = fixture.decide(at(301));
     assert!(created(&plan).is_empty());
-    let said = &plan.events.last().unwrap().message;
+    let message = &plan.events.last().unwrap().message;
     assert!(
-        said.contains("maxUnhealthy is 4") && said.contains("2 Nodes"),
-        "{said}"
+        message.contains("maxUnhealthy is 4") && message.contains("2 Nodes"),
+        "{message}"
     );
 }

@@ -1,4 +1,4 @@
-//! What OpenShift says beside its Nodes.
+//! OpenShift's MachineHealthChecks, control-plane topology, upgrades and reconfiguration.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn conflict(checks: &[MachineCheck]) -> String {
 }
 
 #[test]
-fn only_one_machine_health_check_and_only_for_nodes_that_are_to_end_is_no_conflict() {
+fn single_mhc_for_terminating_nodes_is_no_conflict() {
     assert_eq!(mhc_conflict(&[]), MhcConflict::Nothing);
     assert_eq!(
         mhc_conflict(&[of(&["Terminating"])]),
@@ -38,7 +38,7 @@ fn only_one_machine_health_check_and_only_for_nodes_that_are_to_end_is_no_confli
 }
 
 #[test]
-fn a_node_that_is_to_end_is_healthy_where_that_check_cares_for_it() {
+fn terminating_node_is_healthy_if_an_mhc_handles_it() {
     let mut ending = bad("n");
     ending.conditions.push(Condition {
         type_: "Terminating".into(),
@@ -62,7 +62,7 @@ fn a_node_that_is_to_end_is_healthy_where_that_check_cares_for_it() {
 }
 
 #[test]
-fn control_planes_that_fence_themselves_are_not_checked() {
+fn self_fencing_control_plane_topology_disables_the_check() {
     for known in [
         "",
         "HighlyAvailable",
@@ -78,56 +78,61 @@ fn control_planes_that_fence_themselves_are_not_checked() {
 }
 
 #[test]
-fn while_the_cluster_is_upgraded_nothing_is_begun_and_what_is_over_is_cleaned_up() {
-    let mut scene = Fixture::new(check(), vec![good("a"), good("b"), bad("c")]);
-    scene.requests.push(request("b", "t", at(0)));
-    scene.outside.upgrading = Some("ClusterVersion version is Progressing".into());
-    let plan = scene.look(at(301));
+fn upgrade_blocks_new_remediations_but_not_cleanup() {
+    let mut fixture = Fixture::new(check(), vec![good("a"), good("b"), bad("c")]);
+    fixture.requests.push(request("b", "t", at(0)));
+    fixture.outside.upgrading = Some("ClusterVersion version is Progressing".into());
+    let plan = fixture.decide(at(301));
     assert!(created(&plan).is_empty());
     assert_eq!(deleted(&plan), ["b-t"]);
     assert_eq!((plan.memory.observed, plan.memory.healthy), (3, 1));
-    let said: Vec<_> = plan
+    let skipped: Vec<_> = plan
         .events
         .iter()
         .filter(|e| e.reason == "RemediationSkipped")
         .collect();
-    assert!(!said[0].warning && said[0].message.contains("upgraded: ClusterVersion version"));
+    assert!(
+        !skipped[0].warning
+            && skipped[0]
+                .message
+                .contains("upgraded: ClusterVersion version")
+    );
     assert!(plan.skipped["c"].contains("upgraded"));
-    scene.requests.clear();
-    scene.outside.upgrading = None;
-    assert_eq!(created(&scene.look(at(302))), [("c", "t")]);
+    fixture.requests.clear();
+    fixture.outside.upgrading = None;
+    assert_eq!(created(&fixture.decide(at(302))), [("c", "t")]);
 }
 
 #[test]
-fn a_running_remediation_keeps_its_lease_during_an_upgrade_and_does_not_escalate() {
-    let mut scene = Fixture::new(escalating(), vec![good("a"), bad("b")]);
-    scene.requests.push(request("b", "a", at(301)));
-    scene.outside.upgrading = Some("it is".into());
-    let plan = scene.look(at(3000));
+fn running_remediation_keeps_lease_and_step_during_an_upgrade() {
+    let mut fixture = Fixture::new(escalating(), vec![good("a"), bad("b")]);
+    fixture.requests.push(request("b", "a", at(301)));
+    fixture.outside.upgrading = Some("it is".into());
+    let plan = fixture.decide(at(3000));
     assert!(matches!(
         plan.actions.as_slice(),
         [Action::RenewLease { .. }]
     ));
-    scene.outside.upgrading = None;
-    let plan = scene.look(at(3001));
+    fixture.outside.upgrading = None;
+    let plan = fixture.decide(at(3001));
     assert_eq!(
-        (told_to_stop(&plan), created(&plan)),
+        (timeouts(&plan), created(&plan)),
         (vec!["b-a"], vec![("b", "b")])
     );
 }
 
 #[test]
-fn an_unhealthy_node_that_gets_another_configuration_stops_the_whole_check() {
+fn unhealthy_node_under_reconfiguration_stops_the_check() {
     let nodes = vec![good("a"), good("d"), bad("b"), bad("c")];
-    let mut scene = Fixture::new(check(), nodes);
-    scene.node("a").reconfiguring = true;
+    let mut fixture = Fixture::new(check(), nodes);
+    fixture.node("a").reconfiguring = true;
     assert_eq!(
-        created(&scene.look(at(301))).len(),
+        created(&fixture.decide(at(301))).len(),
         2,
-        "a healthy one hinders nobody"
+        "a healthy Node under reconfiguration blocks nothing"
     );
-    scene.node("b").reconfiguring = true;
-    let plan = scene.look(at(302));
+    fixture.node("b").reconfiguring = true;
+    let plan = fixture.decide(at(302));
     assert!(created(&plan).is_empty());
     assert!(plan.skipped["c"].contains("the configuration of Node b"));
 }

@@ -21,66 +21,66 @@ fn state(plan: &Plan) -> (Option<bool>, Option<bool>) {
 }
 
 #[test]
-fn a_storm_begins_at_the_limit_cools_down_and_ends() {
-    let mut scene = stormy(vec![good("a"), good("b"), bad("c")]);
-    let plan = scene.look(at(301));
+fn storm_begins_at_the_limit_cools_down_and_ends() {
+    let mut fixture = stormy(vec![good("a"), good("b"), bad("c")]);
+    let plan = fixture.decide(at(301));
     assert_eq!(
         (state(&plan), created(&plan).len()),
         ((None, None), 1),
-        "none before the first"
+        "no storm before the limit is reached"
     );
-    *scene.node("b") = bad("b");
-    let plan = scene.look(at(302));
+    *fixture.node("b") = bad("b");
+    let plan = fixture.decide(at(302));
     assert_eq!(state(&plan), (Some(true), None));
     assert!(created(&plan).is_empty());
     assert!(reasons(&plan).contains(&"StormRecoveryStarted"));
-    *scene.node("b") = good("b");
-    let plan = scene.look(at(400));
+    *fixture.node("b") = good("b");
+    let plan = fixture.decide(at(400));
     assert_eq!(state(&plan), (Some(true), Some(true)));
     assert!(created(&plan).is_empty());
     assert_eq!(plan.wake_at, Some(at(460)));
-    assert!(created(&scene.look(at(459))).is_empty());
-    let plan = scene.look(at(460));
+    assert!(created(&fixture.decide(at(459))).is_empty());
+    let plan = fixture.decide(at(460));
     assert_eq!(state(&plan), (Some(false), Some(false)));
     assert_eq!(created(&plan), [("c", "t")]);
     assert!(reasons(&plan).contains(&"StormRecoveryEnded"));
 }
 
 #[test]
-fn a_breach_during_the_cooldown_restarts_it() {
-    let mut scene = stormy(vec![good("a"), bad("b"), bad("c")]);
-    scene.look(at(301));
-    *scene.node("b") = good("b");
-    scene.look(at(400));
-    *scene.node("b") = bad("b");
-    let plan = scene.look(at(430));
+fn breach_during_the_cooldown_restarts_the_cooldown() {
+    let mut fixture = stormy(vec![good("a"), bad("b"), bad("c")]);
+    fixture.decide(at(301));
+    *fixture.node("b") = good("b");
+    fixture.decide(at(400));
+    *fixture.node("b") = bad("b");
+    let plan = fixture.decide(at(430));
     assert_eq!(state(&plan), (Some(true), Some(false)));
-    *scene.node("b") = good("b");
-    assert_eq!(scene.look(at(440)).wake_at, Some(at(500)));
-    assert!(created(&scene.look(at(499))).is_empty());
-    assert_eq!(created(&scene.look(at(500))).len(), 1);
+    *fixture.node("b") = good("b");
+    assert_eq!(fixture.decide(at(440)).wake_at, Some(at(500)));
+    assert!(created(&fixture.decide(at(499))).is_empty());
+    assert_eq!(created(&fixture.decide(at(500))).len(), 1);
 }
 
 #[test]
-fn a_storm_whose_nodes_all_recover_ends_by_itself() {
-    let mut scene = stormy(vec![good("a"), bad("b"), bad("c")]);
-    assert_eq!(state(&scene.look(at(301))), (Some(true), None));
-    *scene.node("b") = good("b");
-    *scene.node("c") = good("c");
-    assert_eq!(state(&scene.look(at(400))), (Some(true), Some(true)));
-    assert_eq!(state(&scene.look(at(460))), (Some(false), Some(false)));
-    // The next failure is acted on at once.
-    *scene.node("c") = bad("c");
-    assert_eq!(created(&scene.look(at(500))), [("c", "t")]);
+fn storm_ends_after_all_nodes_recover() {
+    let mut fixture = stormy(vec![good("a"), bad("b"), bad("c")]);
+    assert_eq!(state(&fixture.decide(at(301))), (Some(true), None));
+    *fixture.node("b") = good("b");
+    *fixture.node("c") = good("c");
+    assert_eq!(state(&fixture.decide(at(400))), (Some(true), Some(true)));
+    assert_eq!(state(&fixture.decide(at(460))), (Some(false), Some(false)));
+    // The next failure is remediated at once.
+    *fixture.node("c") = bad("c");
+    assert_eq!(created(&fixture.decide(at(500))), [("c", "t")]);
 }
 
 #[test]
-fn without_a_cooldown_there_is_no_storm_and_an_old_one_is_over() {
-    let mut scene = stormy(vec![good("a"), bad("b"), bad("c")]);
-    scene.look(at(301));
-    scene.check.storm_cooldown = None;
-    *scene.node("b") = good("b");
-    let plan = scene.look(at(302));
+fn without_cooldown_no_storm_begins_and_an_old_one_ends() {
+    let mut fixture = stormy(vec![good("a"), bad("b"), bad("c")]);
+    fixture.decide(at(301));
+    fixture.check.storm_cooldown = None;
+    *fixture.node("b") = good("b");
+    let plan = fixture.decide(at(302));
     assert_eq!(state(&plan), (Some(false), None));
     assert_eq!(created(&plan).len(), 1);
 }

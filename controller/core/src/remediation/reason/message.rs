@@ -248,7 +248,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// How many, in words.
+/// A number of attempts, in the singular or the plural.
 struct Attempts(u32);
 
 impl fmt::Display for Attempts {

@@ -36,7 +36,7 @@ pub struct Shell {
     pub operation: Option<TrackedOperation>,
     /// The latest reading.
     pub power: Option<PowerView>,
-    /// What was missing when the BMC was last to be reached.
+    /// Whether address and credentials of the BMC were known when it was last commanded or read.
     pub access: BmcAccess,
     /// Since when the BMC has been silent for this process.
     pub silent_since: Option<Timestamp>,
@@ -53,11 +53,11 @@ pub struct Shell {
 /// The agent as far as it is known, and its operation of the current state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AgentFacts {
-    /// Whether it can be used.
+    /// Whether the agent can be used.
     pub agent: AgentView,
     /// The agent that serves the rack now, if that is known.
     pub agent_id: Option<AgentId>,
-    /// Its operation with the id of the stored state.
+    /// The agent's operation with the id of the stored state.
     pub operation: Option<OperationView>,
 }
 
@@ -107,19 +107,19 @@ impl Shell {
         Ok(())
     }
 
-    /// The state to write again, because somebody removed or damaged the stored one and this
-    /// process knows what it wrote.
+    /// The state to write again, because the stored one was removed or damaged and this process knows
+    /// what it wrote.
     pub fn state_to_restore(&self, stored: &Result<Option<State>, String>) -> Option<&State> {
         let there = matches!(stored, Ok(Some(_)));
         self.state.as_ref().filter(|_| !there)
     }
 
-    /// The state was written.
+    /// Records that a state was written.
     pub fn written(&mut self, state: Option<&State>) {
         self.set_state(state.cloned());
     }
 
-    /// A write of the object failed, or its answer was lost: the state is read again.
+    /// A write of the object failed, or its response was lost: the state is read again.
     pub fn write_failed(&mut self) {
         self.loaded = false;
     }
@@ -219,7 +219,7 @@ impl Shell {
         decision.state.step == Step::Escalated && !self.machine_sought
     }
 
-    /// The BMC was read, on the observation `o`.
+    /// Records a reading that was requested on the observation `o`.
     pub fn reading(&mut self, view: PowerView, o: &Observation) {
         let lease = match &o.workload {
             WorkloadView::Present(node) => node.lease.as_ref(),
@@ -240,7 +240,7 @@ impl Shell {
         latest_reading_stands(off, self.power.as_ref(), now)
     }
 
-    /// The command was carried out.
+    /// Records that a command was carried out.
     pub fn done(&mut self, command: &Command) {
         self.completed.insert(command.clone());
     }

@@ -10,13 +10,13 @@ use crate::remediation::{AgentId, OperationView, operation_id};
 pub struct TrackedOperation {
     /// Id of the operation, derived from the remediation and its attempt.
     pub id: String,
-    /// The agent has answered, and nothing has made the answer doubtful since.
+    /// The agent has answered, and the answer is still valid.
     pub known: bool,
     /// The latest answer; `None` if the agent does not know the operation.
     pub view: Option<OperationView>,
     /// The agent that answered that it does not know the operation.
     pub unknown_to: Option<AgentId>,
-    /// Its events are being received.
+    /// Whether events of the operation are being received.
     pub following: bool,
 }
 
@@ -41,21 +41,22 @@ pub enum OperationEvent {
 pub struct Follow {
     /// Id of the operation, derived from the remediation and its attempt.
     pub id: String,
-    /// The agent that it is pinned to; otherwise the agent that serves the rack is queried.
+    /// The agent that the operation is pinned to; otherwise the agent that serves the rack is queried.
     pub at: Option<String>,
 }
 
-/// What became of a command that begins an operation.
+/// The result of a command that begins an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Begun {
-    /// The agent has accepted it.
+    /// The agent has accepted the command.
     Accepted,
-    /// The agent has rejected it.
+    /// The agent has rejected the command.
     Rejected {
         /// The reason, as a clause for messages.
         why: String,
     },
-    /// It failed, and may have begun nevertheless: the agent is queried before it is begun again.
+    /// The call failed, and the operation may have begun nevertheless: the agent is queried before it is
+    /// begun again.
     Unclear,
 }
 

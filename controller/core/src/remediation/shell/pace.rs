@@ -13,12 +13,12 @@ const RESYNC: Duration = Duration::from_secs(10);
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 /// Pause before the same command is repeated, for its effect to become visible.
 pub const REPEAT_PAUSE: Duration = Duration::from_secs(1);
-// After a longer one no reading would be fresh enough for the taint: the power would be read for ever (L1).
+// After a longer pause no reading would be recent enough for the taint, and it would never be set (L1).
 const _: () = assert!(REPEAT_PAUSE.as_millis() < LATEST_READING_AGE.as_millis());
 /// Consecutive failures after which an Event is sent.
 pub const FAILURES_TOLD: u32 = 3;
 
-/// What a turn came to.
+/// The result of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Turn {
     /// The state was written, or a new observation is required.
@@ -34,9 +34,9 @@ pub enum Turn {
 /// When the next turn is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Pace {
-    /// Now.
+    /// Immediately.
     Now,
-    /// After this time, whatever happens.
+    /// After this time, regardless of events.
     Pause(Duration),
     /// After this time, after a change, or after an event of the operation.
     Sleep(Duration),

@@ -3,22 +3,22 @@
 /// The state of the agent that serves a rack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ServingState {
-    /// It was not probed yet.
+    /// The agent has not been probed yet.
     Untried,
-    /// It answers.
+    /// The agent answers.
     Answers,
-    /// It does not answer, or belongs to another rack now.
+    /// The agent does not answer, or belongs to another rack now.
     Silent,
 }
 
 /// The role of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ServingChoice {
-    /// It serves the rack already.
+    /// The agent serves the rack already.
     Serve,
-    /// It stands by.
+    /// The agent stays on standby.
     StandBy,
-    /// It becomes the serving agent.
+    /// The agent becomes the serving agent.
     TakeOver,
 }
 
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f6_one_agent_of_a_rack_serves_and_is_kept_while_it_answers() {
+    fn f6_serving_agent_is_kept_while_it_answers() {
         let (a, b) = ("a", "b");
         assert_eq!(choose_serving(&a, None), ServingChoice::TakeOver);
         for state in [

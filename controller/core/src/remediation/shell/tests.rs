@@ -33,7 +33,7 @@ fn mk_agent() -> AgentId {
     }
 }
 
-/// What is known of the agent, without a query.
+/// The facts about the agent, without a query.
 fn known(shell: &mut Shell) -> Option<AgentFacts> {
     shell.agent(Some(&mk_host()), Ok(mk_agent()), false)
 }
@@ -46,7 +46,7 @@ fn finished(outcome: OperationOutcome) -> OperationView {
 }
 
 #[test]
-fn f12_an_operation_is_unknown_until_its_agent_has_answered() {
+fn f12_operation_is_unknown_until_its_agent_has_answered() {
     let mut shell = mk_shell(Step::PoweringOff);
     assert_eq!(known(&mut shell), None);
     assert!(shell.follow().is_some());
@@ -62,7 +62,7 @@ fn f12_an_operation_is_unknown_until_its_agent_has_answered() {
         (AgentView::Ready, None)
     );
     assert_eq!(shell.unknown_to(), Some(mk_agent()));
-    // Once it was, or may have been, begun, that answer counts no more.
+    // The answer no longer counts once the operation was begun, or may have been.
     for begun in [Begun::Accepted, Begun::Unclear] {
         shell.operation_event(OperationEvent::Unknown { by: mk_agent() });
         shell.began(begun);
@@ -72,7 +72,7 @@ fn f12_an_operation_is_unknown_until_its_agent_has_answered() {
 }
 
 #[test]
-fn silence_is_not_an_outcome_and_an_outcome_outlasts_silence() {
+fn lost_connection_keeps_only_a_received_outcome() {
     for (view, remains) in [
         (OperationView::Running, false),
         (finished(OperationOutcome::Interrupted), true),
@@ -93,7 +93,7 @@ fn silence_is_not_an_outcome_and_an_outcome_outlasts_silence() {
 }
 
 #[test]
-fn an_operation_of_another_step_is_another_one() {
+fn operation_of_a_previous_step_is_not_reused() {
     let mut shell = mk_shell(Step::PoweringOff);
     known(&mut shell);
     shell.operation_event(OperationEvent::View(finished(OperationOutcome::Cancelled)));
@@ -101,11 +101,15 @@ fn an_operation_of_another_step_is_another_one() {
     shell.written(Some(&mk_state(Step::PoweringOn)));
     let down = shell.agent(Some(&mk_host()), Err("silent".into()), false);
     assert_eq!(down.unwrap().operation, None);
-    assert_eq!(known(&mut shell), None, "it has not been queried about");
+    assert_eq!(
+        known(&mut shell),
+        None,
+        "the operation has not been queried"
+    );
 }
 
 #[test]
-fn what_was_carried_out_in_one_state_is_not_done_in_the_next() {
+fn new_state_clears_completed_commands() {
     let done = |shell: &mut Shell| {
         shell.done(&Command::Release);
         assert!(!shell.completed.is_empty());
@@ -116,7 +120,7 @@ fn what_was_carried_out_in_one_state_is_not_done_in_the_next() {
     assert!(!shell.completed.is_empty(), "the same state");
     shell.written(Some(&mk_state(Step::Aborting)));
     assert!(shell.completed.is_empty());
-    // The write took effect, and its answer was lost.
+    // The write took effect, and its response was lost.
     done(&mut shell);
     shell.write_failed();
     assert_eq!(shell.read_state(Ok(Some(mk_state(Step::Booting)))), Ok(()));
@@ -124,7 +128,7 @@ fn what_was_carried_out_in_one_state_is_not_done_in_the_next() {
 }
 
 #[test]
-fn f8_a_state_that_cannot_be_parsed_is_replaced_only_by_the_process_that_wrote_it() {
+fn f8_unparsable_state_is_restored_only_by_the_process_that_wrote_it() {
     let damaged = || Err("damaged".to_owned());
     let mut new = Shell::new("r1");
     assert_eq!(new.read_state(damaged()), damaged().map(drop));
@@ -142,7 +146,7 @@ fn f8_a_state_that_cannot_be_parsed_is_replaced_only_by_the_process_that_wrote_i
 }
 
 #[test]
-fn a_repeated_command_and_a_failure_are_paused() {
+fn repeated_commands_and_failures_are_paused() {
     let mut shell = mk_shell(Step::Tainting);
     let did = || Turn::Did(Command::ReadPower);
     assert_eq!(shell.turned(did(), NOW), Pace::Now);
@@ -166,7 +170,7 @@ fn a_repeated_command_and_a_failure_are_paused() {
 }
 
 #[test]
-fn l1_no_wait_is_longer_than_the_resync() {
+fn l1_waits_are_capped_by_the_resync_interval() {
     let s = Duration::from_secs;
     let mut shell = mk_shell(Step::Draining);
     for (until, slept) in [
@@ -180,7 +184,7 @@ fn l1_no_wait_is_longer_than_the_resync() {
 }
 
 #[test]
-fn f1_the_taint_needs_a_reading_of_this_process() {
+fn f1_taint_requires_a_reading_of_this_process() {
     let mut shell = mk_shell(Step::Tainting);
     assert!(shell.reading_stands(NOW).is_err());
     let mut state = mk_state(Step::Tainting);
@@ -211,7 +215,7 @@ fn f1_the_taint_needs_a_reading_of_this_process() {
 }
 
 #[test]
-fn f12_a_machine_that_nothing_names_is_sought_before_the_beginning_and_once_before_the_end() {
+fn f12_unnamed_machine_is_looked_up_before_begin_and_once_before_end() {
     let mut shell = mk_shell(Step::Escalated);
     let mut decision = Decision {
         state: mk_state(Step::Escalated),

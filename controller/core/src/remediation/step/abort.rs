@@ -17,7 +17,7 @@ impl StepContext<'_> {
         if let Some(d) = self.cancel_power_on(&s, &why) {
             return d;
         }
-        // It may have been begun nevertheless.
+        // The power-on may have been begun nevertheless.
         if self.o.operation.is_none()
             && let Some(down) = self.agent_down()
         {
@@ -36,8 +36,8 @@ impl StepContext<'_> {
                 warning: true,
                 reason: "PowerOnNotCancelled",
                 message:
-                    "the power-on had been carried out before it could be cancelled: the host \
-                          is on; switch it off by hand if it is to be off"
+                    "the power-on was carried out before it could be cancelled: the host is on; \
+                          switch it off by hand if it is to be off"
                         .into(),
             });
         }
@@ -172,7 +172,7 @@ impl StepContext<'_> {
             None if self.operation_lost().is_some() => self.operation_lost().unwrap_or_default(),
             None => {
                 match self.bmc_down() {
-                    // It cannot be done, and the object is deleted, so nobody waits for it.
+                    // The host cannot be switched on, and the object is deleted: end without it (L1).
                     Some(Reason::BmcAccessMissing(_)) if self.o.request.deleting => return None,
                     Some(why) => return Some(self.recheck(s, why)),
                     None => {}
@@ -209,7 +209,7 @@ impl StepContext<'_> {
         let retire = match self.o.request.policy.as_ref().map(|p| p.on_exhausted) {
             Ok(OnExhausted::Retire) => true,
             Ok(OnExhausted::Escalate) => false,
-            // The policy cannot be parsed: the owner is told, and the host is not marked.
+            // The policy cannot be parsed: the Machine is handed to its owner, the host is not marked.
             Err(_) => false,
             Ok(OnExhausted::StayOff | OnExhausted::Notify) => return None,
         };

@@ -48,8 +48,8 @@ impl StepContext<'_> {
         let Some(view) = &self.o.power else {
             return LatestReading::NotRead;
         };
-        // A clock that was set back must not change what is old: a evidence from the future was
-        // written by another process, before this one read anything.
+        // A clock that was set back must not change what is old: evidence from the future was written by
+        // another process, before this one read anything.
         let older_than_proof = proven.is_some_and(|p| p <= self.now && view.asked < p);
         if self.older_than(view.answered, age) || older_than_proof {
             return LatestReading::NotRead;
@@ -67,8 +67,8 @@ impl StepContext<'_> {
         match fresh {
             // A person has confirmed off for a BMC that cannot report it (F8); only "on"
             // contradicts that.
-            LatestReading::Unclear(word) if by_person(s) => {
-                LatestReading::Unreadable(format!("it reports {word:?}"))
+            LatestReading::Unclear(raw) if by_person(s) => {
+                LatestReading::Unreadable(format!("it reports {raw:?}"))
             }
             fresh => fresh,
         }
@@ -98,7 +98,7 @@ impl StepContext<'_> {
         };
         let mut s = self.repeat_power_off(s.clone(), Reason::Working).state;
         s.failure = Some(format!(
-            "the BMC fell silent while the host had to stay off: {why}"
+            "the BMC stopped answering while the host had to stay off: {why}"
         ));
         Some(self.await_confirmation(s, self.now))
     }
@@ -189,7 +189,7 @@ impl StepContext<'_> {
         let s = s.clone();
         let in_time = self.read_since_renewal(&s, node);
         Some(match self.power_now(&s) {
-            LatestReading::On(word) | LatestReading::Unclear(word) => self.fence_violated(s, &word),
+            LatestReading::On(raw) | LatestReading::Unclear(raw) => self.fence_violated(s, &raw),
             fresh
                 if self.bmc_down().is_none()
                     && (!in_time || matches!(fresh, LatestReading::NotRead)) =>
@@ -202,9 +202,9 @@ impl StepContext<'_> {
                 if is_unproven(&s) =>
             {
                 let why = format!(
-                    "node {} came under this name after the power-off was begun, and its kubelet is \
-                     alive although the host is off. Remove that Node, or give its machine another name; or \
-                     delete this object: the host is then switched on again",
+                    "node {} was registered under this name after the power-off began, and its kubelet \
+                     renews its Lease although the host is off. Remove that Node, or give its machine \
+                     another name; or delete this object: the host is then switched on again",
                     node.name
                 );
                 self.monitor_power(s, Reason::NodeMismatch(why), FENCED_WATCH, None)

@@ -84,7 +84,7 @@ impl StepContext<'_> {
         let tainted = match &o.workload {
             WorkloadView::Present(node) => node.taint != Taint::Absent,
             WorkloadView::Unreachable { why } => {
-                let what = format!("it cannot be seen whether its node carries our taint: {why}");
+                let what = format!("it is unknown whether its node has our taint: {why}");
                 return Some(Reason::StateLost(what));
             }
             _ => false,

@@ -55,11 +55,13 @@ impl StepContext<'_> {
         if let Some(d) = self.confirmation_by_person(&s) {
             return d;
         }
-        let waits_for_word = self.is_confirmation_pending(&s);
+        let confirmation_pending = self.is_confirmation_pending(&s);
         let mut d = self.try_power_off(s);
-        if let (Next::Wait(until), true, Some(at)) =
-            (&d.next, waits_for_word, self.confirmation_counts_from())
-        {
+        if let (Next::Wait(until), true, Some(at)) = (
+            &d.next,
+            confirmation_pending,
+            self.confirmation_counts_from(),
+        ) {
             d.next = Next::Wait((*until).min(at.max(after(self.now, CONFIRMATION_POLL))));
         }
         d
@@ -130,12 +132,13 @@ impl StepContext<'_> {
     fn unconfirmed(&self, s: &State) -> Reason {
         let used = match (self.person_confirms(), s.confirmation_used) {
             (true, true) => {
-                "; the confirmation on this object does not count: it was given before it was asked \
-                 for, or has been used. Remove it, make sure again, then confirm again"
+                "; the confirmation on this object does not count: it was given before it was \
+                 requested, or has been used. Remove it, verify again that the host is off, then \
+                 confirm again"
             }
             (true, false) => {
-                "; the confirmation on this object is taken once the BMC was tried for as long as a \
-                 power-off may take"
+                "; the confirmation on this object is accepted once the BMC has been tried for as \
+                 long as a power-off may take"
             }
             (false, _) => "",
         };
@@ -165,7 +168,7 @@ impl StepContext<'_> {
         match outcome {
             OperationOutcome::Confirmed { readings, taken } => {
                 if let Err(why) = confirmed_off(taken.as_ref(), readings, self.policy) {
-                    let why = format!("the agent's proof is not enough: {why}");
+                    let why = format!("the agent's evidence does not confirm off: {why}");
                     return self.power_off_failed(s, &why, None);
                 }
                 s.off = Some(OffEvidence::Bmc {
@@ -189,7 +192,7 @@ impl StepContext<'_> {
                 self.power_off_failed(s, "the power-off was cancelled", None)
             }
             OperationOutcome::Interrupted => {
-                let why = "the agent was restarted in the middle";
+                let why = "the agent was restarted during the power-off";
                 self.power_off_failed(s, why, Some(Duration::ZERO))
             }
         }

@@ -151,12 +151,12 @@ impl StepContext<'_> {
     }
 
     fn exactly_on(&self) -> bool {
-        let said = self
+        let reading = self
             .o
             .power
             .as_ref()
             .and_then(|view| view.result.as_ref().ok());
-        said.is_some_and(|r| r.state == PowerState::On)
+        reading.is_some_and(|r| r.state == PowerState::On)
     }
 
     /// F5: checks the Lease once more immediately before the power-on. If the BMC no longer reports

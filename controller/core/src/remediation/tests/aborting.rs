@@ -1,4 +1,4 @@
-//! What an abort ends before it lets go of the host.
+//! Tests of what an abort ends before it releases the host.
 
 use super::{super::*, build::*};
 
@@ -22,7 +22,7 @@ fn cancelled() -> Option<OperationView> {
 }
 
 #[test]
-fn f9_an_abort_cancels_a_queued_power_on_and_sees_it_cancelled() {
+fn f9_abort_cancels_a_queued_power_on_and_waits_for_its_end() {
     let (mut o, s) = mk_on_running();
     let staged = OperationView::Staged {
         why: "the PDU is busy".into(),
@@ -32,7 +32,7 @@ fn f9_an_abort_cancels_a_queued_power_on_and_sees_it_cancelled() {
         o.completed.clear();
         o.operation = Some(queued);
         assert_eq!(does(&o, &s, 1), cancel(&s));
-        // Asked for is not done: the end of the operation is awaited.
+        // The cancellation was requested; the end of the operation is awaited.
         o.completed.insert(cancel(&s));
         assert_eq!(waits(&o, &s, 2).0.label(), "HostOffline");
     }
@@ -42,7 +42,7 @@ fn f9_an_abort_cancels_a_queued_power_on_and_sees_it_cancelled() {
 }
 
 #[test]
-fn f9_an_abort_ends_no_remediation_before_the_agent_has_said_what_is_queued() {
+fn f9_abort_waits_until_the_agent_reports_the_power_on() {
     let (mut o, s) = mk_on_running();
     o.agent = AgentView::Unreachable {
         why: "rack r1 is dark".into(),
@@ -51,13 +51,13 @@ fn f9_an_abort_ends_no_remediation_before_the_agent_has_said_what_is_queued() {
         o.operation = operation;
         assert_eq!(waits(&o, &s, 1).0.label(), "AgentUnreachable");
     }
-    // It is back, and has never heard of the power-on.
+    // The agent is back, and does not know the power-on.
     (o.agent, o.operation) = (AgentView::Ready, None);
     assert_eq!(writes(&o, &s, 2).0.step, Step::Aborting);
 }
 
 #[test]
-fn f9_a_host_that_is_given_back_is_given_back_without_a_queued_power_on() {
+fn f9_queued_power_on_is_cancelled_before_the_host_is_returned() {
     let (mut o, s) = mk_on_running();
     o.request.deleting = true;
     let host = bmh(&mut o);
@@ -68,17 +68,17 @@ fn f9_a_host_that_is_given_back_is_given_back_without_a_queued_power_on() {
 }
 
 #[test]
-fn a_power_on_that_was_faster_than_its_cancellation_is_told() {
+fn power_on_confirmed_before_its_cancellation_is_reported() {
     let (mut o, s) = mk_on_running();
     o.operation = confirmed();
     let d = decide(&o, Some(&s), at(1));
     assert_eq!(d.state.step, Step::Aborting);
-    let told = d.notes.iter().find(|n| n.reason == "PowerOnNotCancelled");
-    assert!(told.is_some_and(|note| note.warning));
+    let event = d.notes.iter().find(|n| n.reason == "PowerOnNotCancelled");
+    assert!(event.is_some_and(|event| event.warning));
 }
 
 #[test]
-fn f9_an_undo_that_is_queued_ends_when_the_host_is_wanted_off() {
+fn f9_queued_undo_is_cancelled_when_the_host_must_be_off() {
     let mut o = mk_observation();
     let mut s = mk_state(Step::Aborting);
     s.end_reason = Some(Reason::LeaseRenewed("node-7".into()));
@@ -94,18 +94,18 @@ fn f9_an_undo_that_is_queued_ends_when_the_host_is_wanted_off() {
 }
 
 #[test]
-fn f9_a_detached_host_is_left_as_its_owner_wants_it() {
+fn f9_detached_host_is_left_in_its_desired_power_state() {
     let mut o = mk_observation();
     let mut s = mk_state(Step::Aborting);
     s.end_reason = Some(Reason::IdentityMismatch("another system".into()));
     // baremetal-operator switches it on once our key is gone.
     assert_eq!(does(&o, &s, 1), Command::Release);
-    // It was detached since: nobody else does.
+    // The host was detached since, so nobody else switches it on.
     bmh(&mut o).detached = true;
     assert!(matches!(does(&o, &s, 1), Command::PowerOn { .. }));
     bmh(&mut o).online = false;
     assert_eq!(does(&o, &s, 1), Command::Release);
-    // Never switched off for us.
+    // The host was never switched off on our behalf.
     bmh(&mut o).online = true;
     s.agent_holds = false;
     o.completed.insert(Command::RemoveHold);

@@ -1,4 +1,4 @@
-//! Agents that are replaced, lost or two of one rack (F6, F12).
+//! Tests with agents that are replaced or lost, and with two agents of one rack (F6, F12).
 
 use jiff::Timestamp;
 
@@ -11,7 +11,7 @@ fn agent(name: &str, journal: &str) -> AgentId {
     }
 }
 
-/// What agent `name` with this journal answers: it does not know the operation.
+/// Agent `name` with this journal answers that it does not know the operation.
 fn unknown_at(o: Observation, name: &str, journal: &str) -> Observation {
     Observation {
         agent_id: Some(agent(name, journal)),
@@ -38,7 +38,7 @@ fn mk_begun(step: Step) -> State {
 }
 
 #[test]
-fn f12_where_an_operation_is_begun_is_written_before_it_is() {
+fn f12_agent_pin_is_written_before_the_operation_begins() {
     let o = unknown_at(mk_direct(), "a", "1");
     let s = mk_direct_state(Step::PoweringOff);
     let d = step(&o, Some(&s), at(1));
@@ -52,9 +52,9 @@ fn f12_where_an_operation_is_begun_is_written_before_it_is() {
 }
 
 #[test]
-fn f12_a_power_off_that_a_new_journal_does_not_know_is_not_taken_for_never_begun() {
+fn f12_power_off_unknown_to_another_journal_counts_as_lost() {
     let s = mk_begun(Step::PoweringOff);
-    // The journal in which it was to be begun says no: it never was, and the host is let alone.
+    // The journal of the pin does not know the operation: it was never begun, and the host is released.
     let known = step(&deleted(unknown_at(mk_direct(), "a", "1")), Some(&s), at(5));
     assert_eq!(known.state.step, Step::Aborting);
     for (name, journal) in [("a", "2"), ("b", "1")] {
@@ -73,7 +73,7 @@ fn f12_a_power_off_that_a_new_journal_does_not_know_is_not_taken_for_never_begun
 }
 
 #[test]
-fn f12_a_hold_without_its_operation_is_finished_by_power_on() {
+fn f12_hold_without_an_operation_ends_with_a_power_on() {
     let s = mk_direct_state(Step::PoweringOff);
     let held = Observation {
         held: true,
@@ -82,7 +82,7 @@ fn f12_a_hold_without_its_operation_is_finished_by_power_on() {
     let d = step(&held, Some(&s), at(5));
     assert_eq!(d.state.step, Step::PoweringOn, "{d:?}");
     assert!(matches!(d.reason, Reason::OperationLost(_)));
-    // The written state is gone as well.
+    // The stored state is lost as well.
     for lost in [None, Some(State::new(at(0)))] {
         let d = step(&held, lost.as_ref(), at(5));
         assert_eq!(d.state.step, Step::PoweringOn, "{d:?}");
@@ -101,7 +101,7 @@ fn f12_a_hold_without_its_operation_is_finished_by_power_on() {
 }
 
 #[test]
-fn f6_nothing_is_begun_at_a_second_agent_while_the_first_may_still_be_at_work() {
+fn f6_second_agent_begins_only_after_the_pin_of_the_first_expires() {
     for (step_of, at_second_agent) in [
         (Step::PoweringOff, unknown_at(mk_direct(), "b", "9")),
         (Step::PoweringOn, unknown_at(mk_direct(), "b", "9")),
@@ -130,7 +130,7 @@ fn f6_nothing_is_begun_at_a_second_agent_while_the_first_may_still_be_at_work() 
 }
 
 #[test]
-fn f6_what_has_ended_at_the_first_agent_does_not_keep_the_second_waiting() {
+fn f6_ended_operation_does_not_delay_the_second_agent() {
     let s = mk_begun(Step::PoweringOff);
     let mut o = unknown_at(mk_direct(), "a", "1");
     o.operation = finished(OperationOutcome::Failed {
@@ -145,7 +145,7 @@ fn f6_what_has_ended_at_the_first_agent_does_not_keep_the_second_waiting() {
         agent("b", "9"),
         "{d:?}"
     );
-    // Nor does an agent that answers, although it only stands by, that it never began it.
+    // A standby agent that reports that it never began the operation causes no delay either.
     let mut o = unknown_at(mk_direct(), "a", "1");
     o.agent_id = Some(agent("b", "9"));
     let d = step(&o, Some(&s), at(5));
@@ -156,7 +156,8 @@ fn f6_what_has_ended_at_the_first_agent_does_not_keep_the_second_waiting() {
     );
 }
 
-/// Begun at `a`, which fell silent; `b` serves the rack, and the power-off is tried there under another name.
+/// Begun at `a`, which no longer answers; `b` serves the rack, and the power-off is tried there under
+/// another id.
 fn mk_taken_over() -> (Observation, State) {
     let o = unknown_at(mk_direct(), "b", "9");
     let d = step(&o, Some(&mk_begun(Step::PoweringOff)), at(5));
@@ -170,7 +171,7 @@ fn mk_taken_over() -> (Observation, State) {
 }
 
 #[test]
-fn f6_the_second_agent_begins_as_soon_as_the_first_answers_that_it_has_ended() {
+fn f6_second_agent_begins_once_the_first_reports_the_end() {
     let (mut o, s) = mk_taken_over();
     o.pinned = PinnedOperation::Ended;
     let d = step(&o, Some(&s), at(7));
@@ -186,7 +187,7 @@ fn f6_the_second_agent_begins_as_soon_as_the_first_answers_that_it_has_ended() {
 }
 
 #[test]
-fn f6_what_runs_at_an_agent_that_stands_by_is_cancelled_before_another_begins() {
+fn f6_operation_at_a_standby_agent_is_cancelled_first() {
     let (mut o, s) = mk_taken_over();
     o.pinned = PinnedOperation::Running;
     let cancel = does(&o, &s, 7);
@@ -203,7 +204,7 @@ fn f6_what_runs_at_an_agent_that_stands_by_is_cancelled_before_another_begins() 
 }
 
 #[test]
-fn f6_a_power_on_that_waits_for_its_turn_is_waited_for_by_the_second_agent() {
+fn f6_staged_power_on_extends_its_pin() {
     let s = mk_begun(Step::PoweringOn);
     let mut o = unknown_at(mk_direct(), "a", "1");
     o.operation = Some(OperationView::Staged {
@@ -215,7 +216,7 @@ fn f6_a_power_on_that_waits_for_its_turn_is_waited_for_by_the_second_agent() {
     assert!(d.state.pinned.as_ref().unwrap().until.unwrap() > at(3600));
     let d = step(&o, Some(&d.state), at(5));
     assert!(matches!(d.next, Next::Wait(_)), "written once: {d:?}");
-    // However far away an agent says that it is.
+    // The extension is bounded, whatever time the agent reports.
     o.operation = Some(OperationView::Staged {
         why: "waits".into(),
         due: Timestamp::MAX,
@@ -225,7 +226,7 @@ fn f6_a_power_on_that_waits_for_its_turn_is_waited_for_by_the_second_agent() {
 }
 
 #[test]
-fn f12_a_state_of_an_earlier_version_has_no_pin_and_still_reads() {
+fn f12_state_without_a_pin_is_still_parsed() {
     let s = mk_begun(Step::PoweringOff);
     let mut stored = serde_json::to_value(&s).unwrap();
     assert_eq!(stored["pinned"]["agent"], "a");
@@ -234,7 +235,7 @@ fn f12_a_state_of_an_earlier_version_has_no_pin_and_still_reads() {
     stored.as_object_mut().unwrap().remove("pinned");
     let read: State = serde_json::from_value(stored).unwrap();
     assert_eq!(read.pinned, None);
-    // An agent of an earlier version does not name its journal: no contradiction.
+    // An agent of an earlier version does not report its journal: no contradiction.
     let o = deleted(unknown_at(mk_direct(), "a", ""));
     assert_eq!(step(&o, Some(&s), at(5)).state.step, Step::Aborting);
 }
@@ -252,7 +253,7 @@ fn mk_power_on_elsewhere(step: Step) -> (Observation, State) {
 }
 
 #[test]
-fn f6_the_hold_stays_while_another_agent_may_still_switch_the_host_off() {
+fn f6_hold_stays_while_another_agent_may_switch_the_host_off() {
     let (mut o, s) = mk_power_on_elsewhere(Step::PoweringOn);
     let (reason, until) = waits(&o, &s, 5);
     assert_eq!((reason.label(), until), ("OtherAgentBusy", 90));
@@ -265,7 +266,7 @@ fn f6_the_hold_stays_while_another_agent_may_still_switch_the_host_off() {
 }
 
 #[test]
-fn f9_it_does_not_end_while_another_agent_may_still_command_the_host() {
+fn f9_remediation_does_not_end_while_another_agent_may_command() {
     let (mut o, mut s) = mk_power_on_elsewhere(Step::Aborting);
     s.end_reason = Some(Reason::Withdrawn);
     bmh(&mut o).our_hold = false;

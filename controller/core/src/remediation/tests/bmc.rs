@@ -1,4 +1,4 @@
-//! The BMC, honest or not, and the operations of the agent in front of it.
+//! The simulated BMC, correct or faulty, and the operations of the agent.
 
 use super::{
     super::*,
@@ -91,7 +91,7 @@ impl World {
                 PowerState::Off
             };
             let read = self.read_bmc();
-            // F1: off is commanded in any case, and what was read before counts for nothing.
+            // F1: off is commanded in any case, and earlier readings do not count.
             let commanded = op.on || op.taken.is_some();
             let spaced = op.readings.last().is_none_or(|t| now - t >= 2000);
             match &read {
@@ -115,7 +115,7 @@ impl World {
                 });
                 op.outcome = Some(OperationOutcome::Confirmed { readings, taken });
             } else if now >= op.deadline {
-                let why = read.map_or_else(|e| e, |s| format!("it still says {s:?}"));
+                let why = read.map_or_else(|e| e, |s| format!("the BMC still reports {s:?}"));
                 op.outcome = Some(OperationOutcome::Unconfirmed { why });
             } else if read
                 .is_ok_and(|s| !commanded && s == wanted || s != wanted && now >= op.look_until)

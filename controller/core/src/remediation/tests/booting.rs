@@ -1,4 +1,4 @@
-//! A host that does not stay on while it boots.
+//! Tests with a host that does not stay on while it boots.
 
 use super::{
     super::*,
@@ -7,7 +7,7 @@ use super::{
     faults::{Fault, Plan},
 };
 
-/// Switched on by the agent at second 0, and nothing heard of the node.
+/// Switched on by the agent at second 0; the node has not reported yet.
 fn mk_booting() -> (Observation, State) {
     let mut o = mk_direct();
     node(&mut o).taint = Taint::Ours;
@@ -15,14 +15,14 @@ fn mk_booting() -> (Observation, State) {
 }
 
 #[test]
-fn the_power_of_a_host_that_boots_is_looked_at_now_and_then() {
+fn power_is_read_periodically_during_boot() {
     let (mut o, s) = mk_booting();
     assert_eq!(waits(&o, &s, 1), (Reason::Booting, 15));
     assert_eq!(does(&o, &s, 15), Command::ReadPower);
     o.power = mk_power(16, PowerState::On);
     assert_eq!(waits(&o, &s, 17), (Reason::Booting, 31));
     assert_eq!(does(&o, &s, 31), Command::ReadPower);
-    // Not beyond the time that it has.
+    // The wait ends at the boot timeout.
     o.power = mk_power(590, PowerState::On);
     assert_eq!(waits(&o, &s, 591), (Reason::Booting, 600));
     o.agent = AgentView::Unreachable { why: "dark".into() };
@@ -30,7 +30,7 @@ fn the_power_of_a_host_that_boots_is_looked_at_now_and_then() {
 }
 
 #[test]
-fn a_host_that_is_exactly_off_again_is_switched_on_again_and_that_is_told() {
+fn host_off_during_boot_is_switched_on_again_and_reported() {
     for step in [Step::Booting, Step::Restoring] {
         let (mut o, mut s) = mk_booting();
         s.step = step;
@@ -52,7 +52,7 @@ fn a_host_that_is_exactly_off_again_is_switched_on_again_and_that_is_told() {
         );
         let note = &d.notes[0];
         assert!(note.warning && note.reason == "OffAgain", "{note:?}");
-        // Under a name of its own: the first was confirmed.
+        // The repeated power-on has an id of its own.
         let Command::PowerOn { id } = does(&o, &d.state, 17) else {
             panic!("no power-on");
         };
@@ -60,14 +60,14 @@ fn a_host_that_is_exactly_off_again_is_switched_on_again_and_that_is_told() {
         o.operation = confirmed();
         let (s, _) = writes(&o, &d.state, 20);
         assert_eq!((s.step, s.on), (Step::Booting, Some(at(20))));
-        // What was read before this power-on says nothing of it.
+        // Readings from before this power-on do not count.
         o.operation = None;
         assert_eq!(waits(&o, &s, 21), (Reason::Booting, 35));
     }
 }
 
 #[test]
-fn nothing_but_exactly_off_is_off() {
+fn only_exactly_off_causes_another_power_on() {
     let (mut o, s) = mk_booting();
     for state in [
         PowerState::On,
@@ -80,7 +80,7 @@ fn nothing_but_exactly_off_is_off() {
     }
     o.power = mk_no_power(16);
     assert_eq!(waits(&o, &s, 17), (Reason::Booting, 31));
-    // Off as it was before the power-on, and off as it was a while ago.
+    // Readings of off from before the power-on, and outdated ones.
     o.power = mk_power(-1, PowerState::Off);
     assert_eq!(waits(&o, &s, 14), (Reason::Booting, 15));
     o.power = mk_power(16, PowerState::Off);
@@ -88,14 +88,14 @@ fn nothing_but_exactly_off_is_off() {
 }
 
 #[test]
-fn l1_after_a_few_times_it_waits_for_the_boot_timeout_and_says_why() {
+fn l1_repeated_power_ons_are_bounded_and_the_reason_is_reported() {
     let (mut o, mut s) = mk_booting();
     s.power_on_repeats = 3;
     o.power = mk_power(16, PowerState::Off);
     let (reason, until) = waits(&o, &s, 17);
     assert_eq!((reason.label(), until), ("StaysOff", 31));
     assert!(reason.is_blocked());
-    // Somebody has switched it on: it may come yet.
+    // A person has switched the host on: the boot continues.
     o.power = mk_power(31, PowerState::On);
     assert_eq!(waits(&o, &s, 32).0, Reason::Booting);
     let (s, reason) = writes(&o, &s, 600);
@@ -104,12 +104,12 @@ fn l1_after_a_few_times_it_waits_for_the_boot_timeout_and_says_why() {
     assert_eq!(
         writes(&o, &s, 600).0.power_on_repeats,
         0,
-        "the next attempt has its own"
+        "the next attempt counts again from 0"
     );
 }
 
 #[test]
-fn a7_baremetal_operator_is_asked_first_again_and_others_are_waited_for() {
+fn a7_repeated_power_on_waits_for_baremetal_operator_and_holds() {
     let mut o = mk_observation();
     let mut s = mk_state(Step::Booting);
     o.power = mk_power(16, PowerState::Off);
@@ -127,9 +127,9 @@ fn a7_baremetal_operator_is_asked_first_again_and_others_are_waited_for() {
     assert_eq!(writes(&o, &s, 37).1.label(), "HostOffline");
 }
 
-/// It may have reported in the moment in which it was on.
+/// The kubelet may have reported while the host was on.
 #[test]
-fn f5_a_lease_that_moved_while_it_was_on_is_its_own() {
+fn f5_lease_renewed_while_the_host_was_on_is_its_own() {
     let (mut o, mut s) = mk_booting();
     s.step = Step::PoweringOn;
     s.power_on_repeats = 1;
@@ -140,7 +140,7 @@ fn f5_a_lease_that_moved_while_it_was_on_is_its_own() {
 }
 
 #[test]
-fn a_workload_api_that_is_down_keeps_nobody_from_looking_at_the_host() {
+fn workload_outage_does_not_stop_power_readings_during_boot() {
     let (mut o, mut s) = mk_booting();
     o.workload = WorkloadView::Unreachable {
         why: "refused".into(),
@@ -153,9 +153,9 @@ fn a_workload_api_that_is_down_keeps_nobody_from_looking_at_the_host() {
     assert_eq!(writes(&o, &s, 701).1, Reason::OffAgain);
 }
 
-/// Whenever it is switched off while it boots: one attempt, and nobody has to come.
+/// Power loss at any time of the boot: one attempt, without intervention.
 #[test]
-fn a_host_that_is_switched_off_while_it_boots_costs_no_attempt() {
+fn power_loss_during_boot_costs_no_attempt() {
     for cooperative in [false, true] {
         let mk = |faults: &[(i64, Fault)]| {
             let mut plan = Plan::calm(cooperative);

@@ -1,4 +1,4 @@
-//! Builders: an observation in which everything is well, and states at each step.
+//! Builders: an observation without faults, and states at each step.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -6,12 +6,12 @@ use jiff::Timestamp;
 
 use super::super::*;
 
-/// How something is changed, and the label of what follows.
+/// A change of the input, and the label of the expected reason.
 pub(super) type Case<T> = (fn(&mut T), &'static str);
 
 pub(super) const UID: &str = "5b0c";
 
-/// Seconds since the tests' beginning.
+/// A time in seconds after an arbitrary origin.
 pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + seconds).unwrap()
 }
@@ -149,7 +149,7 @@ pub(super) fn mk_direct() -> Observation {
     }
 }
 
-/// The same, held.
+/// The same with our hold.
 pub(super) fn mk_held() -> Observation {
     let mut o = mk_observation();
     bmh(&mut o).our_hold = true;
@@ -171,7 +171,7 @@ pub(super) fn policy(o: &mut Observation) -> &mut Policy {
     o.request.policy.as_mut().unwrap()
 }
 
-/// A state as the machine itself leaves it when it enters `step` at second 0.
+/// The state that the state machine writes when it enters `step` at second 0.
 pub(super) fn mk_state(step: Step) -> State {
     let mut s = State::new(at(0));
     s.step = step;
@@ -256,14 +256,14 @@ pub(super) fn unconfirmed() -> Option<OperationView> {
     })
 }
 
-/// Decides, and checks what holds for every decision.
+/// Decides, and checks the invariants of every decision.
 pub(super) fn decide(o: &Observation, s: Option<&State>, now: Timestamp) -> Decision {
     let d = step(o, s, now);
     let changed = s != Some(&d.state);
     match d.next {
         Next::Write => assert!(
             changed,
-            "a write that changes nothing would go on for ever: {d:?}"
+            "a write without a change would be repeated for ever: {d:?}"
         ),
         // Before the first write there is no state to differ from.
         _ => assert!(
@@ -272,7 +272,7 @@ pub(super) fn decide(o: &Observation, s: Option<&State>, now: Timestamp) -> Deci
         ),
     }
     if let Next::Wait(until) = d.next {
-        assert!(until > now, "a wait that is over before it begins: {d:?}");
+        assert!(until > now, "the wait ends before it begins: {d:?}");
     }
     assert!(!d.reason.to_string().is_empty());
     d
@@ -295,7 +295,7 @@ pub(super) fn writes(o: &Observation, s: &State, now: i64) -> (State, Reason) {
     (d.state, d.reason)
 }
 
-/// Why it waits, and until which second.
+/// The reason of the wait, and its end in seconds.
 #[track_caller]
 pub(super) fn waits(o: &Observation, s: &State, now: i64) -> (Reason, i64) {
     let d = decide(o, Some(s), at(now));

@@ -2,7 +2,7 @@
 
 use super::{super::*, build::*};
 
-/// A request by Node: no Machine is asked for its health.
+/// A request by Node, without a Machine.
 fn mk_by_node() -> Observation {
     let mut o = mk_observation();
     o.request.by_node = true;
@@ -17,7 +17,7 @@ fn other() -> Option<Reason> {
 }
 
 #[test]
-fn f11_a_request_that_waited_for_another_does_not_cycle_a_node_that_came_back() {
+fn f11_waiting_remediation_does_not_cycle_a_recovered_node() {
     for mut o in [mk_by_node(), mk_observation()] {
         o.machine.as_mut().unwrap().not_checked = true;
         o.conflict = other();
@@ -35,7 +35,7 @@ fn f11_a_request_that_waited_for_another_does_not_cycle_a_node_that_came_back() 
 }
 
 #[test]
-fn f11_a_node_that_went_down_only_while_its_request_waited_counts_too() {
+fn f11_node_that_failed_and_recovered_during_the_wait_is_not_cycled() {
     let mut o = mk_by_node();
     o.conflict = other();
     node(&mut o).ready = true;
@@ -49,7 +49,7 @@ fn f11_a_node_that_went_down_only_while_its_request_waited_counts_too() {
 }
 
 #[test]
-fn f11_a_health_check_gets_time_to_evaluate_a_node_that_came_back() {
+fn f11_health_check_has_time_to_evaluate_a_recovered_node() {
     let mut o = mk_observation();
     let s = decide(&o, None, at(0)).state;
     node(&mut o).ready = true;
@@ -59,10 +59,10 @@ fn f11_a_health_check_gets_time_to_evaluate_a_node_that_came_back() {
     let mut healthy = o.clone();
     healthy.machine.as_mut().unwrap().health_check_succeeded = Some(true);
     assert_eq!(writes(&healthy, &s, 61).0.step, Step::Succeeded);
-    // It has another cause, which a Ready Node does not remove.
+    // The verdict has another cause, which a Ready Node does not remove.
     let (over, _) = writes(&o, &s, 75);
     assert_eq!(writes(&o, &over, 75).0.step, Step::Holding);
-    // Down again while it waits, and back again: the time begins anew.
+    // Another failure and recovery during the wait restart the time.
     node(&mut o).ready = false;
     assert_eq!(writes(&o, &s, 70).0.step, Step::Holding);
     o.conflict = other();
@@ -75,7 +75,7 @@ fn f11_a_health_check_gets_time_to_evaluate_a_node_that_came_back() {
 }
 
 #[test]
-fn a_node_that_was_ready_all_the_time_is_cycled_as_asked() {
+fn always_ready_node_is_cycled_as_requested() {
     let mut o = mk_by_node();
     node(&mut o).ready = true;
     let s = decide(&o, None, at(0)).state;
@@ -87,7 +87,7 @@ fn a_node_that_was_ready_all_the_time_is_cycled_as_asked() {
 }
 
 #[test]
-fn f6_a_request_whose_node_came_back_holds_up_nobody() {
+fn f6_remediation_of_a_recovered_node_blocks_no_other() {
     let mut o = mk_observation();
     let s = decide(&o, None, at(0)).state;
     assert!(decide(&o, Some(&s), at(0)).begins);

@@ -1,4 +1,4 @@
-//! F6: who goes first.
+//! F6: the order of remediations.
 
 use super::{
     super::{
@@ -23,18 +23,18 @@ fn mk(uid: &str, created: i64) -> ActiveRemediation {
     }
 }
 
-fn in_the_way(me: &ActiveRemediation, others: &[ActiveRemediation]) -> Option<Reason> {
+fn conflict(me: &ActiveRemediation, others: &[ActiveRemediation]) -> Option<Reason> {
     check_concurrency(me, others, None).reason
 }
 
-fn first(other: &str) -> Option<Reason> {
+fn other_remediation(other: &str) -> Option<Reason> {
     Some(Reason::OtherRemediation(format!(
         "PowerRemediation default/{other}"
     )))
 }
 
 #[test]
-fn f6_of_two_that_share_a_machine_a_node_or_a_bmc_the_older_goes_first() {
+fn f6_older_remediation_of_one_machine_node_or_bmc_goes_first() {
     let share: [fn(&mut ActiveRemediation); 3] = [
         |a| a.machine = Some("default/m1".into()),
         |a| a.node = Some("c1/node-7".into()),
@@ -45,50 +45,50 @@ fn f6_of_two_that_share_a_machine_a_node_or_a_bmc_the_older_goes_first() {
         set(&mut old);
         set(&mut young);
         let all = [old.clone(), young.clone()];
-        assert_eq!(in_the_way(&old, &all), None);
-        assert_eq!(in_the_way(&young, &all), first("z-old"));
+        assert_eq!(conflict(&old, &all), None);
+        assert_eq!(conflict(&young, &all), other_remediation("z-old"));
     }
 }
 
 #[test]
-fn f6_one_that_has_begun_goes_on_before_an_older_one() {
+fn f6_begun_remediation_precedes_an_older_one() {
     let (mut old, mut young) = (mk("old", 0), mk("young", 1));
     old.bmc = Some("10.0.0.7".into());
     young.bmc.clone_from(&old.bmc);
     young.progress = Progress::Begun;
     let all = [old.clone(), young.clone()];
-    assert_eq!(in_the_way(&old, &all), first("young"));
-    assert_eq!(in_the_way(&young, &all), None);
+    assert_eq!(conflict(&old, &all), other_remediation("young"));
+    assert_eq!(conflict(&young, &all), None);
 }
 
 #[test]
-fn f6_of_two_of_the_same_second_exactly_one_goes() {
+fn f6_uid_breaks_ties_of_equal_creation_times() {
     let (mut a, mut b) = (mk("a", 0), mk("b", 0));
     a.node = Some("c1/node-7".into());
     b.node.clone_from(&a.node);
     let all = [b.clone(), a.clone()];
-    assert_eq!(in_the_way(&a, &all), None);
-    assert_eq!(in_the_way(&b, &all), first("a"));
+    assert_eq!(conflict(&a, &all), None);
+    assert_eq!(conflict(&b, &all), other_remediation("a"));
 }
 
 #[test]
-fn f6_what_is_not_known_is_not_shared() {
-    assert_eq!(in_the_way(&mk("b", 1), &[mk("a", 0), mk("b", 1)]), None);
+fn f6_unknown_keys_do_not_conflict() {
+    assert_eq!(conflict(&mk("b", 1), &[mk("a", 0), mk("b", 1)]), None);
 }
 
 #[test]
-fn f6_two_control_plane_machines_of_one_cluster_go_one_after_the_other() {
+fn f6_control_plane_machines_of_one_cluster_go_one_after_another() {
     let (mut a, mut b, mut c) = (mk("a", 0), mk("b", 1), mk("c", 2));
     a.control_plane_of = Some("default/c1".into());
     b.control_plane_of = Some("default/c1".into());
     c.control_plane_of = Some("default/c2".into());
     let all = [a, b.clone(), c.clone()];
-    assert_eq!(in_the_way(&b, &all), first("a"));
-    assert_eq!(in_the_way(&c, &all), None);
+    assert_eq!(conflict(&b, &all), other_remediation("a"));
+    assert_eq!(conflict(&c, &all), None);
 }
 
 #[test]
-fn f6_a_control_plane_machine_is_fenced_only_while_a_majority_stays_without_it() {
+fn f6_control_plane_machine_is_fenced_only_if_a_majority_remains() {
     let quorum = |total, healthy_others| {
         check_concurrency(
             &mk("a", 0),
@@ -112,20 +112,20 @@ fn f6_a_control_plane_machine_is_fenced_only_while_a_majority_stays_without_it()
 }
 
 #[test]
-fn f6_the_quorum_is_asked_for_again_before_a_further_attempt() {
+fn f6_quorum_is_checked_before_a_further_attempt() {
     let mut me = mk("a", 0);
     me.progress = Progress::of(Some(&mk_state(Step::Retrying)));
-    let right = check_concurrency(&me, &[], thin());
+    let decision = check_concurrency(&me, &[], without_quorum());
     assert_eq!(
-        right.reason.unwrap().to_string(),
+        decision.reason.unwrap().to_string(),
         "switching off this control-plane machine could cost etcd its quorum: 1 of 3 members \
          would be left, 2 are needed"
     );
-    assert_eq!(right.progress, Progress::Waiting);
+    assert_eq!(decision.progress, Progress::Waiting);
 }
 
-/// A control plane that has a member too few.
-fn thin() -> Option<ControlPlane> {
+/// A control plane that would lose its quorum.
+fn without_quorum() -> Option<ControlPlane> {
     Some(ControlPlane {
         total: 3,
         healthy_others: 1,
@@ -144,57 +144,63 @@ fn pair(old: Progress, young: Progress) -> [ActiveRemediation; 2] {
 }
 
 #[test]
-fn f6_an_older_one_that_waits_for_something_else_holds_up_nobody() {
+fn f6_older_waiting_remediation_blocks_no_other() {
     let all = pair(Progress::Waiting, Progress::Ready);
-    let right = check_concurrency(&all[1], &all, None);
-    assert_eq!((right.reason, right.progress), (None, Progress::Begun));
-    // Able again, it finds the other at work.
-    let all = pair(Progress::Ready, Progress::Begun);
-    let right = check_concurrency(&all[0], &all, None);
+    let decision = check_concurrency(&all[1], &all, None);
     assert_eq!(
-        (right.reason, right.progress),
-        (first("young"), Progress::Ready)
+        (decision.reason, decision.progress),
+        (None, Progress::Begun)
     );
-    // In time, it is the first.
+    // Once it is ready again, the other one has begun.
+    let all = pair(Progress::Ready, Progress::Begun);
+    let decision = check_concurrency(&all[0], &all, None);
+    assert_eq!(
+        (decision.reason, decision.progress),
+        (other_remediation("young"), Progress::Ready)
+    );
+    // If it is ready in time, it goes first.
     let all = pair(Progress::Ready, Progress::Ready);
     assert_eq!(
         check_concurrency(&all[0], &all, None).progress,
         Progress::Begun
     );
-    let right = check_concurrency(&all[1], &all, None);
+    let decision = check_concurrency(&all[1], &all, None);
     assert_eq!(
-        (right.reason, right.progress),
-        (first("old"), Progress::Ready)
+        (decision.reason, decision.progress),
+        (other_remediation("old"), Progress::Ready)
     );
 }
 
-/// The member that is missing may be the younger one's: it must not wait for one that waits for it.
+/// The missing member may be the younger one's, which must not wait for the older one.
 #[test]
-fn f6_one_that_would_cost_the_quorum_holds_up_nobody_either() {
+fn f6_remediation_without_quorum_blocks_no_other() {
     let all = pair(Progress::Ready, Progress::Ready);
-    let right = check_concurrency(&all[0], &all, thin());
-    assert_eq!(right.progress, Progress::Waiting);
-    assert_eq!(right.reason.unwrap().label(), "ControlPlaneQuorum");
-    // One that is at work is the better word for why.
+    let decision = check_concurrency(&all[0], &all, without_quorum());
+    assert_eq!(decision.progress, Progress::Waiting);
+    assert_eq!(decision.reason.unwrap().label(), "ControlPlaneQuorum");
+    // A begun remediation takes precedence as the reason.
     let all = pair(Progress::Ready, Progress::Begun);
-    let right = check_concurrency(&all[0], &all, thin());
+    let decision = check_concurrency(&all[0], &all, without_quorum());
     assert_eq!(
-        (right.reason, right.progress),
-        (first("young"), Progress::Waiting)
+        (decision.reason, decision.progress),
+        (other_remediation("young"), Progress::Waiting)
     );
 }
 
 #[test]
-fn f6_what_has_begun_goes_on_whoever_comes() {
+fn f6_begun_remediation_continues_regardless_of_others() {
     for other in [Progress::Waiting, Progress::Ready, Progress::Begun] {
         let all = pair(other, Progress::Begun);
-        let right = check_concurrency(&all[1], &all, None);
-        assert_eq!((right.reason, right.progress), (None, Progress::Begun));
+        let decision = check_concurrency(&all[1], &all, None);
+        assert_eq!(
+            (decision.reason, decision.progress),
+            (None, Progress::Begun)
+        );
     }
 }
 
 #[test]
-fn f6_nothing_is_in_hand_before_and_between_attempts_and_only_there() {
+fn f6_progress_is_ready_only_before_and_between_attempts() {
     assert_eq!(Progress::of(None), Progress::Ready);
     for step in super::waiting::STEPS {
         let between = matches!(step, Step::Pending | Step::Retrying);
@@ -209,7 +215,7 @@ fn f6_nothing_is_in_hand_before_and_between_attempts_and_only_there() {
 }
 
 #[test]
-fn f6_a_decision_says_that_it_begins_unless_it_has_begun_or_something_is_in_its_way() {
+fn f6_decision_begins_unless_already_begun_or_prevented() {
     let mut o = mk_observation();
     let begins = |o: &super::super::Observation, s: Option<&State>| step(o, s, at(0)).begins;
     for finalizer in [false, true] {
@@ -242,12 +248,12 @@ fn f6_a_decision_says_that_it_begins_unless_it_has_begun_or_something_is_in_its_
         cause(&mut o);
         assert!(!begins(&o, Some(&mk_state(Step::Pending))), "cause {i}");
     }
-    // Back by itself between two attempts.
+    // The node recovers between two attempts.
     let n = node(&mut o);
     (n.ready, n.ready_unknown) = (true, false);
     o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
     assert!(!begins(&o, Some(&mk_state(Step::Retrying))));
-    // F11: before the first one too, unless it was Ready all the time.
+    // F11: before the first attempt too, unless the node was always Ready.
     assert!(!begins(&o, Some(&mk_state(Step::Pending))));
     let ready = State {
         node_was_down: false,
@@ -257,19 +263,19 @@ fn f6_a_decision_says_that_it_begins_unless_it_has_begun_or_something_is_in_its_
 }
 
 #[test]
-fn f6_openshifts_guard_of_etcd_has_a_say_too() {
-    let ask = |guard: Result<EtcdGuard, String>| {
+fn f6_openshift_etcd_guard_is_respected() {
+    let refusal = |guard: Result<EtcdGuard, String>| {
         let quorum = ControlPlane {
             total: 3,
             healthy_others: 2,
             guard: Some(guard),
             unread: None,
         };
-        let right = check_concurrency(&mk("a", 0), &[], Some(quorum));
-        right.reason.map(|b| b.to_string())
+        let decision = check_concurrency(&mk("a", 0), &[], Some(quorum));
+        decision.reason.map(|b| b.to_string())
     };
     let guard = |budgets, allowed, member_ready| {
-        ask(Ok(EtcdGuard {
+        refusal(Ok(EtcdGuard {
             budgets,
             allowed,
             member_ready,
@@ -281,7 +287,10 @@ fn f6_openshifts_guard_of_etcd_has_a_say_too() {
         (guard(1, 0, true), "no disruption"),
         (guard(0, 9, true), "0 PodDisruptionBudgets"),
         (guard(2, 9, false), "2 PodDisruptionBudgets"),
-        (ask(Err("403".into())), "cannot query the etcd guard: 403"),
+        (
+            refusal(Err("403".into())),
+            "cannot query the etcd guard: 403",
+        ),
     ] {
         let refused = refused.unwrap();
         assert!(refused.contains(why), "{refused}");
@@ -289,11 +298,11 @@ fn f6_openshifts_guard_of_etcd_has_a_say_too() {
 }
 
 #[test]
-fn f6_the_quorum_is_asked_again_before_the_first_off() {
+fn f6_quorum_is_checked_before_the_first_power_off() {
     let lost = Reason::ControlPlaneQuorum("1 of 3 members would be left, 2 are needed".into());
     let mut o = mk_observation();
     o.conflict = Some(lost.clone());
-    // Nothing is switched yet: it waits for its turn again.
+    // Nothing is switched yet: the remediation waits again.
     let (s, reason) = writes(&o, &mk_state(Step::Holding), 1);
     assert_eq!((s.step, &reason), (Step::Pending, &lost));
     let mut direct = mk_direct();
@@ -304,7 +313,7 @@ fn f6_the_quorum_is_asked_again_before_the_first_off() {
     let mut again = mk_state(Step::Holding);
     again.record_attempt(Reason::BootTimeout, at(0));
     assert_eq!(writes(&o, &again, 1).0.step, Step::Retrying);
-    // Our hold is on: baremetal-operator may have switched it off already.
+    // With our hold set, baremetal-operator may have switched the host off already.
     bmh(&mut o).our_hold = true;
     assert_eq!(
         writes(&o, &mk_state(Step::Holding), 1).0.step,
@@ -315,7 +324,7 @@ fn f6_the_quorum_is_asked_again_before_the_first_off() {
 }
 
 #[test]
-fn f6_one_that_has_begun_is_told_when_its_control_plane_costs_the_quorum() {
+fn f6_begun_remediation_reports_a_lost_quorum() {
     let mut me = mk("a", 0);
     me.progress = Progress::Begun;
     let plane = |healthy_others| ControlPlane {
@@ -325,10 +334,13 @@ fn f6_one_that_has_begun_is_told_when_its_control_plane_costs_the_quorum() {
         unread: None,
     };
     assert_eq!(check_concurrency(&me, [], Some(plane(2))).reason, None);
-    let right = check_concurrency(&me, [], Some(plane(1)));
-    assert_eq!(right.progress, Progress::Begun);
-    assert_eq!(right.reason.map(|b| b.label()), Some("ControlPlaneQuorum"));
-    // Who cannot be read is not well.
+    let decision = check_concurrency(&me, [], Some(plane(1)));
+    assert_eq!(decision.progress, Progress::Begun);
+    assert_eq!(
+        decision.reason.map(|b| b.label()),
+        Some("ControlPlaneQuorum")
+    );
+    // Members that cannot be read count as unhealthy.
     let unread = check_concurrency(&me, [], Some(ControlPlane::unknown("no answer".into())));
     assert!(
         unread

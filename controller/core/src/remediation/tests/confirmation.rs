@@ -1,8 +1,8 @@
-//! F8: for which moment a person's word counts, and what is tried before it is believed.
+//! F8: when a confirmation by a person counts, and what is tried before it is accepted.
 
 use super::{super::*, build::*, failures::mk_person};
 
-/// A word that was given, and then the BMC answered by itself.
+/// A confirmation was given, and then the BMC confirmed off itself.
 fn mk_answered() -> (Observation, State) {
     let (mut o, s) = mk_person();
     o.operation = confirmed();
@@ -13,13 +13,13 @@ fn mk_answered() -> (Observation, State) {
 }
 
 #[test]
-fn f8_a_word_is_used_up_by_a_confirmed_off() {
+fn f8_confirmed_off_uses_the_confirmation() {
     let (_, s) = mk_answered();
     assert!(s.confirmation_used);
 }
 
 #[test]
-fn f8_a_word_for_an_earlier_power_off_does_not_count_when_the_host_is_seen_on_again() {
+fn f8_confirmation_of_an_earlier_power_off_does_not_count() {
     let (mut o, mut s) = mk_answered();
     o.power = mk_power(602, PowerState::On);
     o.silent_since = None;
@@ -28,27 +28,30 @@ fn f8_a_word_for_an_earlier_power_off_does_not_count_when_the_host_is_seen_on_ag
     s.confirmation_used = false;
     let (s, reason) = writes(&o, &s, 602);
     assert_eq!(reason.label(), "FenceViolated");
-    assert!(s.confirmation_used, "switching off again uses it up");
+    assert!(
+        s.confirmation_used,
+        "another power-off uses the confirmation"
+    );
     o.power = mk_no_power(900);
     assert!(matches!(does(&o, &s, 900), Command::PowerOff { .. }));
 }
 
 #[test]
-fn f8_a_word_that_stands_when_an_attempt_begins_does_not_count_for_it() {
+fn f8_confirmation_from_before_the_attempt_does_not_count() {
     let (mut o, _) = mk_person();
     o.power = mk_no_power(1);
     let (s, _) = writes(&o, &mk_state(Step::Holding), 1);
     assert_eq!((s.step, s.confirmation_used), (Step::PoweringOff, true));
     assert!(matches!(does(&o, &s, 2), Command::PowerOff { .. }));
-    // One that is given later does.
+    // A later confirmation counts.
     o.request.confirm_fenced = None;
     let (s, _) = writes(&o, &s, 3);
     assert!(!s.confirmation_used);
 }
 
-/// The first second of a leader: no agent is connected yet, and the BMC was never asked.
+/// The first second of a leader: no agent is connected yet, and the BMC was not read.
 #[test]
-fn f8_a_new_leader_tries_for_itself_before_it_believes_a_person() {
+fn f8_new_leader_tries_the_bmc_before_it_accepts_a_confirmation() {
     let (mut o, s) = mk_person();
     let dark = AgentView::Unreachable { why: "dark".into() };
     for (agent, power) in [(dark, None), (AgentView::Ready, mk_no_power(601))] {
@@ -59,14 +62,14 @@ fn f8_a_new_leader_tries_for_itself_before_it_believes_a_person() {
         assert_eq!(
             since,
             Some(at(601)),
-            "what the process before it tried is not its own"
+            "tries of the previous process do not count"
         );
         for silent_since in [None, since] {
             o.silent_since = silent_since;
             let (reason, until) = waits(&o, &s, 601);
             assert_eq!(reason.label(), "FenceUnconfirmed");
             assert!(until <= 660, "{until}");
-            assert!(reason.to_string().contains("is taken once"), "{reason}");
+            assert!(reason.to_string().contains("is accepted once"), "{reason}");
         }
         o.silent_since = Some(at(601 - 180));
         assert_eq!(writes(&o, &s, 601).0.step, Step::ConfirmingOff);
@@ -74,7 +77,7 @@ fn f8_a_new_leader_tries_for_itself_before_it_believes_a_person() {
 }
 
 #[test]
-fn l1_a_word_that_waits_is_believed_as_soon_as_the_bmc_was_tried_for_long_enough() {
+fn l1_pending_confirmation_is_reevaluated_when_the_try_time_ends() {
     let (mut o, s) = mk_person();
     o.power = mk_no_power(601);
     o.silent_since = Some(at(601 - 178));
@@ -82,22 +85,18 @@ fn l1_a_word_that_waits_is_believed_as_soon_as_the_bmc_was_tried_for_long_enough
 }
 
 #[test]
-fn f8_a_silence_ends_with_the_bmcs_word_and_begins_with_a_try() {
+fn f8_silence_begins_with_a_try_and_ends_with_a_clear_reading() {
     let (mut o, s) = mk_person();
     let silence = |o: &Observation, before: i64| {
         let since = o.silence(Some(&s), Some(at(before)), at(700));
         since.map(|t| t.as_second() - 1_800_000_000)
     };
     o.power = mk_no_power(601);
-    assert_eq!(
-        silence(&o, 100),
-        Some(100),
-        "another try that came to nothing"
-    );
+    assert_eq!(silence(&o, 100), Some(100), "another try without an answer");
     for heard in [PowerState::On, PowerState::Off, PowerState::PoweringOn] {
         o.power = mk_power(601, heard);
         assert_eq!(silence(&o, 100), None, "{heard:?}");
-        assert_eq!(silence(&o, 650), Some(650), "an older word");
+        assert_eq!(silence(&o, 650), Some(650), "an older reading");
     }
     for unclear in [PowerState::Unknown, PowerState::PoweringOff] {
         o.power = mk_power(601, unclear);
@@ -105,12 +104,12 @@ fn f8_a_silence_ends_with_the_bmcs_word_and_begins_with_a_try() {
     }
     o.operation = confirmed();
     assert_eq!(silence(&o, 100), None);
-    // Nobody has tried.
+    // Nothing was tried.
     (o.operation, o.power) = (None, None);
     assert_eq!(o.silence(Some(&s), None, at(700)), None);
     o.operation = Some(OperationView::Running);
     assert_eq!(o.silence(Some(&s), None, at(700)), Some(at(700)));
-    // Where nothing hangs on its word it is not listened to.
+    // In steps that need no reading there is no silence.
     for step in [
         Step::Pending,
         Step::Holding,

@@ -1,4 +1,4 @@
-//! A crash at every point of a life in which nothing else goes wrong.
+//! A crash at every point of a run without other faults.
 
 use super::{
     super::*,
@@ -43,7 +43,7 @@ fn plans() -> Vec<Plan> {
 }
 
 #[test]
-fn a_crash_at_any_point_costs_no_second_power_cycle() {
+fn crash_at_any_point_causes_no_second_power_cycle() {
     for plan in plans().iter().filter(|p| p.hung) {
         for crash in points(plan) {
             run(plan, &[crash]);
@@ -52,7 +52,7 @@ fn a_crash_at_any_point_costs_no_second_power_cycle() {
 }
 
 #[test]
-fn two_crashes_at_any_two_points_cost_no_second_power_cycle() {
+fn two_crashes_at_any_points_cause_no_second_power_cycle() {
     let plan = Plan::calm(false);
     let points = points(&plan);
     for (i, first) in points.iter().enumerate() {
@@ -63,7 +63,7 @@ fn two_crashes_at_any_two_points_cost_no_second_power_cycle() {
 }
 
 #[test]
-fn every_command_of_a_calm_life_is_sent_once_and_in_order() {
+fn commands_of_a_run_without_faults_are_sent_once_in_order() {
     let run = run(&Plan::calm(false), &[]);
     let commands: Vec<_> = run
         .commands

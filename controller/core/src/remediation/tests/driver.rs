@@ -1,4 +1,5 @@
-//! The shell's stand-in: observes the world, calls `step`, carries out, crashes.
+//! The test driver in place of the engine: observes the world, calls `step`, carries out commands, and
+//! crashes.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +13,9 @@ use super::{
     world::{TICK, World},
 };
 
-/// Virtual time after which every run must have come to something.
+/// Virtual time in milliseconds within which every run must end or block.
 const END: i64 = 1_800_000;
-/// Turns without any time passing.
+/// Most turns without any time passing.
 const TURNS: u32 = 30;
 
 pub(super) fn policy() -> Policy {
@@ -41,7 +42,7 @@ pub(super) struct CrashAt {
     pub(super) after: bool,
 }
 
-/// What the shell hears of without asking.
+/// The changes that wake the driver.
 #[derive(PartialEq)]
 struct Events {
     request: (bool, bool, bool, bool, bool, bool),
@@ -54,7 +55,7 @@ struct Events {
 
 pub(super) struct Run {
     pub(super) world: World,
-    /// What stands in the object; all that a crash leaves.
+    /// The state stored in the object, which survives a crash.
     pub(super) state: Option<State>,
     pub(super) completed: BTreeSet<Command>,
     pub(super) power: Option<PowerView>,
@@ -111,20 +112,20 @@ impl Run {
                 self.due();
                 turns = if self.world.now == now { turns + 1 } else { 0 };
                 if turns > TURNS {
-                    self.world.fail("the step spins");
+                    self.world.fail("the step repeats without a wait");
                 }
             }
         }
         self.judge();
     }
 
-    /// Woken by its clock, or by an event: a change of the object, the host, the Node (not its
-    /// Lease: nobody watches those), the agent or the operation.
+    /// Whether the driver is woken by its clock, or by a change of the object, the host, the Node (not
+    /// its Lease, which is not watched), the agent or the operation.
     fn awake(&mut self) -> bool {
         if self.wake.is_some_and(|t| t <= self.world.now) {
             return true;
         }
-        // None while it is down, or pauses after a failure.
+        // `None` while it is down, or pauses after a failure.
         self.seen
             .as_ref()
             .is_some_and(|seen| *seen != self.events())
@@ -194,7 +195,7 @@ impl Run {
                     return self.crash();
                 }
                 self.world.log(&format!("{step}: {}", d.reason));
-                // Through the store and back.
+                // The state passes through its stored form.
                 let stored = serde_json::to_string(&d.state).unwrap();
                 self.state = Some(serde_json::from_str(&stored).unwrap());
                 self.completed.clear();
@@ -234,7 +235,7 @@ impl Run {
         }
     }
 
-    /// Carries out, or cannot; and judges what it is asked to do.
+    /// Checks and carries out a command. Returns whether it succeeded.
     fn execute(&mut self, command: &Command, o: &Observation) -> bool {
         self.commands.push(command.clone());
         let state = self.state.clone().unwrap_or_else(|| State::new(time(0)));
@@ -337,7 +338,7 @@ impl Run {
                     return false;
                 }
                 if !w.request.node_backup {
-                    w.fail("F9: a Node is deleted and nothing of it is kept");
+                    w.fail("F9: a Node is deleted without a backup");
                 }
                 self.may_taint(&state);
                 self.world.forget_node();

@@ -1,4 +1,4 @@
-//! F1: what proves off, and what does not.
+//! F1: which evidence confirms off.
 
 use super::{super::*, build::*};
 
@@ -15,14 +15,14 @@ fn taken_at(since_start_ms: u64) -> CommandTaken {
 }
 
 #[test]
-fn f1_two_readings_of_off_two_seconds_apart_are_proof() {
+fn f1_two_readings_of_off_two_seconds_apart_confirm_off() {
     use PowerState::Off;
     assert_eq!(proof(&[(Off, 1000), (Off, 3000)]), Ok(()));
     assert_eq!(proof(&[(Off, 0), (Off, 900), (Off, 2000)]), Ok(()));
 }
 
 #[test]
-fn f1_less_is_no_proof() {
+fn f1_fewer_or_closer_readings_do_not_confirm_off() {
     use PowerState::Off;
     assert_eq!(proof(&[]).unwrap_err(), "0 of 2 readings of off");
     assert_eq!(proof(&[(Off, 9000)]).unwrap_err(), "1 of 2 readings of off");
@@ -34,13 +34,13 @@ fn f1_less_is_no_proof() {
 }
 
 #[test]
-fn f1_readings_from_before_and_after_a_restart_of_the_agent_are_not_apart() {
+fn f1_readings_across_an_agent_restart_do_not_confirm_off() {
     use PowerState::Off;
     assert!(proof(&[(Off, 90_000), (Off, 100)]).is_err());
 }
 
 #[test]
-fn f1_nothing_but_off_is_off() {
+fn f1_only_readings_of_off_confirm_off() {
     use PowerState::{Off, On, PoweringOff, PoweringOn, Unknown};
     for other in [On, PoweringOn, PoweringOff, Unknown] {
         let why = proof(&[(Off, 0), (other, 2000), (Off, 4000)]).unwrap_err();
@@ -49,7 +49,7 @@ fn f1_nothing_but_off_is_off() {
 }
 
 #[test]
-fn f1_readings_of_two_bmcs_prove_nothing() {
+fn f1_readings_of_two_bmcs_do_not_confirm_off() {
     let mut readings = mk_proof();
     readings[1].bmc = "10.0.0.8".into();
     let why = confirmed_off(Some(&mk_taken()), &readings, &Policy::default()).unwrap_err();
@@ -57,7 +57,7 @@ fn f1_readings_of_two_bmcs_prove_nothing() {
 }
 
 #[test]
-fn f1_no_policy_makes_a_single_reading_a_proof() {
+fn f1_no_policy_accepts_a_single_reading() {
     let policy = Policy {
         confirmations: 1,
         confirm_interval: secs(0),
@@ -79,13 +79,13 @@ fn f1_no_policy_makes_a_single_reading_a_proof() {
 }
 
 #[test]
-fn f1_without_a_power_off_that_the_bmc_took_no_reading_proves_anything() {
+fn f1_readings_without_a_taken_power_off_do_not_confirm_off() {
     let why = confirmed_off(None, &mk_proof(), &Policy::default()).unwrap_err();
     assert!(why.contains("took no power-off command"), "{why}");
 }
 
 #[test]
-fn f1_readings_from_before_the_command_prove_nothing() {
+fn f1_readings_from_before_the_command_do_not_confirm_off() {
     let prove =
         |at| confirmed_off(Some(&taken_at(at)), &mk_proof(), &Policy::default()).map_err(|_| ());
     assert_eq!(prove(10_000), Ok(()));
@@ -93,7 +93,7 @@ fn f1_readings_from_before_the_command_prove_nothing() {
 }
 
 #[test]
-fn f1_an_outcome_without_a_command_taken_is_tried_again_and_taints_nothing() {
+fn f1_outcome_without_a_taken_command_is_retried_without_a_taint() {
     let mut o = mk_held();
     o.operation = Some(OperationView::Finished {
         outcome: OperationOutcome::Confirmed {
@@ -108,7 +108,7 @@ fn f1_an_outcome_without_a_command_taken_is_tried_again_and_taints_nothing() {
 }
 
 #[test]
-fn f1_a_proof_of_an_earlier_version_is_made_anew_before_the_taint() {
+fn f1_evidence_of_an_earlier_version_is_renewed_before_the_taint() {
     let mut o = mk_held();
     o.power = mk_power(1, PowerState::Off);
     for step in [Step::ConfirmingOff, Step::Tainting] {
@@ -127,7 +127,7 @@ fn f1_a_proof_of_an_earlier_version_is_made_anew_before_the_taint() {
 }
 
 #[test]
-fn f1_a_taint_is_not_written_on_a_word_that_grew_old_on_the_way() {
+fn f1_taint_is_not_written_with_an_outdated_reading() {
     let bmc = OffEvidence::Bmc {
         at: at(0),
         readings: mk_proof(),
@@ -148,8 +148,5 @@ fn f1_a_taint_is_not_written_on_a_word_that_grew_old_on_the_way() {
         assert!(!stands(Some(&bmc), &mk_power(10, other), 10), "{other:?}");
     }
     assert!(!stands(Some(&bmc), &mk_no_power(10), 10));
-    assert!(
-        stands(Some(&person), &None, 9000),
-        "a person vouches for it"
-    );
+    assert!(stands(Some(&person), &None, 9000), "confirmed by a person");
 }

@@ -1,4 +1,4 @@
-//! F9: whatever the way out, what is ours is gone; and the end of the attempts (L1).
+//! F9: every end of a remediation removes what it added; and the end of the attempts (L1).
 
 use super::{super::*, build::*};
 
@@ -15,11 +15,11 @@ fn mk_offline() -> Observation {
 }
 
 #[test]
-fn a_request_that_is_deleted_once_its_node_is_back_has_succeeded() {
+fn remediation_deleted_after_its_node_is_back_has_succeeded() {
     let mut o = mk_observation();
     o.request.deleting = true;
     let s = mk_state(Step::Restoring);
-    // Still as before the power-off.
+    // The Node is as it was before the power-off.
     let withdrawn = Command::RemoveFinalizer(Outcome::Withdrawn);
     assert_eq!(does(&o, &s, 5), withdrawn);
     node(&mut o).ready = true;
@@ -37,7 +37,7 @@ fn a_request_that_is_deleted_once_its_node_is_back_has_succeeded() {
 }
 
 #[test]
-fn f9_withdrawn_while_booting_the_taint_goes_before_the_finalizer() {
+fn f9_withdrawal_during_boot_removes_the_taint_before_the_finalizer() {
     let mut o = mk_observation();
     o.request.deleting = true;
     node(&mut o).taint = Taint::Ours;
@@ -50,7 +50,7 @@ fn f9_withdrawn_while_booting_the_taint_goes_before_the_finalizer() {
         does(&o, &s, 600),
         Command::RemoveFinalizer(Outcome::Withdrawn)
     );
-    // Without a taint of ours there is nothing to stay for.
+    // Without a taint of ours nothing has to be awaited.
     let untainted = State {
         taint: Some(TaintOwner::Other),
         ..mk_state(Step::Booting)
@@ -59,7 +59,7 @@ fn f9_withdrawn_while_booting_the_taint_goes_before_the_finalizer() {
 }
 
 #[test]
-fn f9_a_taint_that_was_there_before_or_was_replaced_is_not_removed() {
+fn f9_existing_or_replaced_taint_is_not_removed() {
     let mut o = mk_held();
     o.power = mk_power(1, PowerState::Off);
     node(&mut o).taint = Taint::Other;
@@ -83,7 +83,7 @@ fn f9_a_taint_that_was_there_before_or_was_replaced_is_not_removed() {
 }
 
 #[test]
-fn f9_the_hold_goes_before_the_finalizer_even_when_the_state_was_lost() {
+fn f9_hold_is_removed_before_the_finalizer_even_without_state() {
     let o = mk_deleted();
     assert_eq!(decide(&o, None, at(0)).next, Next::Do(Command::RemoveHold));
     for step in [Step::Succeeded, Step::Escalated, Step::Blocked] {
@@ -92,7 +92,7 @@ fn f9_the_hold_goes_before_the_finalizer_even_when_the_state_was_lost() {
 }
 
 #[test]
-fn f9_a_workload_api_that_is_down_does_not_keep_the_hold_nor_an_innocent_host_off() {
+fn f9_workload_outage_delays_neither_hold_removal_nor_power_on() {
     let mut o = mk_held();
     o.workload = WorkloadView::Unreachable {
         why: "connection refused".into(),
@@ -108,7 +108,7 @@ fn f9_a_workload_api_that_is_down_does_not_keep_the_hold_nor_an_innocent_host_of
 }
 
 #[test]
-fn f5_an_innocent_host_that_somebody_else_wants_off_is_left_to_them() {
+fn f5_mistaken_host_that_others_keep_off_stays_off() {
     let mut s = mk_state(Step::Aborting);
     s.end_reason = Some(Reason::LeaseRenewed("node-7".into()));
     let mut held = mk_observation();
@@ -123,7 +123,7 @@ fn f5_an_innocent_host_that_somebody_else_wants_off_is_left_to_them() {
 }
 
 #[test]
-fn f5_switching_an_innocent_host_on_is_tried_until_it_works() {
+fn f5_power_on_of_a_mistaken_host_is_retried() {
     let mut o = mk_observation();
     let mut s = mk_state(Step::Aborting);
     s.end_reason = Some(Reason::LeaseRenewed("node-7".into()));
@@ -145,7 +145,7 @@ fn f5_switching_an_innocent_host_on_is_tried_until_it_works() {
 }
 
 #[test]
-fn online_false_ends_it_and_leaves_the_host_off() {
+fn online_false_aborts_and_leaves_the_host_off() {
     for step in [
         Step::Pending,
         Step::Holding,
@@ -186,7 +186,7 @@ fn online_false_ends_it_and_leaves_the_host_off() {
 }
 
 #[test]
-fn online_false_while_draining_waits_for_the_drain_and_then_takes_the_taint_off() {
+fn online_false_while_draining_removes_the_taint_after_the_drain() {
     let mut o = mk_offline();
     node(&mut o).taint = Taint::Ours;
     o.power = mk_power(1, PowerState::Off);
@@ -197,7 +197,7 @@ fn online_false_while_draining_waits_for_the_drain_and_then_takes_the_taint_off(
 }
 
 #[test]
-fn f9_a_power_on_that_never_works_lets_a_deleted_object_go_clean() {
+fn f9_failing_power_on_does_not_block_a_deleted_remediation() {
     let mut o = mk_observation();
     o.request.deleting = true;
     o.operation = unconfirmed();
@@ -219,7 +219,7 @@ fn f9_a_power_on_that_never_works_lets_a_deleted_object_go_clean() {
 }
 
 #[test]
-fn l1_the_attempts_are_counted_as_capm3_counts_them_and_then_the_owner_takes_over() {
+fn l1_attempts_are_counted_as_in_capm3_before_escalation() {
     let mut o = mk_observation();
     node(&mut o).taint = Taint::Absent;
     let (s, _) = writes(&o, &mk_state(Step::Booting), 600);
@@ -273,7 +273,7 @@ fn l1_the_attempts_are_counted_as_capm3_counts_them_and_then_the_owner_takes_ove
 }
 
 #[test]
-fn a_request_by_node_has_no_machine_to_hand_over() {
+fn remediation_by_node_has_no_machine_to_escalate() {
     let mut o = mk_direct();
     o.machine = Some(MachineView::not_asked());
     assert_eq!(
@@ -287,7 +287,7 @@ fn a_request_by_node_has_no_machine_to_hand_over() {
 }
 
 #[test]
-fn a_node_that_recovers_before_the_next_attempt_is_not_switched_off() {
+fn node_recovered_before_the_next_attempt_is_not_switched_off() {
     let mut o = mk_observation();
     node(&mut o).ready = true;
     o.machine.as_mut().unwrap().health_check_succeeded = Some(true);

@@ -1,4 +1,4 @@
-//! The failure table, row by row, as far as this machine decides it.
+//! The rows of the failure table that the state machine decides.
 
 use super::{super::*, build::*};
 
@@ -7,7 +7,7 @@ fn off_id(s: &State) -> String {
 }
 
 #[test]
-fn bmc_unreachable_ends_in_fence_unconfirmed_and_goes_on_trying() {
+fn unreachable_bmc_ends_in_fence_unconfirmed_and_is_retried() {
     let mut o = mk_held();
     let mut s = mk_state(Step::PoweringOff);
     let mut ids = vec![off_id(&s)];
@@ -30,7 +30,7 @@ fn bmc_unreachable_ends_in_fence_unconfirmed_and_goes_on_trying() {
     o.operation = None;
     assert_eq!(waits(&o, &s, 560).1, 610);
     assert!(matches!(does(&o, &s, 610), Command::PowerOff { .. }));
-    // The same failure again is written, and is no news.
+    // The same failure again is written without an Event.
     o.operation = unconfirmed();
     let d = decide(&o, Some(&s), at(790));
     assert_eq!((d.next, d.notes), (Next::Write, vec![]));
@@ -41,13 +41,13 @@ fn bmc_unreachable_ends_in_fence_unconfirmed_and_goes_on_trying() {
         ids.len(),
         "an operation id was used twice: {ids:?}"
     );
-    // A retry that works goes on as if nothing had been.
+    // A successful retry continues normally.
     o.operation = confirmed();
     assert_eq!(writes(&o, &d.state, 860).0.step, Step::ConfirmingOff);
 }
 
 #[test]
-fn bmc_refuses_the_password_is_the_same_and_says_so() {
+fn bmc_login_failure_reports_the_cause() {
     let mut o = mk_held();
     o.operation = finished(OperationOutcome::Failed {
         why: "401: user admin refused".into(),
@@ -60,7 +60,7 @@ fn bmc_refuses_the_password_is_the_same_and_says_so() {
     );
 }
 
-/// A dead BMC, and a person who says that the host is off.
+/// A dead BMC, and a person who confirms that the host is off.
 pub(super) fn mk_person() -> (Observation, State) {
     let mut o = mk_held();
     o.silent_since = Some(at(0));
@@ -74,7 +74,7 @@ pub(super) fn mk_person() -> (Observation, State) {
 }
 
 #[test]
-fn f8_a_person_may_confirm_for_a_bmc_that_does_not_answer() {
+fn f8_person_may_confirm_for_an_unresponsive_bmc() {
     let (mut o, s) = mk_person();
     let (s, _) = writes(&o, &s, 601);
     assert_eq!(s.step, Step::ConfirmingOff);
@@ -92,7 +92,7 @@ fn f8_a_person_may_confirm_for_a_bmc_that_does_not_answer() {
 }
 
 #[test]
-fn f8_a_person_may_confirm_without_an_agent() {
+fn f8_person_may_confirm_without_an_agent() {
     let (mut o, s) = mk_person();
     o.agent = AgentView::Unreachable {
         why: "rack r1 is dark".into(),
@@ -106,7 +106,7 @@ fn f8_a_person_may_confirm_without_an_agent() {
 }
 
 #[test]
-fn f8_the_bmc_is_asked_before_a_person_is_believed_and_its_on_counts_more() {
+fn f8_bmc_is_read_before_a_confirmation_and_on_overrides_it() {
     let (mut o, s) = mk_person();
     o.power = None;
     assert_eq!(does(&o, &s, 601), Command::ReadPower);
@@ -114,7 +114,7 @@ fn f8_the_bmc_is_asked_before_a_person_is_believed_and_its_on_counts_more() {
         o.power = mk_power(601, state);
         assert_eq!(waits(&o, &s, 602).0.label(), "FenceUnconfirmed");
     }
-    // One that says off confirms it itself; one that says neither needs the person.
+    // A BMC that reports off confirms it itself; one that reports neither needs the confirmation.
     o.power = mk_power(601, PowerState::Off);
     assert_eq!(waits(&o, &s, 602).0.label(), "FenceUnconfirmed");
     o.power = mk_power(601, PowerState::Unknown);
@@ -122,18 +122,18 @@ fn f8_the_bmc_is_asked_before_a_person_is_believed_and_its_on_counts_more() {
 }
 
 #[test]
-fn f8_a_confirmation_for_another_remediation_is_none() {
+fn f8_confirmation_for_another_remediation_does_not_count() {
     let (mut o, s) = mk_person();
     o.request.confirm_fenced = Some("true".into());
     assert_eq!(waits(&o, &s, 601).1, 660);
 }
 
 #[test]
-fn f8_a_persons_word_counts_once() {
+fn f8_confirmation_counts_once() {
     let (mut o, s) = mk_person();
     let (mut s, _) = writes(&o, &s, 601);
     assert!(s.confirmation_used);
-    // The host came on all the same: what the person saw is over.
+    // The host came on: the confirmation no longer applies.
     o.power = mk_power(602, PowerState::On);
     for _ in 0..3 {
         (s, _) = writes(&o, &s, 602);
@@ -149,7 +149,7 @@ fn f8_a_persons_word_counts_once() {
         reason.to_string().contains("or has been used. Remove it"),
         "{reason}"
     );
-    // Taken off and put on again it is a new word.
+    // Removed and set again, it is a new confirmation.
     o.request.confirm_fenced = None;
     (s, _) = writes(&o, &s, 801);
     assert!(!s.confirmation_used);
@@ -160,7 +160,7 @@ fn f8_a_persons_word_counts_once() {
 }
 
 #[test]
-fn f8_a_power_off_that_still_runs_is_cancelled_before_a_person_is_believed() {
+fn f8_running_power_off_is_cancelled_before_a_confirmation_counts() {
     let (mut o, s) = mk_person();
     o.operation = Some(OperationView::Running);
     let cancel = Command::Cancel { id: off_id(&s) };
@@ -172,7 +172,7 @@ fn f8_a_power_off_that_still_runs_is_cancelled_before_a_person_is_believed() {
 }
 
 #[test]
-fn bmc_still_says_on_is_unconfirmed_and_never_tainted() {
+fn bmc_reporting_on_is_unconfirmed_and_never_tainted() {
     let mut o = mk_held();
     o.operation = finished(OperationOutcome::Unconfirmed {
         why: "still On after 180s".into(),
@@ -207,7 +207,7 @@ fn powering_off_for_minutes_is_not_off() {
 }
 
 #[test]
-fn workload_api_down_defers_the_taint_and_keeps_watching_the_hold() {
+fn workload_outage_defers_the_taint_and_keeps_reading_power() {
     let mut o = mk_held();
     o.workload = WorkloadView::Unreachable {
         why: "connection refused".into(),
@@ -222,12 +222,12 @@ fn workload_api_down_defers_the_taint_and_keeps_watching_the_hold() {
             reason,
             Reason::WorkloadUnreachable("connection refused".into())
         );
-        // Five seconds after the last answer, however often something else wakes us.
+        // Five seconds after the last answer, regardless of other events.
         assert_eq!(until, 10);
         o.power = mk_power(5, PowerState::On);
         assert_eq!(writes(&o, &s, 6).0.step, Step::PoweringOff);
     }
-    // The power-off itself does not need it.
+    // The power-off itself does not need the workload API.
     assert!(matches!(
         does(&o, &mk_state(Step::PoweringOff), 0),
         Command::PowerOff { .. }
@@ -235,7 +235,7 @@ fn workload_api_down_defers_the_taint_and_keeps_watching_the_hold() {
 }
 
 #[test]
-fn a_machine_that_never_joined_is_power_cycled_without_taint_and_drain() {
+fn never_joined_machine_is_power_cycled_without_taint_and_drain() {
     let mut o = mk_held();
     o.workload = WorkloadView::NotJoined;
     let mut s = mk_state(Step::ConfirmingOff);
@@ -244,7 +244,7 @@ fn a_machine_that_never_joined_is_power_cycled_without_taint_and_drain() {
 }
 
 #[test]
-fn an_agent_that_was_restarted_in_the_middle_is_asked_again_at_once_under_a_new_id() {
+fn interrupted_power_off_is_repeated_at_once_with_a_new_id() {
     let mut o = mk_held();
     o.operation = finished(OperationOutcome::Interrupted);
     let s = mk_state(Step::PoweringOff);
@@ -255,7 +255,7 @@ fn an_agent_that_was_restarted_in_the_middle_is_asked_again_at_once_under_a_new_
 }
 
 #[test]
-fn an_agent_that_is_gone_for_longer_than_a_power_off_takes_is_an_unconfirmed_fence() {
+fn agent_outage_beyond_the_power_off_timeout_is_fence_unconfirmed() {
     let mut o = mk_held();
     o.agent = AgentView::Unreachable {
         why: "rack r1 is dark".into(),
@@ -271,14 +271,14 @@ fn an_agent_that_is_gone_for_longer_than_a_power_off_takes_is_an_unconfirmed_fen
         (Step::AwaitingConfirmation, "FenceUnconfirmed")
     );
     assert_eq!(waits(&o, &s, 500).0.label(), "FenceUnconfirmed");
-    // What it finished meanwhile counts: the id has stayed the same.
+    // An operation that the agent finished meanwhile counts, because its id is unchanged.
     o.agent = AgentView::Ready;
     o.operation = confirmed();
     assert_eq!(writes(&o, &s, 501).0.step, Step::ConfirmingOff);
 }
 
 #[test]
-fn foreign_reboot_keys_and_servicing_are_waited_for_before_power_on() {
+fn foreign_holds_and_servicing_delay_the_power_on() {
     let mut o = mk_observation();
     o.power = mk_power(1, PowerState::Off);
     bmh(&mut o)
@@ -297,23 +297,23 @@ fn foreign_reboot_keys_and_servicing_are_waited_for_before_power_on() {
 }
 
 #[test]
-fn baremetal_operator_has_its_grace_to_switch_on_and_then_the_agent_does() {
+fn agent_switches_on_after_the_grace_of_baremetal_operator() {
     let mut o = mk_observation();
     let s = mk_state(Step::PoweringOn);
     assert_eq!(does(&o, &s, 0), Command::ReadPower);
     o.power = mk_power(1, PowerState::Off);
-    // Whatever else wakes us: a second after the last answer it is asked again.
+    // A second after the last answer the BMC is read again, regardless of other events.
     assert_eq!(waits(&o, &s, 1), (Reason::PowerOnRunning, 2));
     assert_eq!(does(&o, &s, 2), Command::ReadPower);
     o.power = mk_power(19, PowerState::Off);
     assert!(matches!(does(&o, &s, 20), Command::PowerOn { .. }));
-    // On its way up is not on.
+    // PoweringOn is not on.
     o.power = mk_power(19, PowerState::PoweringOn);
     assert_eq!(waits(&o, &s, 19).1, 20);
 }
 
 #[test]
-fn a_host_that_booted_while_the_agent_was_away_is_not_switched_off_again() {
+fn host_booted_during_an_agent_outage_is_not_switched_off_again() {
     let mut o = mk_observation();
     node(&mut o).lease.as_mut().unwrap().renewed = "09:07:00".into();
     node(&mut o).taint = Taint::Ours;
@@ -325,7 +325,7 @@ fn a_host_that_booted_while_the_agent_was_away_is_not_switched_off_again() {
 }
 
 #[test]
-fn a_power_on_that_is_refused_for_a_while_is_tried_again() {
+fn refused_power_on_is_retried() {
     let mut o = mk_direct();
     let mut s = mk_direct_state(Step::PoweringOn);
     o.power = mk_power(1, PowerState::Off);
@@ -343,7 +343,7 @@ fn a_power_on_that_is_refused_for_a_while_is_tried_again() {
 }
 
 #[test]
-fn hosts_that_cannot_be_fenced_are_refused_before_anything_is_touched() {
+fn unfenceable_host_is_refused_before_any_change() {
     let cases: [Case<BareMetalHostFacts>; 5] = [
         (|b| b.paused = true, "HostPaused"),
         (|b| b.servicing = true, "HostServicing"),
@@ -361,7 +361,7 @@ fn hosts_that_cannot_be_fenced_are_refused_before_anything_is_touched() {
 }
 
 #[test]
-fn a_detached_host_is_switched_by_the_agent_alone() {
+fn detached_host_is_switched_only_by_the_agent() {
     let mut o = mk_observation();
     bmh(&mut o).detached = true;
     bmh(&mut o).provisioned = false;

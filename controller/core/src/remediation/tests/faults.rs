@@ -1,9 +1,9 @@
-//! What goes wrong in the world, from a seed.
+//! The faults of the simulated world, from a seed.
 
 use super::super::*;
 use super::world::{Power, World};
 
-/// A splitmix64 generator: one number, one run.
+/// A splitmix64 generator: one seed, one run.
 #[derive(Debug, Clone)]
 pub(super) struct Rng(pub(super) u64);
 
@@ -31,7 +31,7 @@ impl Rng {
 pub(super) enum Fault {
     Agent(bool),
     AgentRestart,
-    /// The agent is started anew with an empty state directory.
+    /// The agent is restarted with an empty state directory.
     JournalLost,
     /// Another agent of the rack takes over; the first one is out of reach and goes on.
     Takeover,
@@ -45,28 +45,28 @@ pub(super) enum Fault {
     ForeignHold(bool),
     HoldRemoved,
     Button,
-    /// Somebody switches the host off, whatever it is at.
+    /// A person switches the host off at any time.
     SwitchedOff,
     Deleted,
     TimedOut,
     Offline,
     NodeDeleted,
-    /// A person pulls the plug and says so.
+    /// A person unplugs the host and confirms that it is off.
     Person,
 }
 
-/// One run.
+/// The parameters and faults of one run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) cooperative: bool,
-    /// The kubelet hangs: its pods run on, unheard.
+    /// The kubelet hangs: its pods still run, and it does not report.
     pub(super) hung: bool,
-    /// The BMC is another host's.
+    /// The BMC belongs to another host.
     pub(super) wrong_host: bool,
-    /// The BMC always says off and does nothing.
+    /// The BMC always reports off and does nothing.
     pub(super) lying: bool,
-    /// The BMC says PoweringOff instead of Off.
+    /// The BMC reports PoweringOff instead of Off.
     pub(super) stuck: bool,
     /// The BMC never answers.
     pub(super) silent: bool,
@@ -78,20 +78,20 @@ pub(super) struct Plan {
     pub(super) legacy: bool,
     pub(super) strategy: Strategy,
     pub(super) on_exhausted: Option<OnExhausted>,
-    /// What happens to a drain that does not end; `None`: it is waited for.
+    /// Policy for a drain that does not end; `None`: the default.
     pub(super) drain_blocked: Option<DrainBlocked>,
     pub(super) off_takes: i64,
     pub(super) boot_takes: i64,
     pub(super) read_takes: i64,
-    /// The controller crashes once in so many turns; 0: never.
+    /// The controller crashes once in this many turns; 0: never.
     pub(super) crash_one_in: u64,
-    /// The result of a command is lost once in so many; 0: never.
+    /// The result of a command is lost once in this many commands; 0: never.
     pub(super) lose_one_in: u64,
     pub(super) faults: Vec<(i64, Fault)>,
 }
 
 impl Plan {
-    /// Nothing goes wrong but the node.
+    /// A run in which only the node fails.
     pub(super) fn calm(cooperative: bool) -> Self {
         Self {
             cooperative,
@@ -137,7 +137,7 @@ impl Plan {
         for _ in 0..r.range(0, 5) {
             let t = r.range(0, 400) * 500;
             let end = t + r.range(1, 160) * 500;
-            // While the host is off these matter most.
+            // A time at which the host is likely to be off.
             let early = r.range(4, 80) * 500;
             let span = |f: fn(bool) -> Fault| vec![(t, f(true)), (end, f(false))];
             let more = match r.range(0, 18) {
@@ -170,7 +170,7 @@ impl Plan {
         plan
     }
 
-    /// What the request asks for.
+    /// The policy of the request.
     pub(super) fn policy(&self) -> Policy {
         let usual = super::driver::policy();
         Policy {
@@ -181,7 +181,7 @@ impl Plan {
         }
     }
 
-    /// A life of one of the newer strategies and policies.
+    /// A random run with a random strategy and policy.
     pub(super) fn random_strategy(seed: u64) -> Self {
         let mut plan = Self::random(seed);
         let mut rng = Rng(seed ^ 0xca11);
@@ -209,7 +209,7 @@ impl Plan {
         plan
     }
 
-    /// Something that no waiting cures.
+    /// Whether a fault of this run never ends.
     pub(super) fn for_good(&self) -> bool {
         self.silent || self.stuck || self.pod_stuck || self.lying
     }
@@ -272,8 +272,8 @@ impl World {
         }
     }
 
-    /// Somebody switches the host on. Only where it can be noticed in time, and then nothing else
-    /// fails until it must have been: what nobody can see nobody can prevent.
+    /// A person switches the host on. Only where it can be detected in time, and then nothing else fails
+    /// until it must have been detected, because an undetectable power-on cannot be prevented.
     fn meddle(&mut self, fault: Fault) {
         let seen = self.agent_up && !self.silent && !self.plan.stuck && self.plan.read_takes < 1000;
         if !seen || self.request.confirm_fenced.is_some() {

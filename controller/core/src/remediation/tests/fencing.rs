@@ -1,9 +1,9 @@
-//! F1 to F4: off is proven, stays so, and lasts until the node is drained.
+//! F1 to F4: off is confirmed, and lasts until the node is drained.
 
 use super::{super::*, build::*};
 
 #[test]
-fn a_failed_node_is_taken_through_all_steps_in_their_order() {
+fn failed_node_passes_through_all_steps_in_order() {
     let mut o = mk_observation();
     o.request.finalizer = false;
     let (s, _) = {
@@ -51,7 +51,7 @@ fn a_failed_node_is_taken_through_all_steps_in_their_order() {
     let reason = Reason::Draining("1 pod (shop/db-0)".into());
     assert_eq!(waits(&o, &s, 27), (reason, 28));
     o.drain = Some(Drain::default());
-    // The last word before power-on is not older than two seconds.
+    // The last reading before the power-on is at most two seconds old.
     assert_eq!(does(&o, &s, 28), Command::ReadPower);
     o.power = mk_power(28, PowerState::Off);
     let (s, _) = writes(&o, &s, 29);
@@ -89,7 +89,7 @@ fn a_failed_node_is_taken_through_all_steps_in_their_order() {
 }
 
 #[test]
-fn f1_off_is_read_once_more_right_before_the_taint() {
+fn f1_power_is_read_again_immediately_before_the_taint() {
     let mut o = mk_held();
     let mut s = mk_state(Step::Tainting);
     s.taint = Some(TaintOwner::Us);
@@ -103,7 +103,7 @@ fn f1_off_is_read_once_more_right_before_the_taint() {
 }
 
 #[test]
-fn f1_no_taint_on_anything_but_exactly_off() {
+fn f1_taint_requires_exactly_off() {
     for state in [
         PowerState::On,
         PowerState::PoweringOn,
@@ -129,7 +129,7 @@ fn f1_no_taint_on_anything_but_exactly_off() {
 }
 
 #[test]
-fn f1_a_bmc_slower_than_the_hold_watch_is_heard_all_the_same() {
+fn f1_reading_of_a_bmc_slower_than_the_hold_watch_counts() {
     let mut o = mk_held();
     let mut s = mk_state(Step::Tainting);
     s.taint = Some(TaintOwner::Us);
@@ -140,7 +140,7 @@ fn f1_a_bmc_slower_than_the_hold_watch_is_heard_all_the_same() {
 }
 
 #[test]
-fn f1_a_hold_that_was_lost_voids_the_proof() {
+fn f1_lost_hold_invalidates_the_evidence() {
     for step in [Step::ConfirmingOff, Step::Tainting, Step::Draining] {
         let mut o = mk_observation();
         o.power = mk_power(1, PowerState::Off);
@@ -155,7 +155,7 @@ fn f1_a_hold_that_was_lost_voids_the_proof() {
 }
 
 #[test]
-fn f9_a_power_off_whose_hold_was_lost_ends_before_its_id_is_forgotten() {
+fn f9_power_off_with_a_lost_hold_is_cancelled_before_the_next() {
     let mut o = mk_observation();
     o.operation = Some(OperationView::Running);
     let s = mk_state(Step::PoweringOff);
@@ -170,7 +170,7 @@ fn f9_a_power_off_whose_hold_was_lost_ends_before_its_id_is_forgotten() {
 }
 
 #[test]
-fn f1_an_operation_that_ran_without_our_hold_is_not_believed() {
+fn f1_outcome_of_an_operation_without_our_hold_does_not_count() {
     let mut o = mk_observation();
     o.operation = confirmed();
     let s = mk_state(Step::PoweringOff);
@@ -181,7 +181,7 @@ fn f1_an_operation_that_ran_without_our_hold_is_not_believed() {
 }
 
 #[test]
-fn f2_the_hold_and_the_step_are_durable_before_the_power_off() {
+fn f2_hold_and_step_are_durable_before_the_power_off() {
     let o = mk_observation();
     assert_eq!(does(&o, &mk_state(Step::Holding), 0), Command::AddHold);
     assert_eq!(does(&o, &mk_state(Step::PoweringOff), 0), Command::AddHold);
@@ -190,7 +190,7 @@ fn f2_the_hold_and_the_step_are_durable_before_the_power_off() {
 }
 
 #[test]
-fn f3_seen_on_while_tainted_it_is_switched_off_again_and_the_taint_stays() {
+fn f3_tainted_host_seen_on_is_switched_off_again_and_stays_tainted() {
     for step in [Step::ConfirmingOff, Step::Tainting, Step::Draining] {
         let mut o = mk_held();
         node(&mut o).taint = Taint::Ours;
@@ -206,7 +206,7 @@ fn f3_seen_on_while_tainted_it_is_switched_off_again_and_the_taint_stays() {
             (Step::PoweringOff, None, Some(TaintOwner::Us))
         );
         assert_eq!(reason, Reason::FenceViolated("\"On\"".into()));
-        // At once: baremetal-operator had its grace.
+        // At once, because the grace of baremetal-operator has been used.
         match does(&o, &s, 4) {
             Command::PowerOff {
                 id, command_after, ..
@@ -219,7 +219,7 @@ fn f3_seen_on_while_tainted_it_is_switched_off_again_and_the_taint_stays() {
 }
 
 #[test]
-fn f3_the_power_state_is_read_again_and_again_while_draining() {
+fn f3_power_is_read_periodically_while_draining() {
     let mut o = mk_held();
     node(&mut o).taint = Taint::Ours;
     o.drain = Some(Drain {
@@ -235,7 +235,7 @@ fn f3_the_power_state_is_read_again_and_again_while_draining() {
 }
 
 #[test]
-fn f4_no_power_on_while_a_pod_or_a_volume_is_left() {
+fn f4_no_power_on_while_a_pod_or_volume_is_left() {
     for left in [
         Drain {
             pods: vec!["shop/db-0".into()],
@@ -257,7 +257,7 @@ fn f4_no_power_on_while_a_pod_or_a_volume_is_left() {
 }
 
 #[test]
-fn f4_a_drain_that_could_not_be_listed_is_not_finished() {
+fn f4_drain_that_could_not_be_listed_is_not_finished() {
     let mut o = mk_held();
     node(&mut o).taint = Taint::Ours;
     o.power = mk_power(9, PowerState::Off);
@@ -268,7 +268,7 @@ fn f4_a_drain_that_could_not_be_listed_is_not_finished() {
 }
 
 #[test]
-fn f4_an_empty_drain_counts_only_while_the_bmc_says_off() {
+fn f4_empty_drain_counts_only_while_the_bmc_reports_off() {
     let mut o = mk_held();
     node(&mut o).taint = Taint::Ours;
     o.drain = Some(Drain::default());
@@ -287,7 +287,7 @@ fn f4_an_empty_drain_counts_only_while_the_bmc_says_off() {
 }
 
 #[test]
-fn f4_a_policy_may_end_a_blocked_drain_and_that_is_said() {
+fn f4_policy_may_end_a_blocked_drain_with_a_warning() {
     let mut o = mk_held();
     node(&mut o).taint = Taint::Ours;
     policy(&mut o).drain_blocked = DrainBlocked::PowerOn;
@@ -311,7 +311,7 @@ fn f4_a_policy_may_end_a_blocked_drain_and_that_is_said() {
 }
 
 #[test]
-fn f4_the_pods_of_a_node_that_was_deleted_are_waited_for() {
+fn f4_pods_of_a_deleted_node_are_drained() {
     for step in [Step::ConfirmingOff, Step::Tainting, Step::Draining] {
         let mut o = mk_held();
         o.workload = WorkloadView::Missing {
@@ -334,7 +334,7 @@ fn f4_the_pods_of_a_node_that_was_deleted_are_waited_for() {
 }
 
 #[test]
-fn f4_a_drain_shorter_than_six_names_is_told_in_full() {
+fn f4_drain_message_names_at_most_five_objects_of_a_kind() {
     let mut o = mk_held();
     node(&mut o).taint = Taint::Ours;
     o.power = mk_power(1, PowerState::Off);

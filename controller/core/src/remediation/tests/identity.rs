@@ -1,8 +1,8 @@
-//! F5 and F6: is it the right host, and is it our turn?
+//! F5 and F6: the identity of the host, and concurrent remediations.
 
 use super::{super::*, build::*};
 
-/// Confirmed off, and the Lease of the node was renewed at second 5 all the same.
+/// Confirmed off, and the Lease of the node was nevertheless renewed at second 5.
 fn mk_other_host() -> Observation {
     let mut o = mk_held();
     let lease = node(&mut o).lease.as_mut().unwrap();
@@ -12,7 +12,7 @@ fn mk_other_host() -> Observation {
 }
 
 #[test]
-fn f5_a_lease_renewed_after_the_confirmed_off_undoes_everything() {
+fn f5_lease_renewal_after_confirmed_off_undoes_the_remediation() {
     for step in [Step::ConfirmingOff, Step::Tainting, Step::Draining] {
         let mut o = mk_other_host();
         let mut s = mk_state(step);
@@ -22,7 +22,7 @@ fn f5_a_lease_renewed_after_the_confirmed_off_undoes_everything() {
         assert_eq!(
             does(&o, &s, 6),
             Command::ReadPower,
-            "the BMC is asked first: {step:?}"
+            "the BMC is read first: {step:?}"
         );
         o.power = mk_power(6, PowerState::Off);
         (s, _) = writes(&o, &s, 6);
@@ -58,7 +58,7 @@ fn f5_a_lease_renewed_after_the_confirmed_off_undoes_everything() {
 }
 
 #[test]
-fn f5_a_renewed_lease_on_a_host_that_is_on_is_a_violated_hold_not_another_host() {
+fn f5_lease_renewal_of_a_host_that_is_on_is_a_fence_violation() {
     let mut o = mk_other_host();
     node(&mut o).taint = Taint::Ours;
     o.power = mk_power(6, PowerState::On);
@@ -70,7 +70,7 @@ fn f5_a_renewed_lease_on_a_host_that_is_on_is_a_violated_hold_not_another_host()
 }
 
 #[test]
-fn f5_a_lease_that_was_deleted_was_not_renewed() {
+fn f5_deleted_lease_is_not_a_renewal() {
     let mut o = mk_held();
     node(&mut o).lease = None;
     o.power = mk_power(1, PowerState::Off);
@@ -81,21 +81,21 @@ fn f5_a_lease_that_was_deleted_was_not_renewed() {
 }
 
 #[test]
-fn f5_the_last_look_at_the_lease_is_right_before_power_on() {
+fn f5_lease_is_checked_immediately_before_power_on() {
     let mut o = mk_other_host();
     o.bmh = None;
     o.power = mk_power(6, PowerState::Off);
     let s = mk_direct_state(Step::PoweringOn);
     assert_eq!(writes(&o, &s, 7).0.step, Step::Aborting);
-    // A host that came on by itself after the drain is where we want it.
+    // A host that came on after the drain is in the desired state.
     o.power = mk_power(6, PowerState::On);
     assert!(matches!(does(&o, &s, 7), Command::PowerOn { .. }));
 }
 
-/// baremetal-operator switched on late in its grace: what was read before that says nothing of the
+/// baremetal-operator switched on late in its grace: readings from before that do not apply to the
 /// kubelet that reports since.
 #[test]
-fn f5_only_a_reading_that_is_not_older_than_the_renewal_speaks_against_it() {
+fn f5_only_a_reading_after_the_renewal_contradicts_it() {
     let mut o = mk_other_host();
     bmh(&mut o).our_hold = false;
     node(&mut o).lease.as_mut().unwrap().unchanged_since = at(20);
@@ -104,19 +104,19 @@ fn f5_only_a_reading_that_is_not_older_than_the_renewal_speaks_against_it() {
         o.power = mk_power(asked, PowerState::Off);
         assert_eq!(does(&o, &s, 20), Command::ReadPower);
     }
-    // It came on meanwhile: a good remediation goes on.
+    // The host came on meanwhile: the remediation continues.
     o.power = mk_power(20, PowerState::On);
     o.completed.insert(Command::Release);
     assert_eq!(writes(&o, &s, 21).0.step, Step::Booting);
-    // It is off still: the kubelet is another host's.
+    // The host is still off: the kubelet runs on another host.
     o.power = mk_power(20, PowerState::Off);
     assert_eq!(writes(&o, &s, 21).1.label(), "LeaseRenewed");
-    // Neither on nor off proves nothing of the kind.
+    // A reading that is neither on nor off does not show that.
     for state in [PowerState::PoweringOff, PowerState::Unknown] {
         o.power = mk_power(20, state);
         assert!(matches!(does(&o, &s, 21), Command::PowerOn { .. }));
     }
-    // A Lease that moves faster than the BMC answers had moved when it was asked.
+    // A Lease that is renewed faster than the BMC answers was renewed when the BMC was queried.
     node(&mut o).lease.as_mut().unwrap().unchanged_since = at(22);
     o.power = mk_power(21, PowerState::Off);
     assert_eq!(does(&o, &s, 22), Command::ReadPower);
@@ -127,7 +127,7 @@ fn f5_only_a_reading_that_is_not_older_than_the_renewal_speaks_against_it() {
 }
 
 #[test]
-fn f5_a_reading_of_the_same_step_that_is_older_than_the_renewal_is_asked_again() {
+fn f5_reading_from_before_the_renewal_is_repeated() {
     for step in [Step::ConfirmingOff, Step::Tainting, Step::Draining] {
         let mut o = mk_other_host();
         node(&mut o).taint = Taint::Ours;
@@ -142,7 +142,7 @@ fn f5_a_reading_of_the_same_step_that_is_older_than_the_renewal_is_asked_again()
 }
 
 #[test]
-fn f5_a_lease_that_moved_lately_must_stand_still_before_the_taint() {
+fn f5_recently_renewed_lease_must_be_quiet_before_the_taint() {
     let mut o = mk_held();
     node(&mut o).ready_unknown = false;
     node(&mut o).lease.as_mut().unwrap().unchanged_since = at(0);
@@ -155,7 +155,7 @@ fn f5_a_lease_that_moved_lately_must_stand_still_before_the_taint() {
 }
 
 #[test]
-fn f5_the_identity_of_node_and_host_goes_with_the_power_off() {
+fn f5_power_off_carries_the_identity_of_node_and_host() {
     match does(&mk_held(), &mk_state(Step::PoweringOff), 0) {
         Command::PowerOff {
             system_uuid,
@@ -182,7 +182,7 @@ fn f5_the_identity_of_node_and_host_goes_with_the_power_off() {
 }
 
 #[test]
-fn f6_nothing_is_touched_while_another_has_the_right_of_way() {
+fn f6_conflicting_remediation_prevents_any_change() {
     let mut o = mk_observation();
     let other = Reason::OtherRemediation("Metal3Remediation default/m1".into());
     o.conflict = Some(other.clone());
@@ -190,13 +190,13 @@ fn f6_nothing_is_touched_while_another_has_the_right_of_way() {
     for step in [Step::Pending, Step::Retrying] {
         let (reason, until) = waits(&o, &mk_state(step), 3);
         assert_eq!(reason, other);
-        // The end of another remediation is no event of this one.
+        // The end of another remediation does not wake this one.
         assert_eq!(until, 18);
     }
 }
 
 #[test]
-fn a_boot_between_the_first_look_and_the_power_off_does_not_pass_for_one_after_the_power_on() {
+fn boot_before_the_power_off_does_not_count_as_boot_after_it() {
     let mut o = mk_held();
     node(&mut o).boot_id = "boot-2".into();
     let mut s = mk_state(Step::ConfirmingOff);

@@ -1,6 +1,6 @@
-//! F6 under every interleaving: a model of one process that runs several requests, each of which
-//! looks, writes what it decided, and ends, while causes of their own come and go, writes fail and
-//! the process is restarted.
+//! F6 under every interleaving: a model of one process that runs several requests. Each request observes,
+//! writes its decision, and ends; requests become unable and able to begin, writes fail, and the process
+//! is restarted.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -22,9 +22,9 @@ enum Stored {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Request {
     stored: Stored,
-    /// No cause of its own keeps it waiting.
+    /// Whether the request could begin by itself.
     able: bool,
-    /// Decided to begin; the write is under way.
+    /// Whether the request decided to begin, and the write is under way.
     begins: bool,
     attempts: u8,
 }
@@ -32,7 +32,7 @@ struct Request {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Model {
     requests: [Request; REQUESTS],
-    /// What the process remembers; a restart forgets it.
+    /// The memory of the process, which a restart clears.
     memory: BTreeMap<usize, Progress>,
 }
 
@@ -74,7 +74,7 @@ impl Model {
         }
     }
 
-    /// What the engine knows of the others: what they have taken in memory, else what is written.
+    /// The other requests as the engine knows them: from memory, else from the stored state.
     fn others(&self, me: usize) -> Vec<ActiveRemediation> {
         let progress = |i: usize| match (self.memory.get(&i), self.requests[i].stored) {
             (Some(progress), _) => Some(*progress),
@@ -109,7 +109,7 @@ impl Model {
             (_, true) => Progress::Ready,
             (_, false) => Progress::Waiting,
         };
-        // A member that is off is one that the others lack.
+        // A member that is off is missing for the others.
         let off = |r: &&Request| r.stored == Stored::Begun;
         let off = u32::try_from(self.requests.iter().filter(off).count()).unwrap();
         let quorum = ControlPlane {
@@ -118,13 +118,13 @@ impl Model {
             guard: None,
             unread: None,
         };
-        // Once it is off nobody asks any more.
+        // The quorum is not evaluated after the begin.
         let quorum = (progress != Progress::Begun).then_some(quorum);
-        let right = check_concurrency(&active(i, progress), &self.others(i), quorum);
-        self.memory.insert(i, right.progress);
+        let decision = check_concurrency(&active(i, progress), &self.others(i), quorum);
+        self.memory.insert(i, decision.progress);
         self.requests[i].begins =
-            request.stored == Stored::Pending && request.able && right.reason.is_none();
-        right.reason
+            request.stored == Stored::Pending && request.able && decision.reason.is_none();
+        decision.reason
     }
 
     fn after(&self, act: Act) -> Self {
@@ -164,9 +164,9 @@ impl Model {
         self.requests.iter().filter(taken).count()
     }
 
-    /// Nobody has taken it, somebody could, and everybody looks twice: the second time after all
-    /// others have been heard.
-    fn somebody_begins(&self) -> bool {
+    /// Whether a request begins if one could and none has: all requests observe twice, so that the second
+    /// time each knows the others.
+    fn one_can_begin(&self) -> bool {
         let could = |r: &Request| r.stored == Stored::Pending && r.able;
         if self.taken() > 0 || !self.requests.iter().any(could) {
             return true;
@@ -184,12 +184,12 @@ impl Model {
 }
 
 #[test]
-fn f6_never_two_at_once_and_never_nobody_under_every_interleaving() {
+fn f6_every_interleaving_begins_one_remediation_at_a_time() {
     let (mut seen, mut open) = (BTreeSet::new(), VecDeque::from([Model::new()]));
     let mut overtaken = false;
     while let Some(model) = open.pop_front() {
-        assert!(model.taken() < 2, "two at once: {model:?}");
-        assert!(model.somebody_begins(), "nobody begins: {model:?}");
+        assert!(model.taken() < 2, "two have begun: {model:?}");
+        assert!(model.one_can_begin(), "none begins: {model:?}");
         let [first, .., last] = &model.requests;
         overtaken |= last.begins && first.stored == Stored::Pending;
         for act in model.acts() {
@@ -200,5 +200,5 @@ fn f6_never_two_at_once_and_never_nobody_under_every_interleaving() {
         }
     }
     assert!(seen.len() > 1000, "only {} states", seen.len());
-    assert!(overtaken, "one that waits was never overtaken");
+    assert!(overtaken, "no waiting request was overtaken");
 }

@@ -1,9 +1,9 @@
-//! What must hold in the world at every command, and at the end of every run.
+//! The invariants of the world at every command, and at the end of every run.
 
 use super::{super::*, driver::Run, world::Power};
 
 impl Run {
-    /// F1.
+    /// F1: checks that the taint may be set.
     pub(super) fn may_taint(&self, state: &State) {
         let w = &self.world;
         let by_person = matches!(state.off, Some(OffEvidence::Person { .. }));
@@ -12,14 +12,14 @@ impl Run {
             .first()
             .zip(w.said_off.last())
             .map_or(0, |(a, b)| b - a);
-        // What came on a moment ago has not booted: seen in time, F3. A controller that crashes with
-        // that word in its hand has only its evidence.
+        // A host that came on a moment ago has not booted, and is detected in time (F3). A controller that
+        // crashes after that reading has only its evidence.
         let lately = w.meddled_at.is_some_and(|t| w.now - t < 30_000);
         if !by_person && apart < 2000 && !lately {
             w.fail("F1: a taint without two readings of off, 2 s apart, under our hold");
         }
         if w.bmh.as_ref().is_some_and(|b| b.online && !b.our_hold) {
-            w.fail("F1: a taint on a host that nothing holds");
+            w.fail("F1: a taint on a host without our hold");
         }
         if w.hosts[0].power != Power::Off && !w.excused && !lately {
             w.fail("F1: a taint on a host that is not off");
@@ -30,7 +30,7 @@ impl Run {
     pub(super) fn may_come_on(&self, state: &State) {
         let w = &self.world;
         let left = w.cluster.pod.is_some() || w.cluster.volume;
-        // Nothing was moved: withdrawn in time, or a plain power cycle.
+        // No workload was moved: withdrawn in time, or a plain power cycle.
         let cycle = state.strategy == Strategy::PowerCycleFirst && state.attempt == 1;
         let withdrawn = (state.end_reason.is_some() || cycle) && state.taint.is_none();
         if state.step == Step::PoweringOn && left && !withdrawn {
@@ -43,9 +43,9 @@ impl Run {
         if self.outcome.is_some() && w.ops.values().any(super::bmc::Op::is_open_power_on) {
             w.fail("F9: a power-on is left at the agent");
         }
-        // Whoever switches at our word gets the time to do it, and is let.
+        // baremetal-operator gets the time to restore the power state, without faults.
         let w = &mut self.world;
-        // The kubelet has spoken since the last boot.
+        // The kubelet has reported since the last boot.
         let came_back = w.healthy() && w.cluster.boot_id == w.hosts[0].boots;
         let node_there = w.cluster.node;
         w.plan.faults.clear();
@@ -62,7 +62,7 @@ impl Run {
         if self.outcome.is_none() && fenced {
             let held = w.bmh.as_ref().is_none_or(|b| b.our_hold || !b.online);
             if !held || w.hosts[w.target()].power != Power::Off && !w.plan.lying {
-                w.fail("F3: kept off, and it is not off or not held");
+                w.fail("F3: a fenced host is not off or not held");
             }
             return;
         }
@@ -78,10 +78,10 @@ impl Run {
         }
         let done = matches!(outcome, Outcome::Succeeded | Outcome::Withdrawn);
         if done && w.request.node_backup && node_there {
-            w.fail("F9: a Node was not given back what it had");
+            w.fail("F9: labels and annotations of a Node were not restored");
         }
         if w.hosts[1].power == Power::Off && !offline {
-            w.fail("F5: an innocent host was left off");
+            w.fail("F5: a host switched off by mistake was left off");
         }
         let others = w.switched_by_others;
         if outcome == Outcome::Succeeded && !came_back && !w.excused && !others {

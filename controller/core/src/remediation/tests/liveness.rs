@@ -1,5 +1,5 @@
-//! L1 over random observations and states, consistent or not: no wait without a reason, without a
-//! time, and without an end that is either a time or somebody's to bring.
+//! L1 over random observations and states, consistent or not: each wait has a reason, a time, and an end,
+//! which is either a deadline or an outside change that the reason names.
 
 use proptest::prelude::{ProptestConfig, any, prop_assert, proptest};
 
@@ -265,7 +265,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
-    fn l1_no_wait_is_without_a_reason_a_time_and_an_end(seed in any::<u64>()) {
+    fn l1_every_wait_has_a_reason_a_time_and_an_end(seed in any::<u64>()) {
         let mut r = Rng(seed);
         let mut o = random_observation(&mut r);
         let (mut s, now) = (Some(random_state(&mut r)), at(r.range(0, 900)));
@@ -274,11 +274,11 @@ proptest! {
         }
         for _ in 0..30 {
             let d = step(&o, s.as_ref(), now);
-            let words = d.reason.to_string();
-            prop_assert!(!words.is_empty() && !d.reason.label().is_empty());
+            let message = d.reason.to_string();
+            prop_assert!(!message.is_empty() && !d.reason.label().is_empty());
             match d.next {
                 Next::Write => {
-                    // Another operation is another name, of which nothing is known yet.
+                    // Another operation has another id, and its state is unknown yet.
                     let id = |s: &State| operation_id(UID, s);
                     if s.as_ref().and_then(id) != id(&d.state) {
                         o.operation = None;
@@ -287,11 +287,11 @@ proptest! {
                     s = Some(d.state);
                 }
                 Next::Wait(until) => {
-                    prop_assert!(until > now, "over before it begins: {d:?}");
+                    prop_assert!(until > now, "the wait ends before it begins: {d:?}");
                     let ends = o.step_until(&d.state).is_some();
                     prop_assert!(
                         ends || d.reason.has_no_deadline(),
-                        "nobody and nothing ends it: {d:?}\n{o:?}"
+                        "nothing ends the wait: {d:?}\n{o:?}"
                     );
                     return Ok(());
                 }

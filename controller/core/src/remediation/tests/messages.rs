@@ -1,4 +1,4 @@
-//! What an operator reads at night.
+//! Tests of the messages of all reasons.
 
 use super::super::Reason;
 
@@ -73,7 +73,7 @@ fn all() -> Vec<Reason> {
 }
 
 #[test]
-fn every_because_is_one_line_without_a_full_stop_and_survives_being_stored() {
+fn every_reason_is_one_line_and_survives_serialization() {
     for reason in all() {
         let text = reason.to_string();
         assert!(
@@ -99,7 +99,7 @@ fn every_because_is_one_line_without_a_full_stop_and_survives_being_stored() {
 }
 
 #[test]
-fn f8_an_unconfirmed_fence_says_what_a_person_can_do() {
+fn f8_fence_unconfirmed_message_names_the_confirmation_annotation() {
     let text = Reason::FenceUnconfirmed("no answer from 10.0.0.7".into()).to_string();
     assert_eq!(
         text,
@@ -110,7 +110,7 @@ fn f8_an_unconfirmed_fence_says_what_a_person_can_do() {
 }
 
 #[test]
-fn one_attempt_is_not_several() {
+fn attempt_count_uses_singular_and_plural() {
     let text = |attempts| Reason::ExhaustedTold(attempts).to_string();
     assert!(text(1).starts_with("not healthy after 1 attempt; "));
     assert!(text(2).starts_with("not healthy after 2 attempts; "));

@@ -1,4 +1,4 @@
-//! F5: the Node under the name is the one that the evidence is about.
+//! F5: the evidence covers only the Node that ran on the host, not any Node of its name.
 
 use super::{super::*, build::*};
 
@@ -27,36 +27,36 @@ fn mk_replaced(step: Step, system_uuid: &str) -> (Observation, State) {
 }
 
 #[test]
-fn f5_a_node_of_another_machine_under_the_same_name_is_never_tainted_nor_undone() {
+fn f5_node_of_another_machine_is_neither_tainted_nor_undone() {
     for step in after_off().into_iter().chain([Step::ConfirmingOff]) {
         let (mut o, s) = mk_replaced(step, OTHER);
         let (reason, _) = waits(&o, &s, 10);
         assert_eq!(reason.label(), "NodeMismatch", "{step:?}");
         assert!(reason.is_blocked() && reason.to_string().contains("Remove that Node"));
-        // However its Lease moves.
+        // Renewals of the Lease change nothing.
         node(&mut o).lease.as_mut().unwrap().renewed = "09:00:10".into();
         assert_eq!(waits(&o, &s, 11).0.label(), "NodeMismatch", "{step:?}");
-        // F3 is watched on.
+        // F3 still applies.
         o.power = mk_power(11, PowerState::On);
         assert_eq!(writes(&o, &s, 11).1.label(), "FenceViolated", "{step:?}");
     }
 }
 
 #[test]
-fn a_host_that_waits_for_a_node_of_another_machine_to_go_is_read_each_30_s() {
+fn mismatched_node_causes_a_power_reading_every_30_s() {
     for step in after_off().into_iter().chain([Step::ConfirmingOff]) {
         let (mut o, s) = mk_replaced(step, OTHER);
         assert_eq!(waits(&o, &s, 10).1, 39, "{step:?}");
         assert_eq!(waits(&o, &s, 38).1, 39, "{step:?}");
         assert_eq!(does(&o, &s, 39), Command::ReadPower, "{step:?}");
-        // Where the BMC cannot be read, it is tried as often.
+        // A BMC that cannot be read is tried at the same interval.
         o.agent = AgentView::Unreachable { why: "dark".into() };
         assert_eq!(waits(&o, &s, 39).1, 69, "{step:?}");
     }
 }
 
 #[test]
-fn f1_a_node_with_another_uid_goes_back_to_confirming_and_its_lease_has_to_stand_still() {
+fn f1_replaced_node_needs_a_quiet_lease_before_the_taint() {
     for step in after_off() {
         for uuid in [OURS, ""] {
             let (mut o, s) = mk_replaced(step, uuid);
@@ -70,7 +70,7 @@ fn f1_a_node_with_another_uid_goes_back_to_confirming_and_its_lease_has_to_stand
             let mark = s.node.as_ref().unwrap();
             assert_eq!((mark.uid.as_str(), mark.unproven), ("n8", uuid.is_empty()));
             assert_eq!(waits(&o, &s, 10).0.label(), "WaitingForQuietLease");
-            // Silent for a quarter of its Lease and a little more: only now it is tainted.
+            // The Lease has been quiet for a quarter of its duration and the slack.
             o.power = mk_power(21, PowerState::Off);
             assert_eq!(writes(&o, &s, 21).0.step, Step::Tainting);
         }
@@ -78,7 +78,7 @@ fn f1_a_node_with_another_uid_goes_back_to_confirming_and_its_lease_has_to_stand
 }
 
 #[test]
-fn f5_a_node_that_came_later_and_lives_undoes_the_power_off_only_if_it_is_this_very_machine() {
+fn f5_live_replaced_node_undoes_the_power_off_only_on_the_same_machine() {
     for (uuid, label) in [(OURS, "LeaseRenewed"), ("", "NodeMismatch")] {
         let (mut o, s) = mk_replaced(Step::Draining, uuid);
         let (s, _) = writes(&o, &s, 10);
@@ -90,7 +90,7 @@ fn f5_a_node_that_came_later_and_lives_undoes_the_power_off_only_if_it_is_this_v
         let d = decide(&o, Some(&s), at(20));
         assert_eq!(d.reason.label(), label);
         assert_eq!(d.state.step == Step::Aborting, uuid == OURS);
-        // Before power-on it is not undone, either: the drain is over, on is what comes next.
+        // Nor is it undone before the power-on, which comes next after the drain.
         let mut s = s;
         (s.step, s.mode, o.bmh) = (Step::PoweringOn, Mode::Direct, None);
         let aborts = decide(&o, Some(&s), at(20)).state.step == Step::Aborting;
@@ -98,9 +98,9 @@ fn f5_a_node_that_came_later_and_lives_undoes_the_power_off_only_if_it_is_this_v
     }
 }
 
-/// The workload API was away when the power-off began: no agent was told whom to expect.
+/// The workload API was unreachable when the power-off began, so that no identity was sent to the agent.
 #[test]
-fn f5_the_identity_in_the_bmcs_readings_is_compared_when_the_node_becomes_known() {
+fn f5_bmc_identity_is_compared_once_the_node_is_known() {
     let proof = |identity: &str| {
         let mut readings = mk_proof();
         readings[1].identity = identity.into();
@@ -147,7 +147,7 @@ fn f5_the_identity_in_the_bmcs_readings_is_compared_when_the_node_becomes_known(
 }
 
 #[test]
-fn f5_an_identity_that_the_bmc_tells_only_later_is_compared_as_well() {
+fn f5_bmc_identity_of_a_later_reading_is_compared() {
     for step in [Step::Tainting, Step::Draining] {
         let mut o = mk_held();
         node(&mut o).system_uuid = OURS.into();
@@ -159,7 +159,7 @@ fn f5_an_identity_that_the_bmc_tells_only_later_is_compared_as_well() {
 }
 
 #[test]
-fn f1_a_node_that_appears_after_the_proof_is_not_tainted_before_its_lease_stood_still() {
+fn f1_node_appearing_after_the_evidence_needs_a_quiet_lease() {
     let (o, mut s) = mk_replaced(Step::Draining, OURS);
     (s.node, s.lease_at_off, s.taint) = (None, None, None);
     let (s, _) = writes(&o, &s, 10);
@@ -167,7 +167,7 @@ fn f1_a_node_that_appears_after_the_proof_is_not_tainted_before_its_lease_stood_
 }
 
 #[test]
-fn a_machine_that_took_the_name_while_the_host_boots_is_not_the_node_that_is_back() {
+fn another_machine_with_the_node_name_does_not_end_the_boot() {
     for step in [Step::Booting, Step::Restoring] {
         let (mut o, s) = mk_replaced(step, OTHER);
         node(&mut o).boot_id = "boot-2".into();

@@ -1,4 +1,4 @@
-//! What the shell's stand-in sees of the world.
+//! The observations of the test driver.
 
 use std::time::Duration;
 

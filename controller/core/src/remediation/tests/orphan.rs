@@ -1,5 +1,5 @@
-//! L1, F9: what happens when the BMC falls silent, when the way to it, the host, the cluster or the
-//! written state is gone.
+//! L1, F9: the BMC stops answering, or its credentials, the host, the cluster or the stored state are
+//! gone.
 
 use super::{super::*, build::*, waiting::STEPS};
 
@@ -20,7 +20,7 @@ fn mk_host_gone() -> Observation {
     }
 }
 
-/// Carries on until it waits or is done; commands have their effect on the objects.
+/// Runs until the remediation waits or is done; commands take effect on the objects.
 fn run(mut o: Observation, s: State, now: i64) -> (Observation, State, Decision) {
     let mut s = s;
     for _ in 0..20 {
@@ -47,11 +47,11 @@ fn run(mut o: Observation, s: State, now: i64) -> (Observation, State, Decision)
             Next::Wait(_) | Next::Done(_) => return (o, s, d),
         }
     }
-    panic!("it comes to nothing at {:?}", s.step);
+    panic!("neither a wait nor an end at {:?}", s.step);
 }
 
 #[test]
-fn f1_l1_a_bmc_that_falls_silent_while_the_host_has_to_stay_off_ends_with_a_person() {
+fn f1_l1_silent_bmc_of_a_host_kept_off_awaits_confirmation() {
     for step in [Step::ConfirmingOff, Step::Tainting, Step::Draining] {
         let mut o = mk_held();
         node(&mut o).taint = Taint::Ours;
@@ -66,17 +66,17 @@ fn f1_l1_a_bmc_that_falls_silent_while_the_host_has_to_stay_off_ends_with_a_pers
             (Step::AwaitingConfirmation, "FenceUnconfirmed", None, 1),
             "{step:?}"
         );
-        assert!(reason.to_string().contains("fell silent"), "{reason}");
-        // It is tried on, under a new name.
+        assert!(reason.to_string().contains("stopped answering"), "{reason}");
+        // The power-off is repeated with a new id.
         let Command::PowerOff { id, .. } = does(&o, &s, 301) else {
-            panic!("it is not switched off again");
+            panic!("the power-off is not repeated");
         };
         assert!(id.ends_with("off/1.0"), "{id}");
     }
 }
 
 #[test]
-fn f8_what_a_person_vouches_for_may_be_silent() {
+fn f8_bmc_may_be_silent_after_a_confirmation_by_a_person() {
     let mut o = mk_held();
     node(&mut o).taint = Taint::Ours;
     o.power = mk_no_power(300);
@@ -90,7 +90,7 @@ fn f8_what_a_person_vouches_for_may_be_silent() {
 }
 
 #[test]
-fn l1_without_the_way_to_the_bmc_every_step_says_what_is_missing_or_goes_on() {
+fn l1_missing_bmc_access_is_reported_in_every_step_that_needs_it() {
     for step in STEPS {
         let mut o = mk_held();
         o.bmh = None;
@@ -122,7 +122,7 @@ fn l1_without_the_way_to_the_bmc_every_step_says_what_is_missing_or_goes_on() {
 }
 
 #[test]
-fn f8_a_persons_word_is_heard_when_the_bare_metal_host_or_its_secret_is_gone() {
+fn f8_confirmation_counts_without_bare_metal_host_or_secret() {
     for mut o in [
         mk_host_gone(),
         Observation {
@@ -130,7 +130,7 @@ fn f8_a_persons_word_is_heard_when_the_bare_metal_host_or_its_secret_is_gone() {
             ..mk_held()
         },
     ] {
-        // Nothing to switch off with: a person is asked after the time of a power-off.
+        // Without access a confirmation is requested after the power-off timeout.
         let s = mk_state(Step::PoweringOff);
         assert_eq!(waits(&o, &s, 1).1, 180);
         let (s, reason) = writes(&o, &s, 180);
@@ -142,7 +142,7 @@ fn f8_a_persons_word_is_heard_when_the_bare_metal_host_or_its_secret_is_gone() {
         assert!(matches!(s.off, Some(OffEvidence::Person { .. })));
         let (o, s, d) = run(o, s, 183);
         assert_eq!((s.step, d.reason.label()), (Step::Draining, "Draining"));
-        // And then it says what it needs to switch on.
+        // The power-on then reports what is missing.
         let (_, s, d) = run(
             Observation {
                 drain: Some(Drain::default()),
@@ -157,7 +157,7 @@ fn f8_a_persons_word_is_heard_when_the_bare_metal_host_or_its_secret_is_gone() {
 }
 
 #[test]
-fn l1_f9_a_deleted_request_whose_host_is_gone_completes_from_every_step() {
+fn l1_f9_deleted_remediation_without_host_completes_from_every_step() {
     for step in STEPS {
         for tainted in [false, true] {
             let mut o = mk_host_gone();
@@ -178,7 +178,7 @@ fn l1_f9_a_deleted_request_whose_host_is_gone_completes_from_every_step() {
 
 /// The Secret is gone and the BareMetalHost is not: the host is left as it is.
 #[test]
-fn l1_a_deleted_request_that_cannot_switch_on_any_more_completes() {
+fn l1_deleted_remediation_that_cannot_power_on_completes() {
     let mut o = mk_held();
     o.request.deleting = true;
     o.access = mk_missing();
@@ -189,7 +189,7 @@ fn l1_a_deleted_request_that_cannot_switch_on_any_more_completes() {
 }
 
 #[test]
-fn l1_f9_a_cluster_that_is_gone_ends_every_step_cleanly() {
+fn l1_f9_deleted_cluster_ends_every_step_cleanly() {
     for step in STEPS {
         let mut o = mk_held();
         o.workload = WorkloadView::ClusterGone {
@@ -209,7 +209,7 @@ fn l1_f9_a_cluster_that_is_gone_ends_every_step_cleanly() {
 }
 
 #[test]
-fn f4_a_host_whose_cluster_object_was_removed_is_held_until_its_workload_is_gone_or_drained() {
+fn f4_host_of_a_removed_cluster_object_is_held_until_drained() {
     for (step, taint) in [
         (Step::PoweringOff, None),
         (Step::ConfirmingOff, None),
@@ -234,21 +234,21 @@ fn f4_a_host_whose_cluster_object_was_removed_is_held_until_its_workload_is_gone
 }
 
 #[test]
-fn nothing_is_begun_for_a_cluster_whose_object_was_removed() {
+fn nothing_begins_for_a_removed_cluster_object() {
     let mut o = mk_held();
     o.cluster = Some("metal/c".into());
     o.cluster_removed = true;
     let mut s = mk_state(Step::Pending);
     s.cluster = Some("metal/c".into());
     assert_eq!(waits(&o, &s, 1).0.label(), "ClusterGone");
-    // Between two attempts it ends.
+    // Between two attempts the remediation ends.
     s.step = Step::Retrying;
     let (s, reason) = writes(&o, &s, 1);
     assert_eq!((s.step, reason.label()), (Step::Aborting, "ClusterGone"));
 }
 
 #[test]
-fn f9_a_host_that_is_given_back_in_any_step_ends_it_cleanly() {
+fn f9_returned_host_ends_every_step_cleanly() {
     for step in STEPS {
         for set in [
             (|b| b.deleting = true) as fn(&mut BareMetalHostFacts),
@@ -266,7 +266,7 @@ fn f9_a_host_that_is_given_back_in_any_step_ends_it_cleanly() {
 }
 
 #[test]
-fn f7_what_runs_at_the_agent_is_cancelled_before_a_host_that_was_given_back_is_let_go() {
+fn f7_operation_is_cancelled_before_a_returned_host_is_released() {
     for step in [
         Step::PoweringOff,
         Step::AwaitingConfirmation,
@@ -290,7 +290,7 @@ fn f7_what_runs_at_the_agent_is_cancelled_before_a_host_that_was_given_back_is_l
 }
 
 #[test]
-fn f9_a_state_that_was_removed_never_makes_our_taint_somebody_elses() {
+fn f9_removed_state_never_turns_our_taint_into_a_foreign_one() {
     let mut o = mk_held();
     node(&mut o).taint = Taint::Ours;
     for deleting in [false, true] {
@@ -307,12 +307,12 @@ fn f9_a_state_that_was_removed_never_makes_our_taint_somebody_elses() {
     }
     o.workload = WorkloadView::Unreachable { why: "down".into() };
     assert_eq!(decide(&o, None, at(1)).reason.label(), "StateLost");
-    // The way out that it names.
+    // The recovery that the message describes.
     o = mk_held();
     assert_eq!(does_first(&o), Next::Write);
     o.request.deleting = true;
     assert_eq!(does_first(&o), Next::Do(Command::RemoveHold));
-    // Nobody else would switch it on.
+    // Nothing else would switch the host on.
     o.bmh = None;
     assert_eq!(decide(&o, None, at(1)).reason.label(), "StateLost");
     node(&mut o).ready = true;
@@ -320,7 +320,7 @@ fn f9_a_state_that_was_removed_never_makes_our_taint_somebody_elses() {
         does_first(&o),
         Next::Do(Command::RemoveFinalizer(_))
     ));
-    // One that never did anything only leaves.
+    // A remediation that did nothing ends at once.
     o.request.finalizer = false;
     assert_eq!(does_first(&o), Next::Done(Outcome::Withdrawn));
 }
@@ -330,7 +330,7 @@ fn does_first(o: &Observation) -> Next {
 }
 
 #[test]
-fn f1_a_clock_that_was_set_back_makes_no_old_reading_fresh() {
+fn f1_clock_set_back_makes_no_old_reading_recent() {
     let mut o = mk_held();
     let mut s = mk_state(Step::Tainting);
     s.taint = Some(TaintOwner::Us);
@@ -339,7 +339,7 @@ fn f1_a_clock_that_was_set_back_makes_no_old_reading_fresh() {
         readings: mk_proof(),
         taken: Some(mk_taken()),
     });
-    // Read at 900 by the clock of then; the clock says 10 now.
+    // Read at 900 by the earlier clock; the clock shows 10 now.
     o.power = mk_power(900, PowerState::Off);
     assert_eq!(does(&o, &s, 10), Command::ReadPower);
     for step in [Step::Draining, Step::Fenced] {
@@ -350,7 +350,7 @@ fn f1_a_clock_that_was_set_back_makes_no_old_reading_fresh() {
             "{step:?}"
         );
     }
-    // A evidence of the future is another process's, and older than anything that this one read.
+    // Evidence from the future was written by another process, before this one read anything.
     s.off = Some(OffEvidence::Bmc {
         at: at(900),
         readings: mk_proof(),

@@ -1,5 +1,5 @@
-//! What the user may choose for a workload cluster that is down, a Node that is gone, a health check
-//! that gives up, and clusters that do not know the taint.
+//! The policies for a workload cluster that is unreachable, a Node that is gone, a health check that
+//! times out, and clusters that do not support the taint.
 
 use super::{super::*, build::*};
 
@@ -10,7 +10,7 @@ fn down() -> WorkloadView {
 }
 
 #[test]
-fn a_workload_api_that_is_down_for_long_keeps_the_host_off_unless_the_policy_says_otherwise() {
+fn long_workload_outage_keeps_the_host_off_unless_policy_is_power_on() {
     let mut o = mk_held();
     o.workload = down();
     o.power = mk_power(599, PowerState::Off);
@@ -29,7 +29,7 @@ fn a_workload_api_that_is_down_for_long_keeps_the_host_off_unless_the_policy_say
 }
 
 #[test]
-fn f4_once_the_taint_may_stand_a_workload_api_that_is_down_is_waited_for() {
+fn f4_possible_taint_keeps_the_host_off_during_a_workload_outage() {
     let mut o = mk_held();
     o.workload = down();
     policy(&mut o).workload_down = WorkloadDown::PowerOn;
@@ -45,7 +45,7 @@ fn f4_once_the_taint_may_stand_a_workload_api_that_is_down_is_waited_for() {
 }
 
 #[test]
-fn f1_before_it_is_switched_on_without_a_taint_the_bmc_has_the_last_word() {
+fn f1_power_on_without_a_taint_requires_a_recent_reading_of_off() {
     let mut o = mk_held();
     o.workload = down();
     policy(&mut o).workload_down = WorkloadDown::PowerOn;
@@ -57,7 +57,7 @@ fn f1_before_it_is_switched_on_without_a_taint_the_bmc_has_the_last_word() {
 }
 
 #[test]
-fn l1_every_step_with_a_time_says_until_when() {
+fn l1_step_deadlines_follow_the_policy() {
     let p = Policy::default();
     let until = |step| {
         let s = mk_state(step);
@@ -79,9 +79,9 @@ fn l1_every_step_with_a_time_says_until_when() {
     }
 }
 
-/// What medik8s writes once, a person may take back.
+/// A person may remove the annotation that medik8s sets.
 #[test]
-fn told_to_stop_and_not_any_more_it_goes_on_as_if_it_had_not_been() {
+fn revoked_stop_request_lets_the_remediation_continue() {
     let mut o = mk_observation();
     o.power = mk_power(5, PowerState::On);
     let mut s = mk_state(Step::Restoring);
@@ -100,7 +100,7 @@ fn told_to_stop_and_not_any_more_it_goes_on_as_if_it_had_not_been() {
 }
 
 #[test]
-fn a_node_that_is_gone_is_power_cycled_or_replaced_at_once() {
+fn missing_node_is_power_cycled_or_replaced_by_policy() {
     let mut o = mk_observation();
     o.workload = WorkloadView::Missing {
         name: "node-7".into(),
@@ -114,7 +114,7 @@ fn a_node_that_is_gone_is_power_cycled_or_replaced_at_once() {
     assert_eq!((s.step, reason), (Step::Escalated, Reason::Exhausted(1)));
     assert_eq!(s.attempts[0].reason, Reason::NodeGone("node-7".into()));
     assert_eq!(does(&o, &s, 0), Command::Escalate { retire: true });
-    // Kept off, it is switched off once and not asked again.
+    // With StayOff the host is switched off once.
     policy(&mut o).on_exhausted = OnExhausted::StayOff;
     let (s, _) = writes(&o, &mk_state(Step::Pending), 0);
     assert_eq!(s.step, Step::Retrying);
@@ -124,7 +124,7 @@ fn a_node_that_is_gone_is_power_cycled_or_replaced_at_once() {
 }
 
 #[test]
-fn a_request_by_the_name_of_a_node_that_does_not_exist_switches_nothing() {
+fn remediation_of_a_nonexistent_node_switches_nothing() {
     let mut o = mk_observation();
     o.request.by_node = true;
     o.request.finalizer = false;
@@ -143,7 +143,7 @@ fn a_request_by_the_name_of_a_node_that_does_not_exist_switches_nothing() {
 }
 
 #[test]
-fn a_health_check_that_gives_up_ends_what_was_not_begun() {
+fn timed_out_health_check_aborts_before_the_power_off() {
     let mut o = mk_observation();
     o.request.timed_out = true;
     for step in [Step::Pending, Step::Holding, Step::Retrying] {
@@ -153,10 +153,10 @@ fn a_health_check_that_gives_up_ends_what_was_not_begun() {
 }
 
 #[test]
-fn f4_f9_a_health_check_that_gives_up_in_the_middle_gets_the_host_back_and_cleaned() {
+fn f4_f9_timed_out_health_check_after_power_off_restores_the_host() {
     let mut o = mk_held();
     o.request.timed_out = true;
-    // Off and not tainted: on again.
+    // Off and not tainted: the host is switched on again.
     let (s, _) = writes(&o, &mk_state(Step::ConfirmingOff), 1);
     assert_ne!(s.step, Step::Draining);
     let mut untainted = mk_state(Step::Tainting);
@@ -166,7 +166,7 @@ fn f4_f9_a_health_check_that_gives_up_in_the_middle_gets_the_host_back_and_clean
         (s.step, reason),
         (Step::PoweringOn, Reason::WithdrawnAfterOff)
     );
-    // Tainted: the drain comes first, also where it was to stay off.
+    // Tainted: the drain comes first, also with the strategy PowerOff.
     node(&mut o).taint = Taint::Ours;
     o.power = mk_power(10, PowerState::Off);
     o.drain = Some(Drain::default());
@@ -174,7 +174,7 @@ fn f4_f9_a_health_check_that_gives_up_in_the_middle_gets_the_host_back_and_clean
     s.strategy = Strategy::PowerOff;
     let (s, _) = writes(&o, &s, 10);
     assert_eq!(s.step, Step::PoweringOn);
-    // Cleaned, it is over, whatever attempts were left; the object itself stays.
+    // After the cleanup the remediation ends, whatever attempts are left; the object stays.
     let s = mk_state(Step::Restoring);
     assert_eq!(does(&o, &s, 20), Command::RemoveTaint);
     node(&mut o).taint = Taint::Absent;
@@ -195,7 +195,7 @@ fn legacy() -> Observation {
 }
 
 #[test]
-fn f1_f2_a_node_is_deleted_only_confirmed_off_recorded_and_backed_up() {
+fn f1_f2_node_is_deleted_only_if_off_recorded_and_backed_up() {
     let mut o = legacy();
     let mut s = mk_state(Step::Tainting);
     s.taint = None;
@@ -211,7 +211,7 @@ fn f1_f2_a_node_is_deleted_only_confirmed_off_recorded_and_backed_up() {
     o.request.node_backup = true;
     let delete = Command::DeleteNode { uid: "n7".into() };
     assert_eq!(does(&o, &s, 1), delete);
-    // Decided once: an upgrade in the middle does not mix the two ways.
+    // The action is decided once: an upgrade during the remediation does not change it.
     o.node_action = NodeAction::Taint;
     assert_eq!(does(&o, &s, 1), delete);
     o.workload = WorkloadView::Missing {
@@ -221,7 +221,7 @@ fn f1_f2_a_node_is_deleted_only_confirmed_off_recorded_and_backed_up() {
 }
 
 #[test]
-fn f5_a_node_whose_lease_is_renewed_is_not_deleted() {
+fn f5_node_with_a_renewed_lease_is_not_deleted() {
     let mut o = legacy();
     node(&mut o).lease.as_mut().unwrap().renewed = "09:09:09".into();
     node(&mut o).lease.as_mut().unwrap().unchanged_since = at(0);
@@ -231,7 +231,7 @@ fn f5_a_node_whose_lease_is_renewed_is_not_deleted() {
 }
 
 #[test]
-fn f9_a_node_that_came_back_gets_what_it_had_before_the_request_ends() {
+fn f9_returned_node_gets_its_labels_and_annotations_back() {
     let mut o = mk_observation();
     o.request.node_backup = true;
     let mut s = mk_state(Step::Restoring);
@@ -240,14 +240,14 @@ fn f9_a_node_that_came_back_gets_what_it_had_before_the_request_ends() {
     o.request.deleting = true;
     assert_eq!(does(&o, &s, 1), Command::RestoreNode);
     assert_eq!(does(&o, &mk_state(Step::Aborting), 1), Command::RestoreNode);
-    // Withdrawn while it boots: it is waited for, as with a taint of ours.
+    // Withdrawn during the boot: the Node is awaited, as with a taint of ours.
     o.workload = WorkloadView::Missing {
         name: "node-7".into(),
     };
     let mut booting = mk_state(Step::Booting);
     booting.taint = None;
     assert_eq!(waits(&o, &booting, 10).0, Reason::Booting);
-    // It never came: the next attempt finds the backup where it was.
+    // The Node did not return: the next attempt finds the backup on the object.
     o.request.deleting = false;
     s.end_reason = Some(Reason::BootTimeout);
     assert_eq!(writes(&o, &s, 700).0.step, Step::Retrying);

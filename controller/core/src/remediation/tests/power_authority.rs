@@ -1,4 +1,4 @@
-//! Rows of the failure table and of the power-authority protocol (A1 to A8) that no other file holds.
+//! Rows of the failure table and of the power-authority protocol (A1 to A8) that no other file tests.
 //!
 //! | row | where |
 //! |---|---|
@@ -26,7 +26,7 @@
 use super::{super::*, build::*};
 
 #[test]
-fn the_clocks_of_bmcs_and_agents_decide_nothing() {
+fn bmc_and_agent_clocks_do_not_affect_decisions() {
     let mut o = mk_held();
     for wrong in [at(-9_000_000), at(9_000_000)] {
         let mut readings = mk_proof();
@@ -50,7 +50,7 @@ fn the_clocks_of_bmcs_and_agents_decide_nothing() {
         assert_eq!(does(&o, &s, 2), Command::AddTaint);
         assert_eq!(does(&o, &s, 4), Command::ReadPower);
     }
-    // A kubelet's clock neither: a renewal is a change of the word, whatever it says.
+    // Nor does the clock of a kubelet: any change of renewTime is a renewal.
     o.power = mk_power(1, PowerState::Off);
     node(&mut o).lease.as_mut().unwrap().renewed = "01:00:00".into();
     node(&mut o).lease.as_mut().unwrap().unchanged_since = at(0);
@@ -58,7 +58,7 @@ fn the_clocks_of_bmcs_and_agents_decide_nothing() {
 }
 
 #[test]
-fn a3_only_the_first_power_off_leaves_baremetal_operator_its_time() {
+fn a3_only_the_first_power_off_has_the_cooperative_grace() {
     let grace = |o: &Observation, s: &State| match does(o, s, 0) {
         Command::PowerOff { command_after, .. } => command_after,
         other => panic!("{other:?}"),
@@ -84,7 +84,7 @@ fn a3_only_the_first_power_off_leaves_baremetal_operator_its_time() {
 }
 
 #[test]
-fn a7_a_host_that_is_taken_back_with_its_machine_is_left_to_baremetal_operator() {
+fn a7_returned_host_of_a_deleted_machine_is_left_to_its_operator() {
     let cases: [Case<BareMetalHostFacts>; 2] = [
         (|b| b.provisioned = false, "HostNotProvisioned"),
         (|b| b.deleting = true, "HostDeleting"),
@@ -95,7 +95,7 @@ fn a7_a_host_that_is_taken_back_with_its_machine_is_left_to_baremetal_operator()
         o.power = mk_power(1, PowerState::Off);
         set(bmh(&mut o));
         let s = mk_state(Step::PoweringOn);
-        // As long as the request stands it is ours to bring back.
+        // While the remediation exists, it switches the host on.
         assert_eq!(does(&o, &s, 2), Command::RemoveHold);
         o.request.deleting = true;
         let (s, reason) = writes(&o, &s, 2);
@@ -112,13 +112,13 @@ fn rival() -> Option<Reason> {
 }
 
 #[test]
-fn capm3s_own_controller_on_the_same_object_is_left_to_it_before_anything_is_switched() {
+fn capm3_controller_on_the_same_object_prevents_any_switching() {
     let mut o = mk_held();
     o.conflict = rival();
     let (reason, _) = waits(&o, &mk_state(Step::Pending), 0);
     assert_eq!(reason.label(), "RivalController");
     assert!(reason.is_blocked());
-    // It came while we put our hold on: that goes again.
+    // The conflict appeared while our hold was set: the hold is removed again.
     let (s, reason) = writes(&o, &mk_state(Step::Holding), 0);
     assert_eq!(
         (s.step, reason.label()),
@@ -132,7 +132,7 @@ fn capm3s_own_controller_on_the_same_object_is_left_to_it_before_anything_is_swi
 }
 
 #[test]
-fn a8_capm3s_own_controller_is_named_where_its_key_keeps_the_host_off() {
+fn a8_capm3_controller_is_named_if_its_key_keeps_the_host_off() {
     let mut o = mk_observation();
     bmh(&mut o)
         .foreign_holds
@@ -141,7 +141,7 @@ fn a8_capm3s_own_controller_is_named_where_its_key_keeps_the_host_off() {
     o.power = mk_power(1, PowerState::Off);
     let (reason, until) = waits(&o, &mk_state(Step::PoweringOn), 2);
     assert_eq!((reason.label(), until), ("RivalController", 17));
-    // What was begun is finished: it is not left half done.
+    // A remediation that has begun is finished.
     bmh(&mut o).our_hold = true;
     node(&mut o).taint = Taint::Ours;
     o.drain = Some(Drain::default());
@@ -152,7 +152,7 @@ fn a8_capm3s_own_controller_is_named_where_its_key_keeps_the_host_off() {
 }
 
 #[test]
-fn a1_another_conflict_that_comes_after_the_hold_does_not_stop_what_has_the_right_of_way() {
+fn a1_conflict_after_the_hold_does_not_stop_a_begun_remediation() {
     let mut o = mk_held();
     o.conflict = Some(Reason::OtherRemediation("another one".into()));
     assert_eq!(

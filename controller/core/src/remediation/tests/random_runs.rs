@@ -1,7 +1,7 @@
-//! Thousands of lives of one remediation, each from its seed.
+//! Thousands of runs of one remediation, each from its seed.
 //!
 //! A failing seed is replayed alone by `RACKHAND_SEED=<seed> cargo test -p rackhand-core random_runs --
-//! --nocapture`; `RACKHAND_RUNS` asks for more of them.
+//! --nocapture`; `RACKHAND_RUNS` sets the number of runs.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,15 @@ use super::{
 const RUNS: u64 = 1000;
 
 #[test]
-fn whatever_fails_no_workload_runs_twice_and_everything_ends_with_a_reason() {
-    let asked = |name| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
-    if let Some(seed) = asked("RACKHAND_SEED") {
+fn random_faults_run_no_workload_twice_and_end_with_a_reason() {
+    let variable = |name| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
+    if let Some(seed) = variable("RACKHAND_SEED") {
         let mut run = Run::new(Plan::random(seed));
         run.go();
         println!("{}", run.world.trace.join("\n"));
         return;
     }
-    let runs = asked("RACKHAND_RUNS").unwrap_or(RUNS);
+    let runs = variable("RACKHAND_RUNS").unwrap_or(RUNS);
     let mut ends = BTreeMap::new();
     for seed in 0..runs {
         let mut run = Run::new(Plan::random(seed));
@@ -30,7 +30,7 @@ fn whatever_fails_no_workload_runs_twice_and_everything_ends_with_a_reason() {
         *ends.entry(format!("{:?}", run.outcome)).or_insert(0_u64) += 1;
     }
     println!("{ends:?}");
-    // A world in which nothing ever succeeds, or fails, would prove nothing.
+    // Runs that all succeed, or all fail, would show nothing.
     for end in ["Succeeded", "Escalated", "Failed", "Withdrawn"] {
         let seen = ends.get(&format!("Some({end})")).copied().unwrap_or(0);
         assert!(
@@ -41,15 +41,15 @@ fn whatever_fails_no_workload_runs_twice_and_everything_ends_with_a_reason() {
 }
 
 #[test]
-fn whatever_is_asked_for_no_workload_runs_twice_and_nothing_of_ours_is_left() {
-    let asked = |name| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
-    if let Some(seed) = asked("RACKHAND_STRATEGY_SEED") {
+fn random_strategies_run_no_workload_twice_and_leave_nothing_behind() {
+    let variable = |name| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
+    if let Some(seed) = variable("RACKHAND_STRATEGY_SEED") {
         let mut run = Run::new(Plan::random_strategy(seed));
         run.go();
         println!("{}", run.world.trace.join("\n"));
         return;
     }
-    let runs = asked("RACKHAND_RUNS").unwrap_or(RUNS);
+    let runs = variable("RACKHAND_RUNS").unwrap_or(RUNS);
     let (mut ends, mut kept_off, mut given_up) = (BTreeMap::new(), 0_u64, 0_u64);
     for seed in 0..runs {
         let mut run = Run::new(Plan::random_strategy(seed));

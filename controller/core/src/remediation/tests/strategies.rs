@@ -1,4 +1,4 @@
-//! PowerOff, PowerCycleFirst, and what follows when no attempt is left.
+//! The strategies PowerOff and PowerCycleFirst, and the policies for exhausted attempts.
 
 use super::{super::*, build::*};
 
@@ -9,7 +9,7 @@ fn mk_cycle(step: Step) -> State {
     s
 }
 
-/// Drained and off, with a fresh word of the BMC.
+/// Drained and off, with a recent reading of the BMC.
 fn mk_drained(now: i64) -> Observation {
     let mut o = mk_held();
     node(&mut o).taint = Taint::Ours;
@@ -19,12 +19,12 @@ fn mk_drained(now: i64) -> Observation {
 }
 
 #[test]
-fn the_strategy_is_taken_when_the_attempt_begins_and_kept() {
+fn strategy_is_fixed_when_the_attempt_begins() {
     let mut o = mk_observation();
     policy(&mut o).strategy = Strategy::PowerOff;
     let (s, _) = writes(&o, &mk_state(Step::Pending), 0);
     assert_eq!((s.step, s.strategy), (Step::Holding, Strategy::PowerOff));
-    // Edited or unreadable afterwards: it is not switched on by that.
+    // An edited or invalid policy does not switch the host on afterwards.
     for broken in [Ok(Policy::default()), Err(PolicyError::NoStrategy)] {
         let mut o = mk_drained(10);
         o.request.policy = broken;
@@ -35,7 +35,7 @@ fn the_strategy_is_taken_when_the_attempt_begins_and_kept() {
 }
 
 #[test]
-fn power_off_stays_off_tainted_and_held_and_goes_on_looking() {
+fn power_off_strategy_keeps_the_host_off_tainted_held_and_monitored() {
     let mut o = mk_drained(10);
     let mut s = mk_state(Step::Draining);
     s.strategy = Strategy::PowerOff;
@@ -50,13 +50,13 @@ fn power_off_stays_off_tainted_and_held_and_goes_on_looking() {
     o.agent = AgentView::Ready;
     o.power = mk_no_power(41);
     assert_eq!(waits(&o, &s, 42).0, Reason::Fenced);
-    // Told to stop trying: nothing is being tried.
+    // A stop request changes nothing, because nothing is being tried.
     o.request.timed_out = true;
     assert_eq!(waits(&o, &s, 42).0, Reason::Fenced);
 }
 
 #[test]
-fn f3_a_fenced_host_that_is_seen_on_or_let_go_is_switched_off_again() {
+fn f3_fenced_host_seen_on_or_without_hold_is_switched_off_again() {
     let s = mk_state(Step::Fenced);
     let mut o = mk_drained(10);
     o.power = mk_power(10, PowerState::On);
@@ -74,7 +74,7 @@ fn f3_a_fenced_host_that_is_seen_on_or_let_go_is_switched_off_again() {
 }
 
 #[test]
-fn f5_a_lease_that_is_renewed_while_another_host_is_kept_off_undoes_it() {
+fn f5_lease_renewal_while_fenced_undoes_the_remediation() {
     let mut o = mk_drained(10);
     let lease = node(&mut o).lease.as_mut().unwrap();
     lease.renewed = "09:09:09".into();
@@ -84,7 +84,7 @@ fn f5_a_lease_that_is_renewed_while_another_host_is_kept_off_undoes_it() {
 }
 
 #[test]
-fn f9_deleting_the_object_brings_a_fenced_host_back_unless_somebody_wants_it_off() {
+fn f9_deletion_powers_on_a_fenced_host_unless_others_keep_it_off() {
     let mut o = mk_drained(10);
     o.request.deleting = true;
     let (s, _) = writes(&o, &mk_state(Step::Fenced), 11);
@@ -114,7 +114,7 @@ fn f9_deleting_the_object_brings_a_fenced_host_back_unless_somebody_wants_it_off
 }
 
 #[test]
-fn a_machine_that_never_joined_is_kept_off_without_a_taint() {
+fn never_joined_machine_is_kept_off_without_a_taint() {
     let mut o = mk_held();
     o.workload = WorkloadView::NotJoined;
     let mut s = mk_state(Step::ConfirmingOff);
@@ -126,7 +126,7 @@ fn a_machine_that_never_joined_is_kept_off_without_a_taint() {
 }
 
 #[test]
-fn f1_f5_a_power_cycle_waits_for_its_hold_the_quiet_lease_and_the_last_word() {
+fn f1_f5_power_cycle_waits_for_hold_time_quiet_lease_and_a_reading() {
     let mut o = mk_held();
     let mut s = mk_cycle(Step::ConfirmingOff);
     s.off = Some(OffEvidence::Bmc {
@@ -136,7 +136,7 @@ fn f1_f5_a_power_cycle_waits_for_its_hold_the_quiet_lease_and_the_last_word() {
     });
     o.power = mk_power(1, PowerState::Off);
     assert_eq!(waits(&o, &s, 1).0, Reason::Cycling);
-    // Held for five seconds, and a Lease that moved lately stands still for twelve.
+    // Kept off for five seconds, and a recently renewed Lease is quiet for twelve.
     node(&mut o).ready_unknown = false;
     node(&mut o).lease.as_mut().unwrap().unchanged_since = at(-4);
     o.power = mk_power(5, PowerState::Off);
@@ -148,17 +148,17 @@ fn f1_f5_a_power_cycle_waits_for_its_hold_the_quiet_lease_and_the_last_word() {
         (on.step, on.taint, on.drained),
         (Step::PoweringOn, None, None)
     );
-    // Seen on while it is held: off and confirmed again.
+    // Seen on while it is kept off: switched off and confirmed again.
     o.power = mk_power(8, PowerState::On);
     assert_eq!(writes(&o, &s, 8).1.label(), "FenceViolated");
-    // Another host is off.
+    // The Lease shows that another host is off.
     o.power = mk_power(8, PowerState::Off);
     node(&mut o).lease.as_mut().unwrap().renewed = "09:09:09".into();
     assert_eq!(writes(&o, &s, 8).1.label(), "LeaseRenewed");
 }
 
 #[test]
-fn a_power_cycle_does_not_wait_for_a_workload_api_that_is_down() {
+fn power_cycle_does_not_wait_for_the_workload_api() {
     let mut o = mk_held();
     o.workload = WorkloadView::Unreachable { why: "x".into() };
     let s = mk_cycle(Step::ConfirmingOff);
@@ -169,7 +169,7 @@ fn a_power_cycle_does_not_wait_for_a_workload_api_that_is_down() {
 }
 
 #[test]
-fn f4_a_node_that_is_tainted_already_or_a_further_attempt_is_drained() {
+fn f4_tainted_node_or_further_attempt_is_drained() {
     let mut o = mk_held();
     o.power = mk_power(9, PowerState::Off);
     let mut s = mk_cycle(Step::ConfirmingOff);
@@ -192,7 +192,7 @@ fn attempts_exhausted(how: OnExhausted) -> (Observation, State, Reason) {
 }
 
 #[test]
-fn escalating_tells_the_owner_and_retiring_marks_the_host_too() {
+fn escalate_marks_the_machine_and_retire_also_the_host() {
     for (how, retire) in [(OnExhausted::Escalate, false), (OnExhausted::Retire, true)] {
         let (mut o, s, reason) = attempts_exhausted(how);
         assert_eq!((s.step, reason.label()), (Step::Escalated, "Exhausted"));
@@ -208,7 +208,7 @@ fn escalating_tells_the_owner_and_retiring_marks_the_host_too() {
 }
 
 #[test]
-fn notifying_does_nothing_but_say_so() {
+fn notify_only_reports_the_failure() {
     let (o, s, reason) = attempts_exhausted(OnExhausted::Notify);
     assert_eq!((s.step, reason.label()), (Step::Escalated, "ExhaustedTold"));
     assert!(s.failed().is_some());
@@ -216,7 +216,7 @@ fn notifying_does_nothing_but_say_so() {
 }
 
 #[test]
-fn staying_off_is_one_more_confirmed_off_under_new_names_and_counts_as_failed() {
+fn stay_off_confirms_off_once_more_and_counts_as_failed() {
     let (mut o, s, reason) = attempts_exhausted(OnExhausted::StayOff);
     assert_eq!(
         (s.step, reason.label()),
@@ -226,7 +226,7 @@ fn staying_off_is_one_more_confirmed_off_under_new_names_and_counts_as_failed() 
         (s.attempts.len(), s.power_off_repeats, s.off.clone()),
         (1, 1, None)
     );
-    // The right of way, the quorum and everything else are asked for once more.
+    // Conflicts, quorum and all other preconditions are checked once more.
     o.conflict = Some(Reason::OtherRemediation("another one".into()));
     assert_eq!(waits(&o, &s, 700).0.label(), "OtherRemediation");
     o.conflict = None;
@@ -239,7 +239,7 @@ fn staying_off_is_one_more_confirmed_off_under_new_names_and_counts_as_failed() 
     let (s, _) = writes(&mk_drained(720), &s, 720);
     assert_eq!(s.step, Step::Fenced);
     assert_eq!(s.failed().map(Reason::label), Some("ExhaustedKeptOff"));
-    // A node that came back late is not switched off.
+    // A node that recovered late is not switched off.
     let (mut o, s, _) = attempts_exhausted(OnExhausted::StayOff);
     node(&mut o).ready = true;
     o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
@@ -247,7 +247,7 @@ fn staying_off_is_one_more_confirmed_off_under_new_names_and_counts_as_failed() 
 }
 
 #[test]
-fn a_drain_that_is_given_up_leaves_the_host_off_and_hands_the_machine_over() {
+fn given_up_drain_leaves_the_host_off_and_escalates() {
     let mut o = mk_drained(600);
     o.drain = Some(Drain {
         pods: vec!["shop/db-0".into()],
@@ -275,7 +275,7 @@ fn a_drain_that_is_given_up_leaves_the_host_off_and_hands_the_machine_over() {
 }
 
 #[test]
-fn a_host_that_stays_off_anyway_is_not_switched_on_for_a_blocked_drain() {
+fn blocked_drain_does_not_power_on_a_host_that_stays_off() {
     let mut o = mk_drained(600);
     o.drain = Some(Drain {
         pods: vec!["shop/db-0".into()],

@@ -1,4 +1,4 @@
-//! L1: nothing waits in silence, nothing spins, nothing is decided on what cannot be seen.
+//! L1: every wait has a reason, no step loops, and nothing is decided on missing observations.
 
 use jiff::Timestamp;
 
@@ -24,7 +24,7 @@ pub(super) const STEPS: [Step; 16] = [
 ];
 
 #[test]
-fn l1_what_may_come_without_an_event_is_looked_at_again() {
+fn l1_causes_without_an_event_are_rechecked() {
     let cases: [Case<Observation>; 5] = [
         (
             |o| o.request.policy = Err(PolicyError::NoStrategy),
@@ -51,9 +51,9 @@ fn l1_what_may_come_without_an_event_is_looked_at_again() {
     }
 }
 
-/// With agent and workload API away, each step says which of them it waits for, or goes on.
+/// With agent and workload API unreachable, each step reports which of them it waits for, or continues.
 #[test]
-fn l1_without_agent_and_workload_every_step_waits_with_a_reason() {
+fn l1_every_step_waits_with_a_reason_without_agent_and_workload() {
     for step in STEPS {
         for deleting in [false, true] {
             let mut o = mk_held();
@@ -100,7 +100,7 @@ fn l1_without_agent_and_workload_every_step_waits_with_a_reason() {
 }
 
 #[test]
-fn l1_no_step_takes_the_same_turn_for_ever() {
+fn l1_every_step_reaches_a_wait_or_a_command() {
     // Commands that show no effect are repeated by the shell, with a pause; everything else must
     // come to a wait within a few turns.
     for step in STEPS {
@@ -129,7 +129,7 @@ fn l1_no_step_takes_the_same_turn_for_ever() {
 }
 
 #[test]
-fn the_boot_timeout_does_not_run_out_on_a_workload_api_that_is_down() {
+fn boot_timeout_does_not_expire_during_a_workload_outage() {
     let mut o = mk_observation();
     let up = o.workload.clone();
     for step in [Step::Booting, Step::Restoring] {
@@ -156,7 +156,7 @@ fn the_boot_timeout_does_not_run_out_on_a_workload_api_that_is_down() {
 }
 
 #[test]
-fn a_policy_that_no_longer_reads_stops_the_next_attempt_and_nothing_before() {
+fn invalid_policy_stops_only_the_next_attempt() {
     let mut o = mk_observation();
     o.request.policy = Err(PolicyError::UnknownStrategy("Reprovision".into()));
     let mut s = mk_state(Step::Restoring);
@@ -172,7 +172,7 @@ fn a_policy_that_no_longer_reads_stops_the_next_attempt_and_nothing_before() {
 }
 
 #[test]
-fn health_is_looked_at_again_without_an_event_of_the_node() {
+fn health_is_rechecked_without_a_node_event() {
     let mut o = mk_observation();
     node(&mut o).ready = true;
     let s = mk_state(Step::Restoring);
@@ -185,7 +185,7 @@ fn health_is_looked_at_again_without_an_event_of_the_node() {
 }
 
 #[test]
-fn operation_ids_name_attempt_fence_and_try() {
+fn operation_ids_are_unique_per_attempt_repeat_and_try() {
     let mut ids = std::collections::BTreeSet::new();
     for (attempt, started) in [(1, 0), (2, 600)] {
         for step in [Step::PoweringOff, Step::PoweringOn, Step::Aborting] {
@@ -201,27 +201,27 @@ fn operation_ids_name_attempt_fence_and_try() {
             }
         }
     }
-    // Waiting for a person goes on with the operation that is under way.
+    // AwaitingConfirmation continues with the operation that is under way.
     let s = mk_state(Step::PoweringOff);
     let waiting = State {
         step: Step::AwaitingConfirmation,
         ..s.clone()
     };
     assert_eq!(operation_id(UID, &s), operation_id(UID, &waiting));
-    // A state that was lost and begun anew is not answered with an old evidence.
+    // A new state after a lost one does not get the old evidence.
     let anew = State {
         attempt_started: at(9),
         ..s.clone()
     };
     assert_ne!(operation_id(UID, &s), operation_id(UID, &anew));
-    // What is stored, to the second or finer, names the same operation.
+    // The stored form has the same operation id.
     let stored = serde_json::to_string(&s).unwrap();
     let read: State = serde_json::from_str(&stored).unwrap();
     assert_eq!(operation_id(UID, &read), operation_id(UID, &s));
 }
 
 #[test]
-fn the_state_survives_being_stored_whole_and_from_before_its_newer_fields() {
+fn state_survives_serialization_and_missing_newer_fields() {
     for step in STEPS {
         let s = mk_state(step);
         let json = serde_json::to_value(&s).unwrap();
@@ -235,7 +235,7 @@ fn the_state_survives_being_stored_whole_and_from_before_its_newer_fields() {
 }
 
 #[test]
-fn l1_a_power_on_that_waits_for_its_turn_says_so_and_that_time_is_none_of_its_own() {
+fn l1_staged_power_on_is_reported_and_extends_the_deadline() {
     const REASON: &str = "waits for the turn of its PDU a, 3 before it";
     let mut o = mk_direct();
     let s = mk_direct_state(Step::PoweringOn);
@@ -252,16 +252,16 @@ fn l1_a_power_on_that_waits_for_its_turn_says_so_and_that_time_is_none_of_its_ow
     assert!(!reason.is_blocked());
     assert!(reason.to_string().contains(REASON), "{reason}");
     assert_eq!(o.step_until(&s), Some(at(5000 + 180)));
-    // Its turn has come: what is left is the time of one power-on.
+    // The power-on is due: the time of one power-on is left.
     assert_eq!(waits(&o, &s, 5001).0, Reason::PowerOnRunning);
     assert_eq!(o.step_until(&s), Some(at(5000 + 180)));
-    // A short wait takes nothing away, and one without end is called overdue.
+    // A short wait does not shorten the deadline, and an endless one is bounded.
     o.operation = staged(at(10));
     assert_eq!(o.step_until(&s), Some(own));
     o.operation = staged(Timestamp::MAX);
     let longest = o.step_until(&s).unwrap().duration_since(own);
     assert!(longest.as_hours() < 24, "{longest:?}");
-    // Of no other step.
+    // Other steps are not affected.
     o.operation = staged(at(50_000));
     assert_eq!(
         o.step_until(&mk_direct_state(Step::Draining)),

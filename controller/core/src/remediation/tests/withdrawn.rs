@@ -1,4 +1,4 @@
-//! F11: the request is withdrawn, at every step.
+//! F11: withdrawal of the remediation at every step.
 
 use super::{super::*, build::*};
 
@@ -15,12 +15,12 @@ fn mk_offline() -> Observation {
 }
 
 #[test]
-fn l1_the_cluster_is_written_as_soon_as_it_is_known_and_never_changed() {
+fn l1_cluster_is_pinned_once_known_and_never_changed() {
     let mut o = mk_held();
     o.cluster = Some("ns/c".into());
     let first = decide(&o, None, at(0)).state;
     assert_eq!(first.cluster.as_deref(), Some("ns/c"));
-    // Of an earlier version, or begun while the Machine was not known.
+    // A state of an earlier version, or begun while the Machine was unknown.
     for step in [
         Step::Holding,
         Step::PoweringOff,
@@ -37,7 +37,7 @@ fn l1_the_cluster_is_written_as_soon_as_it_is_known_and_never_changed() {
 }
 
 #[test]
-fn f11_withdrawn_before_anything_was_done_it_only_leaves() {
+fn f11_withdrawal_before_any_action_only_removes_the_finalizer() {
     let mut o = mk_observation();
     o.request.deleting = true;
     assert_eq!(
@@ -51,7 +51,7 @@ fn f11_withdrawn_before_anything_was_done_it_only_leaves() {
 }
 
 #[test]
-fn f11_withdrawn_while_holding_it_lets_go_without_asking_an_agent() {
+fn f11_withdrawal_while_holding_needs_no_agent() {
     let mut o = mk_deleted();
     o.agent = AgentView::Unreachable {
         why: "rack r1 is dark".into(),
@@ -68,7 +68,7 @@ fn f11_withdrawn_while_holding_it_lets_go_without_asking_an_agent() {
 }
 
 #[test]
-fn f7_withdrawn_before_the_hold_is_seen_it_is_removed_all_the_same() {
+fn f7_withdrawal_removes_a_hold_that_is_not_observed_yet() {
     let mut o = mk_deleted();
     bmh(&mut o).our_hold = false;
     let (s, _) = writes(&o, &mk_state(Step::Holding), 0);
@@ -83,7 +83,7 @@ fn f7_withdrawn_before_the_hold_is_seen_it_is_removed_all_the_same() {
 }
 
 #[test]
-fn f11_withdrawn_before_the_power_off_was_begun_it_aborts() {
+fn f11_withdrawal_before_the_power_off_aborts() {
     let mut o = mk_deleted();
     for operation in [
         None,
@@ -111,7 +111,7 @@ fn f11_withdrawn_before_the_power_off_was_begun_it_aborts() {
 }
 
 #[test]
-fn f11_withdrawn_while_the_power_off_runs_what_was_sent_decides() {
+fn f11_withdrawal_during_the_power_off_depends_on_sent_commands() {
     let mut o = Observation {
         bmh: None,
         ..mk_deleted()
@@ -151,7 +151,7 @@ fn f11_withdrawn_while_the_power_off_runs_what_was_sent_decides() {
 }
 
 #[test]
-fn f11_what_baremetal_operator_may_have_switched_off_at_our_word_is_switched_on_again() {
+fn f11_host_that_may_be_off_by_our_hold_is_switched_on_again() {
     let mut o = mk_deleted();
     o.operation = Some(OperationView::Finished {
         outcome: OperationOutcome::Cancelled,
@@ -176,7 +176,7 @@ fn f11_what_baremetal_operator_may_have_switched_off_at_our_word_is_switched_on_
 }
 
 #[test]
-fn f11_after_an_earlier_try_the_cycle_is_finished() {
+fn f11_withdrawal_after_an_earlier_try_finishes_the_cycle() {
     let mut o = mk_deleted();
     let mut s = mk_state(Step::PoweringOff);
     s.tries = 1;
@@ -188,7 +188,7 @@ fn f11_after_an_earlier_try_the_cycle_is_finished() {
 }
 
 #[test]
-fn f11_withdrawn_after_the_confirmed_off_it_is_switched_on_without_a_taint() {
+fn f11_withdrawal_after_confirmed_off_powers_on_without_a_taint() {
     let o = mk_deleted();
     for step in [Step::ConfirmingOff, Step::Tainting] {
         let (s, reason) = writes(&o, &mk_state(step), 1);
@@ -200,7 +200,7 @@ fn f11_withdrawn_after_the_confirmed_off_it_is_switched_on_without_a_taint() {
 }
 
 #[test]
-fn f4_withdrawn_once_the_taint_may_be_on_the_drain_is_finished_first() {
+fn f4_withdrawal_after_a_possible_taint_finishes_the_drain() {
     for step in [
         Step::PoweringOff,
         Step::ConfirmingOff,

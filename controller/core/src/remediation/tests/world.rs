@@ -1,5 +1,5 @@
-//! A small world with virtual time: two hosts, a BMC, an agent, baremetal-operator, a kubelet and
-//! the controllers of the workload cluster. It moves by itself; [`super::driver`] acts in it.
+//! A simulated world with virtual time: two hosts, a BMC, an agent, baremetal-operator, a kubelet and the
+//! controllers of the workload cluster. [`super::driver`] acts in it.
 
 use std::collections::BTreeMap;
 
@@ -23,18 +23,18 @@ pub(super) enum Power {
 #[derive(Debug, Clone)]
 pub(super) struct Host {
     pub(super) power: Power,
-    /// The kubelet runs from then on.
+    /// When the kubelet starts to run.
     pub(super) up_from: Option<i64>,
     pub(super) boots: u32,
     pub(super) offs: u32,
     pub(super) power_on_repeats: u32,
 }
 
-/// What the workload cluster knows, and what truly runs.
+/// The objects of the workload cluster, and what really runs.
 #[derive(Debug, Clone)]
 pub(super) struct Cluster {
     pub(super) node: bool,
-    /// How often it was deleted: another UID each time.
+    /// How often the Node was deleted; it has another UID each time.
     pub(super) deleted: u32,
     pub(super) boot_id: u32,
     pub(super) lease: i64,
@@ -42,9 +42,9 @@ pub(super) struct Cluster {
     /// The pod that is bound to our node; `Some(true)`: it has a deletionTimestamp.
     pub(super) pod: Option<bool>,
     pub(super) volume: bool,
-    /// Its process on our host, whatever the API knows.
+    /// Whether the process of the pod runs on our host, whatever the API shows.
     pub(super) process: bool,
-    /// It was started on another node.
+    /// Whether the pod was started on another node.
     pub(super) elsewhere: bool,
     node_gone_at: Option<i64>,
     pod_gone_at: Option<i64>,
@@ -54,7 +54,7 @@ pub(super) struct World {
     pub(super) now: i64,
     pub(super) rng: Rng,
     pub(super) plan: Plan,
-    /// Ours, and an innocent one.
+    /// The host that is remediated, and another one.
     pub(super) hosts: [Host; 2],
     pub(super) cluster: Cluster,
     pub(super) agent_up: bool,
@@ -71,13 +71,13 @@ pub(super) struct World {
     pub(super) request: RequestFacts,
     pub(super) conflict: bool,
     pub(super) escalated: bool,
-    /// When the BMC said exactly off, in an unbroken row.
+    /// The times of consecutive readings of exactly off.
     pub(super) said_off: Vec<i64>,
-    /// Somebody besides us has switched the host on.
+    /// When a person has switched the host on.
     pub(super) meddled_at: Option<i64>,
-    /// Somebody else's hold may have taken it down once more.
+    /// Whether another controller's hold may have switched the host off once more.
     pub(super) switched_by_others: bool,
-    /// What we must not be blamed for.
+    /// Whether a violation is outside the assumptions, and so does not count.
     pub(super) excused: bool,
     pub(super) trace: Vec<String>,
 }
@@ -151,12 +151,12 @@ impl World {
         }
     }
 
-    /// An operation at the agent that serves the rack: another one does not know it.
+    /// Key of an operation at the agent that serves the rack; another agent does not know it.
     pub(super) fn op_key(&self, id: &str) -> String {
         format!("agent-{}: {id}", self.serving.0)
     }
 
-    /// F6.
+    /// F6: fails if an operation runs at another agent.
     pub(super) fn alone(&self) {
         let mine = self.op_key("");
         let open = self.ops.iter().filter(|(_, op)| op.outcome.is_none());
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// Which host our BMC really belongs to.
+    /// The host that our BMC really belongs to.
     pub(super) fn target(&self) -> usize {
         usize::from(self.plan.wrong_host)
     }
@@ -177,7 +177,7 @@ impl World {
             && host.up_from.is_some_and(|t| t <= self.now)
     }
 
-    /// The control plane hears the kubelet.
+    /// Whether the control plane receives reports of the kubelet.
     pub(super) fn heard(&self) -> bool {
         self.kubelet_up() && !self.partitioned
     }
@@ -190,7 +190,7 @@ impl World {
         self.cluster.node && !self.unknown() && !(self.plan.sick && self.hosts[0].boots > 1)
     }
 
-    /// The node is ready and nothing else is wrong with it.
+    /// Whether the node is ready and was rebooted.
     pub(super) fn healthy(&self) -> bool {
         self.ready() && self.hosts[0].boots > 1
     }
@@ -257,7 +257,7 @@ impl World {
         }
     }
 
-    /// baremetal-operator: on unless somebody holds it.
+    /// baremetal-operator switches the host on unless a hold key is set.
     fn move_operator(&mut self) {
         let Some(bmh) = &self.bmh else { return };
         if self.bmo_down || self.silent || self.plan.lying || self.now % 3000 != 0 {
@@ -270,7 +270,7 @@ impl World {
     fn move_cluster(&mut self) {
         let heard = self.heard();
         if self.kubelet_up() && self.hosts[0].up_from == Some(self.now) {
-            // Even a pod that is about to go is started again by a kubelet that comes back.
+            // A kubelet that comes back starts even a pod that has a deletionTimestamp.
             self.cluster.process = self.cluster.pod.is_some();
         }
         let boots = self.hosts[0].boots;
@@ -289,7 +289,7 @@ impl World {
         let orphan = !c.node && c.node_gone_at.is_some_and(|t| now - t > 40_000);
         let forced = c.taint != Taint::Absent && (unheard || !heard && now - c.lease > 40_000);
         if c.pod == Some(true) && heard && !self.plan.pod_stuck {
-            // The kubelet stops it in good order.
+            // The kubelet stops the pod gracefully.
             c.process = false;
             c.pod = None;
             c.pod_gone_at = Some(now);
@@ -312,7 +312,7 @@ impl World {
     }
 
     pub(super) fn delete_node(&mut self) {
-        // Kubernetes itself forgets the pods of a Node that a person deletes, running or not.
+        // Kubernetes removes the pods of a Node that a person deletes, running or not.
         self.excused |= self.cluster.process;
         self.forget_node();
     }

@@ -3,17 +3,17 @@
 //!
 //! | part | test |
 //! |---|---|
-//! | fields, both shapes | here; `rackhand_api::views`: `a_v1beta1_check_is_read_as_documented`, `a_v1beta2_check_is_read_from_its_nested_fields`, `an_error_names_the_object_the_field_and_the_value` |
+//! | fields, both shapes | here; `rackhand_api::views`: `v1beta1_check_is_read_as_documented`, `v1beta2_check_is_read_from_nested_fields`, `error_names_object_field_and_value` |
 //! | limits of fields | `tests/controller/admission`: cases, schema cases |
-//! | selector | `a_selector_selects_as_kubernetes_does`, `tests/controller/admission` |
+//! | selector | `selector_matches_like_kubernetes`, `tests/controller/admission` |
 //! | status | `rackhand_api` `crds`; `tests/input` |
 //! | conversion | here: `v1beta1_and_v1beta2_specs_parse_to_same_check` |
-//! | columns | `rackhand_api` `crds`: `names_and_columns_are_those_that_users_know`; `tests/input` |
+//! | columns | `rackhand_api` `crds`: `short_names_and_columns_match_upstream`; `tests/input` |
 //! | webhooks | `tests/controller/admission`: Cluster API's webhook and our policies decide the same |
-//! | reasons and messages of Machines | `rackhand_core::health`: `every_cause_has_its_reason_in_both_contracts`, `durations_read_as_go_prints_them` |
-//! | RemediationAllowed | `a_closed_gate_says_which_limit_which_numbers_and_which_machines` |
+//! | reasons and messages of Machines | `rackhand_core::health`: `each_cause_maps_to_its_reason_in_both_contracts`, `durations_print_like_go` |
+//! | RemediationAllowed | `closed_limit_message_names_limit_counts_and_machines` |
 //! | Paused, ExternalRemediation... | `shown::tests` |
-//! | when a condition's time moves | `remediation::patches`: `the_time_of_a_condition_moves_with_its_status_in_the_new_list_and_with_anything_in_the_old` |
+//! | when a condition's time moves | `remediation::patches`: `transition_time_changes_with_status_in_v1beta2_and_any_change_in_v1beta1` |
 //! | events | `tests/path`, `tests/input` |
 //! | annotations | here: `machine_annotations_count_with_any_value`; requests: `actions::tests` |
 //! | failureReason, failureMessage | here: `machine_failure_is_read_from_either_status_location` |

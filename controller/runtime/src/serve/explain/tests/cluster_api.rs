@@ -423,7 +423,7 @@ fn explain_reports_future_condition_and_counts_timeout_from_it() {
     let told: Vec<&String> = e
         .notes
         .iter()
-        .filter(|n| n.contains("lies ahead"))
+        .filter(|n| n.contains("in the future"))
         .collect();
     assert!(
         told.len() == 1
