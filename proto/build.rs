@@ -8,7 +8,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("power.bin"), prost_types_bytes(&files))?;
     tonic_prost_build::configure()
-        // It carries a password: its Debug is written by hand.
+        // It contains a password, so its Debug is written by hand.
         .skip_debug(["rackhand.power.v1.BmcEndpoint"])
         .compile_fds(files)?;
     Ok(())

@@ -18,12 +18,12 @@ use crate::{
     output::{TableRow, brief, print},
 };
 
-/// What the agent may take beyond the time of the BMC.
+/// Time that the agent may take beyond the time limit of the BMC.
 const GRACE: Duration = Duration::from_secs(5);
 
 pub(crate) type Client = PowerClient<Channel>;
 
-/// A request with its limit of time.
+/// A request with its time limit.
 pub(crate) fn request<T>(message: T, timeout: Duration) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(timeout.saturating_add(GRACE));
@@ -41,7 +41,7 @@ pub(crate) fn limit(timeout: Duration) -> Option<prost_types::Duration> {
     Some(duration_to_proto(timeout))
 }
 
-/// The answer of a call, or why there is none.
+/// The response of a call, or the fault.
 pub(crate) fn answer<T>(answer: Result<Response<T>, Status>) -> Result<T, Fault> {
     match answer {
         Ok(response) => Ok(response.into_inner()),
@@ -49,7 +49,7 @@ pub(crate) fn answer<T>(answer: Result<Response<T>, Status>) -> Result<T, Fault>
     }
 }
 
-/// One host that was changed.
+/// Result row of a changed host.
 #[derive(Debug, Serialize)]
 pub(crate) struct ChangeRow {
     host: String,
@@ -109,13 +109,13 @@ impl HostResult for ChangeRow {
     }
 }
 
-/// Shows what was changed, and sums it up.
+/// Prints the changes and a summary.
 pub(crate) fn show(rows: &[ChangeRow], output: Output, done: &str) -> anyhow::Result<ExitCode> {
     print(rows, output)?;
     Ok(fan_out::finish(rows, output, done))
 }
 
-/// Says what would be done, to whom, and who holds them.
+/// Prints what would be done to which hosts, and their holds.
 pub(crate) fn dry_run(what: &str, hosts: &[String], known: &[v1::Host]) -> ExitCode {
     for host in hosts {
         let found = known.iter().find(|known| is_called(known, host));
@@ -127,7 +127,7 @@ pub(crate) fn dry_run(what: &str, hosts: &[String], known: &[v1::Host]) -> ExitC
     ExitCode::SUCCESS
 }
 
-/// A severity of the BMC in one word; `silent` where it does not say.
+/// Name of a severity; `silent` if the BMC reports none.
 pub(crate) fn severity_word(severity: v1::Severity, silent: &'static str) -> &'static str {
     match severity {
         v1::Severity::Ok => "ok",

@@ -16,7 +16,7 @@ use crate::{
     power::{connect, known, meant},
 };
 
-/// What one host boots from next.
+/// Boot device of one host.
 #[derive(Debug, Serialize)]
 struct Row {
     host: String,
@@ -199,7 +199,7 @@ fn wanted(args: &BootSetArgs) -> v1::BootOverride {
     }
 }
 
-/// As it is written behind `boot-device set`.
+/// Spelling as an argument of `boot-device set`.
 fn device_word(device: v1::BootDevice) -> &'static str {
     match device {
         v1::BootDevice::None | v1::BootDevice::Unspecified => "none",

@@ -1,4 +1,4 @@
-//! Completions for shells, and manual pages, made from the arguments themselves.
+//! Shell completions and manual pages, generated from the argument definitions.
 
 use std::{fs, path::Path, process::ExitCode};
 
@@ -17,9 +17,10 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Writes a page for the program, one for each of its commands, and that of the fence agent.
+/// Writes one page for the program, one for each of its commands, and that of the fence agent.
 ///
 /// # Errors
+///
 /// The directory cannot be written.
 pub(crate) fn man(dir: &Path) -> anyhow::Result<ExitCode> {
     fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;

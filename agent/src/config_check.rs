@@ -1,4 +1,4 @@
-//! `check`: what is in a configuration, and what is wrong with it.
+//! `check`: validates a configuration and prints its content.
 
 use std::{path::Path, process::ExitCode};
 
@@ -7,7 +7,7 @@ use rackhand_proto::{ServerTls, TlsFiles};
 
 use crate::output::table;
 
-/// Mistakes end it with 1; what should only be looked at is printed as a warning.
+/// Errors end it with exit code 1; warnings are printed only.
 pub(crate) fn check(path: &Path) -> anyhow::Result<ExitCode> {
     let config = Config::load(path)?;
     outln!("rack:     {}", config.rack);

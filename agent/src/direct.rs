@@ -1,8 +1,8 @@
 //! `--direct`: the same commands without a running agent.
 //!
-//! Owns: an agent within this process for as long as one command takes, in a directory that is
-//! gone with it. Must never: act beside a running agent unless it is told to, forget the holds that
-//! the last one has written down, or write anything into its journal.
+//! Owns: an agent within this process for the duration of one command, in a temporary directory.
+//! Must never: act beside a running agent unless forced, ignore the holds in the journal of the
+//! last agent, or write to its journal.
 
 use std::{
     future::Future, io::ErrorKind, path::Path, process::ExitCode, sync::Arc, time::Duration,
@@ -18,15 +18,16 @@ use crate::{
     signals::EndSignals,
 };
 
-/// How long a command may take to end by itself when it is told to.
+/// Time that a command has to end by itself after a signal.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// The agent's journal, below its directory.
+/// Path of the journal below the state directory.
 const JOURNAL: &str = "journal.redb";
 
-/// Carries a command out, with an agent of its own around it where that is asked for.
+/// Runs a command, with an agent in this process if `--direct` is given.
 ///
 /// # Errors
+///
 /// Those of the command; [`Refused`]: an agent is running.
 pub(crate) async fn around<F>(
     mut command: Command,
@@ -47,7 +48,7 @@ where
     let result = tokio::select! {
         result = &mut obeying => result,
         signal = signals.next() => {
-            // A command that catches it, too, says what it leaves behind.
+            // A command that handles the signal itself prints what it leaves running.
             match tokio::time::timeout(LAST_WORDS, obeying).await {
                 Ok(result) => result,
                 Err(_) => {
@@ -57,12 +58,12 @@ where
             }
         }
     };
-    // Sessions are given back whatever came of it.
+    // Sessions are closed in any case.
     direct.agent.shutdown().await;
     result
 }
 
-/// Whether the command can do without an agent that stays.
+/// Whether the command works without a permanent agent.
 fn sense(command: &Command) -> Result<(), &'static str> {
     let no_wait = match command {
         Command::Operations(_) => {
@@ -82,7 +83,7 @@ fn sense(command: &Command) -> Result<(), &'static str> {
 
 struct Direct {
     agent: Agent,
-    /// Its socket and its copy of the journal.
+    /// Directory of its socket and its copy of the journal.
     _dir: TempDir,
 }
 
@@ -114,7 +115,7 @@ impl Direct {
         config.admin = None;
         config.times.shutdown_grace = Duration::ZERO;
         let agent = match Agent::start_on_copy(config.clone(), Arc::new(Hardware)).await {
-            // It was copied while an agent wrote it; who forces does without.
+            // It was copied while an agent wrote it; with force, it is ignored.
             Err(StartError::Journal(error)) if copied && common.force => {
                 errln!("holds of remediations are not known: {error}");
                 std::fs::remove_file(dir.path().join(JOURNAL))?;
@@ -133,8 +134,7 @@ impl Direct {
     }
 }
 
-/// A copy of what the last agent has written down: which hosts a remediation holds off counts
-/// also while no agent runs.
+/// Copies the journal of the last agent: its holds apply while no agent runs, too.
 fn copy_journal(state: &Path, to: &Path, force: bool) -> anyhow::Result<bool> {
     let journal = state.join(JOURNAL);
     match std::fs::copy(&journal, to.join(JOURNAL)) {

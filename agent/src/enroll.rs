@@ -1,7 +1,7 @@
-//! `enroll`: what a cluster needs to know this agent by.
+//! `enroll`: generates the data that register this agent in a cluster.
 //!
-//! Owns: the agent's key, made here and kept here. Must never: print it, send it, or replace one
-//! that is there.
+//! Owns: the agent's private key, generated and kept here. Must never: print it, send it, or
+//! replace an existing one.
 
 use std::{fs, io::ErrorKind, path::Path, process::ExitCode};
 
@@ -78,7 +78,7 @@ pub(crate) fn enroll(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
         outln!("---");
     }
     if args.only != Some(Enrolled::Manifest) {
-        // As comments behind the manifest, so that the whole can be applied as it is.
+        // As comments behind the manifest, so that the output can be applied as a whole.
         for line in request.lines() {
             match args.only {
                 Some(_) => outln!("{line}"),
@@ -115,7 +115,7 @@ fn uri(domain: &str, rack: &str) -> Result<String, Usage> {
     Ok(format!("spiffe://{domain}/rack/{rack}"))
 }
 
-/// The key of the directory, made there if it has none yet.
+/// The private key in the directory, generated if missing.
 fn key(dir: &Path) -> anyhow::Result<(KeyPair, bool)> {
     let file = dir.join(KEY);
     let shown = file.display();
@@ -137,7 +137,7 @@ fn key(dir: &Path) -> anyhow::Result<(KeyPair, bool)> {
     }
 }
 
-/// A request for a certificate that serves the rack (PKCS #10, PEM).
+/// A certificate request for the rack (PKCS #10, PEM).
 fn request(key: &KeyPair, rack: &str, uri: &str) -> anyhow::Result<String> {
     let mut params = CertificateParams::default();
     let mut name = DistinguishedName::new();

@@ -49,7 +49,7 @@ impl Entry {
 #[derive(Debug, Serialize)]
 struct Row {
     host: String,
-    /// How many entries the BMC holds, where it says so.
+    /// Number of entries at the BMC, if reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<u32>,
     events: Vec<Entry>,
@@ -145,7 +145,7 @@ async fn list(args: EventsListArgs) -> anyhow::Result<ExitCode> {
     Ok(fan_out::finish(&rows, common.output, "read"))
 }
 
-/// A row for each entry, and one for each host that has none or could not be read.
+/// One row per entry, and one per host without entries or with an error.
 fn entries(rows: &[Row], wide: bool) -> String {
     let mut head = vec!["HOST", "AT", "SEVERITY", "EVENT"];
     if wide {

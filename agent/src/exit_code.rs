@@ -1,6 +1,6 @@
 //! Exit codes of commands. Pure.
 //!
-//! Must never: report success for what was not done.
+//! Must never: report success for a command that was not carried out.
 
 use std::{fmt, process::ExitCode};
 
@@ -30,7 +30,7 @@ impl ExitStatus {
         }
     }
 
-    /// In one word.
+    /// Name of the result.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -40,7 +40,7 @@ impl ExitStatus {
         }
     }
 
-    /// What a failure of the BMC comes to.
+    /// The result for a failure kind of the BMC.
     pub(crate) fn of_failure(kind: v1::FailureKind) -> Self {
         match kind {
             v1::FailureKind::Unreachable | v1::FailureKind::Timeout => Self::Unreachable,
@@ -48,12 +48,12 @@ impl ExitStatus {
         }
     }
 
-    /// The exit code of this alone.
+    /// The exit code of this result.
     pub(crate) fn code(self) -> ExitCode {
         ExitCode::from(self.number())
     }
 
-    /// Of several: done if all are; refused or unreachable if all that are not done are so; else
+    /// The combined result: done if all are; refused or unreachable if all others are; otherwise
     /// failed.
     pub(crate) fn of(all: impl IntoIterator<Item = Self>) -> Self {
         let mut rest = all.into_iter().filter(|end| *end != Self::Done);
@@ -65,11 +65,11 @@ impl ExitStatus {
     }
 }
 
-/// Why there is no result for one host.
+/// Reason why there is no result for one host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) end: ExitStatus,
-    /// What happened, to which host, and what to do next.
+    /// The error, with the host and the next step.
     pub(crate) message: String,
 }
 

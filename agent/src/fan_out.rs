@@ -26,9 +26,9 @@ const CHANGED_AT_ONCE: usize = 256;
 
 /// The result for one host.
 pub(crate) trait HostResult: TableRow {
-    /// In one word.
+    /// Name of the result.
     fn result(&self) -> &str;
-    /// For the exit code.
+    /// The result for the exit code.
     fn end(&self) -> ExitStatus;
 }
 
@@ -41,10 +41,11 @@ where
     reading.collect().await
 }
 
-/// Reads something of each host that is meant, by the agent that is named; with what that agent
-/// knows of its hosts.
+/// Reads from each selected host, through the selected agent; `read` gets the agent's list of
+/// hosts.
 ///
 /// # Errors
+///
 /// The agent cannot be reached, or the hosts are invalid.
 pub(crate) async fn read_chosen<R, F>(
     hosts: &Hosts,
@@ -135,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// A thousand hosts, of which every twentieth takes the whole time that one host may take.
+    /// A thousand hosts, every twentieth of which takes the whole time limit.
     #[tokio::test(start_paused = true)]
     async fn dead_hosts_do_not_delay_other_hosts() {
         let (limit, quick) = (Duration::from_secs(5), Duration::from_millis(20));

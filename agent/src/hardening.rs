@@ -1,6 +1,6 @@
-//! What the program forbids itself before it reads a secret.
+//! Process hardening before a secret is read.
 //!
-//! Must never: keep it from starting; where the system says no it is told.
+//! Must never: prevent the start; a rejected setting is logged.
 
 use nix::sys::{
     prctl,
@@ -8,20 +8,22 @@ use nix::sys::{
 };
 use tracing::warn;
 
-/// More than the limits of the listeners and one connection for each BMC of a rack need.
+/// Number of file descriptors: more than the limits of the listeners and one connection for each
+/// BMC of a rack need.
 const DESCRIPTORS: u64 = 65_536;
 
-/// No core dump and no look into our memory by other processes of the same user, because passwords
-/// may be in it, whatever the command is.
+/// Disables core dumps and access to the memory by other processes of the same user, because it may
+/// contain passwords.
 ///
 /// # Errors
-/// Those of the system.
+///
+/// The error of the system call.
 pub(crate) fn memory() -> nix::Result<()> {
     prctl::set_dumpable(false)?;
     setrlimit(Resource::RLIMIT_CORE, 0, 0)
 }
 
-/// The same, and as many file descriptors as there may be: for an agent with many BMCs.
+/// The same, and raises the limit of file descriptors to the maximum, for an agent with many BMCs.
 pub(crate) fn confine() {
     let done = memory().map_err(|error| ("core dumps cannot be switched off", error));
     let more = getrlimit(Resource::RLIMIT_NOFILE)

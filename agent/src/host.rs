@@ -1,4 +1,4 @@
-//! `host list` and `host show`: what the running agent knows.
+//! `host list` and `host show`: the hosts that the running agent serves.
 
 use std::process::ExitCode;
 
@@ -132,7 +132,7 @@ pub(crate) async fn host(args: HostArgs) -> anyhow::Result<ExitCode> {
                 );
             };
             let row = Row::of(&known.rack, host);
-            // A table of one host is read downwards.
+            // A single host is printed as a list of fields.
             match args.common.output {
                 crate::cli::Output::Table | crate::cli::Output::Wide => {
                     for (title, field) in Row::HEAD.iter().zip(row.fields()) {
@@ -146,7 +146,7 @@ pub(crate) async fn host(args: HostArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Names that the rack does not know are said, and end the command badly.
+/// Reports names that the rack does not have, and returns a failure for them.
 fn missing(names: &[String], known: &v1::ListHostsResponse) -> ExitCode {
     let is_known = |name: &String| known.hosts.iter().any(|host| host.name == *name);
     let unknown: Vec<&str> = names

@@ -1,4 +1,4 @@
-//! `host check`: why a host cannot be switched, or that it can.
+//! `host check`: diagnosis of the power control of hosts.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ use crate::{
     output::{TableRow, print, table},
 };
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Debug, Serialize)]
 struct Check {
     check: String,
@@ -64,7 +64,7 @@ impl Row {
         }
     }
 
-    /// The agent itself could not say.
+    /// The agent itself returned an error.
     fn unasked(host: String, fault: Fault) -> Self {
         let check = Check {
             check: "agent".to_owned(),
@@ -146,7 +146,7 @@ async fn one(mut client: PowerClient<Channel>, host: String, args: &HostCheckArg
     }
 }
 
-/// A row for each check.
+/// One row per check.
 fn lines(rows: &[Row], wide: bool) -> String {
     let mut head = vec!["HOST", "CHECK", "RESULT", "FOUND", "NEXT"];
     if wide {

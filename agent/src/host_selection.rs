@@ -1,16 +1,15 @@
-//! Which hosts an operator means: names, ranges, labels, files.
+//! Selection of hosts: names, ranges, labels, files.
 //!
-//! Pure. Must never leave out a name that was said: whether the rack has such a host is for the
-//! agent to say.
+//! Pure. Must never: drop a given name: the agent decides whether the rack has such a host.
 
 use std::collections::BTreeSet;
 
 use rackhand_proto::v1;
 
-/// More hosts than a rack agent has.
+/// Maximum number of selected hosts.
 const MOST: usize = 100_000;
 
-/// What one word means.
+/// Meaning of one word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HostSelector {
     Name(String),
@@ -21,10 +20,11 @@ pub(crate) enum HostSelector {
     },
 }
 
-/// Reads words as operators write them: `node-[01-40,44]`, `a,b`, `rack=r[1-3]`.
+/// Parses words such as `node-[01-40,44]`, `a,b`, `rack=r[1-3]`.
 ///
 /// # Errors
-/// A range that makes no sense; the message repeats the word.
+///
+/// An invalid range; the message repeats the word.
 pub(crate) fn wanted(words: &[String]) -> Result<Vec<HostSelector>, String> {
     let mut found = Vec::new();
     for word in words.iter().flat_map(|word| parts(word)) {
@@ -47,7 +47,7 @@ pub(crate) fn wanted(words: &[String]) -> Result<Vec<HostSelector>, String> {
     Ok(found)
 }
 
-/// The words of a file or of standard input: white space separates, `#` begins a comment.
+/// The words of a file or of standard input, separated by white space; `#` starts a comment.
 pub(crate) fn words_of(text: &str) -> Vec<String> {
     let lines = text.lines();
     let lines = lines.map(|line| line.split('#').next().unwrap_or_default());
@@ -57,10 +57,11 @@ pub(crate) fn words_of(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The hosts that are meant, each once, in the order in which they are meant. A name that the rack
-/// does not know stays as it was said.
+/// The selected hosts, each once, in the order of selection. A name that the rack does not have is
+/// kept.
 ///
 /// # Errors
+///
 /// Labels that no host has.
 pub(crate) fn hosts(
     wanted: &[HostSelector],
@@ -89,7 +90,7 @@ pub(crate) fn hosts(
     Ok(names)
 }
 
-/// The inventory's name of a host that is called by another, so that it is meant once only.
+/// The inventory name of a host given by another of its names, so that it is selected once.
 fn called<'a>(known: &'a [v1::Host], name: &str) -> Option<&'a str> {
     let mut found = known.iter().filter(|host| is_called(host, name));
     match (found.next(), found.next()) {
@@ -98,7 +99,7 @@ fn called<'a>(known: &'a [v1::Host], name: &str) -> Option<&'a str> {
     }
 }
 
-/// What somebody may have meant by a name that no host has; `None`: it is one, or nobody can tell.
+/// A hint for a name that no host has; `None`: the name exists, or no single host is similar.
 pub(crate) fn hint(name: &str, rack: &str, known: &[v1::Host]) -> Option<String> {
     if known.iter().any(|host| is_called(host, name)) {
         return None;
@@ -118,7 +119,7 @@ pub(crate) fn hint(name: &str, rack: &str, known: &[v1::Host]) -> Option<String>
     }
 }
 
-/// A name as people say it: without capitals, and numbers without zeros in front.
+/// Normalises a name: lower case, and numbers without leading zeros.
 fn plain(name: &str) -> String {
     let name = name.to_lowercase();
     let (mut plain, mut rest) = (String::new(), name.as_str());
@@ -133,7 +134,7 @@ fn plain(name: &str) -> String {
     plain + rest
 }
 
-/// Whether a host goes by this name.
+/// Whether the host has this name.
 pub(crate) fn is_called(host: &v1::Host, name: &str) -> bool {
     [&host.name, &host.node_name, &host.provider_id]
         .into_iter()
@@ -173,7 +174,7 @@ fn parts(word: &str) -> Vec<String> {
     parts
 }
 
-/// Every name that a word with ranges stands for.
+/// Expands the ranges of a word.
 fn expanded(word: &str) -> Result<Vec<String>, String> {
     let mut names = vec![String::new()];
     let mut rest = word;
@@ -202,7 +203,7 @@ fn expanded(word: &str) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// What stands in brackets: `01-40`, `1,3,7-9`, `a,b`.
+/// Expands the content of brackets: `01-40`, `1,3,7-9`, `a,b`.
 fn choices(inside: &str) -> Option<Vec<String>> {
     let mut all = Vec::new();
     for part in inside.split(',').map(str::trim) {

@@ -27,7 +27,7 @@ pub(crate) async fn identify(args: IdentifyArgs) -> anyhow::Result<ExitCode> {
     let change = |host: String| one(client.clone(), host, done, &args);
     let rows = fan_out::change(hosts, change).await;
     if let (true, Led::For(time)) = (args.change.common.direct, args.led) {
-        // Who would put it out where the BMC does not?
+        // Without a timer in the BMC, this process must switch the LED off.
         errln!("lit for {time:?}; Ctrl-C puts out what has no timer of its own");
         tokio::select! {
             () = tokio::time::sleep(time) => {}

@@ -1,7 +1,7 @@
-//! `inventory check` and `inventory import`: hosts as files say them.
+//! `inventory check` and `inventory import`: hosts in files.
 //!
-//! Owns: manifests of Metal3 written anew as an inventory of the agent. Must never: print a
-//! password, replace one that is there, or write what the agent itself would not take.
+//! Owns: conversion of Metal3 manifests to an inventory of the agent. Must never: print a password,
+//! replace an existing one, or write an inventory that the agent would reject.
 
 use std::{
     collections::BTreeMap,
@@ -31,7 +31,7 @@ pub(crate) async fn inventory(args: InventoryArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// A file of hosts, as `inventory` in the configuration names it.
+/// An inventory file, as `inventory` in the configuration names it.
 #[derive(Serialize)]
 struct File {
     hosts: Vec<Host>,
@@ -94,7 +94,7 @@ impl Bmc {
     }
 }
 
-/// Prints the hosts; their passwords go into files of their own.
+/// Prints the hosts; their passwords are written to separate files.
 async fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
     for file in &args.files {
         let extension = file.extension().and_then(|extension| extension.to_str());
@@ -128,7 +128,7 @@ async fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The files as the agent would take them.
+/// Parses and validates the files as the agent does.
 fn judged(files: &[PathBuf]) -> anyhow::Result<Config> {
     #[derive(Serialize)]
     struct CheckedConfig {
@@ -144,7 +144,7 @@ fn judged(files: &[PathBuf]) -> anyhow::Result<Config> {
         rack: "import",
         socket: dir.path().join("agent.sock"),
         state: dir.path().join("state"),
-        // Where they may be is for the configuration that names the inventory.
+        // The configuration that uses the inventory decides on the allowed networks.
         allowed_bmc_networks: ["0.0.0.0/0", "::/0"],
         inventory: files.collect::<Result<_, _>>()?,
     };
@@ -153,7 +153,7 @@ fn judged(files: &[PathBuf]) -> anyhow::Result<Config> {
     Ok(Config::load(&file)?)
 }
 
-/// Writes a password for its owner alone. One that is there must be the same.
+/// Writes a password readable by its owner only. An existing one must be the same.
 fn keep(path: &Path, password: &SecretString) -> anyhow::Result<()> {
     let shown = path.display();
     let password = password.expose_secret();

@@ -1,7 +1,6 @@
 //! The rack agent: daemon and command line.
 //!
-//! Owns: arguments, exit codes and what a person sees. Must never: decide anything about power;
-//! that is the service's.
+//! Owns: arguments, exit codes and output. Must never: decide about power; that is the service's.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -63,8 +62,8 @@ fn main() -> ExitCode {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        // Names that are not resolved and disks that are slow hold them up; a thousand at once
-        // must not become a thread each.
+        // Unresolved names and slow disks block threads; a thousand at once must not take a thread
+        // each.
         .max_blocking_threads(64)
         .build();
     let runtime = match runtime {

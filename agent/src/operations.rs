@@ -1,4 +1,4 @@
-//! `operations`: what the agent does and did.
+//! `operations`: the running and past operations of the agent.
 
 use std::process::ExitCode;
 
@@ -27,22 +27,22 @@ struct Row {
     by: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     owner: String,
-    /// When commands were about to leave for the BMC.
+    /// Times at which commands were about to be sent.
     commands: Vec<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
     message: String,
-    /// What a change sets.
+    /// Description of a change other than power.
     #[serde(skip_serializing_if = "String::is_empty")]
     detail: String,
-    /// It was requested with force.
+    /// Whether it was requested with force.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     force: bool,
-    /// Whose hold it overrode.
+    /// Owner of the hold that it overrode.
     #[serde(skip_serializing_if = "String::is_empty")]
     overrode: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     cancelled_by: String,
-    /// What the BMC said at its end.
+    /// Readings that confirm the outcome.
     readings: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ impl Row {
 }
 
 impl Row {
-    /// Whether it was forced, and over whose hold.
+    /// Whether it was forced, and the owner of the overridden hold.
     fn shown_force(&self) -> String {
         match (self.force, self.overrode.as_str()) {
             (false, _) => String::new(),
@@ -206,7 +206,7 @@ async fn one(common: &crate::cli::Common, id: &str) -> anyhow::Result<Row> {
     }
 }
 
-/// One operation is read downwards.
+/// Prints one operation as a list of fields.
 fn show(row: &Row) {
     for (title, field) in Row::HEAD.iter().zip(row.fields()) {
         if *title != "COMMANDS" {

@@ -1,28 +1,29 @@
-//! What a person or a program gets to read: columns, JSON, YAML, names.
+//! Output formats: table, JSON, YAML, names.
 
 use rackhand_proto::v1;
 use serde::Serialize;
 
 use crate::cli::Output;
 
-/// One thing that is shown.
+/// An item that can be printed.
 pub(crate) trait TableRow: Serialize {
-    /// The titles of the columns; the first so many are the short table.
+    /// Column titles; the first [`SHORT`](Self::SHORT) of them are the default table.
     const HEAD: &'static [&'static str];
-    /// How many of them a table has that is not wide.
+    /// Number of columns of the default table.
     const SHORT: usize;
 
-    /// Its fields, as many as titles.
+    /// The fields of its row, one per title.
     fn fields(&self) -> Vec<String>;
 
-    /// What it is called.
+    /// Its name, for the output format `name`.
     fn name(&self) -> &str;
 }
 
-/// Prints all of them in the wanted form.
+/// Prints all items in the given format.
 ///
 /// # Errors
-/// They cannot be written in it.
+///
+/// They cannot be serialized.
 pub(crate) fn print<T: TableRow>(rows: &[T], output: Output) -> anyhow::Result<()> {
     match output {
         Output::Json => outln!("{}", serde_json::to_string_pretty(rows)?),
@@ -46,7 +47,8 @@ pub(crate) fn print<T: TableRow>(rows: &[T], output: Output) -> anyhow::Result<(
     Ok(())
 }
 
-/// Columns as wide as their widest field, two spaces between them; nothing behind the last.
+/// A table with columns as wide as their widest field, separated by two spaces, without trailing
+/// white space.
 pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut lines = vec![head.iter().map(|&title| title.to_owned()).collect()];
     lines.extend(rows);
@@ -71,7 +73,7 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     text
 }
 
-/// A message in a row of its host: that host's name is not said twice.
+/// Removes the prefix `host NAME: ` from a message in a row of this host.
 pub(crate) fn brief<'a>(host: &str, message: &'a str) -> &'a str {
     let rest = message.strip_prefix("host ");
     let rest = rest.and_then(|rest| rest.strip_prefix(host));
@@ -79,7 +81,8 @@ pub(crate) fn brief<'a>(host: &str, message: &'a str) -> &'a str {
         .unwrap_or(message)
 }
 
-/// How many came to what, and who did not come to the first: `38 confirmed; 2 failed: n7, n9`.
+/// Number of hosts per result, with the names of those without the result `good`: `38 confirmed; 2
+/// failed: n7, n9`.
 pub(crate) fn summary(outcomes: &[(&str, &str)], good: &str) -> String {
     const NAMED: usize = 10;
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -114,8 +117,8 @@ pub(crate) fn state_word(state: v1::PowerState) -> &'static str {
     }
 }
 
-/// How an operation ended, in one word. That a host did not shut down, and that nobody knows
-/// whether a command was carried out, are not failures: they have words of their own.
+/// Name of an outcome. A host that did not shut down, and a command with an unknown result, are not
+/// failures and have their own names.
 pub(crate) fn outcome_word(outcome: &v1::Outcome) -> &'static str {
     match (outcome.code(), outcome.detail()) {
         (v1::OutcomeCode::Confirmed, _) => "confirmed",

@@ -1,6 +1,6 @@
-//! Files and directories for their owner alone.
+//! Files and directories that only their owner can access.
 //!
-//! Must never open a file that is there, nor make one that others can read for a moment.
+//! Must never: open an existing file, or create one that others can read for a moment.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Context;
 
-/// Makes a directory, and those above it, where it is missing.
+/// Creates a directory and its parents if missing.
 pub(crate) fn dir(path: &Path) -> anyhow::Result<()> {
     fs::DirBuilder::new()
         .recursive(true)

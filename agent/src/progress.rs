@@ -1,5 +1,5 @@
-//! What a person sees while many hosts are changed: one line on a terminal, a line for each host
-//! anywhere else. A single host on a terminal is told step by step instead.
+//! Progress output while many hosts are changed: one line on a terminal, one line per host
+//! otherwise. For a single host on a terminal, its events are printed instead.
 
 use std::{
     io::{IsTerminal, Write},
@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// How often the line is written again at most.
+/// Minimum interval between two updates of the line.
 const PACE: Duration = Duration::from_millis(100);
 
 pub(crate) struct Progress {
@@ -38,12 +38,12 @@ impl Progress {
         }
     }
 
-    /// Whether each step of a host is told.
+    /// Whether each event of a host is printed.
     pub(crate) fn tells_events(&self) -> bool {
         self.terminal && self.hosts == 1
     }
 
-    /// A host is finished.
+    /// Records that a host has finished.
     pub(crate) fn ended(&self, host: &str, result: &str, good: bool) {
         let mut state = self.state.lock();
         state.done += 1;
@@ -72,7 +72,7 @@ impl Progress {
         }
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub(crate) fn clear(&self) {
         if self.terminal && self.hosts > 1 {
             err!("\r\x1b[K");

@@ -53,13 +53,13 @@ impl Sensor {
 #[derive(Debug, Serialize)]
 struct Row {
     host: String,
-    /// What the host draws, in watts.
+    /// Power draw of the host, in watts.
     #[serde(skip_serializing_if = "Option::is_none")]
     power_draw: Option<f64>,
-    /// The air that comes in, in degrees Celsius.
+    /// Inlet air temperature, in degrees Celsius.
     #[serde(skip_serializing_if = "Option::is_none")]
     inlet_temperature: Option<f64>,
-    /// The worst judgement of the BMC.
+    /// Worst health that the BMC reports.
     #[serde(skip_serializing_if = "str::is_empty")]
     health: &'static str,
     sensors: Vec<Sensor>,
@@ -105,7 +105,7 @@ impl Row {
         }
     }
 
-    /// Why there is no answer, or what the BMC complains of.
+    /// The error, or the sensors with bad health.
     fn note(&self) -> String {
         if !self.error.is_empty() {
             return brief(&self.host, &self.error).to_owned();
@@ -179,7 +179,7 @@ pub(crate) async fn sensors(args: SensorsArgs) -> anyhow::Result<ExitCode> {
     Ok(fan_out::finish(&rows, common.output, "read"))
 }
 
-/// A row for each sensor; a host that could not be read has one that says why.
+/// One row per sensor; a host that could not be read has one row with the error.
 fn each_sensor(rows: &[Row]) -> String {
     let mut lines = Vec::new();
     for row in rows {
@@ -199,7 +199,7 @@ fn each_sensor(rows: &[Row]) -> String {
     table(&["HOST", "SENSOR", "VALUE", "HEALTH"], lines)
 }
 
-/// As a person reads it: whole where it is large, with what counts where it is small.
+/// Formats a value: an integer if it is large, otherwise with significant digits.
 fn rounded(value: f64) -> String {
     let text = if value.abs() >= 100.0 {
         format!("{value:.0}")

@@ -1,4 +1,4 @@
-//! `serve`: the daemon, as systemd wants it.
+//! `serve`: the daemon, with systemd notification.
 
 use std::{pin::pin, process::ExitCode, sync::Arc, time::Duration};
 
@@ -41,7 +41,7 @@ pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
                 SignalAction::Stop => break ExitCode::SUCCESS,
                 SignalAction::Reload => {
                     reloading();
-                    // A refusal has been told; the old configuration is in force then.
+                    // A rejected reload was logged; the previous configuration stays in force.
                     if let Ok(changes) = agent.reload().await {
                         hosts = changes.hosts;
                     }
@@ -61,7 +61,7 @@ pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// What a signal means.
+/// Action of a signal.
 enum SignalAction {
     Stop,
     Reload,
@@ -96,7 +96,7 @@ fn ready(rack: &str, hosts: usize) {
     notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }
 
-/// systemd wants to know when the reload began.
+/// Notifies systemd of the start of a reload.
 fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(begun) => notify(&[NotifyState::Reloading, begun]),
@@ -104,7 +104,8 @@ fn reloading() {
     }
 }
 
-/// Tells systemd twice within its time that the runtime still turns; for ever, watched or not.
+/// Notifies systemd's watchdog twice per interval while the runtime is responsive; runs forever,
+/// also without a watchdog.
 async fn watchdog() {
     let Some(within) = sd_notify::watchdog_enabled() else {
         return std::future::pending().await;

@@ -1,23 +1,24 @@
-//! Being told to end.
+//! Termination signals.
 //!
-//! Must never: end the process; who is told closes first what it has open at a BMC, because some
-//! have room for four sessions only.
+//! Must never: end the process; the receiver closes its BMC sessions first, because some BMCs
+//! support four sessions only.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM and SIGINT, from now on.
+/// Receives SIGTERM and SIGINT.
 pub(crate) struct EndSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl EndSignals {
-    /// Catches SIGINT and SIGTERM.
+    /// Installs handlers for SIGINT and SIGTERM.
     ///
     /// # Errors
-    /// Those of the system.
+    ///
+    /// The error of the system call.
     pub(crate) fn catch() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -25,7 +26,7 @@ impl EndSignals {
         })
     }
 
-    /// Waits for one, and names it.
+    /// Waits for a signal, and returns its name.
     pub(crate) async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",

@@ -1,8 +1,8 @@
-//! `sim`: a rack to try everything on.
+//! `sim`: a simulated rack for trials.
 //!
-//! Owns: simulated hosts, their configuration, and an agent in front of them, for as long as it
-//! runs. Must never: replace a configuration that it did not write, or touch a real BMC: what it
-//! writes allows loopback only.
+//! Owns: simulated hosts, their configuration, and an agent for them, while the command runs. Must
+//! never: replace a configuration that it did not write, or contact a real BMC: the configuration
+//! allows loopback only.
 
 use std::{
     fmt::Write as _,
@@ -34,12 +34,12 @@ use crate::{
     private_files,
 };
 
-/// The first line of what this writes: only a file that begins with it is replaced.
+/// First line of the written files: only a file with this line is replaced.
 const MARK: &str = "# Written by `rackhand-agent sim`: a simulated rack.";
 const CONFIG: &str = "agent.toml";
 const SOCKET: &str = "agent.sock";
 const USER: &str = "admin";
-/// What the hosts with Redfish are made of, in turn.
+/// Profiles of the simulated Redfish hosts, in rotation.
 const MAKES: [(Vendor, &str); 4] = [
     (Vendor::Idrac9, "dell"),
     (Vendor::Ilo5, "hpe"),
@@ -47,7 +47,7 @@ const MAKES: [(Vendor, &str); 4] = [
     (Vendor::OpenBmc, "openbmc"),
 ];
 
-/// How a simulated host is reached.
+/// Address of a simulated host.
 struct Host {
     name: String,
     uuid: String,
@@ -65,18 +65,18 @@ pub(crate) async fn sim(args: SimArgs) -> anyhow::Result<ExitCode> {
     may_write(&file)?;
 
     let pki = Pki::new(dir.join("pki"))?;
-    // Of 128 bits as letters, IPMI has room for 20.
+    // 128 bits as text would be longer than the 20 bytes that IPMI allows.
     let password = uuid::Uuid::new_v4().simple().to_string();
     let password = SecretString::from(password.chars().take(20).collect::<String>());
     let rack = Rack::bare(hosts(args.hosts, &password), Some(&pki)).await?;
-    // What runs as long as this does.
+    // Objects that live as long as the command.
     let (mut ipmi, mut dead) = (Vec::new(), Vec::new());
     let mut known = Vec::new();
     let living = usize::from(args.hosts.saturating_sub(args.dead));
     for (index, (name, host)) in rack.hosts().iter().enumerate() {
         let by_ipmi = index >= living || speaks_ipmi(args.speaks, index);
         let address = if index >= living {
-            // A BMC that is there and says nothing.
+            // A BMC that never responds.
             let silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
             let address = format!("ipmi://{}", silent.local_addr()?);
             dead.push(silent);
@@ -121,7 +121,7 @@ pub(crate) async fn sim(args: SimArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The directory, and what takes it away again if it is ours.
+/// The directory, and its guard if it is a temporary one.
 fn place(dir: Option<PathBuf>) -> anyhow::Result<(PathBuf, Option<TempDir>)> {
     if let Some(dir) = dir {
         private_files::dir(&dir)?;
@@ -163,9 +163,9 @@ fn make(index: usize) -> (Vendor, &'static str) {
     found.copied().unwrap_or((Vendor::Generic, "generic"))
 }
 
-/// Hosts whose power takes as long as a person wants to watch.
+/// Hosts with power transitions slow enough to be observed.
 fn hosts(count: u16, password: &SecretString) -> RackConfig {
-    // Names that sort as they are counted.
+    // Names whose order is that of their numbers.
     let width = count.to_string().len().max(2);
     let names = (1..=count).map(|number| format!("sim-{number:0width$}"));
     let mut config = RackConfig::new("sim", names);
@@ -193,7 +193,7 @@ fn configuration(hosts: &[Host], ca: &Path, patience: Duration) -> String {
             String::new()
         };
         let role = if index % 2 == 0 { "db" } else { "web" };
-        // Writing into a String does not fail.
+        // Writing to a String cannot fail.
         write!(
             text,
             "\n[[hosts]]\nname = \"{}\"\nsystem_uuid = \"{}\"\n\
@@ -207,7 +207,7 @@ fn configuration(hosts: &[Host], ca: &Path, patience: Duration) -> String {
     text
 }
 
-/// What a newcomer reads.
+/// The introduction that the command prints.
 fn welcome(dir: &Path, hosts: &[Host]) -> String {
     let program = std::env::args().next();
     let program = program.as_deref().unwrap_or("rackhand-agent");

@@ -1,8 +1,9 @@
-//! Writes to standard output and standard error; the standard macros panic where this goes on.
+//! Output to standard output and standard error; the standard macros panic where these functions
+//! continue.
 //!
-//! A reader that closes its end, as `head -1` does, has seen enough: the command goes on without it,
-//! because what it has begun at a BMC must be ended and its sessions closed. Any other error ends the
-//! program with a failure once the command is done.
+//! After a reader closes the pipe, as `head -1` does, the command continues without output, because
+//! a started BMC operation must be completed and its sessions closed. Any other error makes the
+//! program fail after the command has ended.
 
 use std::{
     fmt,
@@ -10,7 +11,7 @@ use std::{
     sync::OnceLock,
 };
 
-/// The first error that is not a closed pipe.
+/// The first error other than a closed pipe.
 static FAILED: OnceLock<String> = OnceLock::new();
 
 /// Writes to standard output.
@@ -24,12 +25,12 @@ pub(crate) fn write_bytes(bytes: &[u8]) {
     note(io::stdout().lock().write_all(bytes));
 }
 
-/// Writes to standard error, where a failure can be told to nobody.
+/// Writes to standard error, whose errors cannot be reported.
 pub(crate) fn write_err(arguments: fmt::Arguments<'_>) {
     io::stderr().lock().write_fmt(arguments).ok();
 }
 
-/// Writes out what is still kept back, and returns why the output is not whole.
+/// Flushes the output, and returns the error if it is incomplete.
 pub(crate) fn finish() -> Option<&'static str> {
     note(io::stdout().lock().flush());
     FAILED.get().map(String::as_str)

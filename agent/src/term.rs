@@ -1,4 +1,4 @@
-//! `term`: which leaders the agent obeys.
+//! `term`: claimed terms of the leaders.
 
 use std::process::ExitCode;
 
@@ -20,7 +20,7 @@ struct Row {
     term: u64,
     #[serde(skip_serializing_if = "String::is_empty")]
     holder: String,
-    /// How it was set back by hand, the oldest first.
+    /// Records of setting it back, oldest first.
     set_back: Vec<SetBack>,
 }
 

@@ -1,7 +1,7 @@
-//! What a failed call means for the caller.
+//! Classification of failed calls.
 //!
-//! Owns: the one table from gRPC status to "again", "never" or "you are no longer the leader".
-//! Must never: make a caller guess from the text of a message.
+//! Owns: the table from gRPC statuses to retryable, permanent or rejected. Must never: require a
+//! caller to parse the text of a message.
 
 use std::fmt;
 
@@ -9,28 +9,28 @@ use tonic::{Code, Status, metadata::MetadataValue};
 
 use crate::connect::{ConnectError, chain};
 
-/// The metadata key that tells refusals of one code apart.
+/// Metadata key of the reason of a rejection.
 const REASON: &str = "rackhand-reason";
 
-/// The metadata key of the journal that does not know what was asked for.
+/// Metadata key of the journal that was searched without a result.
 const JOURNAL: &str = "rackhand-journal";
 
-/// Why an agent refused, for programs.
+/// Reason of a rejection by the agent, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// A newer term is known in this election: the caller is deposed.
+    /// A newer term is known in this election: the caller is no longer the leader.
     StaleTerm,
     /// The term must be claimed first.
     UnclaimedTerm,
-    /// A command with this or a later sequence was taken for this host.
+    /// A command with this or a later sequence number was accepted for this host.
     StaleSequence,
-    /// Somebody else holds the host off.
+    /// Another owner holds the host off.
     Held,
-    /// Neither the inventory nor the request tells where the host's BMC is.
+    /// Neither the inventory nor the request contains the address of the host's BMC.
     UnknownHost,
-    /// No operation of this id is remembered.
+    /// No operation with this id is recorded.
     UnknownOperation,
-    /// Another agent of the rack serves this term: this one stands by.
+    /// Another agent of the rack serves this term: this one is on standby.
     Standby,
 }
 
@@ -45,7 +45,7 @@ impl Refusal {
         Self::Standby,
     ];
 
-    /// The word on the wire and in metrics.
+    /// Name on the wire and in metrics.
     pub fn label(self) -> &'static str {
         match self {
             Self::StaleTerm => "stale-term",
@@ -58,7 +58,7 @@ impl Refusal {
         }
     }
 
-    /// The status that says so.
+    /// The status with this reason.
     pub fn status(self, message: impl Into<String>) -> Status {
         let code = match self {
             Self::UnknownHost | Self::UnknownOperation => Code::NotFound,
@@ -71,7 +71,7 @@ impl Refusal {
         status
     }
 
-    /// The same, naming the instance of the journal that was searched.
+    /// The status with this reason and the instance id of the journal that was searched.
     pub fn status_of_journal(self, message: impl Into<String>, instance: &str) -> Status {
         let mut status = self.status(message);
         if let Ok(instance) = MetadataValue::try_from(instance) {
@@ -80,7 +80,7 @@ impl Refusal {
         status
     }
 
-    /// The refusal that a status carries.
+    /// The reason of a status, if it has one.
     pub fn of(status: &Status) -> Option<Self> {
         let label = status.metadata().get(REASON)?.to_str().ok()?;
         Self::ALL
@@ -89,21 +89,21 @@ impl Refusal {
     }
 }
 
-/// The instance of the journal that a refusal names. `None`: it names none, as those of an agent
-/// that does not report it.
+/// The instance id of the journal in a status. `None`: it has none, as for agents that do not
+/// report it.
 pub fn journal_of(status: &Status) -> Option<&str> {
     status.metadata().get(JOURNAL)?.to_str().ok()
 }
 
-/// What to do about a failed call.
+/// Kind of a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CallErrorKind {
-    /// The agent or the way to it: the same call may work later. It may also have been carried
-    /// out although no answer came; every call of the contract may be repeated.
+    /// The agent or the connection failed: the same call may succeed later. It may also have been
+    /// executed without a response; every call of the service may be repeated.
     Retryable,
-    /// The same call will be refused again until somebody changes something.
+    /// The same call fails again until the configuration or the request changes.
     Permanent,
-    /// The agent refuses for a reason that the caller can act upon.
+    /// The agent rejected the call for a reason that the caller can handle.
     Refused(Refusal),
 }
 
@@ -121,9 +121,9 @@ impl CallErrorKind {
 /// A failed call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallError {
-    /// What to do.
+    /// Kind of the failure, for decisions.
     pub kind: CallErrorKind,
-    /// What happened, for people.
+    /// Error text for the user.
     pub message: String,
 }
 
@@ -135,7 +135,7 @@ impl fmt::Display for CallError {
 
 impl std::error::Error for CallError {}
 
-/// Tells what a status means, whether the agent sent it or our own transport made it.
+/// Classifies a status, whether the agent sent it or the local transport created it.
 pub fn classify(status: &Status) -> CallError {
     if let Some(refusal) = Refusal::of(status) {
         return CallError {
@@ -147,7 +147,7 @@ pub fn classify(status: &Status) -> CallError {
         return of_transport(status, error);
     }
     let kind = match status.code() {
-        // tonic says Cancelled "Timeout expired" where others say DeadlineExceeded.
+        // tonic returns Cancelled "Timeout expired" instead of DeadlineExceeded.
         Code::Cancelled
         | Code::DeadlineExceeded
         | Code::Unavailable
@@ -168,7 +168,7 @@ pub fn classify(status: &Status) -> CallError {
     }
 }
 
-/// No status of the agent: the call failed on the way.
+/// Classifies an error of the local transport, without a status of the agent.
 fn of_transport(status: &Status, error: &(dyn std::error::Error + 'static)) -> CallError {
     if let Some(error) = ConnectError::behind(error) {
         return CallError {
@@ -187,7 +187,7 @@ fn of_transport(status: &Status, error: &(dyn std::error::Error + 'static)) -> C
         }
     }
     let message = said.join(": ");
-    // With TLS 1.3 the client learns only after its handshake that it was refused.
+    // With TLS 1.3 the client learns only after its handshake that it was rejected.
     if message.contains("received fatal alert") {
         return CallError {
             kind: CallErrorKind::Permanent,

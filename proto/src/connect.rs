@@ -1,8 +1,7 @@
-//! A channel to the agent of a rack.
+//! gRPC channels to the agent of a rack.
 //!
-//! Owns: how an agent's address is read, how long it is tried, and how a dead peer is noticed.
-//! Must never: connect to anybody but the rack that was asked for, or without TLS (the local
-//! socket of an agent aside).
+//! Owns: parsing of the agent's address, time limits, and detection of dead peers. Must never:
+//! connect to an agent of another rack, or without TLS (except for the local socket).
 
 use std::{error::Error, future::Future, io, path::Path, sync::Arc, time::Duration};
 
@@ -19,20 +18,20 @@ use tower::service_fn;
 
 use crate::tls::{ClientTls, WrongPeer};
 
-/// How long TCP and TLS together may take.
+/// Time limit for TCP connect and TLS handshake together.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Why there is no connection to an agent.
+/// Reason why there is no connection to an agent.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ConnectError {
-    /// The address cannot be one.
+    /// The address is malformed.
     #[error("agent address {endpoint:?}: {reason}; expected host:port")]
     Endpoint {
-        /// The endpoint as it was configured.
+        /// The configured endpoint.
         endpoint: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// No TCP connection, or no socket.
@@ -43,25 +42,25 @@ pub enum ConnectError {
         /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// Nobody answered in time.
+    /// No response within the time limit.
     #[error("the agent at {endpoint} did not answer within {after:?}")]
     Timeout {
         /// The endpoint of the agent.
         endpoint: String,
-        /// How long it was tried.
+        /// The time limit.
         after: Duration,
     },
-    /// The peer's certificate is not one of a trusted agent of this rack.
+    /// The peer's certificate is not that of a trusted agent of this rack.
     #[error("the agent at {endpoint} is not trusted as rack {rack}: {reason}")]
     Untrusted {
         /// The endpoint of the agent.
         endpoint: String,
-        /// Whom we wanted.
+        /// The expected rack.
         rack: String,
-        /// What is wrong with the certificate.
+        /// The reason.
         reason: String,
     },
-    /// The handshake failed otherwise.
+    /// The handshake failed for another reason.
     #[error("TLS with the agent at {endpoint}: {reason}")]
     Tls {
         /// The endpoint of the agent.
@@ -72,7 +71,7 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Whether trying again may help without anybody changing a configuration.
+    /// Whether a retry may succeed without a change of the configuration.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Timeout { .. } | Self::Tls { .. } => true,
@@ -80,13 +79,13 @@ impl ConnectError {
         }
     }
 
-    /// The error of this kind that caused another one.
+    /// Finds an error of this type among the causes of another error.
     pub(crate) fn behind<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
         chain(error).find_map(|error| error.downcast_ref())
     }
 }
 
-/// An error and all its causes. `io::Error` hides the error that it carries from `source`.
+/// Iterates over an error and its causes. `io::Error` hides its inner error from `source`.
 pub(crate) fn chain<'a>(
     error: &'a (dyn Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
@@ -101,15 +100,16 @@ pub(crate) fn chain<'a>(
     })
 }
 
-/// A channel to the agent of `rack`, connected. It reconnects by itself, with the newest
-/// certificate files, when the connection is lost.
+/// Creates a connected channel to the agent of `rack`. It reconnects automatically, with the
+/// current certificate files, after the connection is lost.
 pub async fn connect(endpoint: &str, rack: &str, tls: &ClientTls) -> Result<Channel, ConnectError> {
     let uri = authority(endpoint)?;
     let connector = connector(&uri, rack, tls, dial);
     eager(&uri, builder(&uri)?.connect_with_connector(connector).await)
 }
 
-/// The same, connecting at the first call. An unreachable agent shows as an error of that call.
+/// Creates a channel that connects at the first call. An unreachable agent is an error of that
+/// call.
 pub fn connect_lazy(endpoint: &str, rack: &str, tls: &ClientTls) -> Result<Channel, ConnectError> {
     connect_lazy_over(endpoint, rack, tls, dial)
 }
@@ -120,7 +120,7 @@ async fn dial(address: String) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The same over another transport: `dial` gets `host:port`.
+/// Creates a lazy channel over another transport: `dial` gets `host:port`.
 pub fn connect_lazy_over<D, F, IO>(
     endpoint: &str,
     rack: &str,
@@ -137,7 +137,7 @@ where
     Ok(builder(&uri)?.connect_with_connector_lazy(connector))
 }
 
-/// A channel to the agent of this machine by its unix socket; no TLS, the socket's mode decides
+/// Creates a channel to the local agent by its unix socket, without TLS; the socket's mode decides
 /// who may connect.
 pub async fn connect_local(socket: &Path) -> Result<Channel, ConnectError> {
     let name = socket.display().to_string();
@@ -179,7 +179,7 @@ fn builder(authority: &str) -> Result<Endpoint, ConnectError> {
         endpoint: authority.to_owned(),
         reason: error.to_string(),
     };
-    // tonic takes `https` for a wish for its own TLS; ours is in the connector.
+    // tonic would use its own TLS for `https`; here the connector does TLS.
     let endpoint =
         Endpoint::from_shared(format!("http://{authority}")).map_err(|error| wrong(&error))?;
     let origin: Uri = format!("https://{authority}")
@@ -192,7 +192,7 @@ fn builder(authority: &str) -> Result<Endpoint, ConnectError> {
         .keep_alive_while_idle(true))
 }
 
-/// `host:port` of an endpoint, which may be written as a URL.
+/// Parses `host:port`, which may be written as a URL.
 fn authority(endpoint: &str) -> Result<String, ConnectError> {
     let wrong = |reason: &str| ConnectError::Endpoint {
         endpoint: endpoint.to_owned(),
@@ -288,7 +288,7 @@ where
     })
 }
 
-/// What is wrong with the peer's certificate, if that is what is wrong.
+/// The problem of the peer's certificate, if that caused the error.
 fn distrust(error: &io::Error) -> Option<String> {
     let error = chain(error).find_map(|error| error.downcast_ref::<rustls::Error>())?;
     let rustls::Error::InvalidCertificate(reason) = error else {

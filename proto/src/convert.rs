@@ -1,16 +1,16 @@
-//! Times between the contract and the program.
+//! Conversion of durations and timestamps from and to protobuf.
 //!
-//! Owns: the one place where a value of the wire is checked for being a time at all. Must never:
-//! panic or round silently on a value that a peer has sent.
+//! Owns: the validation of received values. Must never: panic, or round silently, on a received
+//! value.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// A value of the wire that is no time.
+/// Error of an invalid duration or timestamp.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TimeError {
-    /// Below zero, or with a nanosecond part out of range.
+    /// Negative, or nanoseconds out of range.
     #[error("not a duration of zero or more")]
     Duration,
     /// Out of range.
@@ -18,7 +18,7 @@ pub enum TimeError {
     Timestamp,
 }
 
-/// To the wire. Longer than the wire can say becomes its longest.
+/// Converts a duration to protobuf, limited to the maximum of the format.
 pub fn duration_to_proto(duration: Duration) -> prost_types::Duration {
     prost_types::Duration {
         seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
@@ -26,7 +26,7 @@ pub fn duration_to_proto(duration: Duration) -> prost_types::Duration {
     }
 }
 
-/// From the wire.
+/// Converts a received duration.
 pub fn duration_from_proto(duration: &prost_types::Duration) -> Result<Duration, TimeError> {
     let seconds = u64::try_from(duration.seconds).map_err(|_| TimeError::Duration)?;
     let nanos = u32::try_from(duration.nanos).map_err(|_| TimeError::Duration)?;
@@ -36,7 +36,7 @@ pub fn duration_from_proto(duration: &prost_types::Duration) -> Result<Duration,
     Ok(Duration::new(seconds, nanos))
 }
 
-/// From the wire, where zero and absence mean "not said".
+/// Converts a received duration for which zero and absence mean "not set".
 pub fn duration_if_set(
     duration: Option<&prost_types::Duration>,
 ) -> Result<Option<Duration>, TimeError> {
@@ -47,9 +47,9 @@ pub fn duration_if_set(
     }
 }
 
-/// To the wire.
+/// Converts a timestamp to protobuf.
 pub fn timestamp_to_proto(at: Timestamp) -> prost_types::Timestamp {
-    // The wire counts nanoseconds forward from the second, jiff towards zero.
+    // Protobuf counts nanoseconds forward from the second, jiff towards zero.
     let nanos = at.subsec_nanosecond();
     if nanos < 0 {
         prost_types::Timestamp {
@@ -64,7 +64,7 @@ pub fn timestamp_to_proto(at: Timestamp) -> prost_types::Timestamp {
     }
 }
 
-/// From the wire.
+/// Converts a received timestamp.
 pub fn timestamp_from_proto(at: &prost_types::Timestamp) -> Result<Timestamp, TimeError> {
     if !(0..1_000_000_000).contains(&at.nanos) {
         return Err(TimeError::Timestamp);

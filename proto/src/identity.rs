@@ -1,20 +1,20 @@
-//! Who a certificate says its bearer is.
+//! The identity in a certificate.
 //!
-//! Owns: the SPIFFE form of our three roles and how it is read from a certificate. Must never:
-//! decide whether the certificate itself is trusted; TLS has done that before.
+//! Owns: the SPIFFE ids of the three roles, and reading them from a certificate. Must never: decide
+//! whether the certificate is trusted; TLS has done that before.
 
 use std::{fmt, str::FromStr};
 
 use x509_parser::{extensions::GeneralName, prelude::FromDer, prelude::X509Certificate};
 
-/// A role, and the name of its bearer where there may be several.
+/// A role, with a name if there may be several of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Identity {
     /// The agent of this rack.
     Rack(String),
-    /// A controller. Which of its replicas may act is told by its leader term, not by its name.
+    /// A controller. The leader term, not a name, determines which replica may act.
     Controller,
-    /// A person, or a program that acts for one.
+    /// An operator, or a program that acts for one.
     Operator(String),
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for Identity {
 /// `spiffe://<trust domain>/rack/<rack>`, `.../controller` or `.../operator/<name>`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SpiffeId {
-    /// Whose names these are: two sites with the same rack name differ here.
+    /// The trust domain: two sites with the same rack name differ in it.
     pub trust_domain: String,
     /// The role.
     pub identity: Identity,
@@ -48,19 +48,19 @@ impl fmt::Display for SpiffeId {
     }
 }
 
-/// Why a certificate or an id names none of our roles.
+/// Reason why a certificate or an id has no valid identity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
     /// Not an X.509 certificate.
     #[error("not a readable X.509 certificate")]
     NotACertificate,
-    /// No URI among its alternative names.
+    /// The certificate has no URI SAN.
     #[error("names no identity: {FORM}")]
     Missing,
-    /// SPIFFE allows exactly one.
+    /// The certificate has several URI SANs; SPIFFE allows one.
     #[error("has {0} URI SANs, and may have only one: {FORM}")]
     Several(usize),
-    /// A URI that is not one of ours.
+    /// The URI is not the id of a role.
     #[error("URI SAN {0:?} names no role: {FORM}")]
     Form(String),
 }
@@ -69,7 +69,7 @@ const FORM: &str = "expected a URI SAN spiffe://<trust domain>/rack/<rack>, \
                     spiffe://<trust domain>/controller or spiffe://<trust domain>/operator/<name>";
 
 impl SpiffeId {
-    /// Reads the one URI SAN of a certificate in DER.
+    /// Reads the single URI SAN of a certificate in DER.
     pub fn from_certificate(der: &[u8]) -> Result<Self, IdentityError> {
         let (_, cert) =
             X509Certificate::from_der(der).map_err(|_| IdentityError::NotACertificate)?;
@@ -114,8 +114,8 @@ impl FromStr for SpiffeId {
     }
 }
 
-/// Whether this can stand as a rack or operator name: a SPIFFE path segment of 63 characters at
-/// most.
+/// Whether a name is valid for a rack or an operator: a SPIFFE path segment of at most 63
+/// characters.
 pub fn is_name(name: &str) -> bool {
     (1..=63).contains(&name.len())
         && name != "."

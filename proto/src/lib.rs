@@ -1,7 +1,7 @@
-//! The contract between controller, rack agent and command line.
+//! The gRPC interface between controller, rack agent and command line.
 //!
-//! Owns: the generated gRPC code, who a certificate says its bearer is, and the TLS that carries
-//! it. Must never: decide anything about power, or let a password into a Debug output.
+//! Owns: the generated gRPC code, the identities in certificates, and mutual TLS. Must never:
+//! decide about power, or include a password in a Debug output.
 
 mod call;
 mod connect;

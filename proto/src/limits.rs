@@ -1,18 +1,19 @@
-//! What an agent takes of an operation. Whoever asks for more, or for less time than it takes, is
-//! refused: a controller keeps its requests within these bounds.
+//! Limits that an agent enforces for operations; requests beyond them are rejected. A controller
+//! keeps its requests within them.
 
 use std::{ops::RangeInclusive, time::Duration};
 
-/// Longer operations are a mistake: nobody would wait for them, and they block their host.
+/// Maximum deadline of an operation: a longer one would block its host.
 pub const LONGEST_OPERATION: Duration = Duration::from_secs(3600);
 
-/// How many readings may confirm a power-off. One is not a confirmation.
+/// Allowed number of readings that confirm a power-off. A single reading is not a confirmation.
 pub const CONFIRMATIONS: RangeInclusive<u32> = 2..=10;
 
-/// Whether an operation that takes at least `least` may have this deadline.
+/// Checks that an operation that takes at least `least` may have this deadline.
 ///
 /// # Errors
-/// Why not.
+///
+/// The reason why not.
 pub fn check_deadline(deadline: Duration, least: Duration) -> Result<(), String> {
     if deadline > LONGEST_OPERATION {
         return Err(format!("deadline: longer than {LONGEST_OPERATION:?}"));

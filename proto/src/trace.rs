@@ -60,7 +60,7 @@ impl TraceContext {
 
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // 01: the caller records the trace, in its log.
+        // Flag 01: the caller records the trace, in its log.
         write!(f, "00-{:032x}-{:016x}-01", self.trace, self.parent)
     }
 }
@@ -94,7 +94,7 @@ fn is_hex(text: &str, digits: usize) -> bool {
     text.len() == digits && text.bytes().all(lower)
 }
 
-/// A number other than 0 of so many digits.
+/// A non-zero hexadecimal number with this many digits.
 fn hex(text: &str, digits: usize) -> Option<u128> {
     let number = is_hex(text, digits).then(|| u128::from_str_radix(text, 16).ok())??;
     (number != 0).then_some(number)

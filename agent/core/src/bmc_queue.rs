@@ -13,7 +13,7 @@ use crate::ledger::Action;
 pub enum OperationRank {
     /// A hard power-off: precedes and replaces all others.
     HardOff,
-    /// In the order of the requests.
+    /// Queued in the order of the requests.
     Other,
 }
 
@@ -32,9 +32,9 @@ impl OperationRank {
 /// Precedence of a call at the BMC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallClass {
-    /// Of an operation that forces a host off.
+    /// A call of an operation that forces a host off.
     Fence,
-    /// Of any other operation.
+    /// A call of any other operation.
     Operation,
     /// A reading that no power operation depends on.
     Reader,

@@ -1,43 +1,44 @@
-//! Which host a BMC address means, however it is written.
+//! Comparison of BMC addresses: which of them may belong to one host.
 //!
-//! Owns: the normal form of a host's address, and when two addresses may mean one host. Must never:
-//! resolve a name, or call two addresses different only because one of them says less.
+//! Owns: the normal form of a host's address, and the matching of two addresses. Must never:
+//! resolve a name, or treat two addresses as different because one of them is less specific.
 
 use std::{collections::BTreeSet, fmt, net::IpAddr};
 
-/// The host in an address.
+/// Host part of an address.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Machine {
     Ip(IpAddr),
     Name(String),
 }
 
-/// How a BMC is spoken to. A BMC has one address and serves Redfish and IPMI there at their usual
-/// ports; at another port stands a service of its own, such as one of many simulated BMCs.
+/// Management service of a BMC. A BMC has one address and serves Redfish and IPMI at their standard
+/// ports; another port is a separate service, such as one of many simulated BMCs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Service {
     Usual,
     At { protocol: String, port: String },
 }
 
-/// One address of a host's BMC, in normal form, with the system behind it.
+/// One address of a host's BMC in normal form, with the system.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostKey {
     machine: Machine,
     service: Service,
-    /// `None`: the BMC has one system, or the protocol names none.
+    /// `None`: the BMC has one system, or the protocol has no system paths.
     system: Option<String>,
 }
 
 impl HostKey {
-    /// Reads an address as it is written in a configuration, or by `Display`, also of an earlier version.
+    /// Parses an address as written in a configuration, or by `Display` of this or an earlier
+    /// version.
     pub fn parse(text: &str) -> Self {
         let (protocol, rest) = text.split_once("://").unwrap_or(("", text));
         let (authority, path) = match rest.find('/') {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
         };
-        // The colons of an IPv6 address stand in brackets.
+        // The colons of an IPv6 address are in brackets.
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => (host, port),
             _ => (authority, ""),
@@ -61,7 +62,8 @@ impl HostKey {
         }
     }
 
-    /// Whether both may mean one host: the same service of the same machine, and no two systems.
+    /// Whether both may belong to one host: the same service of the same machine, and not two
+    /// systems.
     pub fn matches(&self, other: &Self) -> bool {
         let same_system = match (&self.system, &other.system) {
             (Some(one), Some(other)) => one == other,
@@ -70,7 +72,7 @@ impl HostKey {
         same_system && self.machine == other.machine && self.service == other.service
     }
 
-    /// The BMC alone, for all of its systems.
+    /// The BMC without the system.
     pub fn endpoint(&self) -> String {
         let alone = Self {
             system: None,
@@ -79,7 +81,7 @@ impl HostKey {
         alone.to_string()
     }
 
-    /// The name to look up; `None`: it is an IP address.
+    /// The name to resolve; `None`: the host is an IP address.
     pub fn name(&self) -> Option<&str> {
         match &self.machine {
             Machine::Ip(_) => None,
@@ -132,46 +134,46 @@ impl fmt::Display for HostKey {
 pub struct HostKeys(BTreeSet<HostKey>);
 
 impl HostKeys {
-    /// These addresses.
+    /// Collects addresses of one host.
     pub fn new(keys: impl IntoIterator<Item = HostKey>) -> Self {
         Self(keys.into_iter().collect())
     }
 
-    /// Whether one of them may mean the host that one of the others means.
+    /// Whether one of these addresses may belong to the host of the others.
     pub fn matches(&self, other: &Self) -> bool {
         self.0
             .iter()
             .any(|one| other.0.iter().any(|other| one.matches(other)))
     }
 
-    /// Whether the key of a record means this host.
+    /// Whether the key of a record belongs to this host.
     pub fn mean(&self, key: &str) -> bool {
         let key = HostKey::parse(key);
         self.0.iter().any(|one| one.matches(&key))
     }
 
-    /// Each of them.
+    /// All addresses.
     pub fn iter(&self) -> impl Iterator<Item = &HostKey> {
         self.0.iter()
     }
 
-    /// Adds the addresses of another one.
+    /// Adds the addresses of `other`.
     pub fn extend(&mut self, other: &Self) {
         self.0.extend(other.0.iter().cloned());
     }
 
-    /// The BMCs alone.
+    /// The BMCs without their systems.
     pub fn endpoints(&self) -> BTreeSet<String> {
         self.0.iter().map(HostKey::endpoint).collect()
     }
 
-    /// The names to look up.
+    /// The names to resolve.
     pub fn names(&self) -> BTreeSet<String> {
         let names = self.0.iter().filter_map(HostKey::name);
         names.map(str::to_owned).collect()
     }
 
-    /// Adds the addresses of a name.
+    /// Adds the resolved addresses of a name.
     pub fn resolve(&mut self, name: &str, ips: &[IpAddr]) {
         let of_name = self.0.iter().filter(|key| key.name() == Some(name));
         let found: Vec<HostKey> = of_name
@@ -180,7 +182,7 @@ impl HostKeys {
         self.0.extend(found);
     }
 
-    /// Whether it is known by an IP address.
+    /// Whether at least one address is an IP address.
     pub fn has_ip(&self) -> bool {
         self.0.iter().any(|key| key.name().is_none())
     }

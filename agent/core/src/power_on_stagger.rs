@@ -11,11 +11,11 @@ use std::{
 /// The answer to a waiting power-on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StaggerDecision {
-    /// It may go.
+    /// It may be sent now.
     Now,
     /// It must wait.
     Wait {
-        /// The expected start if none of those ahead leaves.
+        /// The expected start if no power-on ahead leaves the queue.
         until: Duration,
         /// Number of power-ons ahead.
         ahead: usize,
@@ -63,8 +63,8 @@ impl Schedule {
         number
     }
 
-    /// Whether it is the turn of this number. If so, the number is used up and the interval of the
-    /// next one begins.
+    /// Whether this number may be switched on now. If so, it leaves the queue and the next interval
+    /// starts.
     pub fn ask(
         &mut self,
         pdu: &str,
@@ -158,8 +158,8 @@ mod tests {
     }
 
     proptest! {
-        /// However they come, ask and leave: no two of one PDU closer than the interval, and
-        /// whoever stays comes on.
+        /// In every sequence of joining, polling and leaving, two power-ons of one PDU are never
+        /// closer than the interval, and every remaining one is granted.
         #[test]
         fn power_ons_of_one_pdu_are_never_closer_than_the_interval(
             steps in prop::collection::vec((0_u8..4, 0_u64..3), 1..60),

@@ -1,6 +1,6 @@
-//! /livez, /readyz and /metrics.
+//! HTTP endpoints /livez, /readyz and /metrics.
 //!
-//! Must never tell anything that is secret: it is plain HTTP.
+//! Must never: expose a secret, because the endpoints are plain HTTP.
 
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
@@ -11,16 +11,16 @@ use tokio_util::sync::CancellationToken;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What it tells.
+/// State that the endpoints report.
 pub(crate) trait AdminState: Send + Sync + 'static {
-    /// Why the agent takes no commands; `None`: it does.
+    /// Reason why the agent accepts no commands; `None`: it accepts them.
     fn not_ready(&self) -> Option<String>;
 
-    /// All metrics as text.
+    /// All metrics in the text format.
     fn metrics(&self) -> BoxFuture<'_, String>;
 }
 
-/// Serves until `stop`.
+/// Serves until `stop` is cancelled.
 pub(crate) async fn serve(
     listener: TcpListener,
     told: Arc<dyn AdminState>,

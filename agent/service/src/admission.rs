@@ -1,7 +1,7 @@
-//! What a caller may have under way at once, and that its certificate is still valid.
+//! Limits concurrent calls per caller, and rejects callers whose certificate has expired.
 //!
-//! A request counts until its answer has been sent, a stream until it has ended. Must never: let one
-//! caller use up what the others need.
+//! A request counts until its response has been sent, a stream until it has ended. Must never: let
+//! one caller exhaust the capacity of others.
 
 use std::{
     collections::HashMap,
@@ -19,11 +19,11 @@ use rackhand_proto::tls::PeerInfo;
 use tonic::{Status, body::Body, transport::server::UdsConnectInfo};
 use tower::{Layer, Service};
 
-/// Requests and streams of one identity. A controller may follow an operation of each of several
-/// thousand hosts.
+/// Maximum number of concurrent requests and streams of one identity. A controller may follow an
+/// operation of each of several thousand hosts.
 pub(crate) const CALLS_PER_IDENTITY: usize = 4096;
 
-/// Calls under way, by caller.
+/// Number of calls in flight, by caller.
 #[derive(Debug, Clone)]
 pub(crate) struct Admission {
     most: usize,
@@ -38,7 +38,7 @@ impl Admission {
         }
     }
 
-    /// A place for one more call of this caller.
+    /// Admits one more call of this caller.
     fn take(&self, caller: &str) -> Result<Call, Status> {
         let mut calls = self.calls.lock();
         let count = calls.get(caller).copied().unwrap_or(0);
@@ -55,7 +55,7 @@ impl Admission {
     }
 }
 
-/// A call that counts; dropping it ends it.
+/// A counted call; dropping it ends it.
 #[derive(Debug)]
 struct Call {
     admission: Admission,
@@ -74,7 +74,7 @@ impl Drop for Call {
     }
 }
 
-/// Refuses a caller whose certificate has expired since its handshake.
+/// Rejects a caller whose certificate has expired since the handshake.
 fn check_validity(peer: &PeerInfo, now: Timestamp) -> Result<(), Status> {
     if now <= peer.not_after {
         return Ok(());
@@ -85,7 +85,7 @@ fn check_validity(peer: &PeerInfo, now: Timestamp) -> Result<(), Status> {
     )))
 }
 
-/// Who calls, for counting.
+/// Name of the caller, for counting.
 fn caller<A>(request: &Request<A>) -> String {
     let extensions = request.extensions();
     if let Some(peer) = extensions.get::<PeerInfo>() {
@@ -108,7 +108,7 @@ impl<S> Layer<S> for Admission {
     }
 }
 
-/// The service behind the admission.
+/// The service with admission control.
 #[derive(Debug, Clone)]
 pub(crate) struct Admitted<S> {
     inner: S,
@@ -144,7 +144,7 @@ where
     }
 }
 
-/// The body of an answer, which counts until it has been sent.
+/// The body of a response, counted until it has been sent.
 #[derive(Debug)]
 struct CountedBody {
     body: Body,

@@ -1,6 +1,6 @@
-//! The way to a BMC driver.
+//! Interface to the BMC drivers.
 //!
-//! Owns: what a driver needs to know of a BMC, and which driver speaks to it. Must never: show a
+//! Owns: the connection settings of a BMC, and the selection of the driver. Must never: print a
 //! password.
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
@@ -13,27 +13,27 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::BmcOptions;
 
-/// Everything that is needed to speak to one BMC by one driver.
+/// Connection settings of one BMC for one driver.
 #[derive(Debug, Clone)]
 pub struct BmcSpec {
-    /// Where it is.
+    /// Address of the BMC.
     pub address: BmcAddress,
-    /// The IP addresses of its host, every one of them in the allowed networks: only these are
-    /// spoken to. Empty only before the name is resolved.
+    /// IP addresses of its host, all of them in the allowed networks; the driver connects to no
+    /// others. Empty only before the name is resolved.
     pub resolved: Vec<IpAddr>,
     /// User name.
     pub username: String,
     /// Password.
     pub password: SecretString,
-    /// The IPMI key K_g, where the BMC has one.
+    /// The IPMI key K_g, if the BMC has one.
     pub kg: Option<SecretString>,
-    /// What certificate is believed.
+    /// How the certificate is verified.
     pub trust: Trust,
-    /// How it wants to be spoken to.
+    /// Protocol settings.
     pub options: BmcOptions,
-    /// Reaching it, TLS included.
+    /// Time limit for connecting, TLS included.
     pub connect_timeout: Duration,
-    /// One call, whatever it takes.
+    /// Time limit of one call.
     pub call_timeout: Duration,
 }
 
@@ -56,14 +56,14 @@ impl PartialEq for BmcSpec {
     }
 }
 
-/// Makes clients for BMCs. Sends nothing itself.
+/// Creates BMC clients, without contacting the BMC.
 pub trait Driver: Send + Sync + fmt::Debug + 'static {
-    /// A client for one BMC that can be reached in each of these ways, in their order. May block
-    /// for a moment on the disk.
+    /// Creates a client for one BMC with these drivers, in order of preference. May block on the
+    /// disk for a moment.
     fn connect(&self, specs: Vec<BmcSpec>) -> Result<Arc<dyn Bmc>, BmcError>;
 }
 
-/// The drivers of this project.
+/// The Redfish and IPMI drivers.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Hardware;
 
@@ -81,7 +81,7 @@ impl Driver for Hardware {
     }
 }
 
-/// The client of one driver.
+/// Creates the client of one driver.
 fn client(spec: BmcSpec) -> Result<Arc<dyn Bmc>, BmcError> {
     let credentials = Credentials {
         username: spec.username,

@@ -1,9 +1,9 @@
-//! Which host a BMC address means, for the rules of `rackhand_agent_core::host_key`.
+//! Maps BMC addresses to host keys, for the rules of `rackhand_agent_core::host_key`.
 
 use rackhand_agent_core::host_key::HostKey;
 use rackhand_bmc::BmcAddress;
 
-/// The key under which a host stands in the journal: its endpoint, and its system as written.
+/// The key of a host in the journal: its endpoint, and its system as written.
 pub(crate) fn key_text(address: &BmcAddress) -> String {
     format!(
         "{}{}",
@@ -12,7 +12,7 @@ pub(crate) fn key_text(address: &BmcAddress) -> String {
     )
 }
 
-/// The host of an address, in normal form.
+/// The host key of an address, in normal form.
 pub(crate) fn host_key(address: &BmcAddress) -> HostKey {
     HostKey::parse(&key_text(address))
 }
@@ -47,7 +47,7 @@ mod tests {
                 "idrac-virtualmedia://10.0.0.1/redfish/v1/Systems/1",
                 "redfish+http://10.0.0.1/redfish/v1/Systems/1",
             ),
-            // One of them says less.
+            // One address has no system path.
             (
                 "redfish://10.0.0.1",
                 "redfish://10.0.0.1/redfish/v1/Systems/1",

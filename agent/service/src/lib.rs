@@ -1,8 +1,8 @@
-//! The rack agent behind its gRPC service.
+//! The rack agent and its gRPC service.
 //!
-//! Owns: power operations from the wish to the written outcome, the journal, the inventory and
-//! the listeners. Must never: know Kubernetes, keep a password on disk, or call a BMC outside its
-//! allowed networks.
+//! Owns: power operations from the request to the recorded outcome, the journal, the inventory and
+//! the listeners. Must never: depend on Kubernetes, store a password on disk, or connect to a BMC
+//! outside of its allowed networks.
 
 mod admin;
 mod admission;

@@ -1,6 +1,6 @@
-//! Requests that are refused: counted all, and told in the log where nothing else tells them.
+//! Rejected requests: all are counted, and those that are not logged elsewhere are logged.
 //!
-//! Must never: change an answer, or repeat what a request holds.
+//! Must never: change a response, or log the content of a request.
 
 use std::{
     pin::Pin,
@@ -16,7 +16,7 @@ use tracing::warn;
 
 use crate::metrics::Metrics;
 
-/// Puts itself around a service.
+/// Tower layer that adds [`Watched`].
 #[derive(Debug, Clone)]
 pub(crate) struct Refused(pub(crate) Arc<Metrics>);
 
@@ -29,7 +29,7 @@ impl<S> Layer<S> for Refused {
     }
 }
 
-/// The service with somebody who looks at its answers.
+/// A service whose rejections are counted and logged.
 #[derive(Debug, Clone)]
 pub(crate) struct Watched<S> {
     inner: S,
@@ -60,7 +60,7 @@ where
                 && let Some(reason) = reason(&status)
             {
                 metrics.refused(reason);
-                // A refused operation is told with its host and who asked.
+                // A rejected operation is logged elsewhere, with its host and caller.
                 if Refusal::of(&status).is_none() {
                     warn!(peer, call, reason, "refused: {}", status.message());
                 }
@@ -70,7 +70,7 @@ where
     }
 }
 
-/// The word for a refusal; `None`: it is none.
+/// Metric label of a rejection; `None`: the status is not a rejection.
 fn reason(status: &Status) -> Option<&'static str> {
     if let Some(refusal) = Refusal::of(status) {
         return Some(refusal.label());

@@ -1,6 +1,6 @@
-//! Reading the configuration anew, when somebody asks for it and when a file has changed.
+//! Reloading the configuration, on request and after a change of a file.
 //!
-//! Must never: take half of a configuration, or stop because the files are wrong for a while.
+//! Must never: apply half of a configuration, or stop because the files are temporarily invalid.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -16,39 +16,39 @@ use crate::{
     metrics::{Metrics, Sampled},
 };
 
-/// How often the files are looked at. A change counts when it has stood still as long: an editor
-/// or a configuration manager writes a file in several steps.
+/// Polling interval of the files. A change is applied after the files were unchanged for this time:
+/// an editor or a configuration manager writes a file in several steps.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Longest time in which the holds are read for the metrics: a disk that hangs must not hide the others.
+/// Time limit for reading the holds for the metrics: a hanging disk must not hide other metrics.
 const READ_HOLDS: Duration = Duration::from_secs(1);
 
-/// Why a reload was refused; the old configuration is in force.
+/// Reason why a reload was rejected; the previous configuration stays in force.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
-    /// Mistakes in the files.
+    /// Errors in the files.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A good configuration that cannot be taken now.
+    /// A valid configuration that cannot be applied now.
     #[error(transparent)]
     NotTaken(#[from] NotTaken),
     /// The certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Reading did not come to an end.
+    /// The reading task panicked.
     #[error("reading the configuration: {0}")]
     Task(#[from] tokio::task::JoinError),
 }
 
-/// Everything that a reload concerns.
+/// State that a reload concerns.
 pub(crate) struct Reloader {
     engine: Engine,
     tls: Option<Arc<ServerTls>>,
     metrics: Arc<Metrics>,
     path: PathBuf,
-    /// The files as they were when they were last read, taken or refused.
+    /// State of the files at the last reload, applied or rejected.
     known: Mutex<Fingerprint>,
-    /// One at a time.
+    /// Allows one reload at a time.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -74,7 +74,7 @@ impl Reloader {
         self.tls.as_deref()
     }
 
-    /// Takes what the files say now, all of it or nothing, and says and counts which.
+    /// Applies the current files, completely or not at all, and logs and counts the result.
     pub(crate) async fn reload(&self) -> Result<Changes, ReloadError> {
         let _turn = self.turn.lock().await;
         let result = self.take().await;
@@ -102,7 +102,7 @@ impl Reloader {
         let read: Result<_, ConfigError> = tokio::task::spawn_blocking(read).await?;
         let sources = match &read {
             Ok((config, ..)) => &config.sources,
-            // What is to be mended may stand in a file that is new.
+            // The error may be corrected in a file that is new.
             Err(error) => &error.sources,
         };
         self.known.lock().clone_from(sources);
@@ -115,8 +115,8 @@ impl Reloader {
         Ok(changes)
     }
 
-    /// Reloads whenever the files have changed and stand still; for ever. What was refused is not
-    /// tried again until it is changed again.
+    /// Reloads whenever the files have changed and are stable; runs forever. A rejected state is
+    /// not retried until the files change again.
     pub(crate) async fn watch(self: Arc<Self>) {
         let mut before = None;
         loop {

@@ -1,7 +1,7 @@
-//! The agent as a whole: journal, engine and the listeners.
+//! The agent as a whole: journal, engine and listeners.
 //!
-//! Owns: the order of starting and stopping, and the socket file. Must never: serve before the
-//! journal is open and interrupted operations are settled, or leave a task behind.
+//! Owns: the order of start and shutdown, and the socket file. Must never: serve before the journal
+//! is open and interrupted operations are settled, or leave a task running.
 
 use std::{
     io, net::SocketAddr, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration,
@@ -43,7 +43,7 @@ use crate::{
     reload::{ReloadError, Reloader},
 };
 
-/// Why the agent does not start.
+/// Reason why the agent does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The journal cannot be opened.
@@ -52,15 +52,15 @@ pub enum StartError {
     /// The certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// A directory, a socket or a port.
+    /// An error of a directory, a socket or a port.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The failed step.
         what: String,
-        /// Why it failed.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The reflection service.
+    /// The reflection service cannot be created.
     #[error("gRPC reflection: {0}")]
     Reflection(String),
 }
@@ -70,7 +70,7 @@ fn failed(what: impl Into<String>) -> impl FnOnce(io::Error) -> StartError {
     move |source| StartError::Io { what, source }
 }
 
-/// A running agent. Dropping it ends everything at once, as a crash would.
+/// A running agent. Dropping it stops everything at once, like a crash.
 pub struct Agent {
     engine: Engine,
     health: HealthReporter,
@@ -80,7 +80,7 @@ pub struct Agent {
     reloader: Arc<Reloader>,
 }
 
-/// Where it listens.
+/// Addresses of the listeners.
 #[derive(Debug, Clone, Copy, Default)]
 struct Addresses {
     remote: Option<SocketAddr>,
@@ -88,15 +88,15 @@ struct Addresses {
 }
 
 impl Agent {
-    /// Starts. When this returns, all listeners take connections. A journal that is damaged is
-    /// kept under another name, and a new one is begun: the agent says so in its log, its metrics
-    /// and to the controller.
+    /// Starts the agent. When this returns, all listeners accept connections. A damaged journal is
+    /// renamed and replaced by a new one, which the agent reports in its log, its metrics and to
+    /// the controller.
     pub async fn start(config: Config, driver: Arc<dyn Driver>) -> Result<Self, StartError> {
         Self::start_with(config, driver, IfDamaged::Replace).await
     }
 
-    /// The same for one command on a copy of the journal: where that is damaged, nobody knows
-    /// which hosts are held, and the agent does not start.
+    /// Starts the agent for one command, on a copy of the journal. A damaged journal is an error,
+    /// because the held hosts are unknown.
     pub async fn start_on_copy(
         config: Config,
         driver: Arc<dyn Driver>,
@@ -104,8 +104,8 @@ impl Agent {
         Self::start_with(config, driver, IfDamaged::Refuse).await
     }
 
-    /// Starts with connections of the caller's instead of sockets, for simulations: nothing is served
-    /// but mTLS, and files that change are not noticed.
+    /// Starts with connections of the caller instead of sockets, for simulations: only mTLS is
+    /// served, and changes of files are not detected.
     pub async fn start_over<S, IO>(
         config: Config,
         driver: Arc<dyn Driver>,
@@ -161,7 +161,7 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Opens the journal and settles what it says is under way; nothing is served yet.
+    /// Opens the journal and settles the operations that were running; nothing is served yet.
     async fn begin(
         config: Config,
         driver: Arc<dyn Driver>,
@@ -236,32 +236,33 @@ impl Agent {
         });
     }
 
-    /// Where the remote listener is.
+    /// Address of the remote listener.
     pub fn remote_addr(&self) -> Option<SocketAddr> {
         self.addresses.remote
     }
 
-    /// Where health and metrics are.
+    /// Address of the health and metrics listener.
     pub fn admin_addr(&self) -> Option<SocketAddr> {
         self.addresses.admin
     }
 
-    /// The certificate of the remote listener.
+    /// TLS configuration of the remote listener.
     pub fn tls(&self) -> Option<&ServerTls> {
         self.reloader.tls()
     }
 
-    /// Reads the configuration, the inventory and the certificate anew, and takes all of it or
-    /// nothing. What runs goes on.
+    /// Reloads the configuration, the inventory and the certificate, completely or not at all.
+    /// Running operations continue.
     ///
     /// # Errors
-    /// Every mistake; the old configuration stays in force.
+    ///
+    /// All errors of the files; the previous configuration stays in force.
     pub async fn reload(&self) -> Result<Changes, ReloadError> {
         self.reloader.reload().await
     }
 
-    /// Returns when a part of the agent has ended by itself, which none should, or when its
-    /// journal is lost: only a new process can go on then.
+    /// Returns when a part of the agent has ended unexpectedly, or when the journal is lost and
+    /// only a new process can continue.
     pub async fn failed(&mut self) {
         let lost = self.engine.journal_lost();
         tokio::select! {
@@ -272,7 +273,7 @@ impl Agent {
         }
     }
 
-    /// Takes no new operations, lets running ones finish within the grace, ends the others as
+    /// Rejects new operations, waits for running ones for the grace period, ends the rest as
     /// interrupted, and closes everything.
     pub async fn shutdown(mut self) {
         self.health
@@ -281,7 +282,7 @@ impl Agent {
         let grace = self.engine.config().times.shutdown_grace;
         self.engine.shutdown(grace).await;
         self.stop.cancel();
-        // Connections that do not end by themselves do not hold the agent up.
+        // Connections that stay open do not delay the shutdown.
         let ended = async { while self.servers.join_next().await.is_some() {} };
         tokio::time::timeout(Duration::from_secs(1), ended)
             .await
@@ -289,14 +290,14 @@ impl Agent {
         self.servers.shutdown().await;
     }
 
-    /// Ends everything at once, as a crash would: no outcome is written.
+    /// Stops everything at once, like a crash: no outcome is written.
     pub async fn abort(mut self) {
         self.engine.abort().await;
         self.servers.shutdown().await;
     }
 }
 
-/// What every listener serves.
+/// The services of every listener.
 struct Services {
     power: PowerServer<PowerService>,
     health: HealthServer<HealthService>,
@@ -308,10 +309,10 @@ impl Services {
     fn server(&self) -> Server<Stack<Admission, Stack<Refused, Identity>>> {
         Server::builder()
             .trace_fn(|request| trace_span(TraceContext::of_headers(request.headers())))
-            // Above the longest that a reading may take; streams are not cut by it.
+            // Longer than the longest reading; streams are not limited by it.
             .timeout(Duration::from_secs(75))
-            // A person asks for all hosts of a rack at once, dead ones too. One connection may use all
-            // that its caller may have under way.
+            // An operator may read all hosts of a rack at once, including dead ones. One connection
+            // may use the whole limit of its caller.
             .max_concurrent_streams(u32::try_from(CALLS_PER_IDENTITY).unwrap_or(u32::MAX))
             .http2_keepalive_interval(Some(Duration::from_secs(15)))
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
@@ -320,7 +321,7 @@ impl Services {
     }
 }
 
-/// What the log lines about a call share with those of its caller, at every level.
+/// The tracing span of a call, shared with the caller's trace.
 fn trace_span(trace: Option<TraceContext>) -> Span {
     match trace {
         Some(trace) => error_span!("call", trace_id = trace.trace_id()),
@@ -375,8 +376,8 @@ async fn open_journal(
         .map_err(|error| failed("journal")(io::Error::other(error)))?
 }
 
-/// Binds the socket under another name and moves it into place: it is never there with too open
-/// a mode, and one left behind by a crash does not matter.
+/// Binds the socket under a temporary name and renames it: it never exists with a permissive mode,
+/// and a file left behind by a crash is replaced.
 async fn listen_local(path: &Path) -> Result<UnixListener, StartError> {
     let shown = path.display().to_string();
     if tokio::net::UnixStream::connect(path).await.is_ok() {

@@ -1,6 +1,8 @@
-//! The actions, and what they say and end with (docs/reference/fence-agents.md, Actions and exit codes).
+//! The fence actions, their output and exit codes (docs/reference/fence-agents.md, Actions and exit
+//! codes).
 //!
-//! Must never: end a reboot well whose off was not confirmed, or call anything off that is not.
+//! Must never: report a reboot as successful without a confirmed off, or report any other state as
+//! off.
 
 use std::time::Duration;
 
@@ -11,15 +13,15 @@ use super::{
 };
 use crate::signals::EndSignals;
 
-/// How long ending a session at a BMC may take.
+/// Time limit for closing the sessions of a BMC.
 const CLOSING: Duration = Duration::from_secs(5);
 
-/// Every failure ends with it.
+/// Exit code of every failure.
 pub(super) const FAILED: u8 = 1;
-/// `status` of a host that is off.
+/// Exit code of `status` for a host that is off.
 const OFF: u8 = 2;
 
-/// Carries out what touches a device.
+/// Runs an action on a device.
 pub(super) async fn act(settings: &Settings, way: &Route, log: &mut Log) -> Result<u8, String> {
     if settings.action == Action::ValidateAll {
         return Ok(0);
@@ -32,7 +34,7 @@ pub(super) async fn act(settings: &Settings, way: &Route, log: &mut Log) -> Resu
             "ended by {signal}; commands that were sent are not revoked, and nothing is confirmed"
         )),
     };
-    // Whoever ends us kills us soon.
+    // After a termination signal the process is killed soon.
     tokio::time::timeout(CLOSING, device.close()).await.ok();
     ended
 }
@@ -71,7 +73,7 @@ async fn on_device(settings: &Settings, device: &Device, log: &mut Log) -> Resul
         }
         Action::Reboot => {
             switch_off(device, settings, log).await?;
-            // The host is fenced: who called may go on, whether it comes back or not.
+            // The host is fenced, so the caller may continue even if it does not come back.
             if let Err(why) = switch_on(device, settings, log).await {
                 log.error(&format!(
                     "the host is off, and did not come on again: {why}"

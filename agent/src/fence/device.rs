@@ -1,6 +1,6 @@
-//! What a fence agent switches: a BMC, or hosts of a running rack agent.
+//! The device of a fence agent: a BMC, or hosts of a running rack agent.
 //!
-//! Must never: take anything but exactly on and exactly off for an answer, or send a reset.
+//! Must never: accept any state but exactly on and exactly off, or send a reset.
 
 use std::{path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 
@@ -20,10 +20,10 @@ use crate::{
     power::{self, AgentLocation, PowerRequest, SwitchOptions},
 };
 
-/// How long a password script may take.
+/// Time limit of a password script.
 const SCRIPT: Duration = Duration::from_secs(20);
 
-/// What to do to it.
+/// The power change to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     On,
@@ -43,7 +43,7 @@ pub(super) enum Device {
 }
 
 impl Device {
-    /// Connects to an agent; a BMC is not touched yet.
+    /// Connects to an agent; a BMC is not contacted yet.
     pub(super) async fn open(way: &Route, times: &Times) -> Result<Self, String> {
         match way {
             Route::Direct(direct) => open_direct(direct, times).await,
@@ -51,7 +51,7 @@ impl Device {
         }
     }
 
-    /// Whether it is on; of several, whether any is.
+    /// Whether the host is on; with several hosts, whether any is.
     pub(super) async fn is_on(&self, times: &Times) -> Result<bool, String> {
         match self {
             Self::Direct { bmc, .. } => {
@@ -74,7 +74,7 @@ impl Device {
         }
     }
 
-    /// Carries it out and confirms it; says whether a command was needed.
+    /// Makes the change and confirms it; returns whether a command was needed.
     pub(super) async fn change(&self, change: Change, times: &Times) -> Result<bool, String> {
         match self {
             Self::Direct { bmc, expected } => directly(bmc.as_ref(), expected, change, times).await,
@@ -103,7 +103,8 @@ impl Device {
         }
     }
 
-    /// The hosts that an agent knows, as name and what else it is called; `None`: a BMC has one.
+    /// The hosts that an agent serves, with name and alias; `None`: the device is a BMC with one
+    /// host.
     pub(super) async fn hosts(&self) -> Result<Option<Vec<(String, String)>>, String> {
         let Self::Agent { client, .. } = self else {
             return Ok(None);
@@ -118,7 +119,7 @@ impl Device {
         ))
     }
 
-    /// The same with these plugs.
+    /// The same device with these plugs.
     pub(super) fn of(&self, plug: &str) -> Option<Self> {
         let Self::Agent { client, .. } = self else {
             return None;
@@ -129,7 +130,7 @@ impl Device {
         })
     }
 
-    /// Whether anything is named that can be read.
+    /// Whether a plug is given whose power can be read.
     pub(super) fn names_a_plug(&self) -> bool {
         match self {
             Self::Direct { .. } => true,
@@ -137,10 +138,10 @@ impl Device {
         }
     }
 
-    /// Ends what was begun at the BMC.
+    /// Closes the sessions at the BMC.
     pub(super) async fn close(&self) {
         if let Self::Direct { bmc, .. } = self {
-            // The result stands; a session that is left ends by itself.
+            // The result is known; an open session expires at the BMC.
             bmc.close().await.ok();
         }
     }
@@ -248,7 +249,7 @@ fn client(
     connect(address, credentials, options).map_err(|error| error.to_string())
 }
 
-/// The first line that the script prints.
+/// The first line of the script's output.
 async fn from_script(script: &str) -> Result<SecretString, String> {
     let running = tokio::process::Command::new("/bin/sh")
         .args(["-c", script])

@@ -1,25 +1,26 @@
-//! Reads what a fence agent is told: arguments as getopt_long takes them, or lines on standard
-//! input where there are no arguments (docs/reference/fence-agents.md, Input).
+//! Parses the options of a fence agent: arguments in the style of getopt_long, or lines on standard
+//! input if there are no arguments (docs/reference/fence-agents.md, Input).
 //!
-//! Pure. Must never say a value in an error: it may be a password.
+//! Pure. Must never: repeat a value in an error, because it may be a password.
 
 use std::collections::BTreeMap;
 
 use super::options::{Kind, OPTIONS, Opt, named};
 
-/// What was said, by the option's name; the last one wins.
+/// The given options by name; the last value of an option counts.
 #[derive(Default)]
 pub(super) struct Input {
     values: BTreeMap<&'static str, String>,
-    /// What was not understood and does no harm.
+    /// Warnings about ignored options.
     pub(super) warnings: Vec<String>,
 }
 
 impl Input {
-    /// From arguments, without the program's own name.
+    /// Parses arguments, without the program's own name.
     ///
     /// # Errors
-    /// An option that is not known, or one without its value: nothing is done then.
+    ///
+    /// An unknown option, or one without its value: nothing is done then.
     pub(super) fn arguments(arguments: &[String]) -> Result<Self, String> {
         let mut given = Self::default();
         let mut rest = arguments.iter();
@@ -42,7 +43,7 @@ impl Input {
         Ok(given)
     }
 
-    /// From lines, one `name=value` each.
+    /// Parses lines, one `name=value` each.
     pub(super) fn lines(text: &str) -> Self {
         let mut given = Self::default();
         for line in text.lines().map(str::trim) {
@@ -55,7 +56,7 @@ impl Input {
                 Some(opt) => {
                     given.values.insert(opt.name, value.to_owned());
                 }
-                // Pacemaker says it to everybody.
+                // Pacemaker sends it to every fence agent.
                 None if name == "nodename" => {}
                 None => given
                     .warnings
@@ -65,7 +66,7 @@ impl Input {
         given
     }
 
-    /// The value of an option, as it was said.
+    /// The value of an option, as given.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str)
     }
@@ -123,7 +124,7 @@ impl Input {
     }
 }
 
-/// A long option may be cut short as long as it is one option only.
+/// Finds a long option by an unambiguous prefix.
 fn by_prefix(name: &str) -> Result<&'static Opt, String> {
     if let Some(opt) = named(name) {
         return Ok(opt);
@@ -141,7 +142,7 @@ fn by_prefix(name: &str) -> Result<&'static Opt, String> {
     }
 }
 
-/// A name for an error, short and without what would spoil a terminal.
+/// A name for an error message, short and without control characters.
 fn shown(name: &str) -> String {
     name.chars()
         .filter(|letter| !letter.is_control())
@@ -234,7 +235,8 @@ mod tests {
             assert_eq!(given.get(name), Some(value), "{name}");
         }
         assert_eq!(given.warnings, ["option colour is not known and ignored"]);
-        // The older spelling of action is obeyed too: nobody is rebooted for it.
+        // The deprecated name of `action` is accepted, so that its value is not replaced by the
+        // default.
         assert_eq!(Input::lines("option=status").get("action"), Some("status"));
     }
 

@@ -1,6 +1,6 @@
-//! What a fence agent says beside its result.
+//! Log output of the fence agent.
 //!
-//! Owns standard error and the file that was asked for. Must never be told a secret.
+//! Owns: standard error and the debug file. Must never: receive a secret.
 
 use std::{
     fs::{File, OpenOptions},
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::{input::Input, settings::is_set};
 
-/// Lines with time and level, as ClusterLabs' agents write them.
+/// Writes lines with time and level, in the format of ClusterLabs' agents.
 pub(super) struct Log {
     verbose: bool,
     quiet: bool,
@@ -19,7 +19,8 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// As was asked for. A file that cannot be written is said, and nothing fails for it.
+    /// Opens the log as configured. A file that cannot be opened is reported on standard error
+    /// only.
     pub(super) fn new(given: &Input) -> Self {
         let set = |name| is_set(given, name).unwrap_or(false);
         let mut log = Self {
@@ -36,17 +37,17 @@ impl Log {
         log
     }
 
-    /// What is done.
+    /// Logs a step.
     pub(super) fn info(&mut self, text: &str) {
         self.line("INFO", text, self.verbose);
     }
 
-    /// What was asked for in vain.
+    /// Logs a warning.
     pub(super) fn warn(&mut self, text: &str) {
         self.line("WARNING", text, !self.quiet);
     }
 
-    /// Why it failed.
+    /// Logs an error.
     pub(super) fn error(&mut self, text: &str) {
         self.line("ERROR", text, !self.quiet);
     }
@@ -57,7 +58,7 @@ impl Log {
             err!("{line}");
         }
         if let Some(file) = &mut self.file {
-            // There is nobody else to tell.
+            // A write error cannot be reported anywhere.
             let _ = file.write_all(line.as_bytes());
         }
     }

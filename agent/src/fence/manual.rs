@@ -9,10 +9,10 @@ use super::{
     options::OPTIONS,
 };
 
-/// The page, as `man` reads it.
+/// The page in roff.
 pub(crate) fn page() -> String {
     let mut out = String::new();
-    // Writing to a String does not fail.
+    // Writing to a String cannot fail.
     let _ = write_page(&mut out);
     out
 }
@@ -49,7 +49,7 @@ fn write_page(out: &mut String) -> std::fmt::Result {
     writeln!(out, ".SH SEE ALSO\n\\fBrackhand\\-agent\\fR(1)")
 }
 
-/// Text that holds nothing that `man` would obey.
+/// Escapes text so that it contains no roff requests.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     match text.chars().next() {

@@ -1,6 +1,6 @@
-//! What we say of ourselves: metadata for Pacemaker (docs/reference/fence-agents.md, Metadata) and a help for people.
+//! Metadata for Pacemaker (docs/reference/fence-agents.md, Metadata), and the help text.
 //!
-//! Pure; made from the table of options alone.
+//! Pure; generated from the table of options.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ pub(super) const LONG: &str = "fence_rackhand switches a host by its BMC, over R
     reboot is off, confirmed, on; no reset is ever sent. An action or option that is not \
     understood on the command line, or an action that is not understood anywhere, does nothing.";
 
-/// Pacemaker may call them; `on` only when somebody asks, since a fenced host stays off.
+/// Actions for Pacemaker; `on` only on request, because a fenced host stays off.
 pub(super) const ACTIONS: &[&str] = &[
     "off",
     "reboot",
@@ -30,7 +30,7 @@ pub(super) const ACTIONS: &[&str] = &[
 /// The metadata of the fence agent as XML.
 pub(super) fn metadata() -> String {
     let mut text = String::from("<?xml version=\"1.0\" ?>\n");
-    // Writing to a String does not fail.
+    // Writing to a String cannot fail.
     let _ = write_metadata(&mut text);
     text
 }
@@ -58,7 +58,7 @@ fn write_metadata(out: &mut String) -> std::fmt::Result {
 }
 
 fn parameter(out: &mut String, opt: &Opt, name: &str, more: &str) -> std::fmt::Result {
-    // Only the name of today: who gives `action` need not give `option`, too.
+    // Only the current name is required: a caller that gives `action` need not give `option`.
     let required = u8::from(name == "action");
     writeln!(
         out,
@@ -95,7 +95,7 @@ pub(super) fn help() -> String {
     );
     for opt in OPTIONS {
         let default = opt.default.map(|value| format!(" (default: {value})"));
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(
             text,
             "  {:<36}{}{}",

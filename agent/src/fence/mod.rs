@@ -1,8 +1,8 @@
 //! `fence_rackhand`: this program as a ClusterLabs fence agent, for Pacemaker and for medik8s'
 //! Fence Agents Remediation.
 //!
-//! Owns that contract: how we are told what to do, what we print, how we end. Must never reboot
-//! on an input that it did not understand, or print a secret.
+//! Owns: the fence agent contract: input, output and exit codes. Must never: reboot a host after
+//! invalid input, or print a secret.
 
 mod actions;
 mod device;
@@ -20,16 +20,16 @@ use log::Log;
 pub(crate) use manual::page;
 use settings::Action;
 
-/// More than any cluster says on standard input.
+/// Maximum size of the input in bytes.
 const MOST_INPUT: u64 = 1 << 20;
 
-/// Whether the program was called by a fence agent's name.
+/// Whether the program was started under the name of the fence agent.
 pub(crate) fn is_called(program: Option<&OsStr>) -> bool {
     let name = program.and_then(|program| Path::new(program).file_name());
     name.is_some_and(|name| name.to_string_lossy().starts_with("fence_"))
 }
 
-/// Does what the arguments say, or standard input where there are none.
+/// Runs the action of the arguments, or of standard input if there are none.
 pub(crate) async fn run(arguments: Vec<String>) -> ExitCode {
     let given = match given(&arguments) {
         Ok(given) => given,
@@ -52,7 +52,7 @@ pub(crate) async fn run(arguments: Vec<String>) -> ExitCode {
 }
 
 async fn with_settings(given: &Input, log: &mut Log) -> ExitCode {
-    // Pacemaker bounds every run by itself (docs/reference/fence-agents.md, Input).
+    // Pacemaker limits the time of every run itself (docs/reference/fence-agents.md, Input).
     let bounded = std::env::var_os("PCMK_service").is_none_or(|who| who != "pacemaker-fenced");
     let settings = match settings::settings(given, bounded) {
         Ok(settings) => settings,

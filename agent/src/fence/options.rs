@@ -1,10 +1,9 @@
-//! What a fence agent may be told: one table, from which arguments and lines are read and the
-//! metadata and the help are written.
+//! Options of the fence agent: one table for parsing, metadata, help and manual.
 //!
-//! Names, old names and short forms are those of ClusterLabs' own agents, so that a device can be
-//! moved here by its agent's name alone. Must never hold a value.
+//! Names, deprecated names and short forms are those of ClusterLabs' agents, so that a device can
+//! be migrated by changing the agent's name only. Must never: contain a value.
 
-/// What a value looks like.
+/// Type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -16,9 +15,9 @@ pub(super) enum Kind {
 
 #[derive(Debug)]
 pub(super) struct Opt {
-    /// As on standard input; with dashes it is the long argument.
+    /// Name on standard input; with dashes instead of underscores it is the long argument.
     pub(super) name: &'static str,
-    /// Names of earlier days, which still count.
+    /// Deprecated names, which are still accepted.
     pub(super) old: &'static [&'static str],
     pub(super) short: Option<char>,
     pub(super) kind: Kind,
@@ -53,7 +52,7 @@ impl Opt {
         self
     }
 
-    /// The long argument, without its dashes.
+    /// The long argument without leading dashes.
     pub(super) fn long(&self) -> String {
         self.name.replace('_', "-")
     }
@@ -63,7 +62,7 @@ pub(super) const PROTOCOLS: &[&str] = &["redfish", "ipmi", "auto"];
 pub(super) const PRIVILEGES: &[&str] = &["callback", "user", "operator", "administrator"];
 pub(super) const CIPHERS: &[&str] = &["auto", "3", "17"];
 
-/// All of them, in the order of the help.
+/// All options, in the order of the help.
 pub(super) const OPTIONS: &[Opt] = &[
     opt("action", Kind::Text, "What to do")
         .short('o')
@@ -145,7 +144,7 @@ pub(super) const OPTIONS: &[Opt] = &[
     opt("version", Kind::Boolean, "Show the version").short('V'),
 ];
 
-/// The option of this name, an old one too; `-` and `_` are the same.
+/// Finds an option by its current or a deprecated name; `-` and `_` are equivalent.
 pub(super) fn named(name: &str) -> Option<&'static Opt> {
     let name = name.replace('-', "_");
     OPTIONS

@@ -1,7 +1,6 @@
-//! What a fence agent is to do, and with what: everything checked before anything is touched.
+//! Settings of a fence agent run, completely validated before any device is contacted.
 //!
-//! Pure. Must never guess: what was not understood is an error, since the default action is a
-//! reboot.
+//! Pure. Must never: guess: invalid input is an error, because the default action is a reboot.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -12,10 +11,10 @@ use super::{
     options::{CIPHERS, Kind, OPTIONS, PRIVILEGES, PROTOCOLS},
 };
 
-/// As long as nobody waits: who called bounds the run.
+/// Time limit if the caller limits the run.
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
-/// What is asked for (docs/reference/fence-agents.md, Actions and exit codes).
+/// The requested action (docs/reference/fence-agents.md, Actions and exit codes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     On,
@@ -49,17 +48,17 @@ const ACTIONS: &[(&str, Action)] = &[
     ("version", Action::Version),
 ];
 
-/// Where the password comes from.
+/// Source of the password.
 #[derive(Debug, Clone)]
 pub(super) enum Password {
     Input(SecretString),
     Script(String),
 }
 
-/// A BMC that is spoken to without an agent.
+/// A BMC that is contacted without an agent.
 #[derive(Debug, Clone)]
 pub(super) struct Direct {
-    /// Addresses as baremetal-operator writes them; the first that answers counts.
+    /// Addresses in the notation of baremetal-operator; the first that responds is used.
     pub(super) addresses: Vec<String>,
     pub(super) username: String,
     pub(super) password: Password,
@@ -70,31 +69,31 @@ pub(super) struct Direct {
     pub(super) system_uuid: Option<String>,
 }
 
-/// Hosts that a running rack agent knows.
+/// Hosts of a running rack agent.
 #[derive(Debug, Clone)]
 pub(super) struct Through {
     pub(super) plugs: Vec<String>,
     pub(super) socket: PathBuf,
-    /// Address, rack and certificates of an agent elsewhere.
+    /// Address, rack and certificate directory of a remote agent.
     pub(super) remote: Option<(String, String, PathBuf)>,
 }
 
-/// By which way.
+/// How the device is reached.
 #[derive(Debug, Clone)]
 pub(super) enum Route {
     Direct(Box<Direct>),
     Agent(Through),
 }
 
-/// Limits and waits.
+/// Time limits and waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Times {
-    /// For one change of power, confirmation included.
+    /// Limit of one power change, confirmation included.
     pub(super) power: Duration,
     pub(super) wait: Duration,
     pub(super) call: Duration,
     pub(super) connect: Duration,
-    /// Between two looks that confirm off.
+    /// Time between two readings that confirm off.
     pub(super) sleep: Duration,
     pub(super) delay: Duration,
     pub(super) tries_on: u32,
@@ -103,13 +102,13 @@ pub(super) struct Times {
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) action: Action,
-    /// `None` for what touches nothing.
+    /// `None` for actions without a device.
     pub(super) way: Option<Route>,
     pub(super) times: Times,
     pub(super) separator: String,
 }
 
-/// What of it can be known before the rest is judged.
+/// The action, which can be determined before other options are validated.
 pub(super) fn action(given: &Input) -> Result<Action, String> {
     if is_set(given, "help").unwrap_or(false) {
         return Ok(Action::Help);
@@ -128,7 +127,7 @@ pub(super) fn action(given: &Input) -> Result<Action, String> {
     })
 }
 
-/// Whether a boolean holds: 1, yes, on and true, and 0, no, off and false.
+/// Parses a boolean: 1, yes, on and true, or 0, no, off and false.
 pub(super) fn is_set(given: &Input, name: &str) -> Result<bool, String> {
     let value = given.get(name).or_else(|| default(name)).unwrap_or("0");
     match value.to_ascii_lowercase().as_str() {
@@ -142,7 +141,7 @@ fn default(name: &str) -> Option<&'static str> {
     OPTIONS.iter().find(|opt| opt.name == name)?.default
 }
 
-/// Collects every mistake.
+/// Collects all errors.
 struct Validator<'a> {
     given: &'a Input,
     wrong: Vec<String>,
@@ -193,10 +192,11 @@ impl Validator<'_> {
     }
 }
 
-/// Judges everything at once. `bounded`: our own limits of time hold.
+/// Validates all options. `bounded`: whether the configured time limits apply.
 ///
 /// # Errors
-/// Every mistake, none of them with a value that may be secret.
+///
+/// All errors, without values that may be secret.
 pub(super) fn settings(given: &Input, bounded: bool) -> Result<Settings, Vec<String>> {
     let mut judge = Validator {
         given,
@@ -208,7 +208,7 @@ pub(super) fn settings(given: &Input, bounded: bool) -> Result<Settings, Vec<Str
     });
     let bounded = bounded && !judge.flag("disable_timeout");
     let times = times(&mut judge, bounded);
-    // Wrong values are told also where they are of no use now.
+    // Invalid values are reported even if the option is not used by the action.
     for opt in OPTIONS {
         match opt.kind {
             Kind::Boolean => drop(judge.flag(opt.name)),
@@ -240,7 +240,7 @@ fn times(judge: &mut Validator<'_>, bounded: bool) -> Times {
     let connect = judge.seconds("login_timeout");
     let sleep = judge.seconds("stonith_status_sleep");
     let or = |time: Duration, other: Duration| if time.is_zero() { other } else { time };
-    // Pacemaker switches these off; a BMC that never answers must not hold the run for ever.
+    // Pacemaker disables these limits; a BMC that never responds must not block the run forever.
     let slow = Duration::from_secs(20);
     Times {
         power: if bounded && !power.is_zero() {
@@ -345,7 +345,7 @@ fn direct(judge: &mut Validator<'_>, ip: &str) -> Option<Direct> {
     })
 }
 
-/// Host and port, an IPv6 address in brackets. `ip` may carry a port of its own.
+/// Host and port, an IPv6 address in brackets. `ip` may include a port.
 fn place(ip: &str, port: Option<u16>) -> String {
     let host = if ip.parse::<std::net::Ipv6Addr>().is_ok() {
         format!("[{ip}]")

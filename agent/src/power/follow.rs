@@ -1,4 +1,4 @@
-//! Waiting for the outcome of an operation, and showing what happens meanwhile.
+//! Waits for the outcome of an operation, and prints its events.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use tonic::{Status, Streaming, transport::Channel};
 
 use crate::output::state_word;
 
-/// Longer than any turn of a PDU is waited for.
+/// Upper bound of the wait for a PDU.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 
-/// How long an outcome is waited for. The agent keeps the deadline of the operation; this is for an
-/// agent that is gone. What it waits for before a power-on is none of that time.
+/// Time limit for an outcome. The agent enforces the deadline of the operation; this limit is for
+/// an agent that has ended. Waits before a power-on do not count.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OutcomeTimeout {
     each: Duration,
@@ -31,7 +31,7 @@ impl OutcomeTimeout {
         }
     }
 
-    /// The operation goes on so much later.
+    /// Extends the limit by a wait of the operation.
     fn extend(&mut self, wait: Duration) {
         let until = tokio::time::Instant::now() + wait.saturating_add(self.each);
         self.until = self.until.max(until);
@@ -44,17 +44,17 @@ impl OutcomeTimeout {
     }
 }
 
-/// How long it takes until a wait is over.
+/// Remaining time of a wait.
 fn rest(waiting: &v1::Waiting, now: Timestamp) -> Duration {
     let until = waiting.until.as_ref();
     let until = until.and_then(|until| timestamp_from_proto(until).ok());
     let rest = until.map(|until| until.duration_since(now));
     let rest = rest.and_then(|rest| Duration::try_from(rest).ok());
-    // No rack takes longer; a clock that is wrong could say anything.
+    // No rack takes longer, and a wrong clock may yield any value.
     rest.unwrap_or_default().min(LONGEST_WAIT)
 }
 
-/// Waits for the outcome; a lost connection is taken up again, the operation goes on meanwhile.
+/// Waits for the outcome; reconnects after a lost connection, because the operation continues.
 pub(super) async fn follow(
     client: &mut PowerClient<Channel>,
     operation: &str,
@@ -85,8 +85,8 @@ pub(super) async fn follow(
     }
 }
 
-/// Listens until the outcome, or until the connection is lost. Each connection tells everything from
-/// the beginning; `shown` counts what a person has seen, if anybody looks.
+/// Reads events until the outcome or the loss of the connection. Each connection sends all events
+/// from the start; `shown` counts those that were printed.
 async fn listen(
     mut events: Streaming<v1::AwaitResponse>,
     host: &str,

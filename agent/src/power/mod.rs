@@ -1,4 +1,4 @@
-//! `power`: a person's hand on the running agent.
+//! `power`: operations by an operator through the running agent.
 
 mod follow;
 mod status;
@@ -22,9 +22,9 @@ use crate::{
 pub(crate) use status::read;
 pub(crate) use switch::{PowerRequest, SwitchOptions, one};
 
-/// Hosts that are switched at the same time.
+/// Maximum number of hosts that are switched concurrently.
 const AT_ONCE: usize = 256;
-/// How long an agent may take for what it knows by itself.
+/// Time limit of agent calls that involve no BMC.
 pub(crate) const PATIENT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn power(args: PowerArgs) -> anyhow::Result<ExitCode> {
@@ -57,12 +57,12 @@ pub(crate) async fn power(args: PowerArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Where the agent is.
+/// Location of the agent.
 #[derive(Debug, Clone)]
 pub(crate) enum AgentLocation {
     /// On this machine.
     Local(PathBuf),
-    /// Elsewhere, over mTLS.
+    /// A remote agent, over mTLS.
     Remote {
         agent: String,
         rack: String,
@@ -84,7 +84,8 @@ impl AgentLocation {
 }
 
 /// # Errors
-/// There is no way to it: why, and what to do.
+///
+/// The agent cannot be reached, with the cause and advice.
 pub(crate) async fn connect_to(place: &AgentLocation) -> anyhow::Result<PowerClient<Channel>> {
     let channel = match place {
         AgentLocation::Remote {
@@ -108,7 +109,7 @@ pub(crate) async fn connect(common: &Common) -> anyhow::Result<PowerClient<Chann
     connect_to(&AgentLocation::of(common)).await
 }
 
-/// What the agent knows of its hosts.
+/// The hosts that the agent serves.
 pub(crate) async fn known(
     client: &mut PowerClient<Channel>,
 ) -> anyhow::Result<v1::ListHostsResponse> {
@@ -120,9 +121,10 @@ pub(crate) async fn known(
         .into_inner())
 }
 
-/// The hosts that are meant where all of them may be.
+/// The selected hosts of a command that may apply to all.
 ///
 /// # Errors
+///
 /// As of [`meant`].
 pub(crate) fn chosen(hosts: &Hosts, known: &v1::ListHostsResponse) -> anyhow::Result<Vec<String>> {
     if hosts.all {
@@ -131,10 +133,11 @@ pub(crate) fn chosen(hosts: &Hosts, known: &v1::ListHostsResponse) -> anyhow::Re
     meant(&hosts.hosts, known)
 }
 
-/// The hosts that words mean, `@FILE` and `-` (standard input) among them.
+/// The hosts that words select, `@FILE` and `-` (standard input) included.
 ///
 /// # Errors
-/// [`Usage`]: a word makes no sense, or a file cannot be read.
+///
+/// [`Usage`]: an invalid word, or an unreadable file.
 pub(crate) fn meant(
     words: &[String],
     known: &v1::ListHostsResponse,

@@ -17,7 +17,7 @@ use crate::{
     output::{TableRow, brief, print, state_word},
 };
 
-/// One host, as it is shown.
+/// Power status of one host.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     host: String,
@@ -85,7 +85,7 @@ impl TableRow for Row {
 }
 
 impl HostResult for Row {
-    /// How it stands, or why that is not known.
+    /// The power state, or the reason why it is unknown.
     fn result(&self) -> &str {
         match self.end {
             ExitStatus::Done => self.power,

@@ -37,11 +37,11 @@ pub(crate) enum PowerRequest {
     Nmi,
 }
 
-/// How long an operation may take where nobody says.
+/// Default time limit of an operation.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Time for BMC and host beyond the waits that were asked for.
+/// Time for BMC and host beyond the requested waits.
 const AMPLE: Duration = Duration::from_secs(120);
-/// How much later than its deadline an outcome may come.
+/// Time after its deadline for which an outcome is awaited.
 const LATE: Duration = Duration::from_secs(30);
 
 impl PowerRequest {
@@ -62,7 +62,7 @@ impl PowerRequest {
         }
     }
 
-    /// In a sentence.
+    /// The action in a sentence.
     fn words(self) -> &'static str {
         match self {
             Self::On => "switch on",
@@ -84,18 +84,18 @@ impl PowerRequest {
     }
 }
 
-/// How it is wanted.
+/// Options of a power operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SwitchOptions {
-    /// Although a remediation holds the host off.
+    /// Whether a hold of a remediation is overridden.
     pub(crate) force: bool,
-    /// How long the whole may take.
+    /// Time limit of the operation.
     pub(crate) timeout: Option<Duration>,
     /// Do not wait for the outcome.
     pub(crate) no_wait: bool,
 }
 
-/// One host, as `-o json` shows it.
+/// Result for one host, as `-o json` prints it.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     host: String,
@@ -263,7 +263,7 @@ pub(crate) async fn one(
     row
 }
 
-/// F1: off is confirmed only by what was read after the BMC had taken a power-off.
+/// F1: off is confirmed only by readings after the BMC accepted a power-off.
 fn is_proven(to: PowerRequest, outcome: &v1::Outcome) -> bool {
     let is_off = matches!(
         to,

@@ -1,4 +1,4 @@
-//! The real binary: a daemon with a Redfish service behind it, and the command line in front.
+//! The real binary: a daemon with a Redfish service, and the command line.
 
 use crate::kit::{Daemon, Redfish, Site};
 use serde_json::Value;
@@ -153,7 +153,7 @@ fn check_prints_the_configuration_and_its_errors() {
     );
     assert!(
         good.err
-            .contains("warning: node-1: the BMC is spoken to without TLS")
+            .contains("warning: node-1: the connection to the BMC has no TLS")
     );
     let text = std::fs::read_to_string(&site.config).unwrap();
     std::fs::write(&site.config, text.replace("rack = 'r1'", "rack = 'r 1'")).unwrap();
@@ -365,7 +365,7 @@ spec:
         0o600
     );
 
-    // The agent takes it.
+    // The agent accepts the result.
     std::fs::write(dir.join("hosts.toml"), &run.out).unwrap();
     let config = dir.join("imported.toml");
     let text = "rack = 'r1'\nsocket = 's'\nstate = 'd'\nallowed_bmc_networks = ['10.0.0.0/8']\n\
@@ -380,7 +380,7 @@ spec:
         "{check:?}"
     );
 
-    // Once more changes nothing; another password is not written over.
+    // A repeated import changes nothing; another password is not overwritten.
     let words: Vec<&str> = import.split(' ').collect();
     assert_eq!(crate::kit::run(&site, &words).out, run.out);
     std::fs::write(&password, "other").unwrap();

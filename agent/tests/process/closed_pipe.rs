@@ -1,4 +1,5 @@
-//! A reader that goes away, as `head -1` does, ends nothing and is told nothing.
+//! A reader that closes the pipe, as `head -1` does, neither ends a command nor causes an error
+//! message.
 
 use std::{
     fs::OpenOptions,
@@ -11,7 +12,7 @@ use crate::simulated::Sim;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_rackhand-agent");
 
-/// The binary under a name, told where the rack is.
+/// The binary under a name, with the location of the rack.
 fn command(sim: &Sim, name: &str, args: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
     command
@@ -24,7 +25,7 @@ fn command(sim: &Sim, name: &str, args: &[&str]) -> Command {
     command
 }
 
-/// A pipe that nobody reads.
+/// A pipe without a reader.
 fn closed() -> Stdio {
     let (reader, writer) = pipe().unwrap();
     drop(reader);
@@ -80,7 +81,8 @@ fn closed_pipe_keeps_the_exit_code_of_every_command() {
         for word in ["panicked", "Broken pipe", "os error 32"] {
             assert!(!told.contains(word), "{args:?}: {told}");
         }
-        // Both at once: `2>&1 | head -1`.
+        // Both outputs: `2>&1
+        //  head -1`.
         let mut blind = command(&sim, name, args);
         let blind = blind.stdout(closed()).stderr(closed()).status().unwrap();
         assert_eq!(blind.code(), with_reader.status.code(), "{args:?}");

@@ -1,4 +1,4 @@
-//! `--direct` ended from outside: some BMCs have four sessions, and none may be left open.
+//! Terminated `--direct` commands: some BMCs support four sessions, and none may stay open.
 
 use std::{
     path::PathBuf,
@@ -17,7 +17,7 @@ use rackhand_sim::{
 use secrecy::ExposeSecret;
 use tempfile::TempDir;
 
-/// For a busy machine.
+/// Time limit on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Site {
@@ -76,7 +76,7 @@ impl Site {
             .unwrap()
     }
 
-    /// The directories of runs that are not gone with them.
+    /// Temporary directories that ended runs left behind.
     fn left(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.dir.path()).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -86,7 +86,7 @@ impl Site {
     }
 }
 
-/// Sends the signal, and returns the exit code and what was said.
+/// Sends the signal, and returns exit code and output.
 async fn ended(child: Child, signal: Signal) -> (Option<i32>, String) {
     let pid = i32::try_from(child.id()).unwrap();
     kill(Pid::from_raw(pid), signal).unwrap();
@@ -135,7 +135,7 @@ async fn terminated_read_closes_its_session() {
     let site = Site::new(&["n1"]).await;
     let host = site.host("n1");
     for (round, signal) in [Signal::SIGTERM, Signal::SIGINT].into_iter().enumerate() {
-        // It logs in, and is never told the rest.
+        // The session is opened, and the next response never arrives.
         let rule = Rule::always(Action::Hang);
         let fault = host.inject(rule.on("GET", "/redfish/v1/Systems/*"));
         let child = site.begin(&["sensors", "n1", "--timeout", "50s"]);

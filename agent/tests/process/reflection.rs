@@ -1,4 +1,4 @@
-//! The service as a stranger's generic client sees it, who has nothing but the socket.
+//! The service as used by a generic client that only has the socket.
 
 use crate::simulated::Sim;
 use prost::Message;
@@ -15,7 +15,7 @@ use tonic_reflection::pb::v1::{
     server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
 };
 
-/// Messages of which only descriptors are known.
+/// Messages of which only the descriptor is known.
 #[derive(Clone)]
 struct Dynamic(MessageDescriptor);
 
@@ -71,7 +71,7 @@ async fn reflect(channel: &Channel, asked: MessageRequest) -> MessageResponse {
     answer.message_response.unwrap()
 }
 
-/// Fetches a file and, before it, those that it needs.
+/// Fetches a file, after its dependencies.
 async fn fetch(channel: &Channel, pool: &mut DescriptorPool, asked: MessageRequest) {
     let MessageResponse::FileDescriptorResponse(files) = reflect(channel, asked).await else {
         panic!("no descriptor");

@@ -1,4 +1,4 @@
-//! The tool in an operator's hand, on a simulated rack: the real binary on both sides.
+//! The command line on a simulated rack, with the real binary on both sides.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -41,11 +41,11 @@ fn status_reports_unreachable_hosts_with_the_cause() {
     );
 }
 
-/// The agent's own limit must not be what makes it work: sockets of all hosts are open at once.
+/// The limit of the agent alone must not make this pass: sockets of all hosts are open at once.
 #[test]
 fn status_of_1000_hosts_with_50_dead_bmcs() {
     let args = ["--hosts", "1000", "--dead", "50", "--speaks", "ipmi"];
-    // In a second where the machine has nothing else to do.
+    // Takes a second on an idle machine.
     let sim = Sim::start(&[&args[..], &["--patience", "25s"]].concat());
     let args = ["power", "status", "--all", "-o", "json", "--timeout", "55s"];
     let status = sim.run(&args);
@@ -220,7 +220,7 @@ fn direct_is_rejected_while_an_agent_serves_the_rack() {
     assert!(beside.err.contains("an agent serves"), "{beside:?}");
     assert!(beside.err.contains("--force"), "{beside:?}");
 
-    // The same rack as an agent sees it that is not running.
+    // The configuration of an agent that is not running.
     let config = sim.other_config();
     let direct = |args: &[&str]| {
         let config = ["--direct", "--config", config.to_str().unwrap()];
@@ -242,7 +242,7 @@ fn direct_is_rejected_while_an_agent_serves_the_rack() {
         assert_eq!(run.code, 2, "{run:?}");
         assert!(run.err.contains(said), "{run:?}");
     }
-    // What the last agent has written down counts.
+    // The holds in the journal of the last agent apply.
     std::fs::create_dir(sim.dir().join("other")).unwrap();
     std::fs::write(sim.dir().join("other/journal.redb"), "no journal").unwrap();
     let broken = direct(&["power", "status", "sim-01"]);
@@ -255,7 +255,7 @@ fn direct_is_rejected_while_an_agent_serves_the_rack() {
     );
 }
 
-/// A hold outlives the agent: who goes directly must see it.
+/// A hold outlives the agent: `--direct` must respect it.
 #[tokio::test]
 async fn direct_reads_the_holds_of_the_journal() {
     let mut sim = Sim::start(&["--hosts", "2", "--dead", "0"]);
@@ -366,7 +366,7 @@ fn simulated_rack_prints_commands_and_leaves_no_files() {
     assert_eq!(sim.stop(), 0);
 }
 
-/// What is said to somebody who is half asleep.
+/// Error messages for common mistakes of an operator.
 #[test]
 fn usage_errors_include_the_next_step() {
     let sim = Sim::start(&["--hosts", "3"]);
@@ -393,7 +393,7 @@ fn usage_errors_include_the_next_step() {
     }
     let unknown = sim.run(&["power", "on", "sim-99"]);
     assert!(unknown.out.contains("host list"), "{unknown:?}");
-    // An agent that was killed leaves its socket behind.
+    // A killed agent leaves its socket behind.
     let dead = sim.dir().join("dead.sock");
     drop(std::os::unix::net::UnixListener::bind(&dead).unwrap());
     let run = sim.run(&["host", "list", "--socket", dead.to_str().unwrap()]);

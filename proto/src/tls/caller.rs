@@ -1,5 +1,5 @@
-//! Whose certificate an agent takes: signed by our CA, not revoked, and one of a controller or an
-//! operator of our own trust domain.
+//! Verification of client certificates by an agent: signed by the CA, not revoked, and of a
+//! controller or an operator of the same trust domain.
 
 use std::{fmt, sync::Arc};
 
@@ -17,26 +17,26 @@ use super::{
 };
 use crate::identity::{Identity, IdentityError, SpiffeId};
 
-/// A certificate that our CA has signed, of somebody who has no business here.
+/// A certificate signed by the CA, whose identity may not connect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum WrongCaller {
-    /// It names no role.
+    /// It has no role.
     #[error("the client certificate {0}")]
     Nobody(IdentityError),
-    /// It is an agent's.
+    /// It belongs to an agent.
     #[error("the client certificate is of {0}: only controllers and operators may connect")]
     Role(Identity),
-    /// Another site's.
+    /// It belongs to another trust domain.
     #[error("the client certificate is of trust domain {found}, this agent's is {expected}")]
     TrustDomain {
-        /// The rack in the certificate.
+        /// The trust domain in the certificate.
         found: String,
-        /// The rack that was expected.
+        /// The expected trust domain.
         expected: String,
     },
 }
 
-/// Who may connect to an agent of this trust domain with this certificate.
+/// The identity of a caller, if it may connect to an agent of this trust domain.
 pub(super) fn caller(leaf: &[u8], trust_domain: &str) -> Result<Identity, WrongCaller> {
     let id = SpiffeId::from_certificate(leaf).map_err(WrongCaller::Nobody)?;
     if id.trust_domain != trust_domain {

@@ -1,5 +1,5 @@
-//! The caller's end: the chain must be signed by our CA, and the peer must be the agent of the
-//! rack that we mean. Host names play no part.
+//! TLS of a client: the chain must be signed by the CA, and the peer must be the agent of the
+//! expected rack. Host names are not compared.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -24,12 +24,12 @@ use super::{
 };
 use crate::identity::{Identity, SpiffeId};
 
-/// TLS of a caller. Cloning shares it.
+/// TLS configuration of a client. Clones share it.
 #[derive(Debug, Clone)]
 pub struct ClientTls(Arc<Store>);
 
 impl ClientTls {
-    /// For the controller: its certificate must be a controller's.
+    /// For the controller: its certificate must have that role.
     pub fn controller(files: TlsFiles) -> Result<Self, TlsError> {
         Ok(Self(Arc::new(Store::load(
             files,
@@ -37,34 +37,34 @@ impl ClientTls {
         )?)))
     }
 
-    /// For a person at the command line: an operator's certificate.
+    /// For the command line: the certificate must be an operator's.
     pub fn operator(files: TlsFiles) -> Result<Self, TlsError> {
         Ok(Self(Arc::new(Store::load(files, ExpectedRole::Operator)?)))
     }
 
-    /// Looks at the files now. True: they had changed, and the next connection uses them.
+    /// Checks the files now. `true`: they have changed, and the next connection uses them.
     pub fn reload(&self) -> Result<bool, TlsError> {
         self.0.reload()
     }
 
-    /// Looks at the files again and again; never returns. A broken new set is warned of once and
-    /// the old one stays in use.
+    /// Checks the files periodically; never returns. An invalid new set is logged once, and the
+    /// previous set stays in use.
     pub fn watch(&self, every: Duration) -> impl Future<Output = ()> + Send + 'static {
         self.0.clone().watch(every)
     }
 
-    /// Who we are.
+    /// Identity of the own certificate.
     pub fn identity(&self) -> Identity {
         self.0.current.load().id.identity.clone()
     }
 
-    /// Until when our certificate is valid.
+    /// Expiry of the own certificate.
     pub fn not_after(&self) -> Timestamp {
         self.0.current.load().validity.not_after
     }
 
-    /// For one connection to the agent of `rack`. Made anew for each, so that the newest files
-    /// count and nothing is resumed from an earlier peer.
+    /// Configuration of one connection to the agent of `rack`. Created for each connection, so that
+    /// the current files are used and no session of an earlier peer is resumed.
     pub(crate) fn config(&self, rack: &str) -> Result<ClientConfig, rustls::Error> {
         let material = self.0.current.load();
         let verifier = RackVerifier {
@@ -89,7 +89,7 @@ impl ClientTls {
     }
 }
 
-/// The peer is trusted, but it is somebody else.
+/// The peer is trusted, but has another identity than expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WrongPeer {
     pub(crate) expected: String,

@@ -1,6 +1,6 @@
-//! How many connections each caller may have.
+//! Limits of open connections per caller.
 //!
-//! Plain data. A controller's are its own: no number of operators keeps it out.
+//! Plain data. Controllers have their own limit, so that operators cannot exclude them.
 
 use std::{
     collections::HashMap,
@@ -9,12 +9,12 @@ use std::{
 
 use crate::identity::Identity;
 
-/// Connections that are open.
+/// Open connections.
 #[derive(Debug)]
 pub(super) struct ConnectionSlots {
-    /// Of all operators together.
+    /// Maximum for all operators together.
     total: usize,
-    /// Of one identity.
+    /// Maximum for one identity.
     each: usize,
     taken: Mutex<HashMap<Identity, usize>>,
 }
@@ -28,8 +28,8 @@ impl ConnectionSlots {
         })
     }
 
-    /// A place for one more connection; none where this identity, or all operators, have as many
-    /// as they may.
+    /// Takes a slot for one more connection; `None` if this identity, or all operators together,
+    /// are at their limit.
     pub(super) fn take(self: &Arc<Self>, identity: &Identity) -> Option<ConnectionSlot> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let own = taken.get(identity).copied().unwrap_or(0);
@@ -49,7 +49,7 @@ impl ConnectionSlots {
     }
 }
 
-/// A place that is taken; dropping it frees it.
+/// A taken slot; dropping it frees it.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
     places: Arc<ConnectionSlots>,

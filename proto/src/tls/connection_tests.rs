@@ -1,4 +1,4 @@
-//! Who is let in, how many connections each caller may have, and what ends them.
+//! Accepted and rejected connections, their limits per caller, and their end.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ const ANN: &str = "spiffe://dc1/operator/ann";
 const BOB: &str = "spiffe://dc1/operator/bob";
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Believes any agent, so that only the agent judges.
+/// Trusts every agent, so that only the agent decides.
 #[derive(Debug)]
 struct Believer;
 
@@ -105,7 +105,7 @@ impl Acceptor {
         }
     }
 
-    /// A handshake as the client sees it; whether the agent takes it shows in the first reading.
+    /// A handshake as the client sees it; whether the agent accepts it shows in the first read.
     async fn dial(&self, uri: &str) -> TlsStream<TcpStream> {
         self.dial_with(uri, |_| {}).await
     }
@@ -146,13 +146,13 @@ impl Acceptor {
     }
 }
 
-/// What the client reads where the agent has refused it.
+/// The error that the client reads after a rejection.
 async fn alert(stream: &mut TlsStream<TcpStream>) -> String {
     let read = tokio::time::timeout(PATIENCE, stream.read_u8()).await;
     read.unwrap().unwrap_err().to_string()
 }
 
-/// Why the agent has closed a connection.
+/// The error with which the agent has closed a connection.
 async fn end(stream: &mut PeerStream<TcpStream>) -> String {
     let read = tokio::time::timeout(PATIENCE, stream.read_u8()).await;
     read.unwrap().unwrap_err().to_string()
@@ -202,7 +202,7 @@ async fn connections_are_limited_per_identity() {
     assert_eq!(door.tls.counts().accepted(), 5);
 }
 
-/// A check that is due at once.
+/// Limits with an immediate check.
 fn quick() -> AcceptLimits {
     AcceptLimits {
         check_every: Duration::from_millis(5),
@@ -227,13 +227,13 @@ async fn connection_ends_when_a_certificate_expires() {
     assert_eq!(end(&mut stream).await, "the client certificate has expired");
     drop(stream);
     alert(&mut client).await;
-    // One that is valid longer goes on.
+    // A connection with a longer validity stays open.
     let mut client = door.dial(ANN).await;
     let mut stream = door.accepted().await;
     client.write_u8(7).await.unwrap();
     assert_eq!(stream.read_u8().await.unwrap(), 7);
 
-    // The same for the certificate by which the caller knows the agent.
+    // The same for the agent's own certificate.
     let mut door = Acceptor::open_with(quick(), until_2900, set).await;
     let _client = door.dial(ANN).await;
     let mut stream = door.accepted().await;
@@ -261,7 +261,7 @@ async fn connection_ends_at_its_maximum_age() {
 fn write_crl(ca: &Ca, dir: &Path, serials: &[u64]) {
     let list = CertificateRevocationListParams {
         this_update: rcgen::date_time_ymd(2024, 1, 1),
-        // An old list counts too.
+        // An outdated list applies too.
         next_update: rcgen::date_time_ymd(2024, 2, 1),
         crl_number: SerialNumber::from(1),
         issuing_distribution_point: None,
@@ -301,7 +301,7 @@ async fn revoked_certificate_is_rejected_and_its_connections_closed() {
     alert(&mut door.dial_with(ANN, serial(71)).await).await;
     assert_eq!(door.refused("revoked"), 1);
 
-    // A list that is lost makes nothing good again.
+    // A lost list does not make revoked certificates valid.
     std::fs::remove_file(door.dir.path().join("crl.pem")).unwrap();
     let error = door.tls.reload().unwrap_err();
     assert!(matches!(error, TlsError::CrlGone { .. }), "{error}");

@@ -1,4 +1,4 @@
-//! What has become of connections, for metrics.
+//! Counters of connections, for metrics.
 
 use std::{
     io,
@@ -9,20 +9,20 @@ use rustls::{CertificateError, Error};
 
 use super::caller::WrongCaller;
 
-/// Why a connection did not come to a good handshake.
+/// Reason why a handshake was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refused {
-    /// It showed no certificate.
+    /// The client sent no certificate.
     NoCertificate,
-    /// Its certificate is over, or has not begun.
+    /// The certificate is not valid at this time.
     Expired,
-    /// Its certificate is not signed by our CA, or is none.
+    /// The certificate is malformed, or not signed by the CA.
     Untrusted,
-    /// Its certificate is on a revocation list.
+    /// The certificate is on a revocation list.
     Revoked,
-    /// Its certificate names neither a controller nor an operator.
+    /// The certificate is neither that of a controller nor of an operator.
     WrongRole,
-    /// Its certificate is another site's.
+    /// The certificate belongs to another trust domain.
     WrongTrustDomain,
     /// It did not finish in time.
     Slow,
@@ -30,12 +30,12 @@ pub enum Refused {
     Displaced,
     /// Its identity, or all operators together, have as many connections as they may.
     TooMany,
-    /// It does not speak our TLS, or went away.
+    /// The client does not speak TLS, or has closed the connection.
     Garbage,
 }
 
 impl Refused {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 10] = [
         Self::NoCertificate,
         Self::Expired,
@@ -102,7 +102,7 @@ impl Counts {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    /// Refused ones, by reason.
+    /// Number of rejected handshakes, by reason.
     pub fn refused(&self) -> [(Refused, u64); Refused::ALL.len()] {
         let mut counts = Refused::ALL.map(|refused| (refused, 0));
         for ((_, count), counter) in counts.iter_mut().zip(&self.refused) {

@@ -1,4 +1,4 @@
-//! Certificate, key and CA from files, checked as one set.
+//! Certificate, key and CA files, validated as one set.
 
 use std::{
     fmt, io,
@@ -19,21 +19,21 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::{in_dir, provider, revocation::Revocations};
 use crate::identity::{IdentityError, SpiffeId};
 
-/// Where certificate, key and CA are.
+/// Paths of certificate, key and CA.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Our certificate chain, PEM, leaf first.
+    /// Own certificate chain, PEM, leaf first.
     pub cert: PathBuf,
-    /// Its private key, PEM.
+    /// Private key of the certificate, PEM.
     pub key: PathBuf,
-    /// Who may sign a peer's certificate, PEM.
+    /// CA certificates that sign the peers' certificates, PEM.
     pub ca: PathBuf,
-    /// Revocation lists of those CAs, PEM. The file need not exist, and an empty one is none.
+    /// Revocation lists of these CAs, PEM. The file may be missing or empty.
     pub crl: PathBuf,
 }
 
 impl TlsFiles {
-    /// `tls.crt`, `tls.key`, `ca.crt` and, where there is one, `crl.pem` of one directory.
+    /// `tls.crt`, `tls.key`, `ca.crt` and, if present, `crl.pem` of one directory.
     pub fn in_dir(dir: impl Into<PathBuf>) -> Self {
         in_dir(&dir.into())
     }
@@ -56,7 +56,7 @@ fn read_crl(path: &Path) -> Result<Option<Vec<u8>>, TlsError> {
     }
 }
 
-/// Why a set of TLS files cannot be used.
+/// Reason why a set of TLS files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
@@ -72,10 +72,10 @@ pub enum TlsError {
     Pem {
         /// Path of the file.
         path: PathBuf,
-        /// What was looked for.
+        /// The expected content.
         expected: &'static str,
     },
-    /// Our own certificate is over.
+    /// The own certificate has expired.
     #[error("certificate {path}: expired on {at}; renew it")]
     Expired {
         /// Path of the file.
@@ -83,47 +83,47 @@ pub enum TlsError {
         /// End of validity.
         at: Timestamp,
     },
-    /// Our own certificate has not begun.
+    /// The own certificate is not valid yet.
     #[error("certificate {path}: valid only from {at}; check the clock of this machine")]
     NotYetValid {
         /// Path of the file.
         path: PathBuf,
-        /// Begin of validity.
+        /// Start of validity.
         at: Timestamp,
     },
-    /// Certificate and key are not a pair.
+    /// Certificate and key do not match.
     #[error("key {key} does not belong to certificate {cert}")]
     KeyMismatch {
-        /// The key's file.
+        /// Path of the key.
         key: PathBuf,
-        /// The certificate's file.
+        /// Path of the certificate.
         cert: PathBuf,
     },
-    /// Key of a kind that cannot be used.
+    /// Unsupported key.
     #[error("key {path}: {reason}")]
     Key {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it; never the key.
+        /// The reason; never the key.
         reason: String,
     },
-    /// A CA certificate that cannot be used.
+    /// Unusable CA certificate.
     #[error("CA {path}: {reason}")]
     Ca {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// A revocation list that cannot be used.
+    /// Unusable revocation list.
     #[error("revocation list {path}: {reason}")]
     Crl {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// The revocation list is no longer there.
+    /// The revocation list was removed.
     #[error(
         "revocation list {path}: missing or empty; to revoke nothing, provide a list without entries"
     )]
@@ -131,35 +131,35 @@ pub enum TlsError {
         /// Path of the file.
         path: PathBuf,
     },
-    /// Certificate without a role.
+    /// A certificate without a role.
     #[error("certificate {path}: {why}")]
     Identity {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         why: IdentityError,
     },
-    /// Certificate of another role than this process has.
+    /// A certificate of another role than that of this process.
     #[error("certificate {path} is for {found}: expected a URI SAN {expected}")]
     WrongRole {
         /// Path of the file.
         path: PathBuf,
-        /// Whom it names.
+        /// The identity in the certificate.
         found: String,
-        /// Whom it should name.
+        /// The expected identity.
         expected: String,
     },
-    /// rustls does not take the set.
+    /// rustls rejects the set.
     #[error("TLS configuration from {path}: {reason}")]
     Config {
-        /// The certificate's file.
+        /// Path of the certificate.
         path: PathBuf,
-        /// What rustls says.
+        /// The error of rustls.
         reason: String,
     },
 }
 
-/// The bytes of the files, to see whether they changed.
+/// Content of the files, to detect changes.
 pub(super) struct Contents {
     cert: Vec<u8>,
     key: SecretSlice<u8>,
@@ -176,7 +176,7 @@ impl PartialEq for Contents {
     }
 }
 
-/// A set that fits together.
+/// A consistent set.
 pub(super) struct Material {
     pub(super) contents: Contents,
     pub(super) key: Arc<CertifiedKey>,
@@ -197,7 +197,7 @@ impl fmt::Debug for Material {
 }
 
 impl Material {
-    /// Checks that the files fit together, but not whether the certificate is valid now.
+    /// Checks that the files are consistent, but not whether the certificate is valid now.
     pub(super) fn new(files: &TlsFiles, contents: Contents) -> Result<Self, TlsError> {
         let (key, validity) = pair((&files.cert, &contents.cert), (&files.key, &contents.key))?;
         let leaf = key.cert.first().ok_or_else(|| no_pem(&files.cert))?;
@@ -232,7 +232,7 @@ impl Material {
     }
 }
 
-/// A certificate with the key that belongs to it, and when it is valid.
+/// A certificate with the matching key, and its validity.
 pub(super) fn pair(
     (cert_path, cert): (&Path, &[u8]),
     (key_path, key): (&Path, &SecretSlice<u8>),
@@ -279,7 +279,7 @@ fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>,
         .ok_or_else(|| no_pem(path))
 }
 
-/// When a certificate is valid.
+/// Validity of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Validity {
     not_before: Timestamp,
@@ -296,7 +296,7 @@ impl Validity {
         })
     }
 
-    /// Whether it is valid now; `path` is where the certificate was read.
+    /// Checks that the certificate is valid now; `path` is the file that it was read from.
     pub(super) fn check(&self, path: &Path, now: SystemTime) -> Result<(), TlsError> {
         let now = Timestamp::try_from(now).map_err(|_| no_pem(path))?;
         if now > self.not_after {

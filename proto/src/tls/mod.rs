@@ -1,8 +1,8 @@
 //! Mutual TLS for both ends, from files that may change at any time.
 //!
-//! Owns: reading and checking certificate, key and CA, exchanging them under running listeners
-//! and channels, and the rule whom a client takes for the agent of a rack. Must never: go on with
-//! half of a new set (a broken new file leaves the old set in use), or show a key.
+//! Owns: reading and validating certificate, key and CA, replacing them at run time, and the
+//! identity that a client requires of the agent of a rack. Must never: use half of a new set (an
+//! invalid new file leaves the previous set in use), or print a key.
 
 mod caller;
 mod client;
@@ -37,11 +37,11 @@ pub use web::WebTls;
 
 use crate::identity::{Identity, SpiffeId};
 
-/// How often the files are looked at. A Kubernetes Secret mount swaps symlinks, which no file
-/// watch follows well, and nobody needs a new certificate sooner.
+/// Polling interval of the files. A Kubernetes Secret mount swaps symlinks, which file watches do
+/// not follow well, and no new certificate is needed sooner.
 pub const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What a process must be by its own certificate.
+/// Role that the own certificate must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ExpectedRole {
     Rack(String),
@@ -73,7 +73,7 @@ impl ExpectedRole {
     }
 }
 
-/// Files, and what was last read from them and found good.
+/// The files, and their last valid content.
 #[derive(Debug)]
 struct Store {
     files: TlsFiles,
@@ -88,7 +88,7 @@ impl Store {
         Ok(store)
     }
 
-    /// The same, also where the certificate is not valid now.
+    /// Loads a set whose certificate may be expired or not yet valid.
     fn load_any_validity(files: TlsFiles, want: ExpectedRole) -> Result<Self, TlsError> {
         let material = Material::new(&files, files.read()?)?;
         want.check(&files, &material.id)?;
@@ -103,14 +103,14 @@ impl Store {
         self.current.load().validity.check(&self.files.cert, now)
     }
 
-    /// Whether something new was taken.
+    /// Whether a new set was loaded.
     fn reload(&self) -> Result<bool, TlsError> {
         let contents = self.files.read()?;
         let current = self.current.load();
         if current.contents == contents {
             return Ok(false);
         }
-        // A file that is lost must not make revoked certificates good again.
+        // A lost file must not make revoked certificates valid.
         if current.contents.crl.is_some() && contents.crl.is_none() {
             return Err(TlsError::CrlGone {
                 path: self.files.crl.clone(),
@@ -154,7 +154,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// The usual names in a directory, as in a Kubernetes TLS Secret.
+/// The usual file names in a directory, as in a Kubernetes TLS Secret.
 pub(crate) fn in_dir(dir: &Path) -> TlsFiles {
     TlsFiles {
         cert: dir.join("tls.crt"),

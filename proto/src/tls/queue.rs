@@ -1,13 +1,13 @@
-//! Connections whose handshake is not done: how many there may be, and who makes way.
+//! Limit of concurrent handshakes, and eviction when it is reached.
 //!
-//! Plain data. Must never: let a crowd of silent connections keep anybody else out.
+//! Plain data. Must never: let many silent connections exclude other clients.
 
 use std::{
     collections::{HashMap, VecDeque},
     net::IpAddr,
 };
 
-/// Unfinished handshakes, the oldest first.
+/// Unfinished handshakes, oldest first.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     most: usize,
@@ -33,7 +33,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Adds one. Where that is one too many, the oldest of the peer that has the most makes way.
+    /// Adds a handshake. Beyond the limit, the oldest one of the peer with the most is evicted.
     pub(super) fn join(&mut self, peer: Option<IpAddr>, who: T) -> (u64, Option<T>) {
         let displaced = (self.waiting.len() >= self.most)
             .then(|| self.displace())
@@ -54,7 +54,7 @@ impl<T> Queue<T> {
         self.remove(at)
     }
 
-    /// One is done, one way or the other.
+    /// Removes a handshake that has ended.
     pub(super) fn leave(&mut self, number: u64) {
         if let Some(at) = self.waiting.iter().position(|one| one.number == number) {
             self.remove(at);

@@ -1,16 +1,15 @@
-//! How loud refused handshakes are.
+//! Rate limit of log entries for rejected handshakes.
 //!
-//! Owns: which of them is worth a line in the log, as plain data with `now` given. Must never: let
-//! a stranger fill the log, or the memory.
+//! Plain data, with `now` as an argument. Must never: let a stranger fill the log, or the memory.
 
 use std::{collections::HashMap, net::IpAddr, time::Duration};
 
-/// A peer is told of again after this.
+/// Minimum interval between two log entries for one peer.
 const EVERY: Duration = Duration::from_secs(60);
-/// So many peers are told apart; all others count as one.
+/// Number of peers that are counted separately; all others count as one.
 const PEERS: usize = 1024;
 
-/// Refused handshakes by peer.
+/// Rejected handshakes by peer.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     peers: HashMap<Option<IpAddr>, PeerRefusals>,
@@ -23,7 +22,8 @@ struct PeerRefusals {
 }
 
 impl Refusals {
-    /// One more. `Some(n)`: worth a line, and `n` others of this peer have come since its last.
+    /// Counts a rejection. `Some(n)`: it must be logged, with `n` unlogged rejections of this peer
+    /// before it.
     pub(super) fn note(&mut self, now: Duration, peer: Option<IpAddr>) -> Option<u64> {
         let is_old = |told: &PeerRefusals| now >= told.at.saturating_add(EVERY);
         if !self.peers.contains_key(&peer) && self.peers.len() >= PEERS {

@@ -1,8 +1,8 @@
-//! Certificate revocation lists of our CAs.
+//! Certificate revocation lists.
 //!
-//! A list counts for the CA that has signed it, for every certificate of a chain. A CA without a
-//! list revokes nothing, and a list past its `nextUpdate` still revokes what it names: an old list
-//! is no reason to leave a rack without its controller.
+//! A list applies to the CA that signed it, for every certificate of a chain. A CA without a list
+//! revokes nothing, and a list past its `nextUpdate` still revokes its entries: an outdated list
+//! must not separate a rack from its controller.
 
 use std::path::Path;
 
@@ -18,14 +18,14 @@ use webpki::{
 
 use super::TlsError;
 
-/// Which end of a connection a certificate was shown by.
+/// The end of a connection that a certificate belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Client,
     Server,
 }
 
-/// The lists of one file; none where there is no file.
+/// The lists of one file; empty without a file.
 #[derive(Debug, Default)]
 pub(super) struct Revocations(Vec<CertRevocationList<'static>>);
 
@@ -89,7 +89,7 @@ impl Revocations {
 fn refusal(error: webpki::Error) -> rustls::Error {
     match error {
         webpki::Error::CertRevoked => CertificateError::Revoked,
-        // The chain itself was verified before, with an error of its own.
+        // The chain itself was verified before, with its own error.
         other => CertificateError::Other(OtherError(std::sync::Arc::new(other))),
     }
     .into()

@@ -1,4 +1,4 @@
-//! The agent's end: every client shows a certificate, and a slow one stops nobody.
+//! TLS of an agent: every client needs a certificate, and a slow client delays no other.
 
 use std::{
     io,
@@ -32,28 +32,29 @@ use super::{
     stream::{Authorisation, Observed, PeerInfo, PeerStream, RemoteAddr, Terms},
 };
 
-/// Age at which a connection is closed once its calls are done: a new handshake then judges its
-/// certificate by the CA and the revocation list of that time.
+/// Age in which a connection is closed once its calls have ended: a new handshake then checks its
+/// certificate against the current CA and revocation list.
 pub const CONNECTION_AGE: Duration = Duration::from_secs(3600);
-/// How much longer its calls may take.
+/// Additional time for calls in flight.
 const CONNECTION_GRACE: Duration = Duration::from_secs(300);
 
-/// TLS of an agent: what it shows, and whose clients it takes.
+/// TLS configuration of an agent.
 #[derive(Debug)]
 pub struct ServerTls {
     pub(super) store: Arc<Store>,
     counts: Counts,
-    /// The wall clock; tests set their own.
+    /// The wall clock; replaced in tests.
     pub(super) clock: fn() -> SystemTime,
 }
 
 impl ServerTls {
-    /// Reads the files. The certificate must be the one of this rack. One that is not valid now is
-    /// taken all the same, see [`Self::check_validity`]: no caller will trust it, and a new one is
-    /// taken up as soon as it is there.
+    /// Loads the files. The certificate must be that of this rack. An expired or not yet valid one
+    /// is loaded nevertheless, see [`Self::check_validity`]: no client will trust it, and a renewed
+    /// one is loaded as soon as it exists.
     ///
     /// # Errors
-    /// A file cannot be read, or the files do not fit together.
+    ///
+    /// A file cannot be read, or the files are inconsistent.
     pub fn load(files: TlsFiles, rack: &str) -> Result<Self, TlsError> {
         let store = Store::load_any_validity(files, ExpectedRole::Rack(rack.to_owned()))?;
         Ok(Self {
@@ -63,36 +64,37 @@ impl ServerTls {
         })
     }
 
-    /// Whether our own certificate is valid now.
+    /// Checks that the own certificate is valid now.
     ///
     /// # Errors
+    ///
     /// It has expired, or is not valid yet.
     pub fn check_validity(&self) -> Result<(), TlsError> {
         self.store.check_validity((self.clock)())
     }
 
-    /// The wall clock as this listener sees it.
+    /// Current time of the wall clock.
     pub(super) fn now(&self) -> Timestamp {
         Timestamp::try_from((self.clock)()).unwrap_or(Timestamp::MAX)
     }
 
-    /// Looks at the files now. True: they had changed, and the next connection uses them.
+    /// Checks the files now. `true`: they have changed, and the next connection uses them.
     pub fn reload(&self) -> Result<bool, TlsError> {
         self.store.reload()
     }
 
-    /// Looks at the files again and again; never returns. A broken new set is warned of once and
-    /// the old one stays in use.
+    /// Checks the files periodically; never returns. An invalid new set is logged once, and the
+    /// previous set stays in use.
     pub fn watch(&self, every: Duration) -> impl Future<Output = ()> + Send + 'static {
         self.store.clone().watch(every)
     }
 
-    /// Until when our certificate is valid.
+    /// Expiry of the own certificate.
     pub fn not_after(&self) -> Timestamp {
         self.store.current.load().validity.not_after
     }
 
-    /// What has become of the connections of its listener.
+    /// Counters of the listener's connections.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -126,27 +128,27 @@ pub(super) fn config(files: &TlsFiles, material: &Material) -> Result<Arc<Server
             material.key.clone(),
         )));
     config.alpn_protocols = vec![b"h2".to_vec()];
-    // A resumed session would carry a certificate past its end or past its CA.
+    // A resumed session would outlive its certificate or its CA.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
-/// How much strangers may cause, and how many peers there may be.
+/// Limits of handshakes and connections.
 #[derive(Debug, Clone, Copy)]
 pub struct AcceptLimits {
-    /// Handshakes under way at once. One more displaces the oldest of whoever has the most.
+    /// Maximum number of concurrent handshakes. Beyond it, the oldest one of the peer with the most
+    /// is evicted.
     pub handshakes: usize,
-    /// How long one may take.
+    /// Time limit of a handshake.
     pub timeout: Duration,
-    /// Connections of all operators whose handshake is done; more are closed.
+    /// Maximum number of connections of all operators; more are closed.
     pub connections: usize,
-    /// Connections of one identity: one operator, or all controllers together.
+    /// Maximum number of connections of one identity: one operator, or all controllers together.
     pub per_identity: usize,
-    /// Age at which a connection is cut, whatever it does.
+    /// Age at which a connection is closed in any case.
     pub max_age: Duration,
-    /// How often a connection is checked for an end of its certificate's validity, for
-    /// revocation and for its age.
+    /// Interval at which a connection is checked for expiry of its certificate, revocation and age.
     pub check_every: Duration,
 }
 
@@ -163,8 +165,8 @@ impl Default for AcceptLimits {
     }
 }
 
-/// Connections whose handshake is done, for `serve_with_incoming`. It ends when the listener
-/// does, and dropping it stops the accepting.
+/// Connections with a completed handshake, for `serve_with_incoming`. It ends with the listener,
+/// and dropping it stops accepting.
 #[derive(Debug)]
 pub struct Incoming<IO> {
     ready: mpsc::Receiver<PeerStream<IO>>,
@@ -181,8 +183,8 @@ impl<IO> Stream for Incoming<IO> {
 
 /// Does the handshakes of a listener's connections.
 ///
-/// Must be called within a tokio runtime. An error of the listener (out of file descriptors, say)
-/// is logged and waited out: it must not end the service.
+/// Must be called within a tokio runtime. An error of the listener (out of file descriptors, for
+/// example) is logged and retried after a pause: it must not end the service.
 pub fn incoming<S, IO>(listener: S, tls: Arc<ServerTls>, limits: AcceptLimits) -> Incoming<IO>
 where
     S: Stream<Item = io::Result<IO>> + Send + 'static,
@@ -205,7 +207,7 @@ async fn accept_all<IO>(
 ) where
     IO: AsyncRead + AsyncWrite + RemoteAddr + Unpin + Send + 'static,
 {
-    // One that is displaced takes a moment to go.
+    // An evicted handshake takes a moment to end.
     let slots = Arc::new(Semaphore::new(limits.handshakes.max(1).saturating_mul(2)));
     let door = Arc::new(Acceptor {
         tls,
@@ -250,7 +252,7 @@ async fn accept_all<IO>(
     while handshakes.join_next().await.is_some() {}
 }
 
-/// What all handshakes of a listener share.
+/// State shared by all handshakes of a listener.
 struct Acceptor<IO> {
     tls: Arc<ServerTls>,
     limits: AcceptLimits,
@@ -290,7 +292,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Acceptor<IO> {
             Ok(Err(NoPeer::Refused(error))) => {
                 self.refuse(addr, Refused::of(&error), &error.to_string());
             }
-            // A load balancer or a probe that looks whether the port is open.
+            // A load balancer or a probe that checks whether the port is open.
             Ok(Err(NoPeer::Silent)) => debug!(?addr, "connection closed without a handshake"),
             Err(why) => self.refuse(addr, why, "no handshake came about"),
         }
@@ -307,7 +309,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Acceptor<IO> {
     }
 }
 
-/// Why a connection has no peer.
+/// Reason why a connection has no peer.
 enum NoPeer {
     /// It ended before it had sent anything.
     Silent,
@@ -346,7 +348,7 @@ where
     let Some(leaf) = chain.first() else {
         return Err(failed("no client certificate"));
     };
-    // The handshake has judged it already, by the same function.
+    // The handshake has already verified it with the same function.
     let identity = caller::caller(leaf, &material.id.trust_domain)
         .map_err(|error| failed(&error.to_string()))?;
     let until = not_after(leaf).ok_or_else(|| failed("the client certificate has no end"))?;

@@ -1,4 +1,4 @@
-//! A connection of an agent after its handshake, and what ends its authorisation.
+//! A connection of an agent after its handshake, and the end of its authorisation.
 
 use std::{
     fmt, io,
@@ -26,27 +26,27 @@ use tracing::info;
 use super::{Material, ServerTls, connection_slots::ConnectionSlot, provider, revocation::Side};
 use crate::identity::Identity;
 
-/// Who is at the other end; found in the extensions of each request.
+/// The peer of a connection, in the extensions of each request.
 #[derive(Debug, Clone)]
 pub struct PeerInfo {
-    /// Where it connects from.
+    /// Address of the peer.
     pub addr: Option<SocketAddr>,
-    /// Who it is by its certificate, which the handshake has verified.
+    /// Identity in its certificate, which the handshake has verified.
     pub identity: Identity,
-    /// Until when its certificate is valid.
+    /// Expiry of its certificate.
     pub not_after: Timestamp,
 }
 
-/// Why a connection is no longer authorised.
+/// Reason why a connection is no longer authorised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
     /// The peer's certificate has expired.
     PeerExpired,
-    /// Our own certificate has expired, by which the peer knows us.
+    /// The own certificate has expired, by which the peer identifies this agent.
     OwnExpired,
     /// The peer's certificate is on a revocation list.
     Revoked,
-    /// It is as old as a connection may become.
+    /// The connection has reached its maximum age.
     TooOld,
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Ended {
     }
 }
 
-/// Until when a connection is authorised.
+/// End of the authorisation of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Terms {
     pub(super) peer_until: Timestamp,
@@ -70,7 +70,8 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// What has ended it by now; `now` is the wall clock, `age` is measured by a monotonic one.
+    /// The reason that applies by now; `now` is the wall clock, `age` is measured by a monotonic
+    /// clock.
     pub(super) fn ended(&self, now: Timestamp, age: Duration) -> Option<Ended> {
         if now > self.peer_until {
             Some(Ended::PeerExpired)
@@ -84,11 +85,11 @@ impl Terms {
     }
 }
 
-/// The check of a connection that is open.
+/// Periodic check of an open connection.
 #[derive(Debug)]
 pub(super) struct Authorisation {
     tls: Arc<ServerTls>,
-    /// The set of files by which the chain was judged last.
+    /// The set of files that the chain was last verified with.
     judged_by: Arc<Material>,
     chain: Vec<CertificateDer<'static>>,
     terms: Terms,
@@ -116,7 +117,7 @@ impl Authorisation {
         }
     }
 
-    /// Registers the next check with the task; what ended the authorisation, where something did.
+    /// Registers the next check with the task; returns the reason if the authorisation has ended.
     fn poll_ended(&mut self, cx: &mut Context<'_>) -> Option<Ended> {
         while self.next.as_mut().poll(cx).is_ready() {
             let now = self.tls.now();
@@ -131,7 +132,7 @@ impl Authorisation {
         None
     }
 
-    /// Whether a revocation list that is new since the last check names the peer.
+    /// Whether a revocation list that is new since the last check contains the peer.
     fn is_revoked(&mut self, now: Timestamp) -> bool {
         let current = self.tls.store.current.load_full();
         if Arc::ptr_eq(&current, &self.judged_by) {
@@ -145,7 +146,7 @@ impl Authorisation {
         let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
         let (lists, roots) = (&self.judged_by.revocations, &self.judged_by.roots);
         let found = lists.check((leaf, rest), Side::Client, roots, &provider(), now);
-        // A CA that was exchanged ends nothing by itself: the connection lives to its age.
+        // A replaced CA ends no connection by itself: it stays open until its maximum age.
         matches!(
             found,
             Err(Error::InvalidCertificate(CertificateError::Revoked))
@@ -153,13 +154,13 @@ impl Authorisation {
     }
 }
 
-/// A connection after its handshake. Reading from it fails once its authorisation has ended.
+/// A connection after its handshake. Reads fail once its authorisation has ended.
 #[derive(Debug)]
 pub struct PeerStream<IO> {
     stream: TlsStream<Observed<IO>>,
     pub(super) peer: PeerInfo,
     authorisation: Authorisation,
-    /// Among the connections that there may be.
+    /// Its slot among the limited connections.
     pub(super) place: Option<ConnectionSlot>,
 }
 
@@ -186,7 +187,7 @@ impl<IO> Connected for PeerStream<IO> {
     }
 }
 
-/// The peer's address, as far as the transport has one.
+/// Address of the peer, if the transport has one.
 pub trait RemoteAddr {
     /// The address.
     fn remote_addr(&self) -> Option<SocketAddr>;
@@ -232,7 +233,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for PeerStream<IO> {
     }
 }
 
-/// A transport that remembers whether the peer has sent anything.
+/// A transport that records whether the peer has sent anything.
 #[derive(Debug)]
 pub(super) struct Observed<IO> {
     stream: IO,

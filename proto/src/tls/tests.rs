@@ -1,4 +1,4 @@
-//! One CA, good and bad certificates, and what each end makes of them.
+//! One CA, valid and invalid certificates, and the reaction of both ends.
 
 use std::{path::Path, sync::Arc};
 
@@ -186,7 +186,7 @@ fn failed_reload_keeps_the_previous_certificate() {
     assert!(tls.reload().unwrap());
 }
 
-/// An agent that only does handshakes and tells whom it saw.
+/// An agent that only does handshakes and reports the identities of its clients.
 async fn server(
     files: TlsFiles,
     limits: AcceptLimits,
@@ -266,7 +266,7 @@ async fn client_trusts_only_the_agent_of_its_rack() {
     );
     assert!(!error.is_transient());
 
-    // A client of another CA does not trust the agent ...
+    // A client with another CA does not trust the agent ...
     let other = Ca::new();
     let tls = ClientTls::controller(other.write(client_dir.path(), CONTROLLER)).unwrap();
     let error = crate::connect(&address, "r1", &tls).await.unwrap_err();
@@ -276,7 +276,7 @@ async fn client_trusts_only_the_agent_of_its_rack() {
             .ends_with("is not signed by our CA (ca.crt)"),
         "{error}"
     );
-    // ... and is not trusted either, where it believes in both CAs.
+    // ... and is not trusted either, even if it trusts both CAs.
     let files = other.write(client_dir.path(), CONTROLLER);
     std::fs::write(&files.ca, &ca.pem).unwrap();
     let tls = ClientTls::controller(files).unwrap();

@@ -1,5 +1,5 @@
-//! TLS of a web server for callers that show no certificate, such as a Prometheus that scrapes metrics. It
-//! is known by its DNS name, and has no role in the agents' trust.
+//! TLS of a web server for clients without certificates, such as a Prometheus that scrapes metrics.
+//! It is identified by its DNS name, and has no role in the agents' trust.
 
 use std::{
     fmt,
@@ -17,9 +17,9 @@ use tracing::{info, warn};
 
 use super::{TlsError, files, provider};
 
-/// A certificate and its key, taken up anew when the files change.
+/// A certificate and its key, reloaded when the files change.
 pub struct WebTls {
-    /// Certificate and key; none for one that was made here.
+    /// Paths of certificate and key; `None` for a self-signed one.
     files: Option<(PathBuf, PathBuf)>,
     current: ArcSwap<Current>,
 }
@@ -32,10 +32,11 @@ struct Current {
 }
 
 impl WebTls {
-    /// Reads `tls.crt` and `tls.key` of a directory, as a Secret of cert-manager is mounted.
+    /// Reads `tls.crt` and `tls.key` of a directory, such as a mounted Secret of cert-manager.
     ///
     /// # Errors
-    /// A file cannot be read, the certificate is not valid now, or the key is not its key.
+    ///
+    /// A file cannot be read, the certificate is not valid now, or the key does not match.
     pub fn in_dir(dir: impl Into<PathBuf>) -> Result<Self, TlsError> {
         let dir = dir.into();
         let (cert, key) = (dir.join("tls.crt"), dir.join("tls.key"));
@@ -46,9 +47,10 @@ impl WebTls {
         })
     }
 
-    /// Makes a certificate for this name, which nobody has signed.
+    /// Creates a self-signed certificate for this name.
     ///
     /// # Errors
+    ///
     /// There is no random source.
     pub fn self_signed(name: &str) -> Result<Self, TlsError> {
         let wrong = |error: rcgen::Error| TlsError::Config {
@@ -67,20 +69,21 @@ impl WebTls {
         })
     }
 
-    /// For the next connection.
+    /// Configuration of the next connection.
     pub fn config(&self) -> Arc<ServerConfig> {
         self.current.load().config.clone()
     }
 
-    /// Until when the certificate is valid.
+    /// Expiry of the certificate.
     pub fn not_after(&self) -> Timestamp {
         self.current.load().not_after
     }
 
-    /// Looks at the files now. True: they had changed, and the next connection uses them.
+    /// Checks the files now. `true`: they have changed, and the next connection uses them.
     ///
     /// # Errors
-    /// The new files cannot be used; the old ones stay in use.
+    ///
+    /// The new files cannot be used; the previous ones stay in use.
     pub fn reload(&self) -> Result<bool, TlsError> {
         let Some((cert, key)) = &self.files else {
             return Ok(false);
@@ -96,8 +99,8 @@ impl WebTls {
         Ok(true)
     }
 
-    /// Looks at the files again and again; never returns. A broken new set is warned of once and
-    /// the old one stays in use.
+    /// Checks the files periodically; never returns. An invalid new set is logged once, and the
+    /// previous set stays in use.
     pub async fn watch(self: Arc<Self>, every: Duration) {
         let mut said = None;
         loop {

@@ -1,5 +1,5 @@
-//! The rack agent as a process, against whoever means it ill: killed in the middle, strangers at
-//! its port, a thousand hosts, and everything that it writes searched for secrets.
+//! The rack agent as a process under adverse conditions: killed during operations, unauthorized
+//! connections, a thousand hosts, and a search for secrets in its output.
 
 mod callers;
 mod clocks;

@@ -1,5 +1,5 @@
-//! `fence_rackhand` from outside, as Pacemaker and as Fence Agents Remediation call it, on a BMC by
-//! Redfish, on one by IPMI, and through a running rack agent.
+//! `fence_rackhand` called as Pacemaker and Fence Agents Remediation do, for a BMC by Redfish, for
+//! one by IPMI, and through a running rack agent.
 
 mod site;
 
@@ -32,7 +32,7 @@ async fn every_action_works_over_every_route_and_input() {
                 ("status", 2, "Status: OFF"),
                 ("STATUS", 2, "Status: OFF"),
                 ("monitor", 0, ""),
-                // It was commanded all the same (F1).
+                // The power-off was sent nevertheless (F1).
                 ("off", 0, "Success: Powered OFF"),
                 ("on", 0, "Success: Powered ON"),
                 ("status", 0, "Status: ON"),
@@ -55,7 +55,7 @@ async fn every_action_works_over_every_route_and_input() {
             assert_eq!(after.received(ResetType::Nmi), round, "{what}");
         }
     }
-    // Nothing that was said anywhere repeats the password.
+    // No output contains the password.
     site.ends().await;
 }
 
@@ -123,11 +123,11 @@ async fn invalid_options_do_nothing() {
     }
     let (code, _, err) = ran(site.arguments(&["--no-such-thing"]).await);
     assert_eq!(code, 1, "{err}");
-    // The older spelling of an action is obeyed, not taken for the default.
+    // The deprecated name of an action is accepted, not replaced by the default.
     let lines = site.lines(Way::Redfish, &[("option", "status")]);
     let (code, out, err) = ran(site.standard_input(&lines).await);
     assert_eq!((code, out.trim()), (0, "Status: ON"), "{err}");
-    // What only others understand does no harm on standard input.
+    // Options of other agents are ignored on standard input.
     let lines = site.lines(
         Way::Redfish,
         &[("action", "status"), ("nodename", "n1"), ("colour", "red")],
@@ -137,7 +137,7 @@ async fn invalid_options_do_nothing() {
         code == 0 && err.contains("colour") && !err.contains("nodename"),
         "{err}"
     );
-    // Options are judged without the device.
+    // Options are validated without the device.
     let lines = "action=validate-all\nip=192.0.2.1\nusername=a\npassword=b\n";
     let begun = Instant::now();
     assert_eq!(ran(site.standard_input(lines).await).0, 0);
@@ -175,7 +175,7 @@ async fn unconfirmed_action_fails() {
         assert_eq!((code, out.as_str()), (1, ""), "{action}: {err}");
     }
     site.host.clear_fault(lie);
-    // F1: off as it is read does not do, with a BMC that takes no command.
+    // F1: a BMC that reads off but accepts no command is not confirmed off.
     let off = site.host.lie_off();
     let refusal = Action::Status {
         status: 503,
@@ -203,7 +203,7 @@ async fn unconfirmed_action_fails() {
     assert_eq!(ran(call("status").await).0, 1);
     site.host.clear_fault(silent);
 
-    // Off is what fences; that it does not come back is said, and no failure.
+    // Off completes the fencing; a host that does not come back is logged, and not a failure.
     let refusal = Action::Status {
         status: 500,
         body: None,

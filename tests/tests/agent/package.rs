@@ -1,5 +1,5 @@
-//! The agent's Debian package, from the programs that this build has made: what is in it works, and
-//! lintian finds no error.
+//! The agent's Debian package, from the programs of this build: its content works, and lintian
+//! reports no error.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,7 +15,7 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-/// What it writes to standard output; it must end well.
+/// Standard output of a command that must succeed.
 fn output(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -94,7 +94,7 @@ fn package_is_complete_and_passes_lintian() {
         assert!(text.contains("boot-device"), "{file}");
     }
 
-    // The example is a good configuration as it is, and what the service is started with.
+    // The example is a valid configuration, and the one that the service is started with.
     let config = tree.join("etc/rackhand/agent.toml");
     let judged = output(
         Command::new(tree.join("usr/bin/rackhand-agent"))
@@ -113,7 +113,7 @@ fn package_is_complete_and_passes_lintian() {
     ] {
         assert!(unit.lines().any(|one| one == line), "{line}: {unit}");
     }
-    // systemd reads the passwords from there, and does not start a service without the directory.
+    // systemd reads the passwords from this directory, and does not start a service without it.
     let script = std::fs::read_to_string(tree.join("DEBIAN/postinst")).unwrap();
     assert!(
         script.contains("/etc/rackhand/bmc") && script.contains("-m 0700"),

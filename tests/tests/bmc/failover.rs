@@ -1,5 +1,5 @@
-//! One host with a Redfish and an IPMI BMC, and our two drivers one behind the other: what the
-//! second may do for the first, and what it must not. Then the same through the real agent.
+//! One host with a Redfish and an IPMI BMC, and failover between both drivers; then the same
+//! through the real agent.
 
 mod agent;
 
@@ -22,13 +22,13 @@ use rackhand_tests::rack::{Action, Counters, PowerState as Real, ResetType, Rule
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Off because we wanted it.
+/// Off after a command.
 const OFF: Outcome = Outcome::Confirmed {
     state: PowerState::Off,
     commanded: true,
 };
 
-/// A host in single steps with both BMCs.
+/// A host in single-step mode with both BMCs.
 struct Both {
     sim: Sim,
     ipmi: IpmiBmc,
@@ -54,18 +54,18 @@ impl Both {
         Arc::from(ipmi::connect(self.ipmi_config()).unwrap())
     }
 
-    /// Redfish, then IPMI.
+    /// Redfish first, then IPMI.
     fn failover(&self, settings: FailoverSettings) -> Failover {
         Failover::new(vec![self.redfish(), self.ipmi()], settings).unwrap()
     }
 
-    /// Every Redfish connection is reset from now on.
+    /// Resets every Redfish connection from now on.
     fn cut_redfish(&self) {
         self.sim.host.inject(Rule::always(Action::Reset));
     }
 }
 
-/// The first driver is asked first again at once, and never given a rest.
+/// Settings without a preference and without pauses.
 fn forgetful() -> FailoverSettings {
     FailoverSettings {
         prefer: Duration::ZERO,
@@ -105,7 +105,7 @@ async fn ipmi_reads_and_switches_while_redfish_is_dead() {
     assert_eq!(reading.protocol, Protocol::Ipmi);
     assert_eq!(reading.state, PowerState::On);
     assert!(reading.bmc.starts_with("ipmi://"), "{reading:?}");
-    // The UUID must be the host's by either protocol, or the operation ends as a mismatch.
+    // The UUID must match by both protocols, or the operation ends as a mismatch.
     let report = operate(&bmc, host, off()).await;
     assert_eq!(report.outcome, OFF, "{report:?}");
     assert_eq!(protocols(&report.readings), [Protocol::Ipmi; 2]);
@@ -122,13 +122,13 @@ async fn ipmi_reads_and_switches_while_redfish_is_dead() {
         ..received(&[(ResetType::ForceOff, 1), (ResetType::On, 1)])
     };
     assert_eq!(done(host), expected);
-    // A dead driver keeps nobody's session open.
+    // A dead driver keeps no session of the other open.
     bmc.close().await.ok();
     let closed = |bmc: &mut sim_ipmi::Bmc, now| bmc.sessions(now) == 0;
     both.ipmi.wait_for(MINUTE, closed).await.unwrap();
 }
 
-/// F1: twice the word of one witness, not once that of two.
+/// F1: two readings of one protocol, not one reading of each of two.
 #[tokio::test]
 async fn f1_one_off_reading_per_protocol_does_not_confirm() {
     let both = Both::start().await;
@@ -170,7 +170,8 @@ async fn recovered_redfish_is_used_again() {
     assert_eq!(both.ipmi.counters().packets, before);
 }
 
-/// A change of witness in every operation would cost it its proof: who answered stays for a while.
+/// A change of the protocol within an operation would reset its confirmation, so the preference
+/// lasts for a while.
 #[tokio::test]
 async fn ipmi_stays_preferred_after_a_failover() {
     let both = Both::start().await;
@@ -260,7 +261,7 @@ async fn reset_possibly_sent_by_redfish_is_not_sent_by_ipmi() {
     assert_eq!(done(host), reset_once());
     host.advance(SETTLED);
 
-    // Nor by an operation, which reads on by the other driver.
+    // An operation does not send it either; it continues to read by the other driver.
     let lost = Rule::always(Action::Reset).on("POST", "**/Actions/ComputerSystem.Reset");
     host.inject(lost);
     let report = operate(&bmc, host, Goal::Reset).await;
@@ -299,7 +300,7 @@ async fn unsent_reset_fails_over() {
     assert_eq!(both.ipmi.counters().controlled(ChassisControl::Reset), 1);
 }
 
-/// Off may be sent twice, and so it is sent where somebody answers.
+/// A power-off is idempotent, so it is sent by the driver that responds.
 #[tokio::test]
 async fn power_off_with_a_lost_response_fails_over_to_ipmi() {
     let both = Both::start().await;
@@ -317,7 +318,7 @@ async fn power_off_with_a_lost_response_fails_over_to_ipmi() {
     assert_eq!(done(host), expected);
 }
 
-/// It is mostly the same account, and each try counts towards locking it.
+/// It is usually the same account, and each attempt counts towards locking it.
 #[tokio::test]
 async fn wrong_password_does_not_fail_over() {
     let both = Both::start().await;

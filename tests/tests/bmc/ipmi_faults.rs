@@ -1,7 +1,7 @@
-//! Our IPMI client against a simulated BMC, over a network that loses, doubles, delays, reorders,
-//! cuts and garbles: thousands of runs, each with its own seed.
+//! The IPMI client against a simulated BMC, over a network that loses, duplicates, delays,
+//! reorders, truncates and corrupts datagrams: thousands of runs, each with its own seed.
 //!
-//! `RACKHAND_SEED=n` runs one seed alone, `RACKHAND_RUNS=n` so many.
+//! `RACKHAND_SEED=n` runs one seed only, `RACKHAND_RUNS=n` sets the number of runs.
 use std::env;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use rackhand_tests::rack::ipmi::{
 use rackhand_tests::udp_proxy::{Direction, Faults, UdpProxy};
 
 const RUNS: u64 = 2000;
-/// Runs under way at a time.
+/// Number of concurrent runs.
 const AT_ONCE: usize = 48;
 const CALL: Duration = Duration::from_millis(600);
 
-/// Small and repeatable; what matters of the network's faults is decided by the proxy.
+/// A small deterministic random number generator; the proxy decides about network faults.
 struct Dice(u64);
 
 impl Dice {
@@ -36,14 +36,14 @@ impl Dice {
     }
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug, Default)]
 struct Outcome {
     readings: u32,
     commands: u32,
     failures: u32,
     faults: u64,
-    /// Datagrams were lost, or as good as lost.
+    /// Whether datagrams were lost or delayed beyond the limits.
     lossy: bool,
     left_open: bool,
 }
@@ -59,8 +59,8 @@ fn is(read: Read, real: PowerState) -> bool {
 async fn run(seed: u64) -> Outcome {
     let mut dice = Dice(seed);
     let machine = Arc::new(Mutex::new(StandAlone::instant(dice.roll(2) == 1)));
-    // A BMC that carries out a doubled datagram twice cannot be kept from it by any client; such
-    // BMCs were measured. Before them the network doubles nothing on its way to the BMC.
+    // No client can prevent a BMC from executing a duplicated datagram twice; such BMCs exist. For
+    // them the network duplicates nothing on its way to the BMC.
     let strict = dice.roll(2) == 1;
     let config = IpmiConfig {
         strict_sequence: strict,
@@ -108,7 +108,7 @@ async fn run(seed: u64) -> Outcome {
                     }
                     Err(_) => outcome.failures += 1,
                 }
-                // A caller may give up at any moment; the next call must not believe the answer.
+                // A caller may drop a call at any time; the next call must not accept its response.
                 if dice.roll(3) == 0 {
                     let patience = Duration::from_millis(dice.roll(5));
                     tokio::time::timeout(patience, client.power()).await.ok();
@@ -129,7 +129,7 @@ async fn run(seed: u64) -> Outcome {
         proxy.passed(Direction::ToServer).faults() + proxy.passed(Direction::ToClient).faults();
     proxy.set_faults(Faults::default());
     client.close().await.unwrap();
-    // Datagrams that the proxy still holds back arrive too, and change nothing any more.
+    // Datagrams that the proxy still delays arrive too, and have no effect.
     let settled = bmc
         .wait_for(Duration::from_secs(2), |bmc, now| bmc.sessions(now) == 0)
         .await;
@@ -156,7 +156,7 @@ fn client(port: u16) -> Box<dyn Bmc> {
     ipmi::connect(config).unwrap()
 }
 
-/// Off is believed only after a power-off that the BMC took, whatever it reported before.
+/// Off counts only after the BMC has accepted a power-off, whatever it reported before.
 #[tokio::test]
 async fn f1_off_counts_only_after_a_power_off_by_ipmi() {
     let machine = Arc::new(Mutex::new(StandAlone::instant(true)));
@@ -222,11 +222,11 @@ async fn network_faults_lose_responses_only() {
         sum(|run| run.faults),
     );
     if all.len() > 100 {
-        // Else the faults were too few to show anything, or so many that nothing worked.
+        // Otherwise the faults were too few to be relevant, or so many that nothing worked.
         assert!(sum(|run| run.faults) > readings + commands);
         assert!(failures > 0 && failures < (readings + commands) / 2);
-        // A farewell that is lost leaves its session to the BMC's own time-out, as does a
-        // handshake whose last packet comes after its farewell.
+        // A lost Close Session leaves its session to the BMC's timeout, as does a handshake whose
+        // last packet arrives after Close Session.
         assert!(kept * 50 < lossless && lost * 2 < lossy);
     }
 }

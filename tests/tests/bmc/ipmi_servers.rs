@@ -1,4 +1,4 @@
-//! Our IPMI client against servers that others wrote.
+//! The IPMI client against third-party servers.
 
 use std::time::{Duration, Instant};
 
@@ -125,7 +125,7 @@ async fn boot_override_round_trips() {
         bmc.set_boot(wanted).await.expect("set");
         assert_eq!(bmc.boot().await, Ok(wanted));
     }
-    // ipmitool reads the same from it.
+    // ipmitool reads the same flags.
     let said = text(
         &server
             .ipmitool(&["chassis", "bootparam", "get", "5"])
@@ -134,7 +134,7 @@ async fn boot_override_round_trips() {
     for word in ["Boot Flag Valid", "all future boots", "EFI", "CD/DVD"] {
         assert!(said.contains(word), "{said}");
     }
-    // The mode stays what it is where none is asked for.
+    // An unspecified mode is kept.
     let wanted = BootOverride {
         device: BootDevice::Pxe,
         persistence: BootPersistence::Once,
@@ -196,7 +196,7 @@ async fn event_log_is_read_and_cleared() {
     assert_eq!(log.entries.len(), 1, "{log:?}");
     bmc.clear_event_log().await.expect("clear");
     let said = text(&server.ipmitool(&["sel", "list"]).stdout);
-    // Many write a record of the clearing itself.
+    // Many servers log the clearing.
     assert!(!said.contains("Temperature"), "{said}");
     bmc.sensors().await.expect("sensors");
 }
@@ -222,7 +222,7 @@ async fn wrong_password_and_wrong_user_are_distinguished() {
         assert_eq!(error.kind, ErrorKind::Authentication, "{peer:?}: {error}");
         assert!(error.message.contains(word), "{peer:?}: {error}");
         assert!(began.elapsed() < Duration::from_secs(1), "{peer:?}");
-        // Whoever has the right ones is let in.
+        // Valid credentials still work.
         server.admin().power().await.expect("power");
     }
 }
@@ -239,7 +239,7 @@ async fn operator_level_account_switches_power() {
 async fn user_level_account_reads_but_does_not_switch() {
     let server = Server::start(Peer::IpmiSim);
     server.admin().on().await.expect("on");
-    // ipmi_sim gives an account more than its limit, so that the address has to be the limit.
+    // ipmi_sim grants an account more than its limit, so the limit is set in the address.
     let mut config = server.config("reader", "readpw");
     let address = format!("ipmi://127.0.0.1:{}?privilegelevel=USER", server.port);
     config.address = address.parse().expect("address");
@@ -276,7 +276,7 @@ async fn only_the_configured_suite_is_used() {
 #[tokio::test]
 async fn no_session_is_left_behind() {
     let server = Server::start(Peer::IpmiSim);
-    // It has room for 63.
+    // ipmi_sim supports 63 sessions.
     for run in 0..100 {
         let bmc = server.admin();
         bmc.power()
@@ -291,7 +291,7 @@ async fn no_session_is_left_behind() {
         wrong.power().await.expect_err("password");
     }
     let said = text(&server.ipmitool(&["session", "info", "all"]).stdout);
-    // ipmitool's own.
+    // ipmitool's own session.
     let active: Vec<&str> = said
         .lines()
         .filter(|line| line.starts_with("active"))
@@ -315,7 +315,7 @@ async fn restarted_bmc_is_used_by_the_next_call() {
         bmc.power()
             .await
             .unwrap_or_else(|error| panic!("{peer:?}: {error}"));
-        // Without its being noticed in between.
+        // A restart without a call in between.
         server.kill();
         server.restart();
         let began = Instant::now();
@@ -365,7 +365,7 @@ async fn slow_bmc_is_read_and_switched() {
 
 #[tokio::test]
 async fn bmc_reset_is_sent_once() {
-    // It ends without an answer.
+    // The server ends without a response.
     let mut server = Server::start(Peer::Fakebmc);
     let mut config = server.config("admin", "password");
     config.timeouts.call = Duration::from_secs(2);
@@ -378,7 +378,7 @@ async fn bmc_reset_is_sent_once() {
     let server = Server::start(Peer::Goipmi("17"));
     let accepted = server.admin().reset_bmc().await.expect("accepted");
     assert_eq!(accepted.command, "Cold Reset");
-    // ipmi_sim has no such command.
+    // ipmi_sim does not support the command.
     let server = Server::start(Peer::IpmiSim);
     let error = server.admin().reset_bmc().await.expect_err("refused");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Foreign IPMI servers and clients: ipmi_sim (OpenIPMI), goipmi-server, pyghmi's fakebmc, and
+//! Third-party IPMI servers and clients: ipmi_sim (OpenIPMI), goipmi-server, pyghmi's fakebmc, and
 //! ipmitool.
 
 use std::{
@@ -17,18 +17,18 @@ use rackhand_bmc::{
 use rackhand_tests::process::Process;
 use tempfile::TempDir;
 
-/// Who serves.
+/// The IPMI server of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// OpenIPMI's simulator: suite 3, real users and sessions, power kept by a script.
+    /// OpenIPMI's simulator: suite 3, users and sessions, power state kept by a script.
     IpmiSim,
-    /// bougou/go-ipmi with these cipher suites: boot flags as they should be.
+    /// bougou/go-ipmi with these cipher suites; implements boot flags correctly.
     Goipmi(&'static str),
     /// pyghmi's example: suite 3 whatever is proposed.
     Fakebmc,
 }
 
-/// A server of its own for one test.
+/// A server for one test.
 pub struct Server {
     pub peer: Peer,
     pub port: u16,
@@ -74,7 +74,7 @@ impl Server {
         server
     }
 
-    /// Starts it again where it has ended. ipmi_sim keeps its users and the power state.
+    /// Restarts it if it has ended. ipmi_sim keeps its users and the power state.
     pub fn restart(&mut self) {
         self.process = None;
         let (program, arguments, env) = match self.peer {
@@ -152,7 +152,7 @@ impl Server {
         IpmiConfig::new(address.parse().expect("address"), user, password.into())
     }
 
-    /// A client of the administrator.
+    /// A client with the administrator account.
     pub fn admin(&self) -> Box<dyn Bmc> {
         let password = match self.peer {
             Peer::Fakebmc => "password",
@@ -161,7 +161,7 @@ impl Server {
         connect(self.config("admin", password)).expect("configuration")
     }
 
-    /// ipmitool as an independent client, with one try of 1 s.
+    /// Runs ipmitool as an independent client, with one attempt of 1 s.
     pub fn ipmitool(&self, words: &[&str]) -> Output {
         let port = self.port.to_string();
         let suite = match self.peer {
@@ -180,13 +180,13 @@ impl Server {
             .expect("ipmitool")
     }
 
-    /// What ipmi_sim asked its chassis script, of lines that hold `word`.
+    /// Number of calls of ipmi_sim's chassis script whose arguments contain `word`.
     pub fn calls(&self, word: &str) -> usize {
         let calls = fs::read_to_string(self.dir.path().join("calls")).unwrap_or_default();
         calls.lines().filter(|line| line.contains(word)).count()
     }
 
-    /// Makes each chassis command of ipmi_sim take so long, or none.
+    /// Delays each chassis command of ipmi_sim by this time; `None`: no delay.
     pub fn slow(&self, seconds: Option<f32>) {
         let file = self.dir.path().join("slow");
         match seconds {
@@ -206,7 +206,7 @@ impl Server {
         }
     }
 
-    /// Whether it ended by itself.
+    /// Whether it has ended by itself.
     pub fn has_ended(&mut self) -> bool {
         let process = self.process.as_mut().expect("process");
         let deadline = Instant::now() + Duration::from_secs(5);
@@ -228,7 +228,7 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).expect("write");
 }
 
-/// Whether a UDP socket holds this port, as the kernel tells it.
+/// Whether a UDP socket is bound to this port, according to the kernel.
 fn is_bound(port: u16) -> bool {
     let port = format!(":{port:04X}");
     ["/proc/net/udp", "/proc/net/udp6"].iter().any(|table| {
@@ -240,7 +240,7 @@ fn is_bound(port: u16) -> bool {
     })
 }
 
-/// Finds a foreign program below RACKHAND_PEERS, or on the PATH.
+/// Finds a third-party program below RACKHAND_PEERS, or on the PATH.
 fn program(name: &str) -> String {
     let peers = std::env::var_os("RACKHAND_PEERS").map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();

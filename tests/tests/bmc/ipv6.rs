@@ -1,4 +1,4 @@
-//! A BMC that is reached over IPv6, by both protocols.
+//! A BMC reached over IPv6, by both protocols.
 
 use std::{
     net::{Ipv6Addr, SocketAddr, UdpSocket},

@@ -1,4 +1,4 @@
-//! The BMC clients against simulated BMCs of every make, and against servers that others wrote.
+//! The BMC clients against simulated BMCs of every profile, and against third-party servers.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,6 +1,6 @@
-//! Our Redfish client against every make of simulated BMC: what was asked for, what the client
-//! said, and what was really switched must agree. The simulator itself is checked by foreign
-//! clients and validators.
+//! The Redfish client against every profile of the simulated BMC: requests, results of the client
+//! and real power changes must agree. The simulator itself is tested with third-party clients and
+//! validators.
 
 pub(crate) mod client;
 mod extras;
@@ -15,16 +15,16 @@ use rackhand_tests::rack::redfish::Vendor;
 use rackhand_tests::rack::{Action, Counters, ResetType, Rule};
 use serde_json::json;
 
-/// What our client is to make of a make's answers.
+/// Expected results of the client for a profile.
 struct Facts {
     vendor: Vendor,
-    /// A command that is taken.
+    /// Response to an accepted command.
     taken: &'static str,
-    /// Off while it is off.
+    /// Response to off while the host is off.
     already_off: &'static str,
-    /// On while it is on.
+    /// Response to on while the host is on.
     already_on: &'static str,
-    /// It refuses On for a while after it went off.
+    /// Whether On is rejected for a while after off.
     settles: bool,
 }
 
@@ -100,7 +100,7 @@ fn table_covers_every_profile() {
     assert_eq!(listed, known);
 }
 
-/// All that a machine is asked for in its life, and nothing more than that arrives.
+/// All requests that a host needs, and no more arrive.
 #[tokio::test]
 async fn each_command_switches_every_profile_once() {
     for facts in TABLE {
@@ -121,7 +121,7 @@ async fn each_command_switches_every_profile_once() {
         assert_eq!(identity.vendor.as_ref(), Some(&profile.manufacturer));
         assert_eq!(identity.model.as_ref(), Some(&profile.model));
 
-        // Accepted is not done.
+        // An accepted command is not complete.
         let accepted = bmc.off().await.unwrap();
         assert_eq!(accepted.command, "ForceOff", "{vendor:?}");
         assert_eq!(accepted.answer, facts.taken, "{vendor:?}");
@@ -132,7 +132,7 @@ async fn each_command_switches_every_profile_once() {
         let again = bmc.off().await.unwrap();
         assert_eq!(again.answer, facts.already_off, "{vendor:?}");
 
-        // Nothing that needs power is done to a host without.
+        // Commands that require power are not sent to a host that is off.
         let soft = bmc.command(PowerCommand::SoftOff).await.unwrap();
         assert_eq!(soft.answer, "already off", "{vendor:?}");
         for command in [PowerCommand::Reset, PowerCommand::Nmi] {
@@ -219,7 +219,7 @@ async fn each_command_switches_every_profile_once() {
     }
 }
 
-/// A GPU board beside the host, which cannot be read while the host is off, is no system.
+/// A GPU board that is unreadable while the host is off is not a system.
 #[tokio::test]
 async fn board_system_is_skipped_in_both_power_states() {
     let sim = stepped(Vendor::DgxH100).await;
@@ -261,7 +261,7 @@ async fn two_resettable_systems_are_an_error() {
     assert_eq!(missing.off().await.unwrap_err().kind, ErrorKind::System);
 }
 
-/// One client holds the only session; the next ones do without, and take none away.
+/// One client holds the only session; the next ones use Basic and open none.
 #[tokio::test]
 async fn full_session_table_falls_back_to_basic() {
     for vendor in Vendor::ALL {
@@ -293,7 +293,7 @@ async fn full_session_table_falls_back_to_basic() {
     }
 }
 
-/// A session that the BMC has forgotten costs a log-in and nothing else.
+/// A session that the BMC has dropped costs one login.
 #[tokio::test]
 async fn expired_session_is_renewed() {
     for vendor in Vendor::ALL {

@@ -1,6 +1,6 @@
-//! The Redfish client against an independent BMC: sushy-emulator with its fake driver.
+//! The Redfish client against a third-party BMC: sushy-emulator with its fake driver.
 //!
-//! It changes state only one to eleven seconds after a command, so everything is polled.
+//! Its power state changes one to eleven seconds after a command, so the state is polled.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,14 +17,14 @@ use tempfile::TempDir;
 const FIRST: &str = "11111111-1111-4111-8111-111111111111";
 const SECOND: &str = "22222222-2222-4222-8222-222222222222";
 
-/// What `htpasswd -nbB -C 4 admin secret` prints.
+/// Output of `htpasswd -nbB -C 4 admin secret`.
 const HTPASSWD: &str = "admin:$2y$04$GIYi/ULRxXCh96ekOWxUYOgReMDwbp6V7DYW8ebSEILZud45AFIU.\n";
 
-/// Its own delay is 11 s at most; the rest is for a busy machine.
+/// The delay of the emulator is at most 11 s; the rest is for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(250);
 
-/// A foreign program: below `$RACKHAND_PEERS/bin`, else in PATH.
+/// A third-party program: below `$RACKHAND_PEERS/bin`, otherwise in PATH.
 fn program(name: &str) -> PathBuf {
     let peers = std::env::var_os("RACKHAND_PEERS").map(|peers| Path::new(&peers).join("bin"));
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -205,7 +205,7 @@ async fn reset_ends_on_and_missing_features_are_unsupported() {
     assert_eq!(reset.command, "ForceRestart");
     wait_for(&*client, PowerState::On).await;
 
-    // It lists Nmi, and answers 501.
+    // It lists Nmi, but responds with 501.
     let error = client.command(PowerCommand::Nmi).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported, "{error}");
     let error = client.reset_bmc().await.unwrap_err();
@@ -229,13 +229,13 @@ async fn boot_override_led_and_sensors_are_supported() {
         assert_eq!(accepted.answer, "204", "{device:?}");
         assert_eq!(client.boot().await.unwrap(), for_good);
     }
-    // It says `Continuous` whatever was written.
+    // It reports `Continuous` whatever was written.
     let accepted = client.set_boot(once(BootDevice::Pxe)).await.unwrap();
     assert_eq!(
         accepted.answer,
         "204; but the BMC shows \"Pxe Continuous UEFI\""
     );
-    // Without an image to boot it turns this one into the other network boot.
+    // Without a boot image it replaces this device by the other network boot.
     let accepted = client.set_boot(once(BootDevice::UefiHttp)).await.unwrap();
     assert!(accepted.answer.contains("shows \"Pxe"), "{accepted:?}");
     let error = client

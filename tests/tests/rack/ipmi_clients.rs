@@ -1,7 +1,7 @@
-//! The IPMI simulator, as foreign clients find it: ipmitool, FreeIPMI, pyghmi.
+//! The IPMI simulator with third-party clients: ipmitool, FreeIPMI, pyghmi.
 //!
-//! They and the simulator share no line of code, so that simulator and our own client cannot share
-//! a mistake unseen. What the simulator counted must agree with what the client was asked for.
+//! They share no code with the simulator, so the simulator and this project's client cannot share
+//! an undetected error. The counters of the simulator must agree with the commands of the client.
 
 mod freeipmi;
 mod ipmitool;

@@ -1,4 +1,4 @@
-//! The simulated kubelet: its decisions, and one host with a kubelet against a small API server in
+//! The simulated kubelet: its decisions, and one host with a kubelet and a small API server in
 //! memory.
 
 use std::time::Duration;

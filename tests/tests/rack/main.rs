@@ -1,4 +1,4 @@
-//! The simulated racks themselves: pure parts, protocol, and how foreign clients and validators find them.
+//! The simulated racks: pure parts, protocols, and third-party clients and validators.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! The pure parts of the rack simulator: power, processes, sessions; time is passed in.
+//! The pure parts of the rack simulator: power, processes, sessions; time is an argument.
 
 use std::time::{Duration, Instant};
 
@@ -42,7 +42,7 @@ impl Bench {
             .command(self.start + ms(at), reset, &mut Vec::new())
     }
 
-    /// What happened until then, with the milliseconds since the start.
+    /// Advances to `at`, and returns the changes with their times in milliseconds since the start.
     fn until(&mut self, at: u64) -> Vec<(u128, Change)> {
         let mut out = Vec::new();
         self.machine.advance(self.start + ms(at), &mut out);

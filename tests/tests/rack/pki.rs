@@ -1,4 +1,4 @@
-//! The test authority, judged by openssl: names, use, dates, and who signed what.
+//! The test CA, verified with openssl: names, usage, dates, and signatures.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

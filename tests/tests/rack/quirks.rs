@@ -1,4 +1,4 @@
-//! What only some makes of BMC do, asked by plain reqwest.
+//! Behaviour of single BMC profiles, tested with plain reqwest.
 
 use crate::rack_support::ask::Sim;
 use rackhand_tests::rack::redfish::Vendor;

@@ -1,4 +1,4 @@
-//! The simulated BMC as curl sees it: protocol, power, sessions and faults.
+//! The simulated BMC tested with curl: protocol, power, sessions and faults.
 
 use std::time::Duration;
 

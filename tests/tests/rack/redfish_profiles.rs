@@ -1,22 +1,22 @@
-//! Each make of simulated BMC, asked by plain reqwest, behaves as the real one is reported to: what all
-//! of them differ in. What only some do is in `quirks.rs`.
+//! Each profile of the simulated BMC, tested with plain reqwest: the properties in which all
+//! profiles differ. Behaviour of single profiles is in `quirks.rs`.
 
 use crate::rack_support::ask::Sim;
 use rackhand_tests::rack::PowerState;
 use rackhand_tests::rack::redfish::Vendor;
 use serde_json::{Value, json};
 
-/// What a make is known by.
+/// Characteristics of a profile.
 struct Facts {
     vendor: Vendor,
     system: &'static str,
     types: &'static str,
-    /// In the action, in an ActionInfo.
+    /// Whether the reset types are in the action, and in an ActionInfo.
     inline: bool,
     info: bool,
     tag: Tag,
     light: &'static str,
-    /// What is added to the System's path for its boot settings.
+    /// Suffix of the system's path for its boot settings.
     boot: &'static str,
     cd: &'static str,
     /// Status and message of `On` while the power is on.

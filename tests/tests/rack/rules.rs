@@ -1,4 +1,4 @@
-//! The faults of a simulated BMC as a client meets them.
+//! The faults of a simulated BMC as a client observes them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// One connection, whose end is seen as it is.
+/// A raw connection, to observe its end.
 struct Line(TcpStream);
 
 impl Line {
@@ -26,7 +26,7 @@ impl Line {
         self.0.write_all(request.as_bytes()).await.unwrap();
     }
 
-    /// Reads to the end: what came, and whether the end was a reset.
+    /// Reads to the end: the received text, and whether the end was a reset.
     async fn rest(&mut self) -> (String, bool) {
         let (mut all, mut part) = (Vec::new(), [0; 4096]);
         let reset = loop {

@@ -1,4 +1,4 @@
-//! The services of a simulated BMC, its log, single steps, and its cost.
+//! The services of a simulated BMC, its log, single-step mode, and its start time.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The `rack-sim` binary: it writes its endpoints, serves them, and ends when asked.
+//! The `rack-sim` binary: it writes its endpoints, serves them, and stops on a signal.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

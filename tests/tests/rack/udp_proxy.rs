@@ -1,4 +1,4 @@
-//! The fault proxy: its decisions as properties, its shell with real sockets, and ipmitool through
+//! The fault proxy: its decisions as properties, the proxy with real sockets, and ipmitool through
 //! it.
 
 use std::time::Duration;
@@ -109,7 +109,7 @@ fn each_fault_is_selected_independently() {
     }
 }
 
-/// A server that only listens, a proxy before it, and a client.
+/// A server that only receives, a proxy before it, and a client.
 async fn chain(faults: Faults) -> (UdpSocket, UdpProxy, UdpSocket) {
     let server = UdpSocket::bind(peer::LOCALHOST).await.unwrap();
     let proxy = UdpProxy::start(server.local_addr().unwrap(), 7, faults)
@@ -120,7 +120,7 @@ async fn chain(faults: Faults) -> (UdpSocket, UdpProxy, UdpSocket) {
     (server, proxy, client)
 }
 
-/// The next datagram, or nothing when none is on its way.
+/// The next datagram, or `None` if none arrives.
 async fn next(socket: &UdpSocket) -> Option<Vec<u8>> {
     let mut buffer = [0; 100];
     let received = socket.recv(&mut buffer);
@@ -150,7 +150,7 @@ async fn datagrams_are_dropped_duplicated_reordered_and_delayed() {
     while let Some(bytes) = next(&server).await {
         arrived.extend(bytes);
     }
-    // The last waits for one that never comes, the late one is later still.
+    // The last datagram waits for a successor that never comes; the delayed one arrives even later.
     assert_eq!(arrived, [1, 1, 3, 2, 5, 6, 4]);
     let expected = Passed {
         arrived: 7,

@@ -1,4 +1,4 @@
-//! As much of an API server as one kubelet sees, in memory.
+//! A minimal API server in memory, sufficient for one kubelet.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::sync::{broadcast, watch};
 
 use super::SOON;
 
-/// The server. Clones are the same one.
+/// The server. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Api {
     objects: Arc<Mutex<BTreeMap<String, Value>>>,
@@ -123,7 +123,7 @@ fn create(api: &Api, prefix: &str, body: &Bytes) -> Response {
     (StatusCode::CREATED, Json(object)).into_response()
 }
 
-/// Every patch replaces the fields below `spec` and `status` that it names.
+/// A patch replaces the given fields below `spec` and `status`.
 async fn change(
     State(api): State<Api>,
     Path(names): Names,

@@ -1,4 +1,4 @@
-//! A BMC over plain HTTP, asked by reqwest: quick, and every header is seen.
+//! A BMC over plain HTTP with reqwest: fast, and with access to every header.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::SOON;
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) status: u16,
@@ -26,7 +26,7 @@ impl Said {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
-    /// The last part of the id of the first message.
+    /// The last part of the first message's id.
     pub(crate) fn message(&self) -> String {
         let json = self.json();
         let id = json["error"]["@Message.ExtendedInfo"][0]["MessageId"].as_str();
@@ -44,12 +44,12 @@ pub(crate) struct Sim {
 }
 
 impl Sim {
-    /// A BMC of this make.
+    /// A BMC with this profile.
     pub(crate) async fn of(vendor: Vendor) -> Self {
         Self::start(|host| host.bmc.profile = Profile::of(vendor)).await
     }
 
-    /// A BMC that is changed first.
+    /// A BMC with a modified host configuration.
     pub(crate) async fn start(change: impl Fn(&mut HostConfig)) -> Self {
         rustls::crypto::ring::default_provider()
             .install_default()
@@ -80,7 +80,7 @@ impl Sim {
         format!("/redfish/v1/Systems/{id}")
     }
 
-    /// A request with the right credential.
+    /// A request with valid credentials.
     pub(crate) fn ask(&self, method: Method, path: &str) -> RequestBuilder {
         let url = format!("{}{path}", self.base);
         let request = self.client.request(method, url);
@@ -104,7 +104,7 @@ impl Sim {
         self.send(self.ask(Method::GET, path)).await
     }
 
-    /// What a GET shows, which must be there.
+    /// The document of a GET, which must succeed.
     pub(crate) async fn shown(&self, path: &str) -> Value {
         let said = self.get(path).await;
         assert_eq!(said.status, StatusCode::OK, "{path}: {said:?}");
@@ -135,7 +135,7 @@ impl Sim {
         self.send(self.client.post(url).json(&who)).await
     }
 
-    /// Moves the clock, which stands, by so many seconds.
+    /// Advances the stopped clock by this many seconds.
     pub(crate) fn forward(&self, seconds: u64) {
         self.host.advance(Duration::from_secs(seconds));
     }

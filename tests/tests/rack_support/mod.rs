@@ -1,7 +1,7 @@
-//! What tests of the rack simulator share: a BMC asked by curl, a client that shares nothing with it,
-//! one asked by reqwest, and an API server in memory.
+//! Support for tests of the rack simulator: a BMC used with curl, which shares no code with it, one
+//! used with reqwest, and an API server in memory.
 
-// Not every test binary needs all of it.
+// No test binary uses all items.
 #![allow(dead_code)]
 
 pub(crate) mod api;
@@ -15,16 +15,16 @@ use rackhand_tests::rack::{HostConfig, PowerTimings, Rack, RackConfig, SimHost};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// How long a test waits for what must come.
+/// Time limit of a wait.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// An answer as curl saw it.
+/// A response, as curl reports it.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: String,
-    /// The exit status of curl: 0 unless there was no answer.
+    /// The exit status of curl: 0 unless there was no response.
     pub(crate) exit: i32,
 }
 
@@ -48,7 +48,7 @@ impl Reply {
     }
 }
 
-/// A rack of one host, and what is needed to talk to it.
+/// A rack of one host, and its curl settings.
 pub(crate) struct Bench {
     pub(crate) rack: Rack,
     pub(crate) host: SimHost,
@@ -56,7 +56,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// A rack of one host, `n1`, quick in everything.
+    /// A rack of one host, `n1`, with short transitions.
     pub(crate) async fn start(change: impl Fn(&mut HostConfig)) -> Self {
         rustls::crypto::ring::default_provider()
             .install_default()
@@ -99,7 +99,7 @@ impl Bench {
         reply(&output.expect("curl (Debian package curl) is needed"))
     }
 
-    /// Runs curl as the right user.
+    /// Runs curl with valid credentials.
     pub(crate) async fn curl_as_admin(&self, path: &str, args: &[&str]) -> Reply {
         let config = self.dir.path().join("curl.conf");
         let mut all = vec!["--config", config.to_str().unwrap()];
@@ -107,12 +107,12 @@ impl Bench {
         self.curl(path, &all).await
     }
 
-    /// Asks as the right user.
+    /// Sends a GET with valid credentials.
     pub(crate) async fn get(&self, path: &str) -> Reply {
         self.curl_as_admin(path, &[]).await
     }
 
-    /// Sends a reset as the right user.
+    /// Sends a reset with valid credentials.
     pub(crate) async fn reset(&self, kind: &str) -> Reply {
         let id = &self.host.config().bmc.profile.system_id;
         let path = format!("/redfish/v1/Systems/{id}/Actions/ComputerSystem.Reset");
@@ -120,7 +120,7 @@ impl Bench {
         self.curl_as_admin(&path, &["--json", &body]).await
     }
 
-    /// The power state as the BMC says it.
+    /// The power state that the BMC reports.
     pub(crate) async fn reported(&self) -> String {
         let id = &self.host.config().bmc.profile.system_id;
         let system = self.get(&format!("/redfish/v1/Systems/{id}")).await.json();

@@ -1,10 +1,10 @@
-//! The order at one BMC, in tables and at random.
+//! Table and property tests of the queue of one BMC.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A queue of these on host `a`; nothing is overtaken.
+/// A queue with these operations on host `a`, none of which is replaced.
 fn queue(ranks: &[OperationRank]) -> (State, Vec<u64>) {
     let mut state = State::default();
     let numbers = ranks.iter().map(|rank| {
@@ -16,7 +16,7 @@ fn queue(ranks: &[OperationRank]) -> (State, Vec<u64>) {
     (state, numbers)
 }
 
-/// The operations of a host in their order.
+/// The queued operations of a host in their order.
 fn order(state: &State, host: &str) -> Vec<u64> {
     let entries = state.hosts.get(host).into_iter().flatten();
     entries.map(|entry| entry.number).collect()
@@ -164,8 +164,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// However operations and calls come and go: one turn per host, one call per BMC, a fence is
-    /// never behind what is no fence, and everything that stays comes to its turn.
+    /// In every sequence of events there is one running operation per host and one call per BMC, a
+    /// hard off never waits behind an operation of lower rank, and every remaining operation gets
+    /// its turn.
     #[test]
     fn f6_one_operation_per_host_one_call_per_bmc_and_fences_first(steps in steps()) {
         const HOSTS: [&str; 3] = ["a", "b", "c"];
@@ -182,7 +183,7 @@ proptest! {
                         prop_assert!(known.is_some_and(|(h, _, r)| *h == host && *r == OperationRank::Other));
                     }
                     if rank == OperationRank::HardOff {
-                        // Whoever was overtaken and has not the turn is out; the others leave.
+                        // A replaced operation that is not running leaves the queue.
                         for other in overtaken.iter().filter(|n| !state.has_turn(host, **n)) {
                             operations.retain(|(_, number, _)| number != other);
                         }

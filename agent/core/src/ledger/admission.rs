@@ -1,4 +1,4 @@
-//! Whether a power operation may begin.
+//! Admission of power operations.
 
 use super::{
     Action, Authority, Change, Hold, Host, HostHolds, Operation, Records, Refused,
@@ -6,24 +6,24 @@ use super::{
     terms::{check_sequence, check_serves, take_sequence},
 };
 
-/// A request to begin an operation.
+/// A request to start an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Admission {
-    /// Names the operation.
+    /// Operation id, chosen by the caller.
     pub id: String,
-    /// The host's key.
+    /// Host key: endpoint and system of the BMC.
     pub key: String,
     /// Name of the host, for messages.
     pub host: String,
-    /// The same host by its addresses.
+    /// All addresses of the host.
     pub at: Host,
-    /// What shall happen.
+    /// The requested action.
     pub action: Action,
-    /// Owner of the operation: a remediation, or the operator who asked for it.
+    /// Owner of the operation: a remediation or an operator.
     pub owner: String,
-    /// By what right.
+    /// Authority of the caller.
     pub authority: Authority,
-    /// Although somebody else holds the host.
+    /// Whether a hold of another owner is overridden.
     pub force: bool,
     /// Nanoseconds of the Unix epoch.
     pub now: i64,
@@ -34,12 +34,12 @@ pub struct Admission {
 pub enum Admitted<R> {
     /// This id was admitted before; nothing is started.
     Known(Box<Operation<R>>),
-    /// It shall start. A hold of somebody else was overridden by force.
+    /// The operation must be started.
     Started {
-        /// That hold.
+        /// A hold of another owner that was overridden by force.
         overridden: Option<Hold>,
     },
-    /// It is refused.
+    /// The request is rejected.
     Refused(Refused),
 }
 
@@ -47,9 +47,10 @@ pub enum Admitted<R> {
 pub type AdmissionDecision<R> = (Admitted<R>, Vec<Change<R>>);
 
 impl Admission {
-    /// Decides about the operation.
+    /// Decides on the operation.
     ///
     /// # Errors
+    ///
     /// The stored records cannot be read.
     pub fn decide<V: Records>(self, records: &V) -> Result<AdmissionDecision<V::Report>, V::Error> {
         let unchanged = |admitted| Ok((admitted, Vec::new()));
@@ -87,14 +88,14 @@ impl Admission {
         Ok((Admitted::Started { overridden: others }, changes))
     }
 
-    /// A hold of somebody else.
+    /// The first hold of another owner.
     fn foreign<'a>(&self, holds: &'a [(String, Hold)]) -> Option<&'a Hold> {
         let mut holds = holds.iter().map(|(_, hold)| hold);
         holds.find(|hold| hold.owner != self.owner)
     }
 
-    /// Refuses to switch on what somebody may hold off. Whoever holds the host himself has told it
-    /// from all others when he was given the hold.
+    /// Rejects a power-on of a host that may be held by another owner. The owner of a hold on this
+    /// host has distinguished it from the others when it took the hold.
     fn check_doubt(&self, holds: &HostHolds) -> Option<Refused> {
         if !self.action.may_power_on() || !holds.on_host.is_empty() {
             return None;

@@ -1,19 +1,19 @@
-//! By what right somebody commands, and what.
+//! Authority of callers, and power actions.
 
 use std::fmt;
 
-/// By what right somebody commands.
+/// The authority of a caller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Authority {
-    /// A leader's term, and the sequence of this command.
+    /// A leader, with its term and the sequence number of this command.
     Controller {
         /// The name of the election.
         election: String,
         /// The number of the term.
         term: u64,
-        /// Who holds the term.
+        /// Holder of the term.
         holder: String,
-        /// The number of this command.
+        /// Sequence number of this command.
         sequence: u64,
     },
     /// An operator, by certificate or local socket.
@@ -37,7 +37,7 @@ impl fmt::Display for Authority {
     }
 }
 
-/// What shall happen to the power.
+/// A power action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// A hard power-off.
@@ -58,7 +58,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The word for it in the list of operations.
+    /// Name in the list of operations.
     pub fn word(self) -> &'static str {
         match self {
             Self::Off { .. } => "off",
@@ -70,13 +70,13 @@ impl Action {
         }
     }
 
-    /// Whether it can switch on a host that is off.
+    /// Whether the action can switch on a host that is off.
     pub fn may_power_on(self) -> bool {
         matches!(self, Self::On | Self::Cycle | Self::Reset)
     }
 
-    /// Whether anybody may do so to a host that somebody holds off: it only ends where the hold
-    /// wants it, and leaves the hold as it is.
+    /// Whether the action is allowed on a host held by another owner: it ends off, and keeps the
+    /// hold.
     pub fn suits_a_hold(self) -> bool {
         matches!(self, Self::Off { hold: false } | Self::SoftOff)
     }

@@ -1,8 +1,8 @@
-//! Claims in the order in which they were sent.
+//! Order of claims by their sequence numbers.
 //!
-//! A claim that is taken after a later one would make an agent serve the rack again that was put on
-//! standby (F6). And a leader repeats its claim to see that the agent lives, which must not write to the
-//! disk. Calls do not outlive the process to which they are sent, so this is kept in memory.
+//! A claim that was sent before a later one must not make a standby agent serve the rack again
+//! (F6). Besides, a leader repeats its claim as a liveness check, which must not write to the disk.
+//! Calls do not outlive the process that receives them, so this state is kept in memory.
 
 use std::collections::BTreeMap;
 
@@ -16,23 +16,23 @@ pub struct Claims(BTreeMap<String, Seen>);
 struct Seen {
     /// The last claim of the highest term.
     last: Option<Term>,
-    /// What the disk has; `None`: unknown, or a claim is being written.
+    /// The claim on disk; `None`: unknown, or a claim is being written.
     written: Option<Term>,
 }
 
-/// What is to be done with a claim.
+/// What to do with a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Arrival {
-    /// A later claim of this term has come before it.
+    /// Reject it: a later claim of this term was received before it.
     Late,
-    /// The disk has it already.
+    /// Confirm it: it is on disk already.
     Known,
-    /// The journal decides.
+    /// Pass it to the journal, which decides.
     New,
 }
 
 impl Claims {
-    /// A claim arrives.
+    /// Handles a received claim.
     pub fn arrives(&mut self, election: &str, asked: &Term) -> Arrival {
         let seen = self.0.entry(election.to_owned()).or_default();
         if let Some(last) = &seen.last {
@@ -40,7 +40,7 @@ impl Claims {
             if is_same && asked.sequence != 0 && asked.sequence < last.sequence {
                 return Arrival::Late;
             }
-            // The journal refuses it.
+            // The journal rejects it.
             if !is_same && last.number >= asked.number {
                 return Arrival::New;
             }
@@ -57,7 +57,7 @@ impl Claims {
         Arrival::New
     }
 
-    /// The disk has a claim. A claim that came after it may be on its way to the disk.
+    /// Records that a claim is on disk. A later claim may be in flight to the disk.
     pub fn written(&mut self, election: &str, term: &Term) {
         let seen = self.0.entry(election.to_owned()).or_default();
         if seen.last.as_ref() == Some(term) {
@@ -65,7 +65,7 @@ impl Claims {
         }
     }
 
-    /// The journal has refused a claim: it stands for nothing.
+    /// Records that the journal has rejected a claim.
     pub fn refused(&mut self, election: &str, term: &Term) {
         let seen = self.0.entry(election.to_owned()).or_default();
         if seen.last.as_ref() == Some(term) {
@@ -73,7 +73,7 @@ impl Claims {
         }
     }
 
-    /// Forgets an election, for example when a person sets its term back.
+    /// Drops an election, for example when an operator sets its term back.
     pub fn forget(&mut self, election: &str) {
         self.0.remove(election);
     }

@@ -1,28 +1,28 @@
-//! Which holds are on a host, by whatever address it is named.
+//! Selection of the holds on a host, under all of its addresses.
 
 use std::collections::BTreeMap;
 
 use super::{Change, Hold, Records};
 use crate::host_key::{HostKey, HostKeys};
 
-/// A host, as far as it could be told from the others.
+/// A host, and its comparison with held hosts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Host {
     /// Every address under which it is known.
     pub keys: HostKeys,
-    /// Why a name of it has no address; `None`: every name has.
+    /// Error of an unresolved name of the host; `None`: all names are resolved.
     pub unresolved: Option<String>,
-    /// Holds that are known by names only: whether they are on this host. One that is not in here
-    /// may be.
+    /// Result for holds that are known by names only: whether they belong to this host. A hold that
+    /// is missing here may belong to it.
     pub compared: BTreeMap<String, bool>,
 }
 
-/// The holds that concern a host, by their keys.
+/// The holds that concern a host, with their keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostHolds {
-    /// On this host.
+    /// Holds on this host.
     pub on_host: Vec<(String, Hold)>,
-    /// On this host or on another one: it cannot be told.
+    /// Holds that may be on this host or on another one.
     pub doubtful: Vec<(String, Hold)>,
 }
 
@@ -43,9 +43,10 @@ impl HostHolds {
     }
 }
 
-/// The hold on a host, of somebody else before one of the owner.
+/// The hold on a host; a hold of another owner takes precedence over one of `owner`.
 ///
 /// # Errors
+///
 /// The stored records cannot be read.
 pub fn hold_on<V: Records>(
     records: &V,
@@ -57,7 +58,7 @@ pub fn hold_on<V: Records>(
     Ok(holds.min_by_key(|hold| hold.owner == owner))
 }
 
-/// Lifts all of these.
+/// Releases these holds.
 pub(super) fn lift<R>(holds: &[(String, Hold)]) -> impl Iterator<Item = Change<R>> {
     holds.iter().map(|(key, _)| Change::Hold {
         key: key.clone(),
@@ -65,7 +66,7 @@ pub(super) fn lift<R>(holds: &[(String, Hold)]) -> impl Iterator<Item = Change<R
     })
 }
 
-/// Puts a hold in the place of these, known by their addresses too.
+/// Replaces these holds by one with all of their addresses.
 pub(super) fn replace<R>(
     before: &[(String, Hold)],
     key: &str,

@@ -1,18 +1,18 @@
-//! The course of an operation after its admission, and for how long it is remembered.
+//! Operations after their admission, and their retention.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Change, Outcome, Records};
 
-/// Operations that are forgotten in one transaction at most.
+/// Maximum number of operations removed in one transaction.
 const FORGOTTEN_AT_ONCE: usize = 16;
 
-/// How long finished operations are remembered.
+/// Retention of finished operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// At most so many.
+    /// Maximum number.
     pub operations: u64,
-    /// And none that ended longer ago.
+    /// Maximum age after their end.
     pub age: Duration,
 }
 
@@ -25,15 +25,16 @@ impl Default for Retention {
     }
 }
 
-/// Whether a request that must not begin anything after `latest` has come in time. The controller counts
-/// on it (F6): later it may command the BMC through another agent.
+/// Whether a request has arrived before `latest`, after which it must start nothing. The controller
+/// relies on it (F6): later it may command the BMC through another agent.
 pub fn is_in_time(latest: Option<Duration>, now: Duration) -> bool {
     latest.is_none_or(|latest| now <= latest)
 }
 
-/// A command is about to be sent. It may be sent once this is persisted.
+/// Records a command before it is sent. It may be sent once this is persisted.
 ///
 /// # Errors
+///
 /// The stored records cannot be read.
 pub fn sending<V: Records>(
     records: &V,
@@ -47,9 +48,10 @@ pub fn sending<V: Records>(
     }))
 }
 
-/// Records who cancelled an operation; the first counts.
+/// Records the caller that cancelled an operation; only the first is kept.
 ///
 /// # Errors
+///
 /// The stored records cannot be read.
 pub fn cancelled<V: Records>(
     records: &V,
@@ -64,9 +66,10 @@ pub fn cancelled<V: Records>(
     }))
 }
 
-/// An operation is over.
+/// Records the outcome of an operation.
 ///
 /// # Errors
+///
 /// The stored records cannot be read.
 pub fn finish<V: Records>(
     records: &V,
@@ -82,7 +85,7 @@ pub fn finish<V: Records>(
     }))
 }
 
-/// Ends an operation that the agent did not survive.
+/// Ends an operation that was running when the agent ended.
 fn interrupt<V: Records>(
     records: &V,
     id: &str,
@@ -93,9 +96,11 @@ fn interrupt<V: Records>(
     finish(records, id, now, Outcome::Interrupted { commands_sent })
 }
 
-/// Ends what an earlier process left running, and returns the ids. Nothing of it is repeated.
+/// Ends the operations that an earlier process left running, and returns their ids. None of them is
+/// repeated.
 ///
 /// # Errors
+///
 /// The stored records cannot be read.
 #[allow(clippy::type_complexity, reason = "the ids, with the changes")]
 pub fn interrupt_running<V: Records>(
@@ -110,10 +115,11 @@ pub fn interrupt_running<V: Records>(
     Ok((running, changes))
 }
 
-/// After writes that failed: records the outcomes that were missed, and ends what was admitted although
-/// the caller was told otherwise. `is_live`: whether an operation of this process goes on.
+/// After failed writes: records the missing outcomes, and ends operations that were admitted
+/// although the caller got an error. `is_live`: whether an operation of this process is running.
 ///
 /// # Errors
+///
 /// The stored records cannot be read.
 pub fn settle<V: Records>(
     records: &V,
@@ -138,9 +144,10 @@ pub fn settle<V: Records>(
     Ok(changes)
 }
 
-/// Forgets what is too old or too much, a few at a time.
+/// Removes operations beyond the retention, a few per transaction.
 ///
 /// # Errors
+///
 /// The stored records cannot be read.
 pub fn prune<V: Records>(
     records: &V,

@@ -1,4 +1,4 @@
-//! What the ledger remembers.
+//! Records of the ledger.
 
 use crate::host_key::{HostKey, HostKeys};
 
@@ -7,16 +7,17 @@ use crate::host_key::{HostKey, HostKeys};
 pub struct Term {
     /// The sequence number.
     pub number: u64,
-    /// Who claimed it; empty: nobody may command in it, and the next leader must claim a higher one.
+    /// The holder that claimed it. Empty: nobody may command in this term, and the next leader must
+    /// claim a higher one.
     pub holder: String,
-    /// Another agent of the rack serves that term.
+    /// Whether another agent of the rack serves this term.
     pub standby: bool,
-    /// The number of the claim that said so; commands before it are refused. 0: the controller numbers
-    /// no claims.
+    /// Sequence number of the claim; commands with a lower number are rejected. 0: the controller
+    /// numbers no claims.
     pub sequence: u64,
 }
 
-/// A command of an election: its term and its number within it.
+/// A command of an election: its term, and its sequence number in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sequence {
     /// The term number.
@@ -25,69 +26,70 @@ pub struct Sequence {
     pub sequence: u64,
 }
 
-/// Who keeps a host off.
+/// A hold: its owner keeps a host off.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Hold {
-    /// The host's name, for people.
+    /// Name of the host, for messages.
     pub host: String,
-    /// Owner of the operation: a remediation, or the operator who asked for it.
+    /// Owner of the hold: a remediation or an operator.
     pub owner: String,
-    /// Who asked for it.
+    /// The caller that requested it.
     pub by: String,
-    /// Since when, nanoseconds of the Unix epoch.
+    /// Start, in nanoseconds of the Unix epoch.
     pub since: i64,
-    /// Every address under which the host was known, with those of its names. Empty in a record of
-    /// an earlier version: then the key tells.
+    /// Every address under which the host was known, with the resolved ones. Empty in a record of
+    /// an earlier version, where the key applies.
     pub addresses: Vec<String>,
-    /// The election of the controller that asked; empty: an operator, or an earlier version wrote it.
+    /// Election of the controller that requested it; empty for an operator, and in a record of an
+    /// earlier version.
     pub election: String,
 }
 
 impl Hold {
-    /// The host that is held; `key` is that of the record.
+    /// The addresses of the held host; `key` is the key of the record.
     pub fn keys(&self, key: &str) -> HostKeys {
         let addresses = self.addresses.iter().map(String::as_str);
         HostKeys::new(addresses.chain([key]).map(HostKey::parse))
     }
 }
 
-/// An operation, or a change beside power. No secret is in it.
+/// An operation, or a change other than power. Contains no secret.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Operation<R> {
     /// Id of the operation, chosen by the caller.
     pub id: String,
-    /// The host's key: its BMC and system.
+    /// Host key: endpoint and system of the BMC.
     pub key: String,
     /// Name of the host, for messages.
     pub host: String,
-    /// `off`, `on`, `soft-off`, `cycle`, `reset` or `nmi`; or a change beside power.
+    /// `off`, `on`, `soft-off`, `cycle`, `reset` or `nmi`; or the name of another change.
     pub action: String,
-    /// On whose behalf.
+    /// Owner of the operation.
     pub owner: String,
     /// The caller.
     pub by: String,
-    /// The election of the controller that asked; empty for an operator.
+    /// Election of the controller that requested it; empty for an operator.
     pub election: String,
-    /// Begin, nanoseconds of the Unix epoch.
+    /// Start, in nanoseconds of the Unix epoch.
     pub begun: i64,
-    /// Times at which a command was about to be sent.
+    /// Times at which a command was about to be sent, in nanoseconds of the Unix epoch.
     pub sending: Vec<i64>,
-    /// How it ended; absent while it runs.
+    /// Outcome; absent while the operation runs.
     pub outcome: Option<Outcome<R>>,
-    /// When it ended.
+    /// End, in nanoseconds of the Unix epoch.
     pub ended: i64,
-    /// What a change beside power sets, in words.
+    /// Description of a change other than power.
     pub detail: String,
-    /// Requested with force.
+    /// Whether it was requested with force.
     pub force: bool,
-    /// Whose hold it overrode.
+    /// Owner of the hold that it overrode.
     pub overrode: String,
-    /// Who cancelled it.
+    /// The caller that cancelled it.
     pub cancelled_by: String,
 }
 
 impl<R> Operation<R> {
-    /// An operation that begins.
+    /// Creates the record of an operation that starts.
     pub fn new(id: &str, key: &str, host: &str, action: &str) -> Self {
         Self {
             id: id.to_owned(),
@@ -109,35 +111,35 @@ impl<R> Operation<R> {
     }
 }
 
-/// How an operation ended.
+/// Outcome of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Outcome<R> {
-    /// As its runner reports it.
+    /// The result that its runner reports.
     Reported(R),
-    /// The agent itself did not survive it.
+    /// The agent ended before the operation did.
     Interrupted {
-        /// Commands that may have reached the BMC.
+        /// Number of commands that may have reached the BMC.
         commands_sent: usize,
     },
-    /// A hold was lifted.
+    /// A hold was released.
     Released {
         /// Name of the host, for messages.
         host: String,
-        /// Whose hold it was.
+        /// Owner of the hold.
         owner: String,
     },
 }
 
-/// A term that was set back by hand.
+/// Record of a term that was set back by an operator.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TermSetBack {
     /// The name of the election.
     pub election: String,
-    /// When, nanoseconds of the Unix epoch.
+    /// Time, in nanoseconds of the Unix epoch.
     pub at: i64,
-    /// The term before.
+    /// Term number before.
     pub from: u64,
-    /// The term after.
+    /// Term number after.
     pub to: u64,
     /// The caller.
     pub by: String,

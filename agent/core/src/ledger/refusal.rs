@@ -1,4 +1,4 @@
-//! Why a request is refused.
+//! Reasons for rejecting a request.
 
 use std::fmt;
 
@@ -6,37 +6,37 @@ use jiff::Timestamp;
 
 use super::{Hold, Sequence, Term};
 
-/// The reason of a refusal.
+/// Reason of a rejection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Refused {
-    /// The term is over.
+    /// The term has ended.
     StaleTerm {
         /// Name of the election: the leader Lease and its cluster.
         election: String,
         /// The term that was sent.
         term: u64,
-        /// The highest one.
+        /// The highest known term.
         known: Term,
     },
-    /// The term was not claimed here.
+    /// The term was not claimed at this agent.
     Unclaimed {
         /// Name of the election: the leader Lease and its cluster.
         election: String,
         /// The term that was sent.
         term: u64,
-        /// The highest one that was claimed.
+        /// The highest claimed term.
         highest: Option<u64>,
     },
-    /// A command of this number or a later one was taken already.
+    /// A command with this or a higher sequence number was accepted already.
     StaleSequence {
         /// Name of the host that the refusal concerns.
         host: String,
-        /// The number that was sent.
+        /// The sequence number that was sent.
         sent: Sequence,
-        /// The last one that was taken.
+        /// The last accepted one.
         known: Sequence,
     },
-    /// The request was on its way for too long.
+    /// The request arrived after its latest time.
     TooLate {
         /// Name of the host that the refusal concerns.
         host: String,
@@ -48,29 +48,29 @@ pub enum Refused {
         /// The term that was sent.
         term: u64,
     },
-    /// Somebody else holds the host off.
+    /// Another owner holds the host off.
     Held(Hold),
-    /// Whether the host is held is not known, because a name does not resolve.
+    /// Whether the host is held is unknown, because a name does not resolve.
     Unresolved {
         /// Name of the host that the refusal concerns.
         host: String,
-        /// Why it does not.
+        /// The error of the name resolution.
         why: String,
     },
-    /// The name of a host that is held does not resolve: it may be this host.
+    /// The name of a held host does not resolve, so it may be this host.
     MaybeHeld {
         /// Name of the host that the refusal concerns.
         host: String,
         /// The hold.
         hold: Hold,
     },
-    /// The id is that of another operation.
+    /// The id belongs to another operation.
     OtherOperation {
-        /// The id.
+        /// The operation id.
         id: String,
-        /// What that operation does.
+        /// Action of that operation.
         action: String,
-        /// Its host.
+        /// Host of that operation.
         host: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Whether a hold is lifted.
+//! Release of holds.
 
 use super::{
     Authority, Change, Hold, Host, HostHolds, Operation, Outcome, Records, Refused,
@@ -6,32 +6,33 @@ use super::{
     terms::{check_sequence, check_term, take_sequence},
 };
 
-/// A request to lift a hold.
+/// A request to release a hold.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Release {
-    /// Names the record of it.
+    /// Id of its record.
     pub id: String,
-    /// The host's key.
+    /// Host key: endpoint and system of the BMC.
     pub key: String,
-    /// The same host by its addresses.
+    /// All addresses of the host.
     pub at: Host,
-    /// By what right.
+    /// Authority of the caller.
     pub authority: Authority,
-    /// Owner of the operation: a remediation, or the operator who asked for it.
+    /// Owner that releases: a remediation or an operator.
     pub owner: String,
-    /// Although somebody else holds the host.
+    /// Whether a hold of another owner is released, too.
     pub force: bool,
     /// Nanoseconds of the Unix epoch.
     pub now: i64,
 }
 
-/// The hold that is lifted (`None`: there was none) or why it is not, with the changes.
+/// The released hold (`None`: there was none) or the reason of a rejection, with the changes.
 pub type ReleaseDecision<R> = (Result<Option<Hold>, Refused>, Vec<Change<R>>);
 
 impl Release {
-    /// Lifts the hold and records who did.
+    /// Releases the hold and records the caller.
     ///
     /// # Errors
+    ///
     /// The stored records cannot be read.
     pub fn decide<V: Records>(&self, records: &V) -> Result<ReleaseDecision<V::Report>, V::Error> {
         let refuse = |refused| Ok((Err(refused), Vec::new()));

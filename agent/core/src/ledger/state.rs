@@ -18,9 +18,9 @@ pub struct Ledger<R> {
     pub holds: BTreeMap<String, Hold>,
     /// The operations, by id.
     pub operations: BTreeMap<String, Operation<R>>,
-    /// The ids of those without an outcome.
+    /// Ids of operations without an outcome.
     pub running: BTreeSet<String>,
-    /// The others, by the time of their end.
+    /// Ids of finished operations, by the time of their end.
     pub ended: BTreeSet<(i64, String)>,
     /// Terms that were set back, by time and election.
     pub set_back: BTreeMap<(i64, String), TermSetBack>,
@@ -41,7 +41,7 @@ impl<R> Default for Ledger<R> {
 }
 
 impl<R> Ledger<R> {
-    /// Makes the changes of a decision.
+    /// Applies the changes of a decision.
     pub fn apply(&mut self, changes: impl IntoIterator<Item = Change<R>>) {
         for change in changes {
             self.apply_one(change);

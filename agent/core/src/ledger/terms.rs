@@ -1,22 +1,23 @@
-//! The terms that were claimed, and how a person sets one back (F7).
+//! Claimed terms, and setting a term back (F7).
 //!
-//! An older term than the highest claimed one, a term that nobody claimed, and a sequence that was seen
-//! already are refused.
+//! A term lower than the highest claimed one, an unclaimed term, and a sequence number that was
+//! used already are rejected.
 
 use std::collections::BTreeMap;
 
 use super::{Authority, Change, Records, Refused, Sequence, Term, TermSetBack};
 
-/// Number of set-back terms that are remembered.
+/// Maximum number of set-back records.
 const KEPT: usize = 256;
 
-/// A term as claimed, or the known one that refuses it, with the changes.
+/// The claimed term, or the known term that rejects the claim, with the changes.
 pub type Claimed<R> = (Result<u64, Term>, Vec<Change<R>>);
 
-/// Makes a term known. `Err(known)` where a newer one is, another holder has this one, or a later claim
-/// of this one was taken.
+/// Claims a term. `Err(known)`: a higher term is known, another holder has this one, or a later
+/// claim of this one was accepted.
 ///
 /// # Errors
+///
 /// The stored records cannot be read.
 pub fn claim<V: Records>(
     records: &V,
@@ -32,7 +33,7 @@ pub fn claim<V: Records>(
         {
             return Ok((Err(known), Vec::new()));
         }
-        // The first claim that said so is the one before which commands are late.
+        // Keep the sequence number of the first claim in this state: commands before it are late.
         if is_same && known.standby == asked.standby {
             return Ok((Ok(number), Vec::new()));
         }
@@ -44,9 +45,10 @@ pub fn claim<V: Records>(
     Ok((Ok(number), vec![change]))
 }
 
-/// Refuses a controller whose term is not the one in force. An operator has none.
+/// Rejects a controller whose term is not in force. An operator has no term.
 ///
 /// # Errors
+///
 /// The stored records cannot be read.
 pub fn check_term<V: Records>(
     records: &V,
@@ -55,7 +57,7 @@ pub fn check_term<V: Records>(
     Ok(term_in_force(records, authority)?.map(|_| ()))
 }
 
-/// The term in force in which a controller commands; `None` for an operator.
+/// The term in which a controller commands; `None` for an operator.
 fn term_in_force<V: Records>(
     records: &V,
     authority: &Authority,
@@ -90,7 +92,7 @@ fn term_in_force<V: Records>(
     Ok(Ok(Some(known)))
 }
 
-/// The term is in force, and this agent serves the rack in it.
+/// Rejects a term that is not in force or is served by another agent.
 pub(super) fn check_serves<V: Records>(
     records: &V,
     authority: &Authority,
@@ -110,14 +112,14 @@ pub(super) fn check_serves<V: Records>(
     })
 }
 
-/// Whether a call was sent before another one of the same controller. 0: it has no number.
+/// Whether a call was sent before another one of the same controller. 0: the call has no number.
 fn is_late(sequence: u64, other: u64) -> bool {
     sequence != 0 && sequence < other
 }
 
-/// Refuses a command that is not newer than the last one that this election had for the host, or than
-/// the claim by which this agent serves the rack. Terms of two elections cannot be compared: each has
-/// its own sequences.
+/// Rejects a command whose sequence number is not higher than that of the last command of this
+/// election for the host, and of the claim that made this agent serve the rack. Terms of two
+/// elections cannot be compared, so each has its own sequences.
 pub(super) fn check_sequence<V: Records>(
     records: &V,
     authority: &Authority,
@@ -146,7 +148,7 @@ pub(super) fn check_sequence<V: Records>(
     })
 }
 
-/// Uses up the sequence of a command.
+/// Records the sequence number of a command as used.
 pub(super) fn take_sequence<R>(authority: &Authority, key: &str) -> Option<Change<R>> {
     let (election, sent) = sent(authority)?;
     Some(Change::Sequence {
@@ -174,11 +176,12 @@ fn sent(authority: &Authority) -> Option<(&str, Sequence)> {
     }
 }
 
-/// Takes every term from its holder: a journal that is an older copy does not know which later terms were
-/// claimed, so each leader must claim a higher one than the copy has. A command or claim of an earlier
-/// leader that is still on its way finds no term.
+/// Removes the holder of every term: a journal that is an older copy lacks later claims, so each
+/// leader must claim a higher term than the copy has. A command or claim of an earlier leader in
+/// flight is rejected.
 ///
 /// # Errors
+///
 /// The stored records cannot be read.
 pub fn disown_terms<V: Records>(records: &V) -> Result<Vec<Change<V::Report>>, V::Error> {
     let terms = records.terms()?.into_iter();
@@ -192,20 +195,21 @@ pub fn disown_terms<V: Records>(records: &V) -> Result<Vec<Change<V::Report>>, V
     Ok(disowned.collect())
 }
 
-/// What is known of an election.
+/// The state of an election.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownTerm {
     /// Name of the election.
     pub election: String,
     /// Its highest term.
     pub term: Term,
-    /// How it was set back, the oldest first.
+    /// Records of setting it back, oldest first.
     pub set_back: Vec<TermSetBack>,
 }
 
-/// All elections, with how their terms were set back.
+/// The state of all elections.
 ///
 /// # Errors
+///
 /// The stored records cannot be read.
 pub fn known_terms<V: Records>(records: &V) -> Result<Vec<KnownTerm>, V::Error> {
     let mut set_back: BTreeMap<String, Vec<TermSetBack>> = BTreeMap::new();
@@ -224,25 +228,25 @@ pub fn known_terms<V: Records>(records: &V) -> Result<Vec<KnownTerm>, V::Error> 
     Ok(known.collect())
 }
 
-/// A person's request to set a term back.
+/// An operator's request to set a term back.
 #[derive(Debug, Clone)]
 pub struct SetBack {
     /// Name of the election: the leader Lease and its cluster.
     pub election: String,
     /// The highest term that counts as used from then on.
     pub to: u64,
-    /// Who asks.
+    /// The caller.
     pub by: String,
-    /// Why.
+    /// The reason, for the record.
     pub reason: String,
     /// Nanoseconds of the Unix epoch.
     pub now: i64,
 }
 
-/// Why a term was not set back.
+/// Reason why a term was not set back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotSetBack {
-    /// Nobody claimed a term of it.
+    /// No term of the election was claimed.
     #[error(
         "no term of election {0:?} was ever claimed at this agent; `term list` shows those that were"
     )]
@@ -262,13 +266,14 @@ pub enum NotSetBack {
     },
 }
 
-/// The election after its term was set back, or why it was not, with the changes.
+/// The election after setting its term back, or the reason of a rejection, with the changes.
 pub type SetBackDecision<R> = (Result<KnownTerm, NotSetBack>, Vec<Change<R>>);
 
 impl SetBack {
-    /// Sets the term back and records who asked and why.
+    /// Sets the term back and records caller and reason.
     ///
     /// # Errors
+    ///
     /// The stored records cannot be read.
     pub fn decide<V: Records>(self, records: &V) -> Result<SetBackDecision<V::Report>, V::Error> {
         let Self {
@@ -289,7 +294,7 @@ impl SetBack {
             };
             return Ok((Err(refused), Vec::new()));
         }
-        // Nobody holds the term that it is set back to: the next leader must claim a higher one.
+        // The term has no holder: the next leader must claim a higher one.
         let term = Term {
             number: to,
             ..Term::default()
@@ -298,7 +303,7 @@ impl SetBack {
             election: election.clone(),
             term: term.clone(),
         }];
-        // Sequences of terms that no longer count would refuse every command of a lower term.
+        // Sequence numbers of higher terms would reject every command of a lower term.
         let above = records.sequences(&election)?.into_iter();
         let above = above.filter(|(_, sequence)| sequence.term > to);
         changes.extend(above.map(|(host, _)| Change::Sequence {

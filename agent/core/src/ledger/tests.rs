@@ -1,4 +1,4 @@
-//! The rules in tables and at random, on a ledger in memory.
+//! Table and property tests of the ledger in memory.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,7 +12,7 @@ const HOST: &str = "bmc-7";
 
 type Test = Ledger<&'static str>;
 
-/// Decides, and makes the changes.
+/// Applies the changes of a decision, and returns its result.
 fn decide<T>(ledger: &mut Test, decision: (T, Vec<Change<&'static str>>)) -> T {
     ledger.apply(decision.1);
     decision.0
@@ -157,7 +157,7 @@ fn f12_older_copy_of_a_journal_is_detected() {
         (version("a", 9), false),
         (version("a", 4), true),
         (version("b", 9), true),
-        // Made just now.
+        // Created just now.
         (version("b", 0), false),
     ] {
         assert_eq!(starts_anew(&found, Some(&noted)), anew, "{found:?}");
@@ -181,17 +181,17 @@ fn f6_out_of_order_claims_are_late() {
     let mut claims = Claims::default();
     assert_eq!(claims.arrives(ELECTION, &claim(true, 4)), Arrival::New);
     claims.written(ELECTION, &claim(true, 4));
-    // A claim that serves is given up on its way; the next one changes nothing on the disk.
+    // A serving claim in flight is superseded; the next claim changes nothing on disk.
     assert_eq!(claims.arrives(ELECTION, &claim(true, 9)), Arrival::Known);
     assert_eq!(claims.arrives(ELECTION, &claim(false, 6)), Arrival::Late);
-    // One that is being written is not known before the disk has it.
+    // A claim that is being written is not known before it is on disk.
     assert_eq!(claims.arrives(ELECTION, &claim(false, 10)), Arrival::New);
     assert_eq!(claims.arrives(ELECTION, &claim(true, 11)), Arrival::New);
     claims.written(ELECTION, &claim(false, 10));
     assert_eq!(claims.arrives(ELECTION, &claim(true, 12)), Arrival::New);
     claims.written(ELECTION, &claim(true, 12));
     assert_eq!(claims.arrives(ELECTION, &claim(true, 13)), Arrival::Known);
-    // Somebody else with the same term makes no claim of its holder late, in whichever order they come.
+    // Another holder with the same term makes no claim of its holder late, in either order.
     let other = |sequence| Term {
         holder: "impostor".into(),
         ..claim(false, sequence)
@@ -210,7 +210,7 @@ fn f6_out_of_order_claims_are_late() {
         assert_eq!(claims_of_impostor.arrives(ELECTION, &mine), arrival);
         claims_of_impostor.written(ELECTION, &mine);
     }
-    // Terms and controllers without numbers are not compared.
+    // Terms and controllers without sequence numbers are not compared.
     assert_eq!(claims.arrives(ELECTION, &claim(true, 0)), Arrival::Known);
     let next = Term {
         number: 8,
@@ -236,7 +236,7 @@ fn f6_command_sent_before_the_claim_is_rejected() {
     assert_eq!(claimed(&mut ledger, true, 3), Ok(7));
     assert_eq!(claimed(&mut ledger, false, 2).unwrap_err().sequence, 3);
     assert_eq!(claimed(&mut ledger, false, 8), Ok(7));
-    // Said again, it does not make what was sent in between late.
+    // A repeated claim does not make commands in between late.
     assert_eq!(claimed(&mut ledger, false, 12), Ok(7));
     let off = |sequence| {
         let id = format!("op-{sequence}");
@@ -287,8 +287,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// F7: only the highest claimed term commands, with a rising sequence, and not on standby. A host
-    /// that somebody holds off is not switched on by others without force.
+    /// F7: only the highest claimed term commands, with rising sequence numbers, and not on
+    /// standby. A held host is not switched on by others without force.
     #[test]
     fn f7_only_the_claimed_term_commands_with_rising_sequences(steps in steps()) {
         let mut ledger = Test::default();

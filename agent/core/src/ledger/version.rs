@@ -1,18 +1,18 @@
-//! Whether a journal is the one that was used last, or an older copy of it (F12).
+//! Detection of an older copy of the journal (F12).
 //!
-//! What an older copy does not know proves nothing, so it becomes another instance.
+//! Missing records of an older copy prove nothing, so it gets another instance id.
 
-/// Which journal it is, and how much stands in it.
+/// Identity of a journal, and the number of its writes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Version {
-    /// Its instance.
+    /// Instance id.
     pub instance: String,
-    /// How often it was written.
+    /// Number of writes.
     pub generation: u64,
 }
 
-/// Whether a file that is opened must become another instance: it is not the journal of which a note was
-/// left, or has less. A generation of 0: the file was made just now, and is no copy.
+/// Whether an opened file must get another instance id: it is not the journal that the note names,
+/// or has fewer writes. Generation 0: the file was just created and is not a copy.
 pub fn starts_anew(found: &Version, noted: Option<&Version>) -> bool {
     let is_last = noted.is_none_or(|noted| {
         noted.instance == found.instance && noted.generation <= found.generation
@@ -20,7 +20,7 @@ pub fn starts_anew(found: &Version, noted: Option<&Version>) -> bool {
     !is_last && found.generation > 0
 }
 
-/// The generation in which somebody has seen this journal with more in it, if so.
+/// The higher generation in which a caller has seen this journal, if any.
 pub fn newer_copy<'a>(
     own: &Version,
     seen: impl IntoIterator<Item = (&'a str, u64)>,
@@ -32,16 +32,16 @@ pub fn newer_copy<'a>(
     (highest > own.generation).then_some(highest)
 }
 
-/// Why a process cannot go on with a file that has taken the place of its journal.
+/// Reason why a process cannot continue with a file that replaced its journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Replaced {
-    /// It is another journal.
+    /// Another journal.
     Other,
-    /// It is an older copy.
+    /// An older copy.
     Older,
 }
 
-/// Whether the file that is opened again during a run is another one than before.
+/// Whether a file that is reopened has been replaced.
 pub fn replaced(own: &Version, found: &Version) -> Option<Replaced> {
     if found.instance != own.instance {
         return Some(Replaced::Other);

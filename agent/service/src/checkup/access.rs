@@ -83,7 +83,7 @@ pub(super) fn cipher_suite(seen: &Observations) -> Check {
         _ if weak => check(
             NAME,
             Verdict::Warning,
-            format!("suite 0, which asks for no password, is enabled{offered}"),
+            format!("suite 0, which requires no password, is enabled{offered}"),
             "disable cipher suite 0 in the BMC: anyone can switch this host",
         ),
         Some(17) => check(NAME, Verdict::Ok, format!("17 (SHA-256, AES){offered}"), ""),

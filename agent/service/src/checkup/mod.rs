@@ -48,7 +48,7 @@ pub(crate) struct Observations {
     pub(crate) now: Timestamp,
 }
 
-/// Every verdict, in the order of looking.
+/// All verdicts, in the order of the checks.
 pub(crate) fn judge(seen: &Observations) -> Vec<Check> {
     let mut checks = vec![name(seen), route(seen)];
     if seen.protocol == Protocol::Redfish {
@@ -97,7 +97,7 @@ fn is_silence(kind: ErrorKind) -> bool {
     )
 }
 
-/// The facts, or why there are none.
+/// The facts, or a skipped or failed check.
 fn facts<'a>(seen: &'a Observations, name: &str) -> Result<&'a Facts, Check> {
     match (&seen.power, &seen.facts) {
         (_, Some(Ok(facts))) => Ok(facts),

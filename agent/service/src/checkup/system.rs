@@ -7,7 +7,7 @@ use rackhand_proto::v1::{Check, Verdict};
 
 use super::{Observations, check, facts, skipped};
 
-/// A BMC's clock that is off by more than this makes its event log misleading.
+/// Clock skew above which the event log of a BMC is misleading.
 const CLOCK: Duration = Duration::from_secs(60);
 
 pub(super) fn redfish(seen: &Observations) -> Check {
@@ -159,7 +159,7 @@ pub(super) fn clock(seen: &Observations) -> Check {
     )
 }
 
-/// In the largest unit that it fills twice.
+/// Formats a duration in the largest unit of which it has at least two.
 fn span(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {

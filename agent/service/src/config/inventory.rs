@@ -13,7 +13,7 @@ use crate::host_key::host_key;
 /// The hosts of the agent, and the networks that it may connect to.
 #[derive(Debug, Clone)]
 pub struct Inventory {
-    /// In the order of the file.
+    /// Hosts in the order of the files.
     pub hosts: Vec<HostEntry>,
     /// Networks in which BMCs may be.
     pub networks: Networks,
@@ -76,17 +76,17 @@ pub struct BmcOptions {
     pub keep_alive: bool,
     /// Redfish: a soft power-off may push the power button where the BMC knows no shutdown.
     pub soft_off_by_button: bool,
-    /// IPMI: which cipher suites.
+    /// IPMI: allowed cipher suites.
     pub cipher_suite: SuiteChoice,
-    /// IPMI: least time between two commands; `None`: the driver's own.
+    /// IPMI: minimum interval between two commands; `None`: the default of the driver.
     pub min_interval: Option<Duration>,
 }
 
-/// A name that several hosts have.
+/// A name that matches several hosts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{name:?} means several hosts: {}; use one of these names", candidates.join(", "))]
+#[error("{name:?} matches several hosts: {}; use one of these names", candidates.join(", "))]
 pub struct Ambiguous {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
     /// The hosts that have the name.
     pub candidates: Vec<String>,

@@ -271,7 +271,7 @@ impl BmcEntry {
                 warnings.push("the BMC's certificate is not verified".to_owned());
             }
             if !self.address.is_tls() {
-                warnings.push("the BMC is spoken to without TLS".to_owned());
+                warnings.push("the connection to the BMC has no TLS".to_owned());
             }
         }
         for password in std::iter::once(&self.password).chain(&self.kg) {

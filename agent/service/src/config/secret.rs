@@ -1,6 +1,7 @@
-//! Where a password is. It is read anew each time, so that a changed one is used at once.
+//! Sources of passwords. A password is read at each use, so that a changed one takes effect at
+//! once.
 //!
-//! Must never: show one, or wait for a command for ever.
+//! Must never: print a password, or wait for a command without a limit.
 
 use std::{
     fmt, io,
@@ -15,18 +16,18 @@ use parking_lot::Mutex;
 use secrecy::{SecretString, zeroize::Zeroizing};
 use tokio::{io::AsyncReadExt, time::Instant};
 
-/// A password, or the way to it.
+/// A password, or its source.
 #[derive(Debug, Clone)]
 pub struct Password(Kind);
 
 #[derive(Debug, Clone)]
 enum Kind {
     File(PathBuf),
-    /// Of systemd; `None`: the service was started without any.
+    /// A systemd credential; `None`: the service was started without a credentials directory.
     Credential(String, Option<PathBuf>),
     Inline {
         password: SecretString,
-        /// The file in which it stands.
+        /// The configuration file that contains the password.
         file: Arc<Path>,
     },
     Command(Arc<Command>),
@@ -38,18 +39,18 @@ struct Command {
     last: Mutex<Option<(Instant, SecretString)>>,
 }
 
-/// Why there is no password.
+/// Reason why a password is unavailable.
 #[derive(Debug, thiserror::Error)]
 pub enum PasswordError {
-    /// It cannot be read.
+    /// The source cannot be read.
     #[error("{name}: {source}")]
     Read {
-        /// Where it was looked for.
+        /// Name of the source.
         name: String,
         /// The error of the operating system.
         source: io::Error,
     },
-    /// A command did not end in its time.
+    /// The password command did not end within its time limit.
     #[error("{name}: no end within {limit:?}")]
     Slow {
         /// The command that was run.
@@ -57,10 +58,10 @@ pub enum PasswordError {
         /// The time limit of the command.
         limit: Duration,
     },
-    /// There is nothing there, or no text.
+    /// The source is empty, or contains no text.
     #[error("{name}: {reason}")]
     Content {
-        /// Where it was looked for.
+        /// Name of the source.
         name: String,
         /// What is wrong with it.
         reason: String,
@@ -68,8 +69,8 @@ pub enum PasswordError {
 }
 
 impl PasswordError {
-    /// Whether it may be there the next time without anybody changing anything: no file descriptor
-    /// was left, the disk failed, a command was slow.
+    /// Whether the password may be readable later without a change of the configuration: no free
+    /// file descriptor, a disk error, or a slow command.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Read { source, .. } => !matches!(
@@ -86,11 +87,13 @@ impl PasswordError {
     }
 }
 
-/// No BMC takes longer ones; a wrong path to something big is noticed.
+/// Maximum length of a password in bytes; no BMC accepts longer ones, and a path to a large file is
+/// detected.
 const LONGEST: u64 = 4096;
-/// How long a command may take.
+/// Time limit of a password command.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// For how long what a command said is used: an operation reads power every second or two.
+/// Time for which the output of a password command is cached: an operation reads power every second
+/// or two.
 const FRESH: Duration = Duration::from_secs(60);
 
 impl Password {
@@ -112,8 +115,8 @@ impl Password {
         Self(Kind::Command(Arc::new(Command { words, last })))
     }
 
-    /// Reads it. One newline at the end is not part of the password. What a command says is
-    /// remembered for a minute.
+    /// Reads the password, without a newline at the end. The output of a password command is cached
+    /// for a minute.
     pub async fn read(&self) -> Result<SecretString, PasswordError> {
         if let Kind::Command(command) = &self.0 {
             return self.of_command(command).await;
@@ -124,7 +127,7 @@ impl Password {
         read.unwrap_or_else(|| Err(self.wrong("not there")))
     }
 
-    /// The same where no command has to be run for it. Blocks on the disk.
+    /// Reads the password, unless a command must be run for it. Blocks on the disk.
     pub fn read_now(&self) -> Option<Result<SecretString, PasswordError>> {
         match &self.0 {
             Kind::File(path) | Kind::Credential(_, Some(path)) => Some(self.of_file(path)),
@@ -137,14 +140,14 @@ impl Password {
         }
     }
 
-    /// A BMC has refused it: what a command said before is not used again.
+    /// Drops the cached output of the command, after a BMC rejected the password.
     pub(crate) fn forget(&self) {
         if let Kind::Command(command) = &self.0 {
             *command.last.lock() = None;
         }
     }
 
-    /// The file in which it stands itself.
+    /// The configuration file that contains the password.
     pub(super) fn stands_in(&self) -> Option<&Path> {
         match &self.0 {
             Kind::Inline { file, .. } => Some(file),
@@ -202,7 +205,7 @@ impl Password {
     }
 }
 
-/// What a program says. What it complains of is not shown: nobody knows what it repeats there.
+/// Runs a password command. Its error output is not shown, because it may contain secrets.
 async fn run(words: &[String]) -> io::Result<(Zeroizing<Vec<u8>>, std::process::ExitStatus)> {
     let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut child = tokio::process::Command::new(program)
@@ -221,7 +224,7 @@ async fn run(words: &[String]) -> io::Result<(Zeroizing<Vec<u8>>, std::process::
     Ok((bytes, child.wait().await?))
 }
 
-/// One newline at the end is not part of a password.
+/// The password without a newline at the end.
 fn text(bytes: &[u8]) -> Result<SecretString, &'static str> {
     if u64::try_from(bytes.len()).is_ok_and(|length| length > LONGEST) {
         return Err("too long for a password");
@@ -241,7 +244,7 @@ impl fmt::Display for Password {
             Kind::File(path) => write!(f, "password file {}", path.display()),
             Kind::Credential(name, _) => write!(f, "password credential {name}"),
             Kind::Inline { file, .. } => write!(f, "password in {}", file.display()),
-            // Its arguments may be nobody's business.
+            // The arguments may contain secrets.
             Kind::Command(command) => {
                 let program = command.words.first().map_or("", String::as_str);
                 write!(f, "password command {program}")

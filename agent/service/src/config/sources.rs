@@ -1,4 +1,4 @@
-//! The files of an inventory, and whether one of them has changed.
+//! The files of an inventory, and detection of their changes.
 
 use std::{
     ffi::OsStr,
@@ -16,8 +16,8 @@ use super::{
     schema::{Host, InventoryFile},
 };
 
-/// Reads the hosts of every file that is named, and of every file in a directory that is named:
-/// TOML by `.toml`, manifests by `.yaml`, `.yml` and `.json`. Also returns the named paths.
+/// Reads the hosts of every named file and of every file in a named directory: TOML from `.toml`,
+/// manifests from `.yaml`, `.yml` and `.json`. Also returns the named paths.
 pub(super) fn read(
     named: &[PathBuf],
     beside: &Path,
@@ -63,7 +63,7 @@ pub(super) fn read(
     (hosts, watched)
 }
 
-/// The hosts of a file in TOML, with their paths in it.
+/// The hosts of a TOML file, with their key paths.
 pub(super) fn located(root: &KeyPath, hosts: Vec<Host>) -> impl Iterator<Item = (KeyPath, Host)> {
     let list = root.key("hosts");
     let hosts = hosts.into_iter().enumerate();
@@ -84,7 +84,7 @@ fn kind(path: &Path) -> Option<Kind> {
     }
 }
 
-/// A file as it is; of a directory those that can be an inventory, in the order of their names.
+/// The file itself, or the inventory files of a directory in name order.
 fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     if !std::fs::metadata(path)?.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -102,7 +102,7 @@ fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Files and directories, and by what a change of them is noticed: identity, length and time.
+/// State of files and directories, for detecting changes: identity, length and modification time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
     paths: Vec<PathBuf>,
@@ -110,7 +110,7 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Of these files and of what is in these directories. Blocks on the disk.
+    /// The state of these files and of the files in these directories. Blocks on the disk.
     pub(super) fn of(paths: Vec<PathBuf>) -> Self {
         let mut marks = Vec::new();
         for path in &paths {
@@ -126,12 +126,12 @@ impl Fingerprint {
         Self { paths, marks }
     }
 
-    /// The same files as they are now. Blocks on the disk.
+    /// The current state of the same files. Blocks on the disk.
     pub(crate) fn now(&self) -> Self {
         Self::of(self.paths.clone())
     }
 
-    /// Every file and directory that was named.
+    /// All named files and directories.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths
     }

@@ -1,4 +1,4 @@
-//! Valid files, and the exact messages about invalid ones.
+//! Valid configurations, and the exact error messages of invalid ones.
 
 use rackhand_bmc::ipmi::{self, SuiteChoice};
 use secrecy::ExposeSecret;
@@ -22,7 +22,7 @@ fn parse(text: &str) -> Result<Config, Vec<String>> {
     parse_at(Path::new("/etc/rackhand/agent.toml"), text)
 }
 
-/// The mistakes without the name of the file.
+/// Parses a configuration; errors are returned without the file name.
 fn parse_at(path: &Path, text: &str) -> Result<Config, Vec<String>> {
     let file = format!("{}:", path.display());
     Config::parse(path, text, None).map_err(|error| {
@@ -232,7 +232,7 @@ fn host_is_found_by_each_of_its_names() {
     }
     assert_eq!(
         inventory.find("worker-1").unwrap_err().to_string(),
-        "\"worker-1\" means several hosts: a, worker-1; use one of these names"
+        "\"worker-1\" matches several hosts: a, worker-1; use one of these names"
     );
     let address = "redfish://10.1.0.3:443".parse().unwrap();
     assert_eq!(inventory.find_bmc(&address).unwrap().name, "c");
@@ -247,7 +247,7 @@ fn allowed_networks_match_ipv4_mapped_addresses() {
     assert!(!networks.allow("::1".parse().unwrap()));
 }
 
-/// One host with these drivers.
+/// A host with these drivers.
 fn drivers(entries: &[&str]) -> String {
     let list: Vec<String> = entries.iter().map(|e| format!("{{ {e} }}")).collect();
     format!(

@@ -26,7 +26,7 @@ impl Engine {
     ) -> Result<(bool, v1::OperationStatus), Status> {
         if self.closing.is_cancelled() {
             return Err(Status::unavailable(
-                "the agent is stopping; ask again in a moment",
+                "the agent is stopping; try again later",
             ));
         }
         // A task of its own: a caller that disconnects must not leave journal and map different.
@@ -38,7 +38,7 @@ impl Engine {
         });
         answered
             .await
-            .map_err(|_| Status::unavailable("the agent is stopping; ask again in a moment"))?
+            .map_err(|_| Status::unavailable("the agent is stopping; try again later"))?
     }
 
     async fn admit(

@@ -1,7 +1,7 @@
-//! Changing something other than power at a BMC: boot device, identify LED, event log.
+//! Changes other than power: boot device, identify LED, event log.
 //!
-//! Owns: the turn of a change on its BMC, and its record in the journal. Must never: make a power
-//! operation wait for longer than the call under way, change anything behind a BMC that belongs to
+//! Owns: the order of a change among the operations of its BMC, and its journal record. Must never:
+//! make a power operation wait longer than the call in flight, change anything if the BMC manages
 //! another system, or change a held host without force.
 
 use std::time::Duration;
@@ -22,18 +22,18 @@ use super::{
 };
 use crate::journal::{OperationRecord, refused_status, wall_clock};
 
-/// Time for a change whose turn came late.
+/// Minimum time for a change that waited in the queue.
 pub(super) const MIN_CALL_TIME: Duration = Duration::from_secs(2);
 
-/// A change that is not one of power.
+/// A change other than power.
 pub(crate) struct Change {
-    /// The word for it in the list of operations: `boot-device`.
+    /// Name in the list of operations, such as `boot-device`.
     pub(crate) action: &'static str,
-    /// In words, for the log and the journal: `set boot device pxe`.
+    /// Description for log and journal, such as `set boot device pxe`.
     pub(crate) what: String,
     /// The caller, in the form of the owner of a hold.
     pub(crate) owner: String,
-    /// Whether a hold of another owner refuses the change, unless it is forced.
+    /// Whether a hold of another owner rejects the change, unless it is forced.
     pub(crate) minds_holds: bool,
     /// Whether it was requested with force.
     pub(crate) force: bool,
@@ -52,7 +52,7 @@ impl Engine {
         change: Change,
         call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, Accepted> + Send + Sync + 'static,
     ) -> Result<Result<Accepted, BmcError>, Status> {
-        let stopping = || Status::unavailable("the agent is stopping; ask again in a moment");
+        let stopping = || Status::unavailable("the agent is stopping; try again later");
         if self.closing.is_cancelled() {
             return Err(stopping());
         }
@@ -150,7 +150,7 @@ impl Shared {
             }
             overrode = Some(hold.owner);
         }
-        // A LED lit at the wrong host makes a person pull the wrong cable.
+        // An LED that is lit at the wrong host leads to the wrong cable being pulled.
         if expected.system_uuid.is_some() || expected.serial.is_some() {
             match self.clients.read_now(target).await {
                 Err(error) => return Ok(Err(error)),

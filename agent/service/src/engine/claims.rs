@@ -13,8 +13,8 @@ use super::{Engine, Target, journal_status};
 use crate::journal::{JournalError, refused_status, wall_clock};
 
 impl Engine {
-    /// Refuses where somebody has seen this very journal with more in it: it is an older copy, from a
-    /// backup or a snapshot, and what it does not know proves nothing (F12).
+    /// Rejects the request if the caller has seen this journal with a higher generation: the file
+    /// is an older copy, from a backup or a snapshot, and its missing records prove nothing (F12).
     pub(crate) async fn check_journal(&self, known: &[v1::Journal]) -> Result<(), Status> {
         let journal = &self.shared.journal;
         let seen = known
@@ -159,9 +159,9 @@ impl Engine {
     }
 }
 
-/// The answer to a claim that was sent before one which has been taken.
+/// The response to a claim that was sent before another one that was accepted.
 fn late_claim(number: u64, election: &str) -> Status {
     Status::unavailable(format!(
-        "a later claim of term {number} of election {election} has been taken; claim it again"
+        "a later claim of term {number} of election {election} has been accepted; claim it again"
     ))
 }

@@ -40,18 +40,18 @@ struct Entry {
 /// The purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallKind {
-    /// A reading of power.
+    /// A power reading.
     Read,
     /// A power command.
     Command,
-    /// A reading of something else.
+    /// A reading other than power.
     Look,
-    /// A change of something else.
+    /// A change other than power.
     Change,
 }
 
 impl CallKind {
-    /// Whether it may have had an effect although no response arrived.
+    /// Whether the call may have had an effect without a response.
     fn changes(self) -> bool {
         matches!(self, Self::Command | Self::Change)
     }
@@ -70,8 +70,8 @@ impl CallKind {
 /// One driver of a BMC with its own client, which must be closed.
 pub(crate) struct DriverClient {
     pub(crate) spec: BmcSpec,
-    /// The addresses that the client connects to, or why there are none. The caller must check that
-    /// they lie in the allowed networks.
+    /// The addresses that the client connects to, or the error. The caller must check that they are
+    /// in the allowed networks.
     pub(crate) found: Result<Vec<IpAddr>, String>,
     pub(crate) bmc: Result<Arc<dyn Bmc>, BmcError>,
 }
@@ -279,7 +279,7 @@ impl Clients {
     async fn client(&self, target: &Target) -> Result<Arc<dyn Bmc>, BmcError> {
         let mut specs = specs(target).await?;
         self.check_rejected(target, &specs)?;
-        // Each time, because the address of a name may change; that is another client then.
+        // Each time, because the address of a name may change, which requires another client.
         for spec in &mut specs {
             pin(&self.resolver, &target.config, spec).await?;
         }
@@ -354,8 +354,8 @@ impl Clients {
     }
 }
 
-/// The driver keeps the time itself and knows better what it was waiting for; this is for a
-/// driver that does not come back.
+/// The driver enforces its own limit with a more precise error; this one is for a driver that does
+/// not return.
 fn wall(config: &Config) -> Duration {
     config.times.call + Duration::from_secs(1)
 }

@@ -41,7 +41,7 @@ impl Shared {
         host(self.clients.locate(keys, &target.config).await)
     }
 
-    /// Whether a hold that is known by names only is on this host. `None`: unknown.
+    /// Whether a hold that is known by names only belongs to this host. `None`: unknown.
     async fn is_held_by(&self, target: &Target, host: &HostKeys, keys: HostKeys) -> Option<bool> {
         // Two entries of the inventory are different hosts.
         if target.is_of_inventory() {

@@ -181,7 +181,7 @@ impl Engine {
         }
         let trouble = self.shared.journal.trouble()?;
         Some(format!(
-            "the journal cannot be written, so no command is taken: {trouble}"
+            "the journal cannot be written, so no command is accepted: {trouble}"
         ))
     }
 
@@ -297,7 +297,7 @@ impl Engine {
                 .journal
                 .cancelled(id.to_owned(), authority.to_string());
             cancelled.await.map_err(|error| journal_status(&error))?;
-            info!(operation = id, host = %handle.host, by = %authority, force, "operation is asked to stop");
+            info!(operation = id, host = %handle.host, by = %authority, force, "cancelling the operation");
             handle.cancel.cancel();
         }
         Ok(handle.status())

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::{Engine, Target, clients::CallKind};
 
 impl Engine {
-    /// Reads something other than power, and lets each operation that comes go first.
+    /// Reads something other than power, and yields to each operation.
     pub(crate) async fn read_other<T: Send>(
         &self,
         target: &Target,
@@ -36,8 +36,7 @@ impl Engine {
             Err(_) if made_way => Err(fault(
                 target,
                 ErrorKind::Busy,
-                "a power operation goes on there and comes first; ask again when it is over"
-                    .to_owned(),
+                "a power operation is running on this BMC; try again when it has ended".to_owned(),
             )),
             Err(_) => Err(fault(
                 target,

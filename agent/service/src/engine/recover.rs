@@ -7,7 +7,7 @@ use super::{Engine, convert, target::Target};
 
 impl Engine {
     /// Reads the power of each host once and records it with its operation. Sends no command: the
-    /// requester decides anew.
+    /// requester decides again.
     pub(crate) fn look_after(&self, interrupted: Vec<String>) {
         for operation in interrupted {
             warn!(
@@ -20,8 +20,8 @@ impl Engine {
                 let Ok(Some(record)) = shared.journal.operation(operation.clone()).await else {
                     return;
                 };
-                // A BMC that a controller had named is read when that controller asks again: its
-                // password is not kept.
+                // The password of a BMC that a controller provided is not kept, so that BMC is read
+                // with the controller's next request.
                 let hosts = config.inventory.hosts.iter();
                 let mut known = hosts.map(|host| Target::of(&config, host));
                 let Some(target) = known.find(|target| target.key == record.key) else {

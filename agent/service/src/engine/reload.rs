@@ -11,15 +11,15 @@ use crate::config::Config;
 /// The differences to the previous configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Changes {
-    /// Hosts of the inventory now.
+    /// Number of hosts in the inventory.
     pub hosts: usize,
-    /// Hosts that are new.
+    /// Number of added hosts.
     pub added: usize,
-    /// Hosts that have left.
+    /// Number of removed hosts.
     pub removed: usize,
 }
 
-/// Why a valid configuration cannot be applied now.
+/// Reason why a valid configuration cannot be applied now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotTaken {
     /// It changes a setting that needs a restart of the agent.

@@ -45,10 +45,11 @@ impl Resolver {
         }
     }
 
-    /// The addresses of a host in a fixed order, each once; at least one.
+    /// The addresses of a host, sorted and without duplicates; at least one.
     ///
     /// # Errors
-    /// Why there are none.
+    ///
+    /// Text of the lookup error.
     pub(crate) async fn addresses(
         &self,
         host: &str,

@@ -1,5 +1,5 @@
-//! Runs one operation: the hooks of the shared runner, which wait for the BMC, write each command
-//! into the journal before it is sent, and tell the listeners.
+//! Runs one operation: the hooks of the shared runner, which wait for the BMC, record each command
+//! in the journal before it is sent, and publish events.
 
 mod outcome;
 
@@ -39,7 +39,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Runs to the end, writes the outcome into the journal and tells the listeners.
+    /// Runs to the end, writes the outcome to the journal and publishes it.
     pub(super) async fn run(self, position: QueuePosition) {
         let mut guard = Guard(Some(self.handle.clone()));
         let outcome = self.outcome(position).await;
@@ -114,14 +114,14 @@ struct RunHooks<'a> {
     run: &'a Run,
     position: &'a QueuePosition,
     call: Option<Call<'a>>,
-    /// When its PDU granted a power-on that has not been used yet.
+    /// Time at which the PDU granted a power-on that has not been sent yet.
     pdu_turn: Option<Instant>,
     readings: Evidence<v1::PowerReading>,
-    /// The last failure that listeners were told, if nothing else has happened since.
+    /// The last published failure, if no other event followed.
     told_failure: Option<v1::Failure>,
     /// Whether the last command is a power-off.
     sends_off: bool,
-    /// The first power-off that the BMC took (F1).
+    /// The first power-off that the BMC accepted (F1).
     off_taken: Option<v1::CommandTaken>,
     journal_error: Option<String>,
 }
@@ -173,7 +173,7 @@ impl Hooks for RunHooks<'_> {
 
     fn failed(&mut self, error: &BmcError) {
         let failure = failure_to_proto(&self.run.target.host, error);
-        // Repeated, it would only push older events out.
+        // A repetition would only displace older events.
         if self.told_failure.as_ref() != Some(&failure) {
             self.event(Event::Failure(failure.clone()));
         }
@@ -311,7 +311,7 @@ impl Bmc for TargetBmc<'_> {
     }
 }
 
-/// Reports an interruption to the listeners if the task of an operation ends without an outcome.
+/// Publishes an interruption if the task of an operation ends without an outcome.
 struct Guard(Option<Arc<Handle>>);
 
 impl Drop for Guard {

@@ -1,4 +1,4 @@
-//! An engine whose journal fails.
+//! An engine with a failing journal.
 
 use std::{path::Path, sync::Arc};
 
@@ -55,7 +55,7 @@ async fn failed_journal_makes_the_agent_unready_until_it_recovers() {
     assert_eq!(engine.not_ready(), None);
 
     disk.set(Fault::Full);
-    // The leader is told, also for the term that is known already: no command would be taken.
+    // The leader gets an error for a known term, too: no command would be accepted.
     for term in [4, 3] {
         let refused = claim(term).await.unwrap_err();
         assert_eq!(refused.code(), Code::Unavailable, "{refused}");

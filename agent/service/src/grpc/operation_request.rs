@@ -75,7 +75,7 @@ fn latest(engine: &Engine, latest: Option<v1::AgentTime>) -> Result<Option<Durat
     };
     if latest.instance != *engine.instance {
         return Err(Status::unavailable(
-            "the agent was started anew since its term was claimed; nothing was begun, claim it again",
+            "the agent was restarted since the term was claimed; nothing was started, claim the term again",
         ));
     }
     let since_start = latest.since_start.unwrap_or_default();

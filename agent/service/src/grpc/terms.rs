@@ -35,7 +35,7 @@ impl PowerService {
         } = request.into_inner();
         if reason.trim().is_empty() || reason.len() > LONGEST || reason.contains('\n') {
             return Err(Status::invalid_argument(format!(
-                "reason must be 1 to {LONGEST} characters in one line: it stands in the journal"
+                "reason must be 1 to {LONGEST} characters in one line: it is recorded in the journal"
             )));
         }
         let asked = SetBack {

@@ -67,14 +67,14 @@ pub(super) fn renew_if_older(
     Ok(identity)
 }
 
-/// How often the file was written.
+/// The number of writes to the file.
 pub(super) fn generation(tx: &Tx) -> Result<u64, JournalError> {
     let meta = tx.open(META)?;
     let found = meta.get(GENERATION).map_err(JournalError::storage)?;
     Ok(found.map_or(0, |value| value.value()))
 }
 
-/// Counts a write, and returns the generation that the file has with it.
+/// Counts a write, and returns the resulting generation.
 pub(super) fn count_write(tx: &Tx) -> Result<u64, JournalError> {
     let next = generation(tx)? + 1;
     let mut meta = tx.open(META)?;
@@ -88,8 +88,8 @@ fn note(path: &Path) -> PathBuf {
     path.with_extension("instance")
 }
 
-/// The journal that was last opened here: it had at least that generation, 0 in a note of an earlier
-/// version. `None`: none was.
+/// The journal that was last opened here, with a lower bound of its generation (0 in a note of an
+/// earlier version). `None`: no journal was opened.
 pub(super) fn noted(path: &Path) -> io::Result<Option<Version>> {
     match std::fs::read_to_string(note(path)) {
         Ok(text) => {

@@ -1,4 +1,4 @@
-//! The ledger on disk: what decisions read of a transaction, and their changes written in it.
+//! The ledger on disk: reads of decisions, and writes of their changes.
 
 use rackhand_agent_core::ledger::{Change, Hold, Operation, Records, Sequence, Term, TermSetBack};
 use rackhand_proto::v1;
@@ -80,7 +80,7 @@ fn write_one(tx: &Tx, change: Change<v1::Outcome>) -> Result<(), JournalError> {
     }
 }
 
-/// Writes an operation, and that it runs or has ended.
+/// Writes an operation, and its entry in the table of running or ended operations.
 pub(super) fn write_operation(tx: &Tx, record: &OperationRecord) -> Result<(), JournalError> {
     let id = record.id.as_str();
     put(tx, OPERATIONS, id, record)?;
@@ -114,7 +114,7 @@ fn remove(tx: &Tx, table: Table, key: &str) -> Result<(), JournalError> {
     table.remove(key).map(drop).map_err(JournalError::storage)
 }
 
-/// Terms of two elections cannot be compared: each has its own sequences.
+/// Sequences are kept per election, because terms of two elections cannot be compared.
 fn sequence_key(election: &str, host: &str) -> String {
     format!("{election}\n{host}")
 }

@@ -1,4 +1,4 @@
-//! Refusals and outcomes of the ledger, as callers get them.
+//! gRPC statuses and outcomes for results of the ledger.
 
 use rackhand_agent_core::ledger::{Outcome, Refused};
 use rackhand_proto::{Refusal, v1};
@@ -11,7 +11,7 @@ pub(crate) fn refused_status(refused: &Refused) -> tonic::Status {
         Refused::StaleSequence { .. } => Refusal::StaleSequence,
         Refused::Standby { .. } => Refusal::Standby,
         Refused::Held(_) => Refusal::Held,
-        // They pass: with another request, or as soon as the name resolves.
+        // Transient: another request or a working name resolution succeeds.
         Refused::TooLate { .. } | Refused::Unresolved { .. } | Refused::MaybeHeld { .. } => {
             return tonic::Status::unavailable(refused.to_string());
         }
@@ -45,7 +45,7 @@ pub(crate) fn interrupted(commands_sent: usize) -> v1::Outcome {
     v1::Outcome {
         code: v1::OutcomeCode::Interrupted.into(),
         message: format!(
-            "the agent was stopped in the middle; {sent}. Read the power state and ask again"
+            "the agent was stopped during the operation; {sent}. Read the power state and repeat the request"
         ),
         commands_sent: u32::try_from(commands_sent).unwrap_or(u32::MAX),
         ..v1::Outcome::default()

@@ -1,8 +1,8 @@
-//! What the agent must still know after a crash.
+//! The journal: state of the agent that survives a crash.
 //!
-//! Owns: terms, sequences, holds and operations on disk, and the one thread that writes them.
-//! Must never: say "done" before the disk has it, keep a secret, or decide who may do what: that is
-//! `rackhand_agent_core::ledger`.
+//! Owns: terms, sequences, holds and operations on disk, and the thread that writes them. Must
+//! never: report success before the data are on disk, store a secret, or decide about permissions:
+//! that is `rackhand_agent_core::ledger`.
 
 mod file;
 mod identity;
@@ -44,7 +44,7 @@ use writer::{Tx, Writer};
 
 use crate::blocking;
 
-/// Why the journal does not work.
+/// Errors of the journal.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum JournalError {
     /// Another process has it open.
@@ -68,10 +68,10 @@ pub enum JournalError {
         /// The reason, as the storage engine reports it.
         reason: String,
     },
-    /// The file is not there.
+    /// The file does not exist.
     #[error("journal {0} is missing")]
     Missing(String),
-    /// The file is there and cannot be read as a journal.
+    /// The file exists, but is not a valid journal.
     #[error("journal {path} is damaged: {reason}")]
     Damaged {
         /// The file that is affected.
@@ -79,24 +79,24 @@ pub enum JournalError {
         /// The reason, as the storage engine reports it.
         reason: String,
     },
-    /// Another file has taken its place while the agent ran.
+    /// The file was replaced by another journal while the agent ran.
     #[error("journal {path} was replaced by another one ({instance}) while the agent ran")]
     Other {
         /// The file that is affected.
         path: String,
-        /// The instance of the other one.
+        /// Instance id of the other journal.
         instance: String,
     },
-    /// An older copy has taken its place while the agent ran.
+    /// The file was replaced by an older copy while the agent ran.
     #[error("journal {0} was replaced by an older copy of it while the agent ran")]
     Older(String),
-    /// A write or a read failed.
+    /// A write or read failed.
     #[error("journal: {0}")]
     Storage(String),
-    /// A record does not read; the file as such is good.
+    /// A record cannot be decoded; the file as a whole is valid.
     #[error("journal: a record is damaged: {0}")]
     Record(String),
-    /// The writer is gone: the agent is stopping.
+    /// The writer has ended: the agent is stopping.
     #[error("journal is closed")]
     Closed,
 }
@@ -106,7 +106,7 @@ impl JournalError {
         Self::Storage(error.into().to_string())
     }
 
-    /// Whether what was written down is lost to this process, however often it tries.
+    /// Whether the error is permanent for this process.
     fn is_loss(&self) -> bool {
         matches!(
             self,
@@ -119,7 +119,7 @@ impl JournalError {
     }
 }
 
-/// The journal. Cloning shares it; it closes with the last clone.
+/// The journal. Clones share it; it is closed with the last clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Journal {
     store: Arc<Store>,
@@ -129,8 +129,8 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Opens or creates the journal, and ends every operation that an earlier run left running.
-    /// Returns those. Blocks on the disk.
+    /// Opens or creates the journal, and ends every operation that an earlier process left running.
+    /// Returns those operations. Blocks on the disk.
     pub(crate) fn open(
         path: &Path,
         if_damaged: IfDamaged,
@@ -188,53 +188,52 @@ impl Journal {
         Ok((journal, interrupted))
     }
 
-    /// Which journal it is.
+    /// Identity of the journal.
     pub(crate) fn identity(&self) -> &IdentityRecord {
         self.store.identity()
     }
 
-    /// The journal as far as the disk has it.
+    /// Instance and generation on disk.
     pub(crate) fn version(&self) -> Version {
         self.store.version()
     }
 
-    /// How often it was written.
+    /// Number of writes to the file.
     pub(crate) fn generation(&self) -> u64 {
         self.store.generation()
     }
 
-    /// Somebody has seen this journal with a higher generation: the file is an older copy, and only a
-    /// new process can go on, with another instance.
+    /// Handles a caller that has seen this journal with a higher generation: the file is an older
+    /// copy, and only a new process can continue, with another instance id.
     pub(crate) async fn seen_newer(&self, generation: u64) {
         let store = self.store.clone();
         let noted = blocking::run(move || store.seen_newer(generation));
         noted.await.ok();
     }
 
-    /// Why nothing can be written just now; `None`: it can.
+    /// Reason why the journal cannot be written now; `None`: it can.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.store.trouble()
     }
 
-    /// Is cancelled when this process cannot go on with its journal: the file is gone, damaged or
-    /// another one.
+    /// Cancelled when this process cannot continue with its journal: the file is missing, damaged
+    /// or replaced.
     pub(crate) fn lost(&self) -> CancellationToken {
         self.store.lost()
     }
 
-    /// How often it was opened again after an error.
+    /// Number of times the file was reopened after an error.
     pub(crate) fn reopened(&self) -> u64 {
         self.store.reopened()
     }
 
-    /// Closes the file, whoever still has a clone; they get `Closed` from then on. Blocks on the
-    /// disk.
+    /// Closes the file; remaining clones get `Closed` from then on. Blocks on the disk.
     pub(crate) fn close(&self) {
         self.writer.close();
     }
 
-    /// Reads a snapshot, beside whatever is being written. After an error of the disk it tries
-    /// once more with the file opened anew.
+    /// Reads a snapshot, concurrently with writes. After a disk error it retries once with the file
+    /// reopened.
     async fn read<T, F>(&self, read: F) -> Result<T, JournalError>
     where
         T: Send + 'static,
@@ -259,7 +258,7 @@ impl Journal {
         }
     }
 
-    /// Makes a term known. `Err(highest)` where a newer one is, or another holder has this one.
+    /// Claims a term. `Err(highest)`: a newer term is known, or another holder has this one.
     pub(crate) async fn claim(
         &self,
         election: String,
@@ -270,12 +269,12 @@ impl Journal {
             .await
     }
 
-    /// All elections, with how their terms were set back.
+    /// The terms of all elections, with the times they were set back.
     pub(crate) async fn terms(&self) -> Result<Vec<KnownTerm>, JournalError> {
         self.read(|tx| rules::known_terms(&View(tx))).await
     }
 
-    /// Sets a term back and writes down who asked and why, in one step.
+    /// Sets a term back and records caller and reason, in one transaction.
     pub(crate) async fn set_back_term(
         &self,
         asked: SetBack,
@@ -285,7 +284,7 @@ impl Journal {
             .await
     }
 
-    /// Decides about a new operation and writes it down, in one step.
+    /// Decides on a new operation and records it, in one transaction.
     pub(crate) async fn admit(
         &self,
         admission: Admission,
@@ -301,7 +300,7 @@ impl Journal {
         Ok(admitted)
     }
 
-    /// Lifts a hold, if the caller may. `Ok(None)`: there was none.
+    /// Releases a hold, if the caller may. `Ok(None)`: there was none.
     pub(crate) async fn release(
         &self,
         release: Release,
@@ -311,7 +310,7 @@ impl Journal {
             .await
     }
 
-    /// A change beside power is about to be made; `finish` ends it.
+    /// Records a change other than power before it is made; `finish` ends it.
     pub(crate) async fn begin_change(&self, record: OperationRecord) -> Result<(), JournalError> {
         let id = record.id.clone();
         self.writer
@@ -321,14 +320,14 @@ impl Journal {
         Ok(())
     }
 
-    /// An operation is about to be cancelled.
+    /// Records a cancellation before it takes effect.
     pub(crate) async fn cancelled(&self, id: String, by: String) -> Result<(), JournalError> {
         self.writer
             .write(move |tx| write(tx, rules::cancelled(&View(tx), &id, &by)?))
             .await
     }
 
-    /// Whether a controller's term may still stop things.
+    /// Checks whether a controller's term may still stop operations.
     pub(crate) async fn check_term(
         &self,
         authority: Authority,
@@ -337,15 +336,15 @@ impl Journal {
             .await
     }
 
-    /// A command is about to leave.
+    /// Records a command before it is sent.
     pub(crate) async fn sending(&self, id: String, at: i64) -> Result<(), JournalError> {
         self.writer
             .write(move |tx| write(tx, rules::sending(&View(tx), &id, at)?))
             .await
     }
 
-    /// An operation is over. Where that cannot be written now, it is as soon as the file can be
-    /// written again.
+    /// Records the outcome of an operation. If the journal cannot be written now, the outcome is
+    /// written when it is reopened.
     pub(crate) async fn finish(
         &self,
         id: String,
@@ -367,7 +366,7 @@ impl Journal {
         written
     }
 
-    /// What the BMC says after an interrupted operation.
+    /// Adds the power reading that follows an interrupted operation.
     pub(crate) async fn amend(
         &self,
         id: String,
@@ -394,7 +393,7 @@ impl Journal {
         self.read(move |tx| get(tx, OPERATIONS, &id)).await
     }
 
-    /// Operations that were asked for, the newest first.
+    /// The operations that match the filter, newest first.
     pub(crate) async fn operations(
         &self,
         asked: OperationFilter,
@@ -407,7 +406,7 @@ impl Journal {
         self.read(|tx| View(tx).holds()).await
     }
 
-    /// The hold on one host, of somebody else before one of the owner.
+    /// The hold on one host; a hold of another owner takes precedence over one of `owner`.
     pub(crate) async fn hold(
         &self,
         host: Host,
@@ -418,7 +417,7 @@ impl Journal {
     }
 }
 
-/// Says at start which journal it is, loudly where an earlier one is lost.
+/// Logs the identity of the journal at start, as a warning if an earlier journal was lost.
 fn report_identity(shown: &str, identity: &IdentityRecord, before: Option<&str>) {
     let instance = identity.instance.as_str();
     if before == Some(instance) {
@@ -440,7 +439,7 @@ fn report_identity(shown: &str, identity: &IdentityRecord, before: Option<&str>)
     }
 }
 
-/// For the journal: nanoseconds of the Unix epoch.
+/// Current time in nanoseconds of the Unix epoch.
 pub(crate) fn wall_clock() -> i64 {
     i64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX)
 }

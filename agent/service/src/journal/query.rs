@@ -1,4 +1,4 @@
-//! Operations of the past and of now.
+//! Lists current and past operations.
 
 use redb::ReadableTable;
 
@@ -8,21 +8,21 @@ use super::{
     tables::{OPERATIONS, RUNNING, decode, get},
 };
 
-/// Which operations; what is `None` does not matter.
+/// Filter for operations; `None` matches all.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OperationFilter {
-    /// Only the operation of this id.
+    /// Operation id.
     pub(crate) id: Option<String>,
-    /// Of this host.
+    /// Name of the host.
     pub(crate) host: Option<String>,
-    /// Without an outcome.
+    /// Only operations without an outcome.
     pub(crate) running_only: bool,
-    /// At most so many.
+    /// Maximum number of operations.
     pub(crate) limit: usize,
 }
 
-/// The newest first. The journal keeps some thousand operations; a list reads them all unless it
-/// is asked for one, or for those that run.
+/// Lists operations, newest first. The journal keeps some thousand; a list reads all of them unless
+/// it is filtered by id or by running state.
 pub(super) fn operations(
     tx: &ReadTx,
     asked: &OperationFilter,

@@ -1,20 +1,21 @@
-//! What stands in the journal, in protobuf so that it can grow, and how the ledger's types map to it.
+//! Records of the journal in protobuf, so that fields can be added, and their conversion from and
+//! to the ledger's types.
 
 use rackhand_agent_core::ledger::{Hold, Operation, Outcome, Sequence, Term, TermSetBack};
 use rackhand_proto::v1;
 
 use super::messages::outcome_to_proto;
 
-/// Which journal this is.
+/// Identity of the journal.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct IdentityRecord {
-    /// Random; chosen when the file was created.
+    /// Random instance id, chosen when the file was created.
     #[prost(string, tag = "1")]
     pub(crate) instance: String,
-    /// When the file was created, nanoseconds of the Unix epoch.
+    /// Creation time of the file, in nanoseconds of the Unix epoch.
     #[prost(int64, tag = "2")]
     pub(crate) created: i64,
-    /// Why the file was created.
+    /// Reason why the file was created.
     #[prost(enumeration = "v1::JournalOrigin", tag = "3")]
     pub(crate) origin: i32,
 }
@@ -22,118 +23,119 @@ pub(crate) struct IdentityRecord {
 /// The highest term of an election.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct TermRecord {
-    /// The sequence number.
+    /// The term number.
     #[prost(uint64, tag = "1")]
     pub(crate) number: u64,
-    /// Who claimed it.
+    /// The holder that claimed the term.
     #[prost(string, tag = "2")]
     pub(crate) holder: String,
-    /// Another agent of the rack serves that term.
+    /// Whether another agent of the rack serves this term.
     #[prost(bool, tag = "3")]
     pub(crate) standby: bool,
-    /// The number of the claim that said so; 0 in a record of an earlier version.
+    /// Sequence number of the claim; 0 in a record of an earlier version.
     #[prost(uint64, tag = "4")]
     pub(crate) sequence: u64,
 }
 
-/// The last command that one election had for one host.
+/// The last command of one election for one host.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, prost::Message)]
 pub(crate) struct SequenceRecord {
-    /// The term number.
+    /// Term number of the command.
     #[prost(uint64, tag = "1")]
     pub(crate) term: u64,
-    /// The sequence within it.
+    /// Sequence number within the term.
     #[prost(uint64, tag = "2")]
     pub(crate) sequence: u64,
 }
 
-/// Who keeps a host off.
+/// A hold: an owner keeps a host off.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct HoldRecord {
-    /// The host's name, for people.
+    /// Name of the host, for messages.
     #[prost(string, tag = "1")]
     pub(crate) host: String,
-    /// In whose name.
+    /// Owner of the hold.
     #[prost(string, tag = "2")]
     pub(crate) owner: String,
-    /// Who asked for it.
+    /// Caller that requested the hold.
     #[prost(string, tag = "3")]
     pub(crate) by: String,
-    /// Since when, nanoseconds of the Unix epoch.
+    /// Start of the hold, in nanoseconds of the Unix epoch.
     #[prost(int64, tag = "4")]
     pub(crate) since: i64,
-    /// Every address under which the host was known, with those of its names. Empty in a record of
-    /// an earlier version: then the key tells.
+    /// Every address under which the host was known, with the resolved ones. Empty in a record of
+    /// an earlier version, where the key applies.
     #[prost(string, repeated, tag = "5")]
     pub(crate) addresses: Vec<String>,
-    /// The election of the controller that asked; empty: an operator, or an earlier version wrote it.
+    /// Election of the controller that requested the hold; empty for an operator, and in a record
+    /// of an earlier version.
     #[prost(string, tag = "6")]
     pub(crate) election: String,
 }
 
-/// An operation. No secret is in it.
+/// An operation. Contains no secret.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct OperationRecord {
-    /// Its id.
+    /// Operation id.
     #[prost(string, tag = "1")]
     pub(crate) id: String,
-    /// The host's key: its BMC and system.
+    /// Host key: endpoint and system of the BMC.
     #[prost(string, tag = "2")]
     pub(crate) key: String,
-    /// The host's name.
+    /// Name of the host.
     #[prost(string, tag = "3")]
     pub(crate) host: String,
-    /// `off`, `on`, `soft-off`, `cycle`, `reset` or `nmi`; or a change beside power.
+    /// `off`, `on`, `soft-off`, `cycle`, `reset` or `nmi`; or the name of another change.
     #[prost(string, tag = "4")]
     pub(crate) action: String,
-    /// On whose behalf.
+    /// Owner of the operation.
     #[prost(string, tag = "5")]
     pub(crate) owner: String,
     /// The caller, as the journal names it.
     #[prost(string, tag = "6")]
     pub(crate) by: String,
-    /// The election of the controller that asked; empty for an operator.
+    /// Election of the controller that requested it; empty for an operator.
     #[prost(string, tag = "7")]
     pub(crate) election: String,
-    /// Begin, nanoseconds of the Unix epoch.
+    /// Start time, in nanoseconds of the Unix epoch.
     #[prost(int64, tag = "8")]
     pub(crate) begun: i64,
-    /// Times at which a command was about to be sent.
+    /// Times at which a command was about to be sent, in nanoseconds of the Unix epoch.
     #[prost(int64, repeated, tag = "9")]
     pub(crate) sending: Vec<i64>,
-    /// How it ended; absent while it runs.
+    /// Outcome; absent while the operation runs.
     #[prost(message, optional, tag = "10")]
     pub(crate) outcome: Option<v1::Outcome>,
-    /// When it ended.
+    /// End time, in nanoseconds of the Unix epoch.
     #[prost(int64, tag = "11")]
     pub(crate) ended: i64,
-    /// What a change beside power sets, in words.
+    /// Description of a change other than power.
     #[prost(string, tag = "12")]
     pub(crate) detail: String,
-    /// Requested with force.
+    /// Whether it was requested with force.
     #[prost(bool, tag = "13")]
     pub(crate) force: bool,
-    /// Whose hold it overrode.
+    /// Owner of the hold that it overrode.
     #[prost(string, tag = "14")]
     pub(crate) overrode: String,
-    /// Who cancelled it.
+    /// Caller that cancelled it.
     #[prost(string, tag = "15")]
     pub(crate) cancelled_by: String,
 }
 
-/// A term that was set back by hand.
+/// Record of a term that was set back by an operator.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct TermSetBackRecord {
     /// The name of the election.
     #[prost(string, tag = "1")]
     pub(crate) election: String,
-    /// When, nanoseconds of the Unix epoch.
+    /// Time, in nanoseconds of the Unix epoch.
     #[prost(int64, tag = "2")]
     pub(crate) at: i64,
-    /// The term before.
+    /// Term number before.
     #[prost(uint64, tag = "3")]
     pub(crate) from: u64,
-    /// The term after.
+    /// Term number after.
     #[prost(uint64, tag = "4")]
     pub(crate) to: u64,
     /// The caller, as the journal names it.

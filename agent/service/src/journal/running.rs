@@ -1,4 +1,4 @@
-//! The operations of this process, for a file that missed something of them.
+//! Operations of this process whose outcomes the file may lack after an error.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,9 +14,9 @@ pub(super) struct RunningOperations(Arc<Mutex<Operations>>);
 
 #[derive(Debug, Default)]
 struct Operations {
-    /// Begun and not over.
+    /// Ids of running operations.
     live: BTreeSet<String>,
-    /// Over, but not written down: when, and how.
+    /// Outcomes that are not in the file yet, with their times.
     unwritten: Unwritten,
 }
 
@@ -27,7 +27,7 @@ impl RunningOperations {
         self.0.lock().live.insert(id.to_owned());
     }
 
-    /// It is over, which the file must be told.
+    /// Records the end of an operation, whose outcome must be written to the file.
     pub(super) fn over(&self, id: &str, at: i64, outcome: v1::Outcome) {
         let mut operations = self.0.lock();
         operations.unwritten.insert(id.to_owned(), (at, outcome));
@@ -38,7 +38,7 @@ impl RunningOperations {
         self.0.lock().unwritten.clone()
     }
 
-    /// The file has the outcomes of these.
+    /// Removes outcomes that the file now has.
     pub(super) fn written<'a>(&self, ids: impl Iterator<Item = &'a String>) {
         let mut operations = self.0.lock();
         for id in ids {

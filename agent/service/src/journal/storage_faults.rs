@@ -1,4 +1,4 @@
-//! A disk that is full, read-only or broken, and a file that was cut off.
+//! A full, read-only or broken disk, and a truncated file.
 
 use std::{
     io,
@@ -17,17 +17,17 @@ use super::{
     *,
 };
 
-/// What a disk refuses to do.
+/// Fault of a simulated disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
     /// ENOSPC.
     Full,
-    /// ENOSPC behind this much of the file.
+    /// ENOSPC beyond this file size in bytes.
     FullBehind(u64),
     /// EROFS.
     ReadOnly,
-    /// EIO, also to readers.
+    /// EIO, for reads too.
     Broken,
 }
 
@@ -105,7 +105,7 @@ impl StorageBackend for Faulty {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        // A sparse file takes any length.
+        // A sparse file accepts any length.
         if !matches!(self.disk.fault(), Fault::FullBehind(_)) {
             self.disk.fault().writing(len)?;
         }
@@ -128,7 +128,7 @@ fn path(dir: &TempDir) -> PathBuf {
     dir.path().join("journal.redb")
 }
 
-/// A journal on a disk that works until it is told otherwise.
+/// A journal on a simulated disk without faults.
 pub(crate) fn journal_on_a_disk(dir: &TempDir) -> (Journal, Disk) {
     create_for_tests(&path(dir)).unwrap();
     let disk = Disk {
@@ -165,7 +165,7 @@ fn off(id: &str) -> Admission {
     }
 }
 
-/// Waits until the journal was opened again by itself.
+/// Waits until the journal has reopened itself.
 async fn mended(journal: &Journal) {
     while journal.trouble().is_some() {
         tokio::task::yield_now().await;
@@ -230,7 +230,7 @@ async fn journal_recovers_after_a_single_failed_write() {
     let dir = TempDir::new().unwrap();
     let (journal, disk) = journal_on_a_disk(&dir);
     assert_eq!(claim(&journal, 3).await.unwrap(), Ok(3));
-    // Poisoned by a write that failed, and good again before the next one.
+    // A failed write has poisoned the storage engine; the disk works again before the next write.
     disk.set(Fault::Full);
     claim(&journal, 4).await.unwrap_err();
     disk.set(Fault::None);
@@ -250,7 +250,7 @@ async fn journal_is_readable_after_a_failed_write() {
     disk.set(Fault::Broken);
     assert!(journal.admit(off("b")).await.is_err());
     disk.set(Fault::None);
-    // A read that meets the failed file waits for it to be opened again.
+    // A read of the failed file waits until it is reopened.
     mended(&journal).await;
     assert_eq!(journal.holds().await.unwrap(), held);
     assert!(journal.operation("b".into()).await.unwrap().is_none());
@@ -303,7 +303,7 @@ fn open(path: &Path, if_damaged: IfDamaged) -> Result<Journal, JournalError> {
     Journal::open(path, if_damaged, Retention::default(), 9).map(|(journal, _)| journal)
 }
 
-/// A journal with something in it, closed.
+/// A closed journal with records in it.
 async fn written(dir: &TempDir) -> (IdentityRecord, Vec<u8>) {
     let journal = open(&path(dir), IfDamaged::Refuse).unwrap();
     claim(&journal, 7).await.unwrap().unwrap();
@@ -355,7 +355,7 @@ async fn f12_truncated_journal_is_kept_and_replaced_by_a_new_instance() {
 async fn f12_restored_older_copy_is_a_new_instance() {
     let dir = TempDir::new().unwrap();
     let (identity, old) = written(&dir).await;
-    // A copy of before the last start is known by the note beside it.
+    // The note beside the file detects a copy from before the last start.
     let journal = open(&path(&dir), IfDamaged::Refuse).unwrap();
     assert_eq!(*journal.identity(), identity);
     drop(journal);
@@ -371,7 +371,7 @@ async fn f12_restored_older_copy_is_a_new_instance() {
         identity,
         "the copy is the current journal"
     );
-    // With its note it is known by whoever has seen more of it.
+    // With its note, an older copy is detected by a caller that has seen a higher generation.
     let seen = journal.generation();
     claim(&journal, 8).await.unwrap().unwrap();
     assert!(journal.generation() > seen);
@@ -382,7 +382,7 @@ async fn f12_restored_older_copy_is_a_new_instance() {
     let journal = open(&path(&dir), IfDamaged::Refuse).unwrap();
     assert_ne!(journal.identity().instance, identity.instance);
     assert_eq!(claim(&journal, 6).await.unwrap().unwrap_err().number, 8);
-    // Later terms may have been claimed that it does not know: its own counts for nobody any more.
+    // The copy may lack later claims, so its own highest term is not trusted.
     assert_eq!(claim(&journal, 8).await.unwrap().unwrap_err().number, 8);
     assert_eq!(claim(&journal, 9).await.unwrap(), Ok(9));
 }
@@ -413,7 +413,7 @@ async fn f12_corrupt_bytes_neither_panic_nor_are_accepted() {
         std::fs::write(path(&dir), &bytes).unwrap();
         std::fs::write(&note, &noted).unwrap();
         match open(&path(&dir), IfDamaged::Refuse) {
-            // A page that nothing uses, or a copy of the header that the other one stands in for.
+            // An unused page, or a copy of the header for which the other one is used.
             Ok(journal) => {
                 assert_eq!(*journal.identity(), identity, "{at}");
                 let known = journal.operations(OperationFilter {
@@ -431,7 +431,7 @@ async fn f12_corrupt_bytes_neither_panic_nor_are_accepted() {
 #[test]
 fn unopenable_journal_is_not_replaced() {
     let dir = TempDir::new().unwrap();
-    // A directory in its place stands for whatever the operating system refuses to open.
+    // A directory represents any file that the operating system cannot open.
     std::fs::create_dir(path(&dir)).unwrap();
     std::fs::write(path(&dir).join("x"), "x").unwrap();
     let error = open(&path(&dir), IfDamaged::Replace).unwrap_err();

@@ -1,8 +1,8 @@
-//! The open database: read by whoever asks, written by one thread, and opened again after an error.
+//! The open database: concurrent reads, one writing thread, and reopening after an error.
 //!
-//! The storage engine refuses all work after its first I/O error until the file is opened anew, so
-//! one full disk would disable the agent for good. Must never: create a file, or go on with a file
-//! that is not the one it began with.
+//! The storage engine rejects all work after its first I/O error until the file is reopened, so one
+//! full disk would disable the agent permanently. Must never: create a file, or continue with
+//! another file than the one it opened first.
 
 use std::{
     fmt,
@@ -27,12 +27,12 @@ use super::{
     writer::Tx,
 };
 
-/// Enough for the records of some hundred operations.
+/// Size in bytes of a probe write: sufficient for the records of some hundred operations.
 const PROBE_SIZE: usize = 256 * 1024;
 
-/// How the file is opened; tests put a failing disk in between.
+/// How the file is opened; tests insert a failing disk.
 pub(super) trait Source: fmt::Debug + Send + Sync {
-    /// Opens the file, which must be there.
+    /// Opens the file, which must exist.
     fn open(&self) -> Result<Database, JournalError>;
 }
 
@@ -46,7 +46,7 @@ impl Source for OnDisk {
     }
 }
 
-/// A file that was opened.
+/// The opened file.
 pub(super) struct OpenedJournal {
     pub(super) path: PathBuf,
     pub(super) identity: IdentityRecord,
@@ -60,15 +60,15 @@ pub(super) struct Store {
     path: PathBuf,
     shown: String,
     identity: IdentityRecord,
-    /// How often the file was written, as far as the disk has it.
+    /// Number of writes that are on disk.
     generation: AtomicU64,
-    /// `None`: closed, or it could not be opened again yet.
+    /// `None`: closed, or not reopened yet.
     db: RwLock<Option<Database>>,
-    /// Why nothing can be written just now.
+    /// Reason why the file cannot be written now.
     trouble: Mutex<Option<String>>,
-    /// What the file has to be told once it can be written again.
+    /// Outcomes to write when the file is reopened.
     running: RunningOperations,
-    /// The file is gone, damaged or another one: only a new process can go on.
+    /// Cancelled when the file is missing, damaged or replaced: only a new process can continue.
     lost: CancellationToken,
     reopened: Mutex<u64>,
 }
@@ -109,7 +109,7 @@ impl Store {
         &self.identity
     }
 
-    /// The journal as far as the disk has it.
+    /// Instance and generation on disk.
     pub(super) fn version(&self) -> Version {
         Version {
             instance: self.identity.instance.clone(),
@@ -121,7 +121,7 @@ impl Store {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Somebody has seen this instance with a higher generation. Blocks on the disk.
+    /// Handles a caller that has seen this instance with a higher generation. Blocks on the disk.
     pub(super) fn seen_newer(&self, generation: u64) {
         let note = Version {
             instance: self.identity.instance.clone(),
@@ -133,10 +133,10 @@ impl Store {
         self.lose(&JournalError::Older(self.shown.clone()));
     }
 
-    /// Only a new process can go on.
+    /// Marks the journal as lost to this process.
     fn lose(&self, error: &JournalError) {
         if !self.lost.is_cancelled() {
-            error!(journal = %self.shown, %error, "the journal is lost: the agent must start anew");
+            error!(journal = %self.shown, %error, "the journal is lost: the agent must be restarted");
             self.lost.cancel();
         }
     }
@@ -153,8 +153,8 @@ impl Store {
         *self.reopened.lock()
     }
 
-    /// Reads a snapshot; what is being written meanwhile neither holds it up nor shows in it.
-    /// Blocks on the disk.
+    /// Reads a snapshot, which neither waits for nor contains writes in progress. Blocks on the
+    /// disk.
     pub(super) fn read<T>(
         &self,
         read: impl FnOnce(&ReadTx) -> Result<T, JournalError>,
@@ -165,7 +165,7 @@ impl Store {
         read(&ReadTx(tx))
     }
 
-    /// Changes the file; nothing stands unless this returns `Ok`. Blocks on the disk.
+    /// Writes in a transaction; nothing is changed unless this returns `Ok`. Blocks on the disk.
     pub(super) fn write<T>(
         &self,
         change: impl FnOnce(&Tx) -> Result<T, JournalError>,
@@ -187,8 +187,7 @@ impl Store {
         }
     }
 
-    /// Notes an error of the file; true if the file must be opened again before anything else is
-    /// tried.
+    /// Records an error of the file; true if the file must be reopened before further work.
     pub(super) fn note(&self, error: &JournalError) -> bool {
         let JournalError::Storage(reason) = error else {
             return false;
@@ -201,10 +200,10 @@ impl Store {
         true
     }
 
-    /// Opens the file again after an error, and writes what it had to miss. Blocks on the disk.
+    /// Reopens the file after an error, and writes the missing outcomes. Blocks on the disk.
     pub(super) fn reopen(&self, now: i64) -> Result<(), JournalError> {
         let mut db = self.db.write();
-        // The lock of the file goes with it.
+        // Releases the file lock.
         drop(db.take());
         let opened = self.source.open().and_then(|db| {
             let settled = self.check_and_settle(&db, now)?;
@@ -265,8 +264,8 @@ impl Store {
     }
 }
 
-/// Writes more than the free pages of the file hold, and takes it back: on a full disk the file opens
-/// and takes what fits into it, but no more.
+/// Writes and rolls back more than the free pages of the file hold: on a full disk the file can be
+/// opened and accepts small writes, but no more.
 fn probe(db: &Database) -> Result<(), JournalError> {
     let tx = Tx::begin(db)?;
     tx.open(PROBE)?

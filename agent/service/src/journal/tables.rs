@@ -1,4 +1,4 @@
-//! Tables of the journal, and records in them.
+//! Tables of the journal, and access to their records.
 
 use prost::Message;
 use redb::{Key, ReadableTable, TableDefinition, Value};
@@ -8,27 +8,27 @@ use super::{JournalError, store::ReadTx, writer::Tx};
 pub(super) type Table = TableDefinition<'static, &'static str, &'static [u8]>;
 
 pub(super) const META: TableDefinition<'static, &'static str, u64> = TableDefinition::new("meta");
-/// Which journal this is; one record.
+/// Identity of the journal; one record.
 pub(super) const IDENTITY: Table = TableDefinition::new("identity");
-/// Empty; shows whether the file can be written.
+/// Empty; used to probe whether the file can be written.
 pub(super) const PROBE: Table = TableDefinition::new("probe");
 pub(super) const TERMS: Table = TableDefinition::new("terms");
 pub(super) const SEQUENCES: Table = TableDefinition::new("sequences");
 pub(super) const HOLDS: Table = TableDefinition::new("holds");
 pub(super) const OPERATIONS: Table = TableDefinition::new("operations");
-/// Terms that were set back by hand, by time and election.
+/// Terms that were set back by an operator, by time and election.
 pub(super) const SET_BACK: TableDefinition<'static, (i64, &'static str), &'static [u8]> =
     TableDefinition::new("terms-set-back");
 /// Ids of operations without an outcome.
 pub(super) const RUNNING: TableDefinition<'static, &'static str, ()> =
     TableDefinition::new("running");
-/// Ends of operations, for throwing the oldest away.
+/// End times of operations, for removing the oldest.
 pub(super) const ENDED: TableDefinition<'static, (i64, &'static str), ()> =
     TableDefinition::new("ended");
 
-/// A transaction that can be read from.
+/// A transaction that allows reads.
 pub(super) trait Lookup {
-    /// A table of it.
+    /// Type of its tables.
     type Table<'a, K: Key + 'static, V: Value + 'static>: ReadableTable<K, V>
     where
         Self: 'a;

@@ -1,4 +1,4 @@
-//! What survives, and who is refused.
+//! Persistence of the journal, and rejected requests.
 
 use std::time::Duration;
 
@@ -159,8 +159,8 @@ async fn restart_interrupts_operations_and_reports_sent_commands() {
     };
     assert_eq!(
         outcome("a").await.message,
-        "the agent was stopped in the middle; no command had been sent. Read the power state and \
-         ask again"
+        "the agent was stopped during the operation; no command had been sent. Read the power state and \
+         repeat the request"
     );
     let b = outcome("b").await;
     assert_eq!(b.code(), v1::OutcomeCode::Interrupted);
@@ -203,7 +203,7 @@ async fn concurrent_admissions_each_get_their_own_result() {
     let admissions = (0..200_u64).map(|n| {
         let journal = journal.clone();
         tokio::spawn(async move {
-            // Every sequence twice: one of each pair must be refused.
+            // Every sequence number is used twice: one of each pair must be rejected.
             let admission = Admission {
                 key: format!("bmc-{}", n / 2),
                 at: at(&format!("bmc-{}", n / 2)),
@@ -354,7 +354,7 @@ async fn f6_standby_agent_rejects_operations_until_claimed() {
     standby(7).await.unwrap().unwrap();
     let message = refused(&journal, on("b", leader(7, 2), "rem-1")).await;
     assert!(message.contains("stands by"), "{message}");
-    // What it began itself it still knows, and a person is not a controller.
+    // Its own operations are still known, and an operator is not a controller.
     let known = journal
         .admit(off("a", leader(7, 3), "rem-1"))
         .await
@@ -366,7 +366,7 @@ async fn f6_standby_agent_rejects_operations_until_claimed() {
     };
     started(&journal, by_hand).await;
     drop(journal);
-    // Also after a restart.
+    // The standby state also survives a restart.
     let (journal, _) = fixture.open();
     let message = refused(&journal, on("b", leader(7, 4), "rem-1")).await;
     assert!(message.contains("stands by"), "{message}");

@@ -1,4 +1,4 @@
-//! One thread that writes: what has come in while the disk was busy goes into one commit.
+//! The writing thread: changes that arrive while the disk is busy are committed together.
 
 use std::{
     sync::{Arc, mpsc},
@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::{JournalError, store::Store, wall_clock};
 use crate::blocking;
 
-/// A transaction under way.
+/// A transaction in progress.
 pub(super) struct Tx(WriteTransaction);
 
 impl Tx {
@@ -33,11 +33,11 @@ impl Tx {
     }
 }
 
-/// One change, and who waits for it.
+/// One change, and the caller that waits for it.
 trait Job: Send {
-    /// Makes the change; where it fails nothing of the batch may stand.
+    /// Applies the change; after an error nothing of the batch is kept.
     fn apply(&mut self, tx: &Tx) -> Result<(), JournalError>;
-    /// Tells how it went. An error of the batch stands above what `apply` has found.
+    /// Reports the result. An error of the batch takes precedence over the result of `apply`.
     fn answer(self: Box<Self>, batch: Result<(), JournalError>);
 }
 
@@ -69,32 +69,32 @@ where
     }
 }
 
-/// What the thread is told.
+/// A request to the writing thread.
 enum Order {
     Write(Box<dyn Job>),
-    /// A read has failed; whoever waits is told when the file was opened again, or not.
+    /// A read has failed; the sender is notified when the file was reopened, or could not be.
     Reopen(oneshot::Sender<()>),
 }
 
-/// The way to who writes.
+/// Where requests are sent.
 #[derive(Debug)]
 enum Inbox {
     Thread(mpsc::Sender<Order>),
-    /// In a simulation, whoever calls.
+    /// In a simulation, the caller executes the requests itself.
     Caller(Worker),
 }
 
-/// The thread, and the way to it.
+/// The writing thread, and its queue.
 #[derive(Debug)]
 pub(super) struct Writer {
     inbox: Mutex<Option<Inbox>>,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
 }
 
-/// A batch is committed at this size at the latest, so that nobody waits for a long queue.
+/// Maximum number of changes in one commit, to limit the latency.
 const BATCH: usize = 256;
 
-/// Time between two attempts to open a file that failed. What comes in between is refused at once.
+/// Interval between two attempts to reopen a failed file. Changes in between are rejected at once.
 const REOPEN: Duration = Duration::from_millis(500);
 
 impl Writer {
@@ -120,8 +120,8 @@ impl Writer {
         })
     }
 
-    /// Returns when the disk has it. The change may be made more than once: after an error of the
-    /// disk the file is opened again and each of the batch is tried again.
+    /// Returns when the change is on disk. The change may be applied more than once: after a disk
+    /// error the file is reopened, and each change of the batch is retried.
     pub(super) async fn write<T, F>(&self, mut change: F) -> Result<T, JournalError>
     where
         T: Send + 'static,
@@ -141,10 +141,10 @@ impl Writer {
         answered.await.map_err(|_| JournalError::Closed)?
     }
 
-    /// Opens the file again if it still fails; returns after the attempt.
+    /// Reopens the file if it still fails; returns after the attempt.
     pub(super) async fn reopen(&self) {
         let (done, waiting) = oneshot::channel();
-        // Closed: there is nothing to open.
+        // If the file is closed, there is nothing to reopen.
         if self.order(Order::Reopen(done)).is_ok() {
             waiting.await.ok();
         }
@@ -161,7 +161,7 @@ impl Writer {
         }
     }
 
-    /// Writes what was handed in, and closes the file. Blocks on the disk.
+    /// Writes the queued changes, and closes the file. Blocks on the disk.
     pub(super) fn close(&self) {
         if let Some(Inbox::Caller(worker)) = self.inbox.lock().take() {
             worker.store.close();
@@ -179,11 +179,11 @@ impl Drop for Writer {
     }
 }
 
-/// The thread that writes.
+/// State of the writing thread.
 #[derive(Debug)]
 struct Worker {
     store: Arc<Store>,
-    /// When the file failed last, and was not opened again since.
+    /// Time of the last file error, if the file was not reopened since.
     failed: Option<Instant>,
 }
 
@@ -205,7 +205,7 @@ impl Worker {
         self.store.close();
     }
 
-    /// Carries out an order, and those that are waiting behind a change.
+    /// Executes a request, and the requests that wait behind a change.
     fn carry_out(&mut self, first: Order, waiting: impl Iterator<Item = Order>) {
         let first = match first {
             Order::Write(job) => job,
@@ -232,7 +232,7 @@ impl Worker {
             batch.into_iter().for_each(|job| job.answer(result.clone()));
             return;
         }
-        // One of them cannot be written: the others shall not suffer.
+        // One change cannot be written: the others are committed separately.
         for job in batch {
             let mut alone = [job];
             let result = self.commit(&mut alone);
@@ -241,7 +241,7 @@ impl Worker {
         }
     }
 
-    /// Commits; where the file fails, once more after it was opened again.
+    /// Commits; after a file error, once more with the file reopened.
     fn commit(&mut self, batch: &mut [Box<dyn Job>]) -> Result<(), JournalError> {
         let result = self.commit_once(batch);
         match &result {
@@ -268,7 +268,7 @@ impl Worker {
         })
     }
 
-    /// For a read that failed, unless the file was opened again or tried just now.
+    /// Reopens the file for a failed read, unless that was done or tried just now.
     fn reopen_for(&mut self, done: oneshot::Sender<()>) {
         if self.failed.is_none() && self.store.trouble().is_some() {
             self.reopen();

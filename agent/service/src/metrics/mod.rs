@@ -1,6 +1,6 @@
-//! Metrics of the agent, in a registry of their own.
+//! Metrics of the agent, in their own registry.
 //!
-//! Must never carry a label whose values grow with the fleet.
+//! Must never: have a label whose number of values grows with the fleet.
 
 mod names;
 mod process;
@@ -68,19 +68,19 @@ struct OriginLabels {
 
 type Seconds<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// How the journal stands.
+/// State of the journal.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct JournalState {
     pub(crate) writable: bool,
-    /// How often it was opened again after an error.
+    /// Number of times the file was reopened after an error.
     pub(crate) reopened: u64,
-    /// When its file was created, seconds of the Unix epoch.
+    /// Creation time of the file, in seconds of the Unix epoch.
     pub(crate) created: i64,
-    /// Why: `first`, `missing` or `damaged`.
+    /// Reason of the creation: `first`, `missing` or `damaged`.
     pub(crate) origin: &'static str,
 }
 
-/// What is measured when somebody looks.
+/// Values that are sampled at each scrape.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sampled {
     pub(crate) hosts: usize,
@@ -89,7 +89,7 @@ pub(crate) struct Sampled {
     /// `None`: the journal could not be read.
     pub(crate) holds: Option<usize>,
     pub(crate) journal: JournalState,
-    /// Seconds of the Unix epoch; 0: there is no certificate.
+    /// Expiry of the certificate, in seconds of the Unix epoch; 0: no certificate.
     pub(crate) certificate_until: i64,
     pub(crate) connections_accepted: u64,
     pub(crate) connections_refused: Vec<(&'static str, u64)>,
@@ -120,7 +120,7 @@ pub(crate) struct Metrics {
     certificate: Gauge,
     accepted: Counter,
     handshakes: Family<ReasonLabels, Counter>,
-    /// What the two above have been told of.
+    /// Last sampled values of the two counters above.
     told: Mutex<BTreeMap<&'static str, u64>>,
     accepted_told: AtomicU64,
     reopened_told: AtomicU64,
@@ -129,12 +129,12 @@ pub(crate) struct Metrics {
     most_descriptors: Gauge,
 }
 
-/// From 50 ms to about 14 minutes.
+/// Buckets from 50 ms to about 14 minutes.
 fn operation_histogram() -> Histogram {
     Histogram::new(exponential_buckets(0.05, 2.0, 15))
 }
 
-/// From 1 ms to about 16 s, and the call's own limit above.
+/// Buckets from 1 ms to about 16 s.
 fn call_histogram() -> Histogram {
     Histogram::new(exponential_buckets(0.001, 2.0, 15))
 }
@@ -172,7 +172,7 @@ impl Metrics {
             most_descriptors: Gauge::default(),
         };
         metrics.register();
-        // A rate needs a first value.
+        // A counter needs an initial value, so that rates are correct.
         for result in ["taken", "refused"] {
             metrics
                 .reloads
@@ -226,7 +226,7 @@ impl Metrics {
         }
     }
 
-    /// As text of OpenMetrics.
+    /// Renders the metrics in the OpenMetrics text format.
     pub(crate) fn render(&self, now: &Sampled) -> String {
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         self.hosts.set(count(now.hosts));
@@ -273,7 +273,7 @@ fn unix_seconds() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
-/// The word of a failure, as in the contract.
+/// Label of an error kind, as documented.
 fn error_word(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Unreachable => "unreachable",
@@ -309,7 +309,7 @@ mod tests {
             ..Sampled::default()
         };
         metrics.render(&sampled);
-        // The last number stands while the journal cannot be read.
+        // The last value is kept while the journal cannot be read.
         let text = metrics.render(&Sampled {
             holds: None,
             ..sampled

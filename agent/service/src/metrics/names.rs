@@ -1,4 +1,4 @@
-//! What each metric is called, and what it says of itself.
+//! Names and help texts of the metrics.
 
 use prometheus_client::{metrics::info::Info, registry::Unit};
 
@@ -54,7 +54,7 @@ impl Metrics {
         );
         r.register(
             "journal_writable",
-            "1: the journal can be written; 0: it cannot, and no command is taken",
+            "1: the journal can be written; 0: it cannot, and no command is accepted",
             m.journal_writable.clone(),
         );
         r.register(

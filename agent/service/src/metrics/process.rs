@@ -1,4 +1,4 @@
-//! What this process needs.
+//! Resource usage of this process.
 
 #[derive(Debug, Default)]
 pub(super) struct Usage {
@@ -7,7 +7,7 @@ pub(super) struct Usage {
     pub(super) most_descriptors: i64,
 }
 
-/// What the kernel says of us; 0 where it says nothing.
+/// Usage as reported by the kernel; 0 where it is not available.
 pub(super) fn usage() -> Usage {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let number = |text: Option<&str>| text.and_then(|text| text.parse().ok()).unwrap_or(0);

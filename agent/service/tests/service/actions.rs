@@ -1,4 +1,4 @@
-//! Soft off, cycle, reset and diagnostic interrupt, and who may overtake whom.
+//! Soft off, cycle, reset and diagnostic interrupt, and which operations are replaced.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn asks(id: &str, host: &str, action: Action) -> v1::BeginRequest {
     }
 }
 
-/// Quick to confirm, slow to give up.
+/// A soft off with short confirmation intervals and a long limit.
 fn soft(id: &str, host: &str) -> v1::BeginRequest {
     asks(id, host, Action::PowerSoftOff(soft_off(10_000, false)))
 }
@@ -110,7 +110,7 @@ async fn hard_off_replaces_a_soft_off_at_once() {
     begin(&mut client, soft("softer", "node-1")).await.unwrap();
     begin(&mut client, on("on", "node-1")).await.unwrap();
     begin(&mut client, off("hard", "node-1")).await.unwrap();
-    // An `on` from before would switch on a host that is off since.
+    // An earlier `on` would switch on a host that was switched off since.
     for id in ["soft", "softer", "on"] {
         let outcome = outcome(&mut client, id).await;
         assert_eq!(outcome.code(), OutcomeCode::Cancelled);

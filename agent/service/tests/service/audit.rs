@@ -1,4 +1,4 @@
-//! Everything that changes a host or an operation stands in the journal with who asked.
+//! Every change of a host or an operation is journalled with its caller.
 
 use crate::kit::*;
 use rackhand_proto::{
@@ -6,7 +6,7 @@ use rackhand_proto::{
     v1::{self, OutcomeCode},
 };
 
-/// What the journal has of a host, the oldest first.
+/// The journal records of a host, oldest first.
 async fn listed(client: &mut Client, host: &str) -> Vec<v1::OperationInfo> {
     let request = v1::ListOperationsRequest {
         host: host.into(),
@@ -53,7 +53,7 @@ async fn operator_needs_force_to_cancel_a_remediation_operation() {
     assert_eq!(ended.code(), OutcomeCode::Cancelled);
     let told = listed(&mut operator, "node-1").await;
     assert_eq!(told[0].cancelled_by, "operator ann");
-    // It is over: nothing is left to protect.
+    // The operation has ended, so nothing is protected.
     operator.cancel(cancel("fence", false)).await.unwrap();
     agent.shutdown().await;
     let agent = site.start().await;
@@ -125,7 +125,7 @@ async fn other_changes_are_journalled_with_caller_and_outcome() {
             .into_inner()
             .released
     );
-    // A power operation by force, of a host that nobody holds any more.
+    // A forced power operation on a host without a hold.
     let forced = v1::BeginRequest {
         force: true,
         ..on("on", "node-1")

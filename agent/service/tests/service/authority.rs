@@ -1,4 +1,4 @@
-//! Who may do what: roles, terms, sequences, holds and networks.
+//! Authorization: roles, terms, sequences, holds and networks.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ async fn f7_deposed_leader_is_rejected_also_after_a_restart() {
             refusal(&client.cancel(cancel).await.unwrap_err()),
             Refusal::StaleTerm
         );
-        // What it began itself it may still look at.
+        // It may still read its own operation.
         assert!(
             !begin(&mut client, by_leader(off("a", "node-1"), 6, 1))
                 .await
@@ -288,7 +288,7 @@ async fn each_role_is_limited_to_its_own_calls() {
 async fn rack_certificate_may_not_command_an_agent() {
     let site = Site::new(1);
     let agent = site.start().await;
-    // The client side refuses to start with such a certificate, so dial by hand.
+    // The client library rejects such a certificate, so connect without it.
     let files = site.files("spiffe://dc1/rack/r2");
     assert!(ClientTls::controller(files.clone()).is_err());
     for files in [files, site.files("spiffe://dc2/controller")] {
@@ -303,7 +303,7 @@ async fn rack_certificate_may_not_command_an_agent() {
     agent.shutdown().await;
 }
 
-/// Lists hosts with any certificate, believing whatever the agent shows.
+/// Lists hosts with any certificate, trusting every server certificate.
 async fn kit_raw_call(
     agent: &rackhand_agent_service::Agent,
     files: &rackhand_proto::TlsFiles,
@@ -373,7 +373,7 @@ async fn f6_delayed_request_starts_nothing() {
     };
     for (latest, why) in [
         (at(&claimed.instance, 0), "on its way for too long"),
-        (at("the start before", 600), "started anew"),
+        (at("the start before", 600), "was restarted"),
     ] {
         let late = begin(&mut client, request("a", 1, latest)).await;
         let late = late.unwrap_err();

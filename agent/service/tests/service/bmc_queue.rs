@@ -1,4 +1,5 @@
-//! The order at one BMC: a fence goes first, and no neighbour is held up.
+//! Order of operations and calls at one BMC: a hard off goes first, and other hosts are not
+//! delayed.
 
 use std::time::Duration;
 
@@ -66,7 +67,7 @@ async fn f3_hard_off_cancels_a_queued_on_and_cycle() {
     let mut client = site.controller(&agent).await;
     let mut operator = site.local().await;
     claim(&mut client, 1).await;
-    // Something goes on for long enough.
+    // A long operation is running.
     *site.bmcs.of(1).stubborn.lock().unwrap() = true;
     begin(&mut operator, off("first", "node-1")).await.unwrap();
     site.bmcs.of(1).commanded_times(1).await;
@@ -136,7 +137,7 @@ async fn f6_long_operation_of_a_blade_does_not_delay_other_blades() {
     begin(&mut client, on("on", "node-2")).await.unwrap();
     let neighbour = outcome(&mut client, "on").await;
     assert_eq!(neighbour.code(), OutcomeCode::Confirmed, "{neighbour:?}");
-    // A fence of one blade ends nothing of another.
+    // A hard off of one blade cancels no operation of another.
     site.bmcs.of(1).set(PowerState::Off);
     let long = outcome(&mut client, "long").await;
     assert_eq!(long.code(), OutcomeCode::Confirmed, "{long:?}");

@@ -1,4 +1,4 @@
-//! BMC endpoints that the caller brings along.
+//! BMC endpoints that are sent with a request.
 
 use crate::{authority::refusal, kit::*};
 use rackhand_proto::{Refusal, v1};
@@ -57,7 +57,7 @@ async fn insecure_endpoint_in_a_request_is_rejected_unless_allowed() {
             (http, false, false),
             (https, true, false),
             (https, false, true),
-            // RMCP+ has no certificates, and encrypts.
+            // RMCP+ has no certificates, but is encrypted.
             ("ipmi://10.0.0.2", true, true),
         ] {
             let read = controller.read_power(brought_insecure(address, skip)).await;

@@ -1,4 +1,4 @@
-//! A hold is on the host, by whatever address it was given and by whatever address it is asked for.
+//! A hold applies to the host under every address, whichever address it was taken under.
 
 use crate::kit::*;
 use rackhand_proto::{
@@ -49,7 +49,7 @@ struct Leader {
 }
 
 impl Leader {
-    /// Begins an operation in the name of a remediation, and returns its id.
+    /// Starts an operation for a remediation, and returns its id.
     async fn begin(
         &mut self,
         request: v1::BeginRequest,
@@ -106,7 +106,7 @@ async fn f2_hold_rejects_power_on_under_every_address() {
         }
         assert_eq!(site.bmcs.of(1).commands().1, ons);
         assert_eq!(leader.holds().await.len(), 1);
-        // Its owner ends it under any of them.
+        // The owner releases it under any address.
         let other = &spellings[(index + 1) % spellings.len()];
         let id = leader.begin(on("", ""), other, "rem-1").await.unwrap();
         leader.confirmed(&id).await;

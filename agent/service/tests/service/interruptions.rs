@@ -1,4 +1,4 @@
-//! Operations that a restart, a stop, a cancel or a lost caller interrupts.
+//! Operations that are interrupted by a restart, a shutdown, a cancellation or a lost caller.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn operations_of_a_killed_agent_are_interrupted_not_repeated() {
     let site = Site::new(2);
     let agent = site.start().await;
     let mut client = site.local().await;
-    // One has sent its command, one has not even been able to read.
+    // One operation has sent its command, the other could not even read.
     *site.bmcs.of(1).stubborn.lock().unwrap() = true;
     site.bmcs.of(2).dead.send_replace(true);
     begin(&mut client, off("a", "node-1")).await.unwrap();

@@ -1,4 +1,4 @@
-//! Which journal answers, and what happens when it is lost.
+//! Identity of the journal, and its loss.
 
 use crate::kit::*;
 use rackhand_proto::{
@@ -91,7 +91,7 @@ async fn f12_restored_older_state_is_a_new_instance_to_the_controller() {
     let refused = client.claim_term(claim_knowing(&seen)).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::Unavailable);
     assert!(refused.message().contains("older copy"), "{refused}");
-    // The process ends; the next one is another instance.
+    // The process ends; the next one has another instance id.
     agent.failed().await;
     agent.shutdown().await;
     let agent = site.start().await;

@@ -1,4 +1,4 @@
-//! The two listeners: who gets in, with which certificate, and what each serves.
+//! The two listeners: accepted certificates, and services of each.
 
 use crate::kit::*;
 use rackhand_proto::{
@@ -40,7 +40,7 @@ async fn renewed_certificate_applies_to_the_next_connection() {
     let address = agent.remote_addr().unwrap().to_string();
     let old = ClientTls::controller(site.files(CONTROLLER)).unwrap();
     let mut before = site.remote(&agent, &old).await;
-    // The site gets a new CA, as in a roll-over without overlap.
+    // The site gets a new CA, as in a rollover without overlap.
     let ca = crate::kit::Ca::new();
     ca.write(&site.dir.path().join("tls"), RACK);
     assert!(agent.tls().unwrap().reload().unwrap());
@@ -155,7 +155,7 @@ async fn local_socket_works_with_an_expired_certificate() {
         .unwrap_err();
     assert!(matches!(error, ConnectError::Untrusted { .. }), "{error}");
 
-    // A renewed one is taken up without a restart.
+    // A renewed certificate takes effect without a restart.
     site.ca.write(&tls, RACK);
     assert!(agent.tls().unwrap().reload().unwrap());
     let mut controller = site.controller(&agent).await;

@@ -1,4 +1,4 @@
-//! The agent as a library: its gRPC service, operations and journal, with scripted BMCs behind it.
+//! The agent as a library: gRPC service, operations and journal, with scripted BMCs.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Operations from the call to the outcome, over real gRPC and mTLS.
+//! Operations from the request to the outcome, over gRPC and mTLS.
 
 use std::{sync::atomic::Ordering, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Power-on of many hosts: one after the other on each PDU. Power-off never waits.
+//! Power-on of many hosts: staggered on each PDU. Power-off never waits.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ fn all_off(site: &Site) {
     (1..=HOSTS).for_each(|n| site.bmcs.of(n).set(PowerState::Off));
 }
 
-/// When each BMC is told to switch on, from now.
+/// Time at which each BMC receives its power-on, from now.
 async fn commanded(site: &Site) -> Vec<Duration> {
     let begun = Instant::now();
     let mut times = join_all((1..=HOSTS).map(|n| async move {
@@ -50,7 +50,8 @@ async fn hosts_of_one_pdu_are_switched_on_at_the_interval() {
     let mut client = site.local().await;
     all_off(&site);
     for n in 1..=HOSTS {
-        // A remediation's takes its turn among the others; and the wait is none of its time.
+        // Power-ons of remediations are staggered with the others, and the wait does not count
+        // against their deadline.
         let deadline = Some(duration_to_proto(Duration::from_millis(1500)));
         let request = v1::BeginRequest {
             deadline,
@@ -60,7 +61,7 @@ async fn hosts_of_one_pdu_are_switched_on_at_the_interval() {
     }
     let times = commanded(&site).await;
     for pair in times.windows(2) {
-        // The command follows its turn by a reading.
+        // A reading precedes the command.
         let apart = pair[1] - pair[0];
         assert!(apart > Duration::from_millis(500), "{times:?}");
     }

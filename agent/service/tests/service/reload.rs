@@ -1,4 +1,4 @@
-//! Another configuration under a running agent: all of it or nothing, and nothing is cut.
+//! Reload of a running agent: all or nothing, without interrupting operations.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use tokio::{
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Changes the file on the disk.
+/// Edits the file on disk.
 fn edit(site: &Site, change: impl FnOnce(String) -> String) {
     let path = site.dir.path().join("agent.toml");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, change(text)).unwrap();
 }
 
-/// Takes the last host out of the file.
+/// Removes the last host from the file.
 fn without_last(text: &str) -> String {
     let at = text.rfind("[[hosts]]").unwrap();
     text[..at].to_owned()
@@ -109,7 +109,7 @@ async fn invalid_reload_changes_nothing_and_is_counted() {
         assert!(metric(&agent, line).await, "{line}");
     }
 
-    // What cannot be changed while the agent runs is a mistake too.
+    // A change that needs a restart is an error too.
     site.config();
     edit(&site, |text| text.replace("rack = 'r1'", "rack = 'r2'"));
     let error = agent.reload().await.unwrap_err().to_string();

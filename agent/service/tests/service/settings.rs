@@ -1,4 +1,4 @@
-//! Boot override, LED, sensors and event log: their turn among the operations, and who may.
+//! Boot override, LED, sensors and event log: their order among the operations, and permissions.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ fn sensors(host: &str) -> v1::ReadSensorsRequest {
     }
 }
 
-/// An operation that goes on until it is told to stop: the host does not shut down.
+/// A running operation that lasts until it is cancelled: the host does not shut down.
 async fn busy(client: &mut Client, site: &Site, id: &str) {
     let bmc = site.bmcs.of(1);
     *bmc.deaf.lock().unwrap() = true;
@@ -120,7 +120,7 @@ async fn change_waits_for_the_running_operation() {
     busy(&mut client, &site, "soft").await;
     let mut other = site.local().await;
     let set = tokio::spawn(async move { other.set_boot(set_boot("node-1", false)).await });
-    // The operation is read again and again meanwhile, and the change does not come in between.
+    // The operation continues to read, and the change does not run in between.
     let reads = *site.bmcs.of(1).reads.borrow();
     site.bmcs.of(1).read_times(reads + 3).await;
     assert!(site.bmcs.of(1).changes().is_empty());
@@ -175,7 +175,7 @@ async fn long_sensor_read_yields_to_a_power_operation() {
         OutcomeCode::Confirmed
     );
     assert_eq!(*bmc.power.lock().unwrap(), PowerState::Off);
-    // It was begun anew behind each call of the operation.
+    // The sensor read starts over after each call of the operation.
     bmc.slow.send_replace(false);
     let read = reading.await.unwrap().unwrap().into_inner().result.unwrap();
     let v1::read_sensors_response::Result::Sensors(read) = read else {
@@ -226,7 +226,7 @@ async fn agent_switches_off_an_led_without_a_timer() {
     let mut changed = bmc.changed.subscribe();
     changed.wait_for(|changed| *changed == 2).await.unwrap();
     assert_eq!(bmc.changes(), ["LED On", "LED Off"]);
-    // One that has long to go goes out with the agent.
+    // A long timer ends with the agent.
     client
         .identify(lit_for(Duration::from_secs(3600)))
         .await

@@ -30,7 +30,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// `node-1` and so on, Nodes `worker-1` and so on; the first one's UUID is known.
+    /// Hosts `node-1` and so on, Nodes `worker-1` and so on; the UUID of the first one is known.
     pub(crate) fn new(bmcs: &[&Redfish]) -> Self {
         let dir = TempDir::new().unwrap();
         let key = KeyPair::generate().unwrap();
@@ -107,7 +107,7 @@ pub(crate) fn run(site: &Site, args: &[&str]) -> Ran {
     run_with(site, args, "")
 }
 
-/// The same with something on standard input.
+/// Runs the program with `input` on standard input.
 fn run_with(site: &Site, args: &[&str], input: &str) -> Ran {
     let mut child = command(site, args)
         .stdin(Stdio::piped())
@@ -115,7 +115,7 @@ fn run_with(site: &Site, args: &[&str], input: &str) -> Ran {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It may end without reading.
+    // The program may end without reading.
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(input.as_bytes()).ok();
     drop(stdin);
@@ -127,7 +127,7 @@ fn run_with(site: &Site, args: &[&str], input: &str) -> Ran {
     }
 }
 
-/// `serve` as a process of its own, which told systemd that it is ready.
+/// `serve` as a separate process, after it has notified systemd of its readiness.
 pub(crate) struct Daemon<'a> {
     site: &'a Site,
     child: Child,
@@ -182,12 +182,12 @@ impl<'a> Daemon<'a> {
         run(self.site, args)
     }
 
-    /// The same with something on standard input.
+    /// Runs the program with `input` on standard input.
     pub(crate) fn run_with(&self, args: &[&str], input: &str) -> Ran {
         run_with(self.site, args, input)
     }
 
-    /// The exit code after SIGTERM.
+    /// Sends SIGTERM and returns the exit code.
     pub(crate) fn stop(mut self) -> i32 {
         self.end()
     }
@@ -217,8 +217,8 @@ impl Drop for Daemon<'_> {
     }
 }
 
-/// The port is chosen by the system; the log says which. READY comes after that line, but the
-/// pipe may be read a moment later.
+/// The system selects the port, which is read from the log. READY follows that line, but the pipe
+/// may be read a moment later.
 fn listening(log: &Mutex<String>) -> String {
     let until = std::time::Instant::now() + Duration::from_secs(10);
     loop {

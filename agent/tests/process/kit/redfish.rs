@@ -1,4 +1,4 @@
-//! The smallest Redfish service that can be switched.
+//! A minimal Redfish service with power control.
 
 use std::{
     net::SocketAddr,

@@ -1,4 +1,4 @@
-//! `rackhand-agent sim` as a process, and the tool in front of it.
+//! `rackhand-agent sim` as a process, and the command line for it.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -17,7 +17,7 @@ pub(crate) struct Ran {
     pub(crate) err: String,
 }
 
-/// The tool without anything around it.
+/// Runs the program without additional arguments.
 pub(crate) fn bare(args: &[&str]) -> Ran {
     run(Command::new(BINARY).args(args))
 }
@@ -43,7 +43,7 @@ pub(crate) struct Sim {
 }
 
 impl Sim {
-    /// Starts it with room for many sockets; returns when it has said how to use it.
+    /// Starts it with a high limit of sockets; returns when it has printed its introduction.
     pub(crate) fn start(args: &[&str]) -> Self {
         let dir = TempDir::new().unwrap();
         let raised = "ulimit -n \"$(ulimit -Hn)\" && exec \"$0\" \"$@\"";
@@ -102,7 +102,7 @@ impl Sim {
         self.dir().join("agent.sock")
     }
 
-    /// The configuration that it wrote.
+    /// The generated configuration.
     pub(crate) fn config(&self) -> PathBuf {
         let line = self
             .said
@@ -126,12 +126,12 @@ impl Sim {
         path
     }
 
-    /// The exit code after an interrupt.
+    /// Sends SIGINT and returns the exit code.
     pub(crate) fn stop(mut self) -> i32 {
         self.interrupt()
     }
 
-    /// The same; what it has written stays.
+    /// Sends SIGINT and returns the exit code; the generated files are kept.
     pub(crate) fn interrupt(&mut self) -> i32 {
         let pid = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();

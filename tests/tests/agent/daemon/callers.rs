@@ -1,4 +1,4 @@
-//! Whoever may not command: refused, told in the log, counted.
+//! Unauthorized callers: rejected, logged and counted.
 
 use rackhand_proto::{
     Refusal,
@@ -23,7 +23,7 @@ fn off(number: u64, sequence: u64) -> v1::BeginRequest {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f7_unauthorized_callers_are_rejected_logged_and_counted() {
-    // A BMC that must never be called: nobody listens there.
+    // A BMC that must never be called: the port is closed.
     let mut site = Site::new(&json!([{
         "name": "h1",
         "bmc": {"address": "redfish+http://127.0.0.1:9/redfish/v1/Systems/1", "username": "u",
@@ -32,8 +32,8 @@ async fn f7_unauthorized_callers_are_rejected_logged_and_counted() {
     site.start().await;
     let list = || v1::ListHostsRequest {};
 
-    // Without a certificate, with an expired one, with one of a foreign authority, with another
-    // rack's and another site's, whose authority is ours.
+    // Without a certificate, with an expired one, with one of another CA, with another rack's, and
+    // with another site's that is signed by the right CA.
     let expired = CertSpec::peer("expired", "spiffe://rackhand/controller").expired();
     let expired = site.pki.issue(&expired).unwrap();
     let foreign = Pki::new(site.dir.path().join("foreign")).unwrap();
@@ -58,7 +58,7 @@ async fn f7_unauthorized_callers_are_rejected_logged_and_counted() {
         tokio::time::timeout(PATIENCE, counted).await.unwrap();
     }
 
-    // A controller's, with an old term.
+    // A controller with an old term.
     let controller = site.certificate("spiffe://rackhand/controller");
     let mut controller = site.remote(Some(&controller));
     for (number, accepted) in [(7, true), (6, false)] {

@@ -1,4 +1,4 @@
-//! A BMC whose clock is wrong dates its event log wrongly: a check of the host says so.
+//! Detection of a wrong BMC clock, which dates the event log wrongly.
 
 use rackhand_proto::v1::{self, Verdict};
 use rackhand_tests::{
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::site::{Client, PASSWORD, Site, target};
 
-/// What the check of a host's clock says: verdict, what was found, what to do.
+/// The clock check of a host: verdict, finding, advice.
 async fn clock(client: &mut Client, host: &str) -> (Verdict, String, String) {
     let request = v1::CheckHostRequest {
         target: target(host),

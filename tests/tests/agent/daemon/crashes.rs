@@ -1,4 +1,4 @@
-//! `kill -9` in the middle of each kind of operation.
+//! `kill -9` during each kind of operation.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use super::site::{PATIENCE, Site, target};
 
 const SLOW: Duration = Duration::from_secs(3600);
 
-/// Each kind of operation, what its BMC receives of it, and whether its host is on at first.
+/// Each kind of operation, the reset type that its BMC receives, and whether its host is on at
+/// first.
 fn operations() -> [(&'static str, Action, ResetType, bool); 6] {
     [
         (
@@ -72,7 +73,7 @@ async fn operations_killed_in_flight_are_reported_and_not_repeated() {
     let names: Vec<&str> = operations().iter().map(|(name, ..)| *name).collect();
     let pki_dir = tempfile::tempdir().unwrap();
     let pki = Pki::new(pki_dir.path()).unwrap();
-    // Nothing comes to an end by itself before the kill.
+    // No operation ends by itself before the kill.
     let mut config = RackConfig::new("r1", names.clone()).each(|host| {
         host.timings = PowerTimings {
             off_takes: SLOW,
@@ -118,7 +119,7 @@ async fn operations_killed_in_flight_are_reported_and_not_repeated() {
 
     site.start().await;
     let mut client = site.local().await;
-    // The BMC of each interrupted one is read again, and only read.
+    // The BMC of each interrupted operation is read again, and only read.
     let reads = "rackhand_agent_bmc_calls_total{call=\"read\",result=\"ok\"}";
     let read_again = async {
         while site.metric(reads).await < 4 {
@@ -140,7 +141,7 @@ async fn operations_killed_in_flight_are_reported_and_not_repeated() {
             .unwrap();
         let outcome = found.outcome.as_ref().unwrap();
         assert_eq!((found.host.as_str(), found.action.as_str()), (name, name));
-        // An NMI is done when the BMC has taken it, which it may have been able to say.
+        // An NMI is complete when the BMC has accepted it, which may have been reported.
         let is_told = outcome.code() == OutcomeCode::Interrupted
             || (name == "nmi" || name == "reset") && outcome.code() == OutcomeCode::Confirmed;
         assert!(is_told, "{name}: {outcome:?}");
@@ -164,7 +165,7 @@ async fn operations_killed_in_flight_are_reported_and_not_repeated() {
     site.stop();
 }
 
-/// The steps of an operation in which nothing is under way at its BMC, and the second half of one.
+/// Operations with no call in flight at their BMC, and an operation in its second half.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn operations_killed_while_waiting_send_nothing() {
     let names = ["first", "staged", "busy", "half"];
@@ -214,7 +215,7 @@ async fn operations_killed_while_waiting_send_nothing() {
     begin("first", "first", Action::PowerOn(v1::PowerOn {})).await;
     let received = |name: &str, reset| rack.host(name).unwrap().counters().received(reset);
     let all = async {
-        // The first uses up the turn of the PDU.
+        // The first operation takes the slot of the PDU.
         while received("first", ResetType::On) == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -231,7 +232,7 @@ async fn operations_killed_while_waiting_send_nothing() {
         {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        // It waits behind the other one.
+        // It waits behind another operation.
         begin("queued", "busy", Action::PowerReset(v1::PowerReset {})).await;
     };
     let came = tokio::time::timeout(PATIENCE, all).await;

@@ -1,4 +1,4 @@
-//! Many at once: half-open connections at its port, and a rack of a thousand hosts.
+//! Load: half-open connections, and a rack of a thousand hosts.
 
 use std::time::{Duration, Instant};
 
@@ -13,14 +13,14 @@ use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use super::site::{PASSWORD, PATIENCE, Site, many_descriptors, target};
 
-/// What the agent may need at most, in KiB.
+/// Maximum memory of the agent, in KiB.
 const MEMORY: u64 = 64 * 1024;
-/// What the code of a release build needs at most, in KiB: its file is no larger.
+/// Maximum memory of the code of a release build, in KiB: its file is not larger.
 const RELEASE_CODE: u64 = 20 * 1024;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn half_open_connections_do_not_block_callers() {
-    // As many as this system lets us have; each of them needs a descriptor here.
+    // As many as the system allows; each connection needs a descriptor here.
     let descriptors = many_descriptors();
     assert!(
         descriptors >= 2000,
@@ -34,7 +34,7 @@ async fn half_open_connections_do_not_block_callers() {
     for n in 0..crowd {
         let mut stream = match TcpStream::connect(address).await {
             Ok(stream) => stream,
-            // The agent may be closing the oldest faster than we open.
+            // The agent may close the oldest connections faster than new ones are opened.
             Err(error) => panic!("connection {n}: {error}"),
         };
         if n % 3 == 0 {
@@ -50,7 +50,7 @@ async fn half_open_connections_do_not_block_callers() {
     let operator = site.certificate("spiffe://rackhand/operator/ann");
     for _ in 0..3 {
         let served = async {
-            // A new connection each; one that is displaced tries again, as every client does.
+            // A new connection each; an evicted one is retried, as every client does.
             while site
                 .remote(Some(&operator))
                 .list_hosts(v1::ListHostsRequest {})
@@ -76,15 +76,15 @@ async fn half_open_connections_do_not_block_callers() {
         let metric = format!("rackhand_agent_refused_connections_total{{reason=\"{reason}\"}}");
         assert!(site.metric(&metric).await > 0, "{reason}");
     }
-    // Told, but not once for each.
+    // Logged, but not once per connection.
     let told = site.log().matches("TLS handshake refused").count();
     assert!((1..100).contains(&told), "{told} lines");
     drop(held);
     site.stop();
 }
 
-/// How long a reading may take: nobody waits longer for a dead one than is needed to see that the
-/// others do not wait for it.
+/// Time limit of a reading: that of a dead BMC is just long enough to show that other hosts do not
+/// wait for it.
 fn limit(is_dead: bool) -> Duration {
     Duration::from_secs(if is_dead { 3 } else { 60 })
 }
@@ -122,7 +122,7 @@ async fn agent_of_1000_hosts_with_dead_bmcs_fits_in_64_mib() {
     site.start().await;
     let client = site.local().await;
 
-    // Everybody's power, twice: the second time sessions are warm.
+    // Read all hosts twice: the second time sessions are open.
     for round in 0..2 {
         let begun = Instant::now();
         let readings = stream::iter(0..HOSTS).map(|index| {
@@ -143,7 +143,7 @@ async fn agent_of_1000_hosts_with_dead_bmcs_fits_in_64_mib() {
         readings.buffer_unordered(HOSTS).collect::<Vec<()>>().await;
         println!("round {round}: {:?}", begun.elapsed());
     }
-    // Everybody off at once.
+    // Switch off all hosts concurrently.
     let ends = stream::iter(0..HOSTS).map(|index| {
         let mut client = client.clone();
         async move {
@@ -156,7 +156,7 @@ async fn agent_of_1000_hosts_with_dead_bmcs_fits_in_64_mib() {
                 ..v1::BeginRequest::default()
             };
             client.begin(request).await.unwrap();
-            // A dead one is left to itself.
+            // A dead host is not awaited.
             if is_dead(index) {
                 return;
             }
@@ -174,7 +174,7 @@ async fn agent_of_1000_hosts_with_dead_bmcs_fits_in_64_mib() {
     ends.buffer_unordered(HOSTS).collect::<Vec<()>>().await;
     let left = site.metric("rackhand_agent_operations_running").await;
     assert_eq!(left, i64::try_from(DEAD).unwrap());
-    // The code of a debug build is several times that of a release build, which is all in this.
+    // The code of a debug build is several times that of a release build, and is included.
     let (most, code) = (site.memory("VmHWM:"), site.memory("RssFile:"));
     println!("{HOSTS} hosts, {DEAD} dead: {most} KiB at most, {code} of them code");
     assert!(

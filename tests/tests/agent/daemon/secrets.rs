@@ -1,4 +1,4 @@
-//! Everything that an agent writes or shows, searched for every secret that it knows.
+//! A search for secrets in everything that an agent writes or prints.
 
 use std::{os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
@@ -18,7 +18,7 @@ const BROUGHT: &str = "br0ught-s3cret";
 const KG: &str = "kg-s3cret-0f-20-byte";
 const SECRETS: [&str; 6] = [PASSWORD, INLINE, OF_COMMAND, WRONG, BROUGHT, KG];
 
-/// Every file below, but those that hold the secrets by intent.
+/// Every file below `dir`, except those that contain the secrets intentionally.
 fn files(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -59,7 +59,7 @@ async fn agent_output_and_files_contain_no_secret() {
         {"name": "wrong", "bmc":
             {"address": address(3), "username": "u0", "password": WRONG, "kg": KG}},
     ]));
-    // A shell finds it beside the agent only if that is where it was started.
+    // The script is given by its absolute path, because the agent has another working directory.
     let script = site.dir.path().join("say");
     std::fs::write(&script, format!("echo {OF_COMMAND}\n")).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
@@ -97,7 +97,7 @@ async fn agent_output_and_files_contain_no_secret() {
             "{host}: {last}"
         );
     }
-    // One that a controller brings, good and refused.
+    // A secret that a controller sends, valid and rejected.
     let controller = site.certificate("spiffe://rackhand/controller");
     let mut controller = site.remote(Some(&controller));
     controller
@@ -123,7 +123,7 @@ async fn agent_output_and_files_contain_no_secret() {
         let read = controller.read_power(request).await.unwrap();
         shown.push_str(&format!("{read:?}"));
     }
-    // A reload with a mistake repeats nothing of the file either.
+    // An invalid reload repeats nothing of the file either.
     let good = std::fs::read_to_string(site.config()).unwrap();
     std::fs::write(
         site.config(),
@@ -159,7 +159,7 @@ async fn agent_output_and_files_contain_no_secret() {
     search("answers", shown.as_bytes());
     site.stop();
 
-    // The log at debug, the journal, and whatever else there is now.
+    // The log at level debug, the journal, and all other files.
     let mut written = Vec::new();
     files(site.dir.path(), &mut written);
     let by_intent = ["agent.toml", "password", "say"];

@@ -28,7 +28,7 @@ use tonic::transport::{Channel, Endpoint};
 
 pub type Client = PowerClient<Channel>;
 
-/// Far more than anything here takes on a quiet machine.
+/// Far longer than any step takes on an idle machine.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 pub const PASSWORD: &str = "s3cret-0f-a-bmc";
 
@@ -41,7 +41,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// A directory with the configuration of rack `r1` and these hosts; nothing runs yet.
+    /// A directory with the configuration of rack `r1` and these hosts; nothing is started.
     pub fn new(hosts: &Value) -> Self {
         rustls::crypto::ring::default_provider()
             .install_default()
@@ -100,7 +100,7 @@ impl Site {
         self.start_under(&[]).await;
     }
 
-    /// The same, with a program and its arguments before the agent's own.
+    /// Starts the agent with a program and its arguments before the agent's command line.
     pub async fn start_under(&mut self, prefix: &[&str]) {
         let mut command: Vec<String> = prefix.iter().map(|&word| word.to_owned()).collect();
         command.extend([
@@ -159,7 +159,7 @@ impl Site {
         PowerClient::new(rackhand_proto::connect_local(&socket).await.unwrap())
     }
 
-    /// A caller with this certificate, or none.
+    /// A caller with this certificate, or without one.
     pub fn remote(&self, files: Option<&CertFiles>) -> Client {
         let mut roots = RootCertStore::empty();
         roots
@@ -204,7 +204,7 @@ impl Site {
         self.try_get("/metrics").await.unwrap()
     }
 
-    /// A metric by its name and labels; 0 where it is not there yet.
+    /// Value of a metric by its name and labels; 0 if it does not exist yet.
     pub async fn metric(&self, name: &str) -> i64 {
         let text = self.metrics().await;
         let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -220,7 +220,7 @@ impl Site {
     }
 }
 
-/// As many file descriptors for this test as the system lets it have.
+/// Raises the limit of file descriptors to the maximum, and returns it.
 pub fn many_descriptors() -> usize {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     let wanted = hard.min(32_768);

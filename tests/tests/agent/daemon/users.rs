@@ -1,4 +1,4 @@
-//! Users of the agent's machine under the shipped systemd unit: the journal says which of them asked.
+//! Local users under the shipped systemd unit: the journal distinguishes them.
 
 use std::{
     fs::Permissions,
@@ -16,8 +16,7 @@ use super::site::Site;
 const USERS: [u32; 2] = [41_234, 41_235];
 const GROUP: u32 = 41_000;
 
-/// Whether the unit puts the service into a user namespace of its own, where every other user is
-/// nobody.
+/// Whether the unit uses a separate user namespace, in which every other user is nobody.
 fn hides_users(unit: &str) -> bool {
     let mut values = unit
         .lines()
@@ -32,7 +31,7 @@ async fn local_users_are_distinguished_under_the_shipped_unit() {
     let unit =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/systemd/rackhand-agent.service");
     let unit = std::fs::read_to_string(unit).unwrap();
-    // Operators reach the socket by a group that they can be put into.
+    // Operators reach the socket through a group.
     assert!(unit.lines().any(|line| line == "Group=rackhand"), "{unit}");
     let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
     if !is_root {
@@ -40,13 +39,13 @@ async fn local_users_are_distinguished_under_the_shipped_unit() {
         println!("only root can become two users: the journal was not looked at");
         return;
     }
-    // A BMC that must never be called: nobody listens there.
+    // A BMC that must never be called: the port is closed.
     let mut site = Site::new(&json!([{
         "name": "h1",
         "bmc": {"address": "redfish+http://127.0.0.1:9/redfish/v1/Systems/1", "username": "u",
                 "password_file": "password"},
     }]));
-    // As systemd does it for PrivateUsers=yes: only the service's own user and root are there.
+    // As systemd does for PrivateUsers=yes: only the service's user and root exist.
     let namespace: &[&str] = if hides_users(&unit) {
         &["unshare", "--user", "--map-root-user"]
     } else {

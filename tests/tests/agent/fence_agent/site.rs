@@ -1,4 +1,4 @@
-//! A host with both BMCs, a rack agent that knows it, and the fence agent's program.
+//! A host with both BMCs, a rack agent that serves it, and the fence agent.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
@@ -16,13 +16,13 @@ use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Child;
 
-/// For a busy machine.
+/// Time limit on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 const PASSWORD: &str = "secret";
-/// Where ClusterLabs' agents bring their schema.
+/// Path of the schema in ClusterLabs' package.
 const SCHEMA: &str = "/usr/share/cluster/relaxng/metadata.rng";
 
-/// By which way the host is switched.
+/// Route to the host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Way {
     Redfish,
@@ -159,14 +159,14 @@ impl Site {
         own.chain(more).collect()
     }
 
-    /// As Pacemaker writes them.
+    /// Standard input in Pacemaker's format.
     pub(crate) fn lines(&self, way: Way, more: &[(&str, &str)]) -> String {
         let all = self.all(way, more).into_iter();
         all.map(|(name, value)| format!("{name}={value}\n"))
             .collect()
     }
 
-    /// One run.
+    /// One run of the fence agent.
     pub(crate) async fn call(&self, way: Way, by_lines: bool, more: &[(&str, &str)]) -> Output {
         if by_lines {
             return self.standard_input(&self.lines(way, more)).await;
@@ -191,7 +191,7 @@ impl Site {
         self.run(&[], text).await
     }
 
-    /// A run that is under way.
+    /// Starts a run.
     pub(crate) async fn begin(&self, words: &[&str], text: &str) -> Child {
         let mut child = tokio::process::Command::new(&self.program)
             .args(words)
@@ -202,7 +202,7 @@ impl Site {
             .spawn()
             .unwrap();
         let mut input = child.stdin.take().unwrap();
-        // It may end without reading.
+        // The program may end without reading.
         input.write_all(text.as_bytes()).await.ok();
         drop(input);
         child
@@ -219,7 +219,7 @@ impl Site {
         output
     }
 
-    /// The schema of ClusterLabs holds for it.
+    /// Validates the metadata with ClusterLabs' schema.
     pub(crate) async fn valid_metadata(&self, text: &str) {
         assert!(
             std::path::Path::new(SCHEMA).exists(),
@@ -236,7 +236,7 @@ impl Site {
         assert!(output.status.success(), "{output:?}");
     }
 
-    /// The password was never said.
+    /// Checks that no output contained the password.
     pub(crate) async fn ends(mut self) {
         let said = self.said.lock().unwrap().clone();
         assert!(!said.contains(PASSWORD), "{said}");

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::UnixDatagram;
 
-/// For a busy machine.
+/// Time limit on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A rack of one host with both BMCs, the IPMI one for suite 17 only, and the agent's process.
@@ -105,7 +105,7 @@ impl Site {
         }
     }
 
-    /// `power ... n1 -o json`, which must end well; what it says of the host.
+    /// Runs `power ... n1 -o json`, which must succeed; returns the row of the host.
     async fn power(&self, words: &[&str]) -> Value {
         let output = tokio::process::Command::new(&self.program)
             .arg("power")
@@ -127,7 +127,7 @@ impl Site {
         rows[0].clone()
     }
 
-    /// How many of each arrived by IPMI: off, on.
+    /// Number of commands that arrived by IPMI: off, on.
     fn by_ipmi(&self) -> [usize; 2] {
         let counters = self.ipmi.counters();
         [ChassisControl::Down, ChassisControl::Up].map(|control| counters.controlled(control))

@@ -1,6 +1,6 @@
-//! Our own client on a simulated BMC, and power operations that wait for nothing but the wire.
+//! The Redfish client on a simulated BMC, and power operations without real waits.
 
-// Not every test binary needs all of it.
+// No test binary uses all items.
 #![allow(dead_code)]
 
 use std::time::Duration;
@@ -17,18 +17,18 @@ use rackhand_tests::rack::{Counters, ResetType, SimHost};
 
 use crate::rack_support::ask::Sim;
 
-/// Longer than any operation here takes on a busy machine.
+/// Longer than any operation here takes on a loaded machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Longer than the machine, its boot, and a BMC that settles take, on the host's own clock.
+/// Longer than the power transitions, the boot, and the settling of a BMC, on the host's own clock.
 pub(crate) const SETTLED: Duration = Duration::from_secs(10);
 
-/// A BMC of this make, whose host changes only when it is told to.
+/// A BMC with this profile, whose host changes in single steps only.
 pub(crate) async fn stepped(vendor: Vendor) -> Sim {
     stepped_with(vendor, |_| {}).await
 }
 
-/// The same with a make that is changed first.
+/// The same with a modified profile.
 pub(crate) async fn stepped_with(vendor: Vendor, change: impl Fn(&mut Profile)) -> Sim {
     let sim = Sim::start(|host| {
         host.bmc.profile = Profile::of(vendor);
@@ -39,23 +39,23 @@ pub(crate) async fn stepped_with(vendor: Vendor, change: impl Fn(&mut Profile)) 
     sim
 }
 
-/// Settings that name no system.
+/// Settings without a system path.
 pub(crate) fn config(sim: &Sim) -> RedfishConfig {
     config_at(sim, "")
 }
 
-/// Settings that name this path.
+/// Settings with this system path.
 pub(crate) fn config_at(sim: &Sim, path: &str) -> RedfishConfig {
     let address = sim.base.replacen("http://", "redfish+http://", 1) + path;
     RedfishConfig::new(address.parse().unwrap(), "admin", "secret".into())
 }
 
-/// A client that names no system.
+/// A client without a system path.
 pub(crate) fn client(sim: &Sim) -> Box<dyn Bmc> {
     rackhand_bmc::redfish::connect(config(sim)).unwrap()
 }
 
-/// Hard off, confirmed as it is for fencing, but sooner.
+/// Hard off, confirmed as for fencing, but with a shorter interval.
 pub(crate) fn off() -> Goal {
     Goal::Off {
         confirmations: 2,
@@ -64,8 +64,8 @@ pub(crate) fn off() -> Goal {
     }
 }
 
-/// What an operation read and what failed in it; moves the host on when a command is taken, or may
-/// have been.
+/// Hooks that record readings and failures, and advance the host when a command may have been
+/// accepted.
 pub(crate) struct Seen<'a> {
     pub(crate) host: &'a SimHost,
     pub(crate) readings: Vec<PowerReading>,
@@ -73,7 +73,7 @@ pub(crate) struct Seen<'a> {
     on_reading: Hook<'a>,
 }
 
-/// Something to do after a reading, which is the last of these.
+/// Callback after each reading.
 type Hook<'a> = Box<dyn FnMut(&SimHost, &[PowerReading]) + Send + 'a>;
 
 impl<'a> Seen<'a> {
@@ -93,13 +93,13 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// How many readings showed this.
+    /// Number of readings with this state.
     pub(crate) fn shown(&self, state: PowerState) -> usize {
         count(&self.readings, state)
     }
 }
 
-/// How many of these readings show this.
+/// Number of readings with this state.
 pub(crate) fn count(readings: &[PowerReading], state: PowerState) -> usize {
     let shown = readings.iter().filter(|reading| reading.state == state);
     shown.count()
@@ -123,12 +123,12 @@ impl Hooks for Seen<'_> {
     }
 }
 
-/// Carries an operation out.
+/// Runs an operation.
 pub(crate) async fn operate(bmc: &dyn Bmc, host: &SimHost, goal: Goal) -> Report {
     watched(bmc, &mut Seen::new(host), goal).await
 }
 
-/// The same, seen by somebody.
+/// Runs an operation with these hooks.
 pub(crate) async fn watched(bmc: &dyn Bmc, seen: &mut Seen<'_>, goal: Goal) -> Report {
     let expected = Expected {
         system_uuid: Some(seen.host.config().uuid.clone()),
@@ -138,7 +138,7 @@ pub(crate) async fn watched(bmc: &dyn Bmc, seen: &mut Seen<'_>, goal: Goal) -> R
         poll_first: Duration::from_millis(2),
         poll_max: Duration::from_millis(20),
         retry_after: Duration::from_millis(10),
-        // Nothing is sent twice because the machine is busy.
+        // No command is repeated because the machine is slow.
         resend_after: DEADLINE,
         ..Timing::default()
     };
@@ -151,7 +151,7 @@ pub(crate) async fn watched(bmc: &dyn Bmc, seen: &mut Seen<'_>, goal: Goal) -> R
     run(bmc, asked, seen).await
 }
 
-/// What was really done to a host, without the requests that it took.
+/// Power changes of a host, without the number of requests.
 pub(crate) fn done(host: &SimHost) -> Counters {
     Counters {
         requests: 0,
@@ -159,7 +159,7 @@ pub(crate) fn done(host: &SimHost) -> Counters {
     }
 }
 
-/// The commands that a host is to have received.
+/// Counters for received commands.
 pub(crate) fn received(commands: &[(ResetType, u64)]) -> Counters {
     Counters {
         commands: commands.iter().copied().collect(),
@@ -167,7 +167,7 @@ pub(crate) fn received(commands: &[(ResetType, u64)]) -> Counters {
     }
 }
 
-/// The kind of the failure of a command, which must have left nobody in doubt.
+/// The error kind of a command, which must not have been sent.
 pub(crate) async fn refusal(bmc: &dyn Bmc, command: PowerCommand) -> ErrorKind {
     let error = bmc.command(command).await.unwrap_err();
     assert!(!error.maybe_sent, "{error}");

@@ -1,4 +1,4 @@
-//! What goes with power: boot source, identify light, sensors, event log, restart of the BMC.
+//! Functions besides power: boot source, identify LED, sensors, event log, BMC reset.
 
 use rackhand_bmc::{
     BootDevice, BootMode, BootOverride, BootPersistence, ErrorKind, Identify, PowerCommand,

@@ -1,5 +1,5 @@
-//! What goes wrong between our client and a BMC, by rules: nothing is sent twice, nothing is
-//! believed that was not said, and no credential goes elsewhere.
+//! Faults between the client and a BMC: no command is sent twice, no state is assumed, and no
+//! credentials are sent to another host.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::client::{
 
 const RESET: &str = "/redfish/v1/Systems/*/Actions/ComputerSystem.Reset";
 
-/// Off because we wanted it.
+/// Off after a command.
 const OFF: Outcome = Outcome::Confirmed {
     state: PowerState::Off,
     commanded: true,
@@ -184,7 +184,7 @@ async fn html_page_is_an_error() {
             assert_eq!(error.kind, kind, "{vendor:?} {status}: {error}");
             assert!(!error.message.contains('<'), "{error}");
         }
-        // Refused by whoever stands before the service, or taken and answered by him.
+        // Rejected by a proxy before the service, or accepted and answered by it.
         host.inject(page(503).on("POST", RESET));
         let error = bmc.command(PowerCommand::Reset).await.unwrap_err();
         assert_eq!(
@@ -203,10 +203,10 @@ async fn html_page_is_an_error() {
     }
 }
 
-/// How many readings are waited for that must confirm nothing.
+/// Number of readings that must confirm nothing.
 const ENOUGH: usize = 3;
 
-/// `Off` is what the BMC says, and only when it says so: until then nothing is confirmed.
+/// Off is confirmed only once the BMC reports `Off`.
 #[tokio::test]
 async fn stale_power_state_is_not_confirmed_until_off() {
     let takes = Duration::from_secs(30);
@@ -239,7 +239,7 @@ async fn stale_power_state_is_not_confirmed_until_off() {
     }
 }
 
-/// The machine itself is stuck on its way down: still not off.
+/// The host itself stays in PoweringOff, which is not off.
 #[tokio::test]
 async fn host_stuck_in_powering_off_is_not_confirmed() {
     let sim = stepped(Vendor::Generic).await;
@@ -286,7 +286,7 @@ async fn redirect_to_another_origin_is_not_followed() {
         assert_eq!(done(host), Counters::default(), "{vendor:?}");
         assert_eq!(other.host.counters().requests, 0, "{vendor:?}");
 
-        // Within the BMC it is followed, for a reading.
+        // A redirect within the BMC is followed for a read.
         let to = format!("{}/redfish/v1/Systems", sim.base);
         let moved = Rule::always(Action::Redirect { status: 308, to });
         host.inject(moved.on("GET", "/redfish/v1/Systems").times(1));
@@ -315,14 +315,14 @@ async fn full_session_table_falls_back_to_basic_on_every_profile() {
         assert_eq!(host.sessions_opened(), 0, "{vendor:?}");
         assert_eq!(done(host), received(&[(ResetType::ForceOff, 1)]));
 
-        // Not for ever: a client that is closed begins anew.
+        // Not permanently: after close the client tries sessions again.
         host.clear_fault(full);
         bmc.power().await.unwrap();
         assert_eq!(host.sessions_opened(), 1, "{vendor:?}");
     }
 }
 
-/// Two refusals and the account would be locked: the password is tried once in a call.
+/// Two rejections would lock the account: the password is tried once per call.
 #[tokio::test]
 async fn wrong_password_is_an_error_and_switches_nothing() {
     for vendor in Vendor::ALL {

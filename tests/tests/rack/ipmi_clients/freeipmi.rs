@@ -6,7 +6,7 @@ use rackhand_tests::rack::ipmi::{Bmc, Farm, FarmConfig, IpmiBmc};
 
 use super::peer::{PATIENCE, Said, bmc, only, row, run, tally, value};
 
-/// With a long wait: a loaded machine must not make it repeat a command.
+/// Long timeouts, so that a loaded machine causes no retransmission.
 const PATIENT: [&str; 2] = ["--retransmission-timeout=15000", "--session-timeout=50000"];
 
 async fn free(program: &str, bmc: &IpmiBmc, user: [&str; 2], args: &[&str]) -> Said {
@@ -18,7 +18,7 @@ async fn free(program: &str, bmc: &IpmiBmc, user: [&str; 2], args: &[&str]) -> S
 
 const ADMIN: [&str; 2] = ["admin", "secret"];
 
-/// Every way of ipmipower to switch, once.
+/// Every power command of ipmipower, once.
 async fn switches(bmc: &IpmiBmc, suite: &str) {
     let power = async |what: &str| {
         let text = free("ipmipower", bmc, ADMIN, &["-I", suite, what])
@@ -34,7 +34,7 @@ async fn switches(bmc: &IpmiBmc, suite: &str) {
     }
     assert_eq!(power("--stat").await, "off");
     assert_eq!(bmc.tally(), tally(3, 2, 1, 1, 1));
-    // After a reset it leaves its session open, and after nothing else.
+    // ipmipower leaves its session open after a reset only.
     let closed = |bmc: &mut Bmc, now| bmc.sessions(now) == 1;
     bmc.wait_for(PATIENCE, closed).await.expect("one session");
     let counters = bmc.counters();

@@ -5,7 +5,7 @@ use secrecy::SecretSlice;
 
 use super::peer::{Said, bmc, nothing_is_left, only, row, run, tally, value};
 
-/// With one try and a long wait: a loaded machine must not make ipmitool repeat a command.
+/// One attempt with a long timeout, so that a loaded machine causes no retransmission.
 async fn tool_as(bmc: &IpmiBmc, user: &[&str], args: &[&str]) -> Said {
     let port = bmc.address().port().to_string();
     let base = [
@@ -29,7 +29,7 @@ async fn tool(bmc: &IpmiBmc, args: &[&str]) -> String {
         .done()
 }
 
-/// Every way to switch, once, with the options `suite`.
+/// Every power command, once, with the options `suite`.
 async fn switches(bmc: &IpmiBmc, suite: &[&str]) {
     let power = async |what: &str| {
         let args = [suite, &["chassis", "power", what]].concat();
@@ -171,7 +171,7 @@ async fn boot_and_identify_are_set() {
     assert!(flags().await.contains("Boot Flag Invalid"));
     tool(&bmc, &["chassis", "bootdev", "pxe"]).await;
     assert_eq!(value(&flags().await, "Boot parameter data"), "8004000000");
-    // Used by the next start.
+    // Used by the next boot.
     tool(&bmc, &["chassis", "power", "cycle"]).await;
     assert!(flags().await.contains("Boot Flag Invalid"));
 
@@ -210,7 +210,7 @@ async fn unauthorized_users_are_rejected() {
     for user in [
         ["-U", "admin", "-P", "wrong"],
         ["-U", "nobody", "-P", "secret"],
-        // ipmitool asks for ADMINISTRATOR.
+        // ipmitool requests ADMINISTRATOR.
         ["-U", "reader", "-P", "secret"],
     ] {
         let text = tool_as(&bmc, &user, &off).await.failed();

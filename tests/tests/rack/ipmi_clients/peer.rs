@@ -1,4 +1,4 @@
-//! Foreign programs, and the BMC that they talk to.
+//! Third-party programs, and the BMC that they connect to.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ use rackhand_bmc::ipmi::wire::Suite;
 use rackhand_tests::rack::ipmi::{Counters, IpmiBmc, IpmiConfig, PowerTally, StandAlone};
 use tokio::process::Command;
 
-/// No client needs longer; a loaded machine may.
+/// Time limit on a loaded machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Any free port.
 pub const LOCALHOST: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 
-/// A BMC of a machine that is on and switches at once.
+/// A BMC of a host that is on and switches immediately.
 pub async fn bmc(change: impl FnOnce(&mut IpmiConfig)) -> IpmiBmc {
     let mut config = IpmiConfig::default();
     change(&mut config);
@@ -29,7 +29,7 @@ pub fn only(suite: Suite) -> impl FnOnce(&mut IpmiConfig) {
     move |config| config.suites = vec![suite]
 }
 
-/// What a program said.
+/// Result of a program.
 #[derive(Debug)]
 pub struct Said {
     pub ok: bool,
@@ -68,7 +68,7 @@ pub async fn run(program: &str, args: &[&str]) -> Said {
     }
 }
 
-/// In `$RACKHAND_PEERS/bin`, else in PATH or where Debian keeps programs of administrators.
+/// Path in `$RACKHAND_PEERS/bin`, otherwise in PATH or the directories for administrators.
 fn find(program: &str) -> PathBuf {
     let peers = std::env::var_os("RACKHAND_PEERS").map(|dir| PathBuf::from(dir).join("bin"));
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -80,7 +80,7 @@ fn find(program: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("{program} is needed for this test; run hack/setup"))
 }
 
-/// The value behind `key`, which stands at the start of a line and is followed by a colon.
+/// The value after `key` and a colon at the start of a line.
 pub fn value<'a>(text: &'a str, key: &str) -> &'a str {
     let pairs = text.lines().filter_map(|line| line.split_once(':'));
     let mut pairs = pairs.map(|(found, value)| (found.trim(), value.trim()));
@@ -88,7 +88,7 @@ pub fn value<'a>(text: &'a str, key: &str) -> &'a str {
     found.unwrap_or_else(|| panic!("no {key} in {text}")).1
 }
 
-/// The fields of the table row that has this first or second field.
+/// The fields of the table row with this first or second field.
 pub fn row<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     let rows = text
         .lines()
@@ -99,8 +99,8 @@ pub fn row<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     found.unwrap_or_else(|| panic!("no row {name} in {text}"))
 }
 
-/// Nobody left a session, nobody asked for what the simulator does not know, and it took every
-/// packet.
+/// Checks that no session is open, that no client used an unknown command, and that every packet
+/// was accepted.
 pub async fn nothing_is_left(bmc: &IpmiBmc) -> Counters {
     // A client may end before its last packet has arrived.
     let closed = bmc.wait_for(PATIENCE, |bmc, now| bmc.sessions(now) == 0);
@@ -111,7 +111,7 @@ pub async fn nothing_is_left(bmc: &IpmiBmc) -> Counters {
         "{counters:?}"
     );
     assert_eq!(counters.sessions_expired, 0);
-    // ipmitool looks for group extensions: PICMG, VITA.
+    // ipmitool queries group extensions: PICMG, VITA.
     counters.unknown.retain(|command, _| command.net_fn != 0x2c);
     assert!(counters.unknown.is_empty(), "{counters:?}");
     assert!(counters.dropped.is_empty(), "{counters:?}");

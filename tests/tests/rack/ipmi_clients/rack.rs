@@ -53,7 +53,7 @@ async fn one_host_has_a_redfish_and_an_ipmi_bmc() {
     let system: serde_json::Value = redfish.expect("an answer").json().await.expect("JSON");
     assert_eq!(system["PowerState"], "Off");
 
-    // Both say the same identity.
+    // Both BMCs report the same identity.
     let guid = tool(&["mc", "guid", "smbios"]).await;
     assert!(guid.contains(&host.config().uuid), "{guid}");
     assert!(

@@ -65,8 +65,8 @@ pub(super) async fn specs(target: &Target) -> Result<Vec<BmcSpec>, BmcError> {
     Ok(specs)
 }
 
-/// Pins the addresses of the BMC's host. An agent touches only BMCs in its networks: every address of
-/// a name must lie in them, and the driver connects to these addresses and to no other.
+/// Resolves the addresses of the BMC's host. An agent connects only to BMCs in its networks: every
+/// address of a name must be in them, and the driver connects to no other address.
 pub(super) async fn pin(
     resolver: &Resolver,
     config: &Config,

@@ -1,4 +1,4 @@
-//! What keeps accounts from being locked.
+//! Protection of accounts against being locked, and queues of shared endpoints.
 
 use std::{
     path::Path,
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::config::Config;
 
-/// A BMC that refuses every password but one.
+/// A BMC that rejects every password but one.
 #[derive(Debug, Clone, Default)]
 struct Strict {
     tries: Arc<AtomicU32>,
@@ -123,7 +123,7 @@ async fn rejected_password_is_retried_rarely_until_changed() {
     );
 }
 
-/// Keeps what it is told to connect to.
+/// Records the settings that it is called with.
 #[derive(Debug, Clone, Default)]
 struct RecordingDriver(Arc<Mutex<Vec<BmcSpec>>>);
 
@@ -148,7 +148,7 @@ async fn connection_uses_the_address_that_was_checked() {
     let lookups = Arc::new(AtomicU32::new(0));
     let counted = lookups.clone();
     let mut clients = clients(Arc::new(told.clone()), &config.inventory);
-    // A name service that leads elsewhere with its second answer.
+    // A name service whose second response is an address outside of the networks.
     clients.resolver = Resolver::new(move |_| {
         let ip = match counted.fetch_add(1, Ordering::SeqCst) {
             0 => [10, 0, 0, 7],
@@ -225,12 +225,12 @@ fn f6_queue_in_use_is_kept_through_a_reload() {
     let clients = clients(Arc::new(Strict::default()), &old.inventory);
     let target = |n: usize| Target::of(&old, &old.inventory.hosts[n]);
     let used = clients.queue(&target(1));
-    // Alone in use: whatever shares with it goes there.
+    // The only queue in use: all endpoints that share with it are merged into it.
     let new = Arc::new(sharing(&[&[a, b]]));
     clients.change(&new.inventory, || ()).unwrap();
     let host = Target::of(&new, &new.inventory.hosts[0]);
     assert!(Arc::ptr_eq(&clients.queue(&host), &used));
-    // It leaves the inventory and is still in use.
+    // The host is removed from the inventory while its queue is in use.
     let without = sharing(&[&[a]]);
     clients.change(&without.inventory, || ()).unwrap();
     assert!(Arc::ptr_eq(&clients.queue(&target(1)), &used));
@@ -258,7 +258,7 @@ fn f6_two_queues_in_use_are_not_merged() {
     ));
 }
 
-/// As a controller sends it.
+/// A target as a controller sends it.
 fn sent(config: &Arc<Config>, address: &str) -> Target {
     let target = rackhand_proto::v1::Target {
         host: "bmh".into(),

@@ -70,7 +70,7 @@ impl Run {
         outcome
     }
 
-    /// The outcome of an operation whose turn at the host did not come.
+    /// The outcome of an operation that was never started at the host.
     pub(super) fn no_turn(&self) -> v1::Outcome {
         v1::Outcome {
             code: v1::OutcomeCode::Unconfirmed.into(),
@@ -95,7 +95,7 @@ fn code(outcome: &Outcome) -> v1::OutcomeCode {
         | Outcome::NotShutDown { .. }
         | Outcome::NotTaken
         | Outcome::NotSent { .. } => v1::OutcomeCode::Unconfirmed,
-        // Stopped: by the journal; a stop of the agent is an interruption.
+        // Stopped by the journal; a shutdown of the agent is reported as an interruption.
         Outcome::Failed(_) | Outcome::NeedsPower { .. } | Outcome::Stopped => {
             v1::OutcomeCode::Failed
         }

@@ -1,4 +1,4 @@
-//! Who is kept from a host that is held, and by which addresses it is found.
+//! Rejection of requests for held hosts, under every address.
 
 use std::collections::BTreeMap;
 
@@ -107,7 +107,7 @@ async fn held_host_rejects_actions_that_do_not_end_off() {
         Action::Cycle,
         Action::Reset,
         Action::Nmi,
-        // It would take the hold away from its owner.
+        // It would take the hold from its owner.
         Action::Off { hold: true },
     ] {
         let wish = |force| Admission {
@@ -136,7 +136,7 @@ async fn held_host_rejects_actions_that_do_not_end_off() {
 const BY_NAME: &str = "redfish://bmc-7.example:443/redfish/v1/Systems/1";
 const BY_IP: &str = "redfish://10.0.0.7:443/redfish/v1/Systems/1";
 
-/// A host that is known by these addresses, and kept under the first.
+/// A host that is known by these addresses, with the first one as its key.
 fn known(mut admission: Admission, addresses: &[&str]) -> Admission {
     admission.key = addresses[0].to_owned();
     admission.at.keys = HostKeys::new(addresses.iter().map(|address| HostKey::parse(address)));
@@ -171,7 +171,7 @@ async fn hold_applies_to_every_address_of_its_host() {
     )
     .await;
     assert_eq!(journal.holds().await.unwrap().len(), 1);
-    // Held anew by another address it is one hold, which keeps all addresses.
+    // A second hold under another address is merged with the first, with all addresses.
     let again = known(off("g", leader(1, 2), "rem-1"), &[BY_IP]);
     started(&journal, again).await;
     let holds = journal.holds().await.unwrap();
@@ -233,7 +233,7 @@ async fn unresolvable_host_is_switched_off_but_not_on() {
         started(&journal, wish(true)).await;
     }
     started(&journal, unresolved(off("b", leader(1, 1), "rem-1"))).await;
-    // Its owner has held it under this very name.
+    // The owner took the hold under this name.
     started(&journal, unresolved(on("c", leader(1, 2), "rem-1"))).await;
 }
 

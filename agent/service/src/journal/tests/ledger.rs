@@ -1,4 +1,4 @@
-//! The journal on disk decides and remembers as the ledger in memory.
+//! Comparison of the journal on disk with the ledger in memory.
 
 use proptest::prelude::*;
 use rackhand_agent_core::ledger::{Change, Ledger};
@@ -81,7 +81,7 @@ fn in_memory<T: std::fmt::Debug>(
     format!("{verdict:?}")
 }
 
-/// A known operation as it stands on disk, which has the text of an outcome.
+/// A known operation as stored on disk, with the text of an outcome.
 fn verdict(admitted: Admitted<v1::Outcome>) -> String {
     match admitted {
         Admitted::Known(operation) => format!("{:?}", OperationRecord::from(*operation)),
@@ -95,7 +95,7 @@ const KEEP: Retention = Retention {
 };
 const ELECTION: &str = "prod/rackhand";
 
-/// Does the step in both, and compares the verdicts.
+/// Applies the step to both, and compares the results.
 async fn check(
     step: Step,
     n: i64,
@@ -171,7 +171,7 @@ async fn check(
     Ok(())
 }
 
-/// What both remember, as it stands on disk.
+/// Compares the state of both.
 async fn compare(journal: &Journal, memory: &Memory) -> Result<(), TestCaseError> {
     let Ok(terms) = rules::known_terms(memory);
     prop_assert_eq!(journal.terms().await.unwrap(), terms);

@@ -61,7 +61,7 @@ async fn f7_one_term_has_one_holder() {
         .await
         .unwrap();
     assert_eq!(other.unwrap_err().holder, "pod-4");
-    // Elections know nothing of each other.
+    // Elections are independent of each other.
     let elsewhere = journal.claim("test/rackhand".into(), claimed(1, false));
     assert_eq!(elsewhere.await.unwrap(), Ok(1));
 }
@@ -121,7 +121,7 @@ async fn f7_term_set_back_is_recorded_and_requires_a_new_claim() {
     } = &known.set_back[0];
     assert_eq!((*at, *from, *to), (7, 2_000_000_000, 7));
     assert_eq!(by, "operator local:0");
-    // Who led in term 7 before does not lead again, nor does the one with the huge term.
+    // Neither the previous leader of term 7 nor the one with the huge term may command.
     for old in [leader(7, 99), leader(2_000_000_000, 99)] {
         refused_term(&journal, old).await;
     }

@@ -1,4 +1,4 @@
-//! BMCs that do what the test says, and count what is done to them.
+//! BMCs with configured behaviour that record commands.
 
 use std::{
     sync::{
@@ -21,19 +21,19 @@ use tokio::sync::watch;
 pub(crate) struct FakeBmc {
     pub(crate) power: Mutex<PowerState>,
     pub(crate) identity: Mutex<SystemIdentity>,
-    /// Does not answer at all while true.
+    /// Does not respond at all while true.
     pub(crate) dead: watch::Sender<bool>,
-    /// Takes commands but does not follow them.
+    /// Accepts commands, but does not execute them.
     pub(crate) stubborn: Mutex<bool>,
-    /// Cannot be read while true.
+    /// Readings fail while true.
     pub(crate) unreadable: Mutex<bool>,
-    /// Its host does not shut down when it is asked to.
+    /// The host ignores a soft off.
     pub(crate) deaf: Mutex<bool>,
-    /// What it says to a command that is not idempotent, and whether it may have come through.
+    /// Error of non-idempotent commands, and whether the command may have arrived.
     pub(crate) refuses: Mutex<Option<(ErrorKind, bool)>>,
-    /// Every command that reached it.
+    /// Every received command.
     pub(crate) log: Mutex<Vec<PowerCommand>>,
-    /// Never answers a command, nor follows it, while true.
+    /// Neither responds to commands nor executes them while true.
     pub(crate) mute: Mutex<bool>,
     pub(crate) commanded: watch::Sender<u32>,
     pub(crate) offs: AtomicU32,
@@ -41,16 +41,16 @@ pub(crate) struct FakeBmc {
     pub(crate) reads: watch::Sender<u32>,
     pub(crate) closed: AtomicU32,
     pub(crate) boot: Mutex<BootOverride>,
-    /// Every change beside power that reached it.
+    /// Every received change other than power.
     pub(crate) changes: Mutex<Vec<String>>,
     pub(crate) changed: watch::Sender<u32>,
-    /// Its LED is lit or not, no more.
+    /// The LED has no timer.
     pub(crate) no_timer: Mutex<bool>,
-    /// Its sensors take for ever while true.
+    /// Sensor reads hang while true.
     pub(crate) slow: watch::Sender<bool>,
-    /// How often reading its sensors was begun.
+    /// Number of sensor reads that were started.
     pub(crate) sensed: watch::Sender<u32>,
-    /// How long it takes for each call.
+    /// Duration of each call.
     pub(crate) delay: Mutex<Duration>,
     busy: AtomicU32,
     pub(crate) most_at_once: AtomicU32,
@@ -100,7 +100,7 @@ impl FakeBmc {
         )
     }
 
-    /// Waits until it has been read so often.
+    /// Waits for this number of readings.
     pub(crate) async fn read_times(&self, times: u32) {
         self.reads
             .subscribe()
@@ -109,7 +109,7 @@ impl FakeBmc {
             .unwrap();
     }
 
-    /// Waits until so many commands have reached it.
+    /// Waits for this number of commands.
     pub(crate) async fn commanded_times(&self, times: u32) {
         let mut commanded = self.commanded.subscribe();
         commanded
@@ -155,7 +155,7 @@ impl FakeBmc {
         self.changes.lock().unwrap().clone()
     }
 
-    /// Takes a change beside power.
+    /// Applies a change other than power.
     async fn change(&self, what: String) -> Accepted {
         self.call(|| self.changes.lock().unwrap().push(what.clone()))
             .await;
@@ -203,7 +203,7 @@ impl Driver for FakeRack {
         let ip = spec.resolved.first().unwrap().to_string();
         let last: usize = ip.rsplit('.').next().unwrap().parse().unwrap();
         let address = spec.address.to_string();
-        // The further systems of a chassis stand behind one address.
+        // Further systems of a chassis share one address.
         let system = address.rsplit_once("/Systems/").map(|(_, id)| id);
         let system = system.and_then(|id| id.parse().ok()).unwrap_or(1);
         let last = last.max(system);

@@ -1,4 +1,4 @@
-//! A running agent with scripted BMCs behind it and certificates of its own.
+//! A running agent with scripted BMCs and its own certificates.
 mod bmc;
 mod pki;
 pub(crate) mod raw;
@@ -25,24 +25,24 @@ pub(crate) const ELECTION: &str = "prod/rackhand";
 
 pub(crate) type Client = PowerClient<Channel>;
 
-/// Directories, CA and BMCs; they outlive the agents that are started on them.
+/// Directories, CA and BMCs; they outlive the agents that are started with them.
 pub(crate) struct Site {
     pub(crate) dir: TempDir,
     pub(crate) ca: Ca,
     pub(crate) bmcs: FakeRack,
-    /// Lines of the configuration.
+    /// Additional lines of the configuration.
     pub(crate) extra: String,
-    /// Lines of each host.
+    /// Additional lines of each host.
     pub(crate) of_host: String,
-    /// All hosts are systems of one BMC.
+    /// Whether all hosts are systems of one BMC.
     pub(crate) is_chassis: bool,
-    /// The host in the addresses of all BMCs, in place of an IP address for each.
+    /// Host name in the addresses of all BMCs, instead of one IP address each.
     pub(crate) bmc_host: Option<String>,
     pub(crate) networks: String,
 }
 
 impl Site {
-    /// `node-1` to `node-<hosts>`, with BMCs at 10.0.0.1 and so on, all on.
+    /// Hosts `node-1` to `node-<hosts>`, with BMCs at 10.0.0.1 and so on, all on.
     pub(crate) fn new(hosts: usize) -> Self {
         let site = Self {
             dir: TempDir::new().unwrap(),
@@ -141,7 +141,7 @@ pub(crate) fn term(number: u64) -> Option<v1::Term> {
     })
 }
 
-/// An operator's power-off, quick to confirm.
+/// An operator's power-off with short confirmation intervals.
 pub(crate) fn off(id: &str, host: &str) -> v1::BeginRequest {
     v1::BeginRequest {
         operation_id: id.into(),
@@ -162,7 +162,7 @@ pub(crate) fn on(id: &str, host: &str) -> v1::BeginRequest {
     }
 }
 
-/// The same as a controller of this term asks it, holding the host.
+/// The same request from a controller with this term, holding the host.
 pub(crate) fn by_leader(
     mut request: v1::BeginRequest,
     number: u64,

@@ -1,4 +1,4 @@
-//! A client that shows any certificate and believes any agent.
+//! A client with any certificate that trusts every server certificate.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -54,7 +54,7 @@ impl ServerCertVerifier for Believer {
     }
 }
 
-/// `None`: no client certificate at all.
+/// `None`: no client certificate.
 pub(crate) async fn connect_with(address: SocketAddr, files: Option<&TlsFiles>) -> Channel {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
