@@ -3,8 +3,8 @@
 //! - [`pki`]: a certificate authority in a directory.
 //! - [`rack`]: simulated hosts, each with a Redfish BMC, and IPMI BMCs.
 //!
-//! It shares nothing with the BMC clients but the packets of IPMI, so that client and simulator
-//! cannot share a mistake.
+//! It shares only the packets of IPMI with the BMC clients, so that client and simulator cannot
+//! share an undetected error.
 
 #![allow(
     missing_docs,

@@ -1,11 +1,10 @@
 //! A certificate authority for tests and demonstrations.
 //!
-//! Owns one directory: the CA and every certificate issued from it, as PEM files, private keys with
-//! mode 0600. Must never be used for anything that matters: its CA key lies beside the
-//! certificates.
+//! Owns: one directory with the CA and every certificate issued by it, as PEM files, private keys
+//! with mode 0600. Must never: be used in production: its CA key is stored beside the certificates.
 //!
 //! A [`Pki`] opened twice on the same directory is the same CA, so that a simulator, an agent and a
-//! controller started by a script can share one.
+//! controller started by a script can share it.
 
 use std::fs;
 use std::io::Write as _;
@@ -30,19 +29,19 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// The contents of a certificate.
 #[derive(Clone, Debug)]
 pub struct CertSpec {
-    /// Common name, and stem of the file names.
+    /// Common name, and base name of the files.
     pub name: String,
-    /// DNS names it is good for.
+    /// DNS names of the certificate.
     pub dns: Vec<String>,
-    /// Addresses it is good for.
+    /// IP addresses of the certificate.
     pub ips: Vec<IpAddr>,
-    /// URI names: the SPIFFE id of its holder.
+    /// URI names of the certificate: the SPIFFE id of its holder.
     pub uris: Vec<String>,
-    /// Allowed as a server's certificate.
+    /// Whether it is valid for servers.
     pub server: bool,
-    /// Allowed as a client's certificate.
+    /// Whether it is valid for clients.
     pub client: bool,
-    /// Whether it has expired already.
+    /// Whether it has already expired.
     pub expired: bool,
 }
 
@@ -63,7 +62,7 @@ impl CertSpec {
         }
     }
 
-    /// A peer that is server and client at once, such as a rack agent.
+    /// A peer that is both server and client, such as a rack agent.
     pub fn peer(name: impl Into<String>, uri: impl Into<String>) -> Self {
         Self {
             uris: vec![uri.into()],
@@ -72,7 +71,7 @@ impl CertSpec {
         }
     }
 
-    /// The same, already expired.
+    /// The same specification, already expired.
     #[must_use]
     pub fn expired(mut self) -> Self {
         self.expired = true;
@@ -80,7 +79,7 @@ impl CertSpec {
     }
 }
 
-/// Where one issued certificate lies.
+/// Paths of an issued certificate.
 #[derive(Clone, Debug)]
 pub struct CertFiles {
     /// The certificate, PEM.
@@ -92,7 +91,7 @@ pub struct CertFiles {
 }
 
 impl CertFiles {
-    /// A server configuration with this certificate, asking clients for none.
+    /// A server configuration with this certificate that requests no client certificate.
     pub fn server_config(&self) -> Result<Arc<rustls::ServerConfig>> {
         let chain = CertificateDer::pem_file_iter(&self.cert)
             .with_context(|| format!("reading {}", self.cert.display()))?
@@ -118,7 +117,7 @@ pub struct Pki {
 }
 
 impl Pki {
-    /// The authority of `dir`: made there if it has none yet.
+    /// Opens the authority of `dir`, or creates it.
     pub fn new(dir: impl Into<PathBuf>) -> Result<Self> {
         let dir = dir.into();
         fs::create_dir_all(&dir).with_context(|| format!("making {}", dir.display()))?;
@@ -128,8 +127,8 @@ impl Pki {
         } else {
             (KeyPair::generate()?, true)
         };
-        // The name follows from the key, so that two authorities never share one and an authority
-        // that is opened again has the name that its certificates know.
+        // The name is derived from the key, so that two authorities never have the same name, and a
+        // reopened authority has the name in its certificates.
         let mut params = CertificateParams::default();
         let id = params.key_identifier(&key);
         let id: String = id
@@ -149,7 +148,7 @@ impl Pki {
         Ok(Self { dir, ca })
     }
 
-    /// Another authority, in a directory below this one, that nobody trusts because of this one.
+    /// Another authority in a subdirectory, which is not trusted by users of this one.
     pub fn other(&self, name: &str) -> Result<Self> {
         Self::new(self.dir.join(name))
     }
@@ -158,12 +157,13 @@ impl Pki {
         &self.dir
     }
 
-    /// The file of the CA's certificate.
+    /// Path of the CA certificate.
     pub fn ca_file(&self) -> PathBuf {
         self.dir.join("ca.pem")
     }
 
-    /// Issues a certificate with a new key, and writes both; one of the same name is replaced.
+    /// Issues a certificate with a new key, and writes both; existing files of the same name are
+    /// replaced.
     pub fn issue(&self, spec: &CertSpec) -> Result<CertFiles> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
@@ -218,15 +218,14 @@ fn named(common_name: &str) -> DistinguishedName {
     name
 }
 
-/// Makes a certificate valid from an hour ago, for this long from now.
+/// Sets the validity from an hour ago to `lifetime` from now.
 fn date(params: &mut CertificateParams, lifetime: Duration) {
     let now = Duration::from_secs(u64::try_from(Timestamp::now().as_second()).unwrap_or(0));
     let now = date_time_ymd(1970, 1, 1) + now;
     (params.not_before, params.not_after) = (now - HOUR, now + lifetime);
 }
 
-/// Writes through a new file and a rename: a reader that watches for a new certificate never sees
-/// half.
+/// Writes a new file and renames it, so that a reader never sees a partial file.
 fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
     let fresh = path.with_extension("new");
     let mut file = fs::OpenOptions::new()

@@ -120,7 +120,7 @@ fn command(sim: &SimHost, send: Send) {
     };
     let ignored = |action: &Action| matches!(action, Action::IgnoreCommands);
     if sim.faults().iter().any(|named| ignored(&named.rule.action)) {
-        sim.swallow(reset, NAME);
+        sim.record_ignored(reset, NAME);
     } else {
         sim.switch(reset, NAME);
     }

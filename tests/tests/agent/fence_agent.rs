@@ -176,7 +176,7 @@ async fn unconfirmed_action_fails() {
     }
     site.host.clear_fault(lie);
     // F1: a BMC that reads off but accepts no command is not confirmed off.
-    let off = site.host.lie_off();
+    let off = site.host.report_off();
     let refusal = Action::Status {
         status: 503,
         body: None,

@@ -14,7 +14,7 @@ use rackhand_bmc::operation::{self, Expected, Goal, OperationRequest, Timing};
 use rackhand_bmc::{Bmc, PowerCommand, PowerState as Read};
 use rackhand_tests::rack::PowerState;
 use rackhand_tests::rack::ipmi::{
-    Action, Command, HostPower, IpmiBmc, IpmiConfig, Rule, StandAlone,
+    Action, Command, HostPower, IpmiBmc, IpmiConfig, Rule, StandaloneHost,
 };
 use rackhand_tests::udp_proxy::{Direction, Faults, UdpProxy};
 
@@ -58,7 +58,7 @@ fn is(read: Read, real: PowerState) -> bool {
 
 async fn run(seed: u64) -> Outcome {
     let mut dice = Dice(seed);
-    let machine = Arc::new(Mutex::new(StandAlone::instant(dice.roll(2) == 1)));
+    let machine = Arc::new(Mutex::new(StandaloneHost::instant(dice.roll(2) == 1)));
     // No client can prevent a BMC from executing a duplicated datagram twice; such BMCs exist. For
     // them the network duplicates nothing on its way to the BMC.
     let strict = dice.roll(2) == 1;
@@ -119,7 +119,7 @@ async fn run(seed: u64) -> Outcome {
         resets += u64::from(command == PowerCommand::Reset);
         outcome.commands += 1;
         outcome.failures += u32::from(client.command(command).await.is_err());
-        let done = bmc.tally().resets;
+        let done = bmc.power_counts().resets;
         assert!(
             done <= resets,
             "seed {seed}: {done} resets, {resets} asked for"
@@ -134,7 +134,7 @@ async fn run(seed: u64) -> Outcome {
         .wait_for(Duration::from_secs(2), |bmc, now| bmc.sessions(now) == 0)
         .await;
     outcome.left_open = settled.is_err();
-    let done = bmc.tally().resets;
+    let done = bmc.power_counts().resets;
     assert!(
         done <= resets,
         "seed {seed}: {done} resets, {resets} asked for"
@@ -159,7 +159,7 @@ fn client(port: u16) -> Box<dyn Bmc> {
 /// Off counts only after the BMC has accepted a power-off, whatever it reported before.
 #[tokio::test]
 async fn f1_off_counts_only_after_a_power_off_by_ipmi() {
-    let machine = Arc::new(Mutex::new(StandAlone::instant(true)));
+    let machine = Arc::new(Mutex::new(StandaloneHost::instant(true)));
     let config = IpmiConfig::default();
     let free = (Ipv4Addr::LOCALHOST, 0).into();
     let bmc = IpmiBmc::start(free, config, machine.clone()).await.unwrap();
@@ -167,7 +167,7 @@ async fn f1_off_counts_only_after_a_power_off_by_ipmi() {
     bmc.inject(lost);
     let client = client(bmc.address().port());
     assert_eq!(client.power().await.unwrap().state, Read::Off);
-    assert_eq!(bmc.tally().offs, 0);
+    assert_eq!(bmc.power_counts().offs, 0);
     let asked = OperationRequest {
         goal: Goal::Off {
             command_after: Duration::ZERO,
@@ -180,7 +180,7 @@ async fn f1_off_counts_only_after_a_power_off_by_ipmi() {
     };
     let report = operation::run(client.as_ref(), asked, &mut ()).await;
     assert!(report.outcome.is_done(), "{report:?}");
-    assert_eq!(bmc.tally().offs, 1, "{report:?}");
+    assert_eq!(bmc.power_counts().offs, 1, "{report:?}");
     let now = tokio::time::Instant::now().into_std();
     assert_eq!(machine.lock().power(now), PowerState::Off);
     client.close().await.unwrap();

@@ -40,7 +40,9 @@ async fn if_match_rules_differ_by_profile() {
         let said = sim.patch(&sim.system(), tag, &light).await;
         assert_eq!(said.status, status, "{vendor:?} {sent:?}");
         assert_eq!(
-            sim.host.panel(|_, panel| format!("{:?}", panel.light)) == "Off",
+            sim.host
+                .with_settings(|_, settings| format!("{:?}", settings.led))
+                == "Off",
             status >= 400
         );
     }

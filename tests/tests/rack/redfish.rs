@@ -178,7 +178,7 @@ async fn sessions_open_and_end_within_their_limit() {
 #[tokio::test]
 async fn lie_off_reports_off_while_the_power_is_on() {
     let bench = Bench::start(|_| {}).await;
-    let lie = bench.host.lie_off();
+    let lie = bench.host.report_off();
     assert_eq!(bench.reported().await, "Off");
     assert_eq!(bench.host.real_power(), PowerState::On);
     assert!(bench.host.clear_fault(lie));

@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use rackhand_tests::pki::Pki;
 use rackhand_tests::rack::redfish::{Profile, Vendor};
-use rackhand_tests::rack::{BootOverride, Holds, HostConfig, Rack, RackConfig, ResetType, SimHost};
+use rackhand_tests::rack::{
+    BootOverride, HostConfig, OverrideLifetime, Rack, RackConfig, ResetType, SimHost,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
@@ -159,9 +161,9 @@ fn schemas() -> PathBuf {
 
 /// Gives the validator something to see: an event, and a pending boot source.
 fn prepare(host: &SimHost) {
-    host.panel(|_, panel| {
-        panel.boot.pending = Some(BootOverride {
-            holds: Holds::Once,
+    host.with_settings(|_, settings| {
+        settings.boot.pending = Some(BootOverride {
+            lifetime: OverrideLifetime::Once,
             target: "Pxe".to_owned(),
             mode: "UEFI".to_owned(),
         });

@@ -46,10 +46,12 @@ async fn single_step_mode_advances_only_on_step() {
 #[tokio::test]
 async fn event_log_is_paged_and_can_be_cleared() {
     let sim = Sim::of(Vendor::Generic).await;
-    sim.host.panel(|now, panel| {
+    sim.host.with_settings(|now, settings| {
         for n in 1..=120 {
             let severity = rackhand_tests::rack::Severity::Ok;
-            panel.events.add(now.wall, severity, format!("event {n}"));
+            settings
+                .events
+                .add(now.wall, severity, format!("event {n}"));
         }
     });
     let log = format!("{}/LogServices/Log", sim.system());

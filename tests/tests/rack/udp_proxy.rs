@@ -230,7 +230,7 @@ async fn ipmitool_works_through_a_proxy_without_faults() {
             .done();
         assert_eq!(text.trim(), answer);
     }
-    assert_eq!(bmc.tally().resets, 1);
+    assert_eq!(bmc.power_counts().resets, 1);
     let counters = peer::nothing_is_left(&bmc).await;
     let (there, back) = (
         proxy.passed(Direction::ToServer),

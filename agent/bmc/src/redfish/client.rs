@@ -162,7 +162,7 @@ impl Bmc for Redfish {
     }
 
     fn identify(&self, wanted: Identify) -> BmcFuture<'_, Accepted> {
-        self.bounded(move |this, call| async move { this.light(&call, wanted).await })
+        self.bounded(move |this, call| async move { this.set_identify_led(&call, wanted).await })
     }
 
     fn sensors(&self) -> BmcFuture<'_, Vec<Sensor>> {

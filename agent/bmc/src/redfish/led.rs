@@ -60,7 +60,11 @@ fn requests(led: &Led, lit: bool, identity: &SystemIdentity) -> Vec<Value> {
 }
 
 impl Redfish {
-    pub(super) async fn light(&self, call: &Call, wanted: Identify) -> Result<Accepted, BmcError> {
+    pub(super) async fn set_identify_led(
+        &self,
+        call: &Call,
+        wanted: Identify,
+    ) -> Result<Accepted, BmcError> {
         let lit = match wanted {
             Identify::On => true,
             Identify::Off => false,

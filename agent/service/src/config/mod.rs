@@ -243,8 +243,8 @@ impl Config {
         }
         warnings.extend(inline.into_iter().map(|(file, count)| {
             format!(
-                "{}: {count} passwords stand in it: whoever reads the file has them; better are \
-                 password_file, password_credential and password_command",
+                "{}: contains plaintext passwords ({count}), visible to everybody who can read it; use \
+                 password_file, password_credential or password_command",
                 file.display()
             )
         }));

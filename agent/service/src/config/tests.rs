@@ -138,7 +138,7 @@ fn passwords_are_read_from_every_source() {
         let warned = config
             .warnings()
             .iter()
-            .any(|one| one.contains("1 passwords stand in it"));
+            .any(|one| one.contains("contains plaintext passwords (1)"));
         assert_eq!(warned, password.contains("password ="));
     }
     for (password, wrong) in [

@@ -1,6 +1,7 @@
-//! The BMC's side of a [`SimHost`]: faults, accounts, sessions, and whether it listens.
+//! The BMC of a [`SimHost`]: faults, accounts, sessions, and whether it listens.
 //!
-//! Owns what a BMC is apart from its protocol. Must never change the machine except by a command.
+//! Owns: the protocol-independent state of a BMC. Must never: change the power of the machine
+//! except by a command.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -10,36 +11,36 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::config::BmcConfig;
-use super::faults::{Action, Effects, FaultId, NamedRule, RequestFacts, Rule, RuleBook};
+use super::faults::{Action, Effects, FaultId, NamedRule, RequestFacts, Rule, RuleSet};
 use super::host::SimHost;
 use super::power::PowerState;
 use super::redfish::{AccountTable, SessionTable, refusal_body};
 
-/// How long opening or closing the listener may take before a test is told that it failed.
+/// Time limit for opening or closing the listener.
 const SWITCH_DEADLINE: Duration = Duration::from_secs(10);
 
-/// A restart of the BMC, on the host's clock.
+/// A BMC reset in progress, on the host's clock.
 #[derive(Clone, Copy, Debug)]
 struct Restart {
-    /// When it listens again.
+    /// Time at which the BMC listens again.
     back: Instant,
-    /// When it is ready again.
+    /// Time at which the BMC is ready again.
     ready: Instant,
 }
 
 #[derive(Debug)]
 pub(super) struct Bmc {
-    faults: Mutex<RuleBook>,
+    faults: Mutex<RuleSet>,
     pub(super) accounts: Mutex<AccountTable>,
     pub(super) sessions: Mutex<SessionTable>,
     /// Held while a resource is changed.
     pub(super) changing: Mutex<()>,
     restart: Mutex<Option<Restart>>,
-    /// Whether it is to listen.
+    /// Whether the BMC should listen.
     pub(super) wanted: watch::Sender<bool>,
-    /// Where it listens now.
+    /// Current address of the listener.
     pub(super) listening: watch::Sender<Option<SocketAddr>>,
-    /// Where it listened first: a dead BMC comes back at the same address.
+    /// First address of the listener: a BMC that is restarted uses it again.
     pub(super) address: watch::Sender<Option<SocketAddr>>,
 }
 
@@ -66,24 +67,24 @@ impl Bmc {
         self.faults.lock().decide(asked)
     }
 
-    /// A power-off command was taken.
+    /// Records that a power-off command was accepted.
     pub(super) fn power_off_taken(&self) {
         self.faults.lock().power_off_taken();
     }
 
-    /// When it listens again; none if it does.
+    /// Time at which it listens again; `None` if it listens.
     pub(super) fn back_at(&self, now: Instant) -> Option<Instant> {
         let restart = *self.restart.lock();
         restart.map(|restart| restart.back).filter(|at| *at > now)
     }
 
-    /// Whether it is not on its way back from a restart.
+    /// Whether no BMC reset is in progress.
     pub(super) fn is_ready(&self, now: Instant) -> bool {
         let restart = *self.restart.lock();
         restart.is_none_or(|restart| restart.ready <= now)
     }
 
-    /// When it changes by itself next.
+    /// Time of its next change without a request.
     pub(super) fn next_change(&self, now: Instant) -> Option<Instant> {
         let restart = *self.restart.lock();
         let restart = restart.map(|restart| [restart.back, restart.ready]);
@@ -94,13 +95,13 @@ impl Bmc {
 
 /// Faults of its BMC.
 impl SimHost {
-    /// Adds a rule behind the others.
+    /// Appends a fault rule.
     pub fn inject(&self, rule: Rule) -> FaultId {
         self.note(format!("fault: {:?}", rule.action));
         self.bmc().faults.lock().add(rule)
     }
 
-    /// Removes a rule; false if it is not there.
+    /// Removes a rule; `false` if it does not exist.
     pub fn clear_fault(&self, id: FaultId) -> bool {
         let removed = self.bmc().faults.lock().remove(id);
         if removed {
@@ -109,50 +110,50 @@ impl SimHost {
         removed
     }
 
-    /// Removes all rules. What is not a rule stays: a dead BMC, a stuck power-off.
+    /// Removes all rules. Faults that are not rules remain: a dead BMC, a stuck power-off.
     pub fn clear_faults(&self) {
         self.bmc().faults.lock().clear();
         self.note("faults cleared");
     }
 
-    /// The rules as they are.
+    /// All rules with their remaining counts.
     pub fn faults(&self) -> Vec<NamedRule> {
         self.bmc().faults.lock().rules().to_vec()
     }
 
-    /// Reports `Off`, whatever is so.
-    pub fn lie_off(&self) -> FaultId {
+    /// Reports `Off` in any state.
+    pub fn report_off(&self) -> FaultId {
         self.report("Off")
     }
 
-    /// Reports `Off` until a power-off command was taken, as after a reset of the BMC.
+    /// Reports `Off` until a power-off command was accepted, as after a reset of the BMC.
     pub fn off_until_commanded(&self) -> FaultId {
         self.inject(Rule::always(Action::OffUntilCommanded))
     }
 
-    /// Reports this power state, whatever is so.
+    /// Reports this power state in any state.
     pub fn report(&self, state: &str) -> FaultId {
         self.inject(Rule::always(Action::State {
             state: state.to_owned(),
         }))
     }
 
-    /// Accepts connections and never answers.
+    /// Accepts connections, but never responds.
     pub fn silent(&self) -> FaultId {
         self.inject(Rule::always(Action::Hang))
     }
 
-    /// Has a clock that is ahead by so many seconds; negative: behind.
+    /// Sets the BMC clock ahead by this many seconds; negative: behind.
     pub fn wrong_clock(&self, ahead: i64) -> FaultId {
         self.inject(Rule::always(Action::Clock { ahead }))
     }
 
-    /// Refuses every credential.
+    /// Rejects all credentials.
     pub fn refuse_auth(&self) -> FaultId {
         self.inject(Rule::always(Action::RefuseAuth))
     }
 
-    /// Refuses another session, with the message of its make.
+    /// Rejects further sessions, with the message of the profile.
     pub fn session_table_full(&self) -> FaultId {
         let profile = &self.config().bmc.profile;
         let refusal = &profile.session_full;
@@ -165,7 +166,7 @@ impl SimHost {
         self.inject(Rule::always(action).on("POST", "/redfish/v1/SessionService/Sessions"))
     }
 
-    /// Reports the identity of another machine, as after a mistake in cabling or addresses.
+    /// Reports the identity of another machine, as with wrong cabling or addresses.
     pub fn foreign_uuid(&self) -> FaultId {
         let uuid = Some("deadbeef-0000-4000-8000-00000000f00d".to_owned());
         self.inject(Rule::always(Action::Identity {
@@ -174,7 +175,7 @@ impl SimHost {
         }))
     }
 
-    /// Reports neither UUID nor serial.
+    /// Reports neither UUID nor serial number.
     pub fn anonymous(&self) -> FaultId {
         self.inject(Rule::always(Action::Identity {
             uuid: None,
@@ -182,25 +183,25 @@ impl SimHost {
         }))
     }
 
-    /// Accepts commands with the usual response, and does nothing.
+    /// Accepts commands with the usual response, but does not execute them.
     pub fn ignore_commands(&self) -> FaultId {
         self.inject(Rule::always(Action::IgnoreCommands))
     }
 
-    /// Carries out the next reset and loses the answer.
+    /// Executes the next reset, but sends no response.
     pub fn lose_next_answer(&self) -> FaultId {
         let rule = Rule::always(Action::Drop).on("POST", "**/Actions/ComputerSystem.Reset");
         self.inject(rule.times(1).afterwards())
     }
 
-    /// The BMC dies: nothing listens, what was connected is cut. The machine goes on as it was.
+    /// Stops the BMC: its port is closed, and connections are reset. The machine is not affected.
     pub async fn bmc_dead(&self) -> Result<()> {
         self.bmc().wanted.send_replace(false);
         self.note("BMC dead");
         self.bmc_listens(false).await
     }
 
-    /// The BMC comes back in its old place, with its sessions forgotten.
+    /// Starts the BMC again on the same address, without its earlier sessions.
     pub async fn bmc_alive(&self) -> Result<()> {
         if !self.bmc().wanted.send_replace(true) {
             self.bmc().sessions.lock().forget();
@@ -209,8 +210,8 @@ impl SimHost {
         self.bmc_listens(true).await
     }
 
-    /// The BMC restarts, as after `Manager.Reset`: for a while nothing listens, then it is not
-    /// ready; its sessions are gone. The machine goes on as it was.
+    /// Resets the BMC, as `Manager.Reset` does: for a while its port is closed, then it is not
+    /// ready; its sessions are lost. The machine is not affected.
     pub fn restart_bmc(&self, by: &str) {
         let facts = &self.config().bmc.profile.restart;
         let back = self.now() + facts.refuses;
@@ -220,8 +221,8 @@ impl SimHost {
         self.note(format!("BMC restarted by {by}"));
     }
 
-    /// Waits until its BMC listens, or does not: a restart begins a moment after its command was
-    /// answered. Fails after ten seconds.
+    /// Waits until the BMC listens (`up`), or does not: a reset starts shortly after its response.
+    /// Fails after ten seconds.
     pub async fn bmc_listens(&self, up: bool) -> Result<()> {
         let mut listening = self.bmc().listening.subscribe();
         let reached = listening.wait_for(|address| address.is_some() == up);
@@ -234,7 +235,7 @@ impl SimHost {
         }
     }
 
-    /// Where its BMC listens, or listened before it died.
+    /// Current or last address of its BMC.
     pub fn bmc_address(&self) -> Result<SocketAddr> {
         let address = *self.bmc().address.borrow();
         address.with_context(|| format!("{}: its BMC has not listened yet", self.name()))
@@ -250,23 +251,23 @@ impl SimHost {
         Ok(format!("{scheme}://{}", self.bmc_address()?))
     }
 
-    /// The URL of its System, as a BareMetalHost would name it.
+    /// The URL of its system, as in a BareMetalHost.
     pub fn system_url(&self) -> Result<String> {
         let id = &self.config().bmc.profile.system_id;
         Ok(format!("{}/redfish/v1/Systems/{id}", self.bmc_url()?))
     }
 
-    /// How many sessions are open now.
+    /// Number of open sessions.
     pub fn sessions_open(&self) -> usize {
         self.bmc().sessions.lock().open()
     }
 
-    /// How many sessions were ever opened.
+    /// Total number of sessions opened.
     pub fn sessions_opened(&self) -> u64 {
         self.bmc().sessions.lock().opened()
     }
 
-    /// The power state that the BMC reports, faults considered.
+    /// The power state that the BMC reports, including faults.
     pub(super) fn reported_power(&self, effects: &Effects) -> String {
         let real = self.real_power();
         match &effects.report {

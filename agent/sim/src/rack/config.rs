@@ -1,7 +1,7 @@
-//! What a rack, its hosts, their BMCs and kubelets are like.
+//! Configuration of a rack, its hosts, BMCs and kubelets.
 //!
-//! Owns the defaults. Must never hold a password that came from a configuration file's text:
-//! credentials come from code, the environment, or a file of their own.
+//! Owns: the defaults. Must never: read a password from the text of a configuration file:
+//! credentials come from code, the environment, or a separate file.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,12 +15,12 @@ use super::redfish::Profile;
 #[derive(Clone, Debug)]
 pub struct RackConfig {
     pub name: String,
-    /// Its hosts; their names must differ.
+    /// The hosts; their names must differ.
     pub hosts: Vec<HostConfig>,
 }
 
 impl RackConfig {
-    /// A rack of hosts with everything at its default.
+    /// A rack of hosts with default settings.
     pub fn new<H: Into<String>>(name: &str, hosts: impl IntoIterator<Item = H>) -> Self {
         Self {
             name: name.to_owned(),
@@ -28,7 +28,7 @@ impl RackConfig {
         }
     }
 
-    /// The same, with every host changed.
+    /// Applies `change` to every host.
     #[must_use]
     pub fn each(mut self, change: impl Fn(&mut HostConfig)) -> Self {
         self.hosts.iter_mut().for_each(change);
@@ -38,22 +38,22 @@ impl RackConfig {
 
 #[derive(Clone, Debug)]
 pub struct HostConfig {
-    /// Its name, which is also the name of its Node.
+    /// Name of the host, and of its Node.
     pub name: String,
-    /// Its system UUID, as the BMC and the Node say it.
+    /// System UUID that the BMC and the Node report.
     pub uuid: String,
-    /// Its serial number.
+    /// Serial number.
     pub serial: String,
-    /// Whether it is up, or off, at first.
+    /// Whether the host is on at first.
     pub starts_on: bool,
-    /// How long its power takes.
+    /// Durations of power transitions.
     pub timings: PowerTimings,
     pub bmc: BmcConfig,
     pub kubelet: KubeletConfig,
 }
 
 impl HostConfig {
-    /// A host that is up, with everything at its default and a UUID that follows from its name.
+    /// A host that is on, with default settings and a UUID derived from its name.
     pub fn new(name: impl Into<String>) -> Self {
         let name = name.into();
         Self {
@@ -67,7 +67,7 @@ impl HostConfig {
         }
     }
 
-    /// The first three bytes of its pods' addresses.
+    /// The first three bytes of its pod addresses.
     pub fn pod_network(&self) -> [u8; 3] {
         let [first, second, ..] = hash(&self.name).to_be_bytes();
         [10, 64 + first % 64, second]
@@ -76,15 +76,15 @@ impl HostConfig {
 
 #[derive(Clone, Debug)]
 pub struct BmcConfig {
-    /// Where it listens; port 0 takes a free one.
+    /// Address to listen on; port 0 selects a free port.
     pub listen: SocketAddr,
-    /// Whether over TLS.
+    /// Whether the BMC uses TLS.
     pub tls: bool,
-    /// The only user's name.
+    /// User name of the only account.
     pub username: String,
-    /// The only user's password.
+    /// Password of the only account.
     pub password: SecretString,
-    /// How this make of BMC behaves.
+    /// Behaviour of the BMC.
     pub profile: Profile,
 }
 
@@ -102,15 +102,15 @@ impl Default for BmcConfig {
 
 #[derive(Clone, Debug)]
 pub struct KubeletConfig {
-    /// Whether the host runs one at all.
+    /// Whether the host runs a kubelet.
     pub enabled: bool,
-    /// How often it renews its Lease.
+    /// Interval of Lease renewals.
     pub lease_interval: Duration,
-    /// How often it posts its Node's status.
+    /// Interval of Node status updates.
     pub status_interval: Duration,
-    /// `spec.providerID` of the Node, set when it is registered.
+    /// `spec.providerID` of the Node, set at registration.
     pub provider_id: Option<String>,
-    /// Labels of the Node beside the usual ones.
+    /// Additional labels of the Node.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -126,15 +126,15 @@ impl Default for KubeletConfig {
     }
 }
 
-/// A UUID that follows from a name.
+/// A UUID derived from a name.
 pub fn uuid_of(name: &str) -> String {
     uuid::Builder::from_custom_bytes(hash(name).to_be_bytes())
         .into_uuid()
         .to_string()
 }
 
-/// FNV-1a, stirred so that names that differ in one letter share nothing: a host keeps its identity
-/// from run to run.
+/// FNV-1a with a final mix, so that similar names yield unrelated values and a host keeps its
+/// identity between runs.
 fn hash(text: &str) -> u128 {
     let prime: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
     let start: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;

@@ -1,8 +1,8 @@
-//! Faults of a BMC: an ordered list of rules, each a selector (method, path, reset type), an action
-//! and a count.
+//! Faults of a BMC: an ordered list of rules, each with a selector (method, path, reset type), an
+//! action and a count.
 //!
-//! Pure: given a request it decides what goes wrong, and counts down. Must never touch the
-//! machine: a fault changes what the BMC reports or accepts, not what is so.
+//! Pure: decides on the faults of a request, and counts down. Must never: affect the machine: a
+//! fault changes what the BMC reports or accepts, not the real state.
 
 #[cfg(test)]
 mod tests;
@@ -14,96 +14,96 @@ use serde_json::Value;
 
 use super::power::ResetType;
 
-/// What a rule does.
+/// Action of a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Answer this instead.
+    /// Send this response instead.
     Status {
         /// HTTP status.
         status: u16,
-        /// Body; none gives a Redfish error for errors, and an empty body otherwise.
+        /// Body; `None`: a Redfish error for error statuses, and an empty body otherwise.
         body: Option<Value>,
         /// Headers to add, `Retry-After` for example.
         headers: BTreeMap<String, String>,
     },
-    /// Answer a page of HTML, as a BMC's web server does when its Redfish service is ill.
+    /// Send an HTML page, as a BMC's web server does when its Redfish service is down.
     Html {
         /// HTTP status.
         status: u16,
     },
-    /// Redirect: to a path of the same BMC, or to a URL of any other.
+    /// Redirect to a path of the same BMC, or to a URL of another host.
     Redirect {
         /// HTTP status: 301, 302, 307 or 308.
         status: u16,
         to: String,
     },
-    /// Close the connection without an answer.
+    /// Close the connection without a response.
     Drop,
-    /// Reset the connection without an answer.
+    /// Reset the connection without a response.
     Reset,
-    /// Keep the connection, never answer.
+    /// Keep the connection open, but never respond.
     Hang,
-    /// Merge this into the body of the answer (RFC 7386: null takes away).
+    /// Merge this into the body of the response (RFC 7386: null removes a member).
     Merge { body: Value },
-    /// Report this power state, whatever is so.
+    /// Report this power state in any state.
     State {
-        /// Any text: `Off`, `On`, `PoweringOff`, or one that Redfish does not know.
+        /// Any text: `Off`, `On`, `PoweringOff`, or a value outside of Redfish.
         state: String,
     },
-    /// Report `Off` until a power-off command was taken, as a BMC does that has lost the state of
-    /// a running host with a reset of its own.
+    /// Report `Off` until a power-off command was accepted, as a BMC does that has lost the state
+    /// of a running host by its own reset.
     OffUntilCommanded,
-    /// Report the power state as it was this long ago.
+    /// Report the power state of this long ago.
     Stale { age: Duration },
     /// Report `PoweringOff` for this long after the power is really off.
     PoweringOff { takes: Duration },
-    /// Report another machine's identity.
+    /// Report the identity of another machine.
     Identity {
-        /// The system UUID; null leaves it out.
+        /// The system UUID; `None` omits it.
         uuid: Option<String>,
-        /// The serial number; null leaves it out.
+        /// The serial number; `None` omits it.
         serial: Option<String>,
     },
-    /// The BMC's clock is wrong.
+    /// Use a wrong BMC clock.
     Clock {
-        /// By so many seconds; negative: behind.
+        /// Offset in seconds; negative: behind.
         ahead: i64,
     },
-    /// Every credential is wrong.
+    /// Reject all credentials.
     RefuseAuth,
-    /// Resets are answered as if accepted, and nothing happens.
+    /// Respond to resets as if they were accepted, but do not execute them.
     IgnoreCommands,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// The HTTP method; none means any.
+    /// The HTTP method; `None`: any.
     pub method: Option<String>,
-    /// The path: `*` stands for part of one segment, `**` for anything.
+    /// The path: `*` matches a part of one segment, `**` anything.
     pub path: String,
-    /// The `ResetType` of the request's body; none means any body.
+    /// The `ResetType` of the request body; `None`: any body.
     pub reset: Option<ResetType>,
     pub action: Action,
-    /// How many more requests it applies to; none means for ever.
+    /// Number of further requests that it applies to; `None`: no limit.
     pub remaining: Option<u32>,
-    /// For what takes the place of an answer: only after the request has been carried out, so that
-    /// the effect is there and the answer is lost.
+    /// For actions that replace the response: only after the request was executed, so that its
+    /// effect exists and the response is lost.
     pub after: bool,
 }
 
-/// What rules are matched against.
+/// Request properties that rules are matched against.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestFacts<'a> {
     /// The HTTP method.
     pub method: &'a str,
-    /// The path, without a slash at its end.
+    /// The path, without a trailing slash.
     pub path: &'a str,
     /// The body; null if it is not JSON.
     pub body: &'a Value,
 }
 
 impl Rule {
-    /// A rule for every request, for ever.
+    /// A rule for every request, without a limit.
     pub fn always(action: Action) -> Self {
         Self {
             method: None,
@@ -115,7 +115,7 @@ impl Rule {
         }
     }
 
-    /// The same, for one method and path.
+    /// Limits the rule to one method and path.
     #[must_use]
     pub fn on(mut self, method: &str, path: &str) -> Self {
         self.method = Some(method.to_owned());
@@ -123,21 +123,21 @@ impl Rule {
         self
     }
 
-    /// The same, for resets of the system of this type.
+    /// Limits the rule to system resets of this type.
     #[must_use]
     pub fn on_reset(mut self, reset: ResetType) -> Self {
         self.reset = Some(reset);
         self.on("POST", "**/Actions/ComputerSystem.Reset")
     }
 
-    /// The same, for so many requests.
+    /// Limits the rule to this many requests.
     #[must_use]
     pub fn times(mut self, count: u32) -> Self {
         self.remaining = Some(count);
         self
     }
 
-    /// The same, once the request has been carried out.
+    /// Applies the rule after the request was executed.
     #[must_use]
     pub fn afterwards(mut self) -> Self {
         self.after = true;
@@ -159,11 +159,11 @@ impl Rule {
     }
 }
 
-/// The name of a rule in its store.
+/// Id of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FaultId(pub u64);
 
-/// A rule with its name.
+/// A rule with its id.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedRule {
     pub id: FaultId,
@@ -172,13 +172,13 @@ pub struct NamedRule {
 
 /// The rules, in order.
 #[derive(Clone, Debug, Default)]
-pub struct RuleBook {
+pub struct RuleSet {
     rules: Vec<NamedRule>,
     last: u64,
 }
 
-impl RuleBook {
-    /// Adds a rule behind the others.
+impl RuleSet {
+    /// Appends a rule.
     pub fn add(&mut self, rule: Rule) -> FaultId {
         self.last += 1;
         let id = FaultId(self.last);
@@ -186,7 +186,7 @@ impl RuleBook {
         id
     }
 
-    /// Removes a rule; false if it is not there.
+    /// Removes a rule; `false` if it does not exist.
     pub fn remove(&mut self, id: FaultId) -> bool {
         let before = self.rules.len();
         self.rules.retain(|named| named.id != id);
@@ -197,7 +197,7 @@ impl RuleBook {
         self.rules.clear();
     }
 
-    /// A power-off command was taken: what was reported until then is over.
+    /// Ends [`Action::OffUntilCommanded`] after an accepted power-off command.
     pub fn power_off_taken(&mut self) {
         for named in &mut self.rules {
             if named.rule.action == Action::OffUntilCommanded {
@@ -206,7 +206,7 @@ impl RuleBook {
         }
     }
 
-    /// The rules, in order, those that have run out included.
+    /// The rules, in order, including exhausted ones.
     pub fn rules(&self) -> &[NamedRule] {
         &self.rules
     }
@@ -228,29 +228,29 @@ impl RuleBook {
     }
 }
 
-/// All that goes wrong with one request.
+/// All faults of one request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Effects {
-    /// Takes the place of an answer: the request is not looked at.
+    /// Replaces the response; the request is not executed.
     pub before: Option<Action>,
-    /// Takes the place of an answer once the request has been carried out.
+    /// Replaces the response after the request was executed.
     pub after: Option<Action>,
-    /// Merged into the answer's body.
+    /// Merged into the body of the response.
     pub merge: Vec<Value>,
-    /// How the power is reported.
+    /// Reported power state.
     pub report: Option<Action>,
     /// The reported UUID and serial.
     pub identity: Option<(Option<String>, Option<String>)>,
-    /// How many seconds the BMC's clock is ahead.
+    /// Offset of the BMC clock in seconds.
     pub clock: Option<i64>,
-    /// Every credential is wrong.
+    /// Whether all credentials are rejected.
     pub refuse_auth: bool,
-    /// Commands are accepted and do nothing.
+    /// Whether commands are accepted without effect.
     pub ignore_commands: bool,
 }
 
 impl Effects {
-    /// Adds one rule; false if an earlier one has precedence.
+    /// Adds one rule; `false` if an earlier one takes precedence.
     fn add(&mut self, rule: &Rule) -> bool {
         match &rule.action {
             Action::Merge { body } => {
@@ -292,7 +292,7 @@ fn fill<T>(place: &mut Option<T>, value: T) -> bool {
     free
 }
 
-/// Whether `text` matches `pattern`; `*` does not pass a slash, `**` does.
+/// Whether `text` matches `pattern`; `*` does not match a slash, `**` does.
 fn glob(pattern: &[u8], text: &[u8]) -> bool {
     match pattern {
         [] => text.is_empty(),

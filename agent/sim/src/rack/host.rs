@@ -1,8 +1,8 @@
 //! A simulated host: the machine, its processes, its log and its counters behind one handle.
 //!
-//! Owns the clock of the machine (a task advances it, or a test: `single_step.rs`). A power change and
-//! the end of the processes that it kills happen under one lock. BMC and kubelet observe the machine
-//! through [`SimHost::subscribe`] and [`SimHost::view`].
+//! Owns: the clock of the machine (advanced by a task, or by a test: `single_step.rs`). A power
+//! change and the end of the processes that it stops happen under one lock. BMC and kubelet observe
+//! the machine through [`SimHost::subscribe`] and [`SimHost::view`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use super::config::HostConfig;
 use super::observation::{Counters, HostView, LogEntry, LogEvent, Switched};
 use super::power::{Answer, Machine, OsState, PowerState, PowerTimings, ResetType, Transition};
 use super::process::{HostProcess, PodIdentity, PodProcess, Stamp, StopReason};
-use super::settings::Panel;
+use super::settings::HostSettings;
 use super::state::State;
 
 #[derive(Debug)]
@@ -31,14 +31,15 @@ struct Inner {
     bmc: Bmc,
 }
 
-/// A handle to a simulated host. Clones are the same host.
+/// A handle to a simulated host. Clones refer to the same host.
 #[derive(Clone, Debug)]
 pub struct SimHost {
     inner: Arc<Inner>,
 }
 
 impl SimHost {
-    /// A host at rest. Its time advances while [`SimHost::drive`] runs and whenever it is read.
+    /// A host in a stable state. Its time advances while [`SimHost::drive`] runs and whenever it is
+    /// read.
     pub fn new(config: HostConfig) -> Self {
         let world = world();
         let machine = Machine::new(config.timings, config.starts_on);
@@ -68,7 +69,7 @@ impl SimHost {
         &self.inner.bmc
     }
 
-    /// How it is now.
+    /// Its current state.
     pub fn view(&self) -> HostView {
         self.with(|_, state, _| HostView {
             name: self.inner.config.name.clone(),
@@ -91,17 +92,17 @@ impl SimHost {
         self.with(|_, state, _| state.machine.power())
     }
 
-    /// Its operating system.
+    /// State of its operating system.
     pub fn os(&self) -> OsState {
         self.with(|_, state, _| state.machine.os())
     }
 
-    /// The real power state as it was `age` ago; as it was at first if that is before the start.
+    /// The real power state of `age` ago; the initial one for a time before the start.
     pub fn power_before(&self, age: Duration) -> PowerState {
         self.with(|now, state, _| state.power_at(now.at.checked_sub(age)))
     }
 
-    /// How long ago the power really went off; none if it never did.
+    /// Time since the power really went off; `None` if it never did.
     pub fn off_since(&self) -> Option<Duration> {
         self.with(|now, state, _| {
             let mut history = state.power_history.iter().skip(1).rev();
@@ -110,24 +111,24 @@ impl SimHost {
         })
     }
 
-    /// What was really done to it.
+    /// Counters of real events.
     pub fn counters(&self) -> Counters {
         self.with(|_, state, _| state.counters.clone())
     }
 
-    /// Every real change of power and every real reset, with its cause.
+    /// Every real power change and real reset, with its cause.
     pub fn switched(&self) -> Vec<Switched> {
         self.with(|_, state, _| state.switched.clone())
     }
 
-    /// The boot source of every boot, in Redfish's words; `None` is the usual order.
+    /// The boot source of every boot, in Redfish's values; `None` is the firmware's order.
     pub fn boots(&self) -> Vec<String> {
         self.with(|_, state, _| state.boots.clone())
     }
 
-    /// Its boot source, identify light and event log.
-    pub fn panel<T>(&self, act: impl FnOnce(Stamp, &mut Panel) -> T) -> T {
-        self.with(|now, state, _| act(now, &mut state.panel))
+    /// Accesses its boot source, identify LED and event log.
+    pub fn with_settings<T>(&self, act: impl FnOnce(Stamp, &mut HostSettings) -> T) -> T {
+        self.with(|now, state, _| act(now, &mut state.settings))
     }
 
     /// Its log so far.
@@ -135,7 +136,7 @@ impl SimHost {
         self.with(|_, state, _| state.log.clone())
     }
 
-    /// The pods whose processes really run now.
+    /// The pods whose processes really run.
     pub fn running_pods(&self) -> Vec<PodProcess> {
         self.with(|_, state, _| state.processes.running())
     }
@@ -152,7 +153,7 @@ impl SimHost {
         })
     }
 
-    /// Sends a command past the BMC, as a person at the rack or another controller would.
+    /// Sends a command without the BMC, as an operator at the rack or another controller would.
     pub fn switch(&self, reset: ResetType, by: &str) -> Answer {
         self.with(|now, state, out| {
             let answer = state.machine.command(now.at, reset, out);
@@ -164,36 +165,36 @@ impl SimHost {
         })
     }
 
-    /// Counts and logs a command that a fault kept from the machine.
-    pub fn swallow(&self, reset: ResetType, by: &str) {
+    /// Records a command that a fault kept from the machine.
+    pub fn record_ignored(&self, reset: ResetType, by: &str) {
         self.with(|now, state, _| state.received(now, reset, by, None));
     }
 
-    /// The operating system hangs while the power stays on. False if it was not up.
+    /// Hangs the operating system while the power stays on. `false` if it was not running.
     pub fn hang(&self) -> bool {
         self.with(|now, state, out| state.machine.hang(now.at, out))
     }
 
-    /// While set, a power-off begins and never ends: the state stays `PoweringOff`, the processes
-    /// live.
+    /// While set, a power-off never completes: the state stays `PoweringOff`, and processes keep
+    /// running.
     pub fn stuck_powering_off(&self, stuck: bool) {
         self.with(|now, state, out| state.machine.set_stuck(now.at, stuck, out));
         self.note(format!("stuck powering off: {stuck}"));
     }
 
-    /// While set, power comes on and the operating system never comes up.
+    /// While set, the operating system never boots after power-on.
     pub fn never_boots(&self, never: bool) {
         self.with(|now, state, out| state.machine.set_boots(now.at, !never, out));
         self.note(format!("never boots: {never}"));
     }
 
-    /// Other times from now on.
+    /// Sets the durations of later transitions.
     pub fn set_timings(&self, timings: PowerTimings) {
         self.with(|_, state, _| state.machine.set_timings(timings));
     }
 
-    /// A pod's processes begin, if the operating system of this boot is up; false otherwise, and if
-    /// they run already. This is the kubelet's call.
+    /// Starts the processes of a pod, if the operating system of this boot is running; `false`
+    /// otherwise, and if they already run. Called by the kubelet.
     pub fn start_process(&self, boot_id: &str, pod: PodIdentity) -> bool {
         self.with(|now, state, _| {
             let up =
@@ -206,7 +207,7 @@ impl SimHost {
         })
     }
 
-    /// A pod's processes end, if the operating system of this boot is up to end them.
+    /// Stops the processes of a pod, if the operating system of this boot is running.
     pub fn stop_process(&self, boot_id: &str, pod: &PodIdentity, why: StopReason) -> bool {
         self.with(|now, state, _| {
             let up =
@@ -225,7 +226,7 @@ impl SimHost {
         })
     }
 
-    /// Writes a line into the log.
+    /// Adds a line to the log.
     pub fn note(&self, text: impl Into<String>) {
         self.with(|now, state, _| state.log(now, LogEvent::Note(text.into())));
     }
@@ -239,7 +240,7 @@ impl SimHost {
         self.inner.changes.subscribe()
     }
 
-    /// Waits until the host is as `wanted`, or fails with how it was instead.
+    /// Waits until the host matches `wanted`; fails with its actual state.
     pub async fn wait_for(
         &self,
         within: Duration,
@@ -261,7 +262,7 @@ impl SimHost {
         }
     }
 
-    /// Lets the host's time pass until cancelled.
+    /// Advances the host's time until cancelled.
     pub async fn drive(self, stop: CancellationToken) {
         let mut changes = self.subscribe();
         loop {
@@ -274,7 +275,8 @@ impl SimHost {
         }
     }
 
-    /// Waits until its clock shows `at`; for ever if there is no such moment, or the clock stands.
+    /// Waits until the host's clock shows `at`; forever if there is no such time, or the clock is
+    /// stopped.
     pub(super) async fn reaches(&self, at: Option<Instant>) {
         match at.and_then(|at| self.clock(|_, clock| clock.world_at(at))) {
             Some(world) => tokio::time::sleep_until(world.into()).await,
@@ -282,7 +284,7 @@ impl SimHost {
         }
     }
 
-    /// Now, on its own clock.
+    /// Current time of the host's clock.
     pub(super) fn now(&self) -> Instant {
         self.clock(|world, clock| clock.now(world))
     }
@@ -303,7 +305,7 @@ impl SimHost {
         self.inner.changes.send_modify(|count| *count += 1);
     }
 
-    /// Runs `act` on the state as of now, and records what happened on the way.
+    /// Runs `act` on the current state, and records the changes until now.
     pub(super) fn with<T>(
         &self,
         act: impl FnOnce(Stamp, &mut State, &mut Vec<Transition>) -> T,
@@ -323,7 +325,7 @@ impl SimHost {
     }
 }
 
-/// The time of the world, on tokio's clock, so that a test with paused time rules it.
+/// Current time of tokio's clock, so that tests with paused time control it.
 fn world() -> Instant {
     tokio::time::Instant::now().into_std()
 }

@@ -44,11 +44,11 @@ pub use host::SimHost;
 pub use observation::{Cause, Counters, HostView, LogEntry, LogEvent, Switched};
 pub use power::{OsState, PowerState, PowerTimings, ResetType};
 pub use process::{HostProcess, Overlap, PodProcess, StopReason, overlaps};
-pub use settings::{BootOverride, BootSource, Event, Holds, Light, Severity};
+pub use settings::{BootOverride, BootSource, Event, LedState, OverrideLifetime, Severity};
 
 use crate::pki::{CertSpec, Pki};
 
-/// How long the tasks of a rack may take to end before they are aborted.
+/// Time limit for the tasks of a rack to end before they are aborted.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A running rack. Dropping it stops it.
@@ -61,8 +61,7 @@ pub struct Rack {
 }
 
 impl Rack {
-    /// Starts a rack. `pki` is needed if any BMC speaks TLS; without `client` there are no
-    /// kubelets.
+    /// Starts a rack. `pki` is needed if any BMC uses TLS; without `client` there are no kubelets.
     #[cfg(feature = "kubelet")]
     pub async fn start(
         config: RackConfig,
@@ -84,10 +83,11 @@ impl Rack {
         Ok(rack)
     }
 
-    /// Starts a rack without kubelets. `pki` is needed if any BMC speaks TLS.
+    /// Starts a rack without kubelets. `pki` is needed if any BMC uses TLS.
     ///
     /// # Errors
-    /// A port cannot be had, or two hosts have one name.
+    ///
+    /// No port is available, or two hosts have the same name.
     pub async fn bare(config: RackConfig, pki: Option<&Pki>) -> Result<Self> {
         let tls = match pki {
             Some(pki) => {
@@ -152,7 +152,7 @@ impl Rack {
         self.hosts.values().flat_map(SimHost::processes).collect()
     }
 
-    /// Every pod identity that ever ran twice at the same time. Must be empty.
+    /// Every pod identity that ran on two hosts at the same time. Must be empty.
     pub fn overlaps(&self) -> Vec<Overlap> {
         overlaps(self.processes())
     }

@@ -1,62 +1,62 @@
-//! What a host tells of itself: its log, its counters, and how it is at one moment.
+//! Observable state of a host: its log, its counters, and a snapshot.
 //!
-//! Owns the shapes, which the control port serialises as they are. Must never hold a secret.
+//! Must never: contain a secret.
 
 use std::collections::BTreeMap;
 
 use super::power::{Answer, Change, OsState, PowerState, ResetType};
 use super::process::{PodIdentity, Stamp, StopReason};
 
-/// What was really done to a host since the simulator started.
+/// Counters of real events since the simulator started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// How often power was really lost.
+    /// Number of real power losses.
     pub offs: u64,
-    /// How often power really came.
+    /// Number of real power-ons.
     pub ons: u64,
     /// Resets without loss of power.
     pub resets: u64,
-    /// How often the operating system came up.
+    /// Number of boots of the operating system.
     pub boots: u64,
-    /// Commands received, by reset type, those that were refused or ignored included.
+    /// Commands received, by reset type, including rejected and ignored ones.
     pub commands: BTreeMap<ResetType, u64>,
     /// HTTP requests that the BMC received.
     pub requests: u64,
 }
 
 impl Counters {
-    /// How many commands of this type were received.
+    /// Number of received commands of this type.
     pub fn received(&self, reset: ResetType) -> u64 {
         self.commands.get(&reset).copied().unwrap_or(0)
     }
 }
 
-/// What made the power change.
+/// Cause of a power change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// The last command that the machine took.
+    /// The last command that the machine accepted.
     pub reset: ResetType,
-    /// Who sent it.
+    /// The sender.
     pub by: String,
 }
 
-/// A real change of power, or a real reset.
+/// A real power change, or a real reset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switched {
     pub stamp: Stamp,
     pub change: Change,
-    /// Why; none if nobody asked for it.
+    /// The cause; `None` without a command.
     pub cause: Option<Cause>,
 }
 
-/// One line of a host's log.
+/// One entry of a host's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
     pub stamp: Stamp,
     pub event: LogEvent,
 }
 
-/// What a host's log tells.
+/// Event in a host's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogEvent {
     /// The power really changed.
@@ -65,38 +65,38 @@ pub enum LogEvent {
     Os(OsState),
     /// A reset without loss of power.
     Reset,
-    /// The operating system came up with this boot id.
+    /// The operating system is running, with this boot id.
     Booted(String),
     /// A command arrived.
     Command {
         reset: ResetType,
-        /// Who sent it: a user of the BMC, or a test.
+        /// The sender: a user of the BMC, or a test.
         by: String,
-        /// What the machine said; none if a fault kept the command from it.
+        /// The machine's result; `None` if a fault kept the command from it.
         answer: Option<Answer>,
     },
-    /// A pod's processes began.
+    /// The processes of a pod started.
     Started(PodIdentity),
-    /// A pod's processes ended.
+    /// The processes of a pod ended.
     Stopped { pod: PodIdentity, why: StopReason },
-    /// A fault was set or cleared, or anything else worth a line.
+    /// A fault was set or cleared, or another note.
     Note(String),
 }
 
-/// How a host is at one moment.
+/// Snapshot of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostView {
-    /// Its name, which is also its Node's.
+    /// Name of the host and of its Node.
     pub name: String,
     /// Its real system UUID.
     pub uuid: String,
     /// Its real power state.
     pub power: PowerState,
-    /// Its operating system.
+    /// State of its operating system.
     pub os: OsState,
-    /// The boot id while the operating system is up or hung.
+    /// The boot id while the operating system is running or hung.
     pub boot_id: Option<String>,
-    /// What was done to it.
+    /// Its counters.
     pub counters: Counters,
     /// Names of the pods that really run, as `namespace/name`.
     pub pods: Vec<String>,

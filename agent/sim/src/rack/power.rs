@@ -1,23 +1,23 @@
 //! Power and operating system of one simulated machine, as a pure state machine.
 //!
-//! Owns the *real* state: what a wattmeter and the console would show. It takes `now` and returns
-//! what happened and when. Must never read a clock or know what a BMC reports.
+//! Owns: the *real* state, as a power meter and the console would show it. It takes `now` and
+//! returns the changes with their times. Must never: read a clock, or know what a BMC reports.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 pub use super::reset::ResetType;
 
-/// Power states, named as Redfish names them.
+/// Power states, named as in Redfish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PowerState {
     /// No power: nothing runs.
     Off,
-    /// Power is coming; nothing runs yet.
+    /// Powering on; nothing runs yet.
     PoweringOn,
     /// Power is on.
     On,
-    /// Asked to go off, and still on.
+    /// Powering off, and still powered.
     PoweringOff,
 }
 
@@ -43,11 +43,12 @@ pub enum OsState {
     Booting,
     /// Up: the kubelet runs.
     Running,
-    /// Hung: processes still exist, the kubelet is silent. Only a power cycle or a reset helps.
+    /// Hung: processes still exist, the kubelet is unresponsive. Only a power cycle or a reset
+    /// helps.
     Hung,
 }
 
-/// How long things take.
+/// Durations of transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerTimings {
     /// From a hard off until the power is gone.
@@ -58,7 +59,7 @@ pub struct PowerTimings {
     pub boot_takes: Duration,
     /// From a graceful shutdown until the power is gone.
     pub shutdown_takes: Duration,
-    /// How long a power cycle stays off.
+    /// Off time of a power cycle.
     pub cycle_pause: Duration,
 }
 
@@ -74,34 +75,34 @@ impl Default for PowerTimings {
     }
 }
 
-/// The result of a command.
+/// Result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// Accepted; not yet done.
     Accepted,
-    /// The machine already is as asked.
+    /// The machine is already in the requested state.
     Already,
     /// Not possible in this state.
     WrongState,
-    /// Not possible while the power is changing.
+    /// Not possible during a power transition.
     Busy,
 }
 
-/// Something that happened to the machine.
+/// A change of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The power changed.
     Power(PowerState),
     /// The operating system changed.
     Os(OsState),
-    /// The machine was reset without losing power: what ran is gone.
+    /// The machine was reset without losing power: its processes have ended.
     Reset,
 }
 
-/// A change and its moment.
+/// A change and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
-    /// When it happened: the moment it was due, however late it was looked at.
+    /// The time at which it was due, regardless of when it was observed.
     pub at: Instant,
     pub change: Change,
 }
@@ -119,7 +120,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine at rest: running its operating system, or off.
+    /// A machine in a stable state: running its operating system, or off.
     pub fn new(timings: PowerTimings, on: bool) -> Self {
         Self {
             timings,
@@ -143,12 +144,12 @@ impl Machine {
         self.os
     }
 
-    /// When the machine changes next if nobody does anything.
+    /// Time of the next change without a command.
     pub fn next_change(&self) -> Option<Instant> {
         [self.power_due, self.os_due].into_iter().flatten().min()
     }
 
-    /// Lets time pass until `now`; what happened meanwhile comes out in order.
+    /// Advances the time to `now`; appends the changes in order.
     pub fn advance(&mut self, now: Instant, out: &mut Vec<Transition>) {
         while let Some(due) = self.next_change().filter(|due| *due <= now) {
             if self.power_due == Some(due) {
@@ -161,7 +162,7 @@ impl Machine {
         }
     }
 
-    /// Carries out a command.
+    /// Executes a command.
     pub fn command(&mut self, now: Instant, reset: ResetType, out: &mut Vec<Transition>) -> Answer {
         self.advance(now, out);
         match reset {
@@ -178,7 +179,7 @@ impl Machine {
         }
     }
 
-    /// The operating system hangs, power stays on. False if it was not up.
+    /// Hangs the operating system while the power stays on. `false` if it was not running.
     pub fn hang(&mut self, now: Instant, out: &mut Vec<Transition>) -> bool {
         self.advance(now, out);
         if !matches!(self.os, OsState::Running | OsState::Booting) {
@@ -189,8 +190,8 @@ impl Machine {
         true
     }
 
-    /// While set, a power-off begins and never ends. When it is unset, one that is under way ends
-    /// after its usual time from now.
+    /// While set, a power-off never completes. When it is unset, one in progress completes after
+    /// its usual duration from now.
     pub fn set_stuck(&mut self, now: Instant, stuck: bool, out: &mut Vec<Transition>) {
         self.advance(now, out);
         self.stuck = stuck;
@@ -199,7 +200,7 @@ impl Machine {
         }
     }
 
-    /// While unset, power comes on and the operating system never comes up.
+    /// While unset, the operating system never boots after power-on.
     pub fn set_boots(&mut self, now: Instant, boots: bool, out: &mut Vec<Transition>) {
         self.advance(now, out);
         self.boots = boots;
@@ -208,7 +209,7 @@ impl Machine {
         }
     }
 
-    /// Other times from now on; what is under way keeps its own.
+    /// Sets the durations of later transitions; one in progress keeps its own.
     pub fn set_timings(&mut self, timings: PowerTimings) {
         self.timings = timings;
     }
@@ -221,7 +222,7 @@ impl Machine {
                 self.set_os(at, OsState::Down, out);
                 self.power_due = self.on_again.then(|| at + self.timings.cycle_pause);
             }
-            // Off with a time set is the pause of a power cycle.
+            // Off with a due time is the pause of a power cycle.
             PowerState::Off => self.begin_on(at, out),
             PowerState::PoweringOn => {
                 self.set_power(at, PowerState::On, out);
@@ -254,7 +255,7 @@ impl Machine {
                 }
             }
             PowerState::PoweringOff => {
-                // A hard off overtakes a graceful shutdown that is under way.
+                // A hard off replaces a graceful shutdown in progress.
                 let hard = now + self.timings.off_takes;
                 self.power_due = self.power_due.map(|due| due.min(hard));
                 Answer::Accepted

@@ -1,7 +1,7 @@
-//! Which pods really run on a host, and the record of all that ever did.
+//! The pods that really run on a host, and the record of all past ones.
 //!
-//! Owns the truth that Kubernetes cannot see: a hung host with power still runs its pods. Must
-//! never forget: records are only added and ended, so that a test can prove afterwards that no
+//! Owns: the real state that Kubernetes cannot observe: a hung host with power still runs its pods.
+//! Must never: remove a record: records are only added and ended, so that a test can prove that no
 //! identity ran in two places at once.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-/// A moment, on the clock that orders and on the clock that people read.
+/// A time, on the monotonic clock and on the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Monotonic; the same clock for all hosts of a process.
@@ -17,22 +17,22 @@ pub struct Stamp {
     pub wall: Timestamp,
 }
 
-/// Which pod a process belongs to.
+/// The pod that a process belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodIdentity {
     /// The pod's UID.
     pub uid: String,
     pub namespace: String,
-    /// Its name; for a StatefulSet, the identity that must not exist twice.
+    /// Its name; for a StatefulSet, the identity that must not run twice.
     pub name: String,
 }
 
-/// Why a process ended.
+/// Reason why a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StopReason {
-    /// The pod was deleted and the kubelet ended it.
+    /// The pod was deleted, and the kubelet stopped it.
     Deleted,
-    /// The pod vanished from the API (a forced deletion) and the kubelet noticed.
+    /// The pod was removed from the API (a forced deletion), and the kubelet noticed.
     Vanished,
     /// The host lost power.
     PowerOff,
@@ -40,17 +40,17 @@ pub enum StopReason {
     Reset,
 }
 
-/// One pod's processes on one host, from start to end.
+/// The processes of one pod on one host, from start to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodProcess {
     pub pod: PodIdentity,
-    /// The boot of the host that it runs in.
+    /// Boot id of the host at that time.
     pub boot_id: String,
-    /// When it began.
+    /// Start time.
     pub started_at: Stamp,
-    /// When it ended; none while it runs.
+    /// End time; `None` while it runs.
     pub stopped_at: Option<Stamp>,
-    /// Why it ended.
+    /// Reason of the end.
     pub why: Option<StopReason>,
 }
 
@@ -62,7 +62,7 @@ pub struct ProcessTable {
 }
 
 impl ProcessTable {
-    /// A pod's processes begin; false if they run already.
+    /// Starts the processes of a pod; `false` if they already run.
     pub fn start(&mut self, pod: PodIdentity, boot_id: &str, now: Stamp) -> bool {
         if self.running.contains_key(&pod.uid) {
             return false;
@@ -78,7 +78,7 @@ impl ProcessTable {
         true
     }
 
-    /// A pod's processes end; false if none ran.
+    /// Stops the processes of a pod; `false` if none ran.
     pub fn stop(&mut self, uid: &str, now: Stamp, why: StopReason) -> bool {
         let Some(index) = self.running.remove(uid) else {
             return false;
@@ -90,7 +90,7 @@ impl ProcessTable {
         true
     }
 
-    /// Everything ends; gives what ended.
+    /// Stops everything; returns the stopped pods.
     pub fn stop_all(&mut self, now: Stamp, why: StopReason) -> Vec<PodIdentity> {
         let ended = self
             .running()
@@ -111,7 +111,7 @@ impl ProcessTable {
         self.running.contains_key(uid)
     }
 
-    /// What runs now, in order of start.
+    /// The running processes, in order of start.
     pub fn running(&self) -> Vec<PodProcess> {
         self.records
             .iter()
@@ -120,13 +120,13 @@ impl ProcessTable {
             .collect()
     }
 
-    /// All that ever ran, in order of start.
+    /// All processes, in order of start.
     pub fn records(&self) -> &[PodProcess] {
         &self.records
     }
 }
 
-/// A process and the host it ran on.
+/// A process and its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostProcess {
     /// The host's name.
@@ -134,16 +134,16 @@ pub struct HostProcess {
     pub process: PodProcess,
 }
 
-/// One identity that ran twice at the same time: what must never happen.
+/// One identity that ran on two hosts at the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlap {
-    /// The one that began first.
+    /// The process that started first.
     pub first: HostProcess,
-    /// The one that began before the first had ended.
+    /// The process that started before the first one had ended.
     pub second: HostProcess,
 }
 
-/// Every pair of processes of the same namespace and name whose times overlap.
+/// Every pair of processes of the same namespace and name whose run times overlap.
 pub fn overlaps(processes: Vec<HostProcess>) -> Vec<Overlap> {
     let mut by_name: BTreeMap<(String, String), Vec<HostProcess>> = BTreeMap::new();
     for one in processes {

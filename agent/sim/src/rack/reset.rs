@@ -1,6 +1,6 @@
-//! The commands that a machine understands, named as Redfish names them.
+//! The commands of a machine, named as in Redfish.
 //!
-//! Owns their names. What they do is the machine's business.
+//! Owns: their names. Their effects are in the machine.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,26 +11,26 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ResetType {
     On,
-    /// Switch on, whatever the machine thinks of it.
+    /// Power on, whatever the current state.
     ForceOn,
     /// Cut the power.
     ForceOff,
-    /// Ask the operating system to shut down.
+    /// Request a shutdown from the operating system.
     GracefulShutdown,
-    /// Ask the operating system to restart.
+    /// Request a restart from the operating system.
     GracefulRestart,
     /// Reset, without loss of power.
     ForceRestart,
     /// Off, a pause, on.
     PowerCycle,
-    /// What pressing the button shortly does.
+    /// A short press of the power button.
     PushPowerButton,
     /// A non-maskable interrupt; this operating system ignores it.
     Nmi,
 }
 
 impl ResetType {
-    /// Every one of them.
+    /// All reset types.
     pub const ALL: [Self; 9] = [
         Self::On,
         Self::ForceOn,

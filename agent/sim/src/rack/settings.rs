@@ -1,82 +1,82 @@
-//! What a BMC can set on a machine besides its power: the boot source, the identify light, and the
-//! event log. Redfish and IPMI show and change the same ones.
+//! Settings of a machine other than its power: the boot source, the identify LED, and the event
+//! log. Redfish and IPMI read and write the same ones.
 //!
-//! Pure. Must never know how a protocol spells them.
+//! Pure. Must never: depend on the notation of a protocol.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// How long a boot override holds.
+/// Lifetime of a boot override.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Holds {
-    /// It does not.
+pub enum OverrideLifetime {
+    /// No override.
     #[default]
     Disabled,
     /// For the next boot.
     Once,
-    /// Until it is changed.
+    /// Until changed.
     Continuous,
 }
 
 /// A boot override.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootOverride {
-    /// How long it holds.
-    pub holds: Holds,
-    /// From where, in Redfish's words: `None`, `Pxe`, `Hdd`, `Cd`, `UsbCd`, `BiosSetup`.
+    /// Its lifetime.
+    pub lifetime: OverrideLifetime,
+    /// The target, in Redfish's values: `None`, `Pxe`, `Hdd`, `Cd`, `UsbCd`, `BiosSetup`.
     pub target: String,
-    /// `UEFI` or `Legacy`.
+    /// Boot mode: `UEFI` or `Legacy`.
     pub mode: String,
 }
 
 impl Default for BootOverride {
     fn default() -> Self {
         Self {
-            holds: Holds::Disabled,
+            lifetime: OverrideLifetime::Disabled,
             target: "None".to_owned(),
             mode: "UEFI".to_owned(),
         }
     }
 }
 
-/// The boot override that holds, and the one that is to hold from the next boot on.
+/// The current boot override, and a pending one for the next boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BootSource {
-    /// What holds now.
+    /// The current override.
     pub current: BootOverride,
-    /// What was put into a settings object.
+    /// The override in the settings resource, which applies from the next boot.
     pub pending: Option<BootOverride>,
 }
 
 impl BootSource {
-    /// The machine boots: gives what it boots from, and forgets what held only once.
+    /// Handles a boot of the machine: returns the boot target, and ends a one-time override.
     pub fn boots(&mut self) -> String {
         if let Some(pending) = self.pending.take() {
             self.current = pending;
         }
-        match self.current.holds {
-            Holds::Disabled => "None".to_owned(),
-            Holds::Once => std::mem::take(&mut self.current).target,
-            Holds::Continuous => self.current.target.clone(),
+        match self.current.lifetime {
+            OverrideLifetime::Disabled => "None".to_owned(),
+            OverrideLifetime::Once => std::mem::take(&mut self.current).target,
+            OverrideLifetime::Continuous => self.current.target.clone(),
         }
     }
 }
 
-/// The identify light.
+/// State of the identify LED.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Light {
-    /// Dark, or as it is at rest.
+pub enum LedState {
+    /// Off, or the state at rest.
     #[default]
     Off,
-    /// Lit without a break.
+    /// Lit permanently.
     Lit,
     Blinking,
 }
 
-/// How bad an event is.
+/// Severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Severity {
-    /// Not at all.
+    /// Informational.
     #[serde(rename = "OK")]
     Ok,
     Warning,
@@ -86,7 +86,7 @@ pub enum Severity {
 /// One entry of the event log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// Counts from 1, and is never used again, not even after clearing.
+    /// Counts from 1, and is never reused, not even after clearing.
     pub id: u64,
     pub time: Timestamp,
     pub severity: Severity,
@@ -101,7 +101,7 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// The log of a machine this large forgets its oldest entries first.
+    /// Maximum number of entries; the oldest ones are removed first.
     pub const ROOM: usize = 1000;
 
     /// Adds an entry.
@@ -118,25 +118,25 @@ impl EventLog {
         });
     }
 
-    /// What is in it, oldest first.
+    /// The entries, oldest first.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// Empties it, which is itself an event.
+    /// Clears the log, which is itself an event.
     pub fn clear(&mut self, time: Timestamp) {
         self.events.clear();
         self.add(time, Severity::Ok, "The log was cleared.");
     }
 }
 
-/// All of it.
+/// All settings.
 #[derive(Clone, Debug, Default)]
-pub struct Panel {
-    /// From where the machine boots.
+pub struct HostSettings {
+    /// The boot source.
     pub boot: BootSource,
-    /// The identify light.
-    pub light: Light,
+    /// The identify LED.
+    pub led: LedState,
     /// The event log.
     pub events: EventLog,
 }
@@ -145,9 +145,9 @@ pub struct Panel {
 mod tests {
     use super::*;
 
-    fn mk_override(holds: Holds) -> BootOverride {
+    fn mk_override(lifetime: OverrideLifetime) -> BootOverride {
         BootOverride {
-            holds,
+            lifetime,
             target: "Pxe".to_owned(),
             mode: "UEFI".to_owned(),
         }
@@ -156,11 +156,11 @@ mod tests {
     #[test]
     fn once_override_applies_once_and_continuous_until_changed() {
         let mut boot = BootSource {
-            current: mk_override(Holds::Once),
+            current: mk_override(OverrideLifetime::Once),
             pending: None,
         };
         assert_eq!([boot.boots(), boot.boots()], ["Pxe", "None"]);
-        boot.current = mk_override(Holds::Continuous);
+        boot.current = mk_override(OverrideLifetime::Continuous);
         assert_eq!([boot.boots(), boot.boots()], ["Pxe", "Pxe"]);
     }
 
@@ -168,9 +168,9 @@ mod tests {
     fn pending_boot_settings_apply_from_the_next_boot() {
         let mut boot = BootSource {
             current: BootOverride::default(),
-            pending: Some(mk_override(Holds::Once)),
+            pending: Some(mk_override(OverrideLifetime::Once)),
         };
-        assert_eq!(boot.current.holds, Holds::Disabled);
+        assert_eq!(boot.current.lifetime, OverrideLifetime::Disabled);
         assert_eq!(boot.boots(), "Pxe");
         assert_eq!(boot, BootSource::default());
     }

@@ -1,4 +1,5 @@
-//! Single steps: the clock of a host stops, and the test advances it. Network and kubelet run on.
+//! Single-step mode: the clock of a host is stopped, and the test advances it. Network and kubelet
+//! keep running.
 
 use std::time::Duration;
 
@@ -6,15 +7,15 @@ use super::host::SimHost;
 use super::observation::Switched;
 
 impl SimHost {
-    /// Stops the clock of this host, so that nothing that takes time (power, boot, tasks, a restart
-    /// of the BMC, the age of sessions and readings) happens by itself; or lets it run on.
+    /// Stops or restarts the clock of this host. While it is stopped, nothing with a duration
+    /// happens (power, boot, tasks, a BMC reset, the age of sessions and readings).
     pub fn single_step(&self, still: bool) {
-        self.clock(|world, clock| clock.stand(world, still));
+        self.clock(|world, clock| clock.set_stopped(world, still));
         self.note(format!("single steps: {still}"));
     }
 
-    /// Moves its clock to the next thing that is due, and lets that happen. Gives what was really
-    /// switched by it: nothing if the operating system or the BMC did something, or nothing was due.
+    /// Advances its clock to the next due change, and applies that. Returns the real power changes:
+    /// none if only the operating system or the BMC changed, or nothing was due.
     pub fn step(&self) -> Vec<Switched> {
         let now = self.now();
         let machine = self.with(|_, state, _| state.machine.next_change());
@@ -25,10 +26,10 @@ impl SimHost {
         }
     }
 
-    /// Moves its clock forward, and gives what was really switched meanwhile.
+    /// Advances its clock, and returns the real power changes.
     pub fn advance(&self, by: Duration) -> Vec<Switched> {
         let before = self.with(|_, state, _| state.switched.len());
-        self.clock(|world, clock| clock.forward(world, by));
+        self.clock(|world, clock| clock.advance(world, by));
         let mut switched = self.switched();
         self.changed();
         switched.drain(..before.min(switched.len()));

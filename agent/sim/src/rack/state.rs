@@ -1,13 +1,14 @@
-//! What there is to know of one simulated host, and the record of what happened to it.
+//! The state of one simulated host, and the record of its changes.
 //!
-//! Pure: it is told what the machine did. Must never forget anything but what the panel forgets.
+//! Pure: changes of the machine are inputs. Must never: remove a record, except for old entries of
+//! the event log.
 
 use std::time::Instant;
 
 use super::observation::{Cause, Counters, LogEntry, LogEvent, Switched};
 use super::power::{Answer, Change, Machine, OsState, PowerState, ResetType, Transition};
 use super::process::{ProcessTable, Stamp, StopReason};
-use super::settings::{Panel, Severity};
+use super::settings::{HostSettings, Severity};
 
 #[derive(Debug)]
 pub(super) struct State {
@@ -19,7 +20,7 @@ pub(super) struct State {
     pub(super) power_history: Vec<(Instant, PowerState)>,
     pub(super) switched: Vec<Switched>,
     pub(super) boots: Vec<String>,
-    pub(super) panel: Panel,
+    pub(super) settings: HostSettings,
     cause: Option<Cause>,
 }
 
@@ -35,12 +36,12 @@ impl State {
             log: Vec::new(),
             switched: Vec::new(),
             boots: Vec::new(),
-            panel: Panel::default(),
+            settings: HostSettings::default(),
             cause: None,
         }
     }
 
-    /// The power state at that moment; the first one for a moment before the first.
+    /// The power state at that time; the first one for an earlier time.
     pub(super) fn power_at(&self, then: Option<Instant>) -> PowerState {
         let mut history = self.power_history.iter().rev();
         let at_that_time = history.find(|(at, _)| then.is_some_and(|then| *at <= then));
@@ -48,7 +49,7 @@ impl State {
         known.map_or(self.machine.power(), |(_, power)| *power)
     }
 
-    /// Writes down what the machine did.
+    /// Records the changes of the machine.
     pub(super) fn happened(&mut self, now: Stamp, out: &mut Vec<Transition>) {
         for Transition { at, change } in out.drain(..) {
             let late = now.at.saturating_duration_since(at);
@@ -89,7 +90,7 @@ impl State {
     }
 
     fn switched(&mut self, stamp: Stamp, change: Change, message: String) {
-        self.panel.events.add(stamp.wall, Severity::Ok, message);
+        self.settings.events.add(stamp.wall, Severity::Ok, message);
         self.switched.push(Switched {
             stamp,
             change,
@@ -98,7 +99,7 @@ impl State {
     }
 
     fn boots(&mut self) {
-        self.boots.push(self.panel.boot.boots());
+        self.boots.push(self.settings.boot.boots());
     }
 
     fn kill_all(&mut self, stamp: Stamp, why: StopReason) {
@@ -108,7 +109,7 @@ impl State {
         }
     }
 
-    /// A command arrived.
+    /// Records a received command.
     pub(super) fn received(
         &mut self,
         now: Stamp,
@@ -127,7 +128,7 @@ impl State {
         );
     }
 
-    /// What happens from now on happens because of this command.
+    /// Sets the cause of changes from now on.
     pub(super) fn caused_by(&mut self, reset: ResetType, by: &str) {
         let by = by.to_owned();
         self.cause = Some(Cause { reset, by });

@@ -6,7 +6,7 @@ use rackhand_bmc::{
 };
 use rackhand_tests::rack::redfish::Vendor;
 use rackhand_tests::rack::settings;
-use rackhand_tests::rack::{Counters, Light, PowerState as Real, ResetType};
+use rackhand_tests::rack::{Counters, LedState, PowerState as Real, ResetType};
 
 use super::client::{SETTLED, client, done, received, stepped};
 
@@ -87,17 +87,17 @@ async fn identify_led_is_switched_on_and_off() {
     for vendor in Vendor::ALL {
         let sim = stepped(vendor).await;
         let (host, bmc) = (&sim.host, client(&sim));
-        let light = || host.panel(|_, panel| panel.light);
+        let light = || host.with_settings(|_, settings| settings.led);
         for _ in 0..2 {
             bmc.identify(Identify::On).await.unwrap();
             let lit = match vendor {
-                Vendor::Ilo5 | Vendor::Ilo6 | Vendor::Xcc | Vendor::DgxH100 => Light::Lit,
-                _ => Light::Blinking,
+                Vendor::Ilo5 | Vendor::Ilo6 | Vendor::Xcc | Vendor::DgxH100 => LedState::Lit,
+                _ => LedState::Blinking,
             };
             assert_eq!(light(), lit, "{vendor:?}");
         }
         bmc.identify(Identify::Off).await.unwrap();
-        assert_eq!(light(), Light::Off, "{vendor:?}");
+        assert_eq!(light(), LedState::Off, "{vendor:?}");
         let timed = Identify::For(std::time::Duration::from_secs(15));
         let error = bmc.identify(timed).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Unsupported, "{vendor:?}");
@@ -133,10 +133,12 @@ async fn newest_events_are_read_and_the_log_is_cleared() {
         let sim = stepped(vendor).await;
         let (host, bmc) = (&sim.host, client(&sim));
         // More than a page.
-        host.panel(|now, panel| {
+        host.with_settings(|now, settings| {
             for n in 1..=120 {
                 let severity = settings::Severity::Warning;
-                panel.events.add(now.wall, severity, format!("event {n}"));
+                settings
+                    .events
+                    .add(now.wall, severity, format!("event {n}"));
             }
         });
         let log = bmc.event_log(3).await.unwrap();
@@ -160,7 +162,7 @@ async fn newest_events_are_read_and_the_log_is_cleared() {
         );
 
         bmc.clear_event_log().await.unwrap();
-        let left = host.panel(|_, panel| panel.events.events().to_vec());
+        let left = host.with_settings(|_, settings| settings.events.events().to_vec());
         assert_eq!(left.len(), 1, "{vendor:?}: {left:?}");
         let log = bmc.event_log(500).await.unwrap();
         assert_eq!(log.entries.len(), 1, "{vendor:?}: {log:?}");

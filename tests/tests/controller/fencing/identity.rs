@@ -30,7 +30,7 @@ pub async fn lie(w: &World) -> Result<()> {
     let (host, machines) = (w.host("lie-1")?, w.stage.machines());
     let pod = w.stage.bind_pod("lie-1", false).await?;
     host.ignore_commands();
-    host.lie_off();
+    host.report_off();
     w.stage
         .annotate(&machines, "lie-1", REMEDIATE, Some(""))
         .await?;

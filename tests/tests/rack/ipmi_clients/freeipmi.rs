@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use rackhand_bmc::ipmi::wire::Suite;
 use rackhand_tests::rack::ipmi::{Bmc, Farm, FarmConfig, IpmiBmc};
 
-use super::peer::{PATIENCE, Said, bmc, only, row, run, tally, value};
+use super::peer::{PATIENCE, Said, bmc, only, power_counts, row, run, value};
 
 /// Long timeouts, so that a loaded machine causes no retransmission.
 const PATIENT: [&str; 2] = ["--retransmission-timeout=15000", "--session-timeout=50000"];
@@ -33,7 +33,7 @@ async fn switches(bmc: &IpmiBmc, suite: &str) {
         assert_eq!(power(what).await, "ok", "{what}");
     }
     assert_eq!(power("--stat").await, "off");
-    assert_eq!(bmc.tally(), tally(3, 2, 1, 1, 1));
+    assert_eq!(bmc.power_counts(), power_counts(3, 2, 1, 1, 1));
     // ipmipower leaves its session open after a reset only.
     let closed = |bmc: &mut Bmc, now| bmc.sessions(now) == 1;
     bmc.wait_for(PATIENCE, closed).await.expect("one session");
@@ -63,7 +63,7 @@ async fn ipmipower_reports_the_cause_of_a_login_failure() {
     assert_eq!(off(["nobody", "secret"], "3").await, "username invalid");
     // Invalid authentication algorithm.
     assert_eq!(off(ADMIN, "17").await, "BMC error");
-    assert_eq!(bmc.tally(), tally(0, 0, 0, 0, 0));
+    assert_eq!(bmc.power_counts(), power_counts(0, 0, 0, 0, 0));
 }
 
 #[tokio::test]

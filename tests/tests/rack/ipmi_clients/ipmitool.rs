@@ -1,9 +1,9 @@
 use rackhand_bmc::ipmi::wire::Suite;
 use rackhand_tests::rack::ipmi::config::guid_of;
-use rackhand_tests::rack::ipmi::{ChassisControl, IpmiBmc, PowerTally, Privilege, User};
+use rackhand_tests::rack::ipmi::{ChassisControl, IpmiBmc, PowerCounts, Privilege, User};
 use secrecy::SecretSlice;
 
-use super::peer::{Said, bmc, nothing_is_left, only, row, run, tally, value};
+use super::peer::{Said, bmc, nothing_is_left, only, power_counts, row, run, value};
 
 /// One attempt with a long timeout, so that a loaded machine causes no retransmission.
 async fn tool_as(bmc: &IpmiBmc, user: &[&str], args: &[&str]) -> Said {
@@ -56,7 +56,7 @@ async fn switches(bmc: &IpmiBmc, suite: &[&str]) {
         ChassisControl::Soft,
     ];
     assert_eq!(controls, expected, "each once, in order");
-    assert_eq!(bmc.tally(), tally(3, 2, 1, 1, 1));
+    assert_eq!(bmc.power_counts(), power_counts(3, 2, 1, 1, 1));
 }
 
 #[tokio::test]
@@ -193,8 +193,8 @@ async fn boot_and_identify_are_set() {
     tool(&bmc, &["chassis", "identify", "5"]).await;
     let counters = nothing_is_left(&bmc).await;
     assert_eq!(
-        (counters.controls.len(), bmc.tally()),
-        (2, tally(1, 1, 1, 0, 0))
+        (counters.controls.len(), bmc.power_counts()),
+        (2, power_counts(1, 1, 1, 0, 0))
     );
 }
 
@@ -228,7 +228,7 @@ async fn unauthorized_users_are_rejected() {
             .done();
         assert_eq!(text.trim(), "Chassis Power is on");
     }
-    assert_eq!(bmc.tally(), PowerTally::default());
+    assert_eq!(bmc.power_counts(), PowerCounts::default());
     assert_eq!(nothing_is_left(&bmc).await.controls, []);
 }
 

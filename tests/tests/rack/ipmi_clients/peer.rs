@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rackhand_bmc::ipmi::wire::Suite;
-use rackhand_tests::rack::ipmi::{Counters, IpmiBmc, IpmiConfig, PowerTally, StandAlone};
+use rackhand_tests::rack::ipmi::{Counters, IpmiBmc, IpmiConfig, PowerCounts, StandaloneHost};
 use tokio::process::Command;
 
 /// Time limit on a loaded machine.
@@ -19,7 +19,7 @@ pub const LOCALHOST: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 pub async fn bmc(change: impl FnOnce(&mut IpmiConfig)) -> IpmiBmc {
     let mut config = IpmiConfig::default();
     change(&mut config);
-    let power = StandAlone::instant(true);
+    let power = StandaloneHost::instant(true);
     IpmiBmc::start(LOCALHOST.into(), config, power)
         .await
         .expect("a simulated BMC")
@@ -118,8 +118,8 @@ pub async fn nothing_is_left(bmc: &IpmiBmc) -> Counters {
     counters
 }
 
-pub fn tally(offs: u64, ons: u64, resets: u64, nmis: u64, softs: u64) -> PowerTally {
-    PowerTally {
+pub fn power_counts(offs: u64, ons: u64, resets: u64, nmis: u64, softs: u64) -> PowerCounts {
+    PowerCounts {
         offs,
         ons,
         resets,

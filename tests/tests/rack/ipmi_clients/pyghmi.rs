@@ -1,7 +1,7 @@
 use rackhand_bmc::ipmi::wire::Suite;
 use rackhand_tests::rack::ipmi::{Bmc, ChassisControl};
 
-use super::peer::{PATIENCE, bmc, only, run, tally};
+use super::peer::{PATIENCE, bmc, only, power_counts, run};
 
 const SCRIPT: &str = r#"
 import json, sys
@@ -45,8 +45,8 @@ async fn pyghmi_reads_and_switches_with_both_suites() {
         let counters = bmc.counters();
         assert_eq!(counters.controlled(ChassisControl::Reset), 1);
         assert_eq!(
-            (counters.controls.len(), bmc.tally()),
-            (3, tally(1, 1, 1, 0, 0))
+            (counters.controls.len(), bmc.power_counts()),
+            (3, power_counts(1, 1, 1, 0, 0))
         );
     };
     tokio::join!(run_with(Suite::Cipher3), run_with(Suite::Cipher17));

@@ -71,7 +71,7 @@ fn metal3_manifests_are_an_inventory() {
     assert_eq!(password.expose_secret(), "s3cret");
     assert!(!format!("{config:?}").contains("s3cret"));
     let path = dir.path().join("bmh.yaml");
-    let warning = format!("{}: 1 passwords stand in it", path.display());
+    let warning = format!("{}: contains plaintext passwords (1)", path.display());
     assert!(
         config
             .warnings()
@@ -195,7 +195,7 @@ fn plaintext_password_warning_names_the_file_of_the_secret() {
     let files = [("host.yaml", host), ("secret.yaml", secret)];
     let (dir, read) = site(&files, "['host.yaml', 'secret.yaml']");
     let warning = format!(
-        "{}: 1 passwords stand in it",
+        "{}: contains plaintext passwords (1)",
         dir.path().join("secret.yaml").display()
     );
     let warnings = read.unwrap().warnings();

@@ -1,4 +1,4 @@
-//! Rules in order: what matches, what counts, what adds up.
+//! Rules in order: matching, counting, combination.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ fn mk_status(status: u16) -> Action {
     }
 }
 
-fn decide(book: &mut RuleBook, method: &str, path: &str, body: &Value) -> Effects {
+fn decide(book: &mut RuleSet, method: &str, path: &str, body: &Value) -> Effects {
     book.decide(&RequestFacts { method, path, body })
 }
 
-fn status_of(book: &mut RuleBook, method: &str, path: &str) -> Option<u16> {
+fn status_of(book: &mut RuleSet, method: &str, path: &str) -> Option<u16> {
     match decide(book, method, path, &Value::Null).before {
         Some(Action::Status { status, .. }) => Some(status),
         _ => None,
@@ -41,7 +41,7 @@ fn rule_matches_method_and_path() {
         ("**", "", true),
     ];
     for (pattern, path, expected) in cases {
-        let mut book = RuleBook::default();
+        let mut book = RuleSet::default();
         book.add(Rule::always(mk_status(500)).on("get", pattern));
         assert_eq!(
             status_of(&mut book, "GET", path).is_some(),
@@ -54,7 +54,7 @@ fn rule_matches_method_and_path() {
 
 #[test]
 fn first_matching_rule_applies_and_counts_down() {
-    let mut book = RuleBook::default();
+    let mut book = RuleSet::default();
     book.add(Rule::always(mk_status(500)).times(2));
     let second = book.add(Rule::always(mk_status(501)).times(1));
     let answers: Vec<_> = (0..4).map(|_| status_of(&mut book, "GET", "/")).collect();
@@ -65,7 +65,7 @@ fn first_matching_rule_applies_and_counts_down() {
 
 #[test]
 fn report_fault_combines_with_a_dropped_response() {
-    let mut book = RuleBook::default();
+    let mut book = RuleSet::default();
     let stale = Action::Stale { age: ms(5) };
     book.add(Rule::always(stale.clone()));
     book.add(Rule::always(Action::Drop).afterwards());
@@ -77,7 +77,7 @@ fn report_fault_combines_with_a_dropped_response() {
 #[test]
 fn rule_matches_the_request_body() {
     let path = "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset";
-    let mut book = RuleBook::default();
+    let mut book = RuleSet::default();
     book.add(Rule::always(mk_status(500)).on_reset(ResetType::ForceOff));
     let mut hit = |body: Value| decide(&mut book, "POST", path, &body).before.is_some();
     assert!(hit(json!({"ResetType": "ForceOff", "more": 1})));
@@ -87,7 +87,7 @@ fn rule_matches_the_request_body() {
 
 #[test]
 fn merges_combine_and_the_first_report_fault_applies() {
-    let mut book = RuleBook::default();
+    let mut book = RuleSet::default();
     book.add(Rule::always(Action::Merge {
         body: json!({"a": 1}),
     }));

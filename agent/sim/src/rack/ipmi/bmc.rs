@@ -1,7 +1,7 @@
 //! The BMC itself, sans-IO: packets and `now` in, packets out.
 //!
-//! Owns how a packet is processed: its kind, its session, the rule that applies to it, and how its
-//! response is wrapped. Must never panic on any bytes.
+//! Owns: processing of a packet: its kind, its session, the applicable rule, and the framing of the
+//! response. Must never: panic on any bytes.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use rackhand_bmc::ipmi::wire::{
 use super::command::Stores;
 use super::config::IpmiConfig;
 use super::counters::{Command, Counters, Dropped};
-use super::power::{HostPower, PowerTally};
-use super::rules::{Action, Rule, RuleBook, Target};
+use super::power::{HostPower, PowerCounts};
+use super::rules::{Action, Rule, RuleSet, Target};
 use super::session::{Rights, Seeded, SessionTable};
 
-/// How a message was framed, and so its response.
+/// Framing of a message and its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
     /// IPMI 1.5 without authentication.
@@ -37,7 +37,7 @@ enum Arrived {
 }
 
 impl Arrived {
-    /// What rules know it as.
+    /// The rule target of the frame.
     fn target(&self) -> Option<Target> {
         match self {
             Self::Rakp1(_) => Some(Target::Rakp1),
@@ -60,7 +60,7 @@ pub struct Bmc {
     pub(super) counters: Counters,
     pub(super) stores: Stores,
     pub(super) started: Instant,
-    pub(super) rules: RuleBook,
+    pub(super) rules: RuleSet,
     down_until: Option<Instant>,
     dead: bool,
 }
@@ -84,35 +84,35 @@ impl Bmc {
             counters: Counters::default(),
             stores: Stores::new(&config),
             started: now,
-            rules: RuleBook::default(),
+            rules: RuleSet::default(),
             down_until: None,
             dead: false,
             config,
         }
     }
 
-    /// What it did so far.
+    /// Counters since the start.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// What really happened to its host.
-    pub fn tally(&mut self, now: Instant) -> PowerTally {
-        self.power.tally(now)
+    /// Counters of real power events of its host.
+    pub fn power_counts(&mut self, now: Instant) -> PowerCounts {
+        self.power.power_counts(now)
     }
 
-    /// How many sessions are up.
+    /// Number of open sessions.
     pub fn sessions(&mut self, now: Instant) -> usize {
         self.expire(now);
         self.sessions.active()
     }
 
-    /// Adds a rule behind the others.
+    /// Appends a fault rule.
     pub fn inject(&mut self, rule: Rule) {
         self.rules.add(rule);
     }
 
-    /// A dead BMC never responds, and its sessions are lost. The host is not affected.
+    /// Makes the BMC unresponsive, with its sessions lost. The host is not affected.
     pub fn set_dead(&mut self, dead: bool) {
         self.dead = dead;
         if dead {
@@ -120,7 +120,7 @@ impl Bmc {
         }
     }
 
-    /// Restarts it: it is down for that long, and its sessions are lost.
+    /// Restarts the BMC: it is unresponsive for this time, and its sessions are lost.
     pub(super) fn restart(&mut self, takes: Duration, now: Instant) {
         self.down_until = Some(now + takes);
         self.forget();
@@ -194,7 +194,7 @@ impl Bmc {
         })
     }
 
-    /// The session and the payload of a packet, if its keys and its sequence number are right.
+    /// The session and the payload of a packet, if keys and sequence number are valid.
     fn unseal(
         &mut self,
         id: u32,
@@ -235,7 +235,7 @@ impl Bmc {
         Ok(plain(kind, &payload))
     }
 
-    /// A response in the framing of its request.
+    /// Encodes a response in the framing of its request.
     fn wrap(&mut self, framing: Framing, response: &Response) -> Result<Vec<u8>, Dropped> {
         let message = response.encode();
         let id = match framing {

@@ -1,7 +1,7 @@
 //! Configuration of a simulated IPMI BMC: users, cipher suites, identity.
 //!
-//! Owns the defaults: a BMC that follows the specification, with one administrator. Must never show
-//! a password or K_g.
+//! Owns: the defaults: a BMC that follows the specification, with one administrator. Must never:
+//! print a password or K_g.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::rack::HostConfig;
 /// Privilege levels (IPMI 2.0, section 6.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Privilege {
-    /// May open a session, no more.
+    /// May open a session only.
     Callback = 1,
     User = 2,
     /// May switch power.
@@ -43,9 +43,9 @@ impl Privilege {
 
 #[derive(Clone, Debug)]
 pub struct User {
-    /// Name, 16 bytes at most.
+    /// Name, at most 16 bytes.
     pub name: String,
-    /// Password, 20 bytes at most.
+    /// Password, at most 20 bytes.
     pub password: SecretString,
     /// The highest privilege of this user's sessions.
     pub limit: Privilege,
@@ -64,24 +64,24 @@ impl User {
 #[derive(Clone, Debug)]
 pub struct IpmiConfig {
     pub users: Vec<User>,
-    /// The cipher suites that it allows.
+    /// Allowed cipher suites.
     pub suites: Vec<Suite>,
-    /// K_g, if it has one.
+    /// K_g; `None`: not configured.
     pub kg: Option<SecretSlice<u8>>,
-    /// System GUID as on the wire.
+    /// System GUID in wire format.
     pub guid: [u8; 16],
     /// Serial number of product and board.
     pub serial: String,
-    /// How many sessions there may be, half-open ones included.
+    /// Maximum number of sessions, including half-open ones.
     pub session_limit: usize,
-    /// How long setting up a session may take.
+    /// Time limit for opening a session.
     pub setup_limit: Duration,
-    /// Drops a session sequence number that it has seen, or that is far from the last. Some BMCs
-    /// do not, and execute the same datagram twice.
+    /// Whether to drop a session sequence number that was received before, or is far from the last.
+    /// Some BMCs do not, and execute the same datagram twice.
     pub strict_sequence: bool,
-    /// Where its session ids and random numbers come from. Not for secrets.
+    /// Seed of session ids and random numbers. Not for secrets.
     pub seed: u64,
-    /// Its clock at the start, in seconds since 1970.
+    /// Clock at the start, in seconds since 1970.
     pub clock: u32,
 }
 
@@ -103,7 +103,8 @@ impl Default for IpmiConfig {
 }
 
 impl IpmiConfig {
-    /// The IPMI BMC of a host of the rack: its UUID and serial, and the user of its Redfish BMC.
+    /// The IPMI BMC of a host of the rack: with its UUID and serial number, and the account of its
+    /// Redfish BMC.
     pub fn of_host(host: &HostConfig) -> Self {
         let mut config = Self::default();
         config.guid = guid_of(&host.uuid).unwrap_or(config.guid);
@@ -117,7 +118,7 @@ impl IpmiConfig {
     }
 }
 
-/// A UUID as most BMCs send it: in SMBIOS order, the first three fields little-endian.
+/// A UUID as most BMCs send it: in SMBIOS order, with the first three fields little-endian.
 pub fn guid_of(uuid: &str) -> Option<[u8; 16]> {
     let uuid = uuid::Uuid::parse_str(uuid).ok()?;
     Some(uuid.to_bytes_le())

@@ -1,11 +1,11 @@
-//! What a simulated BMC counts. Must never hold a secret.
+//! Counters of a simulated BMC. Must never: contain a secret.
 
 use std::collections::BTreeMap;
 
 use super::command::ChassisControl;
 use crate::rack::power::Answer;
 
-/// A command by its numbers.
+/// A command by its network function and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Command {
     /// Network function of the request.
@@ -19,13 +19,13 @@ impl Command {
     /// Chassis Control.
     pub const CHASSIS_CONTROL: Self = Self::new(0x00, 0x02);
 
-    /// The command of these numbers.
+    /// The command with these numbers.
     pub const fn new(net_fn: u8, command: u8) -> Self {
         Self { net_fn, command }
     }
 }
 
-/// Why a packet got no response.
+/// Reason why a packet got no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Dropped {
     /// Not a packet, or of an unknown kind.
@@ -36,23 +36,23 @@ pub enum Dropped {
     Integrity,
     /// A session sequence number seen before, or far from the last.
     Sequence,
-    /// A set-up message of a session that has ended.
+    /// A setup message of a session that has ended.
     Refused,
     /// The BMC is dead or starting.
     Down,
-    /// A rule demands it.
+    /// Dropped by a rule.
     Rule,
 }
 
-/// A Chassis Control that arrived in a session with enough privilege.
+/// A Chassis Control that arrived in a session with sufficient privilege.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controlled {
     pub control: ChassisControl,
-    /// The machine's response.
+    /// The machine's result.
     pub answer: Answer,
 }
 
-/// What a BMC did since it was made; a restart of it does not clear them.
+/// Counters since creation; a restart of the BMC does not reset them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Datagrams that arrived.
@@ -61,25 +61,25 @@ pub struct Counters {
     pub sent: u64,
     /// Datagrams without a response.
     pub dropped: BTreeMap<Dropped, u64>,
-    /// Commands that the BMC does not know.
+    /// Unknown commands, with their numbers of requests.
     pub unknown: BTreeMap<Command, u64>,
-    /// Sessions whose set-up was completed.
+    /// Sessions that were opened completely.
     pub sessions_opened: u64,
     /// Sessions that were closed by their client.
     pub sessions_closed: u64,
-    /// Sessions, half-open ones included, that timed out.
+    /// Sessions that timed out, including half-open ones.
     pub sessions_expired: u64,
     /// Every Chassis Control.
     pub controls: Vec<Controlled>,
 }
 
 impl Counters {
-    /// How many datagrams had no response for this reason.
+    /// Number of datagrams without a response for this reason.
     pub fn dropped(&self, why: Dropped) -> u64 {
         self.dropped.get(&why).copied().unwrap_or(0)
     }
 
-    /// How many Chassis Controls of this kind reached the machine.
+    /// Number of Chassis Controls of this kind that reached the machine.
     pub fn controlled(&self, control: ChassisControl) -> usize {
         let controls = self.controls.iter();
         controls.filter(|one| one.control == control).count()

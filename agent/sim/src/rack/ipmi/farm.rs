@@ -1,6 +1,6 @@
-//! Many simulated BMCs in one process, each with a machine of its own.
+//! Many simulated BMCs in one process, each with its own machine.
 //!
-//! Owns their addresses and identities.
+//! Owns: their addresses and identities.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,21 +8,21 @@ use std::net::{Ipv4Addr, SocketAddr};
 use anyhow::{Context as _, Result};
 
 use super::config::{IpmiConfig, guid_of};
-use super::power::StandAlone;
+use super::power::StandaloneHost;
 use super::server::IpmiBmc;
 use crate::rack::PowerTimings;
 use crate::rack::config::uuid_of;
 
 #[derive(Clone, Debug)]
 pub struct FarmConfig {
-    /// Address of the first; the others follow it. Each takes a free port.
+    /// Address of the first BMC; the others follow it. Each uses a free port.
     pub first: Ipv4Addr,
     pub count: u32,
     /// Indexes of the BMCs that never respond.
     pub dead: BTreeSet<u32>,
-    /// How long the power of the machines takes, which are on at first.
+    /// Durations of power transitions of the machines, which are on at first.
     pub timings: PowerTimings,
-    /// Configuration of each BMC but for GUID, serial number and seed.
+    /// Configuration of each BMC except GUID, serial number and seed.
     pub bmc: IpmiConfig,
 }
 
@@ -39,17 +39,18 @@ impl FarmConfig {
     }
 }
 
-/// A running farm. Dropping it ends it.
+/// A running farm. Dropping it stops it.
 #[derive(Debug)]
 pub struct Farm {
     bmcs: Vec<IpmiBmc>,
 }
 
 impl Farm {
-    /// Starts one. Must be called on a tokio runtime.
+    /// Starts a farm. Must be called on a tokio runtime.
     ///
     /// # Errors
-    /// Fails if an address cannot be bound.
+    ///
+    /// An address cannot be bound.
     pub async fn start(config: &FarmConfig) -> Result<Self> {
         let mut bmcs = Vec::new();
         for index in 0..config.count {
@@ -60,7 +61,7 @@ impl Farm {
             bmc.guid = guid_of(&uuid_of(&format!("bmc-{index}"))).unwrap_or(bmc.guid);
             bmc.serial = format!("SIM-{index}");
             bmc.seed = bmc.seed.wrapping_add(u64::from(index));
-            let power = StandAlone::new(config.timings, true);
+            let power = StandaloneHost::new(config.timings, true);
             let bmc = IpmiBmc::start(SocketAddr::from((address, 0)), bmc, power).await;
             let bmc = bmc.with_context(|| {
                 format!("BMC {index}; `ulimit -n` must be above the number of BMCs")

@@ -1,6 +1,6 @@
-//! How a session is set up: Open Session and the four RAKP messages, at the BMC's end.
+//! Opening of a session at the BMC: Open Session and the four RAKP messages.
 //!
-//! Owns the checks and their status codes (IPMI 2.0, tables 13-9 to 13-15).
+//! Owns: the checks and their status codes (IPMI 2.0, tables 13-9 to 13-15).
 
 use std::time::Instant;
 
@@ -14,10 +14,10 @@ use super::bmc::Bmc;
 use super::config::Privilege;
 use super::session::Stage;
 
-/// The response to a set-up message, if there is one.
+/// The response to a setup message, if any.
 pub(super) type Answer = Option<(PayloadType, Vec<u8>)>;
 
-/// Where the role byte asks for a lookup by name alone (table 13-11).
+/// Privilege bits of the role byte, without the flag for a lookup by name alone (table 13-11).
 const ROLE_MASK: u8 = 0x0f;
 
 impl Bmc {
@@ -52,7 +52,7 @@ impl Bmc {
         })
     }
 
-    /// The suite, or which of the algorithms is the first that no allowed suite has.
+    /// The suite, or the error for the first algorithm that no allowed suite has.
     fn suite_of(&self, algorithms: [u8; 3]) -> Result<Suite, RakpStatus> {
         let [authentication, integrity, confidentiality] = algorithms;
         let suites = &self.config.suites;
@@ -75,7 +75,7 @@ impl Bmc {
     }
 
     pub(super) fn rakp1(&mut self, one: &Rakp1, now: Instant) -> Answer {
-        // A session id that is not there has no console to answer to.
+        // An unknown session id has no console to respond to.
         let console = self.sessions.get(one.managed)?.console;
         let challenged = self.challenge(one, now);
         if challenged.is_err() {
@@ -133,7 +133,7 @@ impl Bmc {
     pub(super) fn rakp3(&mut self, three: &Rakp3, now: Instant) -> Answer {
         let console = self.sessions.get(three.managed)?.console;
         let Ok(code) = &three.result else {
-            // The console gives up; nothing answers that (13.23).
+            // The console aborts, which gets no response (13.23).
             self.sessions.close(three.managed);
             return None;
         };

@@ -29,7 +29,7 @@ pub use command::ChassisControl;
 pub use config::{IpmiConfig, Privilege, User};
 pub use counters::{Command, Controlled, Counters, Dropped};
 pub use farm::{Farm, FarmConfig};
-pub use power::{HostPower, PowerTally, StandAlone};
+pub use power::{HostPower, PowerCounts, StandaloneHost};
 pub use rules::{Action, Rule, Target};
 pub use server::IpmiBmc;
 

@@ -1,8 +1,8 @@
-//! The host behind a BMC, and a count of what was really switched.
+//! The host of a BMC, and counters of its real power events.
 //!
-//! Owns [`HostPower`], the only way from a BMC to a machine, and a machine without a rack. Must
-//! never know IPMI. The rack's [`SimHost`] implements it too, so that a Redfish and an IPMI BMC can
-//! have the same host.
+//! Owns: [`HostPower`], the only interface from a BMC to a machine, and a machine without a rack.
+//! Must never: depend on IPMI. The rack's [`SimHost`] implements it too, so that a Redfish and an
+//! IPMI BMC can share a host.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,49 +16,49 @@ use crate::rack::{PowerState, ResetType, SimHost};
 pub trait HostPower: Send {
     /// Its real power state.
     fn power(&mut self, now: Instant) -> PowerState;
-    /// Carries out a command of the user `by`.
+    /// Executes a command of the user `by`.
     fn command(&mut self, now: Instant, reset: ResetType, by: &str) -> Answer;
-    /// What really happened to it so far, whatever the cause.
-    fn tally(&mut self, now: Instant) -> PowerTally;
+    /// Counters of its real power events, whatever their cause.
+    fn power_counts(&mut self, now: Instant) -> PowerCounts;
 }
 
-/// What really happened to a machine.
+/// Counters of real power events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PowerTally {
-    /// How often power was lost.
+pub struct PowerCounts {
+    /// Number of power losses.
     pub offs: u64,
-    /// How often power came.
+    /// Number of power-ons.
     pub ons: u64,
     /// Resets without loss of power.
     pub resets: u64,
-    /// Non-maskable interrupts that arrived.
+    /// Non-maskable interrupts received.
     pub nmis: u64,
-    /// Requests to the operating system to shut down.
+    /// Shutdown requests to the operating system.
     pub softs: u64,
 }
 
 /// A machine without a rack, for property tests and benchmarks.
 #[derive(Clone, Debug)]
-pub struct StandAlone {
+pub struct StandaloneHost {
     machine: Machine,
-    tally: PowerTally,
+    power_counts: PowerCounts,
     first: PowerState,
     history: Vec<(Instant, PowerState)>,
 }
 
-impl StandAlone {
-    /// A machine at rest.
+impl StandaloneHost {
+    /// A machine in a stable state.
     pub fn new(timings: PowerTimings, on: bool) -> Self {
         let machine = Machine::new(timings, on);
         Self {
             first: machine.power(),
             machine,
-            tally: PowerTally::default(),
+            power_counts: PowerCounts::default(),
             history: Vec::new(),
         }
     }
 
-    /// A machine that switches at once, also for a soft off.
+    /// A machine that switches immediately, on a soft off too.
     pub fn instant(on: bool) -> Self {
         let none = Duration::ZERO;
         let timings = PowerTimings {
@@ -71,7 +71,7 @@ impl StandAlone {
         Self::new(timings, on)
     }
 
-    /// Every state that it was in from then until now.
+    /// Every state between `then` and `now`.
     pub fn states_since(&mut self, then: Instant, now: Instant) -> Vec<PowerState> {
         self.advance(now);
         let later = self.history.partition_point(|(at, _)| *at <= then);
@@ -92,17 +92,17 @@ impl StandAlone {
             match change {
                 Change::Power(state) => {
                     self.history.push((at, state));
-                    self.tally.offs += u64::from(state == PowerState::Off);
-                    self.tally.ons += u64::from(state == PowerState::On);
+                    self.power_counts.offs += u64::from(state == PowerState::Off);
+                    self.power_counts.ons += u64::from(state == PowerState::On);
                 }
-                Change::Reset => self.tally.resets += 1,
+                Change::Reset => self.power_counts.resets += 1,
                 Change::Os(_) => {}
             }
         }
     }
 }
 
-impl HostPower for StandAlone {
+impl HostPower for StandaloneHost {
     fn power(&mut self, now: Instant) -> PowerState {
         self.advance(now);
         self.machine.power()
@@ -115,22 +115,22 @@ impl HostPower for StandAlone {
         self.record(out);
         let accepted = u64::from(answer == Answer::Accepted);
         match reset {
-            ResetType::Nmi => self.tally.nmis += accepted,
-            ResetType::GracefulShutdown => self.tally.softs += accepted,
+            ResetType::Nmi => self.power_counts.nmis += accepted,
+            ResetType::GracefulShutdown => self.power_counts.softs += accepted,
             _ => {}
         }
         self.advance(now);
         answer
     }
 
-    fn tally(&mut self, now: Instant) -> PowerTally {
+    fn power_counts(&mut self, now: Instant) -> PowerCounts {
         self.advance(now);
-        self.tally
+        self.power_counts
     }
 }
 
-/// A machine that a test can inspect while the BMC has it.
-impl HostPower for Arc<Mutex<StandAlone>> {
+/// A machine that tests can inspect while the BMC uses it.
+impl HostPower for Arc<Mutex<StandaloneHost>> {
     fn power(&mut self, now: Instant) -> PowerState {
         self.lock().power(now)
     }
@@ -139,13 +139,13 @@ impl HostPower for Arc<Mutex<StandAlone>> {
         self.lock().command(now, reset, by)
     }
 
-    fn tally(&mut self, now: Instant) -> PowerTally {
-        self.lock().tally(now)
+    fn power_counts(&mut self, now: Instant) -> PowerCounts {
+        self.lock().power_counts(now)
     }
 }
 
-/// Its time is tokio's, whatever `now` is. Interrupts and graceful shutdowns are counted on arrival,
-/// also if refused.
+/// Its time is tokio's, whatever `now` is. Interrupts and graceful shutdowns are counted on
+/// arrival, even if rejected.
 impl HostPower for SimHost {
     fn power(&mut self, _: Instant) -> PowerState {
         self.real_power()
@@ -155,9 +155,9 @@ impl HostPower for SimHost {
         self.switch(reset, by)
     }
 
-    fn tally(&mut self, _: Instant) -> PowerTally {
+    fn power_counts(&mut self, _: Instant) -> PowerCounts {
         let counters = self.counters();
-        PowerTally {
+        PowerCounts {
             offs: counters.offs,
             ons: counters.ons,
             resets: counters.resets,

@@ -1,11 +1,11 @@
-//! Faults of an IPMI BMC: an ordered list of rules, each a target, an action and a count.
+//! Faults of an IPMI BMC: an ordered list of rules, each with a target, an action and a count.
 //!
-//! Pure: given what arrived, it decides what goes wrong, and counts down. Must never touch the
-//! machine: a fault changes what the BMC reports or accepts, not what is so.
+//! Pure: decides on the fault of a packet, and counts down. Must never: affect the machine: a fault
+//! changes what the BMC reports or accepts, not the real state.
 
 use super::counters::Command;
 
-/// What a rule applies to.
+/// Packets that a rule applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// RAKP message 1.
@@ -13,15 +13,15 @@ pub enum Target {
     Command(Command),
 }
 
-/// What a rule does.
+/// Action of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The packet is dropped as if it had never arrived.
+    /// Drop the packet as if it had never arrived.
     Ignore,
-    /// The packet is processed, and its response is lost.
+    /// Process the packet, but lose the response.
     LoseAnswer,
-    /// The power is reported off until a power-off command was accepted, as by a BMC that has lost
-    /// the state of a running host with a reset of its own.
+    /// Report off until a power-off command was accepted, as a BMC does that has lost the state of
+    /// a running host by its own reset.
     OffUntilCommanded,
 }
 
@@ -29,7 +29,7 @@ pub enum Action {
 pub struct Rule {
     pub on: Target,
     pub action: Action,
-    /// How many more packets it applies to; none means no limit.
+    /// Number of further packets that it applies to; `None`: no limit.
     pub remaining: Option<u32>,
 }
 
@@ -58,14 +58,14 @@ impl Rule {
 
 /// The rules, in order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RuleBook(Vec<Rule>);
+pub(super) struct RuleSet(Vec<Rule>);
 
-impl RuleBook {
+impl RuleSet {
     pub(super) fn add(&mut self, rule: Rule) {
         self.0.push(rule);
     }
 
-    /// A power-off command was accepted, which ends [`Action::OffUntilCommanded`].
+    /// Ends [`Action::OffUntilCommanded`] after an accepted power-off command.
     pub(super) fn power_off_taken(&mut self) {
         self.0
             .retain(|rule| rule.action != Action::OffUntilCommanded);

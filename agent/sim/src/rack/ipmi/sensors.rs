@@ -1,32 +1,32 @@
 //! Sensors of a simulated BMC: sensor data records, readings, thresholds.
 //!
-//! Owns their bytes (IPMI 2.0, tables 43-1 and 43-2, sections 35.9 and 35.14).
+//! Owns: their bytes (IPMI 2.0, tables 43-1 and 43-2, sections 35.9 and 35.14).
 
-/// Bit of a reading that marks it unavailable.
+/// Bit of a reading that marks it as unavailable.
 const UNAVAILABLE: u8 = 0x20;
-/// Events and scanning are on.
+/// Events and scanning are enabled.
 const SCANNING: u8 = 0xc0;
 
 /// A sensor. Its value is the raw byte times the multiplier.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sensor {
-    /// Name, 16 bytes at most.
+    /// Name, at most 16 bytes.
     name: &'static str,
     pub(super) number: u8,
-    /// What it belongs to (table 43-13).
+    /// Entity id (table 43-13).
     entity: u8,
-    /// What it measures (table 42-3).
+    /// Sensor type (table 42-3).
     kind: u8,
-    /// Unit (table 43-15).
+    /// Unit code (table 43-15).
     unit: u8,
     multiplier: u8,
     /// Raw reading while the host is on.
     on: u8,
-    /// Raw reading while it is off; none: not available.
+    /// Raw reading while the host is off; `None`: unavailable.
     off: Option<u8>,
     /// Raw thresholds in the order of their masks: lower non-critical, critical, non-recoverable,
-    /// upper non-critical, critical, non-recoverable. A sensor without is discrete (event type
-    /// 0x6f).
+    /// upper non-critical, critical, non-recoverable. A sensor without thresholds is discrete
+    /// (event type 0x6f).
     thresholds: Option<[Option<u8>; 6]>,
 }
 
@@ -46,7 +46,7 @@ impl Sensor {
     }
 }
 
-/// Inlet and CPU temperature, a fan, power drawn, and the state of a power supply.
+/// Inlet and CPU temperature, a fan, power draw, and the state of a power supply.
 pub(super) const SENSORS: [Sensor; 5] = [
     Sensor {
         on: 24,
@@ -81,7 +81,7 @@ pub(super) const SENSORS: [Sensor; 5] = [
     },
 ];
 
-/// One bit for each threshold that fulfils the condition.
+/// One bit for each threshold that meets the condition.
 fn mask(thresholds: [Option<u8>; 6], is_set: impl Fn(usize, u8) -> bool) -> u8 {
     let numbered = thresholds.into_iter().enumerate();
     numbered.fold(0, |mask, (bit, limit)| {
@@ -139,7 +139,7 @@ impl Sensor {
 
     fn full(&self, thresholds: [Option<u8>; 6]) -> Vec<u8> {
         let mask = mask(thresholds, |_, _| true);
-        // Auto re-arm, thresholds are readable if there are any, no events.
+        // Auto re-arm, readable thresholds if there are any, no events.
         let readable = if mask == 0 { 0x00 } else { 0x04 };
         let mut bytes = self.head(0x43 | readable, 0x01);
         bytes.extend([0, 0, 0, 0, mask, 0]);
@@ -156,7 +156,7 @@ impl Sensor {
     fn compact(&self) -> Vec<u8> {
         let mut bytes = self.head(0x43, 0x6f);
         bytes.extend([0, 0, 0, 0]);
-        // The states that it can have; a state has no unit.
+        // The supported states; a state has no unit.
         bytes.extend([0x0f, 0x00, 0xc0, 0, 0]);
         bytes.extend([0x01, 0x00, 0, 0, 0, 0, 0, 0]);
         bytes

@@ -1,6 +1,7 @@
 //! A simulated BMC on a UDP socket.
 //!
-//! Owns the socket, the clock and one task, which ends with its handle. The protocol is [`Bmc`]'s.
+//! Owns: the socket, the clock and one task, which ends with its handle. The protocol is in
+//! [`Bmc`].
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -16,18 +17,18 @@ use tokio::task::JoinSet;
 use super::bmc::Bmc;
 use super::config::IpmiConfig;
 use super::counters::Counters;
-use super::power::{HostPower, PowerTally};
+use super::power::{HostPower, PowerCounts};
 use super::rules::Rule;
 use crate::rack::SimHost;
 
 #[derive(Debug)]
 struct Shared {
     bmc: Mutex<Bmc>,
-    /// Counts the packets that were processed.
+    /// Number of processed packets.
     taken: watch::Sender<u64>,
 }
 
-/// A running BMC. Dropping it ends it: its port is closed.
+/// A running BMC. Dropping it stops it and closes its port.
 #[derive(Debug)]
 pub struct IpmiBmc {
     shared: Arc<Shared>,
@@ -36,10 +37,11 @@ pub struct IpmiBmc {
 }
 
 impl IpmiBmc {
-    /// Starts one of this host; port 0 takes a free one. Must be called on a tokio runtime.
+    /// Starts a BMC of this host; port 0 selects a free port. Must be called on a tokio runtime.
     ///
     /// # Errors
-    /// Fails if the address cannot be bound.
+    ///
+    /// The address cannot be bound.
     pub async fn start(
         listen: SocketAddr,
         config: IpmiConfig,
@@ -61,36 +63,38 @@ impl IpmiBmc {
         })
     }
 
-    /// The IPMI BMC of a host of the rack, beside its Redfish BMC, on a free port of loopback.
+    /// Starts an IPMI BMC for a host of the rack, besides its Redfish BMC, on a free port of
+    /// loopback.
     ///
     /// # Errors
-    /// Fails if there is no free port.
+    ///
+    /// There is no free port.
     pub async fn attach(host: &SimHost) -> Result<Self> {
         let config = IpmiConfig::of_host(host.config());
         Self::start((Ipv4Addr::LOCALHOST, 0).into(), config, host.clone()).await
     }
 
-    /// Where it listens.
+    /// Address of the BMC.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Runs `act` on it between two packets.
+    /// Runs `act` on the BMC between two packets.
     pub fn with<T>(&self, act: impl FnOnce(&mut Bmc, Instant) -> T) -> T {
         act(&mut self.shared.bmc.lock(), now())
     }
 
-    /// What it did so far.
+    /// Counters since the start.
     pub fn counters(&self) -> Counters {
         self.with(|bmc, _| bmc.counters().clone())
     }
 
-    /// What really happened to its host.
-    pub fn tally(&self) -> PowerTally {
-        self.with(Bmc::tally)
+    /// Counters of real power events of its host.
+    pub fn power_counts(&self) -> PowerCounts {
+        self.with(Bmc::power_counts)
     }
 
-    /// Adds a rule behind the others.
+    /// Appends a fault rule.
     pub fn inject(&self, rule: Rule) {
         self.with(|bmc, _| bmc.inject(rule));
     }
@@ -98,7 +102,8 @@ impl IpmiBmc {
     /// Waits until `wanted` is true after a packet.
     ///
     /// # Errors
-    /// Fails if it is not true within that time.
+    ///
+    /// It is not true within the time limit.
     pub async fn wait_for(
         &self,
         within: Duration,
@@ -113,7 +118,7 @@ impl IpmiBmc {
     }
 }
 
-/// Now, on tokio's clock, so that a test with paused time rules it.
+/// Current time of tokio's clock, so that tests with paused time control it.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
@@ -121,7 +126,7 @@ fn now() -> Instant {
 async fn run(socket: UdpSocket, shared: Arc<Shared>) {
     let mut packet = [0; MAX_PACKET];
     loop {
-        // An error of an earlier response, such as a closed port, ends nothing.
+        // An error of an earlier response, such as a closed port, does not end the task.
         let Ok((length, peer)) = socket.recv_from(&mut packet).await else {
             continue;
         };

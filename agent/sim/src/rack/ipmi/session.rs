@@ -1,7 +1,7 @@
 //! The session table of a simulated BMC.
 //!
-//! Owns ids, stages, privileges, sequence numbers and time-outs. Must never give out a session id
-//! of 0, nor one that is in use.
+//! Owns: ids, stages, privileges, sequence numbers and timeouts. Must never: use a session id of 0,
+//! or one that is in use.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use rackhand_bmc::ipmi::wire::{Handshake, SessionKeys, Suite};
 
 use super::config::Privilege;
 
-/// How far ahead of the highest sequence number a packet may be (IPMI 2.0, section 6.12.13).
+/// How far above the highest sequence number a packet may be (IPMI 2.0, section 6.12.13).
 const AHEAD: u32 = 15;
-/// How far behind it.
+/// How far below it.
 const BEHIND: u32 = 16;
 
-/// How long a session may be idle.
+/// Idle timeout of a session.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Numbers that only look random, from a seed: a run can be repeated.
+/// A deterministic random number generator with a seed, so that a run can be repeated.
 #[derive(Clone, Debug)]
 pub(super) struct Seeded(u64);
 
@@ -46,16 +46,16 @@ impl Seeded {
     }
 }
 
-/// The sequence numbers that were seen lately.
+/// The recent sequence numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Window {
     highest: u32,
-    /// Bit n: `highest - n` was seen.
+    /// Bit n: `highest - n` was received.
     seen: u32,
 }
 
 impl Window {
-    /// Whether a strict BMC takes this number, which it then remembers.
+    /// Whether a strict BMC accepts this number, which is recorded.
     pub(super) fn take(&mut self, sequence: u32) -> bool {
         if sequence == 0 {
             return false;
@@ -76,14 +76,14 @@ impl Window {
     }
 }
 
-/// Stage of a session's set-up.
+/// Stage of opening a session.
 #[derive(Clone, Debug)]
 pub(super) enum Stage {
-    /// Open Session was answered.
+    /// The Open Session response was sent.
     Opened,
     /// RAKP message 2 was sent.
     Challenged(Handshake),
-    /// Up. The handshake is kept to answer RAKP message 3 again.
+    /// Open. The handshake is kept to answer RAKP message 3 again.
     Active(Handshake, SessionKeys),
 }
 
@@ -95,7 +95,7 @@ pub(super) struct Session {
     pub(super) stage: Stage,
     /// Index of the user.
     pub(super) user: Option<usize>,
-    /// The highest privilege that it may have.
+    /// Maximum privilege of the session.
     pub(super) limit: Privilege,
     pub(super) privilege: Privilege,
     pub(super) window: Window,
@@ -103,7 +103,7 @@ pub(super) struct Session {
     last: Instant,
 }
 
-/// The sender of a request and its privilege.
+/// The session of a request and its privilege.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rights {
     /// The BMC's session id.
@@ -122,7 +122,7 @@ impl Session {
         }
     }
 
-    /// The next sequence number towards the console.
+    /// The next sequence number of packets to the console.
     pub(super) fn next_sequence(&mut self) -> u32 {
         self.outbound = self.outbound.wrapping_add(1).max(1);
         self.outbound
@@ -156,7 +156,7 @@ impl SessionTable {
         }
     }
 
-    /// Removes sessions that were idle for too long; returns how many.
+    /// Removes sessions after their idle timeout; returns their number.
     pub(super) fn expire(&mut self, now: Instant) -> u64 {
         let before = self.sessions.len();
         let setup = self.setup;
@@ -171,7 +171,7 @@ impl SessionTable {
         u64::try_from(before - self.sessions.len()).unwrap_or(u64::MAX)
     }
 
-    /// Adds a session; none if the table is full.
+    /// Adds a session; `None` if the table is full.
     pub(super) fn open(
         &mut self,
         random: &mut Seeded,
@@ -215,7 +215,7 @@ impl SessionTable {
         self.sessions.clear();
     }
 
-    /// How many are up.
+    /// Number of open sessions.
     pub(super) fn active(&self) -> usize {
         self.sessions
             .values()

@@ -24,7 +24,7 @@ use super::host::SimHost;
 use super::observation::HostView;
 use super::power::OsState;
 
-/// No call to the API server may take longer: a kubelet that waits for one says nothing else.
+/// Time limit of an API call: a waiting kubelet sends no other updates.
 const CALL_DEADLINE: Duration = Duration::from_secs(10);
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 const BACKOFF_LAST: Duration = Duration::from_secs(2);
@@ -50,7 +50,7 @@ pub(super) async fn run(host: SimHost, client: kube::Client, stop: CancellationT
     }
 }
 
-/// Everything that one boot's kubelet does. Dropping it is the end of that kubelet.
+/// Everything that the kubelet of one boot does. Dropping it stops the kubelet.
 async fn run_boot(host: &SimHost, client: &kube::Client, boot_id: &str) {
     tokio::join!(
         node_loop::post_status(host, client, boot_id),
@@ -59,7 +59,7 @@ async fn run_boot(host: &SimHost, client: &kube::Client, boot_id: &str) {
     );
 }
 
-/// Ends when the operating system of this boot is no longer up.
+/// Returns when the operating system of this boot is no longer running.
 async fn wait_until_down(host: &SimHost, boot_id: &str) {
     let mut changes = host.subscribe();
     let up =
@@ -71,7 +71,7 @@ async fn wait_until_down(host: &SimHost, boot_id: &str) {
     }
 }
 
-/// A call to the API server, bounded in time.
+/// An API call with a time limit.
 async fn call<T>(what: &str, call: impl Future<Output = kube::Result<T>>) -> Result<T> {
     match tokio::time::timeout(CALL_DEADLINE, call).await {
         Ok(answer) => answer.with_context(|| what.to_owned()),
@@ -79,14 +79,14 @@ async fn call<T>(what: &str, call: impl Future<Output = kube::Result<T>>) -> Res
     }
 }
 
-/// How long to wait after so many failures in a row.
+/// Pause after this many failures in a row.
 fn backoff(failures: u32) -> Duration {
     BACKOFF_FIRST
         .saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1)))
         .min(BACKOFF_LAST)
 }
 
-/// Whether an error is the API server saying this status.
+/// Whether an error is an API response with one of these statuses.
 fn is_status(error: &anyhow::Error, codes: &[u16]) -> bool {
     match error.downcast_ref::<kube::Error>() {
         Some(kube::Error::Api(status)) => codes.contains(&status.code),

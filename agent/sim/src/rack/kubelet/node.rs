@@ -1,7 +1,7 @@
 //! The Node and the Lease of a host, as data.
 //!
-//! Owns what they say. Pure: a configuration, what is there already, and `now` go in; a document
-//! comes out.
+//! Owns: their content. Pure: takes a configuration, the existing object, and `now`, and returns a
+//! document.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::rack::config::HostConfig;
 
-/// Where Leases of Nodes live.
+/// Namespace of the Leases of Nodes.
 pub const LEASE_NAMESPACE: &str = "kube-node-lease";
 
 /// Internal address of every Node.
@@ -33,7 +33,7 @@ pub fn labels(host: &HostConfig) -> BTreeMap<String, String> {
     labels
 }
 
-/// The Node as it is first registered.
+/// The Node at its registration.
 pub fn registration(host: &HostConfig) -> Value {
     let mut spec = json!({});
     if let Some(id) = &host.kubelet.provider_id {
@@ -47,7 +47,7 @@ pub fn registration(host: &HostConfig) -> Value {
     })
 }
 
-/// What a Node that is there already lacks: labels, and a provider id that was never set.
+/// A patch for missing parts of an existing Node: labels, and a provider id that was never set.
 pub fn amendment(host: &HostConfig, existing: &Node) -> Option<Value> {
     let mut patch = json!({});
     let present = existing.metadata.labels.clone().unwrap_or_default();
@@ -71,8 +71,8 @@ pub fn amendment(host: &HostConfig, existing: &Node) -> Option<Value> {
         .then_some(patch)
 }
 
-/// The status of the Node, as a strategic merge patch. A condition that says what it said before
-/// keeps the time of its last transition.
+/// The status of the Node, as a strategic merge patch. An unchanged condition keeps its last
+/// transition time.
 pub fn status(host: &HostConfig, boot_id: &str, existing: Option<&Node>, now: Timestamp) -> Value {
     let amounts = json!({"cpu": "8", "memory": "32Gi", "pods": "110"});
     let conditions = [
@@ -144,7 +144,7 @@ fn since(existing: Option<&Node>, kind: &str, status: &str) -> Option<String> {
         .map(|time| seconds(time.0))
 }
 
-/// The Lease as it is renewed, as a merge patch.
+/// The renewal of the Lease, as a merge patch.
 pub fn lease_renewal(host: &HostConfig, now: Timestamp) -> Value {
     json!({"spec": {
         "holderIdentity": host.name,
@@ -153,7 +153,7 @@ pub fn lease_renewal(host: &HostConfig, now: Timestamp) -> Value {
     }})
 }
 
-/// The Lease as it is made: owned by the Node if that is known, so that it goes with it.
+/// A new Lease, owned by the Node if that is known, so that it is deleted with it.
 pub fn lease(host: &HostConfig, node_uid: Option<&str>, now: Timestamp) -> Value {
     let mut lease = lease_renewal(host, now);
     let owners = node_uid
@@ -165,7 +165,7 @@ pub fn lease(host: &HostConfig, node_uid: Option<&str>, now: Timestamp) -> Value
     lease
 }
 
-/// A time as `metav1.Time` has it.
+/// A time in the format of `metav1.Time`.
 pub(super) fn seconds(time: Timestamp) -> String {
     format!("{time:.0}")
 }

@@ -1,7 +1,7 @@
-//! Posts the Node's status and renews the Lease, again and again.
+//! Posts the Node's status and renews the Lease periodically.
 //!
-//! Owns when; what they say is in `node.rs`. Must never end or panic: an error is logged and tried
-//! again.
+//! Owns: the schedule; the content is in `node.rs`. Must never: end or panic: an error is logged
+//! and retried.
 
 use anyhow::{Context as _, Result};
 use jiff::Timestamp;
@@ -13,8 +13,8 @@ use kube::api::{Patch, PatchParams, PostParams};
 use super::{backoff, call, is_status, node};
 use crate::rack::host::SimHost;
 
-/// Registers the Node, then posts its status for ever. A Node that is deleted later comes back only
-/// with the next boot, as with the real kubelet.
+/// Registers the Node, then posts its status forever. A Node that is deleted later is registered at
+/// the next boot only, as by the real kubelet.
 pub(super) async fn post_status(host: &SimHost, client: &kube::Client, boot_id: &str) {
     let api: Api<Node> = Api::all(client.clone());
     let mut failures = 0;
@@ -79,7 +79,7 @@ async fn post(host: &SimHost, api: &Api<Node>, boot_id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Renews the Lease for ever.
+/// Renews the Lease forever.
 pub(super) async fn renew_lease(host: &SimHost, client: &kube::Client) {
     let leases: Api<Lease> = Api::namespaced(client.clone(), node::LEASE_NAMESPACE);
     let nodes: Api<Node> = Api::all(client.clone());

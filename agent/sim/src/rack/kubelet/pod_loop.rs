@@ -1,8 +1,7 @@
-//! Runs the pods that are bound to a host: follows them, starts and ends their processes, tells the
-//! API.
+//! Runs the pods that are bound to a host: watches them, starts and stops their processes, and
+//! updates the API.
 //!
-//! Owns one boot's view of its pods. Must never end or panic: a call that fails is made again
-//! later.
+//! Owns: one boot's state of its pods. Must never: end or panic: a failed call is retried later.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -23,14 +22,14 @@ use super::{backoff, call, is_status};
 use crate::rack::host::SimHost;
 use crate::rack::process::{PodIdentity, StopReason};
 
-/// How long ending the processes of a pod takes.
+/// Duration of stopping the processes of a pod.
 const TERMINATION_TAKES: Duration = Duration::from_millis(50);
 
 struct Entry {
     pod: Pod,
     identity: PodIdentity,
     running: Option<Running>,
-    /// When to look at it again; none if only a new version of the pod is a reason to.
+    /// Time of its next processing; `None` if only a new version of the pod triggers it.
     due: Option<Instant>,
     failures: u32,
     seen: bool,
@@ -44,7 +43,7 @@ struct Worker<'a> {
     next_ip: u8,
 }
 
-/// Follows the pods of this host and does what they ask for.
+/// Watches the pods of this host and processes them.
 pub(super) async fn run_pods(host: &SimHost, client: &kube::Client, boot_id: &str) {
     let api: Api<Pod> = Api::all(client.clone());
     let config = watcher::Config::default().fields(&format!("spec.nodeName={}", host.name()));
@@ -70,7 +69,7 @@ pub(super) async fn run_pods(host: &SimHost, client: &kube::Client, boot_id: &st
                 Some(Err(error)) => tracing::debug!(node = host.name(), %error, "watch of pods"),
                 None => return,
             },
-            () = wait => worker.work().await,
+            () = wait => worker.process_due().await,
         }
     }
 }
@@ -80,7 +79,7 @@ impl Worker<'_> {
         self.pods.values().filter_map(|entry| entry.due).min()
     }
 
-    /// Takes up what the watch says.
+    /// Handles an event of the watch.
     fn take(&mut self, event: Event<Pod>) {
         match event {
             Event::Init => self.pods.values_mut().for_each(|entry| entry.seen = false),
@@ -120,7 +119,7 @@ impl Worker<'_> {
         let now = Instant::now();
         entry.due = match pods::decide(&entry.pod, entry.running.is_some()) {
             PodAction::Nothing => None,
-            // What is being ended already keeps its time.
+            // A termination in progress keeps its time.
             PodAction::Terminate => {
                 let takes = TERMINATION_TAKES;
                 Some(entry.due.unwrap_or(now + grace(&entry.pod, takes)))
@@ -129,7 +128,7 @@ impl Worker<'_> {
         };
     }
 
-    /// The pod is gone from the API: what still runs of it is ended.
+    /// The pod was removed from the API: its processes are stopped.
     fn vanished(&mut self, uid: &str) {
         if let Some(entry) = self.pods.remove(uid) {
             self.host
@@ -137,8 +136,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Sees to every pod that is due.
-    async fn work(&mut self) {
+    /// Processes every pod that is due.
+    async fn process_due(&mut self) {
         let now = Instant::now();
         let due = self
             .pods
@@ -150,7 +149,7 @@ impl Worker<'_> {
                 continue;
             };
             entry.due = None;
-            match self.see_to(&mut entry).await {
+            match self.process_pod(&mut entry).await {
                 Ok(true) => entry.failures = 0,
                 Ok(false) => continue,
                 Err(error) => {
@@ -164,8 +163,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Does what a pod asks for; false if it is no longer of interest.
-    async fn see_to(&mut self, entry: &mut Entry) -> Result<bool> {
+    /// Processes a pod; `false` if it is no longer relevant.
+    async fn process_pod(&mut self, entry: &mut Entry) -> Result<bool> {
         let identity = entry.identity.clone();
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &identity.namespace);
         match pods::decide(&entry.pod, entry.running.is_some()) {
@@ -182,7 +181,7 @@ impl Worker<'_> {
                 Ok(true)
             }
             PodAction::Terminate => {
-                // The processes end first: only then may the API hear that the pod is gone.
+                // The processes end first: only then may the pod be removed from the API.
                 self.host
                     .stop_process(self.boot_id, &identity, StopReason::Deleted);
                 entry.running = None;
@@ -215,7 +214,7 @@ impl Worker<'_> {
         let params = PatchParams::default();
         let patched = api.patch_status(&entry.identity.name, &params, &patch);
         match call("posting a pod's status", patched).await {
-            // Gone, or another pod of the same name: the watch will say so.
+            // Deleted, or replaced by another pod of the same name: the watch will report it.
             Err(error) if is_status(&error, &[404, 409]) => Ok(()),
             other => other.map(|_| ()),
         }
@@ -237,7 +236,7 @@ impl Worker<'_> {
     }
 }
 
-/// How long ending a pod takes: never longer than its grace.
+/// Duration of a termination: at most the pod's grace period.
 fn grace(pod: &Pod, takes: Duration) -> Duration {
     let seconds = pod.metadata.deletion_grace_period_seconds.unwrap_or(30);
     takes.min(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))

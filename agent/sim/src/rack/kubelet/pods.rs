@@ -1,7 +1,7 @@
-//! What a kubelet does with a pod, as data.
+//! Decisions of a kubelet on a pod, as data.
 //!
-//! Owns the decision and the status that is posted. Pure: the pod as the API has it, whether its
-//! processes run, and `now` go in.
+//! Owns: the decision and the posted status. Pure: takes the pod in the API, whether its processes
+//! run, and `now`.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -15,16 +15,16 @@ use crate::rack::process::PodIdentity;
 pub enum PodAction {
     /// Start its processes.
     Start,
-    /// Its processes run and the API does not know: post its status.
+    /// Its processes run, but its status does not show it: post the status.
     Report,
-    /// End its processes, then remove it.
+    /// Stop its processes, then remove it.
     Terminate,
-    /// Its processes are gone: remove it from the API.
+    /// Its processes have ended: remove it from the API.
     Remove,
     Nothing,
 }
 
-/// Decides. `running` says whether the pod's processes run on this host.
+/// Decides on a pod. `running`: whether its processes run on this host.
 pub fn decide(pod: &Pod, running: bool) -> PodAction {
     let annotations = pod.metadata.annotations.as_ref();
     if annotations.is_some_and(|all| all.contains_key("kubernetes.io/config.mirror")) {
@@ -60,7 +60,7 @@ fn is_ready(pod: &Pod) -> bool {
     })
 }
 
-/// Whose processes a pod's are; none if the pod lacks what every stored object has.
+/// Identity of a pod's processes; `None` if the pod lacks the metadata of a stored object.
 pub fn identity(pod: &Pod) -> Option<PodIdentity> {
     Some(PodIdentity {
         uid: pod.metadata.uid.clone()?,
@@ -69,7 +69,7 @@ pub fn identity(pod: &Pod) -> Option<PodIdentity> {
     })
 }
 
-/// Where and since when a pod's processes run.
+/// Location and start of a pod's processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
     pub since: Timestamp,
@@ -77,12 +77,12 @@ pub struct Running {
     pub ip: String,
     /// The host's address.
     pub host_ip: String,
-    /// The boot that they run in.
+    /// Boot id of their boot.
     pub boot_id: String,
 }
 
-/// The status of a pod whose processes run, as a strategic merge patch that holds for this UID
-/// alone.
+/// The status of a pod whose processes run, as a strategic merge patch that applies to this UID
+/// only.
 pub fn status(pod: &Pod, running: &Running, now: Timestamp) -> Value {
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     let containers = pod
@@ -144,7 +144,7 @@ fn container_id(uid: &str, container: &str, boot_id: &str) -> String {
     format!("sim://{boot_id}/{uid}/{container}")
 }
 
-/// A container of an earlier boot was another container.
+/// A container of an earlier boot counts as a restart.
 fn restarts(pod: &Pod, container: &str, id: &str) -> i32 {
     let known = pod
         .status

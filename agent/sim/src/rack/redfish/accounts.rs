@@ -1,21 +1,21 @@
-//! The accounts of one BMC and what their roles may do.
+//! The accounts of one BMC and the privileges of their roles.
 //!
-//! Pure. Owns passwords, which live only in memory and come out of no function.
+//! Pure. Owns: passwords, which are kept in memory only and returned by no function.
 
 use secrecy::{ExposeSecret as _, SecretString};
 
 /// A role of DSP0266, 13.4.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// May do everything.
+    /// All privileges.
     Administrator,
-    /// May switch and set up systems.
+    /// May switch and configure systems.
     Operator,
     ReadOnly,
 }
 
 impl Role {
-    /// Every one of them.
+    /// All roles.
     pub const ALL: [Self; 3] = [Self::Administrator, Self::Operator, Self::ReadOnly];
 
     /// Its `Id`.
@@ -59,14 +59,14 @@ pub struct Account {
     /// Its `UserName`.
     pub user: String,
     pub role: Role,
-    /// Whether it may log in.
+    /// Whether login is allowed.
     pub enabled: bool,
-    /// Counts its changes, so that a new password changes its ETag.
+    /// Number of changes, so that a new password changes its ETag.
     pub revision: u64,
     password: SecretString,
 }
 
-/// What is to change about an account.
+/// Changes to an account.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Change {
     pub(super) user: Option<String>,
@@ -82,7 +82,7 @@ pub struct AccountTable {
     last: u64,
 }
 
-/// How many accounts there is room for.
+/// Maximum number of accounts.
 const ROOM: usize = 16;
 
 impl AccountTable {
@@ -101,7 +101,7 @@ impl AccountTable {
         &self.accounts
     }
 
-    /// Adds an account; none if there is no room or the name is taken.
+    /// Adds an account; `None` if the table is full or the name is taken.
     pub fn add(&mut self, user: &str, password: SecretString, role: Role) -> Option<Account> {
         if self.accounts.len() >= ROOM || self.accounts.iter().any(|old| old.user == user) {
             return None;
@@ -118,12 +118,12 @@ impl AccountTable {
         self.accounts.last().cloned()
     }
 
-    /// The account of this id.
+    /// The account with this id.
     pub fn get(&self, id: &str) -> Option<&Account> {
         self.accounts.iter().find(|account| account.id == id)
     }
 
-    /// The role of a user who may log in.
+    /// The role of an enabled account.
     pub fn role(&self, user: &str) -> Option<Role> {
         let found = self.accounts.iter().find(|account| account.user == user);
         found
@@ -131,7 +131,7 @@ impl AccountTable {
             .map(|account| account.role)
     }
 
-    /// The role of a user who proves to be one.
+    /// The role of an enabled account with this password.
     pub fn check(&self, user: &str, password: &str) -> Option<Role> {
         let right = |account: &&Account| {
             account.user == user && account.password.expose_secret() == password && account.enabled
@@ -154,7 +154,7 @@ impl AccountTable {
         account.enabled = change.enabled.unwrap_or(account.enabled);
     }
 
-    /// Removes an account; false if there is none of this id.
+    /// Removes an account; `false` if the id does not exist.
     pub fn remove(&mut self, id: &str) -> bool {
         let before = self.accounts.len();
         self.accounts.retain(|account| account.id != id);

@@ -1,7 +1,7 @@
-//! What a POST does: resets, sessions, accounts, the log.
+//! Effects of POST: resets, sessions, accounts, the log.
 //!
-//! Owns how each make says yes and no to a command. Whether the machine takes it is the machine's
-//! answer.
+//! Owns: the responses of each profile to a command. The machine decides whether it accepts the
+//! command.
 
 use axum::http::{HeaderName, StatusCode, header};
 use serde_json::{Value, json};
@@ -29,7 +29,8 @@ pub(super) fn post(call: &Call<'_>, place: ResourcePath<'_>, user: &User) -> Ans
         ResourcePath::Reset => reset(call, user),
         ResourcePath::ManagerReset => restart(call, user),
         ResourcePath::ClearLog => {
-            call.host.panel(|now, panel| panel.events.clear(now.wall));
+            call.host
+                .with_settings(|now, settings| settings.events.clear(now.wall));
             Answer::empty(StatusCode::NO_CONTENT)
         }
         ResourcePath::Accounts => account(call),
@@ -50,11 +51,11 @@ fn reset(call: &Call<'_>, user: &User) -> Answer {
         _ => return errors::bad_parameter(profile, "ResetType", wanted),
     };
     if call.effects.ignore_commands {
-        call.host.swallow(wanted, &user.name);
+        call.host.record_ignored(wanted, &user.name);
         return done(profile);
     }
     if wanted == ResetType::On && is_settling(call) {
-        call.host.swallow(wanted, &user.name);
+        call.host.record_ignored(wanted, &user.name);
         return busy(profile);
     }
     let answer = call.host.switch(wanted, &user.name);
@@ -73,7 +74,7 @@ fn reset(call: &Call<'_>, user: &User) -> Answer {
     }
 }
 
-/// Whether the power is off, and has not been for long enough.
+/// Whether the power went off too recently for a power-on.
 fn is_settling(call: &Call<'_>) -> bool {
     !call.host.real_power().is_powered()
         && call
@@ -115,7 +116,7 @@ fn already(call: &Call<'_>, wanted: ResetType) -> Answer {
     }
 }
 
-/// The answer to a change that was made.
+/// The response to a completed change.
 pub(super) fn done(profile: &Profile) -> Answer {
     match profile.accepted {
         Accepted::NoContent => Answer::empty(StatusCode::NO_CONTENT),
@@ -192,7 +193,7 @@ pub(super) fn login(call: &Call<'_>, place: ResourcePath<'_>) -> Answer {
     answer.with(HeaderName::from_static("x-auth-token"), session.token)
 }
 
-/// The body of an answer that only a fault gives.
+/// The body of a response that a fault injects.
 pub(super) fn injected(profile: &Profile, status: u16, body: Option<Value>) -> Answer {
     let code = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     match body {

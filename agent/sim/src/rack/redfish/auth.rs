@@ -1,6 +1,6 @@
-//! Who may talk to the BMC, and what they may do: basic authentication, session tokens, roles.
+//! Authentication and authorization: HTTP Basic, session tokens, roles.
 //!
-//! Owns the check. Must never log a credential.
+//! Owns: the checks. Must never: log credentials.
 
 use axum::http::{HeaderMap, Method, header};
 use base64::Engine as _;
@@ -9,14 +9,14 @@ use super::accounts::Role;
 use super::path::ResourcePath;
 use crate::rack::host::SimHost;
 
-/// Whom a request came from.
+/// The user of a request.
 #[derive(Clone, Debug)]
 pub(super) struct User {
     pub(super) name: String,
     pub(super) role: Role,
 }
 
-/// The user of a request; none without a right credential.
+/// The user of a request; `None` without valid credentials.
 pub(super) fn user_of(host: &SimHost, headers: &HeaderMap) -> Option<User> {
     if let Some(token) = headers.get("x-auth-token") {
         let now = host.now();
@@ -43,8 +43,8 @@ pub(super) fn user_of(host: &SimHost, headers: &HeaderMap) -> Option<User> {
     Some(User { name, role })
 }
 
-/// Whether a role may do this there; what concerns only the user's own account or session is
-/// decided where that is looked up.
+/// Whether a role may use this method there; access to the user's own account or session is checked
+/// where that is looked up.
 pub(super) fn may(role: Role, method: &Method, place: ResourcePath<'_>) -> bool {
     if *method != Method::POST && *method != Method::PATCH && *method != Method::DELETE {
         return role.may("Login");

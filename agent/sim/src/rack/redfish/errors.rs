@@ -1,6 +1,6 @@
-//! Answers that say no, and yes in the shape of a no, as Redfish gives them.
+//! Error responses, and success responses in the form of an error, as Redfish defines them.
 //!
-//! Owns message ids. Must never decide anything.
+//! Owns: message ids. Must never: decide anything.
 
 use axum::http::{StatusCode, header};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use super::response::Answer;
 /// The registry of common messages.
 const REGISTRY: &str = "Base.1.18";
 
-/// One message. An id without a dot is of the base registry.
+/// One message. An id without a dot belongs to the base registry.
 pub(super) fn message(id: &str, text: &str, severity: &str) -> Value {
     let full = full_id(id);
     json!({
@@ -143,7 +143,7 @@ pub(super) fn precondition_failed(profile: &Profile) -> Answer {
     error(profile, status, "PreconditionFailed", text)
 }
 
-/// Only AMI asks for a precondition, and has a message of its own for it.
+/// Only AMI requires a precondition, and has its own message for it.
 pub(super) fn precondition_missing(profile: &Profile) -> Answer {
     let text = "A precondition header is required to change this resource.";
     let status = StatusCode::PRECONDITION_REQUIRED;
@@ -174,7 +174,7 @@ pub(super) fn bad_query(profile: &Profile, bad_query: &QueryError) -> Answer {
     }
 }
 
-/// For what a fault answers: a body for a status that came without one.
+/// The body of an injected status without a configured one.
 pub(super) fn injected(profile: &Profile, status: u16) -> Value {
     let text = format!("injected fault, status {status}");
     body(profile, "GeneralError", &text, "Critical")

@@ -1,12 +1,12 @@
 //! Entity tags and preconditions.
 //!
-//! Pure. Owns what matches what: RFC 9110, 8.8.3 and 13.1, and how makes bend it.
+//! Pure. Owns: the matching rules: RFC 9110, 8.8.3 and 13.1, and the deviations of profiles.
 
 use super::profile::{IfMatch, TagKind};
 
-/// The tag of these bytes; none if resources have none.
+/// The tag of these bytes; `None` if resources have no tags.
 pub(super) fn tag(kind: TagKind, content: &[u8]) -> Option<String> {
-    // FNV-1a: the same content has the same tag from run to run.
+    // FNV-1a: the same content has the same tag in every run.
     let hash = content
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -19,10 +19,10 @@ pub(super) fn tag(kind: TagKind, content: &[u8]) -> Option<String> {
     }
 }
 
-/// Why a change is refused.
+/// Reason why a change is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unmet {
-    /// There must be an `If-Match`, and there is none (428).
+    /// `If-Match` is required, but missing (428).
     Missing,
     /// It does not match (412).
     Failed,
@@ -41,19 +41,19 @@ pub(super) fn may_change(
         (IfMatch::NoStar, Some("*")) | (IfMatch::StarOnly, Some(_)) => false,
         (_, Some(sent)) => match current {
             Some(current) => any_is(sent, current),
-            // Without tags there is nothing to compare with, and such BMCs do not look.
+            // Without tags there is nothing to compare with, and such BMCs ignore the header.
             None => true,
         },
     };
     if met { Ok(()) } else { Err(Unmet::Failed) }
 }
 
-/// Whether a reader that sent this `If-None-Match` has what is current.
+/// Whether a client that sent this `If-None-Match` has the current version.
 pub(super) fn is_known(sent: &str, current: &str) -> bool {
     sent.trim() == "*" || any_is(sent, current)
 }
 
-/// Whether one of a list of tags is this one. The comparison is weak, because Redfish clients send
+/// Whether a list of tags contains this one. The comparison is weak, because Redfish clients send
 /// weak tags in `If-Match` too.
 fn any_is(sent: &str, current: &str) -> bool {
     fn bare(tag: &str) -> &str {

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// The connection is to be closed without an answer.
+/// The error that closes a connection without a response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut;
 
@@ -47,7 +47,7 @@ impl FaultyStream {
 impl Drop for FaultyStream {
     fn drop(&mut self) {
         if self.tear.0.load(Ordering::Acquire) {
-            // It may be gone already.
+            // The connection may be closed already.
             self.tcp.set_zero_linger().ok();
         }
     }

@@ -1,6 +1,6 @@
-//! One request, from its head to the last byte of its answer, with what faults make of it.
+//! One request, from its head to the last byte of its response, with its faults.
 //!
-//! Owns waiting: everything behind it is synchronous.
+//! Owns: all waiting; the service behind it is synchronous.
 
 use std::future::pending;
 
@@ -18,10 +18,10 @@ use super::service::{self, Call};
 use crate::rack::faults::{Action, RequestFacts};
 use crate::rack::host::SimHost;
 
-/// What a BMC reads of a request before it stops.
+/// Maximum size in bytes of a request body.
 const BODY_LIMIT: usize = 1 << 20;
 
-/// Answers one request.
+/// Handles one request.
 pub(super) async fn answer(
     host: SimHost,
     tear: ResetHandle,
@@ -34,7 +34,7 @@ pub(super) async fn answer(
         .ok()
         .and_then(|body| serde_json::from_slice(&body).ok())
         .unwrap_or_default();
-    // Redfish takes a path with a slash at its end for the one without.
+    // Redfish treats a path with a trailing slash like one without.
     let path = head.uri.path().trim_end_matches('/');
     let effects = host.bmc().decide(&RequestFacts {
         method: head.method.as_str(),

@@ -33,7 +33,7 @@ mod vendor_profiles;
 
 pub use accounts::{Account, AccountTable, Role};
 pub use profile::{
-    Accepted, Allowable, Already, BootFacts, IfMatch, LightProperty, LogPlace, PostReport, Profile,
+    Accepted, Allowable, Already, BootFacts, IfMatch, LedProperty, LogPlace, PostReport, Profile,
     Refusal, RestartFacts, TagKind, Telemetry,
 };
 pub use session::{Session, SessionTable};

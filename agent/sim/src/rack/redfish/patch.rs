@@ -1,7 +1,7 @@
-//! What a PATCH or a DELETE does: boot source, light, accounts, sessions.
+//! Effects of PATCH and DELETE: boot source, LED, accounts, sessions.
 //!
-//! Owns which properties can be written. A change is made whole or not at all; properties that
-//! cannot be written are only told of if others can (DSP0266, 7.5).
+//! Owns: the set of writable properties. A change is applied completely or not at all; properties
+//! that cannot be written are only reported if others can (DSP0266, 7.5).
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
@@ -10,12 +10,12 @@ use super::accounts::{Change, Role};
 use super::actions;
 use super::auth::User;
 use super::path::ResourcePath;
-use super::profile::{LightProperty, Profile};
+use super::profile::{LedProperty, Profile};
 use super::response::{Answer, Content};
 use super::service::{self, Call};
 use super::{documents, errors};
 use crate::rack::power::OsState;
-use crate::rack::settings::{BootOverride, Holds, Light};
+use crate::rack::settings::{BootOverride, LedState, OverrideLifetime};
 
 pub(super) fn change(call: &Call<'_>, place: ResourcePath<'_>, user: &User) -> Answer {
     let profile = call.profile();
@@ -62,13 +62,13 @@ pub(super) fn change(call: &Call<'_>, place: ResourcePath<'_>, user: &User) -> A
 }
 
 fn writable(profile: &Profile, place: ResourcePath<'_>) -> Vec<&'static str> {
-    let light = match profile.light {
-        LightProperty::Location => "LocationIndicatorActive",
-        LightProperty::Indicator | LightProperty::IndicatorLitAtRest => "IndicatorLED",
+    let led = match profile.led {
+        LedProperty::Location => "LocationIndicatorActive",
+        LedProperty::Indicator | LedProperty::IndicatorLitAtRest => "IndicatorLED",
     };
     match place {
-        ResourcePath::System if profile.boot.settings.is_none() => vec!["Boot", light],
-        ResourcePath::System => vec![light],
+        ResourcePath::System if profile.boot.settings.is_none() => vec!["Boot", led],
+        ResourcePath::System => vec![led],
         ResourcePath::BootSettings => vec!["Boot"],
         ResourcePath::Account(_) => vec!["UserName", "Password", "RoleId", "Enabled"],
         _ => Vec::new(),
@@ -87,7 +87,7 @@ fn unknown(profile: &Profile, place: ResourcePath<'_>, name: &str) -> Answer {
     errors::error(profile, StatusCode::BAD_REQUEST, id, &text)
 }
 
-/// The changed resource, and what could not be changed.
+/// The changed resource, with messages about properties that could not be changed.
 fn shown(call: &Call<'_>, place: ResourcePath<'_>, bad: &[&String]) -> Answer {
     let mut answer = match documents::build(call, place) {
         Ok(answer) | Err(answer) => answer,
@@ -111,30 +111,30 @@ fn system(
     body: &Map<String, Value>,
 ) -> Result<(), Answer> {
     let profile = call.profile();
-    let light = match (
+    let led = match (
         body.get("IndicatorLED"),
         body.get("LocationIndicatorActive"),
     ) {
         (Some(value), _) => match value.as_str() {
-            Some("Lit") => Some(Light::Lit),
-            Some("Blinking") => Some(Light::Blinking),
-            Some("Off") => Some(Light::Off),
+            Some("Lit") => Some(LedState::Lit),
+            Some("Blinking") => Some(LedState::Blinking),
+            Some("Off") => Some(LedState::Off),
             _ => return Err(errors::bad_value(profile, "IndicatorLED", value)),
         },
         (None, Some(value)) => match value.as_bool() {
-            Some(true) => Some(Light::Blinking),
-            Some(false) => Some(Light::Off),
+            Some(true) => Some(LedState::Blinking),
+            Some(false) => Some(LedState::Off),
             None => return Err(errors::bad_value(profile, "LocationIndicatorActive", value)),
         },
         (None, None) => None,
     };
     let boot = body.get("Boot").map(|boot| boot_override(call, boot));
     let boot = boot.transpose()?;
-    call.host.panel(|_, panel| {
-        panel.light = light.unwrap_or(panel.light);
+    call.host.with_settings(|_, settings| {
+        settings.led = led.unwrap_or(settings.led);
         match boot {
-            Some(boot) if place == ResourcePath::BootSettings => panel.boot.pending = Some(boot),
-            Some(boot) => panel.boot.current = boot,
+            Some(boot) if place == ResourcePath::BootSettings => settings.boot.pending = Some(boot),
+            Some(boot) => settings.boot.current = boot,
             None => {}
         }
     });
@@ -151,11 +151,11 @@ fn boot_override(call: &Call<'_>, wanted: &Value) -> Result<BootOverride, Answer
     let Some(wanted) = wanted.as_object() else {
         return Err(errors::bad_value(profile, "Boot", wanted));
     };
-    let mut boot = call.host.panel(|_, panel| {
-        let pending = panel.boot.pending.clone();
+    let mut boot = call.host.with_settings(|_, settings| {
+        let pending = settings.boot.pending.clone();
         match profile.boot.settings {
-            Some(_) => pending.unwrap_or_else(|| panel.boot.current.clone()),
-            None => panel.boot.current.clone(),
+            Some(_) => pending.unwrap_or_else(|| settings.boot.current.clone()),
+            None => settings.boot.current.clone(),
         }
     });
     for (name, value) in wanted {
@@ -163,7 +163,8 @@ fn boot_override(call: &Call<'_>, wanted: &Value) -> Result<BootOverride, Answer
         let text = value.as_str().unwrap_or_default();
         match name.as_str() {
             "BootSourceOverrideEnabled" => {
-                boot.holds = serde_json::from_value::<Holds>(value.clone()).map_err(|_| bad())?;
+                boot.lifetime =
+                    serde_json::from_value::<OverrideLifetime>(value.clone()).map_err(|_| bad())?;
             }
             "BootSourceOverrideTarget" if profile.boot.targets.iter().any(|one| one == text) => {
                 text.clone_into(&mut boot.target);

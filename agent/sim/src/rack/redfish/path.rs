@@ -1,14 +1,13 @@
 //! The paths of the service.
 //!
-//! Pure. Owns which paths there are for a make of BMC, and which methods each takes. What is there
-//! is the business of `documents`.
+//! Pure. Owns: the paths of a profile, and the methods of each. The content is in `documents`.
 
 use super::profile::{Allowable, Profile, Telemetry};
 
-/// Where sessions are opened: the one place to POST to without a credential.
+/// Path of the session collection, the only one that accepts a POST without credentials.
 pub(super) const SESSIONS: &str = "/redfish/v1/SessionService/Sessions";
 
-/// A path that the service knows. Members that come and go are named, not looked up.
+/// A path of the service. Dynamic members are named, but not looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResourcePath<'a> {
     Versions,
@@ -47,7 +46,7 @@ pub(super) enum ResourcePath<'a> {
     Role(&'a str),
 }
 
-/// The place of a path without a slash at its end.
+/// Parses a path without a trailing slash.
 pub(super) fn find<'a>(profile: &Profile, path: &'a str) -> Option<ResourcePath<'a>> {
     if path == "/redfish" {
         return Some(ResourcePath::Versions);
@@ -152,7 +151,7 @@ fn accounts<'a>(rest: &[&'a str]) -> Option<ResourcePath<'a>> {
 }
 
 impl ResourcePath<'_> {
-    /// What `Allow` says.
+    /// The value of `Allow`.
     pub(super) fn allow(self) -> &'static str {
         match self {
             Self::Reset | Self::ManagerReset | Self::ClearLog | Self::SessionMembers => "POST",
@@ -164,7 +163,7 @@ impl ResourcePath<'_> {
         }
     }
 
-    /// Whether anybody may read it.
+    /// Whether it is readable without authentication.
     pub(super) fn is_open(self) -> bool {
         matches!(
             self,

@@ -1,6 +1,6 @@
-//! In what makes of BMC differ, as far as power control is concerned.
+//! Differences between BMC products, as far as power control is concerned.
 //!
-//! Owns the vocabulary; the facts are in `vendor_profiles.rs`.
+//! Owns: the vocabulary; the facts are in `vendor_profiles.rs`.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use serde_json::Value;
 
 use crate::rack::power::ResetType;
 
-/// Where the list of reset types is found.
+/// Location of the list of reset types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowable {
     /// In the action itself.
     Inline,
-    /// In a resource that the action points to.
+    /// In a resource that the action links to.
     ActionInfo,
     Both,
     Nowhere,
 }
 
-/// The answer to a command that asks for what is so already.
+/// The response to a command for the current state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Already {
-    /// As if it had been done.
+    /// Success, as if it had been executed.
     NoContent,
     /// 400 `InvalidOperationForSystemState`.
     BadRequest,
@@ -30,7 +30,7 @@ pub enum Already {
     Conflict,
 }
 
-/// The answer to a command that is taken.
+/// The response to an accepted command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepted {
     /// 204 without a body.
@@ -64,7 +64,7 @@ pub enum IfMatch {
 
 /// The property of the identify LED.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LightProperty {
+pub enum LedProperty {
     /// `IndicatorLED`, `Off` at rest.
     Indicator,
     /// `IndicatorLED`, `Lit` at rest and `Blinking` to identify.
@@ -73,14 +73,14 @@ pub enum LightProperty {
     Location,
 }
 
-/// How the boot source is overridden.
+/// Properties of the boot override.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootFacts {
-    /// The settings resource below the System that must be changed instead of the System itself.
+    /// The settings resource below the System that must be written instead of the System itself.
     pub settings: Option<String>,
-    /// What `BootSourceOverrideTarget` takes.
+    /// Allowable values of `BootSourceOverrideTarget`.
     pub targets: Vec<String>,
-    /// Whether it is refused in POST (400 `UnableToModifyDuringSystemPOST`).
+    /// Whether it is rejected in POST (400 `UnableToModifyDuringSystemPOST`).
     pub refused_in_post: bool,
 }
 
@@ -99,7 +99,7 @@ impl Default for BootFacts {
 /// How a System reports POST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostReport {
-    /// It does not.
+    /// Not at all.
     Nowhere,
     /// `BootProgress.LastState`.
     BootProgress,
@@ -107,7 +107,7 @@ pub enum PostReport {
     HpePostState,
 }
 
-/// Which resources tell of power and temperature.
+/// Resources with power and temperature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Telemetry {
     /// `Power` and `Thermal`, deprecated since 2020.4.
@@ -117,16 +117,16 @@ pub enum Telemetry {
     Both,
 }
 
-/// Where the event log is.
+/// Location of the event log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogPlace {
-    /// Below the Manager, not the System.
+    /// Whether it is below the Manager instead of the System.
     pub of_manager: bool,
     /// `Id` of the LogService.
     pub id: String,
 }
 
-/// A temporary refusal of all requests.
+/// A temporary rejection of all requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// HTTP status.
@@ -139,17 +139,17 @@ pub struct Refusal {
     pub retry_after: Option<u32>,
 }
 
-/// What a restart of the BMC looks like from outside.
+/// Externally visible behaviour of a BMC reset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestartFacts {
-    /// How long it refuses connections.
+    /// Time for which the port is closed.
     pub refuses: Duration,
-    /// How long after that it answers `refusal` to everything but the service root.
+    /// Time after that for which everything but the service root gets `refusal`.
     pub not_ready: Duration,
     pub refusal: Refusal,
 }
 
-/// One make of BMC.
+/// Behaviour of one BMC product.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// `Vendor` of the service and `Manufacturer` of the System.
@@ -164,48 +164,48 @@ pub struct Profile {
     pub manager_id: String,
     /// `Id` of the Chassis.
     pub chassis_id: String,
-    /// Whether the Chassis reports the power, which is that of the System.
+    /// Whether the Chassis reports a power state, which is that of the System.
     pub chassis_power: bool,
-    /// What `ComputerSystem.Reset` takes.
+    /// Reset types of `ComputerSystem.Reset`.
     pub reset_types: Vec<ResetType>,
-    /// Where they are listed.
+    /// Location of their list.
     pub allowable: Allowable,
-    /// The answer when it is so already.
+    /// The response to a command for the current state.
     pub already: Already,
-    /// The answer when it is taken.
+    /// The response to an accepted command.
     pub accepted: Accepted,
-    /// How long after the power went off `On` is refused (409 `ActionParameterValueConflict`).
+    /// Time after power-off for which `On` is rejected (409 `ActionParameterValueConflict`).
     pub settles_after_off: Duration,
-    /// What `Manager.Reset` takes.
+    /// Reset types of `Manager.Reset`.
     pub manager_reset_types: Vec<ResetType>,
-    /// What a restart of the BMC looks like.
+    /// Behaviour of a BMC reset.
     pub restart: RestartFacts,
-    /// The ETags it gives.
+    /// Kind of its ETags.
     pub tags: TagKind,
-    /// What `If-Match` means to it when a resource is changed.
+    /// Interpretation of `If-Match` on changes.
     pub if_match: IfMatch,
-    /// Whether `If-Match` on an action is refused with 412.
+    /// Whether `If-Match` on an action is rejected with 412.
     pub refuses_if_match_on_actions: bool,
-    /// The light that identifies the system.
-    pub light: LightProperty,
-    /// How the boot source is overridden.
+    /// Property of the identify LED.
+    pub led: LedProperty,
+    /// Properties of the boot override.
     pub boot: BootFacts,
     /// How POST is reported.
     pub post: PostReport,
-    /// Which resources tell of power and temperature.
+    /// Resources with power and temperature.
     pub telemetry: Telemetry,
-    /// Where the event log is.
+    /// Location of the event log.
     pub log: LogPlace,
-    /// How many sessions there is room for.
+    /// Maximum number of sessions.
     pub session_limit: usize,
-    /// How long an idle session lives.
+    /// Idle timeout of a session.
     pub session_idle: Duration,
-    /// The refusal of another session.
+    /// The rejection of a session when the table is full.
     pub session_full: Refusal,
     /// Another member of Systems before the real one, which cannot be reset (a GPU board) and
-    /// answers 503 while the host is off.
+    /// responds with 503 while the host is off.
     pub board_member: Option<String>,
-    /// `error.code` of every error; none repeats the id of the message.
+    /// `error.code` of every error; `None` repeats the id of the message.
     pub error_code: Option<String>,
     /// Merged into the service root (RFC 7386).
     pub root: Value,
@@ -240,7 +240,7 @@ impl Default for Profile {
             tags: TagKind::Strong,
             if_match: IfMatch::Optional,
             refuses_if_match_on_actions: false,
-            light: LightProperty::Location,
+            led: LedProperty::Location,
             boot: BootFacts::default(),
             post: PostReport::BootProgress,
             telemetry: Telemetry::Both,

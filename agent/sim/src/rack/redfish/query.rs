@@ -1,29 +1,29 @@
 //! Query parameters.
 //!
-//! Pure. Owns what DSP0266 (7.3) says of them: unknown ones are ignored, unknown ones with a `$` are
-//! not implemented, and a page names the next.
+//! Pure. Owns: the rules of DSP0266 (7.3): unknown parameters are ignored, unknown ones with a `$`
+//! are not implemented, and a page links to the next.
 
 use serde_json::{Value, json};
 
-/// What a query asks for.
+/// The requested part of a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Page {
     top: Option<usize>,
     skip: usize,
 }
 
-/// Why a query is refused.
+/// Reason why a query is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum QueryError {
     /// The service does not know the parameter (501).
     Unknown(String),
-    /// The resource does not take it (400).
+    /// The resource does not support it (400).
     NotHere(String),
-    /// Its value is none (400).
+    /// Its value is invalid (400).
     Value(String),
 }
 
-/// Reads a query. `pages` tells whether the resource has pages.
+/// Parses a query. `pages`: whether the resource has pages.
 pub(super) fn read(query: &str, pages: bool) -> Result<Page, QueryError> {
     let mut page = Page::default();
     for pair in query.split('&') {
@@ -42,7 +42,7 @@ pub(super) fn read(query: &str, pages: bool) -> Result<Page, QueryError> {
     Ok(page)
 }
 
-/// Cuts a collection down to what was asked for, with at most `most` members on a page.
+/// Reduces a collection to the requested part, with at most `most` members on a page.
 pub(super) fn cut(collection: &mut Value, page: Page, most: usize) {
     let path = collection.get("@odata.id").cloned().unwrap_or_default();
     let Some(Value::Array(members)) = collection.get_mut("Members") else {
@@ -53,7 +53,7 @@ pub(super) fn cut(collection: &mut Value, page: Page, most: usize) {
     members.drain(..page.skip.min(total));
     members.truncate(wanted);
     let end = page.skip + members.len();
-    // What the client itself cut short has no next page.
+    // A page limited by the client has no next link.
     if end < total && page.top.is_none_or(|top| top > wanted) && wanted > 0 {
         let path = path.as_str().unwrap_or_default();
         let next = match page.top {

@@ -1,12 +1,12 @@
-//! An answer before it is bytes, and how it becomes bytes.
+//! A response as data, and its conversion to bytes.
 //!
-//! Owns the headers that every answer carries. Must never decide what is said.
+//! Owns: the headers of every response. Must never: decide on the content.
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 
-/// What is said.
+/// Body of a response.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Content {
     #[default]
@@ -50,7 +50,7 @@ impl Answer {
         self
     }
 
-    /// The bytes, with these changes of faults; the body is left out for `HEAD`.
+    /// The HTTP response, with these merges of faults; without a body for `HEAD`.
     pub(super) fn into_response(self, head: bool, merges: &[Value]) -> Response<Body> {
         let (kind, bytes) = match self.content {
             Content::Nothing => (None, Vec::new()),

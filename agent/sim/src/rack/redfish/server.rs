@@ -1,7 +1,7 @@
-//! The listener of one BMC: TLS, connections, and whether it listens at all.
+//! The listener of one BMC: TLS, connections, and whether it listens.
 //!
-//! Owns every connection, so that a dead or restarting BMC takes them with it. Must never let one
-//! slow peer hold up another: handshakes run in their connection's own task, with a deadline.
+//! Owns: every connection, so that a dead or restarting BMC closes them. Must never: let a slow
+//! peer delay another one: handshakes run in their connection's own task, with a time limit.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use crate::rack::host::SimHost;
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
 const REBIND_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long the answer to the command that wait_for_restart a BMC has to leave it.
+/// Time for the response to the command that resets a BMC to be sent.
 const RESPONSE_DELAY: Duration = Duration::from_millis(100);
 
-/// Binds the BMC's port and gives the task that serves it until cancelled.
+/// Binds the BMC's port and returns the task that serves it until cancelled.
 pub(in crate::rack) async fn serve(
     host: SimHost,
     tls: Option<Arc<rustls::ServerConfig>>,
@@ -72,7 +72,7 @@ async fn run(host: SimHost, tls: Option<TlsAcceptor>, listener: TcpListener, add
     }
 }
 
-/// Until somebody wait_for_restart the BMC, and the answer to that is out.
+/// Waits until the BMC is reset, and the response to that command was sent.
 async fn wait_for_restart(host: &SimHost) {
     let mut changes = host.subscribe();
     while host.bmc().back_at(host.now()).is_none() {
@@ -83,7 +83,7 @@ async fn wait_for_restart(host: &SimHost) {
     tokio::time::sleep(RESPONSE_DELAY).await;
 }
 
-/// Until the BMC listens again after a restart.
+/// Waits until the BMC listens again after a reset.
 async fn wait_until_back(host: &SimHost) {
     let mut changes = host.subscribe();
     while let Some(back) = host.bmc().back_at(host.now()) {
@@ -104,7 +104,7 @@ async fn rebind(address: SocketAddr) -> TcpListener {
     }
 }
 
-/// Accepts for ever; its connections end when this future is dropped.
+/// Accepts connections forever; they are closed when this future is dropped.
 async fn accept(host: &SimHost, tls: Option<&TlsAcceptor>, listener: &TcpListener) {
     let mut connections = JoinSet::new();
     loop {

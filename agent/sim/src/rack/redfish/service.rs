@@ -1,7 +1,7 @@
-//! What the service says to a request.
+//! The response of the service to a request.
 //!
-//! Owns the order of checks that DSP0266 gives: version, credential, path, method, query,
-//! precondition. Synchronous: whatever waits has been waited for before.
+//! Owns: the order of checks of DSP0266: version, credentials, path, method, query, precondition.
+//! Synchronous: all waiting is done before.
 
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use serde_json::{Value, json};
@@ -15,19 +15,19 @@ use super::{actions, documents, errors, patch, query};
 use crate::rack::faults::Effects;
 use crate::rack::host::SimHost;
 
-/// How many entries of the log a page has.
+/// Number of log entries per page.
 const LOG_PAGE: usize = 50;
 
-/// A request, read to its end.
+/// A completely received request.
 pub(super) struct Call<'a> {
     pub(super) host: &'a SimHost,
     pub(super) effects: &'a Effects,
     pub(super) method: &'a Method,
-    /// Without a slash at its end.
+    /// The path without a trailing slash.
     pub(super) path: &'a str,
     pub(super) query: Option<&'a str>,
     pub(super) headers: &'a HeaderMap,
-    /// Null if it is not JSON.
+    /// The body; null if it is not JSON.
     pub(super) body: &'a Value,
 }
 
@@ -40,7 +40,7 @@ impl Call<'_> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// A string of the body.
+    /// A string property of the body.
     pub(super) fn text(&self, key: &str) -> Option<&str> {
         self.body.get(key).and_then(Value::as_str)
     }
@@ -160,7 +160,7 @@ fn read(call: &Call<'_>, place: ResourcePath<'_>) -> Answer {
     answer.with(header::ETAG, tag)
 }
 
-/// The ETag of a resource. That time passes is no change of it.
+/// The ETag of a resource. Changing times are excluded.
 fn tag_of(profile: &Profile, place: ResourcePath<'_>, value: &Value) -> Option<String> {
     let kind = match (place, profile.tags) {
         (ResourcePath::Versions | ResourcePath::Odata, _) => return None,
@@ -174,7 +174,7 @@ fn tag_of(profile: &Profile, place: ResourcePath<'_>, value: &Value) -> Option<S
     etag::tag(kind, content.to_string().as_bytes())
 }
 
-/// The answer to a change whose precondition is not met; none if it is met.
+/// The response to a change whose precondition fails; `None` if it holds.
 pub(super) fn check_precondition(call: &Call<'_>, place: ResourcePath<'_>) -> Option<Answer> {
     let profile = call.profile();
     let current = match documents::build(call, place) {
@@ -197,7 +197,7 @@ pub(super) fn check_precondition(call: &Call<'_>, place: ResourcePath<'_>) -> Op
     }
 }
 
-/// `Link` to the schema of a type, `#Chassis.v1_0_0.Chassis` for example.
+/// `Link` header to the schema of a type, such as `#Chassis.v1_0_0.Chassis`.
 fn described_by(kind: &str) -> Option<String> {
     let name = kind.strip_prefix('#')?.rsplit_once('.')?.0;
     Some(format!(

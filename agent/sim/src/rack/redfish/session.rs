@@ -1,6 +1,6 @@
-//! The table of sessions of one BMC: pure, `now` passed in.
+//! The table of sessions of one BMC: pure, with `now` as an argument.
 //!
-//! Owns tokens, which live only in memory. Must never grow beyond its limit.
+//! Owns: tokens, which are kept in memory only. Must never: exceed its limit.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ pub struct Session {
     pub id: String,
     /// Its secret token.
     pub token: String,
-    /// Whose it is.
+    /// Its user.
     pub user: String,
     used: Instant,
 }
@@ -26,7 +26,7 @@ pub struct SessionTable {
 }
 
 impl SessionTable {
-    /// An empty table with room for `limit` sessions that each live `idle` after their last use.
+    /// An empty table for `limit` sessions with the idle timeout `idle`.
     pub fn new(limit: usize, idle: Duration) -> Self {
         Self {
             limit,
@@ -36,7 +36,7 @@ impl SessionTable {
         }
     }
 
-    /// Opens a session with this token; none if there is no room.
+    /// Opens a session with this token; `None` if the table is full.
     pub fn begin(&mut self, now: Instant, user: &str, token: String) -> Option<Session> {
         self.expire(now);
         if self.sessions.len() >= self.limit {
@@ -53,7 +53,7 @@ impl SessionTable {
         Some(session)
     }
 
-    /// The user of a token, which counts as use; none if the token is unknown or too old.
+    /// The user of a token, whose use is recorded; `None` if the token is unknown or expired.
     pub fn check(&mut self, now: Instant, token: &str) -> Option<String> {
         self.expire(now);
         let session = self
@@ -64,7 +64,7 @@ impl SessionTable {
         Some(session.user.clone())
     }
 
-    /// Ends a session; false if there is none of this id.
+    /// Closes a session; `false` if the id does not exist.
     pub fn end(&mut self, id: &str) -> bool {
         let before = self.sessions.len();
         self.sessions.retain(|session| session.id != id);
@@ -75,23 +75,23 @@ impl SessionTable {
         self.sessions.clear();
     }
 
-    /// The sessions that are open at this moment.
+    /// The open sessions at this time.
     pub fn open_at(&mut self, now: Instant) -> &[Session] {
         self.expire(now);
         &self.sessions
     }
 
-    /// The sessions that were open when somebody last looked.
+    /// The sessions that were open at the last access.
     pub fn sessions(&self) -> &[Session] {
         &self.sessions
     }
 
-    /// How many are open.
+    /// Number of open sessions.
     pub fn open(&self) -> usize {
         self.sessions.len()
     }
 
-    /// How many were ever opened.
+    /// Total number of sessions opened.
     pub fn opened(&self) -> u64 {
         self.opened
     }

@@ -1,8 +1,8 @@
-//! The makes of BMC, one row each.
+//! The BMC products, one profile each.
 //!
-//! Owns facts from captured trees and bug reports (with their source where a fact surprises).
-//! Everything else is left at the default, which follows DSP0266. The telemetry of a make is chosen
-//! so that each kind occurs. Must never hold text copied from a capture.
+//! Owns: facts from captured resource trees and bug reports (with their source where a fact is
+//! surprising). Everything else has its default, which follows DSP0266. The telemetry of a profile
+//! is chosen so that each kind occurs. Must never: contain text copied from a capture.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::profile::{
-    Accepted, Allowable, Already, BootFacts, IfMatch, LightProperty, LogPlace, PostReport, Profile,
+    Accepted, Allowable, Already, BootFacts, IfMatch, LedProperty, LogPlace, PostReport, Profile,
     Refusal, RestartFacts, TagKind, Telemetry,
 };
 use crate::rack::power::ResetType as R;
 
-/// Makes that have a profile of their own.
+/// BMC products with their own profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Vendor {
-    /// No make: as the standard requires.
+    /// No particular product: as the standard requires.
     Generic,
     /// Dell iDRAC9 (PowerEdge R750).
     Idrac9,
@@ -43,7 +43,7 @@ pub enum Vendor {
 }
 
 impl Vendor {
-    /// Every one of them.
+    /// All products.
     pub const ALL: [Self; 10] = [
         Self::Generic,
         Self::Idrac9,
@@ -59,7 +59,7 @@ impl Vendor {
 }
 
 impl Profile {
-    /// The profile of a make.
+    /// The profile of a product.
     pub fn of(vendor: Vendor) -> Self {
         match vendor {
             Vendor::Generic => Self::default(),
@@ -106,7 +106,7 @@ fn idrac9() -> Profile {
             ..Profile::default().restart
         },
         tags: TagKind::None,
-        light: LightProperty::IndicatorLitAtRest,
+        led: LedProperty::IndicatorLitAtRest,
         log: LogPlace {
             of_manager: true,
             id: "Sel".to_owned(),
@@ -123,7 +123,7 @@ fn idrac9() -> Profile {
     }
 }
 
-/// Reported by users of gofish and of Ironic, who met it after iDRAC9.
+/// Reported by users of gofish and of Ironic, for whom it followed iDRAC9.
 fn idrac10() -> Profile {
     Profile {
         product: "Integrated Dell Remote Access Controller 10".to_owned(),
@@ -158,7 +158,7 @@ fn ilo5() -> Profile {
         accepted: Accepted::OkMessage,
         tags: TagKind::Weak,
         if_match: IfMatch::NoStar,
-        light: LightProperty::Indicator,
+        led: LedProperty::Indicator,
         boot: BootFacts {
             refused_in_post: true,
             ..BootFacts::default()
@@ -200,7 +200,7 @@ fn xcc() -> Profile {
             R::ForceRestart,
         ],
         allowable: Allowable::Both,
-        light: LightProperty::Indicator,
+        led: LedProperty::Indicator,
         boot: BootFacts {
             settings: Some("Pending".to_owned()),
             ..BootFacts::default()
@@ -264,7 +264,7 @@ fn dgx_h100() -> Profile {
         chassis_id: "DGX".to_owned(),
         allowable: Allowable::ActionInfo,
         if_match: IfMatch::StarOnly,
-        light: LightProperty::Indicator,
+        led: LedProperty::Indicator,
         boot: BootFacts {
             settings: Some("SD".to_owned()),
             ..BootFacts::default()

@@ -32,7 +32,7 @@ async fn says_off(story: &mut Story<'_>) -> Result<()> {
     let (stage, host, victim) = (story.stage, story.host()?, story.victim.clone());
     story.begin("First fault: the BMC reports \"off\", and the host runs");
     host.ignore_commands();
-    host.lie_off();
+    host.report_off();
     story.line(
         "fault",
         &format!(

@@ -9,10 +9,10 @@ use crate::rack::ipmi::config::Privilege;
 
 /// The LAN channel.
 const CHANNEL: u8 = 1;
-/// "This channel".
+/// Channel number for "this channel".
 const PRESENT: u8 = 0x0e;
 
-/// How long a cold reset takes.
+/// Duration of a cold reset.
 const RESTART_TAKES: Duration = Duration::from_secs(5);
 
 /// Requested level not available for this user (table 22-25).
@@ -47,7 +47,7 @@ impl Bmc {
         is_here(channel)?;
         let named = 0x04;
         let kg = if self.config.kg.is_some() { 0x20 } else { 0 };
-        // Without bit 7 an IPMI 1.5 client asks, to which nothing can be offered.
+        // Without bit 7 the client is an IPMI 1.5 client, to which nothing can be offered.
         Ok(if channel & 0x80 != 0 {
             vec![CHANNEL, 0x80, named | kg, 0x02, 0, 0, 0, 0]
         } else {
@@ -64,7 +64,7 @@ impl Bmc {
         Ok(vec![CHANNEL, 0x04, 0x01, sessions, 0xf2, 0x1b, 0, 0, 0])
     }
 
-    /// Table 22-17: 16 bytes of the records at a time.
+    /// Table 22-17: the records in lists of 16 bytes.
     fn cipher_suites(&self, data: &[u8]) -> Reply {
         let [_, _, index] = exactly(data)?;
         let records: Vec<u8> = self.config.suites.iter().flat_map(record).collect();
@@ -79,7 +79,7 @@ impl Bmc {
         let [level] = exactly(data)?;
         let session = caller.session().and_then(|id| self.sessions.get(id));
         let session = session.ok_or(CompletionCode::PRIVILEGE)?;
-        // 0 asks what it is.
+        // Level 0 only queries the current level.
         if level & 0x0f != 0 {
             let level = Privilege::of(level & 0x0f).ok_or(CompletionCode::INVALID_FIELD)?;
             if level > session.limit {
@@ -103,7 +103,8 @@ impl Bmc {
     }
 }
 
-/// Firmware 4.20 of the enterprise number for examples (RFC 5612), which no client has OEM code for.
+/// Firmware 4.20, with the enterprise number for documentation (RFC 5612), for which no client has
+/// OEM code.
 fn device_id() -> Vec<u8> {
     const ENTERPRISE: u32 = 32473;
     let [e0, e1, e2, _] = ENTERPRISE.to_le_bytes();
@@ -113,7 +114,7 @@ fn device_id() -> Vec<u8> {
     data
 }
 
-/// There is one channel.
+/// Checks that the channel exists; there is one.
 fn is_here(channel: u8) -> Result<(), CompletionCode> {
     let known = [CHANNEL, PRESENT].contains(&(channel & 0x0f));
     known.then_some(()).ok_or(CompletionCode::INVALID_FIELD)

@@ -1,7 +1,7 @@
 //! System boot options (IPMI 2.0, sections 28.12 to 28.14).
 //!
-//! Owns the parameters and when the boot flags lose their validity. The host does not boot from
-//! them: they record what was requested.
+//! Owns: the parameters and the validity of the boot flags. The host does not boot from them: they
+//! record what was requested.
 
 use rackhand_bmc::ipmi::wire::CompletionCode;
 
@@ -14,10 +14,10 @@ const SET_IN_PROGRESS: u8 = 0;
 const BOOT_FLAGS: u8 = 5;
 /// Bit 7 of the first byte of the flags.
 const VALID: u8 = 0x80;
-/// Bit 6 of it: for more than the next boot.
+/// Bit 6 of the first byte: valid for all future boots.
 const PERSISTENT: u8 = 0x40;
 
-/// Length of each parameter from 0 (table 28-14). Those behind the boot flags are not supported.
+/// Length of each parameter from 0 (table 28-14). Later parameters are not supported.
 const LENGTHS: [usize; 6] = [1, 1, 1, 1, 2, 5];
 
 /// Parameters 0 to 5.
@@ -39,7 +39,7 @@ impl BootOptions {
         if value.len() != stored.len() {
             return Err(CompletionCode::LENGTH.into());
         }
-        // Commit write is done when it is acknowledged.
+        // A commit completes with its response.
         let committed = selector == SET_IN_PROGRESS && value == [2];
         *stored = if committed { vec![0] } else { value.to_vec() };
         Ok(Vec::new())
@@ -55,7 +55,7 @@ impl BootOptions {
         Ok(reply)
     }
 
-    /// The machine boots: flags for one boot become invalid.
+    /// Handles a boot of the machine: flags for one boot become invalid.
     pub(super) fn boots(&mut self) {
         let flags = self.0.get_mut(usize::from(BOOT_FLAGS));
         if let Some(first) = flags.and_then(|flags| flags.first_mut())

@@ -9,7 +9,7 @@ use crate::rack::ResetType;
 use crate::rack::ipmi::counters::Controlled;
 use crate::rack::power::Answer;
 
-/// What Chassis Control asks for (table 28-4).
+/// Function of Chassis Control (table 28-4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ChassisControl {
     /// Power down, hard.
@@ -37,7 +37,7 @@ impl ChassisControl {
         })
     }
 
-    /// The command of the machine.
+    /// The machine command of the function.
     fn reset_type(self) -> ResetType {
         match self {
             Self::Down => ResetType::ForceOff,
@@ -49,7 +49,7 @@ impl ChassisControl {
         }
     }
 
-    /// Whether the machine boots by it, so that boot flags are used.
+    /// Whether the machine boots, so that boot flags are used.
     fn boots(self) -> bool {
         matches!(self, Self::Up | Self::Cycle | Self::Reset)
     }

@@ -4,9 +4,9 @@ use rackhand_bmc::ipmi::wire::{CompletionCode, Request};
 
 use super::{Bmc, Caller, Reply, first};
 
-/// The group extension of DCMI, first byte of every request and response.
+/// Group extension number of DCMI, the first byte of every request and response.
 const DCMI: u8 = 0xdc;
-/// Power in watts while the machine is on: now, minimum, maximum, average.
+/// Power in watts while the machine is on: current, minimum, maximum, average.
 const WATTS: [u16; 4] = [212, 118, 460, 205];
 /// The same while it is off.
 const STANDBY: [u16; 4] = [14, 12, 460, 14];

@@ -1,6 +1,6 @@
 //! The FRU inventory (Platform Management FRU Information Storage Definition 1.0, rev. 1.3).
 //!
-//! Owns the bytes of one device, 0: header, board area, product area.
+//! Owns: the bytes of FRU device 0: header, board area, product area.
 
 use rackhand_bmc::ipmi::wire::CompletionCode;
 
@@ -10,12 +10,12 @@ use super::{Reply, exactly};
 const END: u8 = 0xc1;
 const ENGLISH: u8 = 25;
 
-/// What the inventory device holds.
+/// Content of the inventory device.
 pub(super) fn image(serial: &str) -> Vec<u8> {
     let fields = |texts: &[&str]| {
         let mut bytes = Vec::new();
         for text in texts {
-            // One byte of 8-bit text would read as the end of fields.
+            // One character of 8-bit text would have the type byte that ends the fields.
             let text = format!("{text:2.63}");
             bytes.push(0xc0 | u8::try_from(text.len()).unwrap_or(0));
             bytes.extend(text.bytes());
@@ -60,7 +60,7 @@ pub(super) fn info(image: &[u8], data: &[u8]) -> Reply {
     }
     let size = u16::try_from(image.len()).unwrap_or(u16::MAX);
     let mut reply = size.to_le_bytes().to_vec();
-    // Accessed by bytes.
+    // The device is accessed by bytes.
     reply.push(0);
     Ok(reply)
 }

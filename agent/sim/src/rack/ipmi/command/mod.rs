@@ -1,7 +1,7 @@
 //! The commands of the BMC.
 //!
-//! Owns privileges, completion codes, and what a BMC stores apart from sessions. Must never
-//! carry out what the session's privilege does not allow.
+//! Owns: privileges, completion codes, and stored data other than sessions. Must never: execute a
+//! command that the session's privilege does not allow.
 
 mod app;
 mod boot;
@@ -42,12 +42,12 @@ type Reply = Result<Vec<u8>, Refused>;
 
 struct Caller {
     rights: Option<Rights>,
-    /// The power is reported off, whatever it is.
+    /// Whether off is reported in any state.
     reports_off: bool,
     now: Instant,
 }
 
-/// What a BMC stores apart from sessions.
+/// Stored data of a BMC other than sessions.
 #[derive(Debug)]
 pub(super) struct Stores {
     identify: Option<chassis::Identify>,
@@ -55,7 +55,7 @@ pub(super) struct Stores {
     sel: sel::Sel,
     sdr: sdr::Repository,
     fru: Vec<u8>,
-    /// The session that was closed last, until that is answered.
+    /// The session that was closed last, until the response to it was sent.
     pub(super) closing: Option<Session>,
 }
 
@@ -71,7 +71,7 @@ impl Stores {
         }
     }
 
-    /// What a restart of the BMC forgets.
+    /// Drops data that a restart of the BMC loses.
     pub(super) fn restarted(&mut self) {
         self.identify = None;
         self.sel.cancel_reservation();
@@ -90,7 +90,7 @@ fn first<const N: usize>(data: &[u8]) -> Result<[u8; N], Refused> {
     head.ok_or_else(|| CompletionCode::LENGTH.into())
 }
 
-/// The privilege that a command needs; none if it needs no session (IPMI 2.0, appendix G).
+/// The privilege that a command requires; `None` if it needs no session (IPMI 2.0, appendix G).
 fn needed(request: &Request) -> Option<Privilege> {
     Some(match (request.net_fn, request.command) {
         (APP, 0x37 | 0x38 | 0x54) => return None,

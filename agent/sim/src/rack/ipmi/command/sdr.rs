@@ -1,6 +1,6 @@
 //! The sensor data record repository (IPMI 2.0, chapter 33).
 //!
-//! Owns the records, which never change, and the reservation.
+//! Owns: the records, which never change, and the reservation.
 
 use rackhand_bmc::ipmi::wire::CompletionCode;
 
@@ -31,7 +31,7 @@ impl Repository {
         let count = u16::try_from(self.records.len()).unwrap_or(u16::MAX);
         let mut reply = vec![0x51];
         reply.extend(count.to_le_bytes());
-        // No room, never changed, Reserve supported.
+        // No free space, never changed, Reserve supported.
         reply.extend([0; 10]);
         reply.push(0x02);
         reply

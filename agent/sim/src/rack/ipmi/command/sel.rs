@@ -1,12 +1,12 @@
 //! The system event log (IPMI 2.0, chapters 31 and 32).
 //!
-//! Owns its records and its reservation. Must never give two records one id.
+//! Owns: its records and its reservation. Must never: assign one id to two records.
 
 use rackhand_bmc::ipmi::wire::CompletionCode;
 
 use super::{Reply, exactly};
 
-/// How many records there is room for.
+/// Maximum number of records.
 const ROOM: usize = 512;
 const RECORD: usize = 16;
 const FIRST: u16 = 0x0000;

@@ -1,4 +1,4 @@
-//! Storage and sensor commands: the store of each (IPMI 2.0, chapters 31 to 35).
+//! Dispatch of storage and sensor commands (IPMI 2.0, chapters 31 to 35).
 
 use rackhand_bmc::ipmi::wire::{CompletionCode, Request};
 

@@ -1,4 +1,4 @@
-//! A client that knows the packets and nothing of how to be careful.
+//! A minimal IPMI client for tests.
 
 use rackhand_bmc::ipmi::wire::{
     Frame, Handshake, OpenRequest, OpenResponse, PayloadType, Rakp1, Rakp2, Rakp3, Rakp4,
@@ -9,9 +9,9 @@ use super::*;
 
 const CONSOLE: u32 = 0xa0a1_a2a3;
 
-/// Why there is no session.
+/// Reason why no session was opened.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum No {
+pub(super) enum LoginError {
     Status(RakpStatus),
     Silence,
     WrongCode,
@@ -39,7 +39,7 @@ pub(super) struct Client {
     pub(super) keys: SessionKeys,
     pub(super) managed: u32,
     pub(super) sequence: u32,
-    /// The last packets of the set-up.
+    /// The last packets of opening the session.
     pub(super) rakp3: Vec<u8>,
     pub(super) rakp4: Vec<u8>,
     rq: u8,
@@ -61,10 +61,12 @@ pub(super) fn opening(login: &Login) -> Vec<u8> {
     plain(PayloadType::OpenRequest, &open.encode())
 }
 
-pub(super) fn log_in(bmc: &mut Bmc, login: &Login, now: Instant) -> Result<Client, No> {
-    let packet = bmc.receive(&opening(login), now).ok_or(No::Silence)?;
+pub(super) fn log_in(bmc: &mut Bmc, login: &Login, now: Instant) -> Result<Client, LoginError> {
+    let packet = bmc
+        .receive(&opening(login), now)
+        .ok_or(LoginError::Silence)?;
     let response = OpenResponse::decode(payload(&packet)).expect("open session response");
-    let opened = response.result.map_err(No::Status)?;
+    let opened = response.result.map_err(LoginError::Status)?;
     assert_eq!((response.tag, response.console), (1, CONSOLE));
     assert_eq!(opened.algorithms, login.suite.algorithms());
 
@@ -76,9 +78,9 @@ pub(super) fn log_in(bmc: &mut Bmc, login: &Login, now: Instant) -> Result<Clien
         user: login.user.as_bytes().to_vec(),
     };
     let packet = plain(PayloadType::Rakp1, &rakp1.encode());
-    let packet = bmc.receive(&packet, now).ok_or(No::Silence)?;
+    let packet = bmc.receive(&packet, now).ok_or(LoginError::Silence)?;
     let rakp2 = Rakp2::decode(payload(&packet)).expect("RAKP 2");
-    let body = rakp2.result.map_err(No::Status)?;
+    let body = rakp2.result.map_err(LoginError::Status)?;
     let hand = Handshake {
         suite: login.suite,
         console: CONSOLE,
@@ -89,7 +91,7 @@ pub(super) fn log_in(bmc: &mut Bmc, login: &Login, now: Instant) -> Result<Clien
         role: login.role,
         user: rakp1.user,
     };
-    // A wrong password is left for the BMC to notice.
+    // A wrong password is left for the BMC to detect.
     let password = login.password.as_bytes();
     let known = hand.is_rakp2_code(password, &body.code);
 
@@ -99,12 +101,12 @@ pub(super) fn log_in(bmc: &mut Bmc, login: &Login, now: Instant) -> Result<Clien
         result: Ok(hand.rakp3_code(password).to_vec()),
     };
     let sent = plain(PayloadType::Rakp3, &rakp3.encode());
-    let packet = bmc.receive(&sent, now).ok_or(No::Silence)?;
+    let packet = bmc.receive(&sent, now).ok_or(LoginError::Silence)?;
     let rakp4 = Rakp4::decode(payload(&packet)).expect("RAKP 4");
-    let code = rakp4.result.map_err(No::Status)?;
+    let code = rakp4.result.map_err(LoginError::Status)?;
     let key = hand.integrity_key(login.kg.unwrap_or(password));
     if !known || !hand.is_rakp4_code(&key, &code) {
-        return Err(No::WrongCode);
+        return Err(LoginError::WrongCode);
     }
     Ok(Client {
         keys: key.session_keys(),
@@ -116,7 +118,7 @@ pub(super) fn log_in(bmc: &mut Bmc, login: &Login, now: Instant) -> Result<Clien
     })
 }
 
-/// An operator's session.
+/// A session with privilege OPERATOR.
 pub(super) fn operator(bmc: &mut Bmc, now: Instant) -> Client {
     let mut client = log_in(bmc, &ADMIN, now).expect("a session");
     assert_eq!(client.ask(bmc, SET_PRIVILEGE, &[3], now), Ok(vec![3]));

@@ -1,4 +1,4 @@
-use super::client::{ADMIN, No, log_in, operator};
+use super::client::{ADMIN, LoginError, log_in, operator};
 use super::*;
 
 fn with_rule(rule: Rule) -> (Bmc, client::Client, Instant) {
@@ -17,10 +17,10 @@ fn response_is_lost_before_or_after_the_command() {
         assert!(client.ask(&mut bmc, DEVICE_ID, &[], now).is_ok());
         let packet = client.packet(Command::CHASSIS_CONTROL, &[3]);
         assert_eq!(bmc.receive(&packet, now), None);
-        assert_eq!(bmc.tally(now).resets, resets, "{action:?}");
+        assert_eq!(bmc.power_counts(now).resets, resets, "{action:?}");
         assert_eq!(bmc.counters().dropped(Dropped::Rule), 1);
         assert_eq!(client.control(&mut bmc, 3, now), Ok(()));
-        assert_eq!(bmc.tally(now).resets, resets + 1, "only once");
+        assert_eq!(bmc.power_counts(now).resets, resets + 1, "only once");
     }
 }
 
@@ -32,7 +32,7 @@ fn bmc_without_state_reports_off_until_a_power_off() {
     assert_eq!(client.control(&mut bmc, 3, now), Ok(()));
     assert!(!client.is_on(&mut bmc, now), "a reset is no power-off");
     assert_eq!(client.control(&mut bmc, 0, now), Ok(()));
-    assert_eq!(bmc.tally(now).offs, 1);
+    assert_eq!(bmc.power_counts(now).offs, 1);
     assert_eq!(client.control(&mut bmc, 1, now), Ok(()));
     assert!(client.is_on(&mut bmc, now));
 }
@@ -43,7 +43,7 @@ fn rule_drops_a_session_setup_message() {
     let mut bmc = bmc(now);
     bmc.inject(Rule::on(Target::Rakp1, Action::Ignore).times(1));
     let lost = log_in(&mut bmc, &ADMIN, now).expect_err("no response");
-    assert_eq!(lost, No::Silence);
+    assert_eq!(lost, LoginError::Silence);
     log_in(&mut bmc, &ADMIN, now).expect("a session");
 }
 
@@ -57,7 +57,7 @@ fn dead_bmc_does_not_respond_and_its_host_keeps_running() {
     assert_eq!(bmc.receive(&packet, now), None);
     assert_eq!(bmc.counters().dropped(Dropped::Down), 1);
     bmc.set_dead(false);
-    assert_eq!((bmc.sessions(now), bmc.tally(now).offs), (0, 0));
+    assert_eq!((bmc.sessions(now), bmc.power_counts(now).offs), (0, 0));
     let mut client = operator(&mut bmc, now);
     assert!(client.is_on(&mut bmc, now));
 }

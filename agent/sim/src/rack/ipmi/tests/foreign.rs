@@ -1,4 +1,5 @@
-//! Whatever arrives: no panic, no switch but by a whole and signed command, and always the same.
+//! Arbitrary packets: no panic, no power change without a complete and signed command, and
+//! deterministic responses.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +7,7 @@ use proptest::prelude::*;
 use super::client::{ADMIN, log_in, operator};
 use super::*;
 
-/// Starts of packets behind which random bytes go deep.
+/// Packet prefixes after which random bytes reach deep into the parser.
 fn heads() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         Just(vec![]),
@@ -35,7 +36,7 @@ proptest! {
             seconds = seconds.wrapping_mul(31) % 100;
             now += SECOND * seconds;
         }
-        prop_assert_eq!(bmc.tally(now), PowerTally::default());
+        prop_assert_eq!(bmc.power_counts(now), PowerCounts::default());
         prop_assert_eq!(bmc.sessions(now), 0);
     }
 
@@ -47,7 +48,7 @@ proptest! {
         client.ask(&mut bmc, SET_PRIVILEGE, &[4], now).expect("administrator");
         for (net_fn, command, data) in commands {
             let command = Command::new(net_fn, command);
-            // What ends the session or lowers it.
+            // Commands that end the session or lower its privilege.
             if net_fn == 0x06 && [0x02, 0x3b, 0x3c].contains(&command.command) {
                 continue;
             }
@@ -65,7 +66,7 @@ proptest! {
         let mut client = operator(&mut bmc, now);
         let mut packet = client.packet(Command::CHASSIS_CONTROL, &[0]);
         let at = at.index(packet.len());
-        // Byte 1 of RMCP is reserved, and nothing covers it.
+        // Byte 1 of RMCP is reserved, and no integrity code covers it.
         prop_assume!(at != 1);
         if cut {
             packet.truncate(at);
@@ -73,7 +74,7 @@ proptest! {
             packet[at] ^= 1 << bit;
         }
         bmc.receive(&packet, now);
-        prop_assert_eq!(bmc.tally(now), PowerTally::default());
+        prop_assert_eq!(bmc.power_counts(now), PowerCounts::default());
     }
 
     #[test]
@@ -81,7 +82,7 @@ proptest! {
         let now = Instant::now();
         let run = || {
             let change = |config: &mut IpmiConfig| config.seed = seed;
-            let mut bmc = bmc_with(change, StandAlone::instant(true), now);
+            let mut bmc = bmc_with(change, StandaloneHost::instant(true), now);
             let mut client = operator(&mut bmc, now);
             let answers: Vec<_> = commands.iter().map(|(net_fn, command, data)| {
                 let packet = client.packet(Command::new(*net_fn, *command), data);

@@ -19,23 +19,23 @@ const SET_PRIVILEGE: Command = Command::new(0x06, 0x3b);
 const CLOSE_SESSION: Command = Command::new(0x06, 0x3c);
 const SECOND: Duration = Duration::from_secs(1);
 
-fn bmc_with(change: impl FnOnce(&mut IpmiConfig), power: StandAlone, now: Instant) -> Bmc {
+fn bmc_with(change: impl FnOnce(&mut IpmiConfig), power: StandaloneHost, now: Instant) -> Bmc {
     let mut config = IpmiConfig::default();
     change(&mut config);
     Bmc::new(config, Box::new(power), now)
 }
 
-/// A BMC of a machine that is on and switches at once.
+/// A BMC of a host that is on and switches immediately.
 fn bmc(now: Instant) -> Bmc {
-    bmc_with(|_| {}, StandAlone::instant(true), now)
+    bmc_with(|_| {}, StandaloneHost::instant(true), now)
 }
 
-fn slow_machine() -> StandAlone {
+fn slow_machine() -> StandaloneHost {
     let timings = PowerTimings {
         off_takes: SECOND,
         on_takes: 2 * SECOND,
         shutdown_takes: 5 * SECOND,
         ..PowerTimings::default()
     };
-    StandAlone::new(timings, true)
+    StandaloneHost::new(timings, true)
 }

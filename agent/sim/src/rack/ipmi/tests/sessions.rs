@@ -1,4 +1,4 @@
-use super::client::{ADMIN, Client, Login, No, log_in, opening, operator, payload};
+use super::client::{ADMIN, Client, Login, LoginError, log_in, opening, operator, payload};
 use super::*;
 use rackhand_bmc::ipmi::wire::{RakpStatus, Request, Response, v15};
 use secrecy::SecretSlice;
@@ -11,12 +11,12 @@ fn session_privilege_starts_at_user_and_is_raised_on_request() {
         let mut client = log_in(&mut bmc, &Login { suite, ..ADMIN }, now).expect("a session");
         assert!(client.is_on(&mut bmc, now));
         assert_eq!(client.control(&mut bmc, 0, now), Err(0xd4));
-        assert_eq!(bmc.tally(now), PowerTally::default());
+        assert_eq!(bmc.power_counts(now), PowerCounts::default());
         let level = client.ask(&mut bmc, SET_PRIVILEGE, &[3], now);
         assert_eq!(level, Ok(vec![3]));
         assert_eq!(client.control(&mut bmc, 0, now), Ok(()));
         assert!(!client.is_on(&mut bmc, now));
-        assert_eq!(bmc.tally(now).offs, 1);
+        assert_eq!(bmc.power_counts(now).offs, 1);
         assert_eq!(bmc.counters().controlled(ChassisControl::Down), 1);
         let id = client.managed.to_le_bytes();
         assert_eq!(client.ask(&mut bmc, CLOSE_SESSION, &id, now), Ok(vec![]));
@@ -32,7 +32,7 @@ fn login_failure_reports_the_cause() {
         config.users.push(reader);
         config.suites = vec![Suite::Cipher17];
     };
-    let mut bmc = bmc_with(change, StandAlone::instant(true), now);
+    let mut bmc = bmc_with(change, StandaloneHost::instant(true), now);
     let reader = Login {
         user: "reader",
         role: 0x12,
@@ -71,7 +71,7 @@ fn login_failure_reports_the_cause() {
     ];
     for (login, status) in cases {
         let refused = log_in(&mut bmc, &login, now).expect_err("refused");
-        assert_eq!(refused, No::Status(status), "{login:?}");
+        assert_eq!(refused, LoginError::Status(status), "{login:?}");
     }
     let mut client = log_in(&mut bmc, &reader, now).expect("a reader");
     let level = client.ask(&mut bmc, SET_PRIVILEGE, &[3], now);
@@ -84,10 +84,10 @@ fn login_requires_the_configured_kg() {
     let now = Instant::now();
     let key = b"0123456789abcdef0123";
     let change = |config: &mut IpmiConfig| config.kg = Some(SecretSlice::from(key.to_vec()));
-    let mut bmc = bmc_with(change, StandAlone::instant(true), now);
+    let mut bmc = bmc_with(change, StandaloneHost::instant(true), now);
     assert_eq!(
         log_in(&mut bmc, &ADMIN, now).expect_err("no K_g"),
-        No::WrongCode
+        LoginError::WrongCode
     );
     let kg = Some(key.as_slice());
     let mut client = log_in(&mut bmc, &Login { kg, ..ADMIN }, now).expect("a session");
@@ -99,14 +99,14 @@ fn session_limit_and_timeout_are_enforced() {
     let now = Instant::now();
     let mut bmc = bmc_with(
         |config| config.session_limit = 2,
-        StandAlone::instant(true),
+        StandaloneHost::instant(true),
         now,
     );
     let mut client = log_in(&mut bmc, &ADMIN, now).expect("a session");
     // Half open.
     assert!(bmc.receive(&opening(&ADMIN), now).is_some());
     let full = log_in(&mut bmc, &ADMIN, now).expect_err("full");
-    assert_eq!(full, No::Status(RakpStatus::NO_RESOURCES));
+    assert_eq!(full, LoginError::Status(RakpStatus::NO_RESOURCES));
     let now = now + 30 * SECOND;
     assert!(client.is_on(&mut bmc, now));
     log_in(&mut bmc, &ADMIN, now).expect("the half-open one is gone");
@@ -122,14 +122,14 @@ fn session_limit_and_timeout_are_enforced() {
 fn resets_after_a_duplicate(strict: bool) -> (u64, u64) {
     let now = Instant::now();
     let change = |config: &mut IpmiConfig| config.strict_sequence = strict;
-    let mut bmc = bmc_with(change, StandAlone::instant(true), now);
+    let mut bmc = bmc_with(change, StandaloneHost::instant(true), now);
     let mut client = operator(&mut bmc, now);
     let packet = client.packet(Command::CHASSIS_CONTROL, &[3]);
     bmc.receive(&packet, now);
     bmc.receive(&packet, now);
-    let after_duplicate = bmc.tally(now).resets;
+    let after_duplicate = bmc.power_counts(now).resets;
     assert_eq!(client.control(&mut bmc, 3, now), Ok(()));
-    (after_duplicate, bmc.tally(now).resets)
+    (after_duplicate, bmc.power_counts(now).resets)
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn cold_reset_drops_sessions_but_keeps_the_host_state() {
     assert_eq!(bmc.receive(&packet, now), None);
     assert_eq!(
         log_in(&mut bmc, &ADMIN, now).expect_err("gone"),
-        No::Silence
+        LoginError::Silence
     );
     let now = now + 5 * SECOND;
     assert!(
@@ -167,7 +167,7 @@ fn cold_reset_drops_sessions_but_keeps_the_host_state() {
             .expect("back")
             .is_on(&mut bmc, now)
     );
-    assert_eq!(bmc.tally(now), PowerTally::default());
+    assert_eq!(bmc.power_counts(now), PowerCounts::default());
 }
 
 #[test]
@@ -201,15 +201,15 @@ fn power_transitions_take_time_and_soft_off_may_be_ignored() {
     at(10, &mut is(false));
     at(15, &mut is(true));
     at(15, &mut control(4, Ok(())));
-    let tally = bmc.tally(now + 15 * SECOND);
-    let expected = PowerTally {
+    let power_counts = bmc.power_counts(now + 15 * SECOND);
+    let expected = PowerCounts {
         offs: 2,
         ons: 2,
         resets: 0,
         nmis: 1,
         softs: 1,
     };
-    assert_eq!(tally, expected);
+    assert_eq!(power_counts, expected);
 }
 
 #[test]
@@ -239,5 +239,5 @@ fn only_sessionless_commands_are_answered_before_a_session() {
     assert_eq!(ask(&request(0x06, 0x54, &[0x0e, 0, 0x81])), (0, vec![1]));
     assert_eq!(ask(&request(0x00, 0x02, &[0])).0, 0xd4);
     assert_eq!(ask(&request(0x06, 0x01, &[])).0, 0xd4);
-    assert_eq!(bmc.tally(now), PowerTally::default());
+    assert_eq!(bmc.power_counts(now), PowerCounts::default());
 }

@@ -1,4 +1,5 @@
-//! The Manager, and the event log, which some makes have below it and some below the System.
+//! The Manager, and the event log, which is below the Manager or the System, depending on the
+//! profile.
 
 use serde_json::{Value, json};
 
@@ -71,7 +72,7 @@ pub(super) fn log(profile: &Profile) -> Value {
     })
 }
 
-/// The whole log; it is cut into pages elsewhere.
+/// The whole log; paging is done elsewhere.
 pub(super) fn entries(profile: &Profile, events: &[Event]) -> Value {
     let path = format!("{}/Entries", log_path(profile));
     let members: Vec<_> = events.iter().map(|event| entry(profile, event)).collect();
@@ -97,7 +98,7 @@ pub(super) fn entry(profile: &Profile, event: &Event) -> Value {
     })
 }
 
-/// A time as BMCs write it.
+/// A time in the format of BMCs.
 pub(super) fn seconds(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -1,7 +1,7 @@
 //! The resources of the service as JSON.
 //!
-//! Owns their shape, which DMTF's schemas (2026.1) prescribe and its service validator checks. Must
-//! never change anything.
+//! Owns: their structure, which DMTF's schemas (2026.1) define and its service validator checks.
+//! Must never: change anything.
 
 mod chassis;
 mod managers;
@@ -23,14 +23,14 @@ pub(super) use services::{account, session};
 
 const ROOT: &str = "/redfish/v1";
 
-/// The resource at a place, or why there is none.
+/// The resource at a path, or an error response.
 pub(super) fn build(call: &Call<'_>, place: ResourcePath<'_>) -> Result<Answer, Answer> {
     let profile = call.profile();
     let host = call.host;
     let document = match place {
         ResourcePath::Versions => json!({"v1": "/redfish/v1/"}),
         ResourcePath::Root => {
-            // The service has a UUID of its own, which must not be taken for the machine's.
+            // The service has its own UUID, which must not be confused with the machine's.
             services::root(profile, &uuid_of(&format!("{}-bmc", host.name())))
         }
         ResourcePath::Odata => services::odata(),
@@ -48,7 +48,7 @@ pub(super) fn build(call: &Call<'_>, place: ResourcePath<'_>) -> Result<Answer, 
             _ => return Err(off(call)),
         },
         ResourcePath::BootSettings => {
-            host.panel(|_, panel| systems::settings(profile, &panel.boot))
+            host.with_settings(|_, settings| systems::settings(profile, &settings.boot))
         }
         ResourcePath::ResetInfo => systems::reset_info(profile),
         ResourcePath::AllChassis => collection("Chassis", "Chassis", [profile.chassis_id.as_str()]),
@@ -58,11 +58,11 @@ pub(super) fn build(call: &Call<'_>, place: ResourcePath<'_>) -> Result<Answer, 
         ResourcePath::LogServices => managers::log_services(profile),
         ResourcePath::Log => managers::log(profile),
         ResourcePath::Entries => {
-            host.panel(|_, panel| managers::entries(profile, panel.events.events()))
+            host.with_settings(|_, settings| managers::entries(profile, settings.events.events()))
         }
         ResourcePath::Entry(id) => {
-            let entry = host.panel(|_, panel| {
-                let events = panel.events.events();
+            let entry = host.with_settings(|_, settings| {
+                let events = settings.events.events();
                 let event = events.iter().find(|event| event.id.to_string() == id)?;
                 Some(managers::entry(profile, event))
             });
@@ -109,7 +109,7 @@ fn found(call: &Call<'_>, document: Option<Value>) -> Result<Value, Answer> {
     document.ok_or_else(|| errors::not_found(call.profile(), call.path))
 }
 
-/// The time by the BMC's clock.
+/// Current time of the BMC's clock.
 fn clock(call: &Call<'_>) -> jiff::Timestamp {
     let now = call.host.stamp().wall;
     let ahead = SignedDuration::from_secs(call.effects.clock.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The service root, OData's two documents, and the services for sessions, accounts and tasks.
+//! The service root, the two OData documents, and the services for sessions, accounts and tasks.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::rack::redfish::profile::Profile;
 use crate::rack::redfish::response::merge;
 use crate::rack::redfish::session::Session;
 
-/// The version of DSP0266 that services say they follow.
+/// The version of DSP0266 that services report.
 const VERSION: &str = "1.20.0";
 
 pub(super) fn root(profile: &Profile, uuid: &str) -> Value {

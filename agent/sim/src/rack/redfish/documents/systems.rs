@@ -1,16 +1,16 @@
-//! The System, its boot settings, and what its reset takes.
+//! The System, its boot settings, and the parameters of its reset.
 
 use serde_json::{Map, Value, json};
 
 use super::{at, link};
 use crate::rack::power::{OsState, ResetType};
-use crate::rack::redfish::profile::{Allowable, LightProperty, PostReport, Profile};
+use crate::rack::redfish::profile::{Allowable, LedProperty, PostReport, Profile};
 use crate::rack::redfish::service::Call;
-use crate::rack::settings::{BootOverride, BootSource, Holds, Light};
+use crate::rack::settings::{BootOverride, BootSource, LedState, OverrideLifetime};
 
 const KIND: &str = "#ComputerSystem.v1_20_0.ComputerSystem";
 
-/// What is shown of the machine; not always what is so.
+/// The reported state of the machine, which a fault may change.
 #[derive(Clone, Debug)]
 pub(super) struct SystemView {
     pub(super) name: String,
@@ -18,7 +18,7 @@ pub(super) struct SystemView {
     pub(super) serial: Option<String>,
     pub(super) power: String,
     pub(super) os: OsState,
-    pub(super) light: Light,
+    pub(super) led: LedState,
     pub(super) boot: BootOverride,
 }
 
@@ -29,16 +29,16 @@ impl SystemView {
             Some(identity) => identity.clone(),
             None => (Some(config.uuid.clone()), Some(config.serial.clone())),
         };
-        let (light, boot) = call
+        let (led, boot) = call
             .host
-            .panel(|_, panel| (panel.light, panel.boot.current.clone()));
+            .with_settings(|_, settings| (settings.led, settings.boot.current.clone()));
         Self {
             name: config.name.clone(),
             uuid,
             serial,
             power: call.host.reported_power(call.effects),
             os: call.host.os(),
-            light,
+            led,
             boot,
         }
     }
@@ -69,12 +69,12 @@ pub(super) fn system(profile: &Profile, shown: &SystemView) -> Value {
             system[key] = json!(value);
         }
     }
-    let (name, light) = match (profile.light, shown.light) {
-        (LightProperty::Location, light) => ("LocationIndicatorActive", json!(light != Light::Off)),
-        (LightProperty::IndicatorLitAtRest, Light::Off) => ("IndicatorLED", json!("Lit")),
-        (_, light) => ("IndicatorLED", json!(light)),
+    let (name, led) = match (profile.led, shown.led) {
+        (LedProperty::Location, led) => ("LocationIndicatorActive", json!(led != LedState::Off)),
+        (LedProperty::IndicatorLitAtRest, LedState::Off) => ("IndicatorLED", json!("Lit")),
+        (_, led) => ("IndicatorLED", json!(led)),
     };
-    system[name] = light;
+    system[name] = led;
     post(profile, shown.os, &mut system);
     if let Some(settings) = &profile.boot.settings {
         system["@Redfish.Settings"] = json!({
@@ -112,12 +112,12 @@ fn post(profile: &Profile, os: OsState, system: &mut Value) {
 }
 
 fn boot(profile: &Profile, wanted: &BootOverride) -> Value {
-    let target = match wanted.holds {
-        Holds::Disabled => "None",
-        Holds::Once | Holds::Continuous => wanted.target.as_str(),
+    let target = match wanted.lifetime {
+        OverrideLifetime::Disabled => "None",
+        OverrideLifetime::Once | OverrideLifetime::Continuous => wanted.target.as_str(),
     };
     json!({
-        "BootSourceOverrideEnabled": wanted.holds,
+        "BootSourceOverrideEnabled": wanted.lifetime,
         "BootSourceOverrideTarget": target,
         "BootSourceOverrideTarget@Redfish.AllowableValues": profile.boot.targets,
         "BootSourceOverrideMode": wanted.mode,
@@ -125,7 +125,7 @@ fn boot(profile: &Profile, wanted: &BootOverride) -> Value {
     })
 }
 
-/// What is to hold from the next boot on.
+/// Settings that apply from the next boot.
 pub(super) fn settings(profile: &Profile, source: &BootSource) -> Value {
     let (id, settings) = (&profile.system_id, profile.boot.settings.as_deref());
     let settings = settings.unwrap_or_default();
@@ -139,7 +139,7 @@ pub(super) fn settings(profile: &Profile, source: &BootSource) -> Value {
     })
 }
 
-/// A member of Systems without a Reset.
+/// A member of Systems without a reset action.
 pub(super) fn board(id: &str) -> Value {
     json!({
         "@odata.id": at(&format!("Systems/{id}")),

@@ -1,7 +1,7 @@
-//! Power and temperature, the old way (one document each) and the new one (a tree of sensors).
+//! Power and temperature, in the deprecated form (one document each) and the current one (a tree of
+//! sensors).
 //!
-//! The readings follow from whether the machine has power, so that a test can tell one from the
-//! other, and from nothing else.
+//! The readings depend only on whether the machine is powered, so that a test can distinguish both.
 
 use serde_json::{Value, json};
 
