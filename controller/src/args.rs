@@ -379,4 +379,16 @@ mod tests {
         use clap::CommandFactory;
         Args::command().debug_assert();
     }
+
+    #[test]
+    fn reference_page_is_current() {
+        use clap::CommandFactory;
+        let text = format!(
+            "# Command line of the controller\n\nWithout a command, `rackhand-controller` runs the \
+             controller. Each section is the text of `--help`.\n\n{}",
+            rackhand_reference::commands(Args::command())
+        );
+        rackhand_reference::assert_current("cli-controller.md", "controller/src/args.rs", &text)
+            .unwrap();
+    }
 }

@@ -8,6 +8,8 @@ mod connect;
 pub mod convert;
 pub mod identity;
 pub mod limits;
+#[cfg(test)]
+mod reference;
 pub mod tls;
 mod trace;
 

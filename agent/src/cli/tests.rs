@@ -8,6 +8,17 @@ fn argument_definitions_are_valid() {
 }
 
 #[test]
+fn reference_page_is_current() {
+    let text = format!(
+        "# Command line of the agent\n\nEach section is the text of `--help`. [cli.md](../cli.md) \
+         shows how the commands are used; the options of `fence_rackhand` are in its own help and \
+         manual page.\n\n{}",
+        rackhand_reference::commands(Cli::command())
+    );
+    rackhand_reference::assert_current("cli-agent.md", "agent/src/cli", &text).unwrap();
+}
+
+#[test]
 fn durations_require_a_unit() {
     assert_eq!(duration("1m 30s"), Ok(Duration::from_secs(90)));
     assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));

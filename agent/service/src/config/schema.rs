@@ -18,25 +18,44 @@ use super::decode::duration;
 
 /// The configuration file.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
+    /// Name of the rack; the certificate must name the same. 1 to 63 letters, digits, `.`, `-`,
+    /// `_`.
     pub(super) rack: String,
+    /// Address and port for remote callers, over mTLS. Without it only the socket is served.
     pub(super) listen: Option<String>,
+    /// Directory with `tls.crt`, `tls.key`, `ca.crt` and optionally `crl.pem`. Required with
+    /// `listen`.
     pub(super) tls: Option<PathBuf>,
+    /// Path of the local socket, mode 0660, owned by the agent's group. The journal records who
+    /// used it by user id (`local:1000`).
     pub(super) socket: PathBuf,
+    /// Directory of the journal.
     pub(super) state: PathBuf,
+    /// Address and port of `/livez`, `/readyz` and `/metrics` over plain HTTP. Use a loopback
+    /// address.
     pub(super) admin_listen: Option<String>,
+    /// Networks of the BMCs. The agent connects to no other address, whoever asks.
     pub(super) allowed_bmc_networks: Vec<String>,
+    /// A controller may send address and password of a BMC that is not in the inventory.
     #[serde(default)]
     pub(super) accept_endpoints_from_controller: bool,
+    /// Such a BMC may use plain HTTP or an unverified certificate
+    /// (`disableCertificateVerification`).
     #[serde(default)]
     pub(super) accept_insecure_endpoints_from_controller: bool,
+    /// Files and directories with further hosts.
     #[serde(default)]
     pub(super) inventory: Vec<PathBuf>,
+    /// Defaults of all hosts.
     #[serde(default)]
     pub(super) defaults: Defaults,
+    /// Settings of PDUs by name.
     #[serde(default)]
     pub(super) pdus: BTreeMap<String, Pdu>,
+    /// Hosts of the inventory.
     #[serde(default)]
     pub(super) hosts: Vec<Host>,
 }
@@ -50,70 +69,122 @@ pub(super) struct InventoryFile {
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub(super) struct Defaults {
+    /// Which certificates of BMCs are accepted; the system's roots without it.
     pub(super) trust: Option<Trust>,
+    /// Time to connect to a BMC, TLS included.
     #[serde(deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "Option<super::tests::DurationText>"))]
     pub(super) connect_timeout: Option<Duration>,
+    /// Time of one call to a BMC, shared by all drivers of the host.
     #[serde(deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "Option<super::tests::DurationText>"))]
     pub(super) call_timeout: Option<Duration>,
+    /// Deadline of an operation for which the caller gives none.
     #[serde(deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "Option<super::tests::DurationText>"))]
     pub(super) operation_deadline: Option<Duration>,
+    /// Longest interval between two readings while an operation waits.
     #[serde(deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "Option<super::tests::DurationText>"))]
     pub(super) poll_max: Option<Duration>,
+    /// When off or on is sent again if it had no effect.
     #[serde(deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "Option<super::tests::DurationText>"))]
     pub(super) resend_after: Option<Duration>,
+    /// How long running operations may continue when the agent is stopped.
     #[serde(deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "Option<super::tests::DurationText>"))]
     pub(super) shutdown_grace: Option<Duration>,
+    /// Least time between two power-ons on one PDU. `"0s"` switches it off; at most 60 s.
     #[serde(deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "Option<super::tests::DurationText>"))]
     pub(super) power_on_interval: Option<Duration>,
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(super) struct Pdu {
+    /// Least time between two power-ons on this PDU; that of `[defaults]` without it. At least one
+    /// host must name the PDU.
     #[serde(default, deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "Option<super::tests::DurationText>"))]
     pub(super) power_on_interval: Option<Duration>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(super) struct Host {
+    /// Name of the host in this inventory.
     pub(super) name: String,
+    /// Its Kubernetes Node, if that has another name.
     pub(super) node_name: Option<String>,
+    /// Its provider id in Kubernetes.
     pub(super) provider_id: Option<String>,
+    /// SMBIOS system UUID. The BMC must report the same.
     pub(super) system_uuid: Option<String>,
+    /// Serial number. The BMC must report the same.
     pub(super) serial: Option<String>,
+    /// Labels for selection. `name`, `node`, `rack`, `position` and `pdu` are reserved.
     #[serde(default)]
     pub(super) labels: BTreeMap<String, String>,
+    /// Position in the rack.
     pub(super) position: Option<String>,
+    /// The PDU that feeds it. Hosts of one PDU are switched on one after the other.
     pub(super) pdu: Option<String>,
-    /// Its drivers in their order.
+    /// Its BMC, or a list of drivers of one BMC in the order in which they are used. Required.
     #[serde(default, deserialize_with = "one_or_many")]
     pub(super) bmc: Vec<Bmc>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(super) struct Bmc {
+    /// Address of the BMC, as in a BareMetalHost.
     pub(super) address: String,
+    /// User at the BMC; at most 16 bytes for IPMI.
     pub(super) username: String,
+    /// The password itself. Works, with a warning.
     #[serde(default, deserialize_with = "secret")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(super) password: Option<SecretString>,
+    /// File with the password; one newline at its end is removed. Read at each call.
     pub(super) password_file: Option<PathBuf>,
+    /// Name of a systemd credential (`LoadCredential=`).
     pub(super) password_credential: Option<String>,
+    /// Program with arguments that writes the password to its standard output within 10 s. The
+    /// result is used for a minute, and the program is run again when a BMC refused the password.
     pub(super) password_command: Option<Vec<String>>,
+    /// Redfish: which certificate is accepted.
     pub(super) trust: Option<Trust>,
+    /// Redfish: `auto` (a session, or Basic authentication where the BMC provides no sessions),
+    /// `session` or `basic`.
     pub(super) auth: Option<String>,
+    /// Redfish: keep a connection for the next read. Commands never use a kept connection.
     pub(super) keep_alive: Option<bool>,
+    /// Redfish: a soft off may press the power button where there is no graceful shutdown.
     pub(super) soft_off_by_button: Option<bool>,
+    /// IPMI: `"auto"` (17, then 3), 3 or 17. No weaker suite is used.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(super) cipher_suite: Option<toml::Value>,
+    /// IPMI: the BMC's K_g itself, as text or `0x` and 40 hexadecimal digits.
     #[serde(default, deserialize_with = "secret")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(super) kg: Option<SecretString>,
+    /// IPMI: file with the K_g.
     pub(super) kg_file: Option<PathBuf>,
+    /// IPMI: name of a systemd credential with the K_g.
     pub(super) kg_credential: Option<String>,
+    /// IPMI: program with arguments that writes the K_g.
     pub(super) kg_command: Option<Vec<String>>,
+    /// IPMI: least time between two commands, for BMCs that fail under rapid commands.
     #[serde(default, deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "Option<super::tests::DurationText>"))]
     pub(super) min_interval: Option<Duration>,
     /// The file that contains `password`, if it is not the file of the host.
     #[serde(skip)]
@@ -130,10 +201,14 @@ pub(super) enum Source<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub(super) struct Trust {
+    /// PEM file with the CAs that are accepted.
     pub(super) ca_file: Option<PathBuf>,
+    /// Fingerprint of the one certificate that is accepted.
     pub(super) sha256: Option<String>,
+    /// Accept any certificate.
     pub(super) insecure: bool,
 }
 

@@ -8,6 +8,9 @@ use super::*;
 
 mod inventory;
 mod mistakes;
+mod reference;
+
+pub(super) use reference::DurationText;
 
 const HEAD: &str = "\
 rack = 'r1'
