@@ -21,7 +21,7 @@ TIMES = TARGET / "seconds.json"
 # Programs whose tests start control planes of their own: each test is a job.
 SPLIT = {"controller"}
 # Their modules whose tests share one control plane (`fixture_tests!`) and mostly wait: all at once.
-SHARED = {"cooperative", "failure_table", "fencing"}
+SHARED = {"cooperative", "docs", "failure_table", "fencing"}
 SHARED_THREADS = 64
 # What hack/test --quick runs beside the tests without a control plane.
 QUICK = ("path::", "ipmi_remediation::", "overlap::")

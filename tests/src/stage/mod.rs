@@ -45,6 +45,7 @@ pub use crowd::{Crowd, Round, rank};
 pub use faults::FaultSetup;
 pub use fixture::{Fixture, SharedFixture};
 pub use nodes::{NODE_CHECK, NODE_LEASES};
+pub use openshift::OPENSHIFT_KINDS;
 pub use provider::Provider;
 pub use query::{Seen, TAINT, is_ready, ready, wait_until};
 pub use recorder::{Record, Recorder};

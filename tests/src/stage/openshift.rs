@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::Stage;
 use crate::cluster::{apply, apply_yaml};
 
-const KINDS: &str = r#"
+/// The CRDs.
+pub const OPENSHIFT_KINDS: &str = r#"
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:
@@ -129,7 +130,7 @@ impl Stage {
     /// # Errors
     /// The API server refuses them.
     pub async fn install_openshift(&self) -> Result<()> {
-        apply_yaml(&self.client, KINDS).await?;
+        apply_yaml(&self.client, OPENSHIFT_KINDS).await?;
         self.install("openshift").await
     }
 

@@ -18,6 +18,7 @@ mod clusters;
 mod cooperative;
 mod crash;
 mod demo;
+mod docs;
 mod failure_table;
 mod fencing;
 mod image;

@@ -1,0 +1,281 @@
+//! What the commands of a page run against: an API server of the page's world, a rack with a
+//! simulated BMC, and folders in place of those of the system.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use parking_lot::Mutex;
+use rackhand_tests::{
+    cluster::{ControlPlane, Parts},
+    pki::Pki,
+    process::{Process, free_port},
+    rack::{PowerTimings, Rack, RackConfig},
+    stage::{binaries, wait_until},
+};
+use secrecy::SecretString;
+
+use super::{
+    blocks::root,
+    objects::{self, World},
+    placeholders::{replace_word, with_placeholders},
+};
+
+/// The host of the examples.
+pub const HOST: &str = "node-7";
+const PASSWORD: &str = "PASSWORD";
+/// How long a command may take, and a program to be ready.
+pub const LONG: Duration = Duration::from_secs(60);
+/// The folder in which a page's commands run, as a reader would be in this repository.
+const REPOSITORY: [&str; 3] = ["deploy", "hack", "proto"];
+
+/// A place in which pages are tried.
+pub struct Scene {
+    processes: Mutex<Vec<Process>>,
+    rack: Rack,
+    plane: ControlPlane,
+    pki: Pki,
+    world: World,
+    agent_port: u16,
+    pub(super) dir: PathBuf,
+}
+
+impl Scene {
+    /// Starts it in a directory of its own.
+    ///
+    /// # Errors
+    /// A part does not start.
+    pub async fn start(dir: &Path, world: World) -> Result<Self> {
+        let plane = ControlPlane::start(&dir.join("control-plane"), Parts::ApiOnly).await?;
+        let pki = Pki::new(dir.join("bmc-pki"))?;
+        let config = RackConfig::new("rack-a", [HOST]).each(|host| {
+            host.bmc.username = "rackhand".to_owned();
+            host.bmc.password = SecretString::from(PASSWORD);
+            host.timings = PowerTimings {
+                off_takes: Duration::from_millis(200),
+                on_takes: Duration::from_millis(200),
+                ..PowerTimings::default()
+            };
+        });
+        let rack = Rack::bare(config, Some(&pki)).await?;
+        let scene = Self {
+            processes: Mutex::default(),
+            rack,
+            plane,
+            pki,
+            world,
+            agent_port: free_port()?,
+            dir: dir.to_owned(),
+        };
+        scene.make_folders()?;
+        let client = scene.plane.client().await?;
+        let kubeconfig = fs::read_to_string(scene.plane.kubeconfig())?;
+        objects::install(&client, world, &scene.bmc_address()?, &kubeconfig).await?;
+        Ok(scene)
+    }
+
+    fn make_folders(&self) -> Result<()> {
+        for folder in [
+            "bin",
+            "etc/rackhand/secrets",
+            "run",
+            "state",
+            "tmp",
+            "pages",
+        ] {
+            fs::create_dir_all(self.dir.join(folder))?;
+        }
+        let bins = binaries()?;
+        for (name, program) in [
+            ("rackhand-agent", "rackhand-agent"),
+            ("fence_rackhand", "rackhand-agent"),
+            ("rackhand-controller", "rackhand-controller"),
+            ("kubectl-rackhand", "rackhand-controller"),
+        ] {
+            symlink(bins.join(program), self.dir.join("bin").join(name))?;
+        }
+        let helm = std::env::var_os("RACKHAND_HELM");
+        let helm = helm.context("RACKHAND_HELM is not set, as hack/test does")?;
+        symlink(helm, self.dir.join("bin/helm"))?;
+        fs::copy(self.pki.ca_file(), self.dir.join("etc/rackhand/bmc-ca.pem"))?;
+        Ok(())
+    }
+
+    fn bmc_address(&self) -> Result<String> {
+        let host = self.rack.hosts().get(HOST).context("no host")?;
+        Ok(host.system_url()?.replacen("https", "redfish", 1))
+    }
+
+    /// A script as it is run here: with this scene's paths and addresses.
+    pub(super) fn localised(&self, script: &str) -> Result<String> {
+        let bmc = self.bmc_address()?;
+        let authority = bmc.split('/').nth(2).unwrap_or_default().to_owned();
+        let endpoint = format!("127.0.0.1:{}", self.agent_port);
+        let mut script = self.in_own_folders(script);
+        for (from, to) in [
+            ("redfish://192.0.2.17/redfish/v1/Systems/1", bmc),
+            (
+                "--ip 10.0.0.17 --username admin",
+                format!("--ip {authority} --username rackhand"),
+            ),
+            ("192.0.2.0/24", "127.0.0.0/8".to_owned()),
+            ("0.0.0.0:7443", endpoint.clone()),
+            ("rack-a.example.org:7443", endpoint),
+        ] {
+            script = script.replace(from, &to);
+        }
+        Ok(script)
+    }
+
+    /// A text with this scene's folders in place of those of the system, and its placeholders.
+    pub(super) fn in_own_folders(&self, text: &str) -> String {
+        let dir = self.dir.display();
+        // The installation has bound the rights in `metal3` already.
+        let text = match self.world {
+            World::Installed => text.to_owned(),
+            _ => replace_word(text, "NAMESPACE", "default"),
+        };
+        with_placeholders(&text)
+            .replace("/etc/rackhand", &format!("{dir}/etc/rackhand"))
+            .replace("/run/rackhand", &format!("{dir}/run"))
+            .replace("/var/lib/rackhand", &format!("{dir}/state"))
+    }
+
+    /// The folder of a page.
+    pub(super) fn folder(&self, page: &str) -> Result<PathBuf> {
+        let folder = self.dir.join("pages").join(page.replace('/', "-"));
+        if !folder.exists() {
+            fs::create_dir_all(&folder)?;
+            for name in REPOSITORY {
+                symlink(root().join(name).canonicalize()?, folder.join(name))?;
+            }
+            // The pages call the kubeconfig of a workload cluster so.
+            symlink(self.plane.kubeconfig(), folder.join("workload"))?;
+        }
+        Ok(folder)
+    }
+
+    /// The variables of a command.
+    pub(super) fn environment(&self) -> Vec<(String, String)> {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let at = |name: &str| self.dir.join(name).display().to_string();
+        let mut variables = vec![
+            ("PATH", format!("{}:{path}", at("bin"))),
+            ("HOME", at("")),
+            ("TMPDIR", at("tmp")),
+            ("KUBECONFIG", self.plane.kubeconfig().display().to_string()),
+            ("RACKHAND_SOCKET", at("run/agent.sock")),
+            ("RACKHAND_AGENT_CONFIG", at("etc/rackhand/agent.toml")),
+            ("SSL_CERT_FILE", self.pki.ca_file().display().to_string()),
+            ("NO_COLOR", "1".to_owned()),
+        ];
+        // That of a simulated rack which the page has started.
+        if let Some(socket) = self.simulated_socket() {
+            variables.push(("RACKHAND_SOCKET", socket.display().to_string()));
+        }
+        let variables = variables.into_iter();
+        variables
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
+
+    /// The socket of a simulated rack that the page has started.
+    pub(super) fn simulated_socket(&self) -> Option<PathBuf> {
+        let folders = fs::read_dir(self.dir.join("tmp")).ok()?;
+        let sockets = folders.map_while(|folder| Some(folder.ok()?.path().join("agent.sock")));
+        sockets.filter(|socket| socket.exists()).last()
+    }
+
+    /// Keeps a process until the scene ends.
+    pub(super) fn keep(&self, process: Process) {
+        self.processes.lock().push(process);
+    }
+
+    /// Ends what the page has started in the background.
+    pub fn end_background(&self) {
+        self.processes
+            .lock()
+            .retain(|process| !process.log().ends_with("background.log"));
+    }
+
+    /// Starts the controller, with the certificate that the page has made and the rights that it
+    /// has granted, where Kubernetes would start its pods.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub async fn start_controller(&self, page: &str) -> Result<()> {
+        let kubeconfig = self
+            .plane
+            .kubeconfig_of("rackhand-system", "rackhand-controller");
+        let command = [
+            binaries()?
+                .join("rackhand-controller")
+                .display()
+                .to_string(),
+            format!("--kubeconfig={}", kubeconfig.await?.display()),
+            format!(
+                "--agent-tls-dir={}",
+                self.folder(page)?.join("pki/controller").display()
+            ),
+            format!("--admin-address=127.0.0.1:{}", free_port()?),
+        ];
+        let process = Process::start("controller", &command, &[], &self.dir)?;
+        self.keep(process);
+        Ok(())
+    }
+
+    /// Starts the agent with the configuration that the page has written, where systemd would.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub async fn start_agent(&self) -> Result<()> {
+        let command = [
+            binaries()?.join("rackhand-agent").display().to_string(),
+            "serve".to_owned(),
+        ];
+        let process = Process::start("agent", &command, &self.environment(), &self.dir)?;
+        self.keep(process);
+        let socket = self.dir.join("run/agent.sock");
+        wait_until("the agent is there", LONG, || async {
+            Ok(if socket.exists() {
+                Ok(())
+            } else {
+                Err("no socket".to_owned())
+            })
+        })
+        .await
+    }
+
+    /// Writes what a reader has before the pages about an agent: certificates and a configuration.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub async fn write_agent_files(&self) -> Result<()> {
+        let script = "\
+            rackhand-controller pki init --trust-domain example.org\n\
+            rackhand-controller pki issue rack rack-a\n\
+            mkdir /etc/rackhand/tls\n\
+            cp pki/rack-rack-a/* /etc/rackhand/tls/\n\
+            (umask 077 && echo PASSWORD > /etc/rackhand/secrets/node-7)\n";
+        let script = self.localised(script)?;
+        self.succeed(&script, &self.folder("before")?).await?;
+        let config = self.localised(objects::AGENT)?;
+        let file = self.dir.join("etc/rackhand/agent.toml");
+        fs::write(&file, config)?;
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600))?;
+        Ok(())
+    }
+
+    /// The ends of the logs of what runs.
+    pub fn logs(&self) -> String {
+        let processes = self.processes.lock();
+        let logs = processes
+            .iter()
+            .map(|p| format!("--- {}\n{}\n", p.log().display(), p.log_tail()));
+        logs.collect()
+    }
+}
