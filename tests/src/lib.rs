@@ -7,6 +7,7 @@
 //! - [`cluster`]: a real Kubernetes control plane on loopback.
 //! - [`process`]: processes that never outlive their test.
 //! - [`pki`]: a certificate authority in a directory.
+//! - [`skew`]: peers of another version.
 //! - [`stage`]: all of it, with our own binaries as processes.
 //! - [`rack`]: simulated hosts, each with a Redfish BMC and a kubelet, and IPMI BMCs.
 //! - [`udp_proxy`]: a network between client and BMC that fails by a seed.
@@ -19,5 +20,6 @@ pub mod browser;
 pub mod campaign;
 pub mod cluster;
 pub mod process;
+pub mod skew;
 pub mod stage;
 pub mod udp_proxy;

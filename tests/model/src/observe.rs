@@ -166,6 +166,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
         pinned: PinnedOperation::Unknown,
         // Known from the last probe, which claims the term.
         held: w.claimed && w.agent.holds,
+        outdated: false,
         operation,
         power: None,
         silent_since: None,

@@ -32,6 +32,8 @@ use crate::process::{Process, free_port};
 
 /// How long the whole may take to be ready on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Where etcd keeps its data.
+const ETCD_DATA: &str = "etcd";
 const ADMIN_TOKEN: &str = "test-admin";
 
 /// Which parts run beside etcd and the API server.
@@ -168,6 +170,37 @@ impl ControlPlane {
         self.server(server).lock().restart()
     }
 
+    /// Copies the data of etcd, which stands still meanwhile, and returns where the copy is.
+    ///
+    /// # Errors
+    /// etcd does not run, or there is no space.
+    pub fn back_up(&self) -> Result<PathBuf> {
+        let copy = self.dir.join("etcd-backup");
+        self.signal(Server::Etcd, Signal::SIGSTOP)?;
+        let copied = copy_dir(&self.dir.join(ETCD_DATA), &copy);
+        self.signal(Server::Etcd, Signal::SIGCONT)?;
+        copied?;
+        Ok(copy)
+    }
+
+    /// Stops etcd and the API server, replaces the data of etcd, starts both, and waits until they are
+    /// ready.
+    ///
+    /// # Errors
+    /// They do not become ready.
+    pub async fn restore(&mut self, backup: &Path) -> Result<()> {
+        for server in [Server::ApiServer, Server::Etcd] {
+            self.kill(server)?;
+        }
+        let data = self.dir.join(ETCD_DATA);
+        std::fs::remove_dir_all(&data)?;
+        copy_dir(backup, &data)?;
+        for server in [Server::Etcd, Server::ApiServer] {
+            self.restart(server)?;
+        }
+        self.wait_ready().await
+    }
+
     /// A client with all rights.
     ///
     /// # Errors
@@ -281,6 +314,20 @@ pub async fn client_of(kubeconfig: &Path) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
+fn copy_dir(from: &Path, to: &Path) -> Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_dir(&entry.path(), &to)?;
+        } else {
+            std::fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
+}
+
 fn base64_of(text: &str) -> String {
     use base64::{Engine, engine::general_purpose::STANDARD};
     STANDARD.encode(text)
@@ -291,7 +338,7 @@ fn start_etcd(assets: &Assets, dir: &Path) -> Result<(Process, String)> {
     let peers = format!("http://127.0.0.1:{}", free_port()?);
     let command = vec![
         assets.path("etcd"),
-        format!("--data-dir={}", dir.join("etcd").display()),
+        format!("--data-dir={}", dir.join(ETCD_DATA).display()),
         format!("--listen-client-urls={url}"),
         format!("--advertise-client-urls={url}"),
         format!("--listen-peer-urls={peers}"),

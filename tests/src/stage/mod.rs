@@ -433,6 +433,14 @@ impl Stage {
         &self.plane
     }
 
+    /// Restores the data of etcd from a backup.
+    ///
+    /// # Errors
+    /// As [`ControlPlane::restore`].
+    pub async fn restore(&mut self, backup: &Path) -> Result<()> {
+        self.plane.restore(backup).await
+    }
+
     /// Settings of the controller.
     #[must_use]
     pub fn config(&self) -> &StageConfig {

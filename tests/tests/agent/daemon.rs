@@ -6,5 +6,5 @@ mod clocks;
 mod crashes;
 mod crowds;
 mod secrets;
-mod site;
+pub mod site;
 mod users;

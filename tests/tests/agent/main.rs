@@ -12,3 +12,4 @@
 mod daemon;
 mod fence_agent;
 mod package;
+mod skew;

@@ -131,7 +131,7 @@ impl Engine {
             }
         };
         let release = Release {
-            id: format!("release-{}", uuid::Uuid::new_v4()),
+            id: format!("{owner}/release/{}", uuid::Uuid::new_v4()),
             key,
             at,
             authority: authority.clone(),

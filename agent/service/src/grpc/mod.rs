@@ -221,6 +221,7 @@ impl Power for PowerService {
         let asked = OperationFilter {
             id: Some(request.operation_id).filter(|id| !id.is_empty()),
             host: Some(request.host).filter(|host| !host.is_empty()),
+            owner: Some(request.owner).filter(|owner| !owner.is_empty()),
             running_only: request.running_only,
             limit: usize::try_from(limit).unwrap_or(usize::MAX),
         };

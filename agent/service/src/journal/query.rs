@@ -15,6 +15,8 @@ pub(crate) struct OperationFilter {
     pub(crate) id: Option<String>,
     /// Name of the host.
     pub(crate) host: Option<String>,
+    /// On behalf of this owner, with an id that begins with the owner and a slash.
+    pub(crate) owner: Option<String>,
     /// Only operations without an outcome.
     pub(crate) running_only: bool,
     /// Maximum number of operations.
@@ -22,7 +24,7 @@ pub(crate) struct OperationFilter {
 }
 
 /// Lists operations, newest first. The journal keeps some thousand; a list reads all of them unless
-/// it is filtered by id or by running state.
+/// it is filtered by id, by owner or by running state.
 pub(super) fn operations(
     tx: &ReadTx,
     asked: &OperationFilter,
@@ -38,6 +40,15 @@ pub(super) fn operations(
                 .map_err(JournalError::storage)?;
             found.extend(get(tx, OPERATIONS, id.value())?);
         }
+    } else if let Some(owner) = &asked.owner {
+        let table = tx.open(OPERATIONS)?;
+        // The character after the slash ends the range.
+        let (first, end) = (format!("{owner}/"), format!("{owner}0"));
+        let range = table.range(first.as_str()..end.as_str());
+        for entry in range.map_err(JournalError::storage)? {
+            let (_, record) = entry.map_err(JournalError::storage)?;
+            found.push(decode(record.value())?);
+        }
     } else {
         let table = tx.open(OPERATIONS)?;
         for entry in table.iter().map_err(JournalError::storage)? {
@@ -47,7 +58,11 @@ pub(super) fn operations(
     }
     found.retain(|record: &OperationRecord| {
         let of_host = asked.host.as_ref().is_none_or(|host| *host == record.host);
-        of_host && !(asked.running_only && record.outcome.is_some())
+        let of_owner = asked
+            .owner
+            .as_ref()
+            .is_none_or(|owner| *owner == record.owner);
+        of_host && of_owner && !(asked.running_only && record.outcome.is_some())
     });
     found.sort_by(|one, other| (other.begun, &other.id).cmp(&(one.begun, &one.id)));
     found.truncate(asked.limit);

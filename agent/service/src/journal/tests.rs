@@ -11,6 +11,7 @@ use rackhand_agent_core::{
 
 use super::{records::HoldRecord, tables::META, *};
 
+mod formats;
 mod holds;
 mod ledger;
 mod terms;

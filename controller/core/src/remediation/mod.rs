@@ -17,6 +17,7 @@ mod agent_view;
 mod concurrency;
 mod evidence;
 mod observation;
+mod outdated;
 mod policy;
 mod power;
 mod reason;
@@ -33,6 +34,7 @@ pub use concurrency::{
 };
 pub use evidence::{CommandTaken, OffEvidence, confirmed_off, latest_reading_stands};
 pub use observation::{BareMetalHostFacts, HostView, MachineView, Observation, RequestFacts};
+pub use outdated::{JournalEntry, is_outdated};
 pub use policy::{
     DrainBlocked, NodeAction, NodeGone, OnExhausted, Policy, PolicyError, Strategy, WorkloadDown,
 };

@@ -128,6 +128,9 @@ pub struct Observation {
     /// Whether the agent's journal has a hold of this remediation. It indicates a power-off; its
     /// absence proves nothing.
     pub held: bool,
+    /// The agents have done more for this remediation than the stored state knows, see
+    /// [`super::is_outdated`].
+    pub outdated: bool,
     /// The operation with the [`super::operation_id`] of the stored state.
     pub operation: Option<OperationView>,
     /// The latest power reading outside an operation.

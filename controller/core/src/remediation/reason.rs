@@ -73,6 +73,7 @@ pub enum Reason {
     ExhaustedTold(u32),
     ActionFailed(String),
     StateUnreadable(String),
+    StateOutdated,
     OperationLost(String),
     OtherAgentBusy(String),
 }
@@ -143,6 +144,7 @@ impl Reason {
             Self::ExhaustedTold(_) => "ExhaustedTold",
             Self::ActionFailed(_) => "ActionFailed",
             Self::StateUnreadable(_) => "StateUnreadable",
+            Self::StateOutdated => "StateOutdated",
             Self::OperationLost(_) => "OperationLost",
             Self::OtherAgentBusy(_) => "OtherAgentBusy",
         }

@@ -22,6 +22,7 @@ mod messages;
 mod node_identity;
 mod observe;
 mod orphan;
+mod outdated;
 mod policies;
 mod power_authority;
 mod random_runs;

@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use rackhand_core::remediation::{HostRef, PinnedOperation, PowerView};
+use rackhand_core::remediation::{HostRef, JournalEntry, PinnedOperation, PowerView};
 use rackhand_proto::{
     CallErrorKind, Refusal, TraceContext, classify,
     convert::duration_to_proto,
     v1::{self, begin_request::Action},
 };
 
-use super::{
-    Agents, CALL, Client, clock::AgentClock, convert::reading, serving::AgentConnection, within,
-};
+use super::{Agents, CALL, Client, convert::reading, serving::AgentConnection, within};
 use crate::store::clock;
+
+/// The most that an agent lists.
+const LONGEST_HISTORY: u32 = 1_000;
 
 /// A failed call.
 #[derive(Debug)]
@@ -63,6 +64,14 @@ fn pinned_operation(record: Option<&v1::OperationInfo>, stands_by: bool) -> Pinn
         Some(operation) if operation.outcome.is_none() => PinnedOperation::Running,
         None if !stands_by => PinnedOperation::Unknown,
         Some(_) | None => PinnedOperation::Ended,
+    }
+}
+
+fn journal_entry(operation: v1::OperationInfo) -> JournalEntry {
+    JournalEntry {
+        is_off: operation.action == "off",
+        is_release: operation.action == "release",
+        id: operation.operation_id,
     }
 }
 
@@ -141,7 +150,7 @@ impl Agents {
             ));
         }
         let agent = at.id.agent.clone();
-        let latest = at.clock.as_ref().map(AgentClock::latest);
+        let latest = at.clock.latest();
         let (mut client, term) = self.authority(at)?;
         let id = request.id;
         let message = v1::BeginRequest {
@@ -154,7 +163,7 @@ impl Agents {
             deadline: Some(duration_to_proto(request.deadline)),
             expect,
             force: false,
-            latest,
+            latest: Some(latest),
         };
         let mut request = traced_operation(message, id);
         request.set_timeout(CALL);
@@ -237,6 +246,38 @@ impl Agents {
         request.set_timeout(CALL);
         let listed = within(client.list_operations(request)).await?.operations;
         Ok(pinned_operation(listed.first(), stands_by))
+    }
+
+    /// What each agent of a rack that answers has in its journal of a remediation, the newest first.
+    ///
+    /// # Errors
+    /// None answers, or the serving one does not.
+    pub(crate) async fn history(
+        &self,
+        rack: &str,
+        uid: &str,
+    ) -> Result<Vec<Vec<JournalEntry>>, String> {
+        let mut journals = Vec::new();
+        for at in self.answering(rack)? {
+            let message = v1::ListOperationsRequest {
+                owner: uid.to_owned(),
+                limit: LONGEST_HISTORY,
+                ..v1::ListOperationsRequest::default()
+            };
+            let mut client = at.client;
+            let mut request = traced(message, uid, "history");
+            request.set_timeout(CALL);
+            let listed = match within(client.list_operations(request)).await {
+                Ok(listed) => listed,
+                // It must not delay the agent that serves.
+                Err(_) if at.standby => continue,
+                Err(why) => return Err(format!("agent {}: {why}", at.id.agent)),
+            };
+            // An agent of an earlier version lists those of all owners.
+            let of_uid = listed.operations.into_iter().filter(|o| o.owner == uid);
+            journals.push(of_uid.map(journal_entry).collect());
+        }
+        Ok(journals)
     }
 
     pub(crate) async fn release(

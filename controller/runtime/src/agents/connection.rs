@@ -6,7 +6,7 @@ use rackhand_api::kinds::rack_agent::RackAgentSpec;
 use rackhand_proto::v1;
 use tokio_util::sync::CancellationToken;
 
-use super::{Agents, CALL, Client, ConnectError, State, clock::AgentClock, within};
+use super::{Agents, CALL, Client, ConnectError, State, clock::AgentClock, required, within};
 use crate::store::{index::Change, object::Key};
 
 /// Interval of probes, after which the silence of an agent is detected.
@@ -59,7 +59,6 @@ impl Agents {
         });
         claim.set_timeout(CALL);
         let claimed = within(client.claim_term(claim)).await?;
-        let clock = AgentClock::of(&claimed);
         if !claimed.accepted {
             let highest = claimed.highest;
             self.leader.raise_term(&key.to_string(), number, highest)?;
@@ -68,6 +67,7 @@ impl Agents {
             )
             .into());
         }
+        let clock = required::clock(&claimed)?;
         let mut list = tonic::Request::new(v1::ListHostsRequest {});
         list.set_timeout(CALL);
         let listed = within(client.list_hosts(list)).await?;
@@ -88,7 +88,7 @@ impl Agents {
         state: &State,
         client: &Client,
         listed: v1::ListHostsResponse,
-        clock: Option<AgentClock>,
+        clock: AgentClock,
     ) {
         let changed = {
             let mut agents = self.agents.write();
@@ -105,7 +105,7 @@ impl Agents {
             }
             agent.state = state.clone();
             agent.client = Some(client.clone());
-            agent.clock = clock;
+            agent.clock = Some(clock);
             agent.hosts = listed.hosts;
             agent.journal = journal;
             agent.holds = listed.holds;
@@ -145,7 +145,7 @@ impl Agents {
         if let Some(journals) = changed {
             tracing::warn!(agent = %key, %why, "rack agent is not used");
             self.status.mark_disconnected(key, why, &journals);
-            if matches!(why, ConnectError::TermOutlier(_)) {
+            if !matches!(why, ConnectError::Unreachable(_)) {
                 self.emit_event(key, why);
             }
             self.index.announce(&Change::Agent);

@@ -13,6 +13,7 @@ mod journals;
 mod metrics;
 mod overview;
 mod racks;
+mod required;
 mod serving;
 mod status;
 
@@ -40,6 +41,7 @@ pub(crate) use follow::OperationEvent;
 pub(crate) use holds::AgentHold;
 use journals::SeenJournals;
 pub(crate) use metrics::AgentMetrics;
+use required::UpgradeRequired;
 pub(crate) use status::AgentStatus;
 
 use crate::{
@@ -77,6 +79,9 @@ pub(crate) enum ConnectError {
     /// It rejects our term, and the leader does not raise its term to that of the agent.
     #[error(transparent)]
     TermOutlier(#[from] TermOutlier),
+    /// It is of a version that lacks what safety needs.
+    #[error(transparent)]
+    UpgradeRequired(#[from] UpgradeRequired),
 }
 
 impl ConnectError {
@@ -85,6 +90,7 @@ impl ConnectError {
         match self {
             Self::Unreachable(_) => "NotConnected",
             Self::TermOutlier(_) => "TermOutlier",
+            Self::UpgradeRequired(_) => "UpgradeRequired",
         }
     }
 }
@@ -99,7 +105,7 @@ struct Agent {
     spec: RackAgentSpec,
     state: State,
     client: Option<Client>,
-    /// Its clock, if it tells it.
+    /// Its clock; `None` before it has answered.
     clock: Option<AgentClock>,
     hosts: Vec<v1::Host>,
     /// The instance id of its journal; empty if it does not report one.

@@ -16,20 +16,20 @@ pub(crate) struct AgentConnection {
     pub(super) term: u64,
     /// It stands by, and begins nothing.
     pub(super) standby: bool,
-    /// Its clock, if it tells it.
-    pub(super) clock: Option<AgentClock>,
+    /// Its clock.
+    pub(super) clock: AgentClock,
     /// The agent and its journal.
     pub(crate) id: AgentId,
 }
 
 impl Agent {
     fn connected(&self, key: &Key) -> Option<AgentConnection> {
-        match (&self.state, &self.client) {
-            (State::Ready { term, standby }, Some(client)) => Some(AgentConnection {
+        match (&self.state, &self.client, &self.clock) {
+            (State::Ready { term, standby }, Some(client), Some(clock)) => Some(AgentConnection {
                 client: client.clone(),
                 term: *term,
                 standby: *standby,
-                clock: self.clock.clone(),
+                clock: clock.clone(),
                 id: AgentId {
                     agent: key.name.clone(),
                     journal: self.journal.clone(),
@@ -87,6 +87,25 @@ impl Agents {
         } else {
             whys.join("; ")
         })
+    }
+
+    /// The agents of a rack that answer, including those that stand by.
+    ///
+    /// # Errors
+    /// None does.
+    pub(super) fn answering(&self, rack: &str) -> Result<Vec<AgentConnection>, String> {
+        let connected: Vec<_> = {
+            let agents = self.agents.read();
+            let of_rack = agents.iter().filter(|(_, a)| a.spec.rack == rack);
+            of_rack
+                .filter_map(|(key, agent)| agent.connected(key))
+                .collect()
+        };
+        if connected.is_empty() {
+            self.of_rack(rack).map(|at| vec![at])
+        } else {
+            Ok(connected)
+        }
     }
 
     /// The agent of this name, if it answers, including one that stands by.

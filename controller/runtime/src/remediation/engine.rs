@@ -20,7 +20,7 @@ use super::{
     Context, WatchInterest,
     history::Finish,
     observe::Observed,
-    operation::OperationStream,
+    operation::{OperationStream, StateHistory},
     outcome_metrics::{CountedOutcome, OutcomeMetrics},
     snapshot::Snapshot,
     stored_state::{DisplayedReason, RecordedStatus},
@@ -43,6 +43,8 @@ pub(super) struct Engine {
     pub(super) recorded: RecordedStatus,
     /// The objects that the current decision is based on.
     pub(super) snapshot: Snapshot,
+    /// What the journals of agents say of the state that was read.
+    pub(super) history: StateHistory,
     /// The events of the operation that the shell follows.
     pub(super) events: Option<OperationStream>,
     /// Machine, Node and hold key as last observed, for the status and the escalation.
@@ -87,6 +89,7 @@ impl Engine {
             interest,
             recorded: RecordedStatus::default(),
             snapshot: Snapshot::default(),
+            history: StateHistory::default(),
             events: None,
             outcome_metrics: OutcomeMetrics::default(),
             connection: None,

@@ -24,6 +24,7 @@ mod outcome_metrics;
 mod policy;
 mod quorum;
 mod snapshot;
+mod state_format;
 mod status;
 mod stored_state;
 mod supervise;

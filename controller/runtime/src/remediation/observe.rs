@@ -153,6 +153,7 @@ impl Engine {
                 let agents = &self.context.agents;
                 !agents.holding(&host.rack, &self.uid).is_empty()
             }),
+            outdated: self.history.is_outdated,
             operation,
             power: None,
             silent_since: None,

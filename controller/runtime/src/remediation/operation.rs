@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use rackhand_core::remediation::{
-    AgentFacts, AgentId, AgentView, Follow, HostRef, OperationEvent as Event, PinnedOperation,
+    AgentFacts, AgentId, AgentView, Follow, HostRef, JournalEntry, OperationEvent as Event,
+    PinnedOperation, is_outdated,
 };
 use tokio::{sync::mpsc, task::AbortHandle};
 
@@ -21,13 +22,41 @@ impl Drop for OperationStream {
     }
 }
 
+/// What the journals of agents say of a stored state.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct StateHistory {
+    /// They were read since the state was.
+    is_known: bool,
+    /// They have more than the state knows.
+    pub(super) is_outdated: bool,
+}
+
 impl Engine {
+    /// Compares a state that was read, and not written by this process, with the journals of the agents
+    /// of its rack, before anything is done through them (F12).
+    async fn compare_history(&mut self, host: &HostRef) -> Result<(), String> {
+        let Some(state) = self.shell.state.as_ref().filter(|_| !self.history.is_known) else {
+            return Ok(());
+        };
+        let agents = &self.context.agents;
+        let journals = agents.history(&host.rack, &self.uid).await?;
+        let is_outdated = |entries: &Vec<JournalEntry>| is_outdated(&self.uid, state, entries);
+        self.history = StateHistory {
+            is_known: true,
+            is_outdated: journals.iter().any(is_outdated),
+        };
+        Ok(())
+    }
+
     /// The agent of the host and its operation of the current state. The agent is queried if only
     /// that tells.
     pub(super) async fn agent_facts(&mut self, host: Option<&HostRef>) -> AgentFacts {
         self.drain_events();
         let serving = match host {
-            Some(host) => self.context.agents.of_rack(&host.rack).map(|at| at.id),
+            Some(host) => match self.compare_history(host).await {
+                Ok(()) => self.context.agents.of_rack(&host.rack).map(|at| at.id),
+                Err(why) => Err(why),
+            },
             None => Err(String::new()),
         };
         let mut queried = false;

@@ -51,7 +51,7 @@ pub(crate) fn status(old: &PowerRemediationStatus, f: &Facts<'_>) -> PowerRemedi
         attempts: state.map(attempts).unwrap_or_default(),
         power_off: state.and_then(|s| s.off.as_ref()).map(evidence),
         in_place: state.map(|s| in_place(s, f.held)).unwrap_or_default(),
-        cursor: state.and_then(|s| serde_json::to_value(s).ok()),
+        cursor: state.and_then(|s| super::state_format::encode(s).ok()),
     }
 }
 

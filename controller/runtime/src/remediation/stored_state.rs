@@ -21,8 +21,10 @@ use serde_json::{Value, json};
 
 use super::{
     engine::{Engine, ReconcileError},
+    operation::StateHistory,
     policy::finalizer,
     snapshot::only_if_unchanged,
+    state_format::{self, StateError},
     status::{Facts, merge_diff, status, unreadable},
 };
 use crate::store::{
@@ -55,7 +57,7 @@ pub(super) struct DisplayedReason {
 #[derive(Serialize, Deserialize)]
 struct Annotation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    state: Option<State>,
+    state: Option<Value>,
     /// CamelCase reason, for users.
     reason: String,
     /// Message, for users.
@@ -66,13 +68,17 @@ struct Annotation {
 }
 
 impl Annotation {
-    fn new(state: Option<&State>, reason: &Reason, until: Option<Timestamp>) -> Self {
-        Self {
-            state: state.cloned(),
+    fn new(
+        state: Option<&State>,
+        reason: &Reason,
+        until: Option<Timestamp>,
+    ) -> Result<Self, serde_json::Error> {
+        Ok(Self {
+            state: state.map(state_format::encode).transpose()?,
             reason: reason.label().into(),
             message: reason.to_string(),
             until,
-        }
+        })
     }
 }
 
@@ -82,23 +88,17 @@ impl Annotation {
 /// The stored state cannot be parsed. What was done is unknown then, and nothing may be done on a
 /// guess (F8).
 pub(crate) fn stored_state(kind: Kind, object: &DynamicObject) -> Result<Option<State>, String> {
-    let advice = "make sure that the host is on and the node carries no out-of-service taint, then \
-                  remove the finalizer and delete the object";
     if kind == Kind::PowerRemediation {
         let cursor = object.data.get("status").and_then(|s| s.get("cursor"));
-        return cursor
-            .filter(|c| !c.is_null())
-            .map(|c| serde_json::from_value::<State>(c.clone()))
-            .transpose()
-            .map_err(|e| format!("status.cursor: {e}; {advice}"));
+        return state_format::decode(cursor).map_err(|e| format!("status.cursor: {e}"));
     }
     let annotations = object.metadata.annotations.as_ref();
-    match annotations.and_then(|a| a.get(STATE_ANNOTATION)) {
-        None => Ok(None),
-        Some(text) => serde_json::from_str::<Annotation>(text)
-            .map(|read| read.state)
-            .map_err(|e| format!("annotation {STATE_ANNOTATION}: {e}; {advice}")),
-    }
+    let Some(text) = annotations.and_then(|a| a.get(STATE_ANNOTATION)) else {
+        return Ok(None);
+    };
+    let read = serde_json::from_str::<Annotation>(text).map_err(StateError::from);
+    let read = read.and_then(|annotation| state_format::decode(annotation.state.as_ref()));
+    read.map_err(|e| format!("annotation {STATE_ANNOTATION}: {e}"))
 }
 
 impl Engine {
@@ -118,6 +118,7 @@ impl Engine {
         }
         let stored = stored_state(self.id.kind, &entry.object);
         let read = self.shell.read_state(stored);
+        self.history = StateHistory::default();
         read.map_err(|why| ApiError::other(self.id.to_string(), why).into())
     }
 
@@ -235,9 +236,9 @@ impl Engine {
         reason: &Reason,
         until: Option<Timestamp>,
     ) -> Result<(), ReconcileError> {
-        let annotation = Annotation::new(state, reason, until);
-        let text =
-            serde_json::to_string(&annotation).map_err(|e| ApiError::other(STATE_ANNOTATION, e))?;
+        let text = Annotation::new(state, reason, until)
+            .and_then(|annotation| serde_json::to_string(&annotation))
+            .map_err(|e| ApiError::other(STATE_ANNOTATION, e))?;
         let entry = self.snapshot.request.clone().ok_or(ReconcileError::Gone)?;
         let mut patch = json!({ "metadata": { "annotations": { STATE_ANNOTATION: text } } });
         if entry.object.annotations().contains_key(BLOCKED_ANNOTATION) {
@@ -351,7 +352,7 @@ mod tests {
         state.step = Step::PoweringOn;
         let reason = Reason::HeldByOthers("reboot.metal3.io/firmware".into());
         for until in [None, Some(Timestamp::UNIX_EPOCH)] {
-            let annotation = Annotation::new(Some(&state), &reason, until);
+            let annotation = Annotation::new(Some(&state), &reason, until).unwrap();
             let value = serde_json::to_value(&annotation).unwrap();
             assert_eq!(value["reason"], "HeldByOthers");
             assert_eq!(value["message"], reason.to_string());

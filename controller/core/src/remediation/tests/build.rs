@@ -131,6 +131,7 @@ pub(super) fn mk_observation() -> Observation {
         answered: None,
         pinned: PinnedOperation::Unknown,
         held: false,
+        outdated: false,
         operation: None,
         power: None,
         silent_since: None,

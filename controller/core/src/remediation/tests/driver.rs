@@ -266,6 +266,7 @@ impl Run {
                     w.agent_holds = true;
                     w.alone();
                     let op = Op::new(false, w.now, look, 30_000);
+                    w.note(id, true, false);
                     w.ops.entry(w.op_key(id)).or_insert(op);
                 }
                 return agent;
@@ -278,6 +279,7 @@ impl Run {
                     w.said_off.clear();
                     w.alone();
                     let op = Op::new(true, w.now, 0, 30_000);
+                    w.note(id, false, false);
                     w.ops.entry(w.op_key(id)).or_insert(op);
                 }
                 return agent;
@@ -311,7 +313,10 @@ impl Run {
                 });
             }
             Command::Release => {
-                w.agent_holds &= !agent;
+                if agent && w.agent_holds {
+                    w.agent_holds = false;
+                    w.note("release", false, true);
+                }
                 return agent;
             }
             Command::AddTaint => {

@@ -67,6 +67,7 @@ fn all() -> Vec<Reason> {
         Reason::ExhaustedTold(2),
         Reason::ActionFailed("BareMetalHost metal/host-7: 403".into()),
         Reason::StateUnreadable("status.cursor: missing field".into()),
+        Reason::StateOutdated,
         Reason::OperationLost("agent a has another journal".into()),
         Reason::OtherAgentBusy("agent a until 10:00:00".into()),
     ]

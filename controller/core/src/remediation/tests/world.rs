@@ -62,6 +62,8 @@ pub(super) struct World {
     /// Which agent serves the rack, and which journal it has.
     pub(super) serving: (u32, u32),
     pub(super) ops: BTreeMap<String, Op>,
+    /// What each agent has in its journal, the newest first.
+    pub(super) journals: BTreeMap<u32, Vec<JournalEntry>>,
     /// The BareMetalHost, in cooperative mode.
     pub(super) bmh: Option<BareMetalHostFacts>,
     pub(super) silent: bool,
@@ -112,6 +114,7 @@ impl World {
             agent_holds: false,
             serving: (0, 0),
             ops: BTreeMap::new(),
+            journals: BTreeMap::new(),
             bmh,
             silent: plan.silent,
             workload_down: false,
@@ -154,6 +157,19 @@ impl World {
     /// Key of an operation at the agent that serves the rack; another agent does not know it.
     pub(super) fn op_key(&self, id: &str) -> String {
         format!("agent-{}: {id}", self.serving.0)
+    }
+
+    /// The agent that serves the rack notes what it does.
+    pub(super) fn note(&mut self, id: &str, is_off: bool, is_release: bool) {
+        let journal = self.journals.entry(self.serving.0).or_default();
+        if journal.iter().all(|entry| entry.id != id || is_release) {
+            let entry = JournalEntry {
+                id: id.to_owned(),
+                is_off,
+                is_release,
+            };
+            journal.insert(0, entry);
+        }
     }
 
     /// F6: fails if an operation runs at another agent.

@@ -133,6 +133,7 @@ fn facts(
         answered: None,
         pinned: PinnedOperation::Unknown,
         held: false,
+        outdated: false,
         operation,
         power,
         silent_since: None,

@@ -1,0 +1,155 @@
+//! States that were restored from a backup.
+
+use jiff::Timestamp;
+
+use super::{super::*, build::*, driver::time};
+
+fn at(step: Step) -> State {
+    let mut state = State::new(Timestamp::UNIX_EPOCH);
+    state.step = step;
+    state
+}
+
+/// The id of the operation of a step, after a number of repetitions.
+fn id(step: Step, change: impl FnOnce(&mut State)) -> String {
+    let mut state = at(step);
+    change(&mut state);
+    operation_id(UID, &state).unwrap()
+}
+
+fn off(id: String) -> JournalEntry {
+    JournalEntry {
+        id,
+        is_off: true,
+        is_release: false,
+    }
+}
+
+fn on(id: String) -> JournalEntry {
+    JournalEntry {
+        id,
+        is_off: false,
+        is_release: false,
+    }
+}
+
+fn release() -> JournalEntry {
+    JournalEntry {
+        id: format!("{UID}/release/1"),
+        is_off: false,
+        is_release: true,
+    }
+}
+
+const BEFORE_OFF: [Step; 3] = [Step::Pending, Step::Holding, Step::Retrying];
+const OFF: [Step; 6] = [
+    Step::PoweringOff,
+    Step::AwaitingConfirmation,
+    Step::ConfirmingOff,
+    Step::Tainting,
+    Step::Draining,
+    Step::Fenced,
+];
+const ON: [Step; 3] = [Step::PoweringOn, Step::Booting, Step::Restoring];
+
+#[test]
+fn f12_a_state_from_before_a_power_on_of_its_remediation_is_outdated() {
+    let first = || off(id(Step::PoweringOff, |_| {}));
+    let back = || on(id(Step::PoweringOn, |_| {}));
+    for step in BEFORE_OFF.into_iter().chain(OFF) {
+        for newest in [back(), release(), on(id(Step::Aborting, |_| {}))] {
+            assert!(is_outdated(UID, &at(step), &[newest, first()]), "{step:?}");
+        }
+        for ours in [
+            vec![],
+            vec![first()],
+            vec![off("another/1@0/off/0.0".into())],
+        ] {
+            assert!(!is_outdated(UID, &at(step), &ours), "{step:?}: {ours:?}");
+        }
+    }
+    for step in ON {
+        for entries in [vec![back(), first()], vec![release(), first()]] {
+            assert!(!is_outdated(UID, &at(step), &entries), "{step:?}");
+        }
+        let again = on(id(Step::PoweringOn, |s| s.power_on_repeats = 1));
+        assert!(
+            is_outdated(UID, &at(step), &[again, back(), first()]),
+            "{step:?}"
+        );
+    }
+}
+
+#[test]
+fn a_later_attempt_is_not_outdated_by_an_earlier_one() {
+    let earlier = [
+        release(),
+        on(id(Step::PoweringOn, |s| s.tries = 3)),
+        off(id(Step::PoweringOff, |s| s.power_off_repeats = 2)),
+    ];
+    for step in BEFORE_OFF.into_iter().chain(OFF).chain(ON) {
+        let mut state = at(step);
+        state.attempt = 2;
+        assert!(!is_outdated(UID, &state, &earlier), "{step:?}");
+        assert!(!is_outdated(UID, &state, &earlier[1..]), "{step:?}");
+        let later = on(id(Step::PoweringOn, |s| s.attempt = 3));
+        let entries: Vec<_> = std::iter::once(later).chain(earlier.clone()).collect();
+        assert!(is_outdated(UID, &state, &entries), "{step:?}");
+    }
+}
+
+#[test]
+fn f11_nothing_is_switched_on_the_word_of_an_outdated_state_and_what_it_added_is_removed() {
+    let mut o = mk_observation();
+    o.outdated = true;
+    for step in BEFORE_OFF.into_iter().chain(OFF).chain(ON) {
+        let d = super::super::step(&o, Some(&at(step)), time(1_000));
+        assert_eq!(d.next, Next::Write, "{step:?}");
+        assert_eq!(d.state.step, Step::Aborting, "{step:?}");
+        assert_eq!(d.reason, Reason::StateOutdated);
+    }
+    let mut state = at(Step::Aborting);
+    state.end_reason = Some(Reason::StateOutdated);
+    state.agent_holds = true;
+    state.taint = Some(TaintOwner::Us);
+    if let WorkloadView::Present(node) = &mut o.workload {
+        node.taint = Taint::Ours;
+    }
+    o.bmh.as_mut().unwrap().our_hold = true;
+    let mut done = Vec::new();
+    for _ in 0..20 {
+        let d = super::super::step(&o, Some(&state), time(1_000));
+        state = d.state;
+        match d.next {
+            Next::Write => {}
+            Next::Do(command) => {
+                match &command {
+                    Command::RemoveTaint => {
+                        if let WorkloadView::Present(node) = &mut o.workload {
+                            node.taint = Taint::Absent;
+                        }
+                    }
+                    Command::RemoveHold => o.bmh.as_mut().unwrap().our_hold = false,
+                    Command::RemoveFinalizer(_) => o.request.finalizer = false,
+                    _ => {}
+                }
+                o.completed.insert(command.clone());
+                done.push(command);
+            }
+            Next::Wait(_) => panic!("it waits: {}", d.reason),
+            Next::Done(outcome) => {
+                assert_eq!(outcome, Outcome::Failed);
+                break;
+            }
+        }
+    }
+    assert_eq!(
+        done,
+        [
+            Command::RemoveTaint,
+            Command::RemoveHold,
+            Command::Release,
+            Command::RemoveFinalizer(Outcome::Failed)
+        ]
+    );
+}

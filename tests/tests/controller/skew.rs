@@ -1,0 +1,75 @@
+//! Agents of other versions, on a real control plane.
+
+use anyhow::{Result, ensure};
+use rackhand_tests::{
+    pki::CertSpec,
+    skew::{Contract, ContractProxy},
+    stage::{HostLink, RackSpec, Scenarios, Stage, StageConfig},
+};
+
+const OLD: &str = "old";
+const FROZEN: &str = "frozen";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_of_other_versions_are_used_or_must_be_upgraded() {
+    let dir = tempfile::tempdir().unwrap();
+    let racks = [FROZEN, OLD].map(|name| RackSpec::new(name, 1, HostLink::Inventory));
+    let stage = Stage::start(dir.path(), StageConfig::steady(racks.into(), &[]))
+        .await
+        .unwrap();
+    if let Err(error) = run(&stage).await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+}
+
+async fn run(stage: &Stage) -> Result<()> {
+    let _frozen = agent_of(stage, FROZEN, Contract::v0_1()?).await?;
+    let _old = agent_of(stage, OLD, Contract::without_clock()?).await?;
+    stage.start_controller("controller-0").await?;
+    stage.apply_health_check().await?;
+    let mut all = Scenarios::new();
+    all.add("an_agent_of_version_0_1_is_used", used(stage));
+    all.add("f6_an_agent_without_a_clock_is_not", refused(stage));
+    all.run().await
+}
+
+/// Another version in front of the agent of a rack.
+async fn agent_of(stage: &Stage, rack: &str, contract: Contract) -> Result<ContractProxy> {
+    let server = CertSpec::peer(
+        format!("proxy-{rack}"),
+        format!("spiffe://rackhand/rack/{rack}"),
+    );
+    let client = CertSpec::peer(format!("to-{rack}"), "spiffe://rackhand/controller");
+    let (server, client) = (stage.issue(&server)?, stage.issue(&client)?);
+    let upstream = stage.agent_endpoint(rack)?;
+    let proxy = ContractProxy::start(contract, rack, &upstream, (&server, &client)).await?;
+    stage.apply_rack_agent(rack, proxy.address()).await?;
+    Ok(proxy)
+}
+
+async fn used(stage: &Stage) -> Result<()> {
+    stage.wait_connected(FROZEN, "Connected").await?;
+    ensure!(stage.host("frozen-1")?.hang(), "up");
+    stage
+        .wait_remediation("frozen-1", "it is requested", |_| true)
+        .await?;
+    stage.wait_back("frozen-1").await?;
+    stage.one_cycle("frozen-1")
+}
+
+async fn refused(stage: &Stage) -> Result<()> {
+    stage.wait_connected(OLD, "UpgradeRequired").await?;
+    ensure!(stage.host("old-1")?.hang(), "up");
+    let seen = stage.wait_blocked("old-1", "AgentUnreachable").await?;
+    ensure!(
+        seen.message.contains("upgrade this agent"),
+        "{}",
+        seen.message
+    );
+    stage.untouched("old-1")?;
+    // The upgrade.
+    let upgraded = stage.agent_endpoint(OLD)?;
+    stage.apply_rack_agent(OLD, &upgraded).await?;
+    stage.wait_back("old-1").await?;
+    stage.one_cycle("old-1")
+}
