@@ -87,8 +87,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "auto", global = true)]
     health_checks: Checks,
 
-    /// Of Cluster API's MachineHealthChecks evaluate only those labelled
-    /// cluster.x-k8s.io/watch-filter=VALUE, as Cluster API's manager does with this flag.
+    /// Work only on health checks and remediations labelled cluster.x-k8s.io/watch-filter=VALUE, so that
+    /// several controllers, each with a --lease-name of its own, share a management cluster.
     #[arg(long, value_name = "VALUE", value_parser = label_value, global = true)]
     watch_filter: Option<String>,
 
@@ -195,7 +195,7 @@ enum LogFormat {
     Json,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let (number, unit) = text.split_at(
         text.find(|c: char| !c.is_ascii_digit())
             .unwrap_or(text.len()),

@@ -54,8 +54,8 @@ pub struct Config {
     pub metrics: Option<MetricsConfig>,
     /// Which checks are ours.
     pub health_checks: HealthChecks,
-    /// Of Cluster API's checks only those whose label `cluster.x-k8s.io/watch-filter` has this value;
-    /// `None`: all.
+    /// Only health checks and remediations whose label `cluster.x-k8s.io/watch-filter` has this value are
+    /// ours; `None`: all.
     pub watch_filter: Option<String>,
     /// How long baremetal-operator may act before the agent does; at most 30 s.
     pub cooperative_grace: Duration,

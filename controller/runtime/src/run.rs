@@ -437,8 +437,11 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
         config.health_checks,
         config.watch_filter.as_deref(),
     ));
-    let of_openshift = Arc::new(checks::Ownership::of_openshift(config.health_checks));
-    let of_nodes = Arc::new(checks::Ownership::of_nodes(config.health_checks));
+    let filter = config.watch_filter.as_deref();
+    let of_openshift = checks::Ownership::of_openshift(config.health_checks).filtered(filter);
+    let of_openshift = Arc::new(of_openshift);
+    let of_nodes = checks::Ownership::of_nodes(config.health_checks).filtered(filter);
+    let of_nodes = Arc::new(of_nodes);
     for ownership in [&of_cluster_api, &of_openshift, &of_nodes] {
         ownership.refresh(client).await;
         let (ownership, client, cancel) = (ownership.clone(), client.clone(), cancel.clone());

@@ -54,6 +54,22 @@ impl Ownership {
         }
     }
 
+    /// The same, of checks with this value of the label `cluster.x-k8s.io/watch-filter` alone.
+    pub(crate) fn filtered(self, watch_filter: Option<&str>) -> Self {
+        Self {
+            watch_filter: watch_filter.map(str::to_owned),
+            ..self
+        }
+    }
+
+    /// Marks a remediation as one of this shard, whose controller alone works on it.
+    pub(crate) fn mark(&self, remediation: &mut DynamicObject) {
+        if let Some(filter) = &self.watch_filter {
+            let labels = remediation.metadata.labels.get_or_insert_default();
+            labels.insert(WATCH_FILTER_LABEL.to_owned(), filter.clone());
+        }
+    }
+
     /// Of the checks of OpenShift.
     pub(crate) fn of_openshift(mode: HealthChecks) -> Self {
         Self {
@@ -153,7 +169,7 @@ pub(crate) fn evaluates(mode: HealthChecks, our_crd: bool, check: &Meta) -> bool
     }
 }
 
-/// Whether a check of Cluster API has the label that `filter` asks for. Like Cluster API's manager, one
+/// Whether a check or a remediation has the label that `filter` asks for. Like Cluster API's manager, one
 /// without a filter takes all, those included that are labelled for another.
 pub(crate) fn passes(filter: Option<&str>, check: &Meta) -> bool {
     filter.is_none_or(|filter| {
@@ -221,7 +237,14 @@ mod tests {
             assert_eq!(ownership.evaluates(&blue), blue_is, "{filter:?}");
             assert_eq!(ownership.evaluates(&plain), plain_is, "{filter:?}");
         }
-        assert!(Ownership::of_openshift(HealthChecks::All).evaluates(&plain));
+        for ownership in [
+            Ownership::of_openshift(HealthChecks::All),
+            Ownership::of_nodes(HealthChecks::All),
+        ] {
+            assert!(ownership.evaluates(&plain));
+            let ownership = ownership.filtered(Some("blue"));
+            assert!(ownership.evaluates(&blue) && !ownership.evaluates(&plain));
+        }
     }
 
     #[test]

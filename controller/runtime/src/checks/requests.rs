@@ -62,7 +62,8 @@ pub(super) async fn create(
     if view.meta.uid != uid {
         return Err(gone());
     }
-    let body = request_body(&template.reference, &template.template, view, check, maker);
+    let mut body = request_body(&template.reference, &template.template, view, check, maker);
+    context.ownership.mark(&mut body);
     let requests = api(&context.client, &template.resource, &check.namespace);
     let what = format!("{} {}/{}", template.kind, check.namespace, machine.name);
     let made = context

@@ -37,8 +37,13 @@ use std::{
     time::Duration,
 };
 
-use kube::{Client, api::ListParams, core::TypeMeta};
+use kube::{
+    Client, ResourceExt,
+    api::{DynamicObject, ListParams},
+    core::TypeMeta,
+};
 use parking_lot::Mutex;
+use rackhand_api::names::WATCH_FILTER_LABEL;
 use rackhand_core::remediation::{ActiveRemediation, LeaseMemory};
 use rackhand_proto::TraceContext;
 use tokio::{
@@ -194,6 +199,7 @@ async fn run_tasks(context: Arc<Context>, inbox: Arc<ChangeQueue>, cancel: Cance
     for (id, _) in context.index.requests() {
         inbox.push(Change::Object(id.kind, id.key));
     }
+    let mut unclaimed: BTreeSet<String> = BTreeSet::new();
     let mut later: BTreeSet<RequestId> = BTreeSet::new();
     let mut later_at: Option<Instant> = None;
     loop {
@@ -217,6 +223,9 @@ async fn run_tasks(context: Arc<Context>, inbox: Arc<ChangeQueue>, cancel: Cance
             match change {
                 Change::Object(kind, key) if Kind::REQUESTS.contains(&kind) => {
                     let id = RequestId::new(kind, key);
+                    if let Some(entry) = context.index.request(&id) {
+                        report_unclaimed(&context, &entry.object, &mut unclaimed);
+                    }
                     refresh(&context, &mut tasks, &mut running, &id, &cancel);
                     touched.insert(id);
                 }
@@ -286,7 +295,29 @@ fn interested(
         .collect()
 }
 
-/// Starts the task of a new object and ends that of an object that is gone.
+/// Whether this controller works on a remediation, where several share a management cluster by
+/// `--watch-filter`.
+fn is_of_shard(filter: Option<&str>, object: &DynamicObject) -> bool {
+    filter.is_none_or(|filter| shard(object) == Some(filter))
+}
+
+fn shard(object: &DynamicObject) -> Option<&str> {
+    object.labels().get(WATCH_FILTER_LABEL).map(String::as_str)
+}
+
+/// Says of a remediation that every shard ignores what its maker has to do (L1).
+fn report_unclaimed(context: &Context, object: &DynamicObject, told: &mut BTreeSet<String>) {
+    let is_filtered = context.config.watch_filter.is_some();
+    if is_filtered && shard(object).is_none() && told.insert(object.uid().unwrap_or_default()) {
+        let message = format!(
+            "no controller with --watch-filter works on this remediation, because it does not carry the \
+             label {WATCH_FILTER_LABEL}; set it to the value of the shard that is to carry it out"
+        );
+        context.events.send(object, true, "NoShard", &message);
+    }
+}
+
+/// Starts the task of a new object and ends that of an object that is gone, or another shard's.
 fn refresh(
     context: &Arc<Context>,
     tasks: &mut BTreeMap<RequestId, Task>,
@@ -294,9 +325,11 @@ fn refresh(
     id: &RequestId,
     cancel: &CancellationToken,
 ) {
+    let filter = context.config.watch_filter.as_deref();
     let uid = context
         .index
         .request(id)
+        .filter(|e| is_of_shard(filter, &e.object))
         .and_then(|e| e.object.metadata.uid.clone());
     if let Some(task) = tasks.get(id)
         && Some(&task.uid) != uid.as_ref()
@@ -351,6 +384,23 @@ mod tests {
         assert_eq!(batch_delay(0), Duration::from_millis(500));
         assert_eq!(batch_delay(100), Duration::from_millis(1500));
         assert_eq!(batch_delay(usize::MAX), Duration::from_secs(10));
+    }
+
+    #[test]
+    fn f6_a_remediation_is_of_one_shard() {
+        let labelled = |labels: serde_json::Value| -> DynamicObject {
+            serde_json::from_value(serde_json::json!({ "metadata": { "labels": labels } })).unwrap()
+        };
+        let blue = labelled(serde_json::json!({ WATCH_FILTER_LABEL: "blue" }));
+        let plain = labelled(serde_json::json!({}));
+        for (filter, of_blue, of_plain) in [
+            (None, true, true),
+            (Some("blue"), true, false),
+            (Some("red"), false, false),
+        ] {
+            assert_eq!(is_of_shard(filter, &blue), of_blue, "{filter:?}");
+            assert_eq!(is_of_shard(filter, &plain), of_plain, "{filter:?}");
+        }
     }
 
     #[test]

@@ -59,7 +59,6 @@ pub(super) fn not_acting(
     let ownership = Ownership::knowing(mode, crd.is_ours());
     let mut why: Vec<String> = crd.not_evaluated(mode, meta).into_iter().collect();
     if let Some(filter) = config.watch_filter.as_deref()
-        && group == CheckGroup::ClusterApi
         && !passes(Some(filter), meta)
     {
         why.push(format!(

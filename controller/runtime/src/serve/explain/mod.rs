@@ -168,12 +168,7 @@ fn view(
         Found::Machines(group, key) => View::Check(Box::new(machines::view(
             *group, key, snapshot, config, now,
         )?)),
-        Found::Nodes(name) => View::Check(Box::new(nodes::view(
-            name,
-            snapshot,
-            config.health_checks,
-            now,
-        )?)),
+        Found::Nodes(name) => View::Check(Box::new(nodes::view(name, snapshot, config, now)?)),
     })
 }
 

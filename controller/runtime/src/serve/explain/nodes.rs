@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
 use rackhand_api::{
-    names::{EVALUATE_ANNOTATION, MEDIK8S_LEASE_NAMESPACE, groups, kinds},
+    names::{EVALUATE_ANNOTATION, MEDIK8S_LEASE_NAMESPACE, WATCH_FILTER_LABEL, groups, kinds},
     views::{Meta, NodeHealthCheckView, NodeTemplateRef, group_of},
 };
 use rackhand_core::{
@@ -26,8 +26,9 @@ use crate::{
             Fact, OpenShift, held, lease_name, memory_of, misnamed, name_of, node_facts, not_found,
             request_of, rules_of, template, templates_of, usable,
         },
+        passes,
     },
-    config::HealthChecks,
+    config::Config,
     store::{index::SeenNode, object::Key},
 };
 
@@ -35,10 +36,10 @@ use crate::{
 pub(super) fn view(
     name: &str,
     snapshot: &Snapshot,
-    mode: HealthChecks,
+    config: &Config,
     now: Timestamp,
 ) -> Result<CheckView, ExplainError> {
-    Ok(explain_nodes(&facts(name, snapshot, mode, now)?, now))
+    Ok(explain_nodes(&facts(name, snapshot, config, now)?, now))
 }
 
 /// The names of the existing checks.
@@ -72,7 +73,7 @@ pub(super) fn references(snapshot: &Snapshot) -> Vec<NodeTemplateRef> {
 fn facts(
     name: &str,
     snapshot: &Snapshot,
-    mode: HealthChecks,
+    config: &Config,
     now: Timestamp,
 ) -> Result<NodeCheckFacts, ExplainError> {
     let mut found = snapshot.seen.of(groups::MEDIK8S, kinds::NODE_HEALTH_CHECK);
@@ -85,7 +86,7 @@ fn facts(
         ))
     })?;
     let mut notes = snapshot.notes.clone();
-    let not_acting = not_acting(&view.meta, snapshot, mode, &mut notes);
+    let not_acting = not_acting(&view.meta, snapshot, config, &mut notes);
     let openshift = openshift(snapshot);
     let rules = rules_of(&view, openshift.spares_terminating());
     let memory = memory_of(&view);
@@ -150,14 +151,20 @@ fn nodes_of(nodes: &[(NodeFacts, bool)]) -> Vec<String> {
 fn not_acting(
     meta: &Meta,
     snapshot: &Snapshot,
-    mode: HealthChecks,
+    config: &Config,
     notes: &mut Vec<String>,
 ) -> Vec<String> {
+    let mode = config.health_checks;
     let crd = CrdOwnership::find(NODE_CHECK_CRD, snapshot.seen.objects.iter());
     notes.extend(crd.assumed(mode, meta));
+    let filter = config.watch_filter.as_deref();
+    let filtered = filter.filter(|_| !passes(filter, meta)).map(|filter| {
+        format!("the check does not carry the label {WATCH_FILTER_LABEL}={filter} (--watch-filter)")
+    });
     let why: Vec<String> = crd
         .not_evaluated(mode, meta)
         .into_iter()
+        .chain(filtered)
         .chain(deleted(meta))
         .chain(dry_run(meta))
         .collect();

@@ -218,7 +218,8 @@ impl ActionBatch {
             outcome.refused = Some((LEASED, format!("its Lease is held by {holder}")));
             return Ok(());
         }
-        let body = found.remediation(&self.check, of, &self.node, control_plane, machine);
+        let mut body = found.remediation(&self.check, of, &self.node, control_plane, machine);
+        self.context.ownership.mark(&mut body);
         let name = body.metadata.name.clone().unwrap_or_default();
         let what = format!("{} {}/{name}", of.request_kind, of.namespace);
         let requests = api(&self.context.client, &found.resource, &of.namespace);
