@@ -9,6 +9,7 @@ mod objects;
 mod page;
 mod pause;
 mod status;
+mod uninstall;
 
 use std::path::Path;
 
@@ -45,6 +46,10 @@ pub(crate) enum Kubectl {
     Pause(Target),
     /// Ends a pause.
     Resume(Target),
+    /// Ends all remediations safely before Rackhand is uninstalled, and removes what its manifests leave.
+    ///
+    /// Run it before the controller is removed, and once more after that.
+    Uninstall(uninstall::Uninstall),
 }
 
 /// A remediation.
@@ -115,6 +120,7 @@ pub(crate) async fn run(
             let namespace = namespace(&client, remediation.namespace);
             confirm::run(&client, &namespace, &remediation.name).await
         }
+        Kubectl::Uninstall(uninstall) => uninstall::run(uninstall, &client, lease).await,
         Kubectl::Pause(target) => {
             let namespace = namespace(&client, target.namespace);
             pause::set(&client, target.kind, &namespace, &target.name, true).await

@@ -12,8 +12,8 @@ use serde_json::Value;
 /// Kinds by group, with the versions that are read, the preferred one first.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KindName {
-    group: &'static str,
-    versions: &'static [&'static str],
+    pub(super) group: &'static str,
+    pub(super) versions: &'static [&'static str],
     pub(super) kind: &'static str,
 }
 
@@ -152,6 +152,29 @@ pub(super) struct Found {
 }
 
 impl Found {
+    /// An object that was listed.
+    ///
+    /// # Errors
+    /// The cluster does not serve its kind any more.
+    pub(super) async fn of(
+        client: &Client,
+        kind: KindName,
+        object: DynamicObject,
+    ) -> anyhow::Result<Self> {
+        let served = served(client, kind).await?;
+        let served = served.with_context(|| format!("{} is not served", kind.kind))?;
+        let objects = match &object.metadata.namespace {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &served.resource),
+            None => Api::all_with(client.clone(), &served.resource),
+        };
+        Ok(Self {
+            what: kind.kind,
+            group: kind.group,
+            objects,
+            object,
+        })
+    }
+
     /// Sets or removes an annotation, if the object has not changed since it was read.
     ///
     /// # Errors

@@ -1,0 +1,178 @@
+//! What Helm and kustomize leave, once no controller runs and no remediation is left.
+
+use anyhow::Context;
+use k8s_openapi::{
+    api::{
+        admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
+        coordination::v1::Lease,
+        core::v1::Node,
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{DeleteParams, ListParams},
+};
+use rackhand_api::names::{
+    CRD_LABEL, GROUP, MANAGED_BY, MANAGED_BY_LABEL, OUT_OF_SERVICE_TAINT_KEY, PAUSED_ANNOTATION,
+};
+use serde::de::DeserializeOwned;
+
+use super::{
+    super::objects::{self, Found, KindName},
+    CHECKS, PAUSED_BY_US, leases, name,
+};
+
+/// What the name of a hold key on a BareMetalHost begins with; the UID of the remediation follows.
+const HOLD_KEY: &str = "reboot.metal3.io/rackhand-";
+
+const BARE_METAL_HOST: KindName = KindName {
+    group: "metal3.io",
+    versions: &["v1alpha1"],
+    kind: "BareMetalHost",
+};
+
+/// Removes what is Rackhand's, and reports what may be somebody else's.
+///
+/// # Errors
+/// Something cannot be removed; running this again goes on from there.
+pub(super) async fn remove(client: &Client, namespace: &str) -> anyhow::Result<()> {
+    resume_checks(client).await?;
+    remove_holds(client).await?;
+    let policies: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
+    remove_labelled(&policies, "ValidatingAdmissionPolicyBinding").await?;
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
+    remove_labelled(&policies, "ValidatingAdmissionPolicy").await?;
+    let named: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    for lease in leases(client, namespace).await? {
+        delete(&named, "Lease", &lease.name_any()).await?;
+    }
+    remove_crds(client).await?;
+    report_taints(client).await
+}
+
+async fn resume_checks(client: &Client) -> anyhow::Result<()> {
+    for kind in CHECKS {
+        for check in objects::list(client, kind).await? {
+            let value = check.annotations().get(PAUSED_ANNOTATION);
+            if value.map(String::as_str) == Some(PAUSED_BY_US) {
+                println!(
+                    "removed: annotation {PAUSED_ANNOTATION} of {}",
+                    name(kind, &check)
+                );
+                let mut found = Found::of(client, kind, check).await?;
+                found.annotate(PAUSED_ANNOTATION, None).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Their remediations are gone, so nothing else removes these.
+async fn remove_holds(client: &Client) -> anyhow::Result<()> {
+    for host in objects::list(client, BARE_METAL_HOST).await? {
+        let keys = host.annotations().keys();
+        let ours: Vec<String> = keys
+            .filter(|key| key.starts_with(HOLD_KEY))
+            .cloned()
+            .collect();
+        if ours.is_empty() {
+            continue;
+        }
+        let shown = name(BARE_METAL_HOST, &host);
+        let mut found = Found::of(client, BARE_METAL_HOST, host).await?;
+        for key in ours {
+            found.annotate(&key, None).await?;
+            println!("removed: {key} of {shown}");
+        }
+    }
+    Ok(())
+}
+
+async fn remove_labelled<K>(objects: &Api<K>, kind: &str) -> anyhow::Result<()>
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
+    K::DynamicType: Default,
+{
+    let ours = ListParams::default().labels(&format!("{MANAGED_BY_LABEL}={MANAGED_BY}"));
+    let listed = objects.list(&ours).await;
+    for object in listed.with_context(|| format!("listing each {kind}"))? {
+        let name = object.name_any();
+        if name.ends_with(&format!(".{GROUP}")) {
+            delete(objects, kind, &name).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Our own kinds, with what is left of them; of other projects' kinds that came with Rackhand only those
+/// of which there is no object.
+async fn remove_crds(client: &Client) -> anyhow::Result<()> {
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let listed = crds.list(&ListParams::default()).await;
+    for crd in listed.context("CustomResourceDefinitions")? {
+        let crd_name = crd.name_any();
+        if crd.spec.group == GROUP {
+            delete(&crds, "CustomResourceDefinition", &crd_name).await?;
+            continue;
+        }
+        if !crd.labels().contains_key(CRD_LABEL) {
+            continue;
+        }
+        match count(client, &crd).await? {
+            0 => delete(&crds, "CustomResourceDefinition", &crd_name).await?,
+            objects => println!(
+                "kept: CustomResourceDefinition {crd_name}, which came with Rackhand: {objects} of its \
+                 objects are there, and would be deleted with it. It is yours to delete, or to replace by \
+                 that of its project"
+            ),
+        }
+    }
+    Ok(())
+}
+
+async fn count(client: &Client, crd: &CustomResourceDefinition) -> anyhow::Result<usize> {
+    let served = crd.spec.versions.iter().find(|version| version.served);
+    let Some(version) = served else { return Ok(0) };
+    let resource = kube::core::ApiResource {
+        group: crd.spec.group.clone(),
+        version: version.name.clone(),
+        api_version: format!("{}/{}", crd.spec.group, version.name),
+        kind: crd.spec.names.kind.clone(),
+        plural: crd.spec.names.plural.clone(),
+    };
+    let objects: Api<kube::api::DynamicObject> = Api::all_with(client.clone(), &resource);
+    let listed = objects.list(&ListParams::default()).await;
+    Ok(listed.with_context(|| crd.name_any())?.items.len())
+}
+
+/// A taint does not say who has set it.
+async fn report_taints(client: &Client) -> anyhow::Result<()> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    for node in nodes.list(&ListParams::default()).await.context("Nodes")? {
+        let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+        let is_tainted =
+            |taint: &k8s_openapi::api::core::v1::Taint| taint.key == OUT_OF_SERVICE_TAINT_KEY;
+        if taints.into_iter().flatten().any(is_tainted) {
+            println!(
+                "kept: the taint {OUT_OF_SERVICE_TAINT_KEY} of node {}: no remediation is left that has set \
+                 it, so somebody else did",
+                node.name_any()
+            );
+        }
+    }
+    println!("Nothing of Rackhand is left in this cluster.");
+    Ok(())
+}
+
+async fn delete<K>(objects: &Api<K>, kind: &str, name: &str) -> anyhow::Result<()>
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    match objects.delete(name, &DeleteParams::default()).await {
+        Ok(_) => println!("removed: {kind} {name}"),
+        Err(kube::Error::Api(status)) if status.code == 404 => {}
+        Err(error) => return Err(error).with_context(|| format!("{kind} {name}")),
+    }
+    Ok(())
+}

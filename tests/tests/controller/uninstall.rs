@@ -1,0 +1,213 @@
+//! Uninstallation in the middle of remediations, on a real control plane.
+
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::{
+    api::{
+        admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
+        coordination::v1::Lease,
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{Api, ResourceExt, api::ListParams};
+use rackhand_tests::{
+    cluster::{apply, shipped},
+    rack::PowerState,
+    stage::{HostLink, LONG, RackSpec, SYSTEM, Stage, StageConfig, binaries, wait_until},
+};
+
+/// Past its power-off, and before it.
+const OFF: &str = "off-1";
+const WAITS: &str = "waits-1";
+const CONTROLLER: &str = "controller-0";
+const PAUSED: &str = "rackhand.dev/paused";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_uninstallation_ends_remediations_first_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let racks = vec![
+        RackSpec::new("off", 1, HostLink::Managed),
+        RackSpec::new("waits", 1, HostLink::Managed).in_pool("by-hand"),
+    ];
+    let stage = Stage::start(
+        dir.path(),
+        StageConfig::steady(racks, &["--cooperative-grace=1s"]),
+    )
+    .await
+    .unwrap();
+    if let Err(error) = run(&stage).await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+}
+
+async fn run(stage: &Stage) -> Result<()> {
+    for object in shipped("kustomize/admission")? {
+        apply(&stage.client, object).await?;
+    }
+    stage.apply_rack_agents().await?;
+    stage.start_controller(CONTROLLER).await?;
+    stage.apply_health_check().await?;
+    stage.bind_pod(OFF, true).await?;
+    let host = stage.host(OFF)?;
+    host.wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
+        .await?;
+    ensure!(host.hang(), "up");
+    let hosts = stage.bare_metal_hosts();
+    let pause = "baremetalhost.metal3.io/paused";
+    stage.annotate(&hosts, WAITS, pause, Some("")).await?;
+    stage.remediate(WAITS).await?;
+    stage.wait_blocked(WAITS, "HostPaused").await?;
+    stage.wait_step(OFF, "Draining").await?;
+
+    without_a_controller(stage).await?;
+    stage.start_controller(CONTROLLER).await?;
+    with_a_controller(stage).await?;
+    ensure!(stage.stop_controller(CONTROLLER)?.success(), "ends well");
+    the_rest(stage).await
+}
+
+fn uninstall(stage: &Stage) -> Result<Command> {
+    let mut command = Command::new(binaries()?.join("rackhand-controller"));
+    command
+        .arg("uninstall")
+        .arg("--yes")
+        .arg("--timeout=120s")
+        .arg(format!(
+            "--kubeconfig={}",
+            stage.plane().kubeconfig().display()
+        ))
+        .arg(format!("--lease-namespace={SYSTEM}"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    Ok(command)
+}
+
+/// Runs it beside the simulated hosts of this process.
+async fn finished(mut command: Command) -> Result<(bool, String)> {
+    let output = tokio::task::spawn_blocking(move || command.output()).await??;
+    Ok(report(&output))
+}
+
+fn report(output: &Output) -> (bool, String) {
+    let text = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    (output.status.success(), text.concat())
+}
+
+/// Nothing may be removed.
+async fn without_a_controller(stage: &Stage) -> Result<()> {
+    ensure!(stage.stop_controller(CONTROLLER)?.success(), "ends well");
+    let (done, text) = finished(uninstall(stage)?).await?;
+    ensure!(!done && text.contains("no controller leads"), "{text}");
+    ensure!(text.contains("metal3/off-1 (Draining)"), "{text}");
+    ensure!(stage.tainted(OFF).await?, "the taint is left");
+    ensure!(
+        crds(stage)
+            .await?
+            .iter()
+            .any(|name| name.ends_with(".rackhand.dev")),
+        "CRDs are left"
+    );
+    Ok(())
+}
+
+async fn with_a_controller(stage: &Stage) -> Result<()> {
+    let command = uninstall(stage)?;
+    let running = tokio::spawn(finished(command));
+    wait_until(
+        "the one that has switched nothing is gone",
+        LONG,
+        || async {
+            let left = stage.remediation(WAITS).await?;
+            Ok(left.map_or(Ok(()), |seen| Err(seen.message)))
+        },
+    )
+    .await?;
+    stage.untouched(WAITS)?;
+    // The other one goes on: its pod has not moved.
+    stage
+        .wait_remediation(OFF, "it is withdrawn", |seen| {
+            seen.object["metadata"]["deletionTimestamp"].is_string()
+        })
+        .await?;
+    ensure!(!running.is_finished(), "it waits");
+    ensure!(stage.tainted(OFF).await?, "tainted until it is drained");
+    ensure!(
+        stage.host(OFF)?.real_power() == PowerState::Off,
+        "off until then"
+    );
+    stage.let_pod_go(OFF).await?;
+    let (done, text) = running.await??;
+    ensure!(done, "{text}");
+    ensure!(
+        text.contains("waiting: Metal3Remediation metal3/off-1 (Draining)"),
+        "{text}"
+    );
+    ensure!(text.contains("helm uninstall"), "{text}");
+    stage.wait_back(OFF).await?;
+    stage.one_cycle(OFF)?;
+    for rack in ["off", "waits"] {
+        let held = stage.held_by(rack).await?;
+        ensure!(held.values().all(String::is_empty), "{held:?}");
+    }
+    Ok(())
+}
+
+/// Helm removes what is in the chart, but its CRDs; not the Leases.
+async fn the_rest(stage: &Stage) -> Result<()> {
+    let (done, text) = finished(uninstall(stage)?).await?;
+    ensure!(done, "{text}");
+    let left = crds(stage).await?;
+    ensure!(
+        !left.iter().any(|name| name.ends_with(".rackhand.dev")),
+        "{left:?}"
+    );
+    let kept = "kept: CustomResourceDefinition machines.cluster.x-k8s.io";
+    ensure!(text.contains(kept), "{text}");
+    ensure!(
+        !left.contains(&"metal3remediations.infrastructure.cluster.x-k8s.io".to_owned()),
+        "{text}"
+    );
+    let leases: Api<Lease> = Api::namespaced(stage.client.clone(), SYSTEM);
+    let leases = leases.list(&ListParams::default()).await?;
+    ensure!(leases.items.is_empty(), "{leases:?}");
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(stage.client.clone());
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(stage.client.clone());
+    let all = ListParams::default();
+    let policies = policies.list(&all).await?.items.len() + bindings.list(&all).await?.items.len();
+    ensure!(policies == 0, "{policies} policies and bindings are left");
+    let check = stage.checks().get("worker-healthcheck").await?;
+    ensure!(
+        !check.annotations().contains_key(PAUSED),
+        "it is left paused"
+    );
+    for host in [OFF, WAITS] {
+        let left = stage.left_on(host).await?;
+        ensure!(left.is_empty(), "{host}: {left:?}");
+        let host = stage.bare_metal_hosts().get(host).await?;
+        let ours = host
+            .annotations()
+            .keys()
+            .find(|key| key.contains("rackhand"));
+        ensure!(ours.is_none(), "{ours:?}");
+        ensure!(
+            host.finalizers().iter().all(|f| !f.contains("rackhand")),
+            "{host:?}"
+        );
+    }
+    let (again, text) = finished(uninstall(stage)?).await?;
+    ensure!(again, "a second time: {text}");
+    Ok(())
+}
+
+async fn crds(stage: &Stage) -> Result<Vec<String>> {
+    let crds: Api<CustomResourceDefinition> = Api::all(stage.client.clone());
+    let listed = crds.list(&ListParams::default()).await.context("CRDs")?;
+    let gone = |crd: &CustomResourceDefinition| crd.metadata.deletion_timestamp.is_some();
+    Ok(listed
+        .iter()
+        .filter(|crd| !gone(crd))
+        .map(ResourceExt::name_any)
+        .collect())
+}
