@@ -34,7 +34,6 @@ mod page;
 mod path;
 mod power_remediation;
 mod rack_agents;
-mod restored;
 mod rights;
 mod shards;
 mod skew;
