@@ -16,7 +16,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TARGET = ROOT / "target" / "tests"
-TIMES = TARGET / "seconds.json"
 
 # Programs whose tests start control planes of their own: each test is a job.
 SPLIT = {"controller"}
@@ -210,8 +209,9 @@ def slots():
     if chosen := os.environ.get("RACKHAND_TEST_SLOTS"):
         return max(1, int(chosen))
     gibibytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    # A test with a control plane waits for most of its time: three programs keep two cores busy.
     # A control plane with its agents takes up to 2 GiB.
-    return max(1, min(os.cpu_count() or 2, int(gibibytes / 2)))
+    return max(1, min((os.cpu_count() or 2) * 3 // 2, int(gibibytes / 2)))
 
 
 def run_all(jobs):
@@ -260,11 +260,28 @@ def run_all(jobs):
     return True
 
 
+def times_file():
+    """Outside the clone, as what hack/setup builds, so that a fresh clone knows the times too."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(base) / "rackhand" / "test-seconds.json"
+
+
 def remembered():
     try:
-        return json.loads(TIMES.read_text())
+        return json.loads(times_file().read_text())
     except (OSError, ValueError):
         return {}
+
+
+def remember(seconds):
+    file = times_file()
+    new = file.with_suffix(f".{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        new.write_text(json.dumps(seconds, indent=1))
+        new.replace(file)
+    except OSError as error:
+        say(f"cannot keep the times of the tests: {error}")
 
 
 def main(arguments):
@@ -288,8 +305,7 @@ def main(arguments):
         sys.exit("interrupted")
     report(jobs, time.monotonic() - begun)
     if not (filters or own):
-        seconds |= {job.name: round(job.seconds, 1) for job in jobs}
-        TIMES.write_text(json.dumps(seconds, indent=1))
+        remember(seconds | {job.name: round(job.seconds, 1) for job in jobs})
     failed = sum(job.failed for job in jobs)
     passed = sum(job.passed for job in jobs)
     if not passed:

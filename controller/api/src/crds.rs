@@ -16,6 +16,7 @@ use crate::kinds::foreign::{BareMetalHost, Cluster, Machine, Metal3Machine};
 use crate::kinds::machine_health_check::MachineHealthCheck;
 use crate::kinds::metal3_remediation::{Metal3Remediation, Metal3RemediationTemplate};
 use crate::kinds::node_health_check::NodeHealthCheck;
+use crate::kinds::power_policy::PowerPolicy;
 use crate::kinds::power_remediation::PowerRemediation;
 use crate::kinds::power_remediation_template::PowerRemediationTemplate;
 use crate::kinds::rack_agent::RackAgent;
@@ -41,7 +42,7 @@ pub fn own() -> Vec<CustomResourceDefinition> {
         );
     }
     let [remediation, template] = remediations;
-    [RackAgent::crd(), remediation, template]
+    [RackAgent::crd(), PowerPolicy::crd(), remediation, template]
         .into_iter()
         .map(finished)
         .collect()

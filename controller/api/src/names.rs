@@ -55,6 +55,8 @@ pub mod kinds {
     pub const POWER_REMEDIATION: &str = "PowerRemediation";
     /// Our PowerRemediationTemplate.
     pub const POWER_REMEDIATION_TEMPLATE: &str = "PowerRemediationTemplate";
+    /// Our PowerPolicy.
+    pub const POWER_POLICY: &str = "PowerPolicy";
     /// Our RackAgent.
     pub const RACK_AGENT: &str = "RackAgent";
     /// What a template's kind ends with; the request's kind is the rest.
@@ -77,6 +79,11 @@ pub const DRY_RUN_ANNOTATION: &str = "rackhand.dev/dry-run";
 /// On a remediation, with its UID as the value: a person confirms that the
 /// host is off, where no BMC can.
 pub const CONFIRM_FENCED_ANNOTATION: &str = "rackhand.dev/confirm-fenced";
+/// On a remediation, with its UID as the value: a person approves it where a PowerPolicy requires
+/// that, or holds it because of earlier attempts.
+pub const APPROVED_ANNOTATION: &str = "rackhand.dev/approved";
+/// On a Node or BareMetalHost: names of the PDUs that feed the host, separated by commas.
+pub const PDUS_ANNOTATION: &str = "rackhand.dev/pdus";
 /// On a Metal3Remediation: our state that its schema has no place for, as JSON.
 pub const STATE_ANNOTATION: &str = "rackhand.dev/state";
 /// On a Metal3Remediation whose [`STATE_ANNOTATION`] cannot be parsed: why nothing is done.
@@ -267,6 +274,8 @@ pub const MEDIK8S_AGGREGATE_LABEL: &str = "rbac.ext-remediation/aggregate-to-ext
 
 /// Condition types that more than one project reads.
 pub mod conditions {
+    /// On a PowerPolicy: whether it can be applied.
+    pub const VALID: &str = "Valid";
     /// On a Machine: whether its health checks find it healthy.
     pub const HEALTH_CHECK_SUCCEEDED: &str = "HealthCheckSucceeded";
     /// On a Machine: False while its owner is to remediate it, with the progress as the reason.

@@ -4,7 +4,8 @@
 //! ([`remediation`]), the explanation of both ([`explanation`]), the overview of all ([`overview`]), the
 //! host of a Machine ([`hosts`]), the comparison of host identities ([`identity`]), leader election
 //! ([`lease`]), whether a watch is behind ([`freshness`]), when unhealthy members are handed over
-//! ([`handover`]), and the queue of the health-check engine ([`dispatch`]). Must never read a clock, do
+//! ([`handover`]), whether a power policy holds a remediation ([`power_policy`]), and the queue of the
+//! health-check engine ([`dispatch`]). Must never read a clock, do
 //! I/O, or use a client; no function here is `async`.
 
 pub mod dispatch;
@@ -17,4 +18,5 @@ pub mod identity;
 pub mod lease;
 pub mod nodes;
 pub mod overview;
+pub mod power_policy;
 pub mod remediation;

@@ -461,6 +461,7 @@ async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str>
         metrics: metrics.remediation.clone(),
         config: config.clone(),
         active: parking_lot::Mutex::default(),
+        held: parking_lot::Mutex::default(),
         live: parts.live.clone(),
         leases: parking_lot::Mutex::default(),
     });

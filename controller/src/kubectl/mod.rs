@@ -1,9 +1,10 @@
-//! Commands for people, which `kubectl rackhand` offers too: an overview, pausing, and the
-//! confirmation of a power-off.
+//! Commands for people, which `kubectl rackhand` offers too: an overview, pausing, the
+//! approval of remediations, and the confirmation of a power-off.
 //!
 //! They use the rights of whoever runs them. Must never: change anything that the command does not
 //! name, or confirm a power-off without its checklist.
 
+mod approve;
 mod confirm;
 mod objects;
 mod page;
@@ -32,6 +33,11 @@ pub(crate) enum Kubectl {
     },
     /// Shows the status page of the leader in a browser on this machine, until Ctrl-C.
     Page(page::Page),
+    /// Approves a remediation that a PowerPolicy holds until a person approves it.
+    Approve {
+        #[command(flatten)]
+        remediation: RemediationName,
+    },
     /// Confirms, after a checklist, that a host has no power, where its BMC cannot.
     ///
     /// The host's name has to be typed. The confirmation counts once, for the power-off that waits
@@ -116,6 +122,10 @@ pub(crate) async fn run(
             Ok(())
         }
         Kubectl::Page(page) => page::run(page, &client, kubeconfig, lease).await,
+        Kubectl::Approve { remediation } => {
+            let namespace = namespace(&client, remediation.namespace);
+            approve::run(&client, &namespace, &remediation.name).await
+        }
         Kubectl::ConfirmFenced { remediation } => {
             let namespace = namespace(&client, remediation.namespace);
             confirm::run(&client, &namespace, &remediation.name).await

@@ -71,7 +71,7 @@ pub(super) struct Remediation {
     pub(super) step: String,
     since: Option<Timestamp>,
     until: Option<Timestamp>,
-    reason: String,
+    pub(super) reason: String,
     pub(super) message: String,
 }
 

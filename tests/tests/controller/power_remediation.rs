@@ -5,6 +5,7 @@
 
 pub mod exhausted;
 mod orphans;
+mod policies;
 pub mod requesters;
 pub mod strategies;
 pub mod world;
@@ -14,6 +15,7 @@ use rackhand_tests::stage::{HostLink, RackSpec, Recorder, Scenarios, Stage, Stag
 
 use exhausted::{escalate, notify, retire, stay_off};
 use orphans::{check_deleted, leave_behind, left_behind};
+use policies::{approval_and_budget, freeze_and_mistake};
 use requesters::{by_check, by_node, openshift, told_to_stop};
 use strategies::{delete_node, held_by_another, power_cycle, power_off};
 use world::World;
@@ -30,6 +32,7 @@ fn racks() -> Vec<RackSpec> {
             "known",
             &[
                 "off-1", "cycle-1", "node-1", "esc-1", "told-1", "stay-1", "late-1", "old-1",
+                "pol-1", "pol-2", "pol-3", "pol-4",
             ],
             HostLink::Inventory,
         ),
@@ -80,6 +83,14 @@ async fn power_remediation_follows_its_spec_and_reports_status() {
         told_to_stop(w),
     );
     all.add("a_deleted_node_gets_back_what_it_had", delete_node(w));
+    all.add(
+        "power_policy_requires_approval_and_keeps_its_budget",
+        approval_and_budget(w),
+    );
+    all.add(
+        "power_policy_freezes_and_one_with_a_mistake_holds",
+        freeze_and_mistake(w),
+    );
     all.add(
         "f11_a_request_that_waits_goes_with_its_check_and_nothing_is_switched",
         check_deleted(w),

@@ -15,6 +15,7 @@ pub mod foreign;
 pub mod machine_health_check;
 pub mod metal3_remediation;
 pub mod node_health_check;
+pub mod power_policy;
 pub mod power_record;
 pub mod power_remediation;
 pub mod power_remediation_template;

@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 
 use super::{Mode, Reason, State, Step};
+use crate::power_policy::PolicyFacts;
 
 /// Progress of a remediation, as far as it concerns other remediations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,6 +50,8 @@ pub struct ActiveRemediation {
     pub bmc: Option<String>,
     /// The cluster, if the Machine belongs to its control plane.
     pub control_plane_of: Option<String>,
+    /// The power policies of its host, and where the host is.
+    pub policy: PolicyFacts,
 }
 
 /// The control plane that a machine belongs to.

@@ -28,6 +28,8 @@ pub enum Reason {
     UnsupportedHost(String),
     HeldByOthers(String),
     OtherRemediation(String),
+    HeldByPolicy(String),
+    PolicyLimitReached(String),
     RivalController(String),
     ControlPlaneQuorum(String),
     AgentUnreachable(String),
@@ -99,6 +101,8 @@ impl Reason {
             Self::UnsupportedHost(_) => "UnsupportedHost",
             Self::HeldByOthers(_) => "HeldByOthers",
             Self::OtherRemediation(_) => "OtherRemediation",
+            Self::HeldByPolicy(_) => "HeldByPolicy",
+            Self::PolicyLimitReached(_) => "PolicyLimitReached",
             Self::RivalController(_) => "RivalController",
             Self::ControlPlaneQuorum(_) => "ControlPlaneQuorum",
             Self::AgentUnreachable(_) => "AgentUnreachable",
@@ -179,6 +183,7 @@ impl Reason {
                 | Self::ExhaustedKeptOff(_)
                 | Self::ExhaustedTold(_)
                 | Self::OperationLost(_)
+                | Self::PolicyLimitReached(_)
         )
     }
 }

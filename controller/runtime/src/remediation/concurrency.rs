@@ -9,14 +9,18 @@ use rackhand_api::{
     names::{CAPM3_HOLD_ANNOTATION_PREFIX, NODE_ROLE_CONTROL_PLANE_LABEL, NODE_ROLE_MASTER_LABEL},
     views::MachineView,
 };
-use rackhand_core::remediation::{
-    ActiveRemediation, BareMetalHostFacts, ControlPlane, EtcdGuard, HostRef, Progress, Reason,
-    State, Step, check_concurrency,
+use rackhand_core::{
+    power_policy::{PolicyFacts, Subject},
+    remediation::{
+        ActiveRemediation, BareMetalHostFacts, ControlPlane, EtcdGuard, HostRef, Progress, Reason,
+        State, Step, check_concurrency,
+    },
 };
 use serde_json::json;
 
 use super::{
     engine::Engine,
+    power_policy::{KnownNode, PolicyDecision, policy_input},
     stored_state::stored_state,
     target::{Target, target},
 };
@@ -29,6 +33,14 @@ use crate::{
     },
 };
 
+/// Whether a remediation may begin.
+pub(super) struct Permission {
+    /// What prevents it, if anything.
+    pub(super) refused: Option<Reason>,
+    /// Limits of policies that it exceeds without consequence.
+    pub(super) warnings: Vec<String>,
+}
+
 impl Engine {
     /// Evaluates whether the remediation may begin, and records the result for the others (F6).
     /// `able` tells whether it would begin. Runs under a lock, so that two that could begin at once
@@ -38,34 +50,48 @@ impl Engine {
         mut me: ActiveRemediation,
         able: bool,
         quorum: Option<ControlPlane>,
-    ) -> Option<Reason> {
-        let mut apply_event = self.context.active.lock();
-        apply_event.remove(&self.uid);
+        subject: &Subject,
+        now: Timestamp,
+    ) -> Permission {
+        let mut active = self.context.active.lock();
+        active.remove(&self.uid);
         if me.progress == Progress::Ready && !able {
             me.progress = Progress::Waiting;
         }
+        let begins = me.progress == Progress::Ready;
         let begun_by_earlier_process = if me.progress == Progress::Begun {
             Vec::new()
         } else {
-            begun_by_earlier_process(&self.context.index, &apply_event)
+            begun_by_earlier_process(&self.context.index, &active)
         };
-        let right = check_concurrency(
-            &me,
-            apply_event.values().chain(&begun_by_earlier_process),
-            quorum,
-        );
+        let others: Vec<&ActiveRemediation> =
+            active.values().chain(&begun_by_earlier_process).collect();
+        let right = check_concurrency(&me, others.iter().copied(), quorum);
+        let mut permission = Permission {
+            refused: right.reason,
+            warnings: Vec::new(),
+        };
         me.progress = right.progress;
-        apply_event.insert(self.uid.clone(), me);
-        right.reason
+        if begins && right.progress == Progress::Begun {
+            match self.decide_by_policies(&me, subject, &others, now) {
+                PolicyDecision::Begin { warnings } => permission.warnings = warnings,
+                PolicyDecision::Refuse { reason, progress } => {
+                    permission.refused = Some(reason);
+                    me.progress = progress;
+                }
+            }
+        }
+        active.insert(self.uid.clone(), me);
+        permission
     }
 
     /// Keeps the precedence of a remediation whose object cannot be parsed now and that may have
     /// begun.
     pub(super) fn register_active(&self, object: &DynamicObject) {
         let begun = begun(&self.context.index, &self.id, object);
-        let mut apply_event = self.context.active.lock();
-        apply_event.remove(&self.uid);
-        apply_event.extend(begun.map(|active| (self.uid.clone(), active)));
+        let mut active = self.context.active.lock();
+        active.remove(&self.uid);
+        active.extend(begun.map(|active| (self.uid.clone(), active)));
     }
 
     /// Reads OpenShift's guard of etcd before the power-off of a control-plane Node of OpenShift.
@@ -119,11 +145,11 @@ pub(crate) fn competing_controller(uid: &str, bmh: Option<&BareMetalHostFacts>) 
 /// Requests that began before this process and were not evaluated by it yet.
 fn begun_by_earlier_process(
     index: &Index,
-    apply_event: &BTreeMap<String, ActiveRemediation>,
+    active: &BTreeMap<String, ActiveRemediation>,
 ) -> Vec<ActiveRemediation> {
     let silent = |object: &DynamicObject| {
         let uid = object.metadata.uid.as_deref();
-        uid.is_none_or(|uid| !apply_event.contains_key(uid))
+        uid.is_none_or(|uid| !active.contains_key(uid))
     };
     index
         .requests()
@@ -148,6 +174,7 @@ fn begun(index: &Index, id: &RequestId, object: &DynamicObject) -> Option<Active
     let target = target(index, &id.key, &view, state);
     let host = state.and_then(|s| s.host.as_ref());
     let mut active = active(index, id, &view, &target, host, state);
+    active.policy = policy_input(index, &target, host, &KnownNode::Unread, state).facts;
     active.progress = Progress::Begun;
     Some(active)
 }
@@ -184,6 +211,7 @@ pub(crate) fn active(
             .map(|(c, n)| format!("{c}/{n}")),
         bmc: host.map(|h| h.bmc.clone()),
         control_plane_of: plane.filter(|_| !settled),
+        policy: PolicyFacts::default(),
     }
 }
 

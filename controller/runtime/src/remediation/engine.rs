@@ -136,6 +136,7 @@ impl Engine {
         self.context.live.remove(&self.id);
         self.context.live.history.forget(&self.uid);
         self.context.active.lock().remove(&self.uid);
+        self.context.held.lock().remove(&self.uid);
         self.context.metrics.forget(&self.uid);
     }
 
@@ -223,11 +224,15 @@ impl Engine {
         let quorum = self
             .quorum(&seen.target, seen.guard, decision.begins, state)
             .await;
-        let refused = self.resolve_concurrency(seen.me, decision.begins, quorum);
-        if refused.is_none() || observation.conflict.is_some() {
+        let permission =
+            self.resolve_concurrency(seen.me, decision.begins, quorum, &seen.subject, now);
+        for warning in &permission.warnings {
+            self.emit_event(true, "PolicyLimitExceeded", warning);
+        }
+        if permission.refused.is_none() || observation.conflict.is_some() {
             return Ok(Some((observation, decision)));
         }
-        observation.conflict = refused;
+        observation.conflict = permission.refused;
         let decision = step(&observation, state, now);
         Ok(Some((observation, decision)))
     }

@@ -271,6 +271,7 @@ impl Fixture {
                 ..Config::default()
             },
             active: parking_lot::Mutex::default(),
+            held: parking_lot::Mutex::default(),
             live: Arc::default(),
             leases: parking_lot::Mutex::default(),
         });

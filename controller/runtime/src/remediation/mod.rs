@@ -22,6 +22,7 @@ mod operation;
 mod orphaned_holds;
 mod outcome_metrics;
 mod policy;
+mod power_policy;
 mod quorum;
 mod snapshot;
 mod state_format;
@@ -93,6 +94,8 @@ pub(crate) struct Context {
     pub(crate) config: Config,
     /// Remediations by UID as last evaluated, for the concurrency check (F6).
     pub(crate) active: Mutex<BTreeMap<String, ActiveRemediation>>,
+    /// The policy that holds a remediation, by the UID of the remediation.
+    pub(crate) held: Mutex<BTreeMap<String, String>>,
     /// What each was last decided from.
     pub(crate) live: Arc<LiveFacts>,
     /// Since when the Lease of each Node has been observed unchanged, by cluster.
@@ -143,6 +146,9 @@ impl WatchInterest {
             Kind::Machine => self.machine.as_ref() == Some(object),
             Kind::BareMetalHost => self.host.as_ref() == Some(object),
             Kind::Metal3Machine | Kind::OpenShiftMachine => false,
+            // It may select any host, and matters to those that have begun nothing.
+            Kind::PowerPolicy if self.settled => return Wakeup::No,
+            Kind::PowerPolicy => return Wakeup::Now,
             Kind::Cluster | Kind::Metal3Remediation | Kind::PowerRemediation => true,
         };
         // The objects of a request by Node may be in any namespace.
@@ -179,11 +185,13 @@ struct Task {
     stop: CancellationToken,
 }
 
-/// Runs every remediation, and releases holds that earlier ones left at agents, until `cancel`.
+/// Runs every remediation, releases holds that earlier ones left at agents, and keeps the status of
+/// power policies, until `cancel`.
 pub(crate) async fn run(context: Arc<Context>, inbox: Arc<ChangeQueue>, cancel: CancellationToken) {
     tokio::join!(
         run_tasks(context.clone(), inbox, cancel.clone()),
-        orphaned_holds::run(context, cancel),
+        orphaned_holds::run(context.clone(), cancel.clone()),
+        power_policy::status::run(context, cancel),
     );
 }
 
@@ -336,6 +344,7 @@ fn refresh(
     {
         task.stop.cancel();
         context.active.lock().remove(&task.uid);
+        context.held.lock().remove(&task.uid);
         context.metrics.forget(&task.uid);
         tasks.remove(id);
     }

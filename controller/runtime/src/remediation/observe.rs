@@ -3,15 +3,19 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use rackhand_core::remediation::{
-    ActiveRemediation, AgentFacts, BareMetalHostFacts, BmcAccess, EtcdGuard, HostView, Observation,
-    Progress, Reason, State, Step, WorkloadView,
+use rackhand_core::{
+    power_policy::Subject,
+    remediation::{
+        ActiveRemediation, AgentFacts, BareMetalHostFacts, BmcAccess, EtcdGuard, HostView,
+        Observation, Progress, Reason, State, Step, WorkloadView,
+    },
 };
 
 use super::{
     concurrency::{active, competing_controller},
     engine::{Engine, ReconcileError},
     facts::{bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action},
+    power_policy::{KnownNode, PolicyInput, is_approved, policy_input},
     target::{Target, find_machine, host, of_openshift, target},
 };
 use crate::store::{
@@ -28,6 +32,8 @@ pub(super) struct Observed {
     pub(super) me: ActiveRemediation,
     pub(super) target: Target,
     pub(super) guard: Option<Result<EtcdGuard, String>>,
+    /// What power policies need to know of it.
+    pub(super) subject: Subject,
 }
 
 impl Engine {
@@ -127,7 +133,16 @@ impl Engine {
         let pinned = self.pinned_operation(agent_id.as_ref(), now).await;
         let guard = self.etcd_guard(&target, state.as_ref()).await;
         let config = &self.context.config;
-        let me = active(
+        let node = KnownNode::of(&workload, self.snapshot.node.as_ref());
+        let PolicyInput { facts, mut subject } = policy_input(
+            &context.index,
+            &target,
+            found.as_ref(),
+            &node,
+            state.as_ref(),
+        );
+        subject.approved = is_approved(&view);
+        let mut me = active(
             &self.context.index,
             &self.id,
             &view,
@@ -135,6 +150,7 @@ impl Engine {
             found.as_ref(),
             state.as_ref(),
         );
+        me.policy = facts;
         let observation = Observation {
             request: request_facts(&self.context.index, config, &self.id, &view, &target),
             machine: machine_facts(&self.context.index, &target),
@@ -167,6 +183,7 @@ impl Engine {
             me,
             target,
             guard,
+            subject,
         }))
     }
 

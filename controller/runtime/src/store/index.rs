@@ -33,6 +33,7 @@ pub(crate) use tombstones::Tombstones;
 
 use crate::store::{
     object::{Key, Kind},
+    power_policy::StoredPolicy,
     request::{RequestId, RequestView},
 };
 
@@ -89,6 +90,7 @@ struct Inner {
     hosts: BTreeMap<Key, Entry<BareMetalHostView>>,
     requests: BTreeMap<RequestId, Entry<RequestView>>,
     rack_agents: BTreeMap<Key, Arc<DynamicObject>>,
+    power_policies: BTreeMap<Key, Entry<StoredPolicy>>,
     openshift: openshift::OpenShiftObjects,
     tombstones: Tombstones,
     workloads: BTreeMap<Key, Workload>,
@@ -216,6 +218,7 @@ impl Index {
                 }
                 newer
             }
+            Kind::PowerPolicy => put(&mut inner.power_policies, &key, object, StoredPolicy::read),
             Kind::OpenShiftMachine | Kind::OpenShiftCheck => {
                 inner.openshift.put(kind, &key, object)
             }
@@ -250,6 +253,7 @@ impl Index {
                 drop(inner.requests.remove(&RequestId::new(kind, key.clone())));
             }
             Kind::RackAgent => drop(inner.rack_agents.remove(key)),
+            Kind::PowerPolicy => drop(inner.power_policies.remove(key)),
             Kind::OpenShiftMachine | Kind::OpenShiftCheck => inner.openshift.remove(kind, key),
         }
         if matches!(kind, Kind::Machine | Kind::OpenShiftMachine) {
@@ -282,6 +286,7 @@ impl Index {
                 requests.map(|id| id.key.clone()).collect()
             }
             Kind::RackAgent => inner.rack_agents.keys().cloned().collect(),
+            Kind::PowerPolicy => inner.power_policies.keys().cloned().collect(),
             Kind::OpenShiftMachine | Kind::OpenShiftCheck => inner.openshift.keys(kind),
         }
     }
@@ -348,6 +353,10 @@ impl Index {
             .requests
             .values()
             .any(|e| e.view.as_ref().is_ok_and(|v| v.node().is_some()))
+    }
+
+    pub(crate) fn power_policies(&self) -> Vec<Entry<StoredPolicy>> {
+        self.inner.read().power_policies.values().cloned().collect()
     }
 
     pub(crate) fn rack_agents(&self) -> Vec<(Key, Arc<DynamicObject>)> {

@@ -11,5 +11,6 @@ pub(crate) mod fake_api;
 pub(crate) mod index;
 pub(crate) mod metrics;
 pub(crate) mod object;
+pub(crate) mod power_policy;
 pub(crate) mod request;
 pub(crate) mod watch;

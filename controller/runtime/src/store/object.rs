@@ -78,6 +78,7 @@ pub(crate) enum Kind {
     Metal3Remediation,
     PowerRemediation,
     RackAgent,
+    PowerPolicy,
     /// A Machine of OpenShift.
     OpenShiftMachine,
     /// A MachineHealthCheck of OpenShift.
@@ -86,7 +87,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Cluster,
         Self::Machine,
         Self::MachineHealthCheck,
@@ -95,6 +96,7 @@ impl Kind {
         Self::Metal3Remediation,
         Self::PowerRemediation,
         Self::RackAgent,
+        Self::PowerPolicy,
         Self::OpenShiftMachine,
         Self::OpenShiftCheck,
         Self::NodeHealthCheck,
@@ -108,7 +110,7 @@ impl Kind {
             Self::Cluster | Self::Machine | Self::MachineHealthCheck => groups::CLUSTER_API,
             Self::Metal3Machine | Self::Metal3Remediation => groups::INFRASTRUCTURE,
             Self::BareMetalHost => groups::METAL3,
-            Self::PowerRemediation | Self::RackAgent => GROUP,
+            Self::PowerRemediation | Self::RackAgent | Self::PowerPolicy => GROUP,
             Self::OpenShiftMachine | Self::OpenShiftCheck => groups::OPENSHIFT_MACHINE,
             Self::NodeHealthCheck => groups::MEDIK8S,
         }
@@ -124,13 +126,17 @@ impl Kind {
             Self::Metal3Remediation => kinds::METAL3_REMEDIATION,
             Self::PowerRemediation => kinds::POWER_REMEDIATION,
             Self::RackAgent => kinds::RACK_AGENT,
+            Self::PowerPolicy => kinds::POWER_POLICY,
             Self::NodeHealthCheck => kinds::NODE_HEALTH_CHECK,
         }
     }
 
     /// Whether its objects lie in namespaces.
     pub(crate) fn namespaced(self) -> bool {
-        !matches!(self, Self::RackAgent | Self::NodeHealthCheck)
+        !matches!(
+            self,
+            Self::RackAgent | Self::PowerPolicy | Self::NodeHealthCheck
+        )
     }
 }
 

@@ -45,6 +45,10 @@ impl StepContext<'_> {
             return d;
         }
         let host = match (self.ready_to_begin(), &o.conflict) {
+            (Ok(_), Some(why @ Reason::PolicyLimitReached(_))) if s.keep_off.is_none() => {
+                s.record_attempt(why.clone(), self.now);
+                return self.attempts_exhausted(s);
+            }
             (Ok(_), Some(why)) => return self.recheck(s, why.clone()),
             (Ok(host), None) => host,
             (Err(why @ Reason::HostOffline(_)), _) => return self.abort(s, why),

@@ -20,6 +20,7 @@ fn mk(uid: &str, created: i64) -> ActiveRemediation {
         node: None,
         bmc: None,
         control_plane_of: None,
+        policy: crate::power_policy::PolicyFacts::default(),
     }
 }
 

@@ -57,6 +57,7 @@ fn active(i: usize, progress: Progress) -> ActiveRemediation {
         node: None,
         bmc: None,
         control_plane_of: Some("default/c1".into()),
+        policy: crate::power_policy::PolicyFacts::default(),
     }
 }
 

@@ -252,3 +252,33 @@ fn f9_returned_node_gets_its_labels_and_annotations_back() {
     s.end_reason = Some(Reason::BootTimeout);
     assert_eq!(writes(&o, &s, 700).0.step, Step::Retrying);
 }
+
+#[test]
+fn remediation_that_a_power_policy_holds_waits_and_switches_nothing() {
+    let mut o = mk_observation();
+    o.conflict = Some(Reason::HeldByPolicy(
+        "PowerPolicy p: within its freeze".into(),
+    ));
+    for step in [Step::Pending, Step::Retrying] {
+        let (reason, _) = waits(&o, &mk_state(step), 0);
+        assert_eq!(reason.label(), "HeldByPolicy");
+        assert!(reason.is_blocked());
+    }
+}
+
+#[test]
+fn attempt_limit_of_a_power_policy_ends_the_remediation_as_if_all_attempts_had_failed() {
+    let mut o = mk_observation();
+    o.conflict = Some(Reason::PolicyLimitReached("2 attempts".into()));
+    for (on_exhausted, step, label) in [
+        (OnExhausted::Escalate, Step::Escalated, "Exhausted"),
+        (OnExhausted::Notify, Step::Escalated, "ExhaustedTold"),
+        (OnExhausted::StayOff, Step::Retrying, "ExhaustedKeptOff"),
+    ] {
+        policy(&mut o).on_exhausted = on_exhausted;
+        let (s, reason) = writes(&o, &mk_state(Step::Pending), 0);
+        assert_eq!((s.step, reason.label()), (step, label));
+        let recorded = s.attempts.last().map(|a| a.reason.label());
+        assert_eq!(recorded, Some("PolicyLimitReached"));
+    }
+}

@@ -143,7 +143,8 @@ fn facts(
     };
     let quorum = control_plane(index, &target, guard.clone());
     let decision = check_concurrency(&own, &others(index, snapshot), quorum);
-    observation.conflict = observation.conflict.or(decision.reason);
+    let held = || held_by_policy(&entry.object, &mut assumed);
+    observation.conflict = observation.conflict.or(decision.reason).or_else(held);
     let machine = target.machine_key().map(|key| key.to_string());
     let mut seen = observed(machine.as_deref(), &observation);
     seen.extend(guard.map(|guard| ("etcd".to_owned(), etcd::message(guard))));
@@ -178,6 +179,18 @@ fn recorded(object: &DynamicObject, field: &str) -> Option<String> {
     let text = annotations.get(rackhand_api::names::STATE_ANNOTATION)?;
     let value: Value = serde_json::from_str(text).ok()?;
     value.get(field)?.as_str().map(str::to_owned)
+}
+
+/// The hold of a PowerPolicy that the controller wrote last. Budgets cannot be evaluated from the
+/// outside.
+fn held_by_policy(object: &DynamicObject, assumed: &mut Vec<String>) -> Option<Reason> {
+    let held = Reason::HeldByPolicy(String::new());
+    recorded(object, "reason").filter(|reason| reason == held.label())?;
+    let message = recorded(object, "message")?;
+    let suffix = held.to_string();
+    assumed.push("the PowerPolicy still holds it, as the controller reported last".into());
+    let hold = message.strip_suffix(&suffix).unwrap_or(&message);
+    Some(Reason::HeldByPolicy(hold.to_owned()))
 }
 
 fn operation(

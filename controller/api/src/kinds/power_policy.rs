@@ -1,0 +1,214 @@
+//! PowerPolicy: when hosts may be remediated, and how many at once.
+//!
+//! Owns its schema. It limits every kind of remediation that the controller carries out, whoever
+//! requested it; it must never permit what another rule forbids.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{conditions::StatusCondition, machine_health_check::Selector};
+
+/// When the hosts that it selects may be remediated.
+#[derive(
+    CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
+)]
+#[kube(
+    group = "rackhand.dev",
+    version = "v1alpha1",
+    kind = "PowerPolicy",
+    plural = "powerpolicies",
+    status = "PowerPolicyStatus",
+    derive = "PartialEq",
+    shortname = "pwrpol",
+    category = "rackhand",
+    doc = "When hosts may be remediated and how many at once. Where several policies select a host, \
+           all of them must allow its remediation.",
+    printcolumn(
+        name = "Valid",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Valid")].status"#,
+        description = "Whether the policy can be applied; one that cannot holds what it selects"
+    ),
+    printcolumn(
+        name = "Active",
+        type_ = "integer",
+        json_path = ".status.active",
+        description = "Remediations under way that it selects"
+    ),
+    printcolumn(
+        name = "Held",
+        type_ = "integer",
+        json_path = ".status.held",
+        description = "Remediations that it holds"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        description = "Time since creation"
+    )
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PowerPolicySpec {
+    /// Hosts that the policy applies to. Everything that is set must match; if nothing is set, it
+    /// applies to all hosts.
+    #[serde(default)]
+    pub selector: PolicySelector,
+    /// If there are any, a remediation begins only within one of these periods. One that has begun
+    /// is finished.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
+    pub windows: Vec<PolicyPeriod>,
+    /// No remediation begins within one of these periods.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
+    pub freezes: Vec<PolicyPeriod>,
+    /// No remediation begins while the Node or BareMetalHost carries one of these annotations,
+    /// whatever its value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        inner(length(min = 1, max = 316)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub freeze_annotations: Vec<String>,
+    /// Limits of remediations that are under way at once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    pub budgets: Vec<PolicyBudget>,
+    /// Pause after a successful remediation of the same host, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 2_678_400))]
+    pub cooldown_seconds: Option<i32>,
+    /// Limits of the attempts on one host within a time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
+    pub attempts: Vec<PolicyAttempts>,
+    /// Whether a person must approve each remediation with `kubectl rackhand approve`, which sets the
+    /// annotation rackhand.dev/approved to the UID of the remediation.
+    #[serde(default)]
+    pub require_approval: bool,
+}
+
+/// Which hosts a policy applies to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PolicySelector {
+    /// Labels of the Node. A host without a Node is not selected. While the labels cannot be read,
+    /// the policy holds the remediation, because it may select the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Selector>,
+    /// Labels of the Machine. A host without a Machine is not selected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machines: Option<Selector>,
+    /// Racks; if empty, all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 1024),
+        inner(length(min = 1, max = 63)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub racks: Vec<String>,
+}
+
+/// A recurring period.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PolicyPeriod {
+    /// When it begins, as a cron expression of five fields: minute, hour, day of month, month, day of
+    /// week.
+    #[schemars(length(min = 9, max = 128))]
+    pub schedule: String,
+    /// Time zone of the schedule, by its name in the IANA database; UTC if it is not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub time_zone: Option<String>,
+    /// How long it lasts, in seconds.
+    #[schemars(range(min = 60, max = 2_678_400))]
+    pub duration_seconds: i32,
+}
+
+/// A limit of remediations that are under way at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "(self.per == 'Label') == has(self.label)",
+        "message": "label is set if and only if per is Label",
+    },
+]))]
+pub struct PolicyBudget {
+    /// What is counted together.
+    pub per: BudgetDomain,
+    /// Key of the Node label whose values are counted each for itself, with per Label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 316))]
+    pub label: Option<String>,
+    /// Remediations that may be under way at once; 0 lets none begin.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub max_concurrent: i32,
+}
+
+/// What a budget counts together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum BudgetDomain {
+    /// All hosts that the policy selects.
+    Policy,
+    /// The hosts of a workload cluster.
+    Cluster,
+    /// The hosts of a rack.
+    Rack,
+    /// The hosts that a PDU feeds, by the annotation rackhand.dev/pdus on the Node or BareMetalHost.
+    PDU,
+    /// The hosts with the same value of a Node label.
+    Label,
+}
+
+/// A limit of the attempts on one host within a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PolicyAttempts {
+    /// Attempts that are allowed.
+    #[schemars(range(min = 0, max = 1000))]
+    pub max: i32,
+    /// The time in seconds, counted back from now.
+    #[schemars(range(min = 60, max = 2_678_400))]
+    pub within_seconds: i32,
+    /// What happens instead of a further attempt.
+    #[serde(default)]
+    pub then: AttemptsExceeded,
+}
+
+/// What happens when a host was remediated too often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum AttemptsExceeded {
+    /// The remediation is held until earlier attempts are old enough or a person approves it.
+    #[default]
+    Stop,
+    /// No attempt is made, as if all attempts had failed.
+    Escalate,
+    /// The remediation goes on, and a Warning Event reports the limit.
+    Notify,
+}
+
+/// What the controller found about a policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PowerPolicyStatus {
+    /// Valid: whether the policy can be applied, and what is wrong with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 32),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
+    )]
+    pub conditions: Vec<StatusCondition>,
+    /// Remediations under way that the policy selects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub active: Option<i32>,
+    /// Remediations that the policy holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub held: Option<i32>,
+}

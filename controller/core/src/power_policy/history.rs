@@ -1,0 +1,110 @@
+//! Limits that follow from earlier remediations of the same host.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Hold, PowerPolicy, Rule};
+
+/// A finished remediation of the host.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PastRemediation {
+    /// When its first attempt began.
+    pub begun: Timestamp,
+    /// When it ended.
+    pub ended: Timestamp,
+    /// Whether the Node was healthy again at its end.
+    pub succeeded: bool,
+    /// Attempts that switched the host off.
+    pub attempts: u32,
+}
+
+/// A limit of the attempts on one host within a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AttemptLimit {
+    /// Attempts that are allowed.
+    pub max: u32,
+    /// The time, counted back from now.
+    pub within: Duration,
+    /// What happens when another attempt would exceed it.
+    pub then: WhenExceeded,
+}
+
+/// What happens when a host was remediated too often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WhenExceeded {
+    /// The remediation begins nevertheless, and an Event reports it.
+    Notify,
+    /// No attempt is made, as if all had failed; the Machine's owner takes over if there is one.
+    Escalate,
+    /// The remediation is held until earlier attempts are old enough, or a person approves it.
+    Stop,
+}
+
+impl AttemptLimit {
+    /// The hold, if the next attempt would exceed the limit.
+    pub(super) fn exceeded(
+        &self,
+        policy: &PowerPolicy,
+        past: &[PastRemediation],
+        now: Timestamp,
+    ) -> Option<Hold> {
+        let counted_until =
+            |p: &PastRemediation| p.begun.checked_add(self.within).unwrap_or(Timestamp::MAX);
+        let mut recent: Vec<&PastRemediation> =
+            past.iter().filter(|p| counted_until(p) > now).collect();
+        let attempts = |list: &[&PastRemediation]| -> u32 {
+            list.iter().fold(0, |sum, p| sum.saturating_add(p.attempts))
+        };
+        let made = attempts(&recent);
+        if made < self.max {
+            return None;
+        }
+        // With the oldest ones out of the period, one more is allowed again.
+        recent.sort_by_key(|p| std::cmp::Reverse(p.begun));
+        let mut until = None;
+        while let Some(oldest) = recent.pop() {
+            until = Some(counted_until(oldest));
+            if attempts(&recent) < self.max {
+                break;
+            }
+        }
+        let until = until.filter(|_| self.max > 0);
+        let detail = format!(
+            "{made} attempts on this host within {}, at most {} are allowed; to continue: kubectl rackhand approve",
+            in_words(self.within),
+            self.max
+        );
+        Some(policy.hold(Rule::Attempts, detail, until))
+    }
+}
+
+/// The hold after a successful remediation, if it lasts.
+pub(super) fn cooldown(
+    policy: &PowerPolicy,
+    past: &[PastRemediation],
+    now: Timestamp,
+) -> Option<Hold> {
+    let cooldown = policy.cooldown?;
+    let last = past.iter().filter(|p| p.succeeded).map(|p| p.ended).max()?;
+    let until = last.checked_add(cooldown).unwrap_or(Timestamp::MAX);
+    let detail = format!(
+        "the host was remediated successfully at {last:.0}, and its cooldown is {}",
+        in_words(cooldown)
+    );
+    (now < until).then(|| policy.hold(Rule::Cooldown, detail, Some(until)))
+}
+
+/// A duration in its largest whole unit.
+fn in_words(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let units = [(86_400, "day"), (3_600, "hour"), (60, "minute")];
+    let (count, unit) = units
+        .into_iter()
+        .find(|(length, _)| seconds >= *length && seconds.is_multiple_of(*length))
+        .map_or((seconds, "second"), |(length, unit)| {
+            (seconds / length, unit)
+        });
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {unit}{plural}")
+}

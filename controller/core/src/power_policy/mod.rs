@@ -1,0 +1,273 @@
+//! Power policies: when a remediation that has begun nothing may begin.
+//!
+//! A policy only ever holds a remediation back, or ends it without an attempt; it never lets one
+//! through that another rule stops. Every hold states the policy, the rule, and when it ends or who
+//! ends it (L1).
+//!
+//! Budgets are exact only if the caller evaluates one remediation at a time and keeps the result
+//! before the next one, as [`check_concurrency`](crate::remediation::check_concurrency) requires.
+
+mod budget;
+mod history;
+mod schedule;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use jiff::Timestamp;
+
+use crate::remediation::ActiveRemediation;
+
+pub use budget::{Budget, Domain};
+pub use history::{AttemptLimit, PastRemediation, WhenExceeded};
+pub use schedule::{Schedule, ScheduleError};
+
+/// A policy, parsed. Which hosts it selects is evaluated by the caller.
+#[derive(Debug, Clone, Default)]
+pub struct PowerPolicy {
+    /// `metadata.name`.
+    pub name: String,
+    /// If there are any, a remediation begins only within one of them.
+    pub windows: Vec<Schedule>,
+    /// No remediation begins within one of them.
+    pub freezes: Vec<Schedule>,
+    /// No remediation begins while the Node or BareMetalHost carries one of these
+    /// annotations.
+    pub freeze_annotations: BTreeSet<String>,
+    /// Limits of concurrent remediations.
+    pub budgets: Vec<Budget>,
+    /// Pause after a successful remediation of the same host.
+    pub cooldown: Option<std::time::Duration>,
+    /// Limits of the remediations of one host within a time.
+    pub attempts: Vec<AttemptLimit>,
+    /// Whether a person must approve each remediation.
+    pub approval: bool,
+    /// What is wrong with the object, if it could not be parsed; it then holds what it selects.
+    pub invalid: Option<String>,
+}
+
+/// The policies of a host, and where it is, as the budgets of others count it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct PolicyFacts {
+    /// Names of the policies that select the host.
+    pub policies: BTreeSet<String>,
+    /// Where the host is.
+    pub placement: Placement,
+}
+
+/// Where a host is, for budgets.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Placement {
+    /// `namespace/name` of the workload cluster.
+    pub cluster: Option<String>,
+    /// Rack.
+    pub rack: Option<String>,
+    /// PDUs that feed it.
+    pub pdus: BTreeSet<String>,
+    /// Labels of its Node; `None` if they cannot be read.
+    pub labels: Option<BTreeMap<String, String>>,
+}
+
+/// What matters of the host and of the request, beside [`ActiveRemediation`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Subject {
+    /// Annotations of its Node and BareMetalHost.
+    pub annotations: BTreeSet<String>,
+    /// Whether a person has approved this remediation.
+    pub approved: bool,
+    /// Policies among those that select the host of which this is only assumed, because the labels
+    /// of its Node cannot be read.
+    pub assumed: BTreeSet<String>,
+    /// Finished remediations of the same host, and the finished attempts of this one.
+    pub past: Vec<PastRemediation>,
+}
+
+/// What the policies decide.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may begin. The warnings name limits that were exceeded without consequence.
+    Begin {
+        /// Messages for Events.
+        warnings: Vec<String>,
+    },
+    /// It is held.
+    Hold(Hold),
+    /// It ends without an attempt, as if all attempts had failed.
+    Exhausted(Hold),
+}
+
+/// Why a remediation is held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    /// Name of the PowerPolicy.
+    pub policy: String,
+    /// The rule of it.
+    pub rule: Rule,
+    /// What the rule found, and what a person can do.
+    pub detail: String,
+    /// When the hold ends by itself; `None`: when what `detail` names has happened.
+    pub until: Option<Timestamp>,
+}
+
+/// A rule of a policy, as the metric label and the CLI show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Rule {
+    /// The policy cannot be parsed.
+    Invalid,
+    /// It is not known whether the policy selects the host.
+    Selection,
+    /// Outside of every window.
+    Window,
+    /// Within a freeze.
+    Freeze,
+    /// A budget is used up.
+    Budget,
+    /// The host was remediated successfully a short time ago.
+    Cooldown,
+    /// The host was remediated too often.
+    Attempts,
+    /// Nobody has approved it yet.
+    Approval,
+}
+
+impl Rule {
+    /// The value of metric labels.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid",
+            Self::Selection => "selection",
+            Self::Window => "window",
+            Self::Freeze => "freeze",
+            Self::Budget => "budget",
+            Self::Cooldown => "cooldown",
+            Self::Attempts => "attempts",
+            Self::Approval => "approval",
+        }
+    }
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PowerPolicy {}: {}", self.policy, self.detail)?;
+        match self.until {
+            Some(until) => write!(f, "; until {until:.0}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Decides whether `me` may begin, by the policies that select its host. `others` are the unfinished
+/// remediations.
+pub fn evaluate(
+    policies: &[PowerPolicy],
+    me: &ActiveRemediation,
+    subject: &Subject,
+    others: &[&ActiveRemediation],
+    now: Timestamp,
+) -> Verdict {
+    let selecting = || {
+        let names = &me.policy.policies;
+        policies
+            .iter()
+            .filter(|policy| names.contains(&policy.name))
+    };
+    let mut holds = Vec::new();
+    let mut warnings = Vec::new();
+    let mut exhausted = None;
+    for policy in selecting() {
+        if subject.assumed.contains(&policy.name) {
+            holds.extend(policy.assumed_hold(subject));
+            continue;
+        }
+        holds.extend(policy.schedule_holds(subject, now));
+        for limit in &policy.attempts {
+            let Some(hold) = limit.exceeded(policy, &subject.past, now) else {
+                continue;
+            };
+            match limit.then {
+                WhenExceeded::Notify => warnings.push(hold.to_string()),
+                WhenExceeded::Escalate => exhausted = exhausted.or(Some(hold)),
+                WhenExceeded::Stop if subject.approved => {}
+                WhenExceeded::Stop => holds.push(hold),
+            }
+        }
+        holds.extend(history::cooldown(policy, &subject.past, now));
+    }
+    // A freeze holds also what would only be handed over: its owner may delete the Machine.
+    if holds.is_empty()
+        && let Some(hold) = exhausted
+    {
+        return Verdict::Exhausted(hold);
+    }
+    // What is held for another reason takes no place in a budget.
+    if holds.is_empty() {
+        for policy in selecting() {
+            holds.extend(budget::holds(policy, me, others));
+        }
+    }
+    // The one that holds longest; one that ends by itself ends before one that needs a person.
+    let longest = holds
+        .into_iter()
+        .max_by_key(|hold| (hold.until.is_none(), hold.until));
+    match longest {
+        Some(hold) => Verdict::Hold(hold),
+        None => Verdict::Begin { warnings },
+    }
+}
+
+impl PowerPolicy {
+    fn hold(&self, rule: Rule, detail: String, until: Option<Timestamp>) -> Hold {
+        Hold {
+            policy: self.name.clone(),
+            rule,
+            detail,
+            until,
+        }
+    }
+
+    fn assumed_hold(&self, subject: &Subject) -> Option<Hold> {
+        let detail = "it selects Nodes by their labels, which cannot be read now; select by machines or racks, \
+                      or approve this remediation: kubectl rackhand approve";
+        (!subject.approved).then(|| self.hold(Rule::Selection, detail.to_owned(), None))
+    }
+
+    fn schedule_holds(&self, me: &Subject, now: Timestamp) -> Vec<Hold> {
+        let mut holds = Vec::new();
+        if let Some(why) = &self.invalid {
+            let detail = format!("it cannot be applied: {why}; correct or delete it");
+            holds.push(self.hold(Rule::Invalid, detail, None));
+        }
+        let open = |window: &Schedule| window.open_until(now).is_some();
+        if !self.windows.is_empty() && !self.windows.iter().any(open) {
+            let next = self.windows.iter().filter_map(|w| w.next_start(now)).min();
+            let detail = match next {
+                Some(_) => "outside of its maintenance windows",
+                None => "none of its maintenance windows ever opens; correct or delete it",
+            };
+            holds.push(self.hold(Rule::Window, detail.to_owned(), next));
+        }
+        for freeze in &self.freezes {
+            if freeze.open_until(now).is_some() {
+                let detail = format!("within its freeze {freeze}");
+                holds.push(self.hold(Rule::Freeze, detail, freeze.closed_from(now)));
+            }
+        }
+        if let Some(found) = self.freeze_annotations.intersection(&me.annotations).next() {
+            let detail = format!(
+                "the Node or BareMetalHost carries the annotation {found}; remove it to continue"
+            );
+            holds.push(self.hold(Rule::Freeze, detail, None));
+        }
+        if self.approval && !me.approved {
+            let detail =
+                "it requires the approval of a person: kubectl rackhand approve".to_owned();
+            holds.push(self.hold(Rule::Approval, detail, None));
+        }
+        holds
+    }
+}
+
+#[cfg(test)]
+mod tests;

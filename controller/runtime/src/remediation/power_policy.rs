@@ -1,0 +1,205 @@
+//! The power policies of a remediation: which ones select its host, and what they decide.
+//!
+//! Evaluated under the lock of the concurrency check, so that budgets are exact. After a restart the
+//! remediations that an earlier process has begun count before they are evaluated again.
+
+pub(super) mod status;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use rackhand_api::names::{APPROVED_ANNOTATION, PDUS_ANNOTATION};
+use rackhand_core::{
+    power_policy::{
+        PastRemediation, Placement, PolicyFacts, PowerPolicy, Rule, Subject, Verdict, evaluate,
+    },
+    remediation::{ActiveRemediation, HostRef, Progress, Reason, State, Step, WorkloadView},
+};
+
+use super::{engine::Engine, target::Target};
+use crate::store::{
+    index::Index,
+    object::Key,
+    power_policy::{NodeLabels, Selected},
+    request::RequestView,
+};
+
+/// The policies of a host, and what they need to know of it.
+#[derive(Debug, Default)]
+pub(super) struct PolicyInput {
+    pub(super) facts: PolicyFacts,
+    pub(super) subject: Subject,
+}
+
+/// The Node as far as it is known.
+pub(super) enum KnownNode<'a> {
+    Read(&'a Node),
+    /// There is none.
+    None,
+    Unread,
+}
+
+impl<'a> KnownNode<'a> {
+    pub(super) fn of(workload: &WorkloadView, read: Option<&'a Node>) -> Self {
+        match (workload, read) {
+            (_, Some(node)) => Self::Read(node),
+            (WorkloadView::Unreachable { .. }, None) => Self::Unread,
+            _ => Self::None,
+        }
+    }
+
+    fn labels(&self) -> NodeLabels<'_> {
+        match self {
+            Self::Read(node) => NodeLabels::Known(node.labels()),
+            Self::None => NodeLabels::NoNode,
+            Self::Unread => NodeLabels::Unknown,
+        }
+    }
+
+    fn annotations(&self) -> Option<&BTreeMap<String, String>> {
+        match self {
+            Self::Read(node) => Some(node.annotations()),
+            Self::None | Self::Unread => None,
+        }
+    }
+}
+
+/// Collects what the policies need to know. Of a host that is kept off after its workload has moved
+/// nothing counts: it would fill a budget for as long as it stays off.
+pub(super) fn policy_input(
+    index: &Index,
+    target: &Target,
+    host: Option<&HostRef>,
+    node: &KnownNode<'_>,
+    state: Option<&State>,
+) -> PolicyInput {
+    if state.is_some_and(|s| s.step == Step::Fenced) {
+        return PolicyInput::default();
+    }
+    let bmh = host.and_then(|h| h.bmh.as_deref()).map(Key::parse);
+    let bmh = bmh.and_then(|key| index.host(&key));
+    let of_bmh = bmh.as_ref().map(|entry| entry.object.annotations());
+    let annotations: Vec<&BTreeMap<String, String>> =
+        node.annotations().into_iter().chain(of_bmh).collect();
+    let pdus = annotations.iter().filter_map(|a| a.get(PDUS_ANNOTATION));
+    let rack = host.map(|h| h.rack.clone());
+    let mut input = PolicyInput::default();
+    let machine = target.machine().map(|m| &m.meta.labels);
+    for entry in index.power_policies() {
+        let Ok(stored) = &entry.view else { continue };
+        let name = &stored.policy.name;
+        match stored.selects(node.labels(), machine, rack.as_deref()) {
+            Selected::No => continue,
+            Selected::Yes => {}
+            Selected::Unknown => {
+                input.subject.assumed.insert(name.clone());
+            }
+        }
+        input.facts.policies.insert(name.clone());
+    }
+    input.subject.annotations = annotations.iter().flat_map(|a| a.keys().cloned()).collect();
+    input.subject.past = own_attempts(state);
+    input.facts.placement = Placement {
+        cluster: target.cluster.as_ref().map(ToString::to_string),
+        rack,
+        pdus: pdus.flat_map(|list| names(list)).collect(),
+        labels: match node {
+            KnownNode::Read(node) => Some(node.labels().clone()),
+            KnownNode::None => Some(BTreeMap::new()),
+            KnownNode::Unread => None,
+        },
+    };
+    input
+}
+
+/// Names that are separated by commas.
+fn names(list: &str) -> BTreeSet<String> {
+    let names = list.split(',').map(str::trim);
+    names.filter(|n| !n.is_empty()).map(str::to_owned).collect()
+}
+
+/// The finished attempts of this remediation.
+fn own_attempts(state: Option<&State>) -> Vec<PastRemediation> {
+    let attempts = state.map(|s| s.attempts.as_slice()).unwrap_or_default();
+    let switched_off = attempts.iter().filter(|a| a.off.is_some());
+    switched_off
+        .map(|attempt| PastRemediation {
+            begun: attempt.started,
+            ended: attempt.ended,
+            succeeded: false,
+            attempts: 1,
+        })
+        .collect()
+}
+
+/// Whether a person has approved this remediation.
+pub(super) fn is_approved(view: &RequestView) -> bool {
+    let meta = view.meta();
+    meta.annotations.get(APPROVED_ANNOTATION) == Some(&meta.uid)
+}
+
+/// What the policies decided of a remediation that could begin.
+pub(super) enum PolicyDecision {
+    Begin {
+        warnings: Vec<String>,
+    },
+    /// It does not begin now. While it only waits for a budget, it keeps its place in the order.
+    Refuse {
+        reason: Reason,
+        progress: Progress,
+    },
+}
+
+impl Engine {
+    /// Evaluates the policies that select the host.
+    pub(super) fn decide_by_policies(
+        &self,
+        me: &ActiveRemediation,
+        subject: &Subject,
+        others: &[&ActiveRemediation],
+        now: Timestamp,
+    ) -> PolicyDecision {
+        self.context.held.lock().remove(&self.uid);
+        if me.policy.policies.is_empty() {
+            return PolicyDecision::Begin {
+                warnings: Vec::new(),
+            };
+        }
+        let stored = self.context.index.power_policies();
+        let policies: Vec<PowerPolicy> = stored
+            .iter()
+            .filter_map(|entry| Some(entry.view.as_ref().ok()?.policy.clone()))
+            .collect();
+        // A host that is to be kept off, because no attempt is left, is not attempted again.
+        let keep_off = self
+            .shell
+            .state
+            .as_ref()
+            .is_some_and(|s| s.keep_off.is_some());
+        match evaluate(&policies, me, subject, others, now) {
+            Verdict::Begin { warnings } => PolicyDecision::Begin { warnings },
+            Verdict::Exhausted(_) if keep_off => PolicyDecision::Begin {
+                warnings: Vec::new(),
+            },
+            Verdict::Exhausted(hold) => PolicyDecision::Refuse {
+                reason: Reason::PolicyLimitReached(hold.to_string()),
+                progress: Progress::Waiting,
+            },
+            Verdict::Hold(hold) => {
+                let reason = Reason::HeldByPolicy(hold.to_string());
+                let progress = match hold.rule {
+                    Rule::Budget => Progress::Ready,
+                    _ => Progress::Waiting,
+                };
+                let mut held = self.context.held.lock();
+                held.insert(self.uid.clone(), hold.policy);
+                PolicyDecision::Refuse { reason, progress }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::store::object::Kind;
+
+fn index_with(policies: &[(&str, Value)]) -> Index {
+    let index = Index::new(Vec::new());
+    for (name, spec) in policies {
+        let object: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "rackhand.dev/v1alpha1", "kind": "PowerPolicy",
+            "metadata": { "name": name, "uid": name, "resourceVersion": "1" },
+            "spec": spec,
+        }))
+        .unwrap();
+        index.apply(Kind::PowerPolicy, object);
+    }
+    index
+}
+
+fn node(labels: &Value, annotations: &Value) -> Node {
+    serde_json::from_value(json!({
+        "metadata": { "name": "n", "labels": labels, "annotations": annotations },
+    }))
+    .unwrap()
+}
+
+fn host() -> HostRef {
+    HostRef {
+        rack: "r1".into(),
+        host: "h".into(),
+        bmh: None,
+        bmc: "10.0.0.7".into(),
+    }
+}
+
+fn target() -> Target {
+    Target {
+        machine: None,
+        cluster: Some(Key::local()),
+        node: Some("n".into()),
+        by_node: true,
+        openshift: None,
+    }
+}
+
+fn input(index: &Index, node: &KnownNode<'_>, state: Option<&State>) -> PolicyInput {
+    policy_input(index, &target(), Some(&host()), node, state)
+}
+
+#[test]
+fn policies_select_by_rack_and_node_labels() {
+    let index = index_with(&[
+        (
+            "gpu",
+            json!({ "selector": { "nodes": { "matchLabels": { "pool": "gpu" } } } }),
+        ),
+        ("r1", json!({ "selector": { "racks": ["r1"] } })),
+        ("r2", json!({ "selector": { "racks": ["r2"] } })),
+    ]);
+    let gpu = node(&json!({ "pool": "gpu" }), &json!({}));
+    let names = |node: &KnownNode<'_>| {
+        let input = input(&index, node, None);
+        let list = |set: BTreeSet<String>| set.into_iter().collect::<Vec<_>>().join(" ");
+        (list(input.facts.policies), list(input.subject.assumed))
+    };
+    assert_eq!(
+        names(&KnownNode::Read(&gpu)),
+        ("gpu r1".into(), String::new())
+    );
+    assert_eq!(names(&KnownNode::None), ("r1".into(), String::new()));
+    assert_eq!(names(&KnownNode::Unread), ("gpu r1".into(), "gpu".into()));
+}
+
+#[test]
+fn pdus_and_annotations_come_from_the_node() {
+    let index = index_with(&[("all", json!({}))]);
+    let node = node(
+        &json!({ "zone": "a" }),
+        &json!({ "rackhand.dev/pdus": "p1, p2,", "x": "" }),
+    );
+    let input = input(&index, &KnownNode::Read(&node), None);
+    let placement = input.facts.placement;
+    assert_eq!(placement.pdus, BTreeSet::from(["p1".into(), "p2".into()]));
+    assert_eq!(placement.rack.as_deref(), Some("r1"));
+    assert_eq!(placement.labels.unwrap()["zone"], "a");
+    assert!(input.subject.annotations.contains("x"));
+}
+
+#[test]
+fn host_that_is_kept_off_fills_no_budget() {
+    let index = index_with(&[("all", json!({}))]);
+    let mut state = State::new(Timestamp::UNIX_EPOCH);
+    state.step = Step::Fenced;
+    let kept_off = input(&index, &KnownNode::Unread, Some(&state));
+    assert_eq!(kept_off.facts, PolicyFacts::default());
+    state.step = Step::Draining;
+    let draining = input(&index, &KnownNode::Unread, Some(&state));
+    assert!(draining.facts.policies.contains("all"));
+}
+
+#[test]
+fn only_attempts_that_switched_off_count() {
+    let mut state = State::new(Timestamp::UNIX_EPOCH);
+    let attempt = json!({
+        "number": 1, "started": "2026-01-01T00:00:00Z", "ended": "2026-01-01T00:10:00Z",
+        "because": { "reason": "BootTimeout" },
+    });
+    let mut switched_off = attempt.clone();
+    switched_off["off"] = "2026-01-01T00:01:00Z".into();
+    state.attempts = serde_json::from_value(json!([attempt, switched_off])).unwrap();
+    assert_eq!(own_attempts(Some(&state)).len(), 1);
+}
