@@ -32,7 +32,7 @@ fn status_reports_unreachable_hosts_with_the_cause() {
     }
     assert_eq!(rows[3]["power"], "unknown");
     assert_eq!(rows[3]["result"], "unreachable");
-    assert!(rows[3]["error"].as_str().unwrap().contains("no answer"));
+    assert!(rows[3]["error"].as_str().unwrap().contains("no response"));
 
     let table = sim.run(&["power", "status", "make=dell", "make=dead"]);
     assert!(

@@ -63,7 +63,7 @@ async fn failed_journal_makes_the_agent_unready_until_it_recovers() {
     }
     let why = engine.not_ready().unwrap();
     assert!(
-        why.starts_with("the journal cannot be written, so no command is taken: "),
+        why.starts_with("the journal cannot be written, so no command is accepted: "),
         "{why}"
     );
     assert!(!engine.journal_state().writable);

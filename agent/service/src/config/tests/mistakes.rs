@@ -52,7 +52,7 @@ trust = { ca_file = 'missing.pem' }
             "16:87: hosts[1] (b).bmc.trust: give exactly one of ca_file, sha256 and insecure = \
              true",
             "18:8: hosts[2] (c/c).name: must be 1 to 63 letters, digits, '.', '-' or '_'",
-            "20:11: hosts[2] (c/c).bmc.address: BMC address scheme \"ftp\" is not known; use \
+            "20:11: hosts[2] (c/c).bmc.address: unknown BMC address scheme \"ftp\"; use \
              redfish:// or ipmi://",
             "23:21: hosts[2] (c/c).bmc.trust.ca_file: /etc/rackhand/missing.pem: No such file or \
              directory (os error 2)",
