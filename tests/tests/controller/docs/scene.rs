@@ -30,6 +30,8 @@ pub const HOST: &str = "node-7";
 const PASSWORD: &str = "PASSWORD";
 /// How long a command may take, and a program to be ready.
 pub const LONG: Duration = Duration::from_secs(60);
+/// Where systemd puts what its unit for the agent loads.
+const CREDENTIALS: &str = "/run/credentials/rackhand-agent.service";
 /// The folder in which a page's commands run, as a reader would be in this repository.
 const REPOSITORY: [&str; 3] = ["deploy", "hack", "proto"];
 
@@ -141,6 +143,7 @@ impl Scene {
         };
         with_placeholders(&text)
             .replace("/etc/rackhand", &format!("{dir}/etc/rackhand"))
+            .replace(CREDENTIALS, &format!("{dir}/credentials"))
             .replace("/run/rackhand", &format!("{dir}/run"))
             .replace("/var/lib/rackhand", &format!("{dir}/state"))
     }
@@ -237,7 +240,10 @@ impl Scene {
             binaries()?.join("rackhand-agent").display().to_string(),
             "serve".to_owned(),
         ];
-        let process = Process::start("agent", &command, &self.environment(), &self.dir)?;
+        let credentials = self.load_credentials()?.display().to_string();
+        let mut environment = self.environment();
+        environment.push(("CREDENTIALS_DIRECTORY".to_owned(), credentials));
+        let process = Process::start("agent", &command, &environment, &self.dir)?;
         self.keep(process);
         let socket = self.dir.join("run/agent.sock");
         wait_until("the agent is there", LONG, || async {
@@ -248,6 +254,21 @@ impl Scene {
             })
         })
         .await
+    }
+
+    /// What `LoadCredential=` of the unit does.
+    fn load_credentials(&self) -> Result<PathBuf> {
+        let to = self.dir.join("credentials");
+        fs::create_dir_all(&to)?;
+        for (folder, prefix) in [("tls", ""), ("bmc", "bmc_")] {
+            let folder = self.dir.join("etc/rackhand").join(folder);
+            for file in fs::read_dir(folder).into_iter().flatten() {
+                let file = file?;
+                let name = format!("{prefix}{}", file.file_name().display());
+                fs::copy(file.path(), to.join(name))?;
+            }
+        }
+        Ok(to)
     }
 
     /// Writes what a reader has before the pages about an agent: certificates and a configuration.
