@@ -83,7 +83,7 @@ async fn run() -> anyhow::Result<()> {
             _ = interrupt.recv() => {}
         }
         tracing::info!(
-            "stopping: what has begun at an agent goes on there; the state is in the cluster"
+            "stopping: operations that have begun at an agent continue there; the state is in the cluster"
         );
         asked.cancel();
     });

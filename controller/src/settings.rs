@@ -79,7 +79,7 @@ pub(crate) fn adopt(
         Err(error) => {
             let whole = error.to_string();
             let first = whole.lines().next().unwrap_or_default();
-            let why = format!("those of {} do not read: {first}", shown.whose);
+            let why = format!("those of {} cannot be parsed: {first}", shown.whose);
             (own, own_ones(why))
         }
     }
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(config.drain_timeout.as_secs(), 600);
         assert!(
             words
-                .starts_with("those of this command line: those of the controller c-0 do not read"),
+                .starts_with("those of this command line: those of the controller c-0 cannot be parsed"),
             "{words}"
         );
         let newer = [("not-yet-known", "1"), ("node-gone", "replace")];

@@ -1,6 +1,4 @@
-//! What the controller is told at its start.
-//!
-//! Owns the settings and their defaults; must never hold a secret.
+//! Settings of the controller and their defaults. They contain no secret.
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -9,79 +7,83 @@ use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDow
 /// Which health checks are evaluated (docs/health-checks.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HealthChecks {
-    /// All of a kind whose CRD we installed; of others only annotated ones.
+    /// All checks of a kind whose CRD Rackhand has installed; of other kinds, only annotated checks.
     Auto,
-    /// None.
+    /// No health check.
     None,
-    /// Only those with `rackhand.dev/evaluate: "true"`.
+    /// Only checks with the annotation `rackhand.dev/evaluate: "true"`.
     Annotated,
-    /// All.
+    /// All health checks.
     All,
 }
 
-/// Path of the metrics, and what a caller must be allowed to `get`.
+/// Path of the metrics, for which a caller needs the verb `get`.
 pub(crate) const METRICS_PATH: &str = "/metrics";
 
-/// Where metrics are served over HTTPS to callers that the API server lets read them.
+/// The HTTPS server of metrics and explanations for callers that the API server authorises.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricsConfig {
-    /// The address.
+    /// Address and port of the server.
     pub address: SocketAddr,
-    /// `tls.crt` and `tls.key`; `None`: a self-signed certificate is made at each start.
+    /// Directory with `tls.crt` and `tls.key`; with `None` a self-signed certificate is created at each
+    /// start.
     pub tls_dir: Option<PathBuf>,
 }
 
 /// Settings of the controller.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Kubeconfig of the management cluster; `None`: in-cluster, else the usual places.
+    /// Kubeconfig of the management cluster; with `None` the in-cluster configuration, or else kubectl's
+    /// default.
     pub kubeconfig: Option<PathBuf>,
-    /// Only this namespace of the management cluster; `None`: all.
+    /// The only watched namespace of the management cluster; `None` for all.
     pub namespace: Option<String>,
-    /// Namespace of our Lease.
+    /// Namespace of the leader Lease.
     pub lease_namespace: String,
-    /// Name of our Lease.
+    /// Name of the leader Lease.
     pub lease_name: String,
-    /// How long a Lease lasts without renewal.
+    /// Time after which a Lease expires without renewal.
     pub lease_duration: Duration,
-    /// Name of this replica, for people; made unique per process.
+    /// Name of this replica in the Lease, to which a part that is unique per process is appended.
     pub replica: String,
-    /// `tls.crt`, `tls.key`, `ca.crt` for the agents.
+    /// Directory with `tls.crt`, `tls.key` and `ca.crt` for the connections to agents.
     pub agent_tls_dir: PathBuf,
-    /// Where /livez and /readyz are served, and /metrics too if it is a loopback address.
+    /// Address of `/livez` and `/readyz`, and of `/metrics` if it is a loopback address.
     pub admin_address: SocketAddr,
-    /// Authenticated metrics; `None`: none are served.
+    /// Server of authenticated metrics and explanations; `None` disables it.
     pub metrics: Option<MetricsConfig>,
-    /// Which checks are ours.
+    /// Which health checks this controller evaluates.
     pub health_checks: HealthChecks,
-    /// Only health checks and remediations whose label `cluster.x-k8s.io/watch-filter` has this value are
-    /// ours; `None`: all.
+    /// Value of the label `cluster.x-k8s.io/watch-filter` that health checks and remediations must have; `None`
+    /// for all.
     pub watch_filter: Option<String>,
-    /// How long baremetal-operator may act before the agent does; at most 30 s.
+    /// Time for baremetal-operator to switch the power before the agent does; at most 30 s.
     pub cooperative_grace: Duration,
-    /// How long a drain may take before it is called blocked.
+    /// Time after which an unfinished drain counts as blocked.
     pub drain_timeout: Duration,
-    /// And what then, for a Metal3Remediation: a PowerRemediation says it itself.
+    /// What happens after `drain_timeout`. Applies to Metal3Remediations; a PowerRemediation has a field for
+    /// it.
     pub drain_policy: DrainBlocked,
-    /// How long after a confirmed off a workload cluster may be silent.
+    /// Time after a confirmed off during which the workload cluster may be unreachable.
     pub defer_timeout: Duration,
-    /// And what then, for a Metal3Remediation.
+    /// What happens after `defer_timeout`. Applies to Metal3Remediations.
     pub unreachable_policy: WorkloadDown,
     /// What happens when the Node of a Machine with a Metal3Remediation is gone.
     pub node_gone: NodeGone,
-    /// How Nodes are told that their host is off; `None`: as their cluster's version understands.
+    /// Whether Nodes of hosts that are off are tainted or deleted; with `None` the Kubernetes version of the
+    /// cluster decides.
     pub node_action: Option<NodeAction>,
-    /// How long one power operation may take.
+    /// Timeout of one power operation.
     pub power_timeout: Duration,
-    /// Set `timeAdded` on the taint. Off where a controller chokes on it.
+    /// Whether `timeAdded` is set on the taint. Some controllers do not accept it.
     pub taint_time_added: bool,
-    /// The flags that decisions depend on, by name, as they were given: the leader writes them on its
-    /// Lease, for `explain`.
+    /// The flags that decisions depend on, by name, as given. The leader writes them to its Lease for
+    /// `explain`.
     pub settings: BTreeMap<String, String>,
 }
 
 impl Default for Config {
-    /// What the command line defaults to.
+    /// The defaults of the command line.
     fn default() -> Self {
         Self {
             kubeconfig: None,

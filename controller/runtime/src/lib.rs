@@ -1,7 +1,7 @@
-//! The shell around `rackhand-core`: it observes, asks the core, and carries out what it answers.
+//! The shell around `rackhand-core`: observes the clusters, calls the core, and carries out its decisions.
 //!
-//! Owns: watches, index, the one writer, the leader lease, workload clusters, agent connections,
-//! the admin server. Must never: decide anything about checks, fencing or power.
+//! Contains watches, index, the single writer, the leader Lease, workload clusters, agent connections and the
+//! admin server. It decides nothing about checks, fencing or power.
 //!
 //! ```text
 //! watches -> Index -> checks (fleets)    -> Writer -> Kubernetes

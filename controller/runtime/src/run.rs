@@ -1,6 +1,8 @@
-//! Puts the parts together and takes them down again.
+//! Starts all parts of the controller and stops them in order.
 //!
-//! Owns every task: none outlives [`run`], and one that ends unasked ends the process.
+//! No task outlives [`run`], and a task that ends early ends the process.
+
+mod actors;
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,16 +16,12 @@ use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agents::{AgentConnector, AgentMetrics, AgentStatus, Agents},
+    agents::{AgentConnector, AgentMetrics},
     checks::{self, CheckMetrics},
-    clusters::{WorkloadConnector, Workloads, node_absence, sync::Syncs, system_connector},
+    clusters::{WorkloadConnector, Workloads, node_absence, system_connector},
     config::Config,
-    leader::{
-        Leader, LeaderMetrics,
-        events::Events,
-        writer::{Lane, Writer},
-    },
-    remediation::{self, LiveFacts, RemediationMetrics},
+    leader::{Leader, LeaderMetrics},
+    remediation::{LiveFacts, RemediationMetrics},
     serve::{
         admin, authenticated,
         explain::Explainer,
@@ -39,11 +37,12 @@ use crate::{
     },
 };
 
-/// How long everything has to end once it was asked to: below Kubernetes' grace of 30 s.
+/// Time for all tasks to end after a stop, below Kubernetes' termination grace period of 30 s.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// The same after leadership was lost or a task has failed: what still runs may not act any more, its
-/// requests wait for an API server that may not answer, and a fresh process waits for our end.
+/// Time for all tasks to end after leadership was lost or a task has failed. Tasks may no longer act then,
+/// their requests may wait for an API server that does not answer, and the next process starts only after
+/// this one has ended.
 const GRACE_AFTER_ERROR: Duration = Duration::from_secs(1);
 
 fn grace(result: &Result<()>) -> Duration {
@@ -54,19 +53,19 @@ fn grace(result: &Result<()>) -> Duration {
     }
 }
 
-/// How a controller reaches the clusters and the agents.
+/// The connections of a controller to clusters and agents.
 pub struct Connections {
-    /// The management cluster.
+    /// Client of the management cluster.
     pub management: Client,
-    /// Workload clusters.
+    /// Creates the clients of workload clusters.
     pub workload: WorkloadConnector,
-    /// Agents.
+    /// Creates the channels to agents.
     pub agent: AgentConnector,
-    /// The certificate for the agents.
+    /// Certificate, key and CA for the connections to agents.
     pub tls: ClientTls,
 }
 
-/// What a controller serves.
+/// The bound listeners of a controller.
 struct Listeners {
     admin: TcpListener,
     authenticated: Option<Https>,
@@ -75,8 +74,8 @@ struct Listeners {
 /// Runs the controller until `stop`.
 ///
 /// # Errors
-/// It cannot start as configured, or leadership was lost: a fresh process must take over from the
-/// state in the cluster.
+/// The controller cannot start as configured, or has lost leadership, so that a new process must continue
+/// from the state in the cluster.
 pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
     let admin = admin::bind(config.admin_address)
         .await
@@ -89,7 +88,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
     };
     let management = management_client(config.kubeconfig.as_deref())
         .await
-        .context("no way to the management cluster")?;
+        .context("cannot connect to the management cluster")?;
     let connections = Connections {
         management,
         workload: system_connector(),
@@ -103,8 +102,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
     run_with(config, connections, Some(listeners), stop).await
 }
 
-/// Runs the controller over connections of the caller's, for simulations: it listens nowhere, and does
-/// not notice that a certificate changes.
+/// Runs the controller with the caller's connections, for simulations: without listeners, and without a watch
+/// of its certificate.
 ///
 /// # Errors
 /// As [`run`].
@@ -158,7 +157,7 @@ async fn run_with(
     ]));
     let served = Arc::new(Served::default());
 
-    // Everything that reads ends after everything that acts.
+    // The tasks that read end after the tasks that act.
     let reading = CancellationToken::new();
     let mut readers: JoinSet<&'static str> = JoinSet::new();
     let (ready, is_ready) = watch::channel(false);
@@ -299,14 +298,14 @@ struct Parts {
     synced: Vec<(Kind, watch::Receiver<bool>)>,
     ready: watch::Sender<bool>,
     live: Arc<LiveFacts>,
-    /// Whether this process leads, for those who ask it.
+    /// Shows whether this process leads.
     leads: watch::Sender<bool>,
     leader_state: Arc<LeaderState>,
     inboxes: [Arc<ChangeQueue>; 6],
     stop: CancellationToken,
 }
 
-/// Syncs, waits for leadership, acts until it is lost or `stop`.
+/// Waits for the first sync of all watches and for leadership, then acts until leadership is lost or `stop`.
 async fn lead(parts: Parts) -> Result<()> {
     let Parts {
         config,
@@ -345,13 +344,13 @@ async fn lead(parts: Parts) -> Result<()> {
     parts.metrics.leader.set_leader(true);
     parts.leads.send_replace(true);
     let acting = CancellationToken::new();
-    let mut actors = act(&parts, &acting).await;
+    let mut actors = actors::start(&parts, &acting).await;
     let result = tokio::select! {
         () = stop.cancelled() => Ok(()),
-        end = &mut campaign => end.context("stopping; a fresh process takes over from the state in the cluster"),
+        end = &mut campaign => end.context("stopping; a new process continues from the state in the cluster"),
         ended = actors.join_next() => {
             let what = ended.and_then(Result::ok).unwrap_or("a task");
-            Err(anyhow::anyhow!("{what} ended unasked"))
+            Err(anyhow::anyhow!("{what} ended unexpectedly"))
         }
     };
     parts.metrics.leader.set_leader(false);
@@ -360,7 +359,7 @@ async fn lead(parts: Parts) -> Result<()> {
     let end = async { while actors.join_next().await.is_some() {} };
     if tokio::time::timeout(grace(&result), end).await.is_err() {
         actors.abort_all();
-        tracing::warn!("some tasks did not end in time and were cut off");
+        tracing::warn!("some tasks did not end in time and were aborted");
     }
     electing.cancel();
     if result.is_ok() {
@@ -371,161 +370,15 @@ async fn lead(parts: Parts) -> Result<()> {
     result
 }
 
-/// Starts everything that acts.
-async fn act(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str> {
-    let Parts {
-        config,
-        client,
-        leader,
-        index,
-        served,
-        metrics,
-        ..
-    } = parts;
-    let [
-        changes_health,
-        changes_openshift,
-        changes_nodes,
-        changes_remediation,
-        changes_agents,
-        changes_absence,
-    ] = parts.inboxes.clone();
-    let mut actors = JoinSet::new();
-    {
-        let (workloads, index) = (parts.workloads.clone(), index.clone());
-        let cancel = cancel.clone();
-        actors.spawn(async move {
-            node_absence::run(workloads, index, changes_absence, cancel).await;
-            "live reads of Nodes"
-        });
-    }
-    let (writer, writing) = Writer::new(leader, metrics.leader.clone(), Lane::Remediation);
-    // These three end when nobody is left who could ask them for anything.
-    actors.spawn(async move {
-        writing.await;
-        "writer"
-    });
-    let (events, sending) = Events::new(client.clone(), leader, writer.on(Lane::Words));
-    actors.spawn(async move {
-        sending.await;
-        "events"
-    });
-    let words = writer.on(Lane::Words);
-    let (status, showing) = AgentStatus::new(client.clone(), served.clone(), words);
-    actors.spawn(async move {
-        showing.await;
-        "agent status"
-    });
-    let agents = Agents::new(
-        leader.clone(),
-        parts.election.clone(),
-        parts.agents.clone(),
-        index.clone(),
-        metrics.agents.clone(),
-        status,
-        events.clone(),
-    );
-    parts.leader_state.leads(&agents);
-    {
-        let (running, cancel) = (agents.clone(), cancel.clone());
-        actors.spawn(async move {
-            running.run(changes_agents, cancel).await;
-            "agent connections"
-        });
-    }
-    let of_cluster_api = Arc::new(checks::Ownership::new(
-        config.health_checks,
-        config.watch_filter.as_deref(),
-    ));
-    let filter = config.watch_filter.as_deref();
-    let of_openshift = checks::Ownership::of_openshift(config.health_checks).filtered(filter);
-    let of_openshift = Arc::new(of_openshift);
-    let of_nodes = checks::Ownership::of_nodes(config.health_checks).filtered(filter);
-    let of_nodes = Arc::new(of_nodes);
-    for ownership in [&of_cluster_api, &of_openshift, &of_nodes] {
-        ownership.refresh(client).await;
-        let (ownership, client, cancel) = (ownership.clone(), client.clone(), cancel.clone());
-        actors.spawn(async move {
-            ownership.keep_looking(client, cancel).await;
-            "CRD watch"
-        });
-    }
-    let remediations = Arc::new(remediation::Context {
-        client: client.clone(),
-        served: served.clone(),
-        index: index.clone(),
-        workloads: parts.workloads.clone(),
-        agents,
-        writer: writer.clone(),
-        events: events.clone(),
-        metrics: metrics.remediation.clone(),
-        config: config.clone(),
-        active: parking_lot::Mutex::default(),
-        held: parking_lot::Mutex::default(),
-        live: parts.live.clone(),
-        leases: parking_lot::Mutex::default(),
-    });
-    let cancelled = cancel.clone();
-    actors.spawn(async move {
-        remediation::run(remediations, changes_remediation, cancelled).await;
-        "remediations"
-    });
-    let (syncs, reading) = Syncs::new(
-        client.clone(),
-        served.clone(),
-        parts.workloads.clone(),
-        index.clone(),
-        cancel.clone(),
-    );
-    actors.spawn(async move {
-        reading.await;
-        "live reads of fleets"
-    });
-    let context = |ownership| {
-        Arc::new(checks::Context {
-            client: client.clone(),
-            served: served.clone(),
-            index: index.clone(),
-            writer: writer.on(Lane::Requests),
-            events: events.clone(),
-            metrics: metrics.checks.clone(),
-            ownership,
-            syncs: syncs.clone(),
-        })
-    };
-    let of_cluster_api = context(of_cluster_api);
-    let namespace = config.namespace.clone().unwrap_or_default();
-    let (scanning, cancelled) = (of_cluster_api.clone(), cancel.clone());
-    actors.spawn(async move {
-        checks::orphan_scan::run(scanning, namespace, cancelled).await;
-        "scan for orphaned requests"
-    });
-    let cancelled = cancel.clone();
-    actors.spawn(async move {
-        checks::run_cluster_api(of_cluster_api, changes_health, cancelled).await;
-        "health checks"
-    });
-    let (of_openshift, cancelled) = (context(of_openshift), cancel.clone());
-    actors.spawn(async move {
-        checks::run_openshift(of_openshift, changes_openshift, cancelled).await;
-        "health checks of OpenShift"
-    });
-    let (of_nodes, cancelled) = (context(of_nodes), cancel.clone());
-    actors.spawn(async move {
-        checks::run_node_health_checks(of_nodes, changes_nodes, cancelled).await;
-        "health checks of Nodes"
-    });
-    actors
-}
-
-/// Names the election for agents that serve several clusters. The UID of kube-system is the
-/// cluster's: a Lease that is deleted and made anew must not start its terms from 1 unnoticed.
+/// The name of the election, for agents that serve several clusters. It contains the UID of the namespace
+/// kube-system, which identifies the cluster, and not that of the Lease: the terms must not restart at 1
+/// unnoticed after the Lease was deleted and created again.
 async fn election(client: &Client, config: &Config, stop: &CancellationToken) -> Result<String> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let asked = call("namespace kube-system", namespaces.get("kube-system"));
     let found = tokio::select! {
         () = stop.cancelled() => bail!("stopped while starting"),
-        found = asked => found.context("the management cluster does not identify itself")?,
+        found = asked => found.context("cannot read the UID of namespace kube-system")?,
     };
     let uid = found.uid().unwrap_or_default();
     Ok(format!(
@@ -534,7 +387,7 @@ async fn election(client: &Client, config: &Config, stop: &CancellationToken) ->
     ))
 }
 
-/// Tells this process from every other, earlier ones of the same replica included.
+/// A text that is unique to this process, also among earlier processes of the same replica.
 fn unique() -> String {
     let nanos = jiff::Timestamp::now().as_nanosecond();
     format!("{:x}-{:x}", nanos, std::process::id())

@@ -53,12 +53,12 @@ pub(super) fn traced<T>(message: T, uid: &str, part: &str) -> tonic::Request<T> 
     request
 }
 
-/// The same for a call about an operation, whose id begins with the UID of its remediation.
+/// Like [`traced`], for a call about an operation: its id begins with the UID of the remediation.
 pub(super) fn traced_operation<T>(message: T, id: &str) -> tonic::Request<T> {
     traced(message, id.split('/').next().unwrap_or_default(), id)
 }
 
-/// The state of a pinned operation at an agent that has this record of it.
+/// The state of a pinned operation, by the record that an agent has of it.
 fn pinned_operation(record: Option<&v1::OperationInfo>, stands_by: bool) -> PinnedOperation {
     match record {
         Some(operation) if operation.outcome.is_none() => PinnedOperation::Running,
@@ -122,7 +122,7 @@ impl Agents {
         }
     }
 
-    /// Waits until a call without a result was accepted.
+    /// Waits until an agent has accepted a call that has no result.
     async fn taken<T>(
         &self,
         call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
@@ -224,8 +224,9 @@ impl Agents {
         self.taken(client.cancel(request)).await.map(drop)
     }
 
-    /// The state of an operation at one agent, whether it serves its rack or stands by. One that does
-    /// not stand by may still take a request that is on its way: that it knows none proves nothing.
+    /// The state of an operation at one agent, whether it serves its rack or stands by. An agent that does
+    /// not stand by may still receive a request that is in flight, so an operation that it does not know may
+    /// still begin.
     ///
     /// # Errors
     /// The agent does not answer.

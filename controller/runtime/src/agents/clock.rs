@@ -1,8 +1,8 @@
-//! The clock of an agent, as far as its answers tell.
+//! The clock of an agent, as known from its responses.
 //!
-//! A request to begin an operation carries the latest time at which it may begin, by the clock of the
-//! agent: one that is on its way for longer would command a host for which something else was decided
-//! meanwhile (F6). Wall clocks are not compared.
+//! A request to begin an operation carries the latest time at which it may begin, by the clock of the agent.
+//! A request that is in flight for longer would command a host for which something else was decided meanwhile
+//! (F6). Wall clocks are not compared.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use rackhand_proto::{
     v1,
 };
 
-/// A time of one start of an agent, and when it was told.
+/// A time since the start of an agent, and when this process received it.
 #[derive(Debug, Clone)]
 pub(super) struct AgentClock {
     instance: String,
@@ -21,7 +21,7 @@ pub(super) struct AgentClock {
 }
 
 impl AgentClock {
-    /// The clock as an answer tells it. `None`: the agent is of a version that does not tell it.
+    /// The clock by a response. `None` if the version of the agent does not report it.
     pub(super) fn of(claimed: &v1::ClaimTermResponse) -> Option<Self> {
         let since_start = duration_if_set(claimed.since_start.as_ref());
         Some(Self {
@@ -31,8 +31,8 @@ impl AgentClock {
         })
     }
 
-    /// The latest time at which a request that is sent now may begin its operation. The agent's clock
-    /// is ahead of this one by the time that its answer took, so it comes no later than that.
+    /// The latest time at which a request that is sent now may begin its operation. The agent's clock is
+    /// ahead of this estimate by the latency of its response, so the estimate is never too late.
     pub(super) fn latest(&self) -> v1::AgentTime {
         let now = self.since_start.saturating_add(self.answered.elapsed());
         v1::AgentTime {

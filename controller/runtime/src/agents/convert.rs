@@ -8,7 +8,8 @@ use rackhand_proto::{
     v1,
 };
 
-/// A staged operation; `None` if the agent does not report until when it waits.
+/// The view of an operation that waits for its staggered power-on; `None` if the agent does not report until
+/// when it waits.
 pub(super) fn staged(waiting: v1::Waiting) -> Option<OperationView> {
     let due = timestamp_from_proto(waiting.until.as_ref()?).ok()?;
     Some(OperationView::Staged {

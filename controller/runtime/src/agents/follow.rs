@@ -45,7 +45,7 @@ impl Agents {
                 return;
             }
         };
-        // A probe tells sooner than the next call whether only this stream was lost.
+        // A probe shows sooner than the next call whether only this stream was lost.
         let lost = |why: String| {
             self.probe_all();
             events.send(OperationEvent::Lost(why)).ok();

@@ -11,7 +11,7 @@ pub(crate) struct AgentHold {
     /// The name of the RackAgent.
     pub(crate) agent: String,
     pub(crate) rack: String,
-    /// Its name at the agent.
+    /// The name of the host at the agent.
     pub(crate) host: String,
     /// The UID of the remediation on whose behalf it is held.
     pub(crate) owner: String,

@@ -10,7 +10,7 @@ use rackhand_proto::v1;
 /// Number of instances remembered for each agent.
 const KEPT: usize = 8;
 
-/// In the order in which they were last seen.
+/// The journals, ordered by the time of their last report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SeenJournals(Vec<SeenJournal>);
 
@@ -46,7 +46,7 @@ impl SeenJournals {
         }
     }
 
-    /// For the request to an agent.
+    /// Converts the journals for a request to an agent.
     pub(super) fn to_proto(&self) -> Vec<v1::Journal> {
         let journals = self.0.iter().map(|journal| v1::Journal {
             instance: journal.instance.clone(),
@@ -56,7 +56,7 @@ impl SeenJournals {
         journals.collect()
     }
 
-    /// For the status of the RackAgent.
+    /// The journals for the status of the RackAgent.
     pub(super) fn as_slice(&self) -> &[SeenJournal] {
         &self.0
     }
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn f12_highest_generation_of_each_journal_is_kept() {
         let mut seen = SeenJournals::default();
-        // An older copy is told what was seen, also after another journal.
+        // A lower generation than the highest is ignored, also after a report of another journal.
         for (instance, generation) in [("a", 3), ("a", 9), ("a", 4), ("b", 1), ("a", 4)] {
             seen.see(Some(&journal(instance, generation)));
         }

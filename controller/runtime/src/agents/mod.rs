@@ -54,8 +54,8 @@ use crate::{
 
 type Client = v1::power_client::PowerClient<Channel>;
 
-/// Makes the channel to an agent, from its address, its rack and our certificate; it connects at the
-/// first call.
+/// Creates the channel to an agent from its address, its rack and the controller's certificate. The channel
+/// connects at the first call.
 pub type AgentConnector = Arc<
     dyn Fn(&str, &str, &ClientTls) -> Result<Channel, rackhand_proto::ConnectError> + Send + Sync,
 >;
@@ -73,13 +73,13 @@ enum State {
 /// Why an agent is not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ConnectError {
-    /// It does not answer, or answers incorrectly.
+    /// The agent does not answer, or answers incorrectly.
     #[error("{0}")]
     Unreachable(String),
-    /// It rejects our term, and the leader does not raise its term to that of the agent.
+    /// The agent rejects the leader's term, and the leader does not raise its term to that of the agent.
     #[error(transparent)]
     TermOutlier(#[from] TermOutlier),
-    /// It is of a version that lacks what safety needs.
+    /// The version of the agent lacks a feature that safety requires.
     #[error(transparent)]
     UpgradeRequired(#[from] UpgradeRequired),
 }
@@ -105,18 +105,18 @@ struct Agent {
     spec: RackAgentSpec,
     state: State,
     client: Option<Client>,
-    /// Its clock; `None` before it has answered.
+    /// The agent's clock; `None` before its first response.
     clock: Option<AgentClock>,
     hosts: Vec<v1::Host>,
-    /// The instance id of its journal; empty if it does not report one.
+    /// The instance id of the agent's journal; empty if it does not report one.
     journal: String,
     seen_journals: SeenJournals,
-    /// Those that its status shows.
+    /// The journals in the status of the RackAgent.
     reported_journals: SeenJournals,
-    /// The holds in its journal.
+    /// The holds in the agent's journal.
     holds: Vec<v1::Hold>,
     seen: bool,
-    /// It was probed, with whatever result.
+    /// Whether the agent was probed, with or without success.
     tried: bool,
     stop: CancellationToken,
 }

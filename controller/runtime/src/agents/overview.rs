@@ -1,4 +1,4 @@
-//! What the overview shows of agents.
+//! Agents for the status page.
 
 use kube::api::DynamicObject;
 use rackhand_core::overview::{AgentFacts, AgentView, InventoryEntry};
@@ -8,7 +8,7 @@ use super::{Agent, Agents, State};
 use crate::store::object::Key;
 
 impl Agents {
-    /// All agents with their inventories. That of a silent agent is as it last reported it.
+    /// All agents with their inventories. A silent agent is shown with the inventory that it reported last.
     pub(crate) fn overview(&self) -> Vec<AgentFacts> {
         let objects = self.index.rack_agents();
         let agents = self.agents.read();

@@ -12,11 +12,11 @@ use crate::store::object::Key;
 #[derive(Clone)]
 pub(crate) struct AgentConnection {
     pub(super) client: Client,
-    /// The term that is claimed there.
+    /// The term that the leader has claimed at this agent.
     pub(super) term: u64,
-    /// It stands by, and begins nothing.
+    /// Whether the agent stands by and begins no operation.
     pub(super) standby: bool,
-    /// Its clock.
+    /// The agent's clock.
     pub(super) clock: AgentClock,
     /// The agent and its journal.
     pub(crate) id: AgentId,

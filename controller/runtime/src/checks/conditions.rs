@@ -1,8 +1,8 @@
-//! What a check shows beside its limit: whether it is paused, what keeps requests from being made, who
-//! acts in its place, and whose clock is wrong.
+//! Conditions of a check besides its limit: pause, failed creation of remediations, overlap with other
+//! checks, and clock skew.
 //!
-//! Pure. Must never say what another controller says of the same check: the two would wake each other
-//! for ever.
+//! Pure. A condition that another controller writes on the same check is never written, because the two
+//! controllers would trigger each other endlessly.
 
 use rackhand_api::{
     names::{
@@ -18,14 +18,13 @@ use rackhand_api::{
 use super::ownership::Ownership;
 use crate::store::conditions::NewCondition;
 
-/// The reason of `ExternallyRemediated` where the template is not there.
+/// The reason of `ExternallyRemediated` if the template does not exist.
 const TEMPLATE_NOT_FOUND: &str = "RemediationTemplateNotFound";
 
-/// Reason and Event of a check for whose machines another one acts.
+/// Reason and Event of a check for whose Machines another check acts.
 const OTHER_ACTS: &str = "OtherCheckActs";
 
-/// Reason and Event of a check that looks at a condition which is said to hold since a time that lies
-/// ahead.
+/// Reason and Event of a check that evaluates a condition whose lastTransitionTime is in the future.
 const IN_FUTURE: &str = "ConditionInFuture";
 
 /// Reason and Event of a check whose fleet cannot be read live.
@@ -36,12 +35,12 @@ pub(super) fn stale_view(why: &str) -> String {
     format!("Unhealthy machines are not remediated until a live read of the fleet succeeds: {why}")
 }
 
-/// What a check says as long as it holds, and takes back.
+/// Messages of conditions that are set while they apply and removed after that.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Notices {
-    /// Which other checks act for its machines.
+    /// Which other checks act for Machines of this check.
     pub(super) overlapping: Option<String>,
-    /// Which times lie ahead.
+    /// Which transition times are in the future.
     pub(super) ahead: Option<String>,
     /// Why machines that are due are not remediated: the view of the fleet is not whole (F13).
     pub(super) stale: Option<String>,
@@ -50,12 +49,12 @@ pub(super) struct Notices {
 // === impl Notices ===
 
 impl Notices {
-    /// What is said.
+    /// The conditions to set.
     pub(super) fn conditions(&self) -> Vec<NewCondition<'_>> {
         self.each().filter_map(|(_, said)| said).collect()
     }
 
-    /// What holds no more, where a check `carries` it.
+    /// The types of conditions that no longer apply and that the check `carries`.
     pub(super) fn resolved(&self, carries: impl Fn(&str) -> bool) -> Vec<&'static str> {
         let silent = self.each().filter(|(_, said)| said.is_none());
         silent
@@ -83,7 +82,7 @@ impl Notices {
     }
 }
 
-/// Why a check is paused, in words; empty: it is not.
+/// The causes of a pause, as a message; empty if the check is not paused.
 pub(super) fn pauses(check: &Meta, cluster: &ClusterView) -> String {
     let mut why = Vec::new();
     if cluster.paused {
@@ -104,8 +103,8 @@ pub(super) fn pauses(check: &Meta, cluster: &ClusterView) -> String {
     why.join(", ")
 }
 
-/// The condition `Paused` (docs/reference/cluster-api.md, Conditions and Events). `None` beside Cluster API's own controller,
-/// which is kept off by its own annotation and says of itself that it is paused.
+/// The condition `Paused` (docs/reference/cluster-api.md, Conditions and Events). `None` if Cluster API's own
+/// controller is kept off the check by its own annotation, because it then sets this condition itself.
 pub(super) fn paused<'a>(check: &Meta, paused: bool, why: &'a str) -> Option<NewCondition<'a>> {
     (!Ownership::is_shared(check)).then_some(NewCondition {
         type_: PAUSED,
@@ -116,8 +115,9 @@ pub(super) fn paused<'a>(check: &Meta, paused: bool, why: &'a str) -> Option<New
     })
 }
 
-/// What the old list says of template and requests, after requests could not be made for this reason
-/// and why, where it `carries` conditions; and the complaints that hold no more, which upstream never takes back (docs/reference/cluster-api.md, Q9).
+/// The v1beta1 conditions of template and remediations after remediations could not be created for this
+/// reason and message, and the types of those that the check `carries` and that no longer apply, which
+/// upstream never removes (docs/reference/cluster-api.md, Q9).
 pub(super) fn external<'a>(
     carries: impl Fn(&str) -> bool,
     failed: Option<(&str, &'a str)>,

@@ -1,7 +1,7 @@
-//! What differs between the dialects of health checks, as far as the engine carries it out.
+//! The differences between the dialects of health checks that the engine depends on.
 //!
-//! Owns that list. The loop, the queue, the deadlines, the state of each member, the live reads and the
-//! pace of the status are the [`super::engine`]'s.
+//! The event loop, the queue, the deadlines, the state of each member, the live reads and the rate of status
+//! writes are in [`super::engine`].
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -19,48 +19,48 @@ use crate::{
     },
 };
 
-/// What the engine keeps of each check.
+/// State of the engine for each check.
 #[derive(Default)]
 pub(super) struct Progress {
     pub(super) pace: StatusSchedule,
-    /// The members that wait to be handed over.
+    /// The members that wait for their remediation to be created.
     pub(super) handover: HandoverState,
-    /// It is evaluated, and nothing is done.
+    /// The check is evaluated without acting.
     pub(super) dry_run: bool,
 }
 
-/// A check that is evaluated.
+/// An evaluated check.
 pub(super) trait Evaluated {
     fn progress(&mut self) -> &mut Progress;
 }
 
-/// A dialect of health checks: its value is what only this dialect keeps.
+/// A dialect of health checks; the value holds the state that only this dialect needs.
 ///
-/// Functions that begin or decide something get the whole engine, to use its queue and its tasks.
+/// Functions that start or decide something get the whole engine, for its queue and tasks.
 pub(super) trait Dialect: Sized + Send + 'static {
-    /// A check that is evaluated.
+    /// An evaluated check.
     type Check: Evaluated;
-    /// What the status of a check shows.
+    /// The contents of the status of a check.
     type Summary: Send + 'static;
-    /// What the watches of this dialect report.
+    /// Events of the watches of this dialect.
     type WatchEvent: Send + 'static;
-    /// What it does at a time although nothing happens.
+    /// Timers of this dialect.
     type Timer: Clone + Ord;
-    /// What its tasks come to.
+    /// Results of the tasks of this dialect.
     type Done: Send + 'static;
 
     /// The kind of the checks.
     const CHECK: Kind;
 
-    // What has changed.
+    // Changes.
 
-    /// The engine begins to work: every check of the index has been read.
+    /// Called at the start of the engine, after every check of the index has been read.
     fn start(_: &mut Engine<Self>) {}
 
-    /// The engine has stopped.
+    /// Called after the engine has stopped.
     fn stop(_: &mut Engine<Self>) {}
 
-    /// A check has come, changed or gone.
+    /// A check was added, changed or deleted.
     fn refresh(engine: &mut Engine<Self>, check: &Key);
 
     /// The resync of a check is due.
@@ -72,18 +72,18 @@ pub(super) trait Dialect: Sized + Send + 'static {
     /// A watch of this dialect reports a change.
     fn handle_event(engine: &mut Engine<Self>, event: Self::WatchEvent);
 
-    /// The deadline of a check is over.
+    /// The deadline of a check has passed.
     fn advance(engine: &mut Engine<Self>, check: &Key, now: Timestamp);
 
     /// A timer of this dialect is due.
     fn fire(engine: &mut Engine<Self>, timer: Self::Timer);
 
-    /// Evaluates what has changed, before the next turn.
+    /// Evaluates changed checks before the next member is processed.
     fn evaluate(_: &mut Engine<Self>) {}
 
-    // What is done about a member.
+    // Actions for a member.
 
-    /// It is the turn of a member: queries what it wants now, and begins that.
+    /// Processes a member from the queue: queries the action that it needs now, and starts it.
     fn turn(engine: &mut Engine<Self>, item: Item);
 
     /// The retry of a member is due.
@@ -100,13 +100,13 @@ pub(super) trait Dialect: Sized + Send + 'static {
     /// Waits until the view of a check has reached what a live read shows.
     fn reach(engine: &Engine<Self>, check: &Key) -> BoxFuture<'static, Result<(), SyncError>>;
 
-    /// A live read is over. `cleared`: the members that may be handed over now; `changed`: whether it failed
-    /// has changed.
+    /// A live read has ended. `cleared` are the members that may be remediated now; `changed` tells whether
+    /// its success has changed since the last read.
     fn cleared(engine: &mut Engine<Self>, check: &Key, cleared: BTreeSet<Arc<str>>, changed: bool);
 
-    // What the status shows.
+    // Status.
 
-    /// What the status of a check shall show; `None`: it does so already.
+    /// The new status of a check; `None` if it is unchanged.
     fn summary(engine: &mut Engine<Self>, check: &Key) -> Option<Self::Summary>;
 
     /// Writes the status of a check.

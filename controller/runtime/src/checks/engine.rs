@@ -1,8 +1,8 @@
 //! The one task that evaluates the checks of a dialect.
 //!
-//! Owns what is under way: the queue, the deadlines, the state of each member, the tasks. Decides
-//! nothing: the cores do, and are queried again when it is the turn of a member, so that a limit that
-//! was reached meanwhile holds (F10). What differs between dialects is in [`Dialect`].
+//! Holds the queue, the deadlines, the state of each member and the tasks. The core decides, and is queried
+//! again when a member is taken from the queue, so that a limit that was reached meanwhile holds (F10). The
+//! differences between dialects are in [`Dialect`].
 
 mod handover;
 mod results;
@@ -32,38 +32,37 @@ pub(super) use results::panicked;
 
 /// Resync interval of a check.
 pub(super) const RESYNC: Duration = Duration::from_secs(60);
-/// Changes of watches that are taken in before anything is decided.
+/// Maximum number of watch events that are applied before the next decision.
 const BATCH: usize = 256;
 
-/// Something to do at a time although nothing happens.
+/// A timer of the engine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer<T> {
-    /// The status of a check may be written.
+    /// The status of a check may be written again.
     Status(Key),
-    /// A check is read again although it has not changed: whose it is changes with an installation, of
-    /// which no watch tells.
+    /// The resync of a check, because its ownership changes with an installed CRD, which is not watched.
     Resync(Key),
-    /// What only a dialect does.
+    /// A timer of the dialect.
     Dialect(T),
 }
 
-/// Every check of a dialect, and what is under way for them.
+/// All checks of a dialect, with the state of their members.
 pub(super) struct Engine<D: Dialect> {
     pub(super) context: Arc<Context>,
     pub(super) checks: BTreeMap<Key, D::Check>,
     pub(super) dialect: D,
     pub(super) schedule: Schedule<Key, Timer<D::Timer>>,
-    /// When each check is read again.
+    /// The time of the next resync of each check.
     resync_at: BTreeMap<Key, Instant>,
     pub(super) queue: Queue,
     pub(super) items: dispatch::Items<Key>,
-    /// Checks with members that wait to be handed over (F13).
+    /// Checks with members whose burst is settling before a live read (F13).
     settling: BTreeSet<Key>,
-    /// When one of them is due.
+    /// The earliest end of a settling time.
     settled_at: Option<Instant>,
     /// The number of the last live read.
     reads: u64,
-    /// From when the time of handing over is counted.
+    /// The clock of the handover.
     started: Stopwatch,
     pub(super) sender: mpsc::UnboundedSender<D::WatchEvent>,
     events: mpsc::UnboundedReceiver<D::WatchEvent>,
@@ -76,7 +75,7 @@ pub(super) struct Engine<D: Dialect> {
 // === impl Engine ===
 
 impl<D: Dialect> Engine<D> {
-    /// With nothing known yet; [`Self::run`] reads everything.
+    /// Creates an engine without checks; [`Self::run`] reads them.
     pub(super) fn new(context: Arc<Context>, dialect: D) -> Self {
         let (sender, events) = mpsc::unbounded_channel();
         Self {
@@ -117,7 +116,7 @@ impl<D: Dialect> Engine<D> {
         while self.watches.join_next().await.is_some() {}
     }
 
-    /// One round: begins what is due, and takes in what happens next.
+    /// Runs one round: starts due actions, then waits for the next event and applies it.
     pub(super) async fn step(&mut self, inbox: &ChangeQueue) {
         D::evaluate(self);
         while let Some(item) = self.queue.pop() {
@@ -140,7 +139,7 @@ impl<D: Dialect> Engine<D> {
             () = sleep_until(next) => self.fire(),
             Some(done) = self.tasks.join_next() => {
                 if matches!(done, Done::Synced(..)) {
-                    // What the index has reached is taken in before anybody acts on it.
+                    // Pending changes of the index are applied before any action is based on it.
                     D::apply(self, inbox.drain());
                 }
                 self.finish(done);
@@ -148,7 +147,7 @@ impl<D: Dialect> Engine<D> {
         }
     }
 
-    /// When there is something to do although nothing happens.
+    /// The time of the next timer or deadline.
     fn next(&self) -> Option<Instant> {
         let next = [
             self.schedule.next(),
@@ -158,7 +157,7 @@ impl<D: Dialect> Engine<D> {
         next.into_iter().flatten().min()
     }
 
-    /// Does what is due.
+    /// Fires all due timers and deadlines.
     fn fire(&mut self) {
         let now = Timestamp::now();
         while let Some((at, key)) = self.schedule.due_deadline(now) {
@@ -186,7 +185,7 @@ impl<D: Dialect> Engine<D> {
         }
     }
 
-    /// Reads a check again at that time, or earlier if that is due already.
+    /// Schedules a resync of a check at this time, unless an earlier one is scheduled.
     pub(super) fn resync_at(&mut self, key: &Key, at: Instant) {
         if self.resync_at.get(key).is_some_and(|known| *known <= at) {
             return;
@@ -195,7 +194,7 @@ impl<D: Dialect> Engine<D> {
         self.schedule.reset(at, Timer::Resync(key.clone()));
     }
 
-    /// A check is not evaluated any more. Returns what was known of it.
+    /// Ends the evaluation of a check. Returns its state.
     pub(super) fn forget_check(&mut self, key: &Key) -> Option<D::Check> {
         let check = self.checks.remove(key)?;
         self.schedule.arm(key, None);

@@ -1,7 +1,7 @@
-//! Requests of kinds that other controllers carry out.
+//! Remediations of kinds that other controllers carry out.
 //!
-//! Owns a watch per such kind, as long as a check names it. Must never say that there is no request
-//! before the first list is complete.
+//! One watch per kind runs as long as a check uses it. No remediation counts as absent before the first list
+//! is complete.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,12 +34,12 @@ use crate::{
     },
 };
 
-/// How long to wait before a kind that is not served is looked for again.
+/// Interval of discovery for a kind that is not served.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// What is kept of a request.
+/// The stored part of a remediation.
 pub(super) trait ExternalRequest: Clone + PartialEq + Send + Sync + 'static {
-    /// What is read from the API server.
+    /// The parsed part of the object.
     type Wire: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>
         + Clone
         + Debug
@@ -54,7 +54,7 @@ pub(super) trait ExternalRequest: Clone + PartialEq + Send + Sync + 'static {
     fn uid(&self) -> &str;
 }
 
-/// A kind in the version that a template names, in its namespace.
+/// A kind in the version that a template names, within one namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ExternalKind {
     pub(super) namespace: String,
@@ -62,33 +62,33 @@ pub(super) struct ExternalKind {
     pub(super) kind: String,
 }
 
-/// The kinds that are watched, each as long as it is wanted.
+/// The watched kinds, each with the token that ends its watch.
 #[derive(Default)]
 pub(super) struct KindWatches(BTreeMap<ExternalKind, CancellationToken>);
 
-/// What has changed.
+/// An event of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WatchEvent {
-    /// All requests of the kind are known now.
+    /// The first list of the kind is complete.
     Synced(ExternalKind),
-    /// One has come, changed or gone.
+    /// A remediation was added, changed or deleted.
     Changed(ExternalKind, Key),
 }
 
 struct KindState<R> {
     synced: bool,
-    /// With the number of the resourceVersion.
+    /// The remediations, each with its resourceVersion as a number.
     requests: BTreeMap<Key, (R, Option<u64>)>,
     deleted: Tombstones,
 }
 
-/// What is known of such requests.
+/// The remediations of all watched kinds.
 pub(super) struct ExternalRequests<R> {
     known: RwLock<BTreeMap<ExternalKind, KindState<R>>>,
     moved: Notify,
 }
 
-/// What is known of one kind, to be compared with a live read.
+/// A view of one kind for the comparison with a live read.
 struct KindView<'a, R> {
     all: &'a ExternalRequests<R>,
     kind: &'a ExternalKind,
@@ -109,8 +109,8 @@ impl ExternalKind {
 // === impl KindWatches ===
 
 impl KindWatches {
-    /// From now on these kinds are wanted. Ends the watches of others and returns their kinds, and those of
-    /// which a watch has to begin, each with what ends it.
+    /// Sets the kinds to watch. Ends all other watches and returns their kinds, and the kinds to begin
+    /// watching, each with its cancellation token.
     pub(super) fn keep(
         &mut self,
         mut wanted: BTreeSet<ExternalKind>,
@@ -150,7 +150,7 @@ impl<R> Default for ExternalRequests<R> {
 }
 
 impl<R: ExternalRequest> ExternalRequests<R> {
-    /// Whether all of them are known.
+    /// Whether the first list of a kind is complete.
     pub(super) fn synced(&self, kind: &ExternalKind) -> bool {
         self.known.read().get(kind).is_some_and(|k| k.synced)
     }
@@ -161,7 +161,7 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         Some(seen.clone())
     }
 
-    /// All of them.
+    /// All known remediations.
     pub(super) fn all(&self) -> Vec<(ExternalKind, Key, R)> {
         let known = self.known.read();
         let of_kind = |(kind, known): (&ExternalKind, &KindState<R>)| {
@@ -172,8 +172,8 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         known.iter().flat_map(of_kind).collect()
     }
 
-    /// Takes in a version of a request of a kind that is watched, from the watch or from the answer to a
-    /// write. Returns whether that is a change.
+    /// Applies a version of a remediation of a watched kind, from the watch or from the response to a write.
+    /// Returns whether anything has changed.
     pub(super) fn put(&self, kind: &ExternalKind, object: &R::Wire) -> bool {
         let (key, seen) = (key_of(object.meta()), R::read(object));
         let version = object.meta().resource_version.as_ref();
@@ -192,7 +192,7 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         changed
     }
 
-    /// A request is gone. Returns whether that is a change.
+    /// Applies a deletion. Returns whether the remediation was known.
     pub(super) fn remove(&self, kind: &ExternalKind, key: &Key) -> bool {
         let mut known = self.known.write();
         let Some(known) = known.get_mut(kind) else {
@@ -205,7 +205,7 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         old.is_some()
     }
 
-    /// Waits until what is known of a kind has reached the state of the API server (F13).
+    /// Waits until the known remediations of a kind have reached the state of the API server (F13).
     pub(super) async fn reach(
         &self,
         context: &Context,
@@ -214,7 +214,7 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         let not_read = |error: ApiError| SyncError::Read(error.to_string());
         let served = &context.served;
         let found = served.resource_of(&context.client, &kind.api_version, &kind.kind);
-        // What is not served has no objects.
+        // A kind that is not served has no objects.
         let Some(resource) = found.await.map_err(not_read)? else {
             return Ok(());
         };
@@ -224,7 +224,7 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         reach(&what, listing.map_err(not_read)?, &view).await
     }
 
-    /// Drops what a whole list does not name, and returns it.
+    /// Drops and returns the remediations that a complete list does not contain.
     fn sync(&self, kind: &ExternalKind, listed: &BTreeSet<Key>) -> Vec<Key> {
         let mut known = self.known.write();
         let Some(known) = known.get_mut(kind) else {
@@ -237,19 +237,19 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         gone.map(|(key, _)| key).collect()
     }
 
-    /// Forgets a kind, and returns the requests that were known.
+    /// Drops a kind and returns its known remediations.
     pub(super) fn forget(&self, kind: &ExternalKind) -> Vec<Key> {
         let known = self.known.write().remove(kind);
         let requests = known.into_iter().flat_map(|known| known.requests);
         requests.map(|(key, _)| key).collect()
     }
 
-    /// Requests of a kind are to be watched: from now on they are taken in.
+    /// Starts to accept remediations of a kind.
     fn begin(&self, kind: &ExternalKind) {
         self.known.write().entry(kind.clone()).or_default();
     }
 
-    /// Keeps a kind fresh until `cancel`.
+    /// Watches a kind until `cancel`.
     pub(super) async fn watch(
         self: Arc<Self>,
         context: Arc<Context>,
@@ -270,9 +270,9 @@ impl<R: ExternalRequest> ExternalRequests<R> {
                         () = self.follow(&kind, objects, &notify) => {}
                     }
                 }
-                // What is not served has no objects.
+                // A kind that is not served has no objects.
                 Ok(None) => self.synced_to(&kind, &BTreeSet::new(), &notify),
-                Err(error) => tracing::warn!(%error, "cannot ask for the kind"),
+                Err(error) => tracing::warn!(%error, "cannot discover the kind"),
             }
             if pause(&cancel, RETRY).await {
                 return;

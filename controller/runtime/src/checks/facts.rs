@@ -1,5 +1,4 @@
-//! From views of Kubernetes objects to the plain facts of the core, as far as all dialects read them
-//! alike.
+//! Converts views of Kubernetes objects into facts of the core, for all dialects.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use crate::store::{
     object::Key,
 };
 
-/// Cluster API's and OpenShift's default, where a check does not say how long a Machine may be without a Node.
+/// Default startup timeout of Cluster API and OpenShift.
 pub(super) const DEFAULT_STARTUP_TIMEOUT: Duration = Duration::from_secs(600);
 
 pub(super) fn rule(check: &ConditionCheck) -> ConditionRule {
@@ -27,7 +26,7 @@ pub(super) fn rule(check: &ConditionCheck) -> ConditionRule {
 pub(super) fn int_or_percent(value: IntOrPercent) -> CoreIntOrPercent {
     match value {
         IntOrPercent::Int(count) => CoreIntOrPercent::Int(count.into()),
-        // A negative share never allows anything, like a negative count.
+        // A negative percentage never allows remediation, like a negative count.
         IntOrPercent::Percent(share) => match u32::try_from(share) {
             Ok(share) => CoreIntOrPercent::Percent(share),
             Err(_) => CoreIntOrPercent::Int(-1),
@@ -35,8 +34,8 @@ pub(super) fn int_or_percent(value: IntOrPercent) -> CoreIntOrPercent {
     }
 }
 
-/// What is known of a Machine's Node, whether or not its cluster can be queried now. A Node that the
-/// watch does not show is missing only after a live read said so (F12).
+/// The Node of a Machine, whether or not its cluster is reachable. A Node that the watch does not show is
+/// missing only after a live read has confirmed that (F12).
 pub(super) fn node(index: &Index, cluster: &Key, name: Option<&str>) -> NodeView {
     let Some(name) = name else {
         return NodeView::NotJoined;
@@ -63,7 +62,7 @@ pub(super) fn node(index: &Index, cluster: &Key, name: Option<&str>) -> NodeView
     }
 }
 
-/// Why a workload cluster cannot be asked; `None`: it can.
+/// Why a workload cluster is unreachable; `None` if it is reachable.
 pub(super) fn unreachable(index: &Index, cluster: &Key) -> Option<String> {
     match index.connection(cluster) {
         Connection::Up => None,
@@ -71,7 +70,7 @@ pub(super) fn unreachable(index: &Index, cluster: &Key) -> Option<String> {
     }
 }
 
-/// Whose request of the Machine's name this is.
+/// Whether a remediation with the name of the Machine belongs to the Machine.
 pub(super) fn request(
     machine_uid: &str,
     owners: &[(String, String, String)],

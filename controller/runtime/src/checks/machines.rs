@@ -1,8 +1,9 @@
-//! Checks of Machines: what Cluster API's and OpenShift's have in common.
+//! Checks of Machines: the common part of Cluster API and OpenShift.
 //!
-//! Owns what is known beside the index: which check acts for a Machine that several select, the requests
-//! of foreign kinds, the requests that are being withdrawn. A [`Fleet`](rackhand_core::health::Fleet)
-//! says what a Machine wants; what differs between the two is in [`MachineDialect`].
+//! Holds the state besides the index: the acting check of each Machine that several checks select,
+//! remediations of foreign kinds, and remediations that are being withdrawn. A
+//! [`Fleet`](rackhand_core::health::Fleet) decides the action for a Machine; the differences are in
+//! [`MachineDialect`].
 
 mod check_state;
 mod checks;
@@ -55,22 +56,21 @@ pub(super) use request_owners::RequestOwners;
 use request_source::RequestSource;
 use results::Done;
 
-/// What the dialects of MachineHealthCheck keep beside the index.
+/// State of the MachineHealthCheck dialects besides the index.
 pub(super) struct Machines<M: MachineDialect> {
-    /// Checks by the cluster that they name, those included that cannot be evaluated.
+    /// Checks by the cluster that they name, including those that cannot be evaluated.
     of_cluster: BTreeMap<Key, BTreeSet<Key>>,
-    /// The cluster that each of them names.
+    /// The cluster that each check names.
     clusters: BTreeMap<Key, Key>,
     overlaps: Overlaps,
-    /// Machines that cannot be read, and why, as logged last.
+    /// Machines that cannot be parsed, with the cause as logged last.
     unreadable: BTreeMap<Key, String>,
     external: Arc<ExternalRequests<RequestOwners>>,
-    /// Checks that wait until the requests of their kind are known.
+    /// Checks that wait for the first list of their kind of remediations.
     waiting: BTreeMap<Key, ExternalKind>,
-    /// Checks on which it is being reported why they are not evaluated, and whether they have changed
-    /// since.
+    /// Checks whose report why they are not evaluated is being written, and whether they have changed since.
     reporting: BTreeMap<Key, bool>,
-    /// Requests that are being withdrawn, by UID.
+    /// UIDs of remediations that are being withdrawn.
     withdrawing: BTreeSet<String>,
     watching: KindWatches,
     of: PhantomData<fn() -> M>,
@@ -103,7 +103,7 @@ impl<M: MachineDialect> Dialect for Machines<M> {
     type Check = CheckState<M>;
     type Summary = Summary;
     type WatchEvent = WatchEvent;
-    /// A request that was not withdrawn is examined again.
+    /// A remediation that was not withdrawn is examined again.
     type Timer = CreatedRemediation;
     type Done = Done;
 
@@ -187,7 +187,7 @@ impl<M: MachineDialect> Dialect for Machines<M> {
     }
 
     fn cleared(engine: &mut Engine<Self>, check: &Key, cleared: BTreeSet<Arc<str>>, changed: bool) {
-        // Requests of kinds that are watched beside the index may have come or gone.
+        // Remediations of kinds outside the index may have been added or deleted.
         if let Some(state) = engine.checks.get(check)
             && let RequestSource::External(_) = &state.spec.source
         {
@@ -228,8 +228,8 @@ impl<M: MachineDialect> Dialect for Machines<M> {
 }
 
 impl<M: MachineDialect> Engine<Machines<M>> {
-    /// Takes over what has changed in a fleet: who wants something, what the status says, when the
-    /// next deadline is.
+    /// Applies changes of a fleet: enqueues members with an action, schedules the status and the next
+    /// deadline.
     fn settle(&mut self, key: &Key) {
         let Some(check) = self.checks.get_mut(key) else {
             return;
@@ -262,7 +262,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         }
     }
 
-    /// Puts a member into the queue if there may be something to do for it.
+    /// Enqueues a member if there may be an action for it.
     fn reconsider(&mut self, item: &Item) {
         let Some(check) = self.checks.get_mut(&item.check) else {
             return;
@@ -282,7 +282,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
             let acts = !self.dialect.overlaps.yields(&item.check, &key);
             M::announce(context, &item.check, &check.spec, &key, &wanted, acts);
         }
-        // A recovered Machine waits for nobody any more.
+        // A recovered Machine no longer waits for remediation.
         let stale = || {
             *wanted.verdict == Verdict::Healthy
                 && !check.fleet.paused()

@@ -55,16 +55,16 @@ impl CauseLabels {
     }
 }
 
-/// What a check counts, and what its limit makes of it.
+/// The counts of a check and the result of its limit.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CheckCounts {
     pub(super) targets: u32,
     pub(super) healthy: u32,
-    /// Those that count against the limit.
+    /// Targets that count against the limit.
     pub(super) counted: u32,
-    /// How many more may count before the limit forbids remediation.
+    /// Number of further targets that may count before the limit forbids remediation.
     pub(super) allowed: u32,
-    /// The limit allows remediation.
+    /// Whether the limit allows remediation.
     pub(super) open: bool,
 }
 
@@ -174,7 +174,7 @@ impl CheckMetrics {
         }
     }
 
-    /// Removes the series of a health check that is deleted, or not ours any more.
+    /// Removes the series of a health check that is deleted or no longer evaluated.
     pub(super) fn remove_check(&self, check: &Key) {
         let labels = CheckLabels::of(check);
         for family in [

@@ -1,15 +1,14 @@
-//! Evaluates health checks: events lead to the members that they touch, deadlines fire from one queue,
-//! and what follows is carried out for each member by itself.
+//! Evaluates health checks: events are mapped to the members that they affect, deadlines fire from one queue,
+//! and actions are carried out for each member separately.
 //!
-//! Must never judge: `rackhand_core` does.
+//! `rackhand_core` decides.
 //!
 //! ```text
 //! index -> engine (one Fleet per check) -> queue -> effect, conditions   (per member)
 //!             '-> status of the check (paced)
 //! ```
 //!
-//! What differs between the kinds of checks is in [`dialects`]; for those of Machines, [`dialect`] is the
-//! list.
+//! The differences between the kinds of checks are in [`dialects`]; [`dialect`] lists them.
 
 mod conditions;
 mod dialect;
@@ -63,7 +62,7 @@ use dialects::{
 use engine::Engine;
 use machines::Machines;
 
-/// What every evaluation works with.
+/// Dependencies of every evaluation.
 pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) served: Arc<Served>,

@@ -1,10 +1,10 @@
-//! Finds the orphaned requests that no watch shows.
+//! Finds orphaned remediations that no watch shows.
 //!
-//! A driver knows the requests of the kinds that are carried out here, and those of a foreign kind for as
-//! long as the template of a live check names it. It does not see a foreign request whose last check was
-//! deleted while no controller ran, nor that a request without the annotation that names its check was made
-//! by this program, because the index drops `managedFields`. The scan lists all remediation kinds instead, at
-//! the start of a leader and every few minutes after that.
+//! An engine knows the remediations of the kinds that this controller carries out, and those of a foreign
+//! kind while the template of a live check names it. It does not see a foreign remediation whose last check
+//! was deleted while no controller ran, nor that a remediation without the annotation that names its check
+//! was created by this program, because the index drops `managedFields`. The scan lists all remediation kinds
+//! instead, at the start of a leader and every few minutes after that.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -29,12 +29,12 @@ use crate::store::{
     watch::pause,
 };
 
-/// Time between two scans.
+/// Interval of scans.
 const INTERVAL: Duration = Duration::from_secs(600);
-/// The same after a scan that has left something undone: the API server did not answer, or it knows more
-/// than the index does yet.
+/// Interval after an incomplete scan, because the API server did not answer or has newer objects than the
+/// index.
 const RETRY: Duration = Duration::from_secs(15);
-/// Objects in one answer.
+/// Maximum number of objects in one response.
 const PAGE: u32 = 500;
 
 /// Scans until `cancel`. An empty namespace means all.
@@ -55,8 +55,8 @@ pub(crate) async fn run(context: Arc<Context>, namespace: String, cancel: Cancel
     }
 }
 
-/// Withdraws what is orphaned. Returns whether nothing was left undone. Kinds that this program may not
-/// list are kept in `refused` and are named once in the log: it can have made no request of them.
+/// Withdraws orphaned remediations. Returns whether the scan was complete. Kinds that this program may not
+/// list are kept in `refused` and logged once; it cannot have created remediations of them.
 async fn scan(
     context: &Context,
     namespace: &str,
@@ -79,7 +79,7 @@ async fn scan(
         let ours = is_ours(&resource.kind, &resource.api_version).is_some();
         for request in &requests {
             let owner = Owner::of(&Meta::of(request));
-            // The engine of their dialect withdraws those that it sees.
+            // The engine of the dialect withdraws the remediations that it knows.
             let named = (!ours).then(|| CreatedRemediation::read(request, owner));
             let made = named
                 .flatten()
@@ -104,13 +104,13 @@ async fn scan(
 async fn remediation_kinds(client: &Client) -> Result<Vec<ApiResource>, ApiError> {
     let failed = |error: kube::Error| ApiError::other("the API groups", words(&error));
     let groups = call("the API groups", client.list_api_groups()).await?;
-    // A group of CustomResourceDefinitions is named by a domain; those of Kubernetes itself end so.
+    // The group of a CustomResourceDefinition is a domain; groups of Kubernetes itself end in `.k8s.io`.
     let is_custom = |name: &str| name.contains('.') && !name.ends_with(".k8s.io");
     let mut kinds = Vec::new();
     for group in groups.groups.iter().filter(|group| is_custom(&group.name)) {
         let found = match discovery::group(client, &group.name).await {
             Ok(found) => found,
-            // It went away meanwhile, or a server behind the API server does not answer for it.
+            // The group was removed meanwhile, or its aggregated API server does not answer.
             Err(kube::Error::Discovery(_)) => continue,
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 503) => continue,
             Err(error) => return Err(failed(error)),

@@ -1,6 +1,6 @@
-//! Which checks are ours to evaluate (docs/health-checks.md).
+//! Which checks this controller evaluates (docs/health-checks.md).
 //!
-//! Must never let two controllers act on one check by default.
+//! By default, two controllers never act on one check.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -33,12 +33,12 @@ use crate::{
 pub(crate) const CLUSTER_API_CRD: &str = "machinehealthchecks.cluster.x-k8s.io";
 /// The CRD of OpenShift's checks.
 pub(crate) const OPENSHIFT_CRD: &str = "machinehealthchecks.machine.openshift.io";
-/// The CRD of the checks of Nodes.
+/// The CRD of NodeHealthChecks.
 pub(crate) const NODE_CHECK_CRD: &str = "nodehealthchecks.remediation.medik8s.io";
-/// Time between two looks at the CRD: it changes with an installation.
+/// Interval of reads of the CRD, which changes with an installation.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// Whose checks these are.
+/// Ownership of one kind of checks.
 pub(crate) struct Ownership {
     mode: HealthChecks,
     watch_filter: Option<String>,
@@ -54,7 +54,7 @@ impl Ownership {
         }
     }
 
-    /// The same, of checks with this value of the label `cluster.x-k8s.io/watch-filter` alone.
+    /// Restricts the ownership to checks with this value of the label `cluster.x-k8s.io/watch-filter`.
     pub(crate) fn filtered(self, watch_filter: Option<&str>) -> Self {
         Self {
             watch_filter: watch_filter.map(str::to_owned),
@@ -62,7 +62,7 @@ impl Ownership {
         }
     }
 
-    /// Marks a remediation as one of this shard, whose controller alone works on it.
+    /// Adds the label of this shard to a remediation, so that only the controller of the shard works on it.
     pub(crate) fn mark(&self, remediation: &mut DynamicObject) {
         if let Some(filter) = &self.watch_filter {
             let labels = remediation.metadata.labels.get_or_insert_default();
@@ -70,7 +70,7 @@ impl Ownership {
         }
     }
 
-    /// Of the checks of OpenShift.
+    /// Ownership of OpenShift's MachineHealthChecks.
     pub(crate) fn of_openshift(mode: HealthChecks) -> Self {
         Self {
             crd: OPENSHIFT_CRD,
@@ -78,7 +78,7 @@ impl Ownership {
         }
     }
 
-    /// Of the checks of Nodes.
+    /// Ownership of NodeHealthChecks.
     pub(crate) fn of_nodes(mode: HealthChecks) -> Self {
         Self {
             crd: NODE_CHECK_CRD,
@@ -86,7 +86,7 @@ impl Ownership {
         }
     }
 
-    /// The same where it is known whose CRD it is.
+    /// Ownership with a known owner of the CRD.
     pub(crate) fn knowing(mode: HealthChecks, our_crd: bool) -> Self {
         Self {
             mode,
@@ -96,40 +96,41 @@ impl Ownership {
         }
     }
 
-    /// Looks at the CRD once.
+    /// Reads the CRD once.
     pub(crate) async fn refresh(&self, client: &Client) {
         let crd = self.crd;
         match is_our_crd(client, crd).await {
             Ok(ours) => {
                 if self.our_crd.swap(ours, Ordering::Relaxed) != ours {
-                    tracing::info!(ours, "looked whose CRD {crd} is");
+                    tracing::info!(ours, "read the owner of CRD {crd}");
                 }
             }
-            Err(error) => tracing::warn!(%error, "cannot see whose CRD this is"),
+            Err(error) => tracing::warn!(%error, "cannot read the owner of the CRD"),
         }
     }
 
-    /// Looks again and again until `cancel`.
+    /// Reads the CRD periodically until `cancel`.
     pub(crate) async fn keep_looking(&self, client: Client, cancel: CancellationToken) {
         while !pause(&cancel, LOOK).await {
             self.refresh(&client).await;
         }
     }
 
-    /// Whether we evaluate this check.
+    /// Whether this controller evaluates the check.
     pub(crate) fn evaluates(&self, check: &Meta) -> bool {
         evaluates(self.mode, self.our_crd.load(Ordering::Relaxed), check)
             && passes(self.watch_filter.as_deref(), check)
     }
 
-    /// Whether our evaluation of it is paused. Beside the controller of its project, its pause is
-    /// what keeps *that* one off, and does not count for us.
+    /// Whether the evaluation of the check is paused. If the controller of its project runs too, the pause of
+    /// that project keeps only *that* controller off.
     pub(crate) fn paused(&self, check: &Meta) -> bool {
         paused(check)
     }
 
-    /// Whether the controller of its project is kept off this check by its pause. It still says so
-    /// in the condition `Paused`, which is not ours to write then: neither would ever give way.
+    /// Whether the controller of its project is kept off this check by its pause. That controller still sets
+    /// the condition `Paused`, so this controller does not, because the two would overwrite each other
+    /// endlessly.
     pub(crate) fn is_shared(check: &Meta) -> bool {
         check.has_annotation(CAPI_PAUSED_ANNOTATION) && check.is_annotated_true(EVALUATE_ANNOTATION)
     }
@@ -141,7 +142,7 @@ pub(super) fn paused(check: &Meta) -> bool {
         || (check.has_annotation(CAPI_PAUSED_ANNOTATION) && !Ownership::is_shared(check))
 }
 
-/// Whether a CRD is the one that we ship.
+/// Whether Rackhand has installed a CRD.
 ///
 /// # Errors
 /// The API server did not answer.
@@ -152,13 +153,13 @@ async fn is_our_crd(client: &Client, crd: &str) -> Result<bool, ApiError> {
     Ok(found.is_some_and(|crd| carries_our_label(&crd.metadata)))
 }
 
-/// Whether a CRD says that it is ours.
+/// Whether a CRD has the label of Rackhand.
 pub(crate) fn carries_our_label(crd: &ObjectMeta) -> bool {
     let label = crd.labels.as_ref().and_then(|labels| labels.get(CRD_LABEL));
     label.is_some_and(|value| value == CRD_LABEL_VALUE)
 }
 
-/// Whether we evaluate a check, where its CRD is ours or is not.
+/// Whether this controller evaluates a check, by the mode and the owner of its CRD.
 pub(crate) fn evaluates(mode: HealthChecks, our_crd: bool, check: &Meta) -> bool {
     let annotated = check.is_annotated_true(EVALUATE_ANNOTATION);
     match mode {
@@ -169,8 +170,8 @@ pub(crate) fn evaluates(mode: HealthChecks, our_crd: bool, check: &Meta) -> bool
     }
 }
 
-/// Whether a check or a remediation has the label that `filter` asks for. Like Cluster API's manager, one
-/// without a filter takes all, those included that are labelled for another.
+/// Whether a check or a remediation has the label value `filter`. Without a filter all pass, including those
+/// labelled for another controller, as in Cluster API's manager.
 pub(crate) fn passes(filter: Option<&str>, check: &Meta) -> bool {
     filter.is_none_or(|filter| {
         let label = check.labels.get(WATCH_FILTER_LABEL);

@@ -1,4 +1,4 @@
-//! The queue of the engine, by the keys of its checks and this process's clock.
+//! The queue of the engine, with its key and clock types.
 
 use std::time::Instant;
 
@@ -8,15 +8,15 @@ pub(super) use rackhand_core::dispatch::IN_FLIGHT;
 
 use crate::store::object::Key;
 
-/// Members whose turn it is or will be.
+/// Members to process, now or after a backoff.
 pub(super) type Queue = dispatch::Queue<Key, Instant>;
 
 /// A member of a check.
 pub(super) type Item = dispatch::Item<Key>;
 
-/// The object that a member is.
+/// The key of the object behind a member.
 pub(super) trait MemberKey {
-    /// Its key: a member is in the namespace of its check.
+    /// The key of the object, which is in the namespace of the check.
     fn key(&self) -> Key;
 }
 

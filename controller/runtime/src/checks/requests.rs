@@ -1,6 +1,6 @@
-//! Carries out what a plan asks for: requests made and unmade.
+//! Creates and deletes remediations.
 //!
-//! Must never touch a request that belongs to another Machine.
+//! A remediation of another Machine is never changed.
 
 use kube::{
     api::{DeleteParams, DynamicObject, PostParams, Preconditions},
@@ -28,7 +28,7 @@ use crate::store::{
     object::{Key, Kind, api},
 };
 
-/// The kind of requests that are carried out here, and so are watched.
+/// The kind of a remediation that this controller carries out and watches.
 pub(super) fn is_ours(kind: &str, api_version: &str) -> Option<Kind> {
     let group = group_of(api_version);
     Kind::REQUESTS
@@ -36,8 +36,8 @@ pub(super) fn is_ours(kind: &str, api_version: &str) -> Option<Kind> {
         .find(|known| known.kind() == kind && known.group() == group)
 }
 
-/// Makes the request of a Machine, of Cluster API or of OpenShift, as it is known now. `maker`: the UID
-/// of the check.
+/// Creates the remediation of a Machine of Cluster API or OpenShift, as known now. `maker` is the UID of the
+/// check.
 pub(super) async fn create(
     context: &Context,
     check: &Key,
@@ -79,7 +79,7 @@ pub(super) async fn create(
             }
             Ok(Outcome::RequestCreated)
         }
-        // Made a moment ago by the leader before us, and not seen yet.
+        // Created by the previous leader, and not observed yet.
         Err(error) if error.is_conflict() => Ok(Outcome::RequestCreated),
         Err(error) if matches!(error.label(), "invalid" | "forbidden") => failed(Unusable {
             reason: "RemediationRequestCreationFailed",
@@ -111,7 +111,7 @@ fn request_body(
         found.cloned().unwrap_or_default()
     };
     let (mut annotations, mut labels) = (map("annotations"), map("labels"));
-    // CAPM3's schema has no place for it in what a request is a copy of.
+    // CAPM3's template schema has no field for it.
     if let Some(action) = of_template {
         annotations
             .entry(NODE_ACTION_ANNOTATION)
@@ -164,17 +164,17 @@ fn request_body(
     }
 }
 
-/// What the deletion of a request came to.
+/// The result of a deletion.
 pub(super) enum Deleted {
-    /// It is gone.
+    /// The remediation is gone.
     Gone,
-    /// Its remediator holds it.
+    /// A finalizer of its remediator keeps it.
     Left(Box<DynamicObject>),
-    /// Another object bears its name.
+    /// Another object has its name.
     Replaced,
 }
 
-/// Deletes the request of that name and UID: the one that was seen, not one that came after it.
+/// Deletes the remediation with this name and UID, never a later one of the same name.
 pub(super) async fn delete(
     context: &Context,
     api_version: &str,
@@ -210,7 +210,7 @@ pub(super) async fn delete(
     }
 }
 
-/// The same for the request of a Machine, which the index takes in.
+/// Deletes the remediation of a Machine, and applies the response to the index.
 pub(super) async fn delete_of_machine(
     context: &Context,
     api_version: &str,

@@ -1,4 +1,4 @@
-//! When something is to be done although nothing happens.
+//! Deadlines of checks and timers of the engine.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,10 +7,10 @@ use std::{
 
 use jiff::Timestamp;
 
-/// Clocks are set: no sleep is so long that nobody notices.
+/// Longest sleep, so that a step of the wall clock is noticed.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// One deadline for each check `K`, by the clock on the wall, and any number of timers `T`.
+/// One deadline by the wall clock for each check `K`, and any number of timers `T`.
 pub(super) struct Schedule<K, T> {
     deadlines: BTreeSet<(Timestamp, K)>,
     armed: BTreeMap<K, Timestamp>,
@@ -30,7 +30,7 @@ impl<K, T> Default for Schedule<K, T> {
 // === impl Schedule ===
 
 impl<K: Ord + Clone, T: Ord> Schedule<K, T> {
-    /// Sets the deadline of a check, or takes it away.
+    /// Sets or removes the deadline of a check.
     pub(super) fn arm(&mut self, check: &K, at: Option<Timestamp>) {
         let old = match at {
             Some(at) => self.armed.insert(check.clone(), at),
@@ -50,13 +50,13 @@ impl<K: Ord + Clone, T: Ord> Schedule<K, T> {
         self.timers.insert((at, timer));
     }
 
-    /// Adds a timer in place of its like.
+    /// Adds a timer, which replaces an equal one.
     pub(super) fn reset(&mut self, at: Instant, timer: T) {
         self.timers.retain(|(_, known)| *known != timer);
         self.set(at, timer);
     }
 
-    /// When the first of them is due.
+    /// The time of the first deadline or timer.
     pub(super) fn next(&self) -> Option<Instant> {
         let deadline = self.deadlines.first().map(|(at, _)| {
             let left = at.duration_since(Timestamp::now());
@@ -67,7 +67,7 @@ impl<K: Ord + Clone, T: Ord> Schedule<K, T> {
         deadline.into_iter().chain(timer).min()
     }
 
-    /// The next check whose deadline is over, and when it was.
+    /// The next check whose deadline has passed, with that deadline.
     pub(super) fn due_deadline(&mut self, now: Timestamp) -> Option<(Timestamp, K)> {
         self.deadlines.first().filter(|(at, _)| *at <= now)?;
         let (at, check) = self.deadlines.pop_first()?;
@@ -82,7 +82,7 @@ impl<K: Ord + Clone, T: Ord> Schedule<K, T> {
     }
 }
 
-/// Waits until then; for ever, where nothing is due.
+/// Sleeps until this time; for ever if nothing is due.
 pub(super) async fn sleep_until(at: Option<Instant>) {
     match at {
         None => std::future::pending().await,

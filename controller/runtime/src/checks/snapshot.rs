@@ -1,6 +1,6 @@
-//! The fleet of a check in objects at hand, for whoever only looks.
+//! The fleet of a check from given objects, for explanations.
 //!
-//! Must never judge, nor ask an API or the index.
+//! Pure: decides nothing, and reads neither an API nor the index.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::{ResourceExt, api::DynamicObject};
@@ -15,43 +15,43 @@ use rackhand_core::health::{
 use super::{dialects::cluster_api_facts as cluster_api, facts};
 use crate::store::object::Key;
 
-/// Objects at hand, from files or from a list.
+/// Objects from files or from lists.
 #[derive(Default)]
 pub(crate) struct FleetObjects {
-    /// Of the management cluster, of any kind.
+    /// Objects of the management cluster, of any kind.
     pub(crate) objects: Vec<DynamicObject>,
-    /// Of the workload cluster.
+    /// Nodes of the workload cluster.
     pub(crate) nodes: Vec<Node>,
-    /// The workload cluster cannot be asked: why.
+    /// Why the workload cluster is unreachable.
     pub(crate) down: Option<String>,
 }
 
-/// The selected Machines, in the order of their names.
+/// The selected Machines, ordered by name.
 #[derive(Default)]
 pub(crate) struct Selected {
     pub(crate) targets: Vec<(MachineView, Target)>,
-    /// Machines that do not read, and why: they are left out.
+    /// Machines that cannot be parsed, with the cause; they are left out.
     pub(crate) unread: Vec<String>,
 }
 
-/// The rules of a check, as if nothing were paused.
+/// The rules of a check, ignoring pauses.
 pub(crate) fn rules(view: &MachineHealthCheckView) -> Check {
     cluster_api::check(view, false)
 }
 
-/// What a check looks at in its Cluster.
+/// The facts of a Cluster.
 pub(crate) fn cluster_facts(view: &ClusterView) -> ClusterFacts {
     cluster_api::cluster(view)
 }
 
-/// Whether an object is of a kind, in whichever version.
+/// Whether an object is of a kind, in any version.
 pub(crate) fn is_of(object: &DynamicObject, group: &str, kind: &str) -> bool {
     let types = object.types.as_ref();
     types.is_some_and(|t| t.kind == kind && group_of(&t.api_version) == group)
 }
 
 impl FleetObjects {
-    /// The objects of a kind, in whichever version.
+    /// The objects of a kind, in any version.
     pub(crate) fn of<'a>(
         &'a self,
         group: &'a str,
@@ -60,7 +60,7 @@ impl FleetObjects {
         self.objects.iter().filter(move |o| is_of(o, group, kind))
     }
 
-    /// One of them.
+    /// The object of a kind with this key, in any version.
     pub(crate) fn get<'a>(
         &'a self,
         group: &'a str,
@@ -70,7 +70,7 @@ impl FleetObjects {
         self.of(group, kind).find(|object| Key::of(object) == *key)
     }
 
-    /// The Machines that a check selects, with Node and request.
+    /// The Machines that a check selects, with Node and remediation.
     pub(crate) fn select(&self, view: &MachineHealthCheckView, cluster: &Key) -> Selected {
         let mut found = Selected::default();
         for object in self.of(groups::CLUSTER_API, kinds::MACHINE) {
@@ -124,7 +124,7 @@ impl FleetObjects {
         }
     }
 
-    /// The request of a Machine, as this template makes it.
+    /// The remediation of a Machine, of the kind that this template creates.
     pub(crate) fn request(
         &self,
         template: &TemplateRef,
@@ -135,7 +135,7 @@ impl FleetObjects {
         self.request_of(group, template.request_kind(), machine, namespace)
     }
 
-    /// The request of a Machine, of this kind.
+    /// The remediation of a Machine, of this kind.
     pub(in crate::checks) fn request_of(
         &self,
         group: &str,

@@ -1,13 +1,13 @@
-//! When the status of a check is written.
+//! Rate limit of the status writes of a check.
 
 use std::time::{Duration, Instant};
 
-/// Time between two writes of one status: a storm is shown a few times a second.
+/// Minimum interval of writes of one status, so that a mass failure causes a few writes per second.
 const STATUS_PACE: Duration = Duration::from_millis(300);
 
-/// The status of one check.
+/// The schedule of the status of one check.
 pub(super) struct StatusSchedule {
-    /// It may have changed since it was written.
+    /// Whether the status may have changed since it was written.
     due: bool,
     writing: bool,
     not_before: Instant,
@@ -28,7 +28,7 @@ impl Default for StatusSchedule {
 // === impl StatusSchedule ===
 
 impl StatusSchedule {
-    /// The status may have changed. Returns when it may be written, unless that is known already.
+    /// Requests a write. Returns when it may begin, unless a write is already scheduled.
     pub(super) fn request(&mut self) -> Option<Instant> {
         let known = std::mem::replace(&mut self.due, true) || self.writing;
         (!known).then_some(self.not_before)
@@ -44,12 +44,12 @@ impl StatusSchedule {
         true
     }
 
-    /// Nothing has to be written now.
+    /// Skips a write, because the status is unchanged.
     pub(super) fn skip(&mut self) {
         self.due = false;
     }
 
-    /// A write has ended. Returns when the next one may begin, if one is due.
+    /// Records the end of a write. Returns when the next one may begin, if one is due.
     pub(super) fn finish(&mut self, written: bool, now: Instant) -> Option<Instant> {
         self.writing = false;
         if written {

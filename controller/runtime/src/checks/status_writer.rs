@@ -12,10 +12,10 @@ use crate::{
     },
 };
 
-/// Patches the status of an object, and has the index take in the answer.
+/// Patches the status of an object, and applies the response to the index.
 ///
 /// # Errors
-/// The API server did not answer, or refused it; a conflict included.
+/// The API server did not answer or rejected the patch, for example with a conflict.
 pub(super) async fn patch_status(
     context: &Context,
     lane: Lane,
@@ -47,17 +47,17 @@ pub(super) async fn patch_status(
     Ok(object)
 }
 
-/// Patches the status of a check. `None`: the check has changed or is gone, and the watch brings it back.
+/// Patches the status of a check. `None` if the check has changed or is gone; the watch delivers the change.
 ///
 /// # Errors
-/// The API server did not answer, or refused it.
+/// The API server did not answer or rejected the patch.
 pub(super) async fn patch_check(
     context: &Context,
     kind: Kind,
     key: &Key,
     body: Value,
 ) -> Result<Option<DynamicObject>, ApiError> {
-    match patch_status(context, Lane::Words, kind, key, body).await {
+    match patch_status(context, Lane::Reports, kind, key, body).await {
         Ok(object) => Ok(Some(object)),
         Err(error) if error.is_conflict() || error.is_not_found() => Ok(None),
         Err(error) => Err(error),

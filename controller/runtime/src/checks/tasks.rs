@@ -1,13 +1,13 @@
-//! Tasks; one that panics is reported like one that fails.
+//! A set of tasks in which a panic is reported as a failure.
 
 use std::collections::HashMap;
 
 use tokio::task::{Id, JoinSet};
 
-/// Tasks that come to `T`.
+/// Tasks with result `T`.
 pub(super) struct Tasks<T> {
     running: JoinSet<T>,
-    /// What each comes to if it panics.
+    /// The result of each task if it panics.
     panicked: HashMap<Id, T>,
 }
 
@@ -23,13 +23,13 @@ impl<T: 'static> Default for Tasks<T> {
 // === impl Tasks ===
 
 impl<T: Send + 'static> Tasks<T> {
-    /// Begins a task. `panicked`: what it comes to if it panics.
+    /// Starts a task. `panicked` is its result if it panics.
     pub(super) fn spawn(&mut self, panicked: T, task: impl Future<Output = T> + Send + 'static) {
         let id = self.running.spawn(task).id();
         self.panicked.insert(id, panicked);
     }
 
-    /// What the next one that ends comes to. `None`: none runs.
+    /// The result of the next task that ends; `None` if none runs.
     pub(super) async fn join_next(&mut self) -> Option<T> {
         loop {
             match self.running.join_next_with_id().await? {

@@ -1,6 +1,6 @@
-//! The template from which the requests of a check are created, and where these are served.
+//! The template of a check's remediations, and the API resource of these.
 //!
-//! Read once for a storm and not once per member.
+//! Cached, so that a mass failure does not read it once per member.
 
 use std::{
     sync::Arc,
@@ -18,28 +18,28 @@ use crate::store::{
     object::{Key, api},
 };
 
-/// How long a template is used as it was read.
+/// Lifetime of a cached template.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// A template that can be used.
+/// A usable template.
 pub(super) struct RequestTemplate {
     pub(super) reference: TemplateRef,
     pub(super) template: RemediationTemplateView,
-    /// `apiVersion` and kind of the requests.
+    /// `apiVersion` and kind of the remediations.
     pub(super) api_version: String,
     pub(super) kind: String,
-    /// Where they are served.
+    /// The API resource of the remediations.
     pub(super) resource: ApiResource,
 }
 
 /// A template, or why it cannot be used.
 pub(super) type Read = Result<Arc<RequestTemplate>, Unusable>;
 
-/// The template of a check, as it was read last.
+/// Cache of the template of a check.
 #[derive(Default)]
 pub(super) struct TemplateCache {
     read: Option<(Instant, Read)>,
-    /// It is being read.
+    /// Whether the template is being read.
     pub(super) reading: bool,
 }
 
@@ -51,7 +51,7 @@ impl TemplateCache {
         self.read = read.map(|read| (now, read));
     }
 
-    /// The template, if it was read a moment ago.
+    /// The cached template, if it was read within [`FRESH`].
     pub(super) fn fresh(&self, now: Instant) -> Option<&Read> {
         let (at, read) = self.read.as_ref()?;
         (now.saturating_duration_since(*at) < FRESH).then_some(read)
@@ -62,7 +62,7 @@ pub(super) fn text(body: &Map<String, Value>, field: &str) -> Option<String> {
     body.get(field).and_then(Value::as_str).map(str::to_owned)
 }
 
-/// A template as it is stored, or why there is none.
+/// Reads a template as stored, or why there is none.
 ///
 /// # Errors
 /// The API server did not answer.
@@ -80,7 +80,7 @@ pub(super) async fn find(
     let templates = api(&context.client, &resource, &key.namespace);
     let found = optional(call(&what, templates.get(&key.name)).await)?;
     Ok(found.ok_or_else(|| {
-        // So the API server answers for a kind with namespaces that is read without one.
+        // The API server answers so if a namespaced kind is read without a namespace.
         let hint = if key.namespace.is_empty() {
             "; it may lack a namespace"
         } else {
@@ -90,7 +90,7 @@ pub(super) async fn find(
     }))
 }
 
-/// Where a kind is served, or that it is not.
+/// The API resource of a kind, or that it is not served.
 ///
 /// # Errors
 /// The API server did not answer.
@@ -108,7 +108,7 @@ pub(super) async fn find_kind(
 /// Reads the template of a check of Machines.
 ///
 /// # Errors
-/// The API server did not answer; anything else is an answer.
+/// The API server did not answer.
 pub(super) async fn read(
     context: &Context,
     namespace: &str,

@@ -1,9 +1,8 @@
-//! Requests whose check does not stand behind them any more.
+//! Withdrawal of orphaned remediations, whose check no longer wants them.
 //!
-//! Owns who made a request, and the withdrawal of one that is orphaned. Whether it is,
-//! `rackhand_core::health::orphaned` decides; before anything is deleted, it decides by what the API
-//! server says now (F12). The deletion is only the signal: whether the remediation is aborted or finished
-//! first is for the remediator to decide (F11).
+//! `rackhand_core::health::orphaned` decides whether a remediation is orphaned, and decides again by live
+//! reads before anything is deleted (F12). The deletion is only the signal: the remediator decides whether
+//! the remediation is aborted or finished first (F11).
 
 mod checks;
 mod creator;
@@ -37,14 +36,14 @@ use crate::store::{
     object::{Key, Kind, api},
 };
 
-/// Whose MachineHealthChecks and Machines.
+/// The project whose MachineHealthChecks and Machines are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Owner {
     ClusterApi,
     OpenShift,
 }
 
-/// A request that a check made.
+/// A remediation that a check has created.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CreatedRemediation {
     owner: Owner,
@@ -52,19 +51,19 @@ pub(super) struct CreatedRemediation {
     pub(super) kind: String,
     pub(super) key: Key,
     pub(super) uid: String,
-    /// The check that made it; `None`: a version of this program that did not note it.
+    /// The check that created it; `None` if created by a version of this program that did not record it.
     maker: Option<Creator>,
-    /// The UIDs of its owners.
+    /// The UIDs of the owners.
     owners: Vec<String>,
-    /// It carries out the mark of `external-baremetal` on its Machine.
+    /// Whether it carries out the external remediation of its Machine.
     for_mark: bool,
 }
 
-/// Why a request is withdrawn.
+/// Why a remediation is withdrawn.
 enum WithdrawalReason {
-    /// The check that made it, and what became of that.
+    /// The check that created it, and why that check no longer wants it.
     Orphaned(Key, Orphan),
-    /// It names no check, and no check would make it.
+    /// It names no check, and no check would create it.
     Unclaimed,
 }
 
@@ -87,7 +86,7 @@ impl fmt::Display for WithdrawalReason {
 // === impl Owner ===
 
 impl Owner {
-    /// By the group of the Machine that owns a request.
+    /// The project of the Machine that owns a remediation.
     pub(super) fn of(meta: &Meta) -> Self {
         let is_openshift = |group: &str| group == groups::OPENSHIFT_MACHINE;
         let mut owners = meta.owners.iter();
@@ -116,15 +115,15 @@ impl Owner {
 // === impl CreatedRemediation ===
 
 impl CreatedRemediation {
-    /// `None`: no check of this owner made it, or it is being deleted already.
+    /// Parses a remediation; `None` if no check of this project created it, or it is being deleted.
     pub(super) fn read(object: &DynamicObject, owner: Owner) -> Option<Self> {
         let meta = Meta::of(object);
         let maker = Creator::read(meta.annotations.get(MADE_BY_ANNOTATION)?)?;
         Self::by(Some(maker), object, &meta, owner)
     }
 
-    /// One of a version of this program that did not note the check. Its only owner is the Machine of
-    /// its name, and by `metadata.managedFields` this program made it.
+    /// Parses a remediation of a version of this program that did not record the check. Its only owner is the
+    /// Machine of its name, and `metadata.managedFields` names this program as its creator.
     pub(super) fn read_unmarked(object: &DynamicObject, owner: Owner) -> Option<Self> {
         let meta = Meta::of(object);
         let [machine] = meta.owners.as_slice() else {
@@ -164,7 +163,7 @@ impl CreatedRemediation {
         })
     }
 
-    /// The same by what the annotation says.
+    /// Parses a remediation with the value of its annotation.
     pub(super) fn of(
         owner: Owner,
         (api_version, kind): (&str, &str),
@@ -185,21 +184,20 @@ impl CreatedRemediation {
         })
     }
 
-    /// The check that made it, where that is known.
+    /// The check that created it, if known.
     pub(super) fn check(&self) -> Option<Key> {
         let maker = self.maker.as_ref()?;
         Some(Key::new(&self.key.namespace, &maker.check))
     }
 
-    /// Why it is withdrawn by what is known, if it is. A check or a Machine that does not read is no
-    /// reason.
+    /// Why it is withdrawn, by the known objects. A check or Machine that cannot be parsed is no reason.
     fn reason(
         &self,
         index: &Index,
         check: Option<&DynamicObject>,
         machine: Option<&DynamicObject>,
     ) -> Option<WithdrawalReason> {
-        // With its Machine it is deleted by the garbage collector.
+        // Without its Machine it is deleted by the garbage collector.
         let machine = MachineView::from_dynamic(machine?).ok()?;
         if !self.owners.contains(&machine.meta.uid) {
             return None;
@@ -217,7 +215,7 @@ impl CreatedRemediation {
         orphan.map(|orphan| WithdrawalReason::Orphaned(of, orphan))
     }
 
-    /// Whether no check of its namespace would make it. One that does not read might.
+    /// Whether no check of its namespace would create it. A check that cannot be parsed might.
     fn is_unclaimed(&self, index: &Index, machine: &MachineView) -> bool {
         let namespace = &self.key.namespace;
         let (checks, frozen): (Option<Vec<CheckState>>, bool) = match self.owner {
@@ -250,7 +248,7 @@ impl CreatedRemediation {
         checks.is_some_and(|checks| unclaimed(&checks, frozen))
     }
 
-    /// Whether this check of OpenShift makes such requests.
+    /// Whether this check of OpenShift creates such remediations.
     fn is_made_by_openshift(&self, view: &OpenShiftHealthCheckView) -> bool {
         let template = view.remediation_template.as_ref();
         if self.for_mark {
@@ -260,7 +258,7 @@ impl CreatedRemediation {
         }
     }
 
-    /// Whether a check with this template makes such requests.
+    /// Whether a check with this template creates such remediations.
     fn is_from(&self, template: Option<&TemplateRef>) -> bool {
         template.is_some_and(|t| {
             t.request_kind() == self.kind && group_of(&t.api_version) == group_of(&self.api_version)
@@ -312,11 +310,11 @@ impl CreatedRemediation {
             .filter_map(|(_, entry)| entry.view.ok())
             .map(|view| state(&view))
             .any(|state| state.is_live() && state.makes && state.uid != maker);
-        // Nothing pauses a Machine of OpenShift by itself.
+        // A Machine of OpenShift has no pause of its own.
         orphaned(maker, check.as_ref(), covered, false)
     }
 
-    /// Whether it is to be withdrawn by the index.
+    /// Whether it is orphaned by the index.
     pub(super) fn is_orphan_by_index(&self, index: &Index) -> bool {
         let check = self.check();
         let (check, machine) = match self.owner {
@@ -335,10 +333,10 @@ impl CreatedRemediation {
         reason.is_some()
     }
 
-    /// Deletes it if it is orphaned by what the API server says now. Returns whether it was. The mark
-    /// that it carries out goes first: while the mark stands, the request would be made anew.
+    /// Deletes it if it is orphaned by live reads. Returns whether it was. The annotation of an external
+    /// remediation is removed first, because otherwise the remediation would be created again.
     pub(super) async fn withdraw(&self, context: &Context) -> Result<bool, ApiError> {
-        // Another check that would make it may not be in the index yet.
+        // Another check that would create it may not be in the index yet.
         read_checks(context, self.owner.check(), &self.key.namespace).await?;
         let check = match self.check() {
             Some(check) => live(context, self.owner.check(), &check).await?,
@@ -368,7 +366,7 @@ impl CreatedRemediation {
     }
 }
 
-/// Takes all checks of a namespace, as they stand at the API server, into the index.
+/// Reads all checks of a namespace live into the index.
 async fn read_checks(context: &Context, kind: Kind, namespace: &str) -> Result<(), ApiError> {
     let what = format!("{}s of namespace {namespace}", kind.kind());
     let resource = context.served.known(kind);
@@ -385,7 +383,7 @@ async fn read_checks(context: &Context, kind: Kind, namespace: &str) -> Result<(
     Ok(())
 }
 
-/// An object as it stands at the API server.
+/// Reads an object live.
 async fn live(context: &Context, kind: Kind, key: &Key) -> Result<Option<DynamicObject>, ApiError> {
     let what = format!("{} {key}", kind.kind());
     let resource = context

@@ -34,7 +34,7 @@ pub(crate) async fn ask_guard(client: Client, node: &str) -> Result<EtcdGuard, S
     }
 }
 
-/// The guard by its objects.
+/// Computes the state of the guard from its objects.
 pub(crate) fn guard(node: &str, budgets: &[PodDisruptionBudget], pods: &[Pod]) -> EtcdGuard {
     let status = budgets.first().and_then(|b| b.status.as_ref());
     let ready = |pod: &Pod| {

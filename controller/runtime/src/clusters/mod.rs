@@ -43,7 +43,7 @@ const PROBE_FAILURES: u32 = 3;
 /// Pause before a connection is made again.
 const RECONNECT: Duration = Duration::from_secs(5);
 
-/// Makes the client of a workload cluster from its kubeconfig.
+/// Creates the client of a workload cluster from its kubeconfig.
 pub type WorkloadConnector =
     Arc<dyn Fn(String) -> BoxFuture<'static, Result<Client, ClientError>> + Send + Sync>;
 
@@ -60,7 +60,7 @@ impl Default for Workloads {
     }
 }
 
-/// Connects by the network.
+/// Connects over the network, unlike a simulation.
 pub(crate) fn system_connector() -> WorkloadConnector {
     Arc::new(|kubeconfig| async move { workload_client(&kubeconfig).await }.boxed())
 }
@@ -132,7 +132,7 @@ impl Workloads {
         RetainedConnection { cluster, kept }
     }
 
-    /// A cluster that is connected.
+    /// Registers a connected cluster.
     #[cfg(test)]
     pub(crate) fn connect(&self, cluster: &Key, client: Client) {
         let connected = Arc::new(WorkloadClient::new(client));
@@ -279,7 +279,7 @@ impl Workloads {
                         && let Ok((_, version)) = secret(management, key).await
                         && version != secret_version
                     {
-                        return "its kubeconfig Secret has changed; connecting anew".into();
+                        return "its kubeconfig Secret has changed; reconnecting".into();
                     }
                     match call("probe", client.apiserver_version()).await {
                         Ok(info) => {
@@ -379,13 +379,13 @@ mod tests {
         index::ChangeQueue,
     };
 
-    /// A cluster that no Cluster object names: connected while somebody keeps it.
+    /// A cluster without a Cluster object stays connected while a [`RetainedConnection`] exists.
     #[tokio::test]
     async fn kept_cluster_stays_connected_without_cluster_object() {
         let key = Key::new("ns", "c");
         let asked = Arc::new(Notify::new());
         let seen = asked.clone();
-        // It is enough that its kubeconfig is asked for.
+        // A read of the kubeconfig Secret proves that a connection is being made.
         let management = client(move |request| {
             if request.path.ends_with("/secrets/c-kubeconfig") {
                 seen.notify_one();

@@ -1,9 +1,9 @@
-//! Waits until a view that watches keep has reached the state of the API server (F13).
+//! Waits until a view that is fed by watches has reached the state of the API server (F13).
 //!
-//! One round reads a kind live: names, UIDs and resourceVersions only, by a list without a
-//! resourceVersion, which is a quorum read. It then waits until the view shows each listed object as
-//! new, and none that the list lacks. Requests for one kind that arrive during a round share the next
-//! one: a list that began before the request proves nothing about it.
+//! One round reads a kind live: names, UIDs and resourceVersions only, by a list without a resourceVersion,
+//! which is a quorum read. It then waits until the view shows each listed object in that version or a newer
+//! one, and no object that the list lacks. Requests for one kind that arrive during a round share the next
+//! one, because a list that began before a request proves nothing about the time of the request.
 
 mod feeds;
 
@@ -38,9 +38,9 @@ use crate::{
 
 /// Time for a view to reach what a list showed.
 const REACH: Duration = Duration::from_secs(5);
-/// Objects in one answer.
+/// Maximum number of objects in one response.
 const PAGE: u32 = 1000;
-/// Time for one request with all that it waits for: the round before it, the list, the view.
+/// Timeout of one request, including the previous round, the list and the view.
 const REQUEST: Duration = Duration::from_secs(30);
 
 /// Why a view is not known to be whole.
@@ -54,25 +54,25 @@ pub(crate) enum SyncError {
     Timeout(String),
 }
 
-/// A view of one kind that a watch keeps.
+/// A view of one kind that is fed by a watch.
 pub(crate) trait View: Send + Sync {
-    /// The names of all objects in it.
+    /// The names of all objects in the view.
     fn names(&self) -> Vec<String>;
-    /// The resourceVersion in which it holds an object.
+    /// The resourceVersion of an object in the view.
     fn version(&self, name: &str) -> Option<u64>;
-    /// Whether the watch has shown the end of the object with this UID.
+    /// Whether the watch has reported the deletion of the object with this UID.
     fn is_deleted(&self, uid: &str) -> bool;
-    /// Is notified after each change.
+    /// Notified after each change of the view.
     fn moved(&self) -> &Notify;
 }
 
-// The fields of a list that are read; the rest, `managedFields` above all, is skipped.
+// The fields of a list that are read. All others are skipped, above all `managedFields`.
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WireList {
     metadata: WireListMeta,
-    /// `null` where an API server has no object of a custom kind.
+    /// `null` if the API server has no object of a custom kind.
     items: Option<Vec<WireItem>>,
 }
 
@@ -100,7 +100,7 @@ struct WireMeta {
     resource_version: String,
 }
 
-/// The name of an object in a [`Listing`]: with its namespace, where it has one.
+/// The name of an object in a [`Listing`], with its namespace if it has one.
 pub(crate) fn object_name(namespace: &str, name: &str) -> String {
     if namespace.is_empty() {
         name.to_owned()
@@ -112,7 +112,7 @@ pub(crate) fn object_name(namespace: &str, name: &str) -> String {
 /// The number of a resourceVersion.
 ///
 /// # Errors
-/// It is none, so that versions cannot be compared.
+/// The resourceVersion is not a number, so that versions cannot be compared.
 fn number(what: &str, version: &str) -> Result<u64, ApiError> {
     let told = |error| ApiError::other(what, format!("resourceVersion {version:?}: {error}"));
     version.parse().map_err(told)
@@ -147,7 +147,7 @@ pub(crate) async fn live_listing(
             .list_metadata(&params)
             .map_err(|error| ApiError::other(&what, error))?;
         let list: WireList = call(&what, client.request(asked)).await?;
-        // All pages are of the version of the first.
+        // All pages have the version of the first.
         listing.version = number(&what, &list.metadata.resource_version)?;
         for WireItem { metadata } in list.items.into_iter().flatten() {
             let version = number(&what, &metadata.resource_version)?;
@@ -167,7 +167,7 @@ pub(crate) async fn reach(what: &str, listing: Listing, view: &dyn View) -> Resu
     let mut catchup = Catchup::new(listing, view.names());
     let reached = timeout(REACH, async {
         loop {
-            // Before the look, or a change between the two would be missed.
+            // Subscribed before the comparison, so that no change in between is missed.
             let moved = view.moved().notified();
             tokio::pin!(moved);
             moved.as_mut().enable();
@@ -186,17 +186,17 @@ pub(crate) async fn reach(what: &str, listing: Listing, view: &dyn View) -> Resu
 
 type Answer = oneshot::Sender<Result<(), SyncError>>;
 
-/// Asks for rounds.
+/// Requests sync rounds from the task that runs them.
 #[derive(Clone)]
 pub(crate) struct Syncs(mpsc::UnboundedSender<(Feed, Answer)>);
 
-/// One round for a feed.
+/// Runs one round for a feed.
 type Round = Arc<dyn Fn(Feed) -> BoxFuture<'static, Result<(), SyncError>> + Send + Sync>;
 
 // === impl Syncs ===
 
 impl Syncs {
-    /// For the kinds of the index. The future carries the rounds out until `cancel`.
+    /// Creates the handle for the kinds of the index. The future runs the rounds until `cancel`.
     pub(crate) fn new(
         client: Client,
         served: Arc<Served>,
@@ -222,7 +222,7 @@ impl Syncs {
         (Self(sender), run(round, requests, cancel))
     }
 
-    /// One whose rounds end at once, so; they are counted.
+    /// A handle whose rounds end at once with this result and are counted.
     #[cfg(test)]
     pub(crate) fn fixed(rounds: Arc<parking_lot::Mutex<(Result<(), SyncError>, usize)>>) -> Self {
         let round = move |_| -> BoxFuture<'static, _> {
@@ -257,7 +257,7 @@ impl Syncs {
     }
 }
 
-/// Carries out rounds, one at a time for each feed.
+/// Runs rounds, one at a time for each feed.
 async fn run(
     round: Round,
     mut requests: mpsc::UnboundedReceiver<(Feed, Answer)>,
@@ -292,7 +292,7 @@ async fn run(
                     }
                 }
                 Err(error) => {
-                    // Those who wait are told that their channel is closed.
+                    // The waiting callers get an error because their channel is closed.
                     tracing::error!(%error, "a live read ended unexpectedly");
                     running.clear();
                     rounds.abort_all();

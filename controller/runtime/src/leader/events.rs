@@ -1,7 +1,7 @@
 //! Kubernetes Events.
 //!
-//! Owns one task that sends them. Must never hold anything up: an Event that cannot be sent is
-//! logged and lost.
+//! One task sends all Events. An Event that cannot be sent is logged and dropped, so that Events never delay
+//! remediation.
 
 use std::{
     collections::HashMap,
@@ -22,12 +22,12 @@ use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
 use crate::leader::{Leader, writer::Writer};
 
-/// Kubernetes refuses longer notes.
+/// Maximum length of a note in bytes; Kubernetes rejects more than 1024.
 const LONGEST_NOTE: usize = 1000;
-/// The same words about the same object are told once in this time.
+/// An Event with the same reason, note and object is sent once in this time.
 const QUIET: Duration = Duration::from_secs(600);
-/// Events on their way at one time: a few of the writer's places, so that what is told never holds
-/// up what is done, and a storm is still told while it lasts.
+/// Maximum number of Events in flight. They use few of the writer's permits, so that Events never delay
+/// remediation, and keep up with a mass failure.
 const CONCURRENT: usize = 6;
 const CONTROLLER: &str = "rackhand-controller";
 
@@ -39,14 +39,14 @@ struct PendingEvent {
     at: Timestamp,
 }
 
-/// Takes Events.
+/// Queues Events for the task that sends them.
 #[derive(Clone)]
 pub(crate) struct Events {
     told: mpsc::UnboundedSender<PendingEvent>,
 }
 
 impl Events {
-    /// The handle, and the task to be run by whoever owns the tasks.
+    /// Returns the handle and the task that sends Events, which the caller must run.
     pub(crate) fn new(
         client: Client,
         leader: &Leader,
@@ -57,7 +57,7 @@ impl Events {
         (Self { told }, run(client, instance, writer, waiting))
     }
 
-    /// Says something about an object.
+    /// Queues an Event about an object.
     pub(crate) fn send(&self, about: &DynamicObject, warning: bool, reason: &str, message: &str) {
         let types = about.types.clone().unwrap_or_default();
         let meta = &about.metadata;
@@ -87,7 +87,7 @@ async fn run(
     writer: Writer,
     mut waiting: mpsc::UnboundedReceiver<PendingEvent>,
 ) {
-    // kube's own recorder counts Events of one reason together and keeps the words of the first.
+    // kube's own recorder aggregates Events of one reason and keeps only the first note.
     let mut said = RecentEvents::default();
     let mut sending = JoinSet::new();
     let senders: Vec<_> = (0..CONCURRENT)
@@ -102,7 +102,7 @@ async fn run(
         if !said.is_new(words, Instant::now()) {
             continue;
         }
-        // What is said of one object arrives in its order.
+        // Events about one object are sent in order.
         let lane = said.keys.hash_one(&told.about.uid) % CONCURRENT as u64;
         if let Some(sender) = usize::try_from(lane)
             .ok()
@@ -133,7 +133,7 @@ async fn send_all(client: Client, writer: Writer, mut turn: mpsc::UnboundedRecei
     }
 }
 
-/// What was said of late, as hashes: two that fall together cost one Event.
+/// Recently sent Events as hashes. A hash collision suppresses one Event.
 #[derive(Default)]
 struct RecentEvents {
     keys: RandomState,
@@ -155,7 +155,7 @@ impl RecentEvents {
 
 fn event(told: PendingEvent, instance: &str) -> Event {
     let name = told.about.name.clone().unwrap_or_default();
-    // Events about what has no namespace lie in this one, by convention.
+    // By convention, Events about cluster-scoped objects are in this namespace.
     let namespace = told
         .about
         .namespace
@@ -203,7 +203,7 @@ mod tests {
         let mut new = |uid, after| said.is_new((uid, &reason, &note), start + after);
         assert!(new(&uid, Duration::ZERO));
         assert!(new(&other, Duration::ZERO));
-        // Whoever repeats it all the time is not heard: it counts from the last time.
+        // Each repetition restarts the quiet period.
         assert!(!new(&uid, QUIET / 2));
         assert!(!new(&uid, QUIET));
         assert!(new(&other, QUIET));

@@ -1,4 +1,4 @@
-//! A leader for tests, by the Lease of an API server of a few lines.
+//! A leader for tests, elected by the Lease of a fake API server.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,16 +14,16 @@ use super::{
     writer::{Lane, Writer},
 };
 
-/// A process that leads, and writes.
+/// A leader with its writer and Events.
 pub(crate) struct Leading {
     pub(crate) writer: Writer,
     pub(crate) events: Events,
     pub(crate) registry: Registry,
-    /// Ends all of it.
+    /// Stops the election and all tasks.
     pub(crate) cancel: CancellationToken,
 }
 
-/// A leader by the Lease `ns/l` of that API server, and what ends its election.
+/// A leader by the Lease `ns/l` of this API server, and the token that ends its election.
 pub(crate) async fn leader(client: &Client) -> (Leader, CancellationToken) {
     let (long, short) = (Duration::from_secs(60), Duration::from_secs(1));
     let lease = LeaseConfig::new(long, long / 2, short).unwrap();
@@ -37,7 +37,7 @@ pub(crate) async fn leader(client: &Client) -> (Leader, CancellationToken) {
 }
 
 impl Leading {
-    /// By the Lease `ns/l` of that API server.
+    /// Starts a leader by the Lease `ns/l` of this API server.
     pub(crate) async fn start(client: &Client) -> Self {
         let (leader, cancel) = leader(client).await;
         let mut registry = Registry::default();

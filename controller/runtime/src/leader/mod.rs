@@ -1,7 +1,7 @@
-//! The leader Lease, and the writes that only its holder makes.
+//! The leader Lease and the writes that only its holder may send.
 //!
-//! Owns the Lease object, and carries out what `rackhand_core::lease` decides. Must never act as leader
-//! unless the core confirms it at that moment (F7).
+//! Maintains the Lease object as decided by `rackhand_core::lease`. A process acts as leader only while the
+//! core confirms its leadership at that moment (F7).
 
 pub(crate) mod events;
 #[cfg(test)]
@@ -36,7 +36,7 @@ use crate::store::{
     watch::pause,
 };
 
-/// Time since any origin. It must also run while the machine is suspended.
+/// A clock with any origin that also runs while the machine is suspended.
 type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 
 struct Shared {
@@ -44,12 +44,12 @@ struct Shared {
     config: LeaseConfig,
     clock: Clock,
     me: String,
-    /// What stands on the Lease beside the election.
+    /// The settings of the controller, as written to an annotation of the Lease.
     settings: String,
     bell: Notify,
 }
 
-/// Whether this process leads, for whoever acts.
+/// A handle to the leadership of this process.
 #[derive(Clone)]
 pub(crate) struct Leader(Arc<Shared>);
 
@@ -62,7 +62,7 @@ pub(crate) enum ElectionEnd {
     Exhausted,
 }
 
-/// How a Lease reads; `None`: nothing in it can be compared.
+/// Parses a Lease into the record of the core.
 fn record(lease: &Lease) -> LeaseRecord {
     let spec = lease.spec.clone().unwrap_or_default();
     let seconds = spec
@@ -82,7 +82,7 @@ fn record(lease: &Lease) -> LeaseRecord {
 }
 
 impl Leader {
-    /// `me` must be unique per process; `settings` are shown on the Lease.
+    /// Creates a candidate. `me` must be unique per process; `settings` are written to the Lease.
     pub(crate) fn new(
         me: String,
         config: LeaseConfig,
@@ -111,7 +111,7 @@ impl Leader {
         (self.0.clock)()
     }
 
-    /// The term in which this process may act at this moment; `None`: it does not lead.
+    /// The term in which this process may act now; `None` if it does not lead.
     pub(crate) fn term(&self) -> Option<u64> {
         self.0.view.lock().term(&self.0.config, self.now())
     }
@@ -124,10 +124,11 @@ impl Leader {
         &self.0.me
     }
 
-    /// An agent has refused the term `claimed` for a higher one: the next renewal goes above it.
+    /// Raises the term of the next renewal above `highest`, which an agent reported when it refused the term
+    /// `claimed`.
     ///
     /// # Errors
-    /// The answer is not followed.
+    /// The term of the agent is an outlier, so the leader does not raise its own.
     pub(crate) fn raise_term(
         &self,
         agent: &str,
@@ -139,7 +140,8 @@ impl Leader {
         raised
     }
 
-    /// Takes part in the election until leadership is lost or `cancel`. `leads` tells others.
+    /// Takes part in the election until leadership is lost or `cancel`. `leads` shows whether this process
+    /// leads.
     pub(crate) async fn run(
         &self,
         client: &Client,
@@ -158,8 +160,8 @@ impl Leader {
                 Decision::Hold { renew_at, .. } => renew_at.saturating_sub(now),
                 Decision::Renew { write, renew_by } => {
                     let attempt = self.attempt(&leases, name, &what, &write);
-                    // A call that hangs must not outlast the reign: who waits for the end of this
-                    // process would wait for it.
+                    // A hanging call must not outlast the leadership, because the replacement process waits
+                    // for the end of this one.
                     match tokio::time::timeout(renew_by.saturating_sub(now), attempt).await {
                         Ok(false) => self.0.config.retry(),
                         Ok(true) | Err(_) => continue,
@@ -198,7 +200,8 @@ impl Leader {
         }
     }
 
-    /// Lets another lead at once. Only after everything that acts as leader has stopped.
+    /// Releases the Lease, so that another replica leads at once. Called only after every task that acts as
+    /// leader has stopped.
     pub(crate) async fn release(&self, client: &Client, namespace: &str, name: &str) {
         let now = self.now();
         let Some(write) = self.0.view.lock().release(now) else {
@@ -221,7 +224,7 @@ impl Leader {
         }
     }
 
-    /// Writes; where that fails, looks at what stands there.
+    /// Writes the Lease; if that fails, reads it.
     async fn attempt(
         &self,
         leases: &Api<Lease>,
@@ -282,7 +285,7 @@ impl Leader {
         }
         match &write.replaces {
             Some(version) => {
-                // What the core has seen, not what stands there now: a change in between must fail.
+                // The version that the core has observed, so that a write after a change in between fails.
                 lease.metadata.resource_version = Some(version.clone());
                 call(what, leases.replace(name, &PostParams::default(), &lease)).await
             }

@@ -5,7 +5,7 @@ use http::{Method, StatusCode};
 use super::*;
 use crate::store::fake_api::{FakeRequest, client, failure};
 
-/// An API server that has no Lease yet, and takes any.
+/// An API server without a Lease that accepts any write.
 fn no_lease() -> Client {
     client(|asked: FakeRequest| async move {
         match asked.method {
@@ -29,7 +29,7 @@ async fn f7_suspended_leader_loses_leadership() {
         tokio::spawn(async move { campaign.run(&client, "ns", "l", leads, cancel).await });
     leading.wait_for(|leads| *leads).await.unwrap();
     assert!(leader.leads());
-    // The machine is suspended: no timer of this process runs, and time passes all the same.
+    // The machine is suspended: time passes while no timer of this process runs.
     seconds.fetch_add(config.renew_deadline().as_secs(), Ordering::Relaxed);
     assert_eq!(leader.term(), None);
     leader.0.bell.notify_one();

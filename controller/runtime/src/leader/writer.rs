@@ -1,7 +1,7 @@
-//! The one task through which everything goes that changes a cluster.
+//! The single task that sends all writes to Kubernetes.
 //!
-//! Owns the check of leadership immediately before each write, its deadline and its count (F7), and
-//! what may be on its way at one time. Must never retry: who asked decides again with fresh eyes.
+//! Checks leadership immediately before each write, applies a timeout, counts it (F7), and limits the writes
+//! in flight. Never retries: the caller observes and decides again.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -16,34 +16,34 @@ use crate::{
     store::api::{ApiError, call},
 };
 
-/// What a write is for. Each lane has its own places, so that in a storm of a whole rack the requests
-/// do not stand behind the words about them, and remediations behind neither.
+/// Priority class of a write. Each class has its own limit, so that in a failure of a whole rack status and
+/// Events do not delay the creation of remediations, and neither delays running remediations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Remediation requests come and go.
+    /// Creation and deletion of remediations.
     Requests,
-    /// What remediations keep and do.
+    /// State and actions of running remediations.
     Remediation,
-    /// Events, conditions and statuses that nobody acts upon.
-    Words,
+    /// Events, and conditions and statuses that no controller acts on.
+    Reports,
 }
 
 impl Lane {
-    const ALL: [Self; 3] = [Self::Requests, Self::Remediation, Self::Words];
+    const ALL: [Self; 3] = [Self::Requests, Self::Remediation, Self::Reports];
 
-    /// Writes on their way at one time. Each waits for the API server's disk.
+    /// Maximum number of writes in flight. Each waits for the disk of the API server.
     fn places(self) -> usize {
         match self {
             Self::Requests => 32,
             Self::Remediation => 16,
-            Self::Words => 8,
+            Self::Reports => 8,
         }
     }
 }
 
 type Job = Box<dyn FnOnce(Leader) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
-/// A handle to the writer, on one of its lanes.
+/// A handle to the writer for one class of writes.
 #[derive(Clone)]
 pub(crate) struct Writer {
     lanes: Arc<[mpsc::Sender<Job>]>,
@@ -52,7 +52,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// The handle, and the task to be run by whoever owns the tasks.
+    /// Returns the handle and the task that writes, which the caller must run.
     pub(crate) fn new(
         leader: &Leader,
         metrics: LeaderMetrics,
@@ -73,7 +73,7 @@ impl Writer {
         (writer, join_all(running).map(drop))
     }
 
-    /// The same on another lane.
+    /// A handle to the same writer for another class of writes.
     pub(crate) fn on(&self, lane: Lane) -> Self {
         Self {
             lane,
@@ -81,7 +81,7 @@ impl Writer {
         }
     }
 
-    /// Carries out a write, if this process still leads when its turn comes.
+    /// Sends a write, if this process still leads when the write reaches the front of the queue.
     pub(crate) async fn write<T, F, Fut>(
         &self,
         operation: &'static str,

@@ -161,7 +161,7 @@ impl Engine {
             .release_others(&host, endpoint, &self.uid, None)
             .await;
         if let Err(error) = released {
-            tracing::warn!(remediation = %self.id, ?error, "a hold is left at an agent that stands by");
+            tracing::warn!(remediation = %self.id, ?error, "a hold remains at an agent on standby");
         }
     }
 

@@ -47,14 +47,14 @@ pub(super) struct Engine {
     pub(super) history: StateHistory,
     /// The events of the operation that the shell follows.
     pub(super) events: Option<OperationStream>,
-    /// Machine, Node and hold key as last observed, for the status and the escalation.
+    /// The Machine, Node and hold key as last observed, for the status and the escalation.
     pub(super) machine: Option<Key>,
     pub(super) node: Option<String>,
     pub(super) held: bool,
     pub(super) outcome_metrics: OutcomeMetrics,
     /// Keeps the connection to the workload cluster.
     pub(super) connection: Option<RetainedConnection>,
-    /// When the time of the current step is over.
+    /// The deadline of the current step.
     until: Option<Timestamp>,
 }
 
@@ -237,7 +237,7 @@ impl Engine {
         Ok(Some((observation, decision)))
     }
 
-    /// What this decision is made from, for explanations.
+    /// The inputs of this decision, for explanations.
     fn facts(&self, observation: &Observation) -> RemediationFacts {
         let machine = self.machine.as_ref().map(ToString::to_string);
         RemediationFacts {
@@ -307,7 +307,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Shows step and block in the metrics.
+    /// Updates the metrics of steps and blocks.
     fn show(&self, state: &State, reason: &Reason) {
         let unfinished = !state.step.is_terminal();
         let blocked = unfinished && reason.is_blocked();

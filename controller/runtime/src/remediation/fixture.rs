@@ -1,5 +1,4 @@
-//! What tests of a remediation begin with: an engine between an API server of a few lines and an
-//! index that knows the same.
+//! An engine for tests, with a fake API server and an index with the same objects.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -44,7 +43,7 @@ pub(crate) const CHECK: &str =
     "/apis/cluster.x-k8s.io/v1beta1/namespaces/ns/machinehealthchecks/check";
 pub(crate) const CLUSTER: &str = "/apis/cluster.x-k8s.io/v1beta1/namespaces/ns/clusters/c";
 
-/// Where each kind is served, and under which path its objects lie.
+/// API version and path of each kind.
 const KINDS: [(Kind, &str, &str); 7] = [
     (Kind::PowerRemediation, "v1alpha1", REQUEST),
     (Kind::BareMetalHost, "v1alpha1", HOST),
@@ -55,7 +54,7 @@ const KINDS: [(Kind, &str, &str); 7] = [
     (Kind::MachineHealthCheck, "v1beta1", ""),
 ];
 
-/// A world with one Machine on one held host, and the remediation of it.
+/// A cluster with one Machine on one held host, and its remediation.
 pub(crate) struct Fixture {
     pub(crate) objects: Objects,
     pub(crate) context: Arc<Context>,
@@ -94,7 +93,7 @@ pub(crate) fn node(name: &str, ready: &str, labels: &Value) -> Value {
     })
 }
 
-/// The BMC reports off.
+/// A reading in which the BMC reports off.
 pub(crate) fn reading(at: Timestamp, since_start_ms: u64) -> PowerReading {
     PowerReading {
         state: PowerState::Off,
@@ -107,7 +106,7 @@ pub(crate) fn reading(at: Timestamp, since_start_ms: u64) -> PowerReading {
     }
 }
 
-/// A state in which the host is off and nothing stands in the way of the taint.
+/// A state in which the host is off and nothing prevents the taint.
 pub(crate) fn state(step: Step) -> State {
     let now = Timestamp::now();
     let mut state = State::new(now);
@@ -142,7 +141,7 @@ pub(crate) fn state(step: Step) -> State {
     state
 }
 
-/// Where the Machine and the Node of another member of the control plane lie.
+/// Paths of Machine and Node of another control-plane member.
 pub(crate) fn member_paths(number: &str) -> (String, String) {
     let swap = |path: &str, letter: char| {
         let base = path.rsplit_once('/').unwrap().0;
@@ -282,7 +281,7 @@ impl Fixture {
         this
     }
 
-    /// The request names the Node, of this very cluster, and no Machine; the Node names its host.
+    /// A remediation that names a Node of the management cluster and no Machine; the Node names its host.
     pub(crate) async fn by_node() -> Self {
         let this = Self::new(&state(Step::Pending)).await;
         let mut request = this.objects.get(REQUEST).unwrap();
@@ -300,7 +299,7 @@ impl Fixture {
         this
     }
 
-    /// A check that selects the Machine, of which no watch has told yet.
+    /// Adds a check that selects the Machine to the API server, but not to the index.
     pub(crate) fn add_check(&self) {
         let check = json!({ "spec": {
             "clusterName": "c", "selector": { "matchLabels": { "pool": "a" } },
@@ -310,7 +309,7 @@ impl Fixture {
         self.objects.put(CHECK, check);
     }
 
-    /// The Machine is one of three of the control plane, and the others are well.
+    /// Makes the Machine one of three control-plane members, of which the others are healthy.
     pub(crate) fn control_plane(&self) {
         let role = json!({ "metadata": { "labels": { "cluster.x-k8s.io/control-plane": "" } } });
         self.objects.change(MACHINE, &role);
@@ -336,14 +335,14 @@ impl Fixture {
         }
     }
 
-    /// The watch tells of what stands at this path.
+    /// Applies the object at this path to the index, like a watch.
     pub(crate) fn watch(&self, kind: Kind, path: &str) {
         let object = self.objects.get(path).unwrap();
         let object = serde_json::from_value(object).unwrap();
         self.context.index.apply(kind, object);
     }
 
-    /// Somebody else changes an object, and the watch tells of it at once.
+    /// Changes an object as another client, and applies it to the index.
     pub(crate) fn touch(&self, path: &str) {
         let touched = json!({ "metadata": { "annotations": { "touched": "yes" } } });
         let object = self.objects.change(path, &touched);
@@ -368,7 +367,7 @@ impl Fixture {
     }
 }
 
-/// A certificate that nobody is shown.
+/// A client certificate that no agent receives.
 fn tls() -> ClientTls {
     rustls::crypto::ring::default_provider()
         .install_default()

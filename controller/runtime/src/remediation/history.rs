@@ -1,7 +1,7 @@
-//! What remediations did, step by step, since this process leads.
+//! The steps of remediations since this process leads.
 //!
-//! Owns a bounded record of those that run and those that have finished. It is for display: nothing is
-//! decided from it, and a new leader begins an empty one.
+//! A bounded record of running and finished remediations, for display only. A new leader starts with an empty
+//! one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,9 +12,9 @@ use rackhand_core::{
     remediation::State,
 };
 
-/// Finished remediations that are kept.
+/// Number of finished remediations kept.
 const FINISHED: usize = 1_000;
-/// Steps that are kept of one remediation: one that is repeated for ever keeps its latest ones.
+/// Number of latest steps kept of one remediation, whose steps may repeat endlessly.
 const STEPS: usize = 100;
 
 /// The record of all remediations.
@@ -23,7 +23,7 @@ pub(crate) struct History(Mutex<Records>);
 
 #[derive(Default)]
 struct Records {
-    /// By the UID of the object.
+    /// Running remediations by the UID of their object.
     running: BTreeMap<String, Running>,
     finished: VecDeque<FinishedRemediation>,
 }
@@ -43,7 +43,7 @@ pub(super) struct Finish<'a> {
 }
 
 impl History {
-    /// A remediation that was created at this time has entered a step.
+    /// Records the current step of a remediation with this creation time.
     pub(super) fn step(&self, uid: &str, created: Timestamp, state: &State) {
         let mut records = self.0.lock();
         let running = records.running.entry(uid.to_owned());
@@ -66,7 +66,7 @@ impl History {
         steps.push_back(entry);
     }
 
-    /// A remediation has finished.
+    /// Records the end of a remediation.
     pub(super) fn finish(&self, uid: &str, finish: Finish<'_>) {
         let mut records = self.0.lock();
         let running = records.running.remove(uid);
@@ -89,12 +89,12 @@ impl History {
         });
     }
 
-    /// The task of a remediation has ended, whether or not the remediation has.
+    /// Drops the steps of a remediation whose task has ended, whether or not the remediation has.
     pub(super) fn forget(&self, uid: &str) {
         self.0.lock().running.remove(uid);
     }
 
-    /// The steps of a remediation that runs.
+    /// The steps of a running remediation.
     pub(crate) fn timeline(&self, uid: &str) -> Vec<TimelineEntry> {
         let records = self.0.lock();
         let running = records.running.get(uid);
@@ -103,7 +103,7 @@ impl History {
             .unwrap_or_default()
     }
 
-    /// The finished ones, the latest first.
+    /// The finished remediations, the latest first.
     pub(crate) fn finished(&self) -> Vec<FinishedRemediation> {
         self.0.lock().finished.iter().cloned().collect()
     }

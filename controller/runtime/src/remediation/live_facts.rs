@@ -1,4 +1,4 @@
-//! What each running remediation was last decided from, for explanations.
+//! The inputs of the last decision of each running remediation, for explanations.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,7 +8,7 @@ use rackhand_core::explanation::RemediationFacts;
 use super::history::History;
 use crate::store::request::RequestId;
 
-/// The facts of every remediation that runs in this process, and what each did.
+/// The facts of every remediation that runs in this process, and the history of steps.
 #[derive(Default)]
 pub(crate) struct LiveFacts {
     facts: Mutex<BTreeMap<RequestId, Arc<RemediationFacts>>>,

@@ -33,12 +33,12 @@ struct ReasonLabels {
     reason: &'static str,
 }
 
-/// From 50 ms to about 14 minutes: a write at the one end, a drain at the other.
+/// Buckets from 50 ms to about 14 minutes, because a step may be a single write or a drain.
 fn step_histogram() -> Histogram {
     Histogram::new(exponential_buckets(0.05, 2.0, 15))
 }
 
-/// From 1 s to about 2 hours.
+/// Buckets from 1 s to about 2 hours.
 fn remediation_histogram() -> Histogram {
     Histogram::new(exponential_buckets(1.0, 2.0, 14))
 }
@@ -69,7 +69,7 @@ pub(crate) struct RemediationMetrics {
     unconfirmed: Counter,
     panics: Counter,
     blocked: Family<ReasonLabels, Gauge>,
-    /// Why each remediation is blocked now, by UID: never a label.
+    /// The current blocking reason of each remediation, by UID, which is never a label.
     blocked_now: Mutex<BTreeMap<String, &'static str>>,
     /// The unfinished remediations, by UID.
     unfinished_now: Mutex<BTreeMap<String, Unfinished>>,
@@ -78,7 +78,7 @@ pub(crate) struct RemediationMetrics {
 impl RemediationMetrics {
     pub(crate) fn register(registry: &mut Registry) -> Self {
         let metrics = Self::registered(registry);
-        // An increase needs a first value.
+        // Prometheus detects an increase only if there is a first value.
         for reason in VIOLATIONS {
             let labels = ReasonLabels { reason };
             metrics.violations.get_or_create(&labels).inc_by(0);
@@ -193,7 +193,7 @@ impl RemediationMetrics {
         self.panics.inc();
     }
 
-    /// Records the step of a remediation; `None`: it has ended.
+    /// Records the step of a remediation; `None` if it has ended.
     pub(super) fn set_step(&self, uid: &str, now: Option<Unfinished>) {
         let mut all = self.unfinished_now.lock();
         let before = match now {
@@ -225,7 +225,7 @@ impl RemediationMetrics {
         self.set_step(uid, None);
     }
 
-    /// Records why a remediation is blocked now; `None`: it is not, or has ended.
+    /// Records the blocking reason of a remediation; `None` if it is not blocked or has ended.
     pub(super) fn set_blocked(&self, uid: &str, reason: Option<&'static str>) {
         let mut now = self.blocked_now.lock();
         let before = match reason {
@@ -285,7 +285,7 @@ mod tests {
         metrics.forget("b");
         assert!(has("rackhand_remediations_unfinished{step=\"Booting\"} 0"));
         assert!(has("rackhand_remediations_blocked{reason=\"Paused\"} 0"));
-        // An age that grows for ever would be worse than none.
+        // The series is removed, because otherwise the age would grow for ever.
         assert!(!render(&registry).contains(&format!("{oldest}{{step=\"Booting\"}}")));
     }
 

@@ -96,7 +96,7 @@ pub(crate) struct Context {
     pub(crate) active: Mutex<BTreeMap<String, ActiveRemediation>>,
     /// The policy that holds a remediation, by the UID of the remediation.
     pub(crate) held: Mutex<BTreeMap<String, String>>,
-    /// What each was last decided from.
+    /// The inputs of the last decision of each remediation.
     pub(crate) live: Arc<LiveFacts>,
     /// Since when the Lease of each Node has been observed unchanged, by cluster.
     pub(crate) leases: Mutex<BTreeMap<Key, Arc<Mutex<LeaseMemory>>>>,
@@ -118,7 +118,7 @@ pub(crate) struct WatchInterest {
     pub(crate) cluster: Option<Key>,
     pub(crate) node: Option<String>,
     pub(crate) machine: Option<Key>,
-    /// Its BareMetalHost.
+    /// The BareMetalHost of the remediation.
     pub(crate) host: Option<Key>,
     /// The host is chosen, so that no other Machine or BareMetalHost matters. Before that, and
     /// between attempts, a link may appear, or a control plane recover, anywhere.
@@ -376,7 +376,7 @@ fn refresh(
     tasks.insert(id.clone(), task);
 }
 
-/// What the log lines of a remediation share with those of the agents, at every level.
+/// The trace span that the log lines of a remediation share with those of the agents, at every log level.
 fn trace_span(uid: &str) -> Span {
     match TraceContext::of_remediation(uid, "") {
         Some(trace) => tracing::error_span!("remediation", trace_id = trace.trace_id()),
@@ -434,7 +434,7 @@ mod tests {
             .map(|(kind, name)| interest.wakeup_for(&id, kind, &key(name)))
         };
         let (no, now, later) = (Wakeup::No, Wakeup::Now, Wakeup::Later);
-        // A link may appear anywhere.
+        // A link to the Machine may appear in any object.
         assert_eq!(wakeups(&interest), [now, now, now, later, later, later, no]);
         interest.settled = true;
         assert_eq!(wakeups(&interest), [now, now, now, no, no, no, no]);

@@ -100,9 +100,9 @@ fn has_finalizer(kind: Kind, finalizers: &[String]) -> bool {
     finalizers.iter().any(|held| held == finalizer(kind))
 }
 
-/// The finalizer is on a remediation from before its first power-off until its end. A hold of an unknown
-/// owner is left alone unless the agent says that it belongs to this election: one agent may serve several
-/// management clusters.
+/// Whether no remediation needs a hold. A remediation has the finalizer from before its first power-off until
+/// its end. A hold of an unknown owner is kept unless the agent reports that it belongs to this election,
+/// because one agent may serve several management clusters.
 fn is_left(held: &AgentHold, existing: &BTreeMap<String, bool>) -> bool {
     match existing.get(&held.owner) {
         Some(has_finalizer) => !has_finalizer,

@@ -103,7 +103,7 @@ mod tests {
             None
         );
         assert_eq!(outcome_metrics.gone(Some(&over)), None);
-        // The next process finds it as it is.
+        // The next process observes the final state and does not count it again.
         let mut next = OutcomeMetrics::default();
         assert_eq!(next.over(Some(&over), Outcome::Failed, &reason), None);
         assert_eq!(next.gone(Some(&over)), None);
@@ -117,13 +117,13 @@ mod tests {
         let counted = outcome_metrics.gone(Some(&pending));
         assert_eq!(counted, Some((Outcome::Withdrawn, "MachineNotFound")));
         assert_eq!(outcome_metrics.gone(Some(&pending)), None);
-        // Kept by somebody else's finalizer it counts as well, once.
+        // A remediation that another finalizer keeps is counted once, too.
         let mut outcome_metrics = OutcomeMetrics::default();
         outcome_metrics.wrote(Some(&pending), &reason, false);
         let counted = outcome_metrics.over(Some(&pending), Outcome::Withdrawn, &Reason::Withdrawn);
         assert_eq!(counted, Some((Outcome::Withdrawn, "Withdrawn")));
         assert_eq!(outcome_metrics.gone(Some(&pending)), None);
-        // One that nobody has looked at was none.
+        // A remediation that was never evaluated is not counted.
         assert_eq!(OutcomeMetrics::default().gone(None), None);
     }
 
@@ -146,7 +146,7 @@ mod tests {
             outcome_metrics.over(Some(&over), Outcome::Succeeded, &Reason::Recovered),
             None
         );
-        // The answer to what made it go was lost.
+        // The response to the removal of the finalizer was lost.
         let mut outcome_metrics = mk();
         assert_eq!(
             outcome_metrics.over(Some(&over), Outcome::Succeeded, &Reason::Recovered),

@@ -142,7 +142,7 @@ impl Engine {
                     .is_none_or(|plane| plane.costs_quorum().is_none())
             }
             Progress::Begun if state.is_some_and(before_first_off) => true,
-            // The host is off already, or may be.
+            // The host is or may be off already.
             Progress::Begun => return None,
         };
         if !asks {

@@ -27,7 +27,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) node: Option<&'a str>,
     /// Whether our hold key is on the BareMetalHost.
     pub(crate) held: bool,
-    /// When the time of the step is over.
+    /// The deadline of the step.
     pub(crate) until: Option<Timestamp>,
     pub(crate) now: Timestamp,
 }
@@ -235,7 +235,8 @@ fn evidence(off: &OffEvidence) -> PowerOffEvidence {
     }
 }
 
-/// As intended, because what is recorded before it is done must be removed even if it was not done.
+/// What the remediation has put in place, by intent: an action is recorded before it is carried out and must
+/// be undone even if it was not.
 fn in_place(state: &State, held: bool) -> Vec<InPlace> {
     let mut list = Vec::new();
     if held {

@@ -48,7 +48,7 @@ pub(super) struct RecordedStatus {
 pub(super) struct DisplayedReason {
     pub(super) label: &'static str,
     pub(super) message: String,
-    /// When the time of the step is over; `None` if the message names what ends it.
+    /// The deadline of the step; `None` if the message names what ends it.
     pub(super) until: Option<Timestamp>,
     pub(super) overdue: bool,
 }
@@ -62,7 +62,7 @@ struct Annotation {
     reason: String,
     /// Message, for users.
     message: String,
-    /// When the time of the step is over, for users; absent if the message names what ends it.
+    /// The deadline of the step, for users; absent if the message names what ends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<Timestamp>,
 }

@@ -1,7 +1,7 @@
-//! /livez, /readyz and, on a loopback address, /metrics.
+//! The admin server: `/livez`, `/readyz` and, on a loopback address, `/metrics`.
 //!
-//! Must never tell anything that is secret: it is plain HTTP. Callers from elsewhere read metrics at
-//! the address of [`crate::serve::secure_metrics`].
+//! Plain HTTP, so it serves no secrets. Other callers read metrics over HTTPS, see
+//! [`crate::serve::authenticated`].
 
 use std::{future::IntoFuture, net::SocketAddr, sync::Arc};
 
@@ -22,7 +22,7 @@ pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0
 const NOT_HERE: &str =
     "metrics are given in plain HTTP on a loopback address only: see --metrics-address\n";
 
-/// Binds the admin address at once, so that a wrong one ends the start.
+/// Binds the admin address at the start, so that an invalid address ends the process.
 ///
 /// # Errors
 /// The address cannot be bound.
@@ -30,7 +30,7 @@ pub(crate) async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
 
-/// Serves until `cancel`. Ready once every watch has synced: a standby is ready too.
+/// Serves until `cancel`. The process is ready once every watch has synced, on standby too.
 pub(crate) async fn serve(
     listener: TcpListener,
     metrics: Arc<Registry>,

@@ -1,7 +1,7 @@
 //! An HTTPS server for callers inside the cluster.
 //!
-//! Owns its connections: at most so many, each with its deadlines. Must never let a slow or broken
-//! caller hold up another one.
+//! Limits the number of connections and their duration, so that a slow or broken caller does not delay
+//! others.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -21,16 +21,16 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// Connections at one time: API servers and scrapers keep a few each.
+/// Maximum number of connections. API servers and scrapers keep a few each.
 const CONNECTIONS: usize = 128;
-/// How long a handshake, or the head of a request, may take.
+/// Timeout of a handshake and of the header of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a connection may last; the next request comes over another.
+/// Maximum duration of a connection; the next request needs a new one.
 const LIFETIME: Duration = Duration::from_secs(120);
 
 /// A bound listener with its certificate.
 pub(crate) struct Https {
-    /// For the log.
+    /// Name of the server in log messages.
     pub(crate) name: &'static str,
     pub(crate) listener: TcpListener,
     pub(crate) tls: Arc<WebTls>,
@@ -58,7 +58,7 @@ impl Https {
             let (stream, slot) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Out of file descriptors, say: it must not end the service.
+                    // For example, no file descriptors are left; the server continues.
                     tracing::warn!(%error, server = self.name, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
@@ -71,7 +71,7 @@ impl Https {
                 drop(slot);
             });
         }
-        // A caller that keeps a connection open must not keep the process alive.
+        // An open connection must not delay the end of the process.
         let end = async { while connections.join_next().await.is_some() {} };
         timeout(Duration::from_secs(1), end).await.ok();
     }

@@ -1,4 +1,4 @@
-//! What people and monitoring read: the admin endpoints, the metrics, `explain` and the status page.
+//! Servers for people and monitoring: the admin endpoints, the metrics, `explain` and the status page.
 
 pub(crate) mod admin;
 pub(crate) mod authenticated;

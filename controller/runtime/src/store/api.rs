@@ -1,6 +1,6 @@
-//! Calls to a Kubernetes API: every one has a deadline, and an error says what was asked.
+//! Calls to a Kubernetes API. Each call has a deadline, and its error names the request.
 //!
-//! Must never retry: who calls decides what a failure means.
+//! Never retries: the caller decides how to handle a failure.
 
 use std::{future::Future, path::Path, time::Duration};
 
@@ -10,10 +10,10 @@ use kube::{
     config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 
-/// How long one call may take: less than a leader's renewal leaves.
+/// Timeout of one call, short enough that a failed Lease renewal can be repeated before the renew deadline.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How audit logs and `metadata.managedFields` name this program.
+/// The name of this program in audit logs and in `metadata.managedFields`.
 pub(crate) const FIELD_MANAGER: &str = "rackhand-controller";
 
 /// A call that failed.
@@ -54,7 +54,7 @@ impl ApiError {
         self.code() == Some(404)
     }
 
-    /// The API server has said something, be it no.
+    /// Whether the API server has answered, with or without an error.
     pub(crate) fn is_answer(&self) -> bool {
         self.code().is_some()
     }
@@ -77,7 +77,7 @@ impl ApiError {
     }
 }
 
-/// What an operator reads: the API server's own words where there are some.
+/// The message for operators: that of the API server if it has sent one.
 pub(crate) fn words(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
@@ -113,7 +113,7 @@ pub(crate) async fn call<T>(
     }
 }
 
-/// A 404 is an answer, not a failure.
+/// Converts a 404 into `None`.
 pub(crate) fn optional<T>(result: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -122,8 +122,8 @@ pub(crate) fn optional<T>(result: Result<T, ApiError>) -> Result<Option<T>, ApiE
     }
 }
 
-/// Errors of making a client, in words. Carries neither a part of a kubeconfig nor the error that
-/// does: there are tokens and keys in it.
+/// Why a client cannot be created. The message contains no part of the kubeconfig and no source error that
+/// does, because a kubeconfig contains tokens and keys.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ClientError(String);
@@ -146,7 +146,7 @@ impl From<kube::Error> for ClientError {
     }
 }
 
-/// What the YAML parser says is kept back: it quotes the text that it did not understand.
+/// Drops the message of the YAML parser, because it quotes the text that it cannot parse.
 fn without_contents(error: &KubeconfigError) -> String {
     let KubeconfigError::Parse(error) = error else {
         return error.to_string();
@@ -169,19 +169,19 @@ fn inferred(error: &InferConfigError) -> String {
     }
 }
 
-/// The library's client without its retries.
+/// The client of the library without its retries.
 fn tuned(mut config: Config) -> Result<Client, ClientError> {
-    // kube's own retries would hold a lease renewal, or a taint, back for minutes.
+    // kube's own retries would delay a Lease renewal or a taint by minutes.
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(3));
-    // The API server takes the name before the slash for the manager of fields.
+    // The API server uses the name before the slash as the field manager.
     let agent = concat!("rackhand-controller/", env!("CARGO_PKG_VERSION"));
     let agent = HeaderValue::from_static(agent);
     config.headers.push((USER_AGENT, agent));
     Ok(Client::try_from(config)?)
 }
 
-/// The management cluster.
+/// The client of the management cluster.
 pub(crate) async fn management_client(kubeconfig: Option<&Path>) -> Result<Client, ClientError> {
     let config = match kubeconfig {
         Some(path) => {
@@ -193,14 +193,15 @@ pub(crate) async fn management_client(kubeconfig: Option<&Path>) -> Result<Clien
     tuned(config)
 }
 
-/// A workload cluster, from the text of its kubeconfig.
+/// The client of a workload cluster, from the text of its kubeconfig.
 pub(crate) async fn workload_client(kubeconfig: &str) -> Result<Client, ClientError> {
     let file = Kubeconfig::from_yaml(kubeconfig)?;
     self_contained(&file)?;
     tuned(Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)
 }
 
-/// Whoever may write a Secret must not run programs here or read this Pod's files.
+/// Rejects a kubeconfig that runs programs or refers to files: a user who may write a Secret must not run
+/// programs in this Pod or read its files.
 fn self_contained(file: &Kubeconfig) -> Result<(), ClientError> {
     let users = file
         .auth_infos

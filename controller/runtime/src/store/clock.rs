@@ -1,4 +1,4 @@
-//! Time that cannot be set, and that a suspended machine does not lose.
+//! Clocks that cannot be set and that include suspended time.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -8,8 +8,8 @@ use nix::time::{ClockId, clock_gettime};
 /// Time since the machine booted, suspended time included (`CLOCK_BOOTTIME`). `Instant` is
 /// `CLOCK_MONOTONIC` on Linux, which stands still while a machine is suspended.
 pub(crate) fn boottime() -> Duration {
-    // Every Linux has this clock, and the call cannot fail otherwise. A failure is the end of time:
-    // every deadline has passed then, and whoever led no longer does.
+    // Every Linux has this clock, and the call cannot fail otherwise. On a failure every deadline counts as
+    // passed, so that a leader stops leading.
     clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::MAX, Duration::from)
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn whole_seconds(at: Timestamp) -> String {
     at.round(Unit::Second).unwrap_or(at).to_string()
 }
 
-/// Time since it was started, suspended time included.
+/// Measures the time since its start, suspended time included.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stopwatch {
     began: Duration,

@@ -1,6 +1,6 @@
 //! Patches of conditions in Cluster API's two lists.
 //!
-//! Pure. Entries that others have written into the same list are kept.
+//! Pure. Entries of other controllers in the same list are kept.
 
 use crate::store::clock::whole_seconds;
 use jiff::Timestamp;
@@ -15,7 +15,7 @@ pub(crate) struct NewCondition<'a> {
     pub(crate) status: &'a str,
     pub(crate) reason: &'a str,
     pub(crate) message: &'a str,
-    /// In the v1beta1 list only, and there only if the status is False.
+    /// The severity, which only the v1beta1 list has, and only if the status is False.
     pub(crate) severity: Option<&'a str>,
 }
 

@@ -1,4 +1,4 @@
-//! What tests begin with: a client of an API server of a few lines.
+//! A minimal API server for tests.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use kube::{Client, client::Body};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// What is asked of an API server.
+/// A request that the fake API server has received.
 pub(crate) struct FakeRequest {
     pub(crate) method: Method,
     pub(crate) path: String,
@@ -21,7 +21,7 @@ pub(crate) struct FakeRequest {
     pub(crate) body: Value,
 }
 
-/// A client of an API server that answers so.
+/// A client of an API server that answers with this function.
 pub(crate) fn client<A, F>(answer: A) -> Client
 where
     A: Fn(FakeRequest) -> F + Clone + Send + Sync + 'static,
@@ -47,17 +47,17 @@ where
     Client::new(service, "ns")
 }
 
-/// Objects by path, as an API server keeps them: a write with an old version is a conflict.
+/// Objects by path, with the conflict detection of an API server: a write with an old version is rejected.
 #[derive(Clone, Default)]
 pub(crate) struct Objects {
     inner: Arc<Mutex<BTreeMap<String, Value>>>,
     version: Arc<AtomicU64>,
-    /// Paths of what was read, in order.
+    /// Paths of all reads, in order.
     pub(crate) reads: Arc<Mutex<Vec<String>>>,
 }
 
 impl Objects {
-    /// Puts an object there in a new version, and gives it back as it stands.
+    /// Stores an object in a new version, and returns it as stored.
     pub(crate) fn put(&self, path: &str, mut object: Value) -> Value {
         let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
         object["metadata"]["resourceVersion"] = version.to_string().into();
@@ -73,7 +73,7 @@ impl Objects {
         self.inner.lock().remove(path);
     }
 
-    /// Merges into an object, which gets a new version.
+    /// Merges a patch into an object, which gets a new version.
     pub(crate) fn change(&self, path: &str, patch: &Value) -> Value {
         let mut object = self.get(path).unwrap();
         merge(&mut object, patch);
@@ -124,7 +124,7 @@ impl Objects {
         }
     }
 
-    /// What lies below a path; a path with nothing below is that of an object that does not exist.
+    /// Lists the objects below a collection path; any other path without objects is answered with 404.
     fn list(&self, path: &str) -> (StatusCode, Value) {
         let inner = self.inner.lock();
         let below = inner.iter().filter(|(at, _)| {
@@ -163,7 +163,7 @@ fn merge(object: &mut Value, patch: &Value) {
     }
 }
 
-/// A refusal.
+/// An error response with this status code.
 pub(crate) fn failure(code: StatusCode) -> (StatusCode, Value) {
     let reason = match code {
         StatusCode::CONFLICT => "AlreadyExists",

@@ -1,7 +1,7 @@
-//! Everything that was observed, by name.
+//! Index of all observed objects by name.
 //!
-//! Owns the latest version of each object and who must hear of a change. Synchronous: must never
-//! await, call an API, or judge.
+//! Holds the latest version of each object and announces changes to consumers. Synchronous: never awaits,
+//! calls an API, or decides anything.
 
 mod change_queue;
 mod machines;
@@ -37,7 +37,7 @@ use crate::store::{
     request::{RequestId, RequestView},
 };
 
-/// An object and how it reads.
+/// An object and its parsed view.
 pub(crate) struct Entry<V> {
     pub(crate) object: Arc<DynamicObject>,
     pub(crate) view: Result<Arc<V>, ViewError>,
@@ -52,26 +52,26 @@ impl<V> Clone for Entry<V> {
     }
 }
 
-/// What is known of a workload cluster.
+/// The connection state of a workload cluster.
 #[derive(Clone)]
 pub(crate) enum Connection {
-    /// Its Nodes are watched.
+    /// The Nodes of the cluster are watched.
     Up,
-    /// They are not: why.
+    /// The Nodes are not watched, for this cause.
     Down(String),
 }
 
 #[derive(Default)]
 struct Workload {
     connection: Option<Connection>,
-    /// Major and minor, as its API server says them.
+    /// Major and minor version, as reported by the API server of the cluster.
     version: Option<(String, String)>,
     nodes: BTreeMap<String, KnownNode>,
-    /// Names under which a live read found no Node, and the watch has shown none since.
+    /// Names for which a live read found no Node, and the watch has reported none since.
     absent: BTreeSet<String>,
 }
 
-/// A Node, and the version of its stored state: a new version alone is not announced.
+/// A Node and its resourceVersion. A new version alone is not announced.
 #[derive(Clone)]
 struct KnownNode {
     node: Arc<SeenNode>,
@@ -84,7 +84,7 @@ struct Inner {
     machines: BTreeMap<Key, StoredMachine>,
     checks: BTreeMap<Key, Entry<MachineHealthCheckView>>,
     node_checks: BTreeMap<Key, Entry<NodeHealthCheckView>>,
-    /// The kinds of checks for which the Nodes of this very cluster are watched.
+    /// The kinds of checks for which the Nodes of the management cluster are watched.
     own_nodes_for: BTreeSet<Kind>,
     metal3_machines: BTreeMap<Key, Entry<Metal3MachineView>>,
     hosts: BTreeMap<Key, Entry<BareMetalHostView>>,
@@ -94,29 +94,29 @@ struct Inner {
     openshift: openshift::OpenShiftObjects,
     tombstones: Tombstones,
     workloads: BTreeMap<Key, Workload>,
-    /// Machines by their Node's name: Nodes of several clusters may be called the same.
+    /// Machines by the name of their Node. Nodes of several clusters may have the same name.
     by_node: BTreeMap<Box<str>, Vec<Link>>,
 }
 
-/// A Machine that names a Node.
+/// A Machine with the Node that its nodeRef names.
 #[derive(PartialEq)]
 struct Link {
     cluster: Key,
     machine: Key,
 }
 
-/// The index.
+/// Index of objects of the management cluster and of Nodes of workload clusters.
 ///
-/// A change is announced under the lock that makes it, so that whoever has seen the index reach a
-/// state finds every change that led there in the inboxes.
+/// A change is announced under the lock that applies it, so that a consumer that observes a state of the
+/// index finds every change up to that state in its queue.
 pub(crate) struct Index {
     inner: RwLock<Inner>,
     inboxes: Vec<Arc<ChangeQueue>>,
-    /// Wakes those who wait until the index has reached a state.
+    /// Wakes tasks that wait until the index has reached a state.
     moved: Notify,
 }
 
-/// The API server numbers the versions of an object in order.
+/// Whether the resourceVersion `new` is smaller than `old`: the API server assigns them in increasing order.
 fn is_less(new: Option<&str>, old: Option<&str>) -> bool {
     let number = |version: Option<&str>| version.and_then(|v| v.parse::<u64>().ok());
     number(new)
@@ -124,7 +124,7 @@ fn is_less(new: Option<&str>, old: Option<&str>) -> bool {
         .is_some_and(|(new, old)| new < old)
 }
 
-/// The later of two versions of one object.
+/// Whether `new` is an older version of the same object than `old`.
 fn is_older<K: ResourceExt>(new: &K, old: &K) -> bool {
     new.uid() == old.uid()
         && is_less(
@@ -159,15 +159,15 @@ impl Index {
         }
     }
 
-    /// Tells everybody who listens.
+    /// Queues a change for every consumer.
     pub(crate) fn announce(&self, change: &Change) {
         for inbox in self.inboxes.iter().filter(|inbox| inbox.wants(change)) {
             inbox.push(change.clone());
         }
     }
 
-    /// Takes in a version of an object, from a watch or from the answer to a write. An older one
-    /// than is known is passed over.
+    /// Applies a version of an object, from a watch or from the response to a write. A version older than the
+    /// known one is ignored.
     pub(crate) fn apply(&self, kind: Kind, mut object: DynamicObject) {
         let key = Key::of(&object);
         trim::trim(kind, &mut object);
@@ -229,7 +229,7 @@ impl Index {
         self.moved.notify_waiters();
     }
 
-    /// A watch tells that it was deleted.
+    /// Applies the deletion of an object, as reported by a watch.
     pub(crate) fn deleted(&self, kind: Kind, object: &DynamicObject) {
         if let Some(uid) = &object.metadata.uid {
             self.inner.write().tombstones.put(uid);
@@ -263,7 +263,7 @@ impl Index {
         self.moved.notify_waiters();
     }
 
-    /// Drops what a fresh list does not name.
+    /// Deletes the objects of a kind that a new list does not contain.
     pub(crate) fn retain(&self, kind: Kind, listed: &BTreeSet<Key>) {
         let known = self.keys(kind);
         for key in known.iter().filter(|k| !listed.contains(k)) {
@@ -307,7 +307,7 @@ impl Index {
         self.inner.read().node_checks.get(key).cloned()
     }
 
-    /// The checks of a namespace.
+    /// The MachineHealthChecks of Cluster API in a namespace.
     pub(crate) fn checks_in(&self, namespace: &str) -> Vec<Entry<MachineHealthCheckView>> {
         let inner = self.inner.read();
         let from = inner.checks.range(Key::new(namespace, "")..);
@@ -346,7 +346,7 @@ impl Index {
             .collect()
     }
 
-    /// Some request names a Node of this very cluster.
+    /// Whether a remediation names a Node of the management cluster.
     pub(crate) fn has_requests_by_node(&self) -> bool {
         let inner = self.inner.read();
         inner

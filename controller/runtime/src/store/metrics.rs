@@ -1,6 +1,6 @@
-//! How metrics are registered and rendered. Each part of the controller registers its own.
+//! Registration and rendering of metrics. Each part of the controller registers its own.
 //!
-//! No label may have values whose number grows with the fleet.
+//! The number of values of a label never grows with the fleet.
 
 use prometheus_client::{
     encoding::text::encode,
@@ -23,7 +23,7 @@ pub(crate) fn register<M: Metric + Clone>(
     metric
 }
 
-/// The text that Prometheus reads.
+/// Renders the metrics in the text format of Prometheus.
 pub(crate) fn render(registry: &Registry) -> String {
     let mut text = String::new();
     // Writing into a String cannot fail.

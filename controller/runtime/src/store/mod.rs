@@ -1,7 +1,7 @@
-//! What was observed of the clusters, and what every part above reads and writes it with.
+//! Observed objects of the clusters, and the access to Kubernetes APIs that all other parts use.
 //!
-//! Owns the index of objects, the watches that fill it, calls to a Kubernetes API and the clock. Must
-//! never know what the objects are read for.
+//! Contains the index of objects, the watches that fill it, calls to a Kubernetes API and the clock. It does
+//! not depend on the purpose of the objects.
 
 pub(crate) mod api;
 pub(crate) mod clock;

@@ -1,6 +1,4 @@
-//! Names of objects and where they are served.
-//!
-//! Owns the discovery of the version in which a kind is served here.
+//! Names of objects, and discovery of the versions in which kinds are served.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -43,12 +41,12 @@ impl Key {
         )
     }
 
-    /// This very cluster, as a workload cluster that no Cluster object names.
+    /// The management cluster as a workload cluster, without a Cluster object.
     pub(crate) fn local() -> Self {
         Self::new("", "local")
     }
 
-    /// From `namespace/name`.
+    /// Parses `namespace/name`.
     pub(crate) fn parse(text: &str) -> Self {
         match text.split_once('/') {
             Some((namespace, name)) => Self::new(namespace, name),
@@ -102,7 +100,7 @@ impl Kind {
         Self::NodeHealthCheck,
     ];
 
-    /// The kinds of requests that are carried out here.
+    /// The kinds of remediations that this controller carries out.
     pub(crate) const REQUESTS: [Self; 2] = [Self::Metal3Remediation, Self::PowerRemediation];
 
     pub(crate) fn group(self) -> &'static str {
@@ -131,7 +129,7 @@ impl Kind {
         }
     }
 
-    /// Whether its objects lie in namespaces.
+    /// Whether the kind is namespaced.
     pub(crate) fn namespaced(self) -> bool {
         !matches!(
             self,
@@ -140,20 +138,20 @@ impl Kind {
     }
 }
 
-/// How long a discovery call may take.
+/// Timeout of a discovery call.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long it is believed that `apiVersion` and `kind` are served as they were.
+/// Lifetime of a cached discovery result for an `apiVersion` and kind.
 const PINNED_FOR: Duration = Duration::from_secs(60);
 
-/// How long an API group counts as missing: those who look for one at the same time ask once.
+/// Lifetime of the cached absence of an API group, so that concurrent lookups cause one request.
 const MISSING_FOR: Duration = Duration::from_secs(2);
 
-/// Where kinds are served.
+/// Cache of the resources that the API server serves.
 pub(crate) struct Served {
     known: RwLock<BTreeMap<(String, String), ApiResource>>,
     groups: RwLock<Option<(Instant, BTreeSet<String>)>>,
-    /// Who asks for the groups.
+    /// Permits one discovery of the groups at a time.
     asking: Semaphore,
     pinned: RwLock<BTreeMap<(String, String), (Instant, ApiResource)>>,
 }
@@ -197,7 +195,7 @@ impl Served {
         Ok(found)
     }
 
-    /// Whether there was no such group a moment ago.
+    /// Whether the API group was missing within [`MISSING_FOR`].
     async fn lacks(&self, client: &Client, group: &str, what: &str) -> Result<bool, kube::Error> {
         let known = || {
             let groups = self.groups.read();
@@ -225,7 +223,7 @@ impl Served {
         self.known.write().insert(name, resource);
     }
 
-    /// The same, from what is known already.
+    /// The resource of a kind, if it was discovered before.
     pub(crate) fn known(&self, kind: Kind) -> Option<ApiResource> {
         self.known
             .read()
@@ -233,7 +231,7 @@ impl Served {
             .cloned()
     }
 
-    /// As [`Self::pinned`], with what was asked for in the error.
+    /// Like [`Self::pinned`], with an error that names the missing kind.
     pub(crate) async fn resource_of(
         &self,
         client: &Client,
@@ -289,7 +287,7 @@ pub(crate) fn api(client: &Client, resource: &ApiResource, namespace: &str) -> A
     typed_api(client, resource, namespace)
 }
 
-/// The same, where not all of each object is read.
+/// A handle to objects of which only some fields are parsed.
 pub(crate) fn typed_api<K>(client: &Client, resource: &ApiResource, namespace: &str) -> Api<K>
 where
     K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,

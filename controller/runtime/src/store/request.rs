@@ -1,4 +1,4 @@
-//! The remediation requests that are carried out: CAPM3's Metal3Remediation and our
+//! The remediations that this controller carries out, CAPM3's Metal3Remediation and Rackhand's
 //! PowerRemediation, in one form.
 
 use std::fmt;
@@ -13,7 +13,7 @@ use rackhand_api::{
 
 use super::object::{Key, Kind};
 
-/// Identifies a request.
+/// Identifies a remediation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RequestId {
     /// One of [`Kind::REQUESTS`].
@@ -33,7 +33,7 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// The contents of a request.
+/// The parsed contents of a remediation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum RequestView {
     Metal3(Metal3RemediationView),

@@ -1,7 +1,6 @@
-//! One watch per kind of the management cluster, into the index.
+//! Watches of the management cluster, one per kind, which fill the index.
 //!
-//! Owns keeping the index fresh. Must never stop for one bad object, or for a kind that is not
-//! installed (yet).
+//! A malformed object or a kind that is not installed yet does not stop a watch.
 
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 
@@ -25,16 +24,16 @@ use crate::store::{
     object::{Key, Kind, Served},
 };
 
-/// How long to wait before a kind that is not served is looked for again.
+/// Interval of discovery for a kind that is not served.
 const RETRY_MISSING: Duration = Duration::from_secs(10);
-/// Seconds after which a watch is asked for anew, from where it was; a connection that is dead and does
-/// not say so is noticed a few seconds later.
+/// Duration of a watch request in seconds, after which it is renewed from the same resourceVersion. A dead
+/// connection without an error is detected a few seconds later.
 const WATCH_LASTS: u32 = 60;
 
-/// Objects in one answer to a list: few enough that a large fleet is never in memory whole.
+/// Objects in one page of a list: few enough that a large fleet is never completely in memory.
 const PAGE: u32 = 100;
 
-/// What is told of a kind; a watch that fails is taken up again.
+/// The events of a kind. A failed watch is resumed with backoff.
 pub(crate) fn events<K>(objects: Api<K>) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -45,7 +44,7 @@ where
     watcher::watcher(objects, config).backoff(OnceFailed::default())
 }
 
-/// The library's backoff, which computes its first wait anew at each event, if a watch has failed.
+/// The backoff of the library, reset only after a failure, because each reset computes the first delay again.
 #[derive(Default)]
 struct OnceFailed {
     backoff: DefaultBackoff,
@@ -69,8 +68,8 @@ impl Backoff for OnceFailed {
     }
 }
 
-/// Keeps one kind fresh until `cancel`. `synced` turns true once it is known, or known to be
-/// missing.
+/// Watches one kind until `cancel`. `synced` becomes true once the first list is complete, or the kind is
+/// known not to be served.
 pub(crate) async fn watch_kind(
     client: Client,
     served: Arc<Served>,
@@ -99,7 +98,7 @@ pub(crate) async fn watch_kind(
                 tracing::warn!(
                     kind = kind.kind(),
                     error = words(&error),
-                    "cannot ask for the kind"
+                    "cannot discover the kind"
                 );
                 if pause(&cancel, Duration::from_secs(1)).await {
                     return;
@@ -144,7 +143,7 @@ pub(crate) async fn watch_kind(
     }
 }
 
-/// Waits; true: cancelled meanwhile.
+/// Sleeps. Returns whether `cancel` was triggered meanwhile.
 pub(crate) async fn pause(cancel: &CancellationToken, time: Duration) -> bool {
     tokio::select! {
         () = cancel.cancelled() => true,

@@ -34,7 +34,7 @@ use crate::{
     },
 };
 
-/// Cluster API.
+/// The dialect of Cluster API.
 pub(crate) struct ClusterApi;
 
 impl MachineDialect for ClusterApi {

@@ -1,4 +1,4 @@
-//! The dialects of health checks: what differs between Cluster API's, OpenShift's and medik8s'.
+//! The dialects of health checks: Cluster API, OpenShift and medik8s.
 
 pub(super) mod cluster_api;
 pub(crate) mod node_health_check;

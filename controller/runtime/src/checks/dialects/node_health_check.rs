@@ -1,8 +1,8 @@
-//! NodeHealthChecks of medik8s: their Nodes are in this very cluster, and their remediations may be of
+//! NodeHealthChecks of medik8s. Their Nodes are in the management cluster, and their remediations may be of
 //! any kind.
 //!
-//! The core decides for a whole check at once: a change marks the check, and what it wants is evaluated
-//! before the next turn. Must never begin two things for one Node at one time.
+//! The core decides for a whole check at once: a change marks the check as dirty, and it is evaluated before
+//! the next member is processed. At most one action at a time is in flight for a Node.
 
 mod actions;
 mod dispatch;
@@ -58,7 +58,7 @@ use crate::{
 use dispatch::Done;
 use watches::WatchEvent;
 
-/// A check that is ours.
+/// A check that this controller evaluates.
 pub(in crate::checks) struct NodeCheck {
     object: Arc<DynamicObject>,
     selector: LabelSelector,
@@ -66,46 +66,46 @@ pub(in crate::checks) struct NodeCheck {
     references: Arc<[NodeTemplateRef]>,
     fleet: Fleet,
     memory: NodeCheckStatus,
-    /// Whether its templates can be used; `None`: they have not been read yet.
+    /// Why the check is disabled by its templates, if it is; the outer `None` if they have not been read yet.
     disabled: Option<Option<Disabled>>,
     reading_templates: bool,
-    /// A template changed while the templates were being read.
+    /// A template has changed while the templates were being read.
     read_again: bool,
-    /// Nodes for which nothing is begun before then, and why.
+    /// Nodes for which nothing is begun before this time, and why.
     blocked: BTreeMap<String, (Timestamp, String)>,
-    /// Nodes whose remediation is to be begun.
+    /// Nodes whose remediation is due.
     due: BTreeSet<Arc<str>>,
-    /// What the last evaluation asks for, by Node, until it is begun.
+    /// Actions by Node that the last evaluation has requested and that have not begun.
     actions: BTreeMap<Arc<str>, Vec<Action>>,
     progress: Progress,
 }
 
-/// Something to do at a time although nothing happens.
+/// Timers of this dialect.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::checks) enum Timer {
-    /// What is not known of OpenShift by now cannot be read.
+    /// Facts of OpenShift that are still unknown count as unreadable.
     Facts,
     /// The templates of a check are read again.
     Templates(Key),
 }
 
-/// NodeHealthChecks: what is known beside the index.
+/// State of the dialect besides the index.
 #[derive(Default)]
 pub(in crate::checks) struct NodeHealthChecks {
-    /// Checks that are evaluated anew before the next turn.
+    /// Checks that are evaluated again before the next member is processed.
     dirty: BTreeSet<Key>,
-    /// What feeds all checks is watched.
+    /// Whether Leases and OpenShift's kinds are watched.
     watching: bool,
     nodes_known: bool,
     openshift: OpenShift,
-    /// Remediations of all kinds that checks name.
+    /// Remediations of all kinds of the checks' templates.
     external: Arc<ExternalRequests<Request>>,
     kinds: KindWatches,
     /// Kinds of templates that are watched.
     templates: KindWatches,
-    /// Leases of Nodes by their names, as they read now.
+    /// The current Leases of Nodes, by name of the Lease.
     leases: BTreeMap<String, HeldLease>,
-    /// What must not be lost because something else was under way.
+    /// One-shot actions that wait for an action in flight.
     pending: BTreeMap<Item, Vec<Action>>,
 }
 

@@ -1,4 +1,4 @@
-//! MachineHealthChecks of OpenShift: its Machines and their Nodes are in this very cluster.
+//! MachineHealthChecks of OpenShift. Their Machines and Nodes are in the management cluster.
 
 pub(super) mod actions;
 pub(super) mod external_remediation;
@@ -44,7 +44,7 @@ use crate::{
 };
 use actions::Extra;
 
-/// OpenShift.
+/// The dialect of OpenShift.
 pub(crate) struct OpenShift;
 
 /// Whether a change may concern a check of OpenShift.
@@ -66,7 +66,7 @@ impl MachineDialect for OpenShift {
     const MACHINE: Kind = Kind::OpenShiftMachine;
     const FEEDS: &'static [Kind] = &[Kind::OpenShiftCheck, Kind::OpenShiftMachine];
     const OWNER: Owner = Owner::OpenShift;
-    /// Of BareMetalHosts and of installations no event is heard here.
+    /// Changes of BareMetalHosts and of installed CRDs cause no event here.
     const RESYNCS_MACHINES: bool = true;
 
     fn check(index: &Index, key: &Key) -> Option<Entry<OpenShiftHealthCheckView>> {
@@ -84,7 +84,7 @@ impl MachineDialect for OpenShift {
         let entry = entry.ok_or(Unread::NotEvaluated)?;
         let meta = Meta::of(&entry.object);
         let ownership = &context.ownership;
-        // Nothing at all is done about a paused one, its status included.
+        // A paused check is left alone, including its status.
         if !ownership.evaluates(&meta) || meta.is_deleting() || ownership.paused(&meta) {
             return Err(Unread::NotEvaluated);
         }
@@ -96,7 +96,7 @@ impl MachineDialect for OpenShift {
             OpenShiftStrategy::Template => {
                 RequestSource::of(&key.namespace, view.remediation_template.as_ref())
             }
-            // Until the request of a mark is gone its Machine counts (F10).
+            // A Machine counts until the remediation of its annotation is gone (F10).
             OpenShiftStrategy::ExternalBaremetal => RequestSource::Index(Kind::PowerRemediation),
             OpenShiftStrategy::Delete => RequestSource::Nowhere,
         };
@@ -171,7 +171,7 @@ impl MachineDialect for OpenShift {
                     after_verdict: true,
                 }))
             }
-            // An Event, and nothing else.
+            // Only an Event is sent.
             OpenShiftAction::SkipNoController { .. } => None,
         }
     }
@@ -277,7 +277,7 @@ impl MachineDialect for OpenShift {
     }
 }
 
-/// The next step of the mark of a Machine.
+/// The next step of the external remediation of a Machine.
 fn next_step(
     context: &Context,
     spec: &Spec<OpenShift>,

@@ -1,4 +1,5 @@
-//! Hands unhealthy members over in batches, each after a live read of all that feeds its check (F13).
+//! Remediates unhealthy members in batches, each after a live read of all objects that its check depends on
+//! (F13).
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use crate::{
 };
 
 impl<D: Dialect> Engine<D> {
-    /// Whether a member may be handed over now. Otherwise it waits for the read of its batch.
+    /// Whether a member may be remediated now. Otherwise it waits for the live read of its batch.
     pub(in crate::checks) fn is_cleared(&mut self, item: &Item) -> bool {
         let now = self.started.elapsed();
         let Some(check) = self.checks.get_mut(&item.check) else {
@@ -28,7 +29,7 @@ impl<D: Dialect> Engine<D> {
         cleared
     }
 
-    /// Begins the reads of the batches that have settled.
+    /// Starts the live reads of the batches that have settled.
     pub(super) fn begin_reads(&mut self) {
         let now = self.started.elapsed();
         let mut next = None;
@@ -56,7 +57,7 @@ impl<D: Dialect> Engine<D> {
         self.settled_at = next.map(|at| Instant::now() + at.saturating_sub(now));
     }
 
-    /// A read is over.
+    /// Applies the result of a live read.
     pub(super) fn synced(&mut self, key: &Key, read: u64, result: Result<(), SyncError>) {
         let now = self.started.elapsed();
         let Some(check) = self.checks.get_mut(key) else {

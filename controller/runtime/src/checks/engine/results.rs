@@ -1,4 +1,4 @@
-//! Takes in what tasks came to.
+//! Applies the results of tasks.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::{
     store::{api::ApiError, object::Key},
 };
 
-/// What a task came to.
+/// The result of a task.
 pub(in crate::checks) enum Done<D: Dialect> {
     Status(Key, Result<(), ApiError>),
     Synced(Key, u64, Result<(), SyncError>),
@@ -17,7 +17,7 @@ pub(in crate::checks) enum Done<D: Dialect> {
 }
 
 impl<D: Dialect> Engine<D> {
-    /// Begins a task of the dialect. `panicked`: what it comes to if it panics.
+    /// Starts a task of the dialect. `panicked` is its result if it panics.
     pub(in crate::checks) fn spawn(
         &mut self,
         panicked: D::Done,
@@ -36,8 +36,8 @@ impl<D: Dialect> Engine<D> {
         }
     }
 
-    /// What was begun for a member is over: as many calls at one time as the API server answers. Returns
-    /// whether something has changed for the member meanwhile.
+    /// Ends the action of a member and adjusts the number of concurrent calls to the API server. Returns
+    /// whether the member has changed meanwhile.
     pub(in crate::checks) fn end_turn<T>(
         &mut self,
         item: &Item,
@@ -57,7 +57,7 @@ impl<D: Dialect> Engine<D> {
     }
 }
 
-/// What a task that panicked comes to.
+/// The error of a task that panicked.
 pub(in crate::checks) fn panicked() -> ApiError {
     ApiError::other("a task", "it panicked")
 }

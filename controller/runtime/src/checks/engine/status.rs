@@ -1,4 +1,4 @@
-//! The status of each check: written when it has changed, a few times a second at most.
+//! Writes the status of each check when it has changed, a few times per second at most.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl<D: Dialect> Engine<D> {
-    /// The status of a check may have changed.
+    /// Schedules a status write of a check.
     pub(in crate::checks) fn status_due(&mut self, key: &Key) {
         if let Some(check) = self.checks.get_mut(key) {
             let at = check.progress().pace.request();
@@ -49,7 +49,7 @@ impl<D: Dialect> Engine<D> {
         });
     }
 
-    /// The write of a status has ended.
+    /// Applies the end of a status write.
     pub(super) fn status_ended(&mut self, key: &Key, result: &Result<(), ApiError>) {
         if let Err(error) = result {
             tracing::warn!(check = %key, %error, "cannot write the status of a health check; trying again");

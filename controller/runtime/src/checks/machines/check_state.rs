@@ -1,4 +1,4 @@
-//! One check that is evaluated: what it says, its fleet, and what is to be written about it.
+//! An evaluated check: its spec, its fleet, and its pending status.
 
 use jiff::Timestamp;
 use rackhand_api::views::MachineView;
@@ -13,24 +13,24 @@ use crate::{
     store::object::Key,
 };
 
-/// A check that is evaluated.
+/// An evaluated check.
 pub(in crate::checks) struct CheckState<M: MachineDialect> {
     pub(super) spec: Spec<M>,
     pub(super) fleet: Fleet<M::Policy>,
-    /// The template of its requests.
+    /// The template of the check's remediations.
     pub(super) template: TemplateCache,
     pub(super) progress: Progress,
-    /// The names of its targets may have changed.
+    /// Whether the names of the targets may have changed.
     pub(super) names_changed: bool,
 }
 
-/// A Machine as a dialect looks at it.
+/// A target with the Machine facts of a dialect.
 type TargetOf<M> = Target<<<M as MachineDialect>::Policy as Policy>::Machine>;
 
 // === impl CheckState ===
 
 impl<M: MachineDialect> CheckState<M> {
-    /// Its fleet, read anew.
+    /// Builds the state of a check with a fleet from the index.
     pub(super) fn new(
         context: &Context,
         external: &ExternalRequests<RequestOwners>,
@@ -45,7 +45,7 @@ impl<M: MachineDialect> CheckState<M> {
             now,
         );
         for entry in M::machines(&context.index, &spec, &key.namespace) {
-            // One that cannot be read is left out; the engine logs it.
+            // A Machine that cannot be parsed is left out; the engine logs it.
             if let Ok(view) = &entry.view {
                 let machine = Key::new(&key.namespace, &view.meta.name);
                 let target = Self::target_of(&spec, context, external, &machine, view);
@@ -65,7 +65,7 @@ impl<M: MachineDialect> CheckState<M> {
         }
     }
 
-    /// A Machine with its Node and request.
+    /// A Machine with its Node and remediation.
     pub(super) fn target(
         &self,
         context: &Context,
@@ -76,7 +76,7 @@ impl<M: MachineDialect> CheckState<M> {
         Self::target_of(&self.spec, context, external, machine, view)
     }
 
-    /// The same, where the state is being changed.
+    /// Like [`Self::target`], while the state is being changed.
     pub(super) fn target_of(
         spec: &Spec<M>,
         context: &Context,
@@ -97,13 +97,13 @@ impl<M: MachineDialect> CheckState<M> {
         members.map(|member| Item::new(key, member)).collect()
     }
 
-    /// What decides for all of its members which of several checks acts: whether it can act, and its age.
+    /// The precedence of a check for all its members: whether it can act, and its age.
     pub(super) fn precedence(&self) -> (bool, Option<Timestamp>) {
         let able = !self.fleet.paused() && !self.spec.dry_run;
         (able, self.spec.meta.created)
     }
 
-    /// What its status shows; the names only if they may have changed.
+    /// The status of the check, with the names of its targets only if they may have changed.
     pub(super) fn summary(&mut self) -> Summary {
         let names = std::mem::take(&mut self.names_changed);
         Summary {

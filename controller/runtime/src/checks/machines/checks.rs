@@ -1,4 +1,4 @@
-//! Which checks are evaluated, and by which rules.
+//! Starts, changes and ends the evaluation of checks.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl<M: MachineDialect> Engine<Machines<M>> {
-    /// A check, or its Cluster, has changed.
+    /// Applies a change of a check or of its Cluster.
     pub(super) fn refresh(&mut self, key: &Key) {
         let spec = M::read(&self.context, key);
         let entry = M::check(&self.context.index, key);
@@ -33,7 +33,8 @@ impl<M: MachineDialect> Engine<Machines<M>> {
                 self.report(key, reason, message);
             }
         }
-        // Before the watch of its kind of requests ends. What it covered may be an orphan without it.
+        // Examined before the watch of the kind ends, because remediations that the check covered may be
+        // orphaned.
         let lost = !self.checks.contains_key(key);
         self.examine_requests(|made| {
             made.check().as_ref() == Some(key) || (lost && made.key.namespace == key.namespace)
@@ -42,7 +43,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         M::evaluates_some(&self.context.index, !self.dialect.of_cluster.is_empty());
     }
 
-    /// Reads a check again although nothing is known to have changed.
+    /// Reads a check again without a known change.
     pub(super) fn resync(&mut self, key: &Key) {
         self.refresh(key);
         if M::RESYNCS_MACHINES {
@@ -53,7 +54,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         }
     }
 
-    /// Keeps checks findable by their cluster.
+    /// Updates the lookup of checks by their cluster.
     fn set_cluster(&mut self, key: &Key, named: Option<Key>) {
         let old = match &named {
             Some(cluster) => self.dialect.clusters.insert(key.clone(), cluster.clone()),
@@ -82,7 +83,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         if let RequestSource::External(kind) = &spec.source
             && !self.dialect.external.synced(kind)
         {
-            // Without the requests the limit is not known; the first list brings it back here.
+            // Without the remediations the limit is not known; the first list refreshes the check again.
             let kind = kind.clone();
             self.drop_check(key);
             self.dialect.waiting.insert(key.clone(), kind);
@@ -109,7 +110,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
                 if template {
                     check.template = Default::default();
                 }
-                // Somebody else may have written into its status.
+                // Another client may have changed the status.
                 check.names_changed = true;
             }
             _ => {
@@ -144,7 +145,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         self.overlap_again(key);
     }
 
-    /// Watches the kinds of requests that checks need and the index does not hold, and no others.
+    /// Watches exactly the kinds of remediations that checks need and that are not in the index.
     fn watch_kinds(&mut self) {
         let of_check = |c: &CheckState<M>| match &c.spec.source {
             RequestSource::External(kind) => Some(kind.clone()),

@@ -1,6 +1,6 @@
-//! What differs between the dialects of MachineHealthCheck.
+//! The differences between the dialects of MachineHealthCheck.
 //!
-//! Owns that list. Everything else about Machines is in [`super`], and the same for all of them.
+//! Everything else about Machines is in [`super`], and common to all dialects.
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
@@ -21,11 +21,11 @@ use crate::{
     },
 };
 
-/// What a check says, read together with its Cluster.
+/// The parsed spec of a check, with the state of its Cluster.
 pub(in crate::checks) struct Spec<M: MachineDialect> {
     pub(in crate::checks) view: Arc<M::View>,
     pub(in crate::checks) meta: Meta,
-    /// The cluster of its Nodes.
+    /// The cluster of the check's Nodes.
     pub(in crate::checks) cluster: Key,
     pub(in crate::checks) source: RequestSource,
     pub(in crate::checks) rules: M::Policy,
@@ -35,14 +35,14 @@ pub(in crate::checks) struct Spec<M: MachineDialect> {
 
 /// Why a check is not evaluated.
 pub(in crate::checks) enum Unread {
-    /// It is gone, being deleted, or not ours; or it is paused in a dialect in which that ends its
-    /// evaluation.
+    /// The check is gone, being deleted, or not evaluated by this controller; or it is paused in a dialect in
+    /// which a pause ends the evaluation.
     NotEvaluated,
-    /// It cannot be: reason and message for its condition.
+    /// The check is invalid: reason and message of its condition.
     Invalid(&'static str, String),
 }
 
-/// What is done about one Machine.
+/// An action for one Machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::checks) enum Effect<X> {
     CreateRequest {
@@ -53,25 +53,25 @@ pub(in crate::checks) enum Effect<X> {
     ReportForeignRequest {
         owner: String,
     },
-    /// Written to the conditions of the Machine, and nothing else.
+    /// Only write the outcome to the conditions of the Machine.
     Report(Outcome),
-    /// What only this dialect does.
+    /// An action that only this dialect has.
     Extra(X),
 }
 
-/// What the status of a check shows.
+/// The contents of the status of a check.
 pub(in crate::checks) struct Summary {
     pub(in crate::checks) tally: FleetCounts,
     /// The names of the targets, if they may have changed.
     pub(in crate::checks) targets: Option<Vec<String>>,
     pub(in crate::checks) gate: LimitStatus,
     pub(in crate::checks) paused: bool,
-    /// Why a request that is due was not created.
+    /// Why a due remediation was not created.
     pub(in crate::checks) failed: Option<Unusable>,
     pub(in crate::checks) notices: Notices,
 }
 
-/// An effect that only one dialect has, with all that it takes.
+/// An action that only one dialect has, with its dependencies.
 pub(in crate::checks) struct Job<M: MachineDialect> {
     pub(in crate::checks) context: Arc<Context>,
     pub(in crate::checks) check: Key,
@@ -81,29 +81,29 @@ pub(in crate::checks) struct Job<M: MachineDialect> {
     pub(in crate::checks) extra: M::Extra,
 }
 
-/// What a Machine wants in a dialect.
+/// The pending action for a Machine in a dialect.
 pub(in crate::checks) type PendingActionOf<'a, M> =
     PendingAction<'a, <<M as MachineDialect>::Policy as Policy>::Action>;
 
 /// A dialect of MachineHealthCheck.
 pub(in crate::checks) trait MachineDialect: Sized + 'static {
-    /// How the check judges; the pure core.
+    /// The rules of the check, in the core.
     type Policy: Policy<Machine: Send + Sync, Action: Send + Sync> + Send + Sync + 'static;
-    /// The check, read.
+    /// The parsed check.
     type View: Send + Sync;
-    /// What only this dialect does about a Machine.
+    /// Actions on a Machine that only this dialect has.
     type Extra: Clone + Debug + Send + 'static;
 
     /// The kind of the checks.
     const CHECK: Kind;
     /// The kind of the Machines.
     const MACHINE: Kind;
-    /// The kinds that feed a check from its namespace, besides its requests.
+    /// The kinds in the namespace of a check that it depends on, besides its remediations.
     const FEEDS: &'static [Kind];
-    /// Whose requests are withdrawn when they are orphaned.
+    /// The owner of the remediations that are withdrawn when orphaned.
     const OWNER: Owner;
 
-    // How a check is read.
+    // Checks.
 
     /// A check in the index.
     fn check(index: &Index, key: &Key) -> Option<Entry<Self::View>>;
@@ -114,7 +114,7 @@ pub(in crate::checks) trait MachineDialect: Sized + 'static {
     /// Reads a check.
     fn read(context: &Context, key: &Key) -> Result<Spec<Self>, Unread>;
 
-    /// The template of the requests.
+    /// The template of the remediations.
     fn template(view: &Self::View) -> Option<&TemplateRef>;
 
     /// Whether a check selects Machines with these labels.
@@ -123,7 +123,7 @@ pub(in crate::checks) trait MachineDialect: Sized + 'static {
     /// Whether two readings of a check select the same Machines.
     fn selects_alike(one: &Self::View, other: &Self::View) -> bool;
 
-    // How a Machine is read.
+    // Machines.
 
     /// A Machine in the index.
     fn machine(index: &Index, key: &Key) -> Option<Entry<MachineView>>;
@@ -134,12 +134,12 @@ pub(in crate::checks) trait MachineDialect: Sized + 'static {
     /// The Machines that name a Node.
     fn machines_of_node(index: &Index, cluster: &Key, node: &str) -> Vec<Key>;
 
-    /// What the rules look at in a Machine.
+    /// The facts of a Machine.
     fn facts(view: &MachineView) -> <Self::Policy as Policy>::Machine;
 
-    // What follows from a verdict.
+    // Actions.
 
-    /// What is done about a Machine.
+    /// The effect of an action on a Machine.
     fn effect(
         context: &Context,
         spec: &Spec<Self>,
@@ -150,20 +150,20 @@ pub(in crate::checks) trait MachineDialect: Sized + 'static {
     /// Whether an effect hands an unhealthy Machine over to remediation (F13).
     fn hands_over(extra: &Self::Extra) -> bool;
 
-    /// Whether a request may exist from the start of an effect (F10).
+    /// Whether a remediation may exist from the start of an effect (F10).
     fn creates(extra: &Self::Extra) -> bool;
 
     /// Carries out an effect of this dialect.
     fn perform(job: Job<Self>) -> impl Future<Output = Result<Outcome, ApiError>> + Send;
 
-    /// Whether a Machine is under remediation beyond what its request shows.
+    /// Whether a Machine is under remediation without a remediation object.
     fn is_marked(_context: &Context, _spec: &Spec<Self>, _machine: &Key) -> bool {
         false
     }
 
-    // What is shown.
+    // Status, conditions and metrics.
 
-    /// The conditions of Machines show verdicts and outcomes.
+    /// Whether verdicts and outcomes are written to the conditions of Machines.
     const WRITES_MACHINES: bool = false;
 
     /// Writes the conditions of a Machine.
@@ -176,7 +176,7 @@ pub(in crate::checks) trait MachineDialect: Sized + 'static {
         async { Ok(()) }
     }
 
-    /// Whether a healthy Machine still shows what does not hold any more.
+    /// Whether a healthy Machine still has conditions that no longer apply.
     fn shows_stale(_context: &Context, _machine: &Key) -> bool {
         false
     }
@@ -210,18 +210,18 @@ pub(in crate::checks) trait MachineDialect: Sized + 'static {
     /// Sets the metrics of this dialect.
     fn count(_metrics: &CheckMetrics, _check: &Key, _tally: &FleetCounts, _open: bool) {}
 
-    /// Ends the metrics of a check.
+    /// Removes the metrics of a check.
     fn forget(_metrics: &CheckMetrics, _check: &Key) {}
 
-    /// Some check is ours, or none is any more.
+    /// Called when the first check is evaluated, and when the last one ends.
     fn evaluates_some(_index: &Index, _some: bool) {}
 
-    /// Every Machine of a check is considered again with the resync of the check, because something of
-    /// which no event tells may have changed.
+    /// Whether every Machine is considered again at the resync of its check, because changes without an event
+    /// may affect it.
     const RESYNCS_MACHINES: bool = false;
 }
 
-/// What the conditions of a Machine show.
+/// The contents of the conditions of a Machine.
 pub(in crate::checks) struct MachineStatus {
     pub(in crate::checks) uid: String,
     pub(in crate::checks) health: Option<rackhand_core::health::HealthConditionWrite>,
@@ -232,14 +232,14 @@ pub(in crate::checks) struct MachineStatus {
 // === impl Spec ===
 
 impl<M: MachineDialect> Spec<M> {
-    /// Whether the same Machines and requests are looked at.
+    /// Whether both specs select the same Machines and remediations.
     pub(in crate::checks) fn looks_at_the_same(&self, other: &Self) -> bool {
         self.cluster == other.cluster
             && self.source == other.source
             && M::selects_alike(&self.view, &other.view)
     }
 
-    /// The request of a Machine.
+    /// The remediation of a Machine.
     pub(in crate::checks) fn request(
         &self,
         context: &Context,
@@ -254,7 +254,7 @@ impl<M: MachineDialect> Spec<M> {
 // === impl Effect ===
 
 impl<X> Effect<X> {
-    /// Whether it hands an unhealthy Machine over to remediation (F13).
+    /// Whether the effect hands an unhealthy Machine over to remediation (F13).
     pub(in crate::checks) fn hands_over<M: MachineDialect<Extra = X>>(&self) -> bool {
         match self {
             Self::CreateRequest { .. } | Self::Report(Outcome::OwnerMarked) => true,
@@ -263,7 +263,7 @@ impl<X> Effect<X> {
         }
     }
 
-    /// Whether a request is due that may not have been created.
+    /// Whether the effect is the creation of a remediation, which may fail.
     pub(in crate::checks) fn is_request(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Gives members their turn, and begins what they want.
+//! Takes members from the queue and starts their actions.
 
 use std::time::Instant;
 
@@ -25,7 +25,7 @@ use crate::{
 };
 
 impl<M: MachineDialect> Engine<Machines<M>> {
-    /// Queries the fleet now, and not when the member was put into the queue (F10).
+    /// Processes a member. The fleet is queried now, not when the member was enqueued (F10).
     pub(super) fn turn(&mut self, item: Item) {
         let Some(check) = self.checks.get_mut(&item.check) else {
             return;
@@ -52,7 +52,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         };
         let effect = match wanted.turn(yields, dry_run, || self.is_cleared(&item)) {
             Turn::Yield => {
-                // Another check acts for it, and shows that on the Machine.
+                // Another check acts for the Machine and writes its conditions.
                 self.items.change(&item, |state| state.unreported = None);
                 self.complain(&item, None);
                 return;
@@ -91,7 +91,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         let earlier = self
             .items
             .change(&item, |state| state.unreported.take())
-            // A Machine that has recovered meanwhile shows nothing of what was done before.
+            // The outcome of an earlier action is not written to a Machine that has recovered meanwhile.
             .filter(|_| !status.healthy);
         status.outcome = earlier.or(status.outcome);
         let context = self.context.clone();
@@ -134,7 +134,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         });
     }
 
-    /// From here on the request of a member, for which something has begun, may exist, and counts as such.
+    /// From here on the remediation of a member may exist, and the member counts as remediated.
     fn may_exist(&mut self, item: &Item) {
         self.items.set_phase(item, Phase::Creating);
         if let Some(check) = self.checks.get_mut(&item.check) {
@@ -208,7 +208,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         });
     }
 
-    /// The check shows why a request that is due was not created, until it is.
+    /// Shows on the check why a due remediation was not created, until it is created.
     pub(super) fn complain(&mut self, item: &Item, why: Option<&Unusable>) {
         if why.is_none() && self.items.get(item).is_none() {
             return;

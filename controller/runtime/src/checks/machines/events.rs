@@ -1,4 +1,4 @@
-//! From what has changed to the members that it touches.
+//! Maps changes to the members that they affect.
 
 use std::collections::BTreeSet;
 
@@ -18,9 +18,9 @@ use crate::{
 };
 
 impl<M: MachineDialect> Engine<Machines<M>> {
-    /// Tells each fleet what has changed.
+    /// Applies changes to each fleet.
     pub(super) fn apply(&mut self, changes: BTreeSet<Change>) {
-        // The connection first: Nodes of a cluster that is unreachable would look deleted.
+        // The connection is processed first; otherwise Nodes of an unreachable cluster would look deleted.
         for change in &changes {
             if let Change::Workload(cluster) = change {
                 self.of_cluster(cluster, |_, _, _| {});
@@ -145,14 +145,14 @@ impl<M: MachineDialect> Engine<Machines<M>> {
                 let item = Item::new(&check, &key.name.as_str().into());
                 self.request_changed(&item);
                 if M::RESYNCS_MACHINES {
-                    // More of it counts than whether it is there.
+                    // More fields of the remediation count than its existence.
                     self.reconsider(&item);
                 }
             }
         }
     }
 
-    /// Reads the request of a member again.
+    /// Reads the remediation of a member again.
     pub(super) fn request_changed(&mut self, item: &Item) {
         let Some(check) = self.checks.get_mut(&item.check) else {
             return;
@@ -174,7 +174,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         }
     }
 
-    /// Something about the requests that others carry out.
+    /// Applies an event about remediations of foreign kinds.
     pub(super) fn handle_event(&mut self, event: &WatchEvent) {
         match event {
             WatchEvent::Changed(kind, key) => {
@@ -190,7 +190,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
                 for key in waiting {
                     self.refresh(&key);
                 }
-                // A fresh list may lack what was known.
+                // A new list may lack known remediations.
                 let source = RequestSource::External(kind.clone());
                 let of_kind = |(_, c): &(&Key, &CheckState<M>)| c.spec.source == source;
                 let stale: Vec<Item> = self

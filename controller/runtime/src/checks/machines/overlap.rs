@@ -8,7 +8,7 @@ use super::{CheckState, Engine, Machines, dialect::MachineDialect};
 use crate::{checks::queue::Item, store::object::Key};
 
 impl<M: MachineDialect> Engine<Machines<M>> {
-    /// The checks that name this one's cluster: only they can select the same Machines.
+    /// The checks of the same cluster: only they can select the same Machines.
     fn siblings(&self, check: &Key) -> BTreeSet<Key> {
         let cluster = self.dialect.clusters.get(check);
         let known = cluster.and_then(|cluster| self.dialect.of_cluster.get(cluster));
@@ -17,7 +17,8 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         siblings
     }
 
-    /// A machine has come to these checks, left them, or has a request or none any more.
+    /// Updates the acting check of a Machine after these checks have selected or deselected it, or its
+    /// remediation was created or deleted.
     pub(super) fn overlap(&mut self, machine: &Key, checks: &[Key]) {
         let mut among = BTreeSet::new();
         for check in checks {
@@ -31,7 +32,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         if among.len() < 2 && known.is_none() {
             return;
         }
-        // A check that is gone names no Cluster any more, and those that stay are known here.
+        // A deleted check no longer names a Cluster, and the remaining checks are known here.
         let all: BTreeSet<&Key> = among.iter().chain(known.into_iter().flatten()).collect();
         let claims: Vec<(&Key, Claim)> = all
             .into_iter()
@@ -49,7 +50,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         }
     }
 
-    /// A check is evaluated from now on.
+    /// Updates the overlaps of a check whose evaluation begins.
     pub(super) fn overlap_all(&mut self, check: &Key) {
         let among = self.siblings(check);
         if among.len() < 2 {
@@ -68,7 +69,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         }
     }
 
-    /// A check can act now, or cannot any more, or is gone.
+    /// Updates the overlaps of a check that starts or stops to act, or is deleted.
     pub(super) fn overlap_again(&mut self, check: &Key) {
         let among = self.siblings(check);
         for machine in self.dialect.overlaps.machines(check) {
@@ -76,7 +77,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         }
     }
 
-    /// What a check brings forward for one of its Machines.
+    /// The claim of a check for one of its Machines, by which the acting check is chosen.
     fn claim(&self, name: &str, check: &CheckState<M>, machine: &Key) -> Claim {
         let (able, created) = check.precedence();
         Claim {

@@ -1,16 +1,16 @@
-//! Says which check acts for Machines that several select.
+//! Messages about Machines that several checks select.
 
 use rackhand_core::dispatch;
 
 use crate::store::object::Key;
 
-/// How many machines are named; the rest is a number.
+/// Maximum number of names in a message; the rest is counted.
 const NAMED: usize = 10;
 
-/// Machines that several checks select, and which check acts for each.
+/// Machines that several checks select, with the acting check of each.
 pub(super) type Overlaps = dispatch::Overlaps<Key>;
 
-/// Which checks act for which machines of a check, in words; `None`: none does.
+/// The message which other checks act for which Machines of a check; `None` if there is none.
 pub(super) fn message(overlaps: &Overlaps, check: &Key) -> Option<String> {
     let by_acting = overlaps.acting_for(check);
     let words: Vec<String> = by_acting
@@ -23,7 +23,7 @@ pub(super) fn message(overlaps: &Overlaps, check: &Key) -> Option<String> {
     (!words.is_empty()).then(|| words.join("; "))
 }
 
-/// That a check acts for these machines.
+/// The message that a check acts for these Machines.
 pub(crate) fn acting_message(acting: &str, machines: &[&str]) -> String {
     let named: Vec<&str> = machines.iter().take(NAMED).copied().collect();
     let more = match machines.len().saturating_sub(named.len()) {

@@ -1,4 +1,4 @@
-//! Whose the requests of foreign kinds are.
+//! Owners and creators of remediations of foreign kinds.
 
 use kube::{api::PartialObjectMeta, core::DynamicObject};
 use rackhand_api::names::MADE_BY_ANNOTATION;
@@ -11,22 +11,22 @@ use crate::{
     store::object::Key,
 };
 
-/// A request, as far as it matters whose it is.
+/// Owners and creator of a remediation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::checks) struct RequestOwners {
     pub(in crate::checks) uid: String,
-    /// Kind, name and UID of its owners.
+    /// Kind, name and UID of the owners.
     pub(in crate::checks) owners: Vec<(String, String, String)>,
     pub(in crate::checks) deleting: bool,
-    /// Which check made it, as its annotation says.
+    /// The annotation that names the check that created it.
     pub(in crate::checks) made_by: Option<String>,
 }
 
 // === impl RequestOwners ===
 
 impl RequestOwners {
-    /// `None`: no check made it, or it is being deleted already. Which Machine it is for is told by its
-    /// owners, so that it may be asked about in either dialect.
+    /// The remediation as created by a check; `None` if no check created it, or it is being deleted. Its
+    /// owners identify the Machine, in either dialect.
     pub(in crate::checks) fn made(
         &self,
         owner: Owner,
@@ -41,7 +41,7 @@ impl RequestOwners {
 }
 
 impl ExternalRequest for RequestOwners {
-    /// Names and owners only, not whole objects.
+    /// Only metadata is read, not whole objects.
     type Wire = PartialObjectMeta<DynamicObject>;
 
     fn read(object: &Self::Wire) -> Self {
@@ -64,7 +64,7 @@ impl ExternalRequest for RequestOwners {
 }
 
 impl ExternalRequests<RequestOwners> {
-    /// Those that a check made and nobody deletes yet.
+    /// The remediations that checks have created and that are not being deleted.
     pub(in crate::checks) fn made(&self, owner: Owner) -> Vec<CreatedRemediation> {
         let all = self.all().into_iter();
         all.filter_map(|(kind, key, seen)| seen.made(owner, &kind, &key))

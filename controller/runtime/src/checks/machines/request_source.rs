@@ -1,4 +1,4 @@
-//! Where the requests of a check are read.
+//! Source of the remediations of a check.
 
 use rackhand_api::views::{Meta, TemplateRef};
 use rackhand_core::health::RequestView;
@@ -17,14 +17,14 @@ use crate::{
     },
 };
 
-/// Where the requests are read.
+/// Source of remediations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::checks) enum RequestSource {
-    /// It makes none.
+    /// The check creates none.
     Nowhere,
-    /// In the index.
+    /// The index.
     Index(Kind),
-    /// In a watch of their own.
+    /// A separate watch.
     External(ExternalKind),
 }
 
@@ -41,7 +41,7 @@ impl RequestSource {
         }
     }
 
-    /// The request of a Machine, by the Machine's name and UID.
+    /// The remediation of a Machine, by the Machine's name and UID.
     pub(in crate::checks) fn request(
         &self,
         context: &Context,
@@ -72,7 +72,7 @@ impl RequestSource {
         }
     }
 
-    /// The UID of the request of that name.
+    /// The UID of the remediation with this name.
     pub(in crate::checks) fn uid(
         &self,
         context: &Context,

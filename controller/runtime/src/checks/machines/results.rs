@@ -1,4 +1,4 @@
-//! Takes in what tasks came to.
+//! Applies the results of tasks.
 
 use std::time::{Duration, Instant};
 
@@ -16,11 +16,11 @@ use crate::{
     store::{api::ApiError, object::Key},
 };
 
-/// Pause before a request is examined again that was not withdrawn: the API server did not answer, or
-/// knows more than the index.
+/// Pause before a remediation that was not withdrawn is examined again, because the API server did not answer
+/// or has newer objects than the index.
 const WITHDRAW_AGAIN: Duration = Duration::from_secs(5);
 
-/// What a task came to.
+/// The result of a task.
 pub(in crate::checks) enum Done {
     Acted(Item, Result<Outcome, ApiError>),
     Shown(Item, Option<Outcome>, Result<(), ApiError>),
@@ -74,7 +74,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
                 }
             }
             Err(error) => {
-                // After a conflict the watch brings the object back.
+                // After a conflict the watch delivers the newer object.
                 if !error.is_conflict() {
                     tracing::warn!(check = %item.check, machine = &*item.member, %error, "action failed; trying again");
                 }
@@ -86,7 +86,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
             return;
         }
         if took_effect {
-            // Otherwise the fleet would want it again until the index tells.
+            // Otherwise the fleet would request the action again until the index is updated.
             self.machine_changed(&item.key());
         }
         self.request_changed(item);
@@ -104,7 +104,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         match result {
             Ok(()) => self.queue.succeeded(item),
             Err(error) => {
-                // What the owner is told follows from the verdict of the next turn.
+                // The outcome for the owner follows from the next verdict.
                 let kept = |outcome: &Outcome| {
                     !matches!(outcome, Outcome::OwnerMarked | Outcome::OwnerUnmarked)
                 };
@@ -114,7 +114,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
                     self.items
                         .change(item, |state| state.unreported = Some(outcome));
                 }
-                // Somebody else wrote to the same Machine: the watch brings it back here.
+                // Another client has changed the Machine: the watch delivers the newer object.
                 if !error.is_conflict() && !error.is_not_found() {
                     tracing::warn!(check = %item.check, machine = &*item.member, %error, "cannot write the conditions of a Machine; trying again");
                     self.queue.failed(item, now);

@@ -1,4 +1,4 @@
-//! Finds the requests that have lost the check that made them, and has them withdrawn.
+//! Finds and withdraws orphaned remediations.
 
 use super::{Engine, Machines, dialect::MachineDialect, results::Done};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl<M: MachineDialect> Engine<Machines<M>> {
-    /// Examines the known requests that fit.
+    /// Examines the known remediations that match.
     pub(super) fn examine_requests(&mut self, fits: impl Fn(&CreatedRemediation) -> bool) {
         let indexed = self.context.index.requests().into_iter();
         let indexed =
@@ -22,7 +22,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         }
     }
 
-    /// Examines the requests of one Machine.
+    /// Examines the remediations of one Machine.
     pub(super) fn examine_machine(&mut self, machine: &Key) {
         for kind in Kind::REQUESTS {
             let id = RequestId::new(kind, machine.clone());
@@ -35,7 +35,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         }
     }
 
-    /// Has a request withdrawn if it is orphaned.
+    /// Starts the withdrawal of a remediation if it is orphaned.
     pub(super) fn examine(&mut self, made: CreatedRemediation) {
         let index = &self.context.index;
         if self.dialect.withdrawing.contains(&made.uid) || !made.is_orphan_by_index(index) {

@@ -45,7 +45,7 @@ fn check() -> Value {
     })
 }
 
-/// A request for the Machine, with what tells who made it.
+/// A remediation of the Machine, with metadata that identifies its creator.
 fn request(api_version: &str, kind: &str, metadata: &Value) -> Value {
     let mut object = json!({
         "apiVersion": api_version, "kind": kind,
@@ -203,7 +203,7 @@ async fn f11_scan_withdraws_unmarked_remediations_created_by_rackhand_only() {
         assert!(world.scan().await);
         assert_eq!(world.objects.get(path), None, "{kind}");
 
-        // Cluster API's own controller, or a person.
+        // Created by Cluster API's own controller or a person.
         world
             .objects
             .put(path, request(api_version, kind, &created_by("manager")));
@@ -223,11 +223,11 @@ async fn f12_scan_keeps_remediation_that_existing_check_may_have_created() {
     world.objects.put(FOREIGN, unmarked);
     let mut check = check();
     check["metadata"]["annotations"] = json!({ "cluster.x-k8s.io/paused": "" });
-    // The index does not know it yet.
+    // The index lacks the check.
     world.objects.put(&check_path(), check);
     world.scan().await;
     assert!(world.objects.get(FOREIGN).is_some());
-    // It does now.
+    // The scan has added the check to the index.
     assert!(world.scan().await);
     assert!(world.objects.get(FOREIGN).is_some());
 }

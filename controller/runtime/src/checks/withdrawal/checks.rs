@@ -1,4 +1,4 @@
-//! Health checks, as far as they concern the request of one Machine.
+//! Health checks that concern the remediation of one Machine.
 
 use rackhand_api::{
     names::{CLUSTER_NAME_LABEL, DRY_RUN_ANNOTATION, SKIP_REMEDIATION_ANNOTATION},
@@ -11,12 +11,12 @@ use crate::{
     store::{index::Index, object::Key},
 };
 
-/// Whether some live check judges a Machine, whoever evaluates it.
+/// Whether a live check evaluates a Machine, in any controller.
 pub(crate) fn is_judged(index: &Index, machine: &MachineView) -> bool {
     live_checks(index, machine, |_| true).next().is_some()
 }
 
-/// The UIDs of the live checks of a Machine that make the requests in question.
+/// The UIDs of the live checks of a Machine that create this kind of remediations.
 pub(super) fn live_checks<'a>(
     index: &'a Index,
     machine: &'a MachineView,
@@ -32,7 +32,7 @@ pub(super) fn live_checks<'a>(
         .map(|state| state.uid)
 }
 
-/// What matters of a check for one Machine.
+/// The state of a check for one Machine.
 pub(super) fn state(
     index: &Index,
     view: &MachineHealthCheckView,
@@ -59,7 +59,7 @@ pub(super) fn state(
     }
 }
 
-/// The same of a check of OpenShift, which names no Cluster.
+/// The state of a check of OpenShift, which names no Cluster, for one Machine.
 pub(super) fn state_of_openshift(
     view: &OpenShiftHealthCheckView,
     machine: &MachineView,

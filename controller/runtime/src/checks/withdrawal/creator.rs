@@ -1,20 +1,20 @@
-//! Who made a request: the check that its annotation names, or a version of this program that did not
-//! write that annotation.
+//! The creator of a remediation: the check that its annotation names, or a version of this program that did
+//! not write that annotation.
 
 use kube::api::DynamicObject;
 use rackhand_api::names::kinds;
 
 use crate::store::api::FIELD_MANAGER;
 
-/// The check that made a request.
+/// The check that created a remediation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Creator {
-    /// Name of the check.
+    /// The name of the check.
     pub(super) check: String,
     pub(super) uid: String,
 }
 
-/// What [`MADE_BY_ANNOTATION`] of a request says.
+/// The value of [`MADE_BY_ANNOTATION`] of a remediation.
 pub(in crate::checks) fn made_by(check: &str, uid: &str) -> String {
     format!("{}/{check}/{uid}", kinds::MACHINE_HEALTH_CHECK)
 }
@@ -22,7 +22,7 @@ pub(in crate::checks) fn made_by(check: &str, uid: &str) -> String {
 // === impl Creator ===
 
 impl Creator {
-    /// From the value of [`MADE_BY_ANNOTATION`].
+    /// Parses the value of [`MADE_BY_ANNOTATION`].
     pub(super) fn read(made_by: &str) -> Option<Self> {
         let mut parts = made_by.splitn(3, '/');
         let of_check = parts.next() == Some(kinds::MACHINE_HEALTH_CHECK);
@@ -34,7 +34,7 @@ impl Creator {
     }
 }
 
-/// Whether this program created an object: it owns the owner references, which only the creation sets.
+/// Whether this program created an object: it manages the owner references, which only the creation sets.
 pub(super) fn is_created_by_us(object: &DynamicObject) -> bool {
     let entries = object.metadata.managed_fields.iter().flatten();
     let mut ours = entries.filter(|entry| entry.manager.as_deref() == Some(FIELD_MANAGER));

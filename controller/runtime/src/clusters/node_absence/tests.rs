@@ -10,7 +10,7 @@ use crate::store::{
     index::{Connection, Index},
 };
 
-/// The Nodes that the API server has, and what it was asked; `None`: it does not answer.
+/// The Nodes of the API server, and the number of reads; with `None` it does not answer.
 #[derive(Default)]
 struct Server {
     nodes: Option<BTreeSet<String>>,
@@ -85,7 +85,7 @@ impl Fixture {
         self.index.apply(Kind::Machine, machine);
     }
 
-    /// Lets a second pass in which nothing else happens.
+    /// Sleeps for one retry interval, in which nothing else happens.
     async fn wait(&self) {
         tokio::time::sleep(AGAIN + Duration::from_millis(1)).await;
     }

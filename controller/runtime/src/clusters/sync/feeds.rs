@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// What feeds a check.
+/// A source of objects that a health check depends on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Feed {
     /// A kind of the management cluster, in a namespace.
@@ -33,7 +33,7 @@ impl fmt::Display for Feed {
     }
 }
 
-/// Where feeds are read, and the index that they keep.
+/// The clients that read feeds live, and the index that is compared with them.
 pub(super) struct Feeds {
     pub(super) client: Client,
     pub(super) served: Arc<Served>,
@@ -55,7 +55,7 @@ impl Feeds {
             Feed::Objects(kind, namespace) => {
                 let found = self.served.find(&self.client, kind.group(), kind.kind());
                 let found = found.await;
-                // What is not served has no objects.
+                // A kind that is not served has no objects.
                 let Some(resource) = found.map_err(|error| not_read(&error))? else {
                     return Ok(());
                 };
@@ -63,7 +63,7 @@ impl Feeds {
             }
             Feed::Nodes(cluster) => {
                 let Some(client) = self.workloads.client(cluster) else {
-                    // Before its control plane is initialized it has no API that could know a Node.
+                    // A cluster has no API, and so no Node, before its control plane is initialized.
                     if self.is_uninitialized(cluster) {
                         return Ok(());
                     }

@@ -19,7 +19,7 @@ fn machine(name: &str, uid: &str, version: u64) -> Value {
     })
 }
 
-/// A feed of the index as it is now.
+/// The feeds of an index, read live from `client`.
 fn feeds(index: &Arc<Index>, client: &Client) -> Feeds {
     let served = Served::default();
     let resource = ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(
@@ -38,7 +38,7 @@ fn feeds(index: &Arc<Index>, client: &Client) -> Feeds {
     }
 }
 
-/// An API server that answers every list so.
+/// An API server that answers every list with these items.
 fn lists(version: u64, items: Value) -> Client {
     fake_api::client(move |asked: FakeRequest| {
         assert!(!asked.watches);

@@ -6,7 +6,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::*;
 
-/// An API server that answers a list only when it is let.
+/// An API server that answers a list only when a permit is added.
 #[derive(Clone)]
 struct Server {
     lists: Arc<AtomicUsize>,
@@ -64,7 +64,7 @@ async fn f4_volume_list_is_shared_only_by_callers_before_it_began() {
     };
     let first = ask();
     assert_eq!(lists.recv().await, Some(1));
-    // The first list has begun: what is attached from now on may not be in it.
+    // The first list has begun, so it may lack volumes that are attached from now on.
     let later: Vec<_> = (0..20).map(|_| ask()).collect();
     tokio::task::yield_now().await;
     let_go.add_permits(2);

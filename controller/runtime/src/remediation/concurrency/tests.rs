@@ -72,7 +72,7 @@ fn f6_member_is_healthy_with_etcd_condition_and_ready_node() {
         index.apply_node(&cluster, node("d", ready, &json!({})));
         assert_eq!(counted(&index, &target), (3, healthy), "{ready}");
     }
-    // A Ready Node does not make a sick member a healthy one, in neither list.
+    // A Ready Node does not make a member healthy whose etcd condition is not True, in either list.
     for status in ["False", "Unknown"] {
         index.apply(Kind::Machine, member("b", Some(&etcd(status)), false));
         index.apply(Kind::Machine, member("d", Some(&etcd(status)), true));
@@ -91,7 +91,7 @@ fn f6_without_etcd_conditions_ready_nodes_are_healthy_members() {
     index.apply_node(&cluster, node("d", "Unknown", &json!({})));
     let target = place_of(&index, "a");
     assert_eq!(counted(&index, &target), (3, 1));
-    // Machines of another cluster, and workers, are no members.
+    // Machines of another cluster and workers are not members.
     let mut other = member("x", Some(&etcd("True")), false);
     other.data["spec"]["clusterName"] = "c2".into();
     index.apply(Kind::Machine, other);
@@ -126,7 +126,8 @@ fn f6_without_machines_control_plane_nodes_are_counted() {
     let id = RequestId::new(Kind::PowerRemediation, Key::new("ns", "a"));
     let me = |state: Option<&State>| active(&index, &id, &view, &by_node("a"), None, state);
     assert_eq!(me(None).control_plane_of.as_deref(), Some("local"));
-    // Kept off, it hinders nobody who keeps the quorum without it; its host stays taken.
+    // A host that is kept off does not block members that keep the quorum without it; its Node and host stay
+    // reserved.
     let mut fenced = State::new(Timestamp::UNIX_EPOCH);
     fenced.step = Step::Fenced;
     let me = me(Some(&fenced));
@@ -152,7 +153,7 @@ fn capm3_controller_is_detected_by_its_hold_for_same_uid() {
     assert_eq!(competing_controller("u1", None), None);
 }
 
-/// A request by Node, as the object stands after a restart.
+/// A remediation by Node, as stored after a restart.
 fn asking(name: &str, cursor: &Value, spec: &Value) -> DynamicObject {
     object(json!({
         "metadata": {
@@ -189,7 +190,7 @@ fn f6_begun_remediations_are_active_after_restart_before_observation() {
         ("over", cursor(Step::Blocked, &state), &json!({})),
         ("new", Value::Null, &json!({})),
         ("off", cursor(Step::PoweringOff, &state), &json!({})),
-        // Neither a spec nor a state that does not read makes it one that has nothing in hand.
+        // A remediation whose spec or state cannot be parsed may have begun.
         ("odd", cursor(Step::Draining, &state), &odd),
         ("lost", json!({ "step": 7 }), &json!({})),
     ] {
@@ -206,7 +207,7 @@ fn f6_begun_remediations_are_active_after_restart_before_observation() {
         assert_eq!(active.node, Some(format!("local/{name}")));
     }
     assert_eq!(of("off").unwrap().bmc.as_deref(), Some("10.0.0.7"));
-    // What it says itself counts more.
+    // An evaluation by this process takes precedence over the stored state.
     let mut said = of("off").unwrap().clone();
     said.progress = Progress::Waiting;
     apply_event.insert("u-off".to_owned(), said);

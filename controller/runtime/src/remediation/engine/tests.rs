@@ -40,7 +40,8 @@ fn is_conflict(acted: &Result<(), ReconcileError>) -> bool {
     matches!(acted, Err(ReconcileError::Failed(error)) if error.is_conflict())
 }
 
-/// Carried out as decided, and carried out after somebody else has changed the object.
+/// Checks that a command conflicts after another client has changed the object, and succeeds after a new
+/// observation.
 async fn guards(step: Step, command: Command, path: &str) {
     Box::pin(is_guarded(step, command, path)).await;
 }
@@ -55,7 +56,7 @@ async fn is_guarded(step: Step, command: Command, path: &str) {
     let acted = Box::pin(engine.act(&command, &o)).await;
     assert!(is_conflict(&acted), "{command:?} did not notice the change");
     assert_eq!(fixture.objects.get(path), there, "{command:?}");
-    // Observed anew, it is carried out.
+    // After a new observation the command is carried out.
     let o = Box::pin(observed(&mut engine)).await;
     engine.shell.power = Some(off_now());
     let acted = Box::pin(engine.act(&command, &o)).await;
@@ -68,7 +69,7 @@ async fn f7_paused_leader_does_not_taint_recovered_node() {
     let fixture = Fixture::new(&state(Step::Tainting)).await;
     let mut engine = fixture.engine();
     let o = observed(&mut engine).await;
-    // Another leader finishes meanwhile, and this one wakes up.
+    // Another leader finishes meanwhile, and this one resumes.
     let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
     fixture.objects.change(NODE, &ready);
     engine.shell.power = Some(off_now());
@@ -218,7 +219,7 @@ async fn f12_objects_missing_from_api_are_absent() {
 #[tokio::test]
 async fn f12_node_ref_is_read_live_before_machine_counts_as_unjoined() {
     let fixture = Fixture::new(&state(Step::Pending)).await;
-    // The watch has not told yet that its Node joined.
+    // The watch has not reported yet that the Node has joined.
     let mut old = fixture.objects.get(MACHINE).unwrap();
     old["status"] = json!({});
     let old = serde_json::from_value(old).unwrap();
@@ -243,11 +244,11 @@ async fn f12_host_named_by_node_is_read_live() {
     let mut engine = fixture.engine();
     let o = observed(&mut engine).await;
     assert!(index.host(&host).is_some(), "{:?}", o.host);
-    // No agent is told of here: without the BareMetalHost no rack would be named.
+    // There is no agent here; without the BareMetalHost no rack would be known.
     assert!(matches!(o.host, HostView::NotFound(_)));
 }
 
-/// A Node that nothing but its providerID ties to its Machine, of which no watch has told yet.
+/// A Node that is linked to its Machine only by its providerID, while no watch has reported the Machine yet.
 async fn unnamed(state: &State) -> Fixture {
     let fixture = Fixture::by_node().await;
     let tied = json!({ "spec": { "providerID": "metal3://uid-h1" } });
@@ -294,7 +295,7 @@ async fn l1_deleted_machine_keeps_pinned_cluster() {
     for (cluster, reachable) in [(Some("ns/c"), true), (None, false)] {
         tainting.cluster = cluster.map(str::to_owned);
         let fixture = Fixture::new(&tainting).await;
-        // Made by hand, without the label.
+        // A remediation that was created by hand, without the label.
         let bare = json!({ "metadata": { "labels": null } });
         fixture.objects.change(REQUEST, &bare);
         fixture.watch(Kind::PowerRemediation, REQUEST);
@@ -325,7 +326,7 @@ async fn l1_cluster_is_pinned_while_machine_exists() {
 
 const SECRET: &str = "/api/v1/namespaces/ns/secrets/c-kubeconfig";
 
-/// A host that is off and drains; its Cluster object is removed, and its API is not reached any more.
+/// A host that is off during the drain; its Cluster object is removed, and its API is unreachable.
 async fn removed_cluster(remains: &[&str]) -> Fixture {
     let mut draining = state(Step::Draining);
     draining.cluster = Some("ns/c".into());
@@ -352,7 +353,7 @@ async fn removed_cluster(remains: &[&str]) -> Fixture {
     fixture
 }
 
-/// Turns until it waits or ends; says where it stands.
+/// Runs iterations until the remediation waits or ends; returns its step and message.
 async fn settled(fixture: &Fixture) -> (Step, String) {
     let mut engine = fixture.engine();
     for _ in 0..20 {
@@ -410,7 +411,7 @@ async fn f6_quorum_is_read_live_before_first_power_off() {
         let mut engine = fixture.engine();
         let o = observed(&mut engine).await;
         assert_eq!(o.conflict, None, "two of three are well");
-        // Another member fails, and no watch has told of it yet.
+        // Another member fails, and no watch has reported it yet.
         let (_, node) = member_paths("2");
         let unknown =
             json!({ "status": { "conditions": [{ "type": "Ready", "status": "Unknown" }] } });

@@ -87,7 +87,7 @@ fn power_remediation_policy_reads_all_fields_with_defaults() {
     assert!(error.to_string().contains("Reprovision"), "{error}");
 }
 
-/// The smallest and the largest value that the CRD takes for a time.
+/// The smallest and the largest value of a timeout that the CRD accepts.
 fn bounds(name: &str) -> [i64; 2] {
     let schema = serde_json::to_value(schemars::schema_for!(StepTimeouts)).unwrap();
     let field = &schema["properties"][name];
@@ -108,7 +108,7 @@ fn l1_agent_accepts_every_timeout_that_crd_allows() {
     {
         let asked = json!({ "timeouts": { "powerOffSeconds": off, "powerOnSeconds": on } });
         let p = policy(Kind::PowerRemediation, &asked).unwrap();
-        // As they are written, so far as the longest operation leaves room for the grace.
+        // The timeouts apply as written, limited so that the longest operation includes the grace.
         let (seconds, longest) = (p.power_off_timeout.as_secs(), LONGEST_OPERATION.as_secs());
         assert_eq!(i64::try_from(seconds).unwrap(), off);
         assert!(seconds <= longest && p.power_on_timeout.as_secs() <= longest);
@@ -127,7 +127,7 @@ fn l1_agent_accepts_every_timeout_that_crd_allows() {
 
 #[test]
 fn l1_timeouts_beyond_agent_bounds_are_clamped() {
-    // From a flag, or from an object that is older than the bounds.
+    // Such values come from a flag or from an object that is older than the bounds.
     for seconds in [0, 1, 7200, 604_800] {
         let timeout = Duration::from_secs(seconds);
         let p = Policy {

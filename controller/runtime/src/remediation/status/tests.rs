@@ -194,7 +194,7 @@ fn f2_status_cursor_round_trips_to_state() {
     assert_eq!(serde_json::from_value::<State>(cursor).unwrap(), s);
 }
 
-/// RFC 7386, as an API server applies it.
+/// Applies a JSON merge patch (RFC 7386) like an API server.
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(fields) = patch else {
         *target = patch.clone();

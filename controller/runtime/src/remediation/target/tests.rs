@@ -74,7 +74,7 @@ fn node_annotation_and_node_ref_must_agree_on_machine() {
     };
     index.apply_node(&Key::local(), node(&names("m1"), "p"));
     assert_eq!(found(&index).as_deref(), Some("ns/m1"));
-    // It does not name the Node in turn.
+    // The Machine does not name the Node.
     index.apply_node(&Key::local(), node(&names("m2"), "p"));
     assert_eq!(found(&index), None);
 }
@@ -197,8 +197,8 @@ fn openshift_machine(uid: &str, role: &str, node: Option<&str>) -> DynamicObject
     }))
 }
 
-/// As machine-api-operator's health check makes it: its only owner is the Machine, and it is called
-/// as the Machine is.
+/// A remediation as created by machine-api-operator's health check: its only owner is the Machine, and it has
+/// the Machine's name.
 fn of_machine(
     index: &Index,
     machine: Option<DynamicObject>,
@@ -236,14 +236,14 @@ fn openshift_machine_links_node_and_host_in_management_cluster() {
     let (view, key) = host(&index, &racks, &target, None, None);
     assert!(matches!(view, HostView::Found(h) if h.bmh.as_deref() == Some("ns/h7")));
     assert_eq!(key, Some(Key::new("ns", "h7")));
-    // It has never joined: its host is known all the same.
+    // The Machine has no Node, and its host is known.
     let (_, target) = of_machine(&index, Some(openshift_machine("u1", "master", None)), None);
     assert!(target.node.is_none() && target.is_master());
     assert!(matches!(
         host(&index, &racks, &target, None, None).0,
         HostView::Found(_)
     ));
-    // What was begun knows its Node without it.
+    // A remediation that has begun knows its Node without the Machine.
     let mut state = State::new(jiff::Timestamp::UNIX_EPOCH);
     state.node = Some(rackhand_core::remediation::PinnedNode {
         name: "n1".into(),

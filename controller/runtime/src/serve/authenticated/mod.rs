@@ -1,7 +1,7 @@
-//! Metrics and explanations over HTTPS, for whoever the Kubernetes API server lets read them.
+//! Metrics and explanations over HTTPS, for callers that the Kubernetes API server authorises.
 //!
-//! The caller shows a bearer token. A TokenReview tells whose it is, and a SubjectAccessReview whether
-//! they may `get` the path, as for controllers that are built with controller-runtime.
+//! The caller sends a bearer token. A TokenReview identifies the user, and a SubjectAccessReview tells
+//! whether the user may `get` the path, as in controllers that are built with controller-runtime.
 
 mod review;
 
@@ -33,10 +33,11 @@ use crate::{
 };
 use review::{Access, Reviewer};
 
-/// Longer tokens are refused unread.
+/// Maximum length of a token in bytes; longer tokens are rejected without a review.
 const LONGEST_TOKEN: usize = 16 << 10;
 
-/// Reads or makes the certificate and binds the address at once, so that a wrong one ends the start.
+/// Reads or creates the certificate and binds the address at the start, so that an invalid one ends the
+/// process.
 ///
 /// # Errors
 /// The certificate cannot be used, or the address cannot be bound.
@@ -57,7 +58,7 @@ pub(crate) async fn bind(config: &MetricsConfig) -> anyhow::Result<Https> {
     })
 }
 
-/// What callers get.
+/// The sources of all responses.
 pub(crate) struct Served {
     pub(crate) metrics: Arc<Registry>,
     pub(crate) explainer: Explainer,
@@ -171,7 +172,7 @@ fn no_view(why: NoView) -> Response {
 fn standby() -> Response {
     failed(
         StatusCode::SERVICE_UNAVAILABLE,
-        "this replica is a standby; ask the leader",
+        "this replica is on standby; query the leader",
     )
 }
 
@@ -180,7 +181,7 @@ fn failed(status: StatusCode, why: impl std::fmt::Display) -> Response {
 }
 
 impl Service {
-    /// The answer to a caller who may not get this path; `None` if they may.
+    /// The response to a caller who may not `get` this path; `None` if the caller may.
     async fn refuse(&self, headers: &HeaderMap, path: &str) -> Option<Response> {
         let Some(token) = bearer(headers) else {
             return Some(unauthenticated(

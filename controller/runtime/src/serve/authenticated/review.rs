@@ -1,4 +1,4 @@
-//! Whose a token is and what they may do, as the Kubernetes API server says it.
+//! Authentication and authorisation of bearer tokens by the Kubernetes API server.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -12,21 +12,22 @@ use tokio::{sync::Semaphore, time::Instant};
 
 use crate::store::api::{ApiError, call};
 
-/// How long an answer of the API server counts.
+/// Lifetime of a cached positive review.
 const GRANTED_FOR: Duration = Duration::from_secs(60);
 const REFUSED_FOR: Duration = Duration::from_secs(10);
-/// Tokens that are remembered.
+/// Maximum number of cached reviews.
 const REMEMBERED: usize = 256;
-/// Reviews at one time: strangers must not make the controller flood its API server.
+/// Maximum number of concurrent reviews, so that unknown callers cannot make the controller flood the API
+/// server.
 const REVIEWS: usize = 4;
 
-/// Whether a caller gets an answer.
+/// The result of a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Access {
     Granted,
-    /// The token is nobody's.
+    /// The token is invalid.
     Unauthenticated,
-    /// It is this user's, who may not get the path.
+    /// The token is valid, and its user may not `get` the path.
     Forbidden(String),
 }
 
@@ -49,7 +50,7 @@ impl Reviewer {
     /// Whether the bearer of this token may `get` this path.
     ///
     /// # Errors
-    /// The API server does not answer, or the controller may not ask it.
+    /// The API server does not answer, or the controller may not create reviews.
     pub(super) async fn access(
         &self,
         token: &str,
@@ -113,7 +114,7 @@ impl Reviewer {
     }
 }
 
-/// Answers of the API server by token and path; kept in memory only, never shown.
+/// Cached reviews by token and path, in memory only and never logged.
 #[derive(Default)]
 struct Remembered(HashMap<(String, String), (Instant, Access)>);
 
@@ -127,7 +128,7 @@ impl Remembered {
         if self.0.len() >= REMEMBERED {
             self.0.retain(|_, (at, access)| is_fresh(*at, access, now));
         }
-        // Strangers make way for those who may read.
+        // Negative reviews are evicted before positive ones.
         if self.0.len() >= REMEMBERED {
             self.0.retain(|_, (_, access)| *access == Access::Granted);
         }

@@ -1,4 +1,4 @@
-//! Who gets metrics, by an API server that knows two accounts.
+//! Authorisation of metrics, with an API server that has two accounts.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::store::fake_api::{client, failure};
 
-/// Knows the tokens `scraper` and `stranger`, and lets only the scraper read.
+/// An API server with the tokens `scraper` and `stranger`, of which only the first may read metrics.
 fn api(asked: Arc<AtomicUsize>) -> Client {
     client(move |request| {
         let asked = asked.clone();
@@ -74,7 +74,7 @@ async fn metrics_require_token_with_access_to_metrics_path() {
         (Some("Bearer stranger"), 403, 2),
         (Some("Bearer broken"), 503, 1),
         (Some("Bearer scraper"), 200, 2),
-        // Known by now.
+        // These reviews are cached.
         (Some("bearer scraper"), 200, 0),
         (Some("Bearer stranger"), 403, 0),
     ] {

@@ -1,6 +1,6 @@
-//! Objects from a cluster, with the rights of the client.
+//! Reads objects from a cluster, with the rights of the client.
 //!
-//! A kind that cannot be read is a note in the view, except where nothing can be said without it.
+//! A kind that cannot be read is noted in the view, unless there is no view without it.
 
 mod machines;
 mod nodes;
@@ -101,7 +101,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Lists objects without which nothing can be said.
+    /// Lists objects without which there is no view.
     async fn list_required(&mut self, kind: Kind, namespace: &str) -> Result<(), ExplainError> {
         let listed = self.list(kind, namespace).await;
         listed.map_err(|why| {

@@ -37,7 +37,7 @@ pub(super) fn read(files: &[(String, String)]) -> Result<Snapshot, ExplainError>
     Ok(snapshot)
 }
 
-/// The one object that fits.
+/// The only object that matches the subject.
 pub(super) fn find(snapshot: &Snapshot, subject: &Subject) -> Result<Found, ExplainError> {
     match subject {
         Subject::Remediation {
@@ -181,7 +181,7 @@ pub(super) fn documents(text: &str) -> Result<Vec<DynamicObject>, ExplainError> 
     Ok(objects)
 }
 
-/// Adds an object. One of Kubernetes' own kinds must be valid.
+/// Adds an object. An object of Kubernetes' own kinds must be valid.
 fn add(snapshot: &mut Snapshot, object: DynamicObject) -> Result<(), ExplainError> {
     let types = object.types.clone().unwrap_or_default();
     let namespace = object.metadata.namespace.as_deref();

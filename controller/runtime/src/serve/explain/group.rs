@@ -1,4 +1,4 @@
-//! Whose health check is meant: two projects have a kind of that name.
+//! The API group of a MachineHealthCheck, a kind of two projects.
 
 use rackhand_api::names::groups;
 use serde::{Deserialize, Serialize};
@@ -20,10 +20,10 @@ pub enum CheckGroup {
 // === impl CheckGroup ===
 
 impl CheckGroup {
-    /// All of them.
+    /// All groups.
     pub(super) const ALL: [Self; 2] = [Self::ClusterApi, Self::OpenShift];
 
-    /// The group, as it stands in `apiVersion`.
+    /// The group in `apiVersion`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::ClusterApi => groups::CLUSTER_API,
@@ -31,7 +31,7 @@ impl CheckGroup {
         }
     }
 
-    /// Whose controller acts on such checks where Rackhand does not.
+    /// The project whose controller acts on such checks if Rackhand does not.
     pub(super) fn project(self) -> &'static str {
         match self {
             Self::ClusterApi => "Cluster API",
@@ -39,7 +39,7 @@ impl CheckGroup {
         }
     }
 
-    /// The CRD that says whose checks these are.
+    /// The CRD whose label decides the ownership of these checks.
     pub(super) fn crd(self) -> &'static str {
         match self {
             Self::ClusterApi => CLUSTER_API_CRD,

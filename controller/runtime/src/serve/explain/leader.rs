@@ -1,7 +1,7 @@
-//! The leader's own view: what it serves, and how a command line asks for it.
+//! Explanations by the leader, and the client that requests them for the command line.
 //!
-//! A remediation that runs in this process is explained from what it was last decided from, agents
-//! and BMC included; everything else is read from the cluster with the controller's rights.
+//! A remediation that runs in this process is explained from the inputs of its last decision, including
+//! agents and BMC; everything else is read from the cluster with the controller's rights.
 
 use std::{
     path::{Path, PathBuf},
@@ -28,10 +28,10 @@ use crate::{
     },
 };
 
-/// Path of the explanations, and what a caller must be allowed to `get`.
+/// Path of the explanations, for which a caller needs the verb `get`.
 pub(crate) const EXPLAIN_PATH: &str = "/explain";
 
-/// What a caller asks for, as parameters of the URL.
+/// The requested subject, as parameters of the URL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", deny_unknown_fields)]
 pub(crate) enum Question {
@@ -43,7 +43,7 @@ pub(crate) enum Question {
         namespace: String,
         name: String,
     },
-    /// Either of them.
+    /// A remediation of either kind.
     Remediation {
         namespace: String,
         name: String,
@@ -59,7 +59,7 @@ pub(crate) enum Question {
     },
 }
 
-/// Explains as the leader.
+/// Computes explanations in the controller process.
 pub(crate) struct Explainer {
     pub(crate) client: Client,
     pub(crate) config: Config,
@@ -76,20 +76,20 @@ pub(crate) enum NoView {
     Failed(ExplainError),
 }
 
-/// Where a controller serves its explanations.
+/// Address of a controller that serves explanations.
 #[derive(Debug, Clone)]
 pub struct ControllerAddress {
-    /// Such as `https://127.0.0.1:8443`.
+    /// URL of the controller, for example `https://127.0.0.1:8443`.
     pub url: Uri,
-    /// CA of its certificate. Without it, only a controller on a loopback address, as
-    /// `kubectl port-forward` makes it one, is asked, and its certificate is not checked.
+    /// File with the CA of the controller's certificate. Without it, only a controller on a loopback address
+    /// (`kubectl port-forward`) is queried, and its certificate is not verified.
     pub ca: Option<PathBuf>,
 }
 
 // === impl Question ===
 
 impl Question {
-    /// What the parameters ask for.
+    /// Converts the parameters to a subject.
     pub(crate) fn subject(self) -> Subject {
         let remediation = |namespace, name, kind| Subject::Remediation {
             namespace: Some(namespace),
@@ -117,7 +117,7 @@ impl Question {
         }
     }
 
-    /// The parameters that ask for a subject; `None` without a name.
+    /// Converts a subject to parameters; `None` without a name.
     fn of(subject: &Subject, default_namespace: &str) -> Option<Self> {
         let in_namespace = |namespace: &Option<String>| {
             namespace.as_deref().unwrap_or(default_namespace).to_owned()
@@ -156,7 +156,7 @@ impl Question {
 // === impl Explainer ===
 
 impl Explainer {
-    /// One that does not lead.
+    /// An explainer of a process on standby.
     #[cfg(test)]
     pub(crate) fn standby(client: Client) -> Self {
         Self {
@@ -167,7 +167,7 @@ impl Explainer {
         }
     }
 
-    /// What the remediations of this process were last decided from.
+    /// The inputs of the last decisions of this process.
     pub(crate) fn live(&self) -> &LiveFacts {
         &self.live
     }
@@ -185,7 +185,7 @@ impl Explainer {
             .map_err(NoView::Failed)
     }
 
-    /// The view of a remediation that runs here, if exactly one fits.
+    /// The view of a running remediation of this process, if exactly one matches.
     fn running(&self, subject: &Subject) -> Option<View> {
         let Subject::Remediation {
             namespace: Some(namespace),
@@ -212,10 +212,10 @@ impl Explainer {
     }
 }
 
-/// Asks the controller at an address for its view, with the token of the kubeconfig.
+/// Requests the view from the controller at an address, with the token of the kubeconfig.
 ///
 /// # Errors
-/// Why it has not answered; the view can then be computed from the cluster.
+/// The cause why the controller has not answered. The view can then be computed from the cluster.
 pub async fn explain_by_leader(
     config: &Config,
     address: &ControllerAddress,

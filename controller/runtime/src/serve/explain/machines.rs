@@ -45,7 +45,7 @@ pub(super) fn view(
     })
 }
 
-/// Why Rackhand does not act on a check, by what the check and its CRD say.
+/// Why Rackhand does not act on a check, by the check and its CRD.
 pub(super) fn not_acting(
     group: CheckGroup,
     meta: &Meta,

@@ -39,31 +39,31 @@ use snapshot::Snapshot;
 /// The kind of a remediation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RequestKind {
-    /// Our own.
+    /// A PowerRemediation of Rackhand.
     PowerRemediation,
-    /// CAPM3's.
+    /// A Metal3Remediation of CAPM3.
     Metal3Remediation,
 }
 
-/// What is to be explained. Without a name, files must hold exactly one such object.
+/// The object to explain. Without a name, files must contain exactly one such object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// A remediation.
     Remediation {
-        /// Its namespace; by default that of the kubeconfig, or any in files.
+        /// Namespace of the object; by default that of the kubeconfig, or any namespace in files.
         namespace: Option<String>,
         /// Name of the object.
         name: Option<String>,
-        /// Its kind, if both kinds have an object of this name.
+        /// Kind of the remediation, if both kinds have an object of this name.
         kind: Option<RequestKind>,
     },
     /// A MachineHealthCheck.
     MachineHealthCheck {
-        /// Its namespace; by default that of the kubeconfig, or any in files.
+        /// Namespace of the object; by default that of the kubeconfig, or any namespace in files.
         namespace: Option<String>,
         /// Name of the object.
         name: Option<String>,
-        /// Its API group, if both groups have a check of this name.
+        /// API group of the check, if both groups have a check of this name.
         group: Option<CheckGroup>,
     },
     /// A NodeHealthCheck.
@@ -73,13 +73,13 @@ pub enum Subject {
     },
 }
 
-/// An explanation. Its `Display` is for people.
+/// An explanation. Its `Display` is the text that the command line prints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum View {
-    /// Of a health check.
+    /// The explanation of a health check.
     Check(Box<CheckView>),
-    /// Of a remediation.
+    /// The explanation of a remediation.
     Remediation(Box<RemediationView>),
 }
 
@@ -89,7 +89,7 @@ pub enum ExplainError {
     /// A file cannot be parsed.
     #[error("{0}")]
     File(String),
-    /// No object fits, or several do.
+    /// No object matches the subject, or several do.
     #[error("{0}")]
     Request(String),
     /// The cluster cannot be read.
@@ -135,7 +135,7 @@ pub(crate) async fn explain_with(
 /// Lists as `kubectl get -o yaml` prints them, with the object and whatever it depends on.
 ///
 /// # Errors
-/// A text cannot be parsed, or the files do not hold exactly one object that fits.
+/// A text cannot be parsed, or the files do not contain exactly one matching object.
 pub fn explain_files(
     files: &[(String, String)],
     subject: &Subject,
@@ -186,17 +186,17 @@ impl RequestKind {
 // === impl View ===
 
 impl View {
-    /// As JSON.
+    /// The explanation as JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// As YAML.
+    /// The explanation as YAML.
     pub fn to_yaml(&self) -> String {
         serde_saphyr::to_string(self).unwrap_or_default()
     }
 
-    /// Adds a note on how the view was made.
+    /// Adds a note on how the view was computed.
     pub fn add_note(&mut self, note: String) {
         match self {
             Self::Check(view) => view.notes.push(note),
@@ -204,7 +204,7 @@ impl View {
         }
     }
 
-    /// Sets where the settings were found that the view depends on.
+    /// Sets the source of the settings that the view depends on.
     pub fn set_settings(&mut self, settings: String) {
         match self {
             Self::Check(view) => view.settings = settings,

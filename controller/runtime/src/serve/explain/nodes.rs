@@ -69,7 +69,7 @@ pub(super) fn references(snapshot: &Snapshot) -> Vec<NodeTemplateRef> {
     all
 }
 
-/// Collects what the view is computed from.
+/// Collects the facts of the view.
 fn facts(
     name: &str,
     snapshot: &Snapshot,
@@ -147,7 +147,7 @@ fn nodes_of(nodes: &[(NodeFacts, bool)]) -> Vec<String> {
     nodes.iter().map(|(node, _)| node.name.clone()).collect()
 }
 
-/// Why Rackhand does not act on a check, by what the check and its CRD say. A pause is a phase.
+/// Why Rackhand does not act on a check, by the check and its CRD. A pause is shown as a phase instead.
 fn not_acting(
     meta: &Meta,
     snapshot: &Snapshot,
@@ -228,7 +228,7 @@ fn templates(
     None
 }
 
-/// Who works on which Node, by the Leases.
+/// The holders of the Leases of Nodes.
 fn leases(
     snapshot: &Snapshot,
     rules: &Check,

@@ -1,4 +1,4 @@
-//! Whether Rackhand acts on a check at all, by its CRD, its annotations and `--health-checks`.
+//! Whether Rackhand acts on a check, by its CRD, its annotations and `--health-checks`.
 //!
 //! Uses the functions of the evaluation.
 
@@ -15,7 +15,7 @@ use crate::{
 
 /// Who installed the CRD of a kind of checks.
 pub(super) struct CrdOwnership {
-    /// Whether Rackhand did; `None`: the CRD is not known.
+    /// Whether Rackhand has installed the CRD; `None` if the CRD is not known.
     pub(super) ours: Option<bool>,
     crd: &'static str,
 }
@@ -37,12 +37,12 @@ impl CrdOwnership {
         }
     }
 
-    /// Whether Rackhand did; assumed where the CRD is not known.
+    /// Whether Rackhand has installed the CRD, which is assumed if the CRD is not known.
     pub(super) fn is_ours(&self) -> bool {
         self.ours.unwrap_or(true)
     }
 
-    /// The note that it was assumed, where that decides.
+    /// The note that the owner of the CRD was assumed, if the result depends on it.
     pub(super) fn assumed(&self, mode: HealthChecks, check: &Meta) -> Option<String> {
         let decides = mode == HealthChecks::Auto && !check.is_annotated_true(EVALUATE_ANNOTATION);
         (self.ours.is_none() && decides).then(|| {
@@ -53,7 +53,7 @@ impl CrdOwnership {
         })
     }
 
-    /// Why the check is not Rackhand's to evaluate.
+    /// Why Rackhand does not evaluate the check.
     pub(super) fn not_evaluated(&self, mode: HealthChecks, check: &Meta) -> Option<String> {
         if evaluates(mode, self.is_ours(), check) {
             return None;
@@ -69,13 +69,13 @@ impl CrdOwnership {
     }
 }
 
-/// The check is being deleted.
+/// The message that the check is being deleted, if it is.
 pub(super) fn deleted(check: &Meta) -> Option<String> {
     let deleted = || "the check is being deleted".to_owned();
     check.is_deleting().then(deleted)
 }
 
-/// The check is only evaluated.
+/// The message that the check is a dry run, if it is.
 pub(super) fn dry_run(check: &Meta) -> Option<String> {
     let dry = || format!("dry run: the check carries {DRY_RUN_ANNOTATION}=\"true\"");
     check.is_annotated_true(DRY_RUN_ANNOTATION).then(dry)

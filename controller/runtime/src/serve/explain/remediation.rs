@@ -1,6 +1,7 @@
 //! The view of a remediation, from a snapshot.
 //!
-//! Uses the functions of the engine. What only an agent or a BMC knows is assumed as if nothing fails there.
+//! Uses the functions of the engine. Facts that only an agent or a BMC has are assumed as if nothing fails
+//! there.
 
 mod agents;
 mod etcd;
@@ -120,7 +121,7 @@ fn facts(
     let mut observation = Observation {
         request: request_facts(index, config, id, &view, &target),
         machine: machine_facts(index, &target),
-        // The stored Cluster is explained, not that the state would be written to pin it.
+        // The stored Cluster is used, so that the view does not report the write that would pin it.
         cluster: state.as_ref().and_then(|s| s.cluster.clone()),
         cluster_removed: false,
         host: found,
@@ -160,7 +161,7 @@ fn facts(
     })
 }
 
-/// The Machine of OpenShift that a request is for, where it is there.
+/// The Machine of OpenShift that a remediation is for, if it exists.
 fn openshift(snapshot: &Snapshot, target: &Target) -> Option<DynamicObject> {
     let key = target.openshift.as_ref()?;
     let found = snapshot
@@ -293,7 +294,7 @@ fn drain(
     Some(remaining_on(node, &pods, &attached))
 }
 
-/// Every remediation that is not over, as far as it reads.
+/// Every unfinished remediation that can be parsed.
 fn others(index: &Index, snapshot: &Snapshot) -> Vec<ActiveRemediation> {
     let racks = agents::racks(index);
     let mut list = Vec::new();
@@ -321,8 +322,8 @@ fn others(index: &Index, snapshot: &Snapshot) -> Vec<ActiveRemediation> {
     list
 }
 
-/// By the reason that the controller wrote last: only a request that waits for nothing but another
-/// may hold up others.
+/// Whether a remediation waits for a cause of its own, by the reason that the controller wrote last. Only a
+/// remediation that waits for nothing but another one may block others.
 fn waits_for_its_own(object: &DynamicObject) -> bool {
     let free = [
         Reason::Started.label(),

@@ -1,6 +1,6 @@
-//! The settings that a running controller shows on its Lease.
+//! The settings that a running controller has written to its Lease.
 //!
-//! Must never guess: where none are shown, why is said.
+//! Missing settings are an error with the cause, never assumed.
 
 use std::collections::BTreeMap;
 
@@ -20,16 +20,16 @@ use crate::{
 /// The flags of a running controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownSettings {
-    /// Name and value of each.
+    /// Value of each flag by its name.
     pub flags: BTreeMap<String, String>,
-    /// Whose they are, in words.
+    /// The controller that wrote them, and its Lease, for messages.
     pub whose: String,
 }
 
 /// The settings on the Lease that `config` names, in the cluster that it names.
 ///
 /// # Errors
-/// There are none to be read: why.
+/// The cause if there are none or they cannot be parsed.
 pub async fn settings_of_cluster(config: &Config) -> Result<ShownSettings, String> {
     let key = Key::new(&config.lease_namespace, &config.lease_name);
     let what = format!("Lease {key}");
@@ -45,12 +45,12 @@ pub async fn settings_of_cluster(config: &Config) -> Result<ShownSettings, Strin
     read(lease.annotations(), holder.as_deref(), &what)
 }
 
-/// The settings on a Lease in the texts of files, each with a name for people.
+/// The settings on a Lease in the texts of files, each with a name for messages.
 ///
 /// # Errors
-/// There are none to be read: why.
+/// The cause if there are none or they cannot be parsed.
 pub fn settings_of_files(files: &[(String, String)]) -> Result<ShownSettings, String> {
-    // What does not read is told by who explains it.
+    // Documents that cannot be parsed are reported by the explanation itself.
     let objects = files
         .iter()
         .flat_map(|(_, text)| documents(text).unwrap_or_default());
@@ -80,7 +80,7 @@ fn read(
         .get(SETTINGS_ANNOTATION)
         .ok_or_else(|| format!("{lease} does not carry {SETTINGS_ANNOTATION}"))?;
     let flags = serde_json::from_str(text)
-        .map_err(|error| format!("{SETTINGS_ANNOTATION} of {lease} does not read: {error}"))?;
+        .map_err(|error| format!("{SETTINGS_ANNOTATION} of {lease} cannot be parsed: {error}"))?;
     let whose = match holder.filter(|holder| !holder.is_empty()) {
         Some(holder) => format!("the controller {holder} ({lease})"),
         None => format!("the last controller that led ({lease}); none does now"),
@@ -129,6 +129,6 @@ mod tests {
         assert!(none.contains("hold no Lease of a controller"), "{none}");
         let bad = json!({ "rackhand.dev/settings": "all" });
         let bad = settings_of_files(&files(&bad, "c")).unwrap_err();
-        assert!(bad.contains("does not read"), "{bad}");
+        assert!(bad.contains("cannot be parsed"), "{bad}");
     }
 }

@@ -1,4 +1,4 @@
-//! The objects that a view is computed from, whatever their source.
+//! The objects that a view is computed from, from any source.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use serde::de::DeserializeOwned;
 
 use crate::{checks::FleetObjects, clusters::OPENSHIFT_ETCD};
 
-/// Objects of one moment, from a cluster or from files.
+/// Objects at one time, from a cluster or from files.
 #[derive(Default)]
 pub(super) struct Snapshot {
-    /// The objects come from files, where any of them may be missing.
+    /// Whether the objects come from files, in which any object may be missing.
     pub(super) from_files: bool,
     /// Objects of any kind, and the Nodes.
     pub(super) seen: FleetObjects,

@@ -1,4 +1,4 @@
-//! Explanations from files, as a person reads them.
+//! Explanations from files, in the text form.
 
 mod cluster_api;
 mod nodes;

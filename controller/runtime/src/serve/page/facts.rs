@@ -1,4 +1,4 @@
-//! Collects what the overview is computed from.
+//! Collects the facts of the overview.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// Everything that the leader knows.
+/// Collects all facts that the leader has.
 pub(super) fn collect(
     leader: LeaderView,
     index: &Index,
@@ -156,48 +156,39 @@ fn checks(index: &Index) -> Vec<CheckSummary> {
         let Some(entry) = index.check(&key) else {
             continue;
         };
-        let mut check = summary(
-            kinds::MACHINE_HEALTH_CHECK,
-            groups::CLUSTER_API,
-            &key,
-            &entry,
-        );
-        if let Ok(view) = &entry.view {
-            counts(
-                &mut check,
-                [
+        all.push(machine_check(groups::CLUSTER_API, &key, &entry, |view| {
+            MachineCheckStatus {
+                meta: &view.meta,
+                counts: [
                     view.expected_machines,
                     view.current_healthy,
                     view.remediations_allowed,
                 ],
-            );
-            check.limit = match view.unhealthy_range {
-                Some(range) => format!("unhealthyInRange [{}-{}]", range.min, range.max),
-                None => limit("maxUnhealthy", view.max_unhealthy.as_ref()),
-            };
-            problem(&mut check, &view.meta, view.condition(REMEDIATION_ALLOWED));
-        }
-        all.push(check);
+                limit: match view.unhealthy_range {
+                    Some(range) => format!("unhealthyInRange [{}-{}]", range.min, range.max),
+                    None => limit("maxUnhealthy", view.max_unhealthy.as_ref()),
+                },
+                allowed: view.condition(REMEDIATION_ALLOWED),
+            }
+        }));
     }
     for (key, entry) in index.openshift_checks() {
         let group = groups::OPENSHIFT_MACHINE;
-        let mut check = summary(kinds::MACHINE_HEALTH_CHECK, group, &key, &entry);
-        if let Ok(view) = &entry.view {
-            counts(
-                &mut check,
-                [
+        all.push(machine_check(group, &key, &entry, |view| {
+            MachineCheckStatus {
+                meta: &view.meta,
+                counts: [
                     view.expected_machines,
                     view.current_healthy,
                     view.remediations_allowed,
                 ],
-            );
-            check.limit = match &view.max_unhealthy {
-                Ok(max) => limit("maxUnhealthy", max.as_ref()),
-                Err(why) => why.clone(),
-            };
-            problem(&mut check, &view.meta, view.condition(REMEDIATION_ALLOWED));
-        }
-        all.push(check);
+                limit: match &view.max_unhealthy {
+                    Ok(max) => limit("maxUnhealthy", max.as_ref()),
+                    Err(why) => why.clone(),
+                },
+                allowed: view.condition(REMEDIATION_ALLOWED),
+            }
+        }));
     }
     for key in index.keys(Kind::NodeHealthCheck) {
         let Some(entry) = index.node_check(&key) else {
@@ -224,6 +215,31 @@ fn checks(index: &Index) -> Vec<CheckSummary> {
         all.push(check);
     }
     all
+}
+
+/// What a summary needs of a MachineHealthCheck of either API group.
+struct MachineCheckStatus<'a> {
+    meta: &'a Meta,
+    /// Expected and healthy Machines, and allowed remediations.
+    counts: [Option<i32>; 3],
+    limit: String,
+    allowed: Option<&'a Condition>,
+}
+
+fn machine_check<V>(
+    group: &str,
+    key: &Key,
+    entry: &Entry<V>,
+    status: impl FnOnce(&V) -> MachineCheckStatus<'_>,
+) -> CheckSummary {
+    let mut check = summary(kinds::MACHINE_HEALTH_CHECK, group, key, entry);
+    if let Ok(view) = &entry.view {
+        let status = status(view);
+        counts(&mut check, status.counts);
+        check.limit = status.limit;
+        problem(&mut check, status.meta, status.allowed);
+    }
+    check
 }
 
 fn summary<V>(kind: &str, group: &str, key: &Key, entry: &Entry<V>) -> CheckSummary {

@@ -1,4 +1,4 @@
-//! The page as HTML.
+//! Renders the status page as HTML.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use rackhand_core::{
 
 use super::remediations::{explain_link, finished, running};
 
-/// The whole page.
+/// Renders the whole page.
 pub(super) fn page(overview: &Overview) -> Markup {
     document(
         "Rackhand",
@@ -22,7 +22,7 @@ pub(super) fn page(overview: &Overview) -> Markup {
     )
 }
 
-/// An explanation.
+/// Renders an explanation.
 pub(super) fn explanation(text: &str) -> Markup {
     document(
         "Rackhand: explanation",
@@ -193,7 +193,7 @@ fn host_view(host: &HostView, now: Timestamp) -> Markup {
     }
 }
 
-/// The name at the end of a path.
+/// The last component of a path.
 fn last(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
@@ -239,7 +239,7 @@ fn check_row(check: &CheckSummary) -> Markup {
     }
 }
 
-/// The time since then, in the words of `explain`.
+/// The time since a moment, formatted as in `explain`.
 pub(super) fn age(now: Timestamp, since: Option<Timestamp>) -> Markup {
     html! {
         @if let Some(since) = since {
@@ -248,12 +248,12 @@ pub(super) fn age(now: Timestamp, since: Option<Timestamp>) -> Markup {
     }
 }
 
-/// The time between two moments, in the words of `explain`.
+/// The time between two moments, formatted as in `explain`.
 pub(super) fn span(from: Timestamp, to: Timestamp) -> String {
     time_span(Duration::try_from(to.duration_since(from)).unwrap_or_default())
 }
 
-/// A time of the day, in UTC.
+/// The time of day in UTC.
 pub(super) fn clock(at: Timestamp) -> Markup {
     let shown = at.strftime("%H:%M:%S UTC").to_string();
     html! { time datetime=(at) { (shown) } }

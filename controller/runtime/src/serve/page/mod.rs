@@ -1,7 +1,7 @@
 //! The status page of the leader, for people: read-only, and useful without JavaScript.
 //!
-//! Owns its routes below [`PAGE_PATH`]. A caller must be allowed to `get` that path. Must never change
-//! anything, or show what a view does not contain.
+//! Serves the routes below [`PAGE_PATH`], for which a caller needs the verb `get`. It changes nothing, and
+//! shows nothing that a view does not contain.
 
 mod facts;
 mod html;
@@ -27,22 +27,22 @@ use crate::{
     store::{clock, index::Index},
 };
 
-/// Path of the page, and what a caller must be allowed to `get`.
+/// Path of the page, for which a caller needs the verb `get`.
 pub(crate) const PAGE_PATH: &str = "/page";
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// Only what this page serves itself may be loaded or connected to.
+/// Content security policy: the page loads and connects only to its own origin.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The agents of the leader, and since when it leads. Weak: the tasks that write end when nobody is
-/// left who could ask them for anything, and agents hold handles of theirs.
+/// The agents of the leader, and since when it leads. The reference is weak, because agents hold handles of
+/// the writing tasks, which end when the last handle is dropped.
 #[derive(Default)]
 pub(crate) struct LeaderState(OnceLock<(Weak<Agents>, Timestamp)>);
 
-/// Shows what the leader knows.
+/// Serves the page of the leader.
 pub(crate) struct Page {
     pub(crate) replica: String,
     pub(crate) leader: Leader,
@@ -51,7 +51,7 @@ pub(crate) struct Page {
 }
 
 impl LeaderState {
-    /// This replica leads from now on.
+    /// Records that this replica leads from now on.
     pub(crate) fn leads(&self, agents: &Arc<Agents>) {
         let agents = Arc::downgrade(agents);
         self.0.set((agents, clock::monotonic_now())).ok();
@@ -59,7 +59,7 @@ impl LeaderState {
 }
 
 impl Page {
-    /// One of a replica that does not lead.
+    /// The page of a replica on standby.
     #[cfg(test)]
     pub(crate) fn standby() -> Self {
         use std::{collections::BTreeMap, time::Duration};
@@ -88,18 +88,18 @@ impl Page {
         Some(overview(&facts, now))
     }
 
-    /// The page itself.
+    /// The response with the page as HTML.
     pub(crate) fn page(&self, explainer: &Explainer) -> Option<Response> {
         let overview = self.overview(explainer)?;
         Some(secured(html::page(&overview).into_string()))
     }
 
-    /// What the page shows, for programs.
+    /// The response with the overview as JSON.
     pub(crate) fn json(&self, explainer: &Explainer) -> Option<Response> {
         Some(Json(self.overview(explainer)?).into_response())
     }
 
-    /// An explanation as text in a page.
+    /// The response with an explanation as a page.
     pub(crate) async fn explanation(
         &self,
         explainer: &Explainer,

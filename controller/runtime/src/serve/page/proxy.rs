@@ -1,7 +1,7 @@
 //! Forwards the status page of the leader to a browser on the same machine.
 //!
-//! A browser cannot send the token of a kubeconfig; this adds it. Must never forward to anybody else
-//! than the owner of the random key in the URL, and only below [`PAGE_PATH`].
+//! A browser cannot send the token of a kubeconfig, so the proxy adds it. It forwards only requests with the
+//! random key in the URL, and only below [`PAGE_PATH`].
 
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use super::PAGE_PATH;
 use crate::serve::explain::{ControllerAddress, controller_client};
 
-/// Headers of the controller's answer that reach the browser.
+/// Headers of the controller's response that are forwarded to the browser.
 const FORWARDED: [header::HeaderName; 5] = [
     header::CONTENT_TYPE,
     header::CONTENT_SECURITY_POLICY,
@@ -35,7 +35,7 @@ pub enum ProxyError {
     Controller {
         /// Address of the controller.
         url: String,
-        /// The cause.
+        /// Cause of the failure.
         why: String,
     },
     /// The local address cannot be bound, or serving failed.
@@ -43,7 +43,7 @@ pub enum ProxyError {
     Local {
         /// The local address.
         address: SocketAddr,
-        /// The cause.
+        /// Cause of the failure.
         source: std::io::Error,
     },
 }
@@ -57,10 +57,11 @@ pub struct PageProxy {
 
 struct Forward {
     client: Client,
-    /// `/KEY/`, without which nothing is forwarded: other users of the machine can connect too.
+    /// The path prefix `/KEY/`, without which nothing is forwarded, because other users of the machine can
+    /// connect too.
     prefix: String,
-    /// What browsers of this machine name the server; another name is an attempt to read the page from
-    /// a foreign site (DNS rebinding).
+    /// Accepted values of the Host header. Another value is an attempt to read the page from a foreign site
+    /// (DNS rebinding).
     hosts: [String; 2],
 }
 
@@ -95,7 +96,7 @@ impl PageProxy {
         })
     }
 
-    /// Where a browser finds the page.
+    /// The URL of the page for a browser.
     pub fn url(&self) -> String {
         format!("http://{}{}", self.address, self.forward.prefix)
     }

@@ -1,4 +1,4 @@
-//! Remediations as HTML: those that run, and those that have finished.
+//! Renders running and finished remediations as HTML.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -9,7 +9,7 @@ use rackhand_core::{
 
 use super::html::{age, clock, span};
 
-/// The step in which a person is asked for a confirmation.
+/// The step that waits for a confirmation by a person.
 const AWAITS: &str = "AwaitingConfirmation";
 
 pub(super) fn running(all: &[RemediationEntry], now: Timestamp) -> Markup {
@@ -45,7 +45,7 @@ pub(super) fn running(all: &[RemediationEntry], now: Timestamp) -> Markup {
     }
 }
 
-/// `Kind namespace/name` in its parts.
+/// Splits `Kind namespace/name`.
 fn parts(request: &str) -> Option<(&str, &str, &str)> {
     let (kind, path) = request.split_once(' ')?;
     let (namespace, name) = path.split_once('/')?;
@@ -61,7 +61,7 @@ fn confirm(view: &RemediationView) -> String {
     }
 }
 
-/// A link to the explanation of a remediation.
+/// Renders a link to the explanation of a remediation.
 pub(super) fn explain_link(request: &str, words: &str) -> Markup {
     let query = parts(request).and_then(|(kind, namespace, name)| {
         serde_urlencoded::to_string([("kind", kind), ("namespace", namespace), ("name", name)]).ok()
@@ -71,7 +71,7 @@ pub(super) fn explain_link(request: &str, words: &str) -> Markup {
     }
 }
 
-/// Each step with how long it took.
+/// Renders each step with its duration.
 fn timeline(steps: &[TimelineEntry], finished: Option<Timestamp>) -> Markup {
     let ends = steps
         .iter()

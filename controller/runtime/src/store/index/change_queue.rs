@@ -1,6 +1,6 @@
-//! What has changed and was not looked at yet.
+//! Queue of changes that a consumer has not processed yet.
 //!
-//! Owns the coalescing: a change stands in an inbox once, however often it comes.
+//! Coalesces changes: a change is in the queue once, however often it occurs.
 
 use std::{collections::BTreeSet, time::Instant};
 
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::store::object::{Key, Kind};
 
-/// Something is not as it was.
+/// A change of an observed object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Change {
     /// An object of the management cluster.
@@ -28,17 +28,17 @@ struct Waiting {
     since: Option<Instant>,
 }
 
-/// Changes that a consumer has not looked at yet, each once.
+/// Changes that a consumer has not processed yet, each once.
 #[derive(Default)]
 pub(crate) struct ChangeQueue {
     waiting: Mutex<Waiting>,
     bell: Notify,
-    /// Takes only these.
+    /// Filter: only these changes are queued.
     only: Option<fn(&Change) -> bool>,
 }
 
 impl ChangeQueue {
-    /// One for a consumer that few changes concern.
+    /// A queue for a consumer that few changes concern.
     pub(crate) fn only(wanted: fn(&Change) -> bool) -> Self {
         Self {
             only: Some(wanted),
@@ -46,7 +46,7 @@ impl ChangeQueue {
         }
     }
 
-    /// Whether a change concerns its consumer.
+    /// Whether a change concerns the consumer of this queue.
     pub(super) fn wants(&self, change: &Change) -> bool {
         self.only.is_none_or(|wanted| wanted(change))
     }
@@ -59,12 +59,12 @@ impl ChangeQueue {
         self.bell.notify_one();
     }
 
-    /// All of them, as soon as there is one.
+    /// Takes all changes, as soon as there is one.
     pub(crate) async fn take(&self) -> BTreeSet<Change> {
         self.take_since().await.0
     }
 
-    /// The same, and since when the first of them has waited.
+    /// Takes all changes, as soon as there is one, and returns when the first of them was queued.
     pub(crate) async fn take_since(&self) -> (BTreeSet<Change>, Instant) {
         loop {
             let taken = self.take_now();
@@ -75,7 +75,7 @@ impl ChangeQueue {
         }
     }
 
-    /// What waits now, if anything does.
+    /// Takes the changes that are queued now, without waiting.
     pub(crate) fn drain(&self) -> BTreeSet<Change> {
         self.take_now().changes
     }
@@ -84,7 +84,7 @@ impl ChangeQueue {
         std::mem::take(&mut *self.waiting.lock())
     }
 
-    /// What waits now.
+    /// The changes that are queued now.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> Vec<Change> {
         self.take_now().changes.into_iter().collect()

@@ -1,7 +1,7 @@
-//! Machines, and how they are found.
+//! Machines and their lookup by label and Node.
 //!
-//! Owns their form in memory: JSON, because a Machine that is read into maps and strings takes several
-//! times as much, there are tens of thousands, and few of them are read at a time.
+//! Machines are kept as JSON text, because a Machine that is parsed into maps and strings takes several times
+//! as much memory, there are tens of thousands, and few of them are read at a time.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,13 +12,13 @@ use serde::{Deserialize, de::DeserializeOwned};
 use super::{Entry, Index, Inner, Link, is_less};
 use crate::store::object::Key;
 
-/// A Machine as JSON, and the version of its stored state.
+/// A Machine as JSON, and its resourceVersion.
 pub(super) struct StoredMachine {
     json: Arc<str>,
     pub(super) version: Option<String>,
 }
 
-/// The labels of a Machine; the rest of its JSON is passed over.
+/// The labels of a Machine. The rest of its JSON is skipped.
 #[derive(Deserialize)]
 struct Labelled {
     metadata: Labels,
@@ -36,8 +36,8 @@ impl Index {
         machine(&json)
     }
 
-    /// Whether the JSON of a Machine contains this text, quoted: the type of a condition in either
-    /// list, say. Quicker than to read it, and true also where the text means something else.
+    /// Whether the JSON of a Machine contains this quoted text, for example the type of a condition in either
+    /// list. Faster than parsing it, and also true if the text has another meaning there.
     pub(crate) fn machine_mentions(&self, key: &Key, text: &str) -> bool {
         let inner = self.inner.read();
         inner
@@ -46,7 +46,7 @@ impl Index {
             .is_some_and(|stored| mentions(&stored.json, text))
     }
 
-    /// The Machines of a namespace whose labels are wanted, in the order of their names.
+    /// The Machines of a namespace whose labels match, ordered by name.
     pub(crate) fn select_machines(
         &self,
         namespace: &str,
@@ -60,7 +60,7 @@ impl Index {
         selected.filter_map(|json| machine(json)).collect()
     }
 
-    /// The Machines of control planes in a namespace, in the order of their names.
+    /// The Machines of control planes in a namespace, ordered by name.
     pub(crate) fn control_planes_in(&self, namespace: &str) -> Vec<Entry<MachineView>> {
         let mut stored = self.stored_machines(namespace);
         stored.retain(|json| mentions(json, CONTROL_PLANE_LABEL));
@@ -72,7 +72,7 @@ impl Index {
         machines.filter(is_labelled).collect()
     }
 
-    /// Copies, so that nobody reads objects under the lock.
+    /// Copies references, so that no object is parsed under the lock.
     fn stored_machines(&self, namespace: &str) -> Vec<Arc<str>> {
         let inner = self.inner.read();
         let from = inner.machines.range(Key::new(namespace, "")..);
@@ -144,7 +144,7 @@ impl Inner {
     }
 }
 
-/// How a Machine is found by its Node.
+/// The link from the Node of a Machine to the Machine.
 fn link(key: &Key, view: Option<MachineView>) -> Option<(Box<str>, Link)> {
     let view = view?;
     let link = Link {
@@ -163,7 +163,7 @@ fn machine(json: &str) -> Option<Entry<MachineView>> {
     })
 }
 
-/// What was written here reads again; the log says if it ever should not.
+/// Parses JSON that this index has serialised; a failure would be a bug and is logged.
 fn read<T: DeserializeOwned>(json: &str) -> Option<T> {
     serde_json::from_str(json)
         .inspect_err(|error| tracing::error!(%error, "cannot read a stored Machine"))

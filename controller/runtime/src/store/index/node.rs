@@ -1,8 +1,7 @@
-//! A Node of a workload cluster, as far as anybody here looks at it.
+//! The fields of a Node that the controller reads.
 //!
-//! Owns the choice of fields: of a real Node of 20 KB about 300 bytes are left, and most of the rest is
-//! not even read from the wire. Of the Nodes of this very cluster all labels are kept, because selectors of
-//! NodeHealthChecks may name any.
+//! Of a typical Node of 20 KB about 300 bytes are kept, and most of the rest is skipped while parsing. All
+//! labels are kept for Nodes of the management cluster, because selectors of NodeHealthChecks may name any.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +18,13 @@ use rackhand_api::names::{
 };
 use serde::{Deserialize, Deserializer};
 
-/// Labels that tell the control plane, OpenShift and a BareMetalHost; the first is a prefix.
+/// Labels that identify the control plane, OpenShift and a BareMetalHost; the first is a prefix.
 const LABELS: [&str; 3] = [
     "node-role.kubernetes.io/",
     "node.openshift.io/os_id",
     METAL3_UUID_LABEL,
 ];
-/// Annotations that tell the Machine, and those that rules of NodeHealthChecks look at.
+/// Annotations that name the Machine, and those that rules of NodeHealthChecks use.
 const ANNOTATIONS: [&str; 6] = [
     MACHINE_ANNOTATION,
     CLUSTER_NAMESPACE_ANNOTATION,
@@ -82,7 +81,7 @@ struct Info {
     system_uuid: String,
 }
 
-/// The metadata that is read.
+/// The parsed metadata.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Metadata {
@@ -127,7 +126,7 @@ fn is_label(key: &str) -> bool {
         .any(|label| key == *label || label.ends_with('/') && key.starts_with(label))
 }
 
-/// The annotations that are read.
+/// Parses only the annotations that are used.
 fn read_annotations(
     annotations: Option<BTreeMap<String, String>>,
 ) -> Option<BTreeMap<String, String>> {
@@ -242,13 +241,13 @@ impl From<&SeenNode> for Node {
     }
 }
 
-/// A condition of a Node: type, status, reason, since when.
+/// A condition of a Node: type, status, reason and time of the last transition.
 pub(crate) type NodeCondition = (String, String, Option<String>, Option<Timestamp>);
 
 // === impl SeenNode ===
 
 impl SeenNode {
-    /// Its conditions.
+    /// The conditions of the Node.
     pub(crate) fn conditions(&self) -> impl Iterator<Item = NodeCondition> {
         self.status.conditions.iter().flatten().map(|c| {
             let since = c.last_transition_time.as_ref().map(|t| t.0);
@@ -256,14 +255,14 @@ impl SeenNode {
         })
     }
 
-    /// Drops the labels that nobody reads of a Node of a workload cluster.
+    /// Drops the labels that are not used of a Node of a workload cluster.
     pub(super) fn drop_unread_labels(&mut self) {
         let mut labels = self.metadata.labels.take().unwrap_or_default();
         labels.retain(|key, _| is_label(key));
         self.metadata.labels = some(labels);
     }
 
-    /// Takes out the version of its stored state, which changes with each heartbeat.
+    /// Takes the resourceVersion, which changes with each heartbeat.
     pub(super) fn take_version(&mut self) -> Option<String> {
         self.metadata.resource_version.take()
     }

@@ -1,4 +1,4 @@
-//! Machines and health checks of OpenShift. A fleet there is small: its objects are kept as they are.
+//! Machines and health checks of OpenShift. These fleets are small, so the objects are kept whole.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,12 +11,12 @@ use rackhand_api::views::{MachineView, OpenShiftHealthCheckView};
 use super::{Entry, Index, put, versions::object_version};
 use crate::store::object::{Key, Kind};
 
-/// What is known of OpenShift's kinds.
+/// Objects of OpenShift's kinds.
 #[derive(Default)]
 pub(super) struct OpenShiftObjects {
     machines: BTreeMap<Key, Entry<MachineView>>,
     checks: BTreeMap<Key, Entry<OpenShiftHealthCheckView>>,
-    /// Machines by the Node that they name.
+    /// Machines by the Node that their nodeRef names.
     by_node: BTreeMap<String, BTreeSet<Key>>,
 }
 
@@ -40,7 +40,7 @@ impl OpenShiftObjects {
         view.node_name.clone()
     }
 
-    /// Keeps a Machine findable by its Node.
+    /// Updates the lookup of a Machine by its Node.
     fn link(&mut self, machine: &Key, before: Option<String>) {
         let after = self.node_of(machine);
         if before == after {
@@ -79,7 +79,7 @@ impl OpenShiftObjects {
         object_version(object?)
     }
 
-    /// The Nodes that Machines name.
+    /// The Nodes that nodeRefs of Machines name.
     pub(super) fn node_names(&self) -> impl Iterator<Item = String> + '_ {
         let views = self.machines.values().filter_map(|e| e.view.as_ref().ok());
         views.filter_map(|view| view.node_name.clone())
@@ -95,19 +95,18 @@ impl OpenShiftObjects {
 }
 
 impl Index {
-    /// The health checks of OpenShift, in the order of their names.
+    /// The health checks of OpenShift, ordered by name.
     pub(crate) fn openshift_checks(&self) -> Vec<(Key, Entry<OpenShiftHealthCheckView>)> {
         let inner = self.inner.read();
         let checks = inner.openshift.checks.iter();
         checks.map(|(k, e)| (k.clone(), e.clone())).collect()
     }
 
-    /// One of them.
     pub(crate) fn openshift_check(&self, key: &Key) -> Option<Entry<OpenShiftHealthCheckView>> {
         self.inner.read().openshift.checks.get(key).cloned()
     }
 
-    /// The Machines of OpenShift in a namespace, in the order of their names.
+    /// The Machines of OpenShift in a namespace, ordered by name.
     pub(crate) fn openshift_machines(&self, namespace: &str) -> Vec<(Key, Entry<MachineView>)> {
         let inner = self.inner.read();
         let from = inner.openshift.machines.range(Key::new(namespace, "")..);
@@ -116,7 +115,6 @@ impl Index {
             .collect()
     }
 
-    /// One of them.
     pub(crate) fn openshift_machine(&self, key: &Key) -> Option<Entry<MachineView>> {
         self.inner.read().openshift.machines.get(key).cloned()
     }

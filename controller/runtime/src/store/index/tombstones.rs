@@ -1,14 +1,15 @@
-//! Which objects are gone for good.
+//! Tombstones of deleted objects.
 //!
-//! Owns the UIDs that a watch has last seen deleted: the answer to a write of ours may come after
-//! that, and no watch tells of the end a second time. Must not grow with the life of the process.
+//! Keeps the UIDs of the latest objects that a watch has reported as deleted. The response to a write may
+//! arrive after the deletion and would otherwise restore the object, because a watch reports a deletion only
+//! once. The size is bounded.
 
 use std::collections::{BTreeSet, VecDeque};
 
-/// How many are remembered: a call that takes as long as it may, in the worst of storms.
+/// Number of UIDs kept: more than are deleted during one API call in the largest failure.
 const REMEMBERED: usize = 1024;
 
-/// The last objects that were deleted.
+/// UIDs of the latest deleted objects.
 #[derive(Default)]
 pub(crate) struct Tombstones {
     uids: BTreeSet<String>,
@@ -28,7 +29,7 @@ impl Tombstones {
         }
     }
 
-    /// Whether this object was deleted.
+    /// Whether the object with this UID was deleted.
     pub(crate) fn holds(&self, uid: Option<&str>) -> bool {
         uid.is_some_and(|uid| self.uids.contains(uid))
     }

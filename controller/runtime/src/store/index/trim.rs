@@ -1,7 +1,7 @@
-//! Objects without what nobody here reads.
+//! Removes the parts of objects that the controller does not read.
 //!
-//! Must keep what a patch is made from: names, UID, resourceVersion, generation, and whole lists of
-//! conditions, which others write into too.
+//! Keeps everything that a patch is built from: names, UID, resourceVersion, generation, and whole lists of
+//! conditions, which other controllers also write.
 
 use kube::{ResourceExt, api::DynamicObject};
 use serde_json::{Map, Value};
@@ -9,8 +9,7 @@ use serde_json::{Map, Value};
 use crate::store::object::Kind;
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Groups whose annotations on a Machine mean something here; bootstrap providers keep whole
-/// configurations in others.
+/// Groups whose annotations on a Machine are used. Bootstrap providers store whole configurations in others.
 const MACHINE_ANNOTATIONS: [&str; 5] = [
     "cluster.x-k8s.io/",
     "machine.openshift.io/",
@@ -34,7 +33,7 @@ const MACHINE_STATUS: [&str; 12] = [
     "v1beta2",
 ];
 
-/// Takes off what is not read of this kind.
+/// Removes the fields of this kind that are not read.
 pub(super) fn trim(kind: Kind, object: &mut DynamicObject) {
     object.metadata.managed_fields = None;
     object.metadata.self_link = None;
@@ -54,7 +53,7 @@ pub(super) fn trim(kind: Kind, object: &mut DynamicObject) {
             only_in(&mut object.data, "spec", &MACHINE_SPEC);
             only_in(&mut object.data, "status", &MACHINE_STATUS);
         }
-        // Of an inspected host this is the most, and only its serial number is read.
+        // The hardware details are most of an inspected host, and only the serial number is read.
         Kind::BareMetalHost => {
             let hardware = object.data.pointer_mut("/status/hardware");
             if let Some(hardware) = hardware.and_then(Value::as_object_mut) {

@@ -1,4 +1,4 @@
-//! In which version an object is held, to be compared with a live read.
+//! Versions of indexed objects, for the comparison with a live read.
 
 use kube::api::DynamicObject;
 use tokio::sync::Notify;
@@ -18,7 +18,7 @@ pub(super) fn object_version(object: &DynamicObject) -> Option<String> {
 }
 
 impl Index {
-    /// The resourceVersion in which an object is held.
+    /// The resourceVersion of an object in the index.
     pub(crate) fn version_of(&self, kind: Kind, key: &Key) -> Option<String> {
         let inner = self.inner.read();
         match kind {
@@ -37,7 +37,7 @@ impl Index {
         }
     }
 
-    /// The resourceVersion in which a Node is held.
+    /// The resourceVersion of a Node in the index.
     pub(crate) fn node_version(&self, cluster: &Key, node: &str) -> Option<String> {
         let inner = self.inner.read();
         let workload = inner.workloads.get(cluster)?;
@@ -51,12 +51,12 @@ impl Index {
         nodes.into_iter().flatten().cloned().collect()
     }
 
-    /// Whether a watch has lately shown the end of the object with this UID.
+    /// Whether a watch has recently reported the deletion of the object with this UID.
     pub(crate) fn is_deleted(&self, uid: &str) -> bool {
         self.inner.read().tombstones.holds(Some(uid))
     }
 
-    /// Is notified after each change, those included that are not announced.
+    /// Notified after each change, including those that are not announced.
     pub(crate) fn moved(&self) -> &Notify {
         &self.moved
     }

@@ -9,8 +9,8 @@ use super::{Change, Connection, Index, Inner, KnownNode, SeenNode, Workload, is_
 use crate::store::object::{Key, Kind};
 
 impl Index {
-    /// Has the Nodes of this very cluster watched for a kind of checks, or no more. Requests that name a
-    /// Node have them watched, too.
+    /// Sets whether the Nodes of the management cluster are watched for a kind of checks. They are also
+    /// watched while a remediation names a Node.
     pub(crate) fn watch_own_nodes(&self, checks: Kind, watch: bool) {
         let mut inner = self.inner.write();
         let changed = if watch {
@@ -23,7 +23,7 @@ impl Index {
         }
     }
 
-    /// Whether they are watched for checks.
+    /// Whether the Nodes of the management cluster are watched for checks.
     pub(crate) fn watches_own_nodes(&self) -> bool {
         !self.inner.read().own_nodes_for.is_empty()
     }
@@ -37,7 +37,7 @@ impl Index {
         known.unwrap_or_else(|| Connection::Down("not connected yet".into()))
     }
 
-    /// Nothing is known of the way to a workload cluster: it is just being made.
+    /// Whether the first connection to a workload cluster is still being made.
     pub(crate) fn is_connecting(&self, cluster: &Key) -> bool {
         let inner = self.inner.read();
         let known = inner.workloads.get(cluster);
@@ -48,14 +48,14 @@ impl Index {
         let mut inner = self.inner.write();
         let workload = inner.workloads.entry(cluster.clone()).or_default();
         if matches!(connection, Connection::Down(_)) {
-            // Nodes may come and go unseen from now on.
+            // From now on no watch reports changes of Nodes.
             workload.absent.clear();
         }
         workload.connection = Some(connection);
         self.announce(&Change::Workload(cluster.clone()));
     }
 
-    /// Whether a live read found no such Node, and the watch has shown none since (F12).
+    /// Whether a live read found no such Node, and the watch has reported none since (F12).
     pub(crate) fn is_absent(&self, cluster: &Key, node: &str) -> bool {
         let inner = self.inner.read();
         let workload = inner.workloads.get(cluster);
@@ -73,7 +73,7 @@ impl Index {
         })
     }
 
-    /// A live read found no such Node.
+    /// Records that a live read found no such Node.
     pub(crate) fn confirm_absent(&self, cluster: &Key, node: &str) {
         let mut inner = self.inner.write();
         if let Some(workload) = inner.workloads.get_mut(cluster)
@@ -117,7 +117,7 @@ impl Index {
 
     pub(crate) fn forget_workload(&self, cluster: &Key) {
         let known = self.inner.write().workloads.remove(cluster);
-        // First that it cannot be asked, or its Nodes would look deleted.
+        // The loss of the connection is announced first; otherwise the Nodes would look deleted.
         self.announce(&Change::Workload(cluster.clone()));
         for name in known.into_iter().flat_map(|w| w.nodes.into_keys()) {
             self.announce(&Change::Node(cluster.clone(), name));
@@ -131,14 +131,14 @@ impl Index {
         Some(whole(&known))
     }
 
-    /// What a verdict looks at; quicker than the whole.
+    /// The fields of a Node that verdicts use; faster than the whole Node.
     pub(crate) fn seen_node(&self, cluster: &Key, name: &str) -> Option<Arc<SeenNode>> {
         let inner = self.inner.read();
         let known = inner.workloads.get(cluster)?.nodes.get(name)?;
         Some(known.node.clone())
     }
 
-    /// The Nodes of a cluster, in the order of their names.
+    /// The Nodes of a cluster, ordered by name.
     pub(crate) fn nodes(&self, cluster: &Key) -> Vec<Arc<Node>> {
         let known: Vec<KnownNode> = {
             let inner = self.inner.read();
@@ -152,7 +152,7 @@ impl Index {
         self.apply_seen_node(cluster, node.into());
     }
 
-    /// Takes in a version of a Node. A heartbeat ends here.
+    /// Applies a version of a Node. A heartbeat is not announced.
     pub(crate) fn apply_seen_node(&self, cluster: &Key, mut node: SeenNode) {
         let name = node.name_any();
         let version = node.take_version();
@@ -166,7 +166,7 @@ impl Index {
         self.moved.notify_waiters();
     }
 
-    /// The watch tells that a Node was deleted.
+    /// Applies the deletion of a Node, as reported by the watch.
     pub(crate) fn deleted_node(&self, cluster: &Key, node: &SeenNode) {
         if let Some(uid) = node.uid() {
             self.inner.write().tombstones.put(&uid);
@@ -205,7 +205,7 @@ impl Inner {
             || *cluster == Key::local() && self.openshift.node_names().any(|name| name == node)
     }
 
-    /// Forgets the Nodes that were confirmed to be gone and that no Machine names any more.
+    /// Drops confirmed absences of Nodes that no Machine names any more.
     pub(super) fn prune_absent(&mut self) {
         let mut kept = Vec::new();
         for (cluster, workload) in &self.workloads {
@@ -222,7 +222,7 @@ impl Inner {
         }
     }
 
-    /// Returns whether anything has changed but the version.
+    /// Stores a Node. Returns whether anything but the version has changed.
     fn put_node(
         &mut self,
         cluster: &Key,

@@ -1,4 +1,4 @@
-//! From a check of Cluster API, its Cluster and its Machines to the plain facts of the core.
+//! Converts a check of Cluster API, its Cluster and its Machines into facts of the core.
 
 use rackhand_api::{
     names::{
@@ -14,7 +14,7 @@ use rackhand_core::health::{Check, ClusterFacts, Condition, IntOrPercent, Limit,
 
 use crate::checks::facts::{DEFAULT_STARTUP_TIMEOUT, int_or_percent, rule};
 
-/// The reason with which a Machine waits for whoever remediates it.
+/// The reason on a Machine that waits for its owner to remediate it.
 pub(super) const WAITING_FOR_REMEDIATION: &str = "WaitingForRemediation";
 
 pub(in crate::checks) fn check(view: &MachineHealthCheckView, paused: bool) -> Check {
@@ -44,7 +44,7 @@ pub(in crate::checks) fn cluster(view: &ClusterView) -> ClusterFacts {
                 .is_true()
                 .then(|| c.last_transition.or(view.meta.created))
                 .flatten(),
-            // Older Cluster API says it in a field only.
+            // Older versions of Cluster API report it only in a field.
             None => view.meta.created.filter(|_| said == Some(true)),
         }
     };

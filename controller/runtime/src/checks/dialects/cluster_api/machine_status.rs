@@ -1,6 +1,6 @@
-//! What an evaluation leaves in a Machine: conditions, and an Event.
+//! Writes the conditions of a Machine and sends its Event after an evaluation.
 //!
-//! Must never write what stands there already: two controllers that do so wake each other for ever.
+//! Unchanged conditions are never written, because two controllers that do so trigger each other endlessly.
 
 use jiff::Timestamp;
 use rackhand_api::names::conditions::{
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// The conditions of one Machine, as far as they do not stand there already.
+/// Writes the conditions of one Machine that have changed.
 pub(super) async fn write(
     context: &Context,
     check: &Key,
@@ -34,7 +34,7 @@ pub(super) async fn write(
         healthy,
     } = status;
     let health = health.as_ref();
-    // One that is gone, or that came after the one that was judged, is told of by the index.
+    // The index announces a Machine that was deleted or replaced after the evaluation.
     let Some(entry) = context.index.machine(key) else {
         return Ok(());
     };
@@ -90,7 +90,7 @@ pub(super) async fn write(
         Some(Outcome::OwnerUnmarked) => gone.push(OWNER_REMEDIATED),
         _ => {}
     }
-    // A recovered Machine waits for nobody any more.
+    // A recovered Machine no longer waits for remediation.
     if *healthy {
         gone.push(EXTERNALLY_REMEDIATED);
     }
@@ -101,10 +101,10 @@ pub(super) async fn write(
     let was_healthy = machine
         .condition(HEALTH_CHECK_SUCCEEDED)
         .is_none_or(|c| !c.is_false());
-    // What its owner acts upon is not only said.
+    // The owner acts on this condition, so it is not sent in the class of reports.
     let lane = match outcome {
         Some(Outcome::OwnerMarked | Outcome::OwnerUnmarked) => Lane::Requests,
-        _ => Lane::Words,
+        _ => Lane::Reports,
     };
     patch_status(context, lane, Kind::Machine, key, body).await?;
     if was_healthy && health.is_some_and(|h| !h.succeeded) {

@@ -1,6 +1,6 @@
-//! What an evaluation leaves in the check: conditions, counts, Events.
+//! Writes conditions and counts of a check and sends its Events after an evaluation.
 //!
-//! Must never write what stands there already: two controllers that do so wake each other for ever.
+//! Unchanged values are never written, because two controllers that do so trigger each other endlessly.
 
 use jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams};
@@ -20,10 +20,10 @@ use crate::{
     },
 };
 
-/// The schema takes no more names (docs/reference/cluster-api.md, Fields).
+/// Maximum number of names in `status.targets` by the schema (docs/reference/cluster-api.md, Fields).
 const MOST_TARGETS: usize = 10_000;
 
-/// Status, label and owner of the check.
+/// Writes status, label and ownerReference of the check.
 pub(super) async fn check_status(
     context: &Context,
     key: &Key,
@@ -117,7 +117,7 @@ pub(super) async fn check_status(
     belongs(context, &latest, &cluster).await
 }
 
-/// The counts; `None`: they stand there already.
+/// The changed counts; `None` if they are unchanged.
 fn counts(view: &MachineHealthCheckView, summary: &Summary) -> Option<Value> {
     let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
     let Summary {
@@ -214,8 +214,8 @@ async fn belongs(
     }
 }
 
-/// A check that cannot be evaluated reports that on itself, and is tied to its Cluster all the same: it
-/// is deleted and moved with the Cluster (docs/reference/cluster-api.md, Evaluation).
+/// Reports on a check why it cannot be evaluated. The check still gets label and ownerReference of its
+/// Cluster, because it is deleted and moved with the Cluster (docs/reference/cluster-api.md, Evaluation).
 pub(super) async fn report_invalid(
     context: &Context,
     object: &DynamicObject,

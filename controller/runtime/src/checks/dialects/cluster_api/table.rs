@@ -1,22 +1,18 @@
-//! From a check and a Machine as they are written to the model that is judged, and which test shows
-//! each part of their API (docs/reference/cluster-api.md, Fields).
+//! Conversion of checks and Machines into the facts of the core, and where each part of their API is tested
+//! (docs/reference/cluster-api.md, Fields).
 //!
-//! | part | test |
+//! | part | tests |
 //! |---|---|
-//! | fields, both shapes | here; `rackhand_api::views`: `v1beta1_check_is_read_as_documented`, `v1beta2_check_is_read_from_nested_fields`, `error_names_object_field_and_value` |
-//! | limits of fields | `tests/controller/admission`: cases, schema cases |
-//! | selector | `selector_matches_like_kubernetes`, `tests/controller/admission` |
-//! | status | `rackhand_api` `crds`; `tests/input` |
-//! | conversion | here: `v1beta1_and_v1beta2_specs_parse_to_same_check` |
-//! | columns | `rackhand_api` `crds`: `short_names_and_columns_match_upstream`; `tests/input` |
-//! | webhooks | `tests/controller/admission`: Cluster API's webhook and our policies decide the same |
-//! | reasons and messages of Machines | `rackhand_core::health`: `each_cause_maps_to_its_reason_in_both_contracts`, `durations_print_like_go` |
-//! | RemediationAllowed | `closed_limit_message_names_limit_counts_and_machines` |
-//! | Paused, ExternalRemediation... | `shown::tests` |
-//! | when a condition's time moves | `remediation::patches`: `transition_time_changes_with_status_in_v1beta2_and_any_change_in_v1beta1` |
-//! | events | `tests/path`, `tests/input` |
-//! | annotations | here: `machine_annotations_count_with_any_value`; requests: `actions::tests` |
-//! | failureReason, failureMessage | here: `machine_failure_is_read_from_either_status_location` |
+//! | fields, both shapes | here; `rackhand_api::views` |
+//! | limits of fields, selector | `tests/controller/admission`; `rackhand_api` |
+//! | status, columns | `rackhand_api`; `tests/controller/input.rs` |
+//! | conversion, annotations, failureReason and failureMessage | here |
+//! | webhooks | `tests/controller/admission`: Cluster API's webhook and the admission policies decide alike |
+//! | reasons and messages of Machines, RemediationAllowed | `rackhand_core::health` |
+//! | Paused, ExternalRemediation... | `checks/conditions.rs` |
+//! | transition times of conditions | `store/conditions.rs` |
+//! | Events | `tests/controller/path.rs`, `tests/controller/input.rs` |
+//! | annotations of remediations | `checks/requests.rs` |
 
 use std::time::Duration;
 

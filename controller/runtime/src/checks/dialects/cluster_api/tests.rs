@@ -1,5 +1,4 @@
-//! The driver against an API server of a few lines: what is asked of it, how often, and in what
-//! order.
+//! The engine with a fake API server, which records the requests, their number and their order.
 
 mod handover;
 mod orphans;
@@ -39,39 +38,39 @@ const MACHINES: &str = "cluster.x-k8s.io/v1beta2";
 const REQUESTS: &str = "infrastructure.cluster.x-k8s.io/v1beta1";
 const ENOUGH: Duration = Duration::from_secs(30);
 
-/// What was asked, and how it is answered.
+/// Recorded requests, and how the fake API server answers.
 #[derive(Default)]
 struct RecordedEvent {
-    /// Requests that were made, and how often each was tried.
+    /// Created remediations, and the number of attempts to create each.
     made: Vec<String>,
     tried: BTreeMap<String, u32>,
-    /// From which template each was made.
+    /// The template of each created remediation.
     from: BTreeMap<String, String>,
-    /// Conditions of Machines and status of checks.
+    /// Number of status writes by object.
     written: BTreeMap<String, u32>,
-    /// The last of them.
+    /// The last written status by object.
     said: BTreeMap<String, Value>,
-    /// Checks beside the first, and Machines that are not as the others.
+    /// Additional checks, and Machines that differ from the others.
     others: BTreeMap<String, Value>,
-    /// Metadata of checks, as they were written last.
+    /// The last written metadata of checks.
     metadata: BTreeMap<String, Value>,
-    /// Checks that are deleted, and requests that were.
+    /// Names of deleted checks.
     gone: Vec<String>,
     deleted: Vec<String>,
-    /// Objects that were read one by one.
+    /// Paths of objects that were read one by one.
     read: Vec<String>,
     templates: u32,
-    /// How many more tries fail for this one.
+    /// The remediation whose creation fails, and the number of further failures.
     failing: Option<(String, u32)>,
-    /// Requests are not answered while this is set.
+    /// Creations of remediations are not answered while this is set.
     closed: bool,
     lease: Option<Value>,
     version: u64,
-    /// Of the check.
+    /// The limit of the check.
     limit: String,
-    /// Reasons of the Events that were sent.
+    /// Reasons of all sent Events.
     events: Vec<String>,
-    /// How many more statuses of Machines that speak of `OwnerRemediated` are refused.
+    /// Number of further status writes with `OwnerRemediated` that are rejected.
     refusing: u32,
 }
 
@@ -274,12 +273,12 @@ fn node(machine: &str, ready: &str) -> Value {
     })
 }
 
-/// A driver at work on a cluster of machines that are all well.
+/// A running engine with a cluster of healthy Machines.
 struct World {
     server: Server,
     index: Arc<Index>,
     registry: Registry,
-    /// What live reads of the fleet come to, and how many there were.
+    /// The result of live reads of the fleet, and their number.
     reads: Arc<Mutex<(Result<(), SyncError>, usize)>>,
     cancel: CancellationToken,
 }
@@ -358,7 +357,7 @@ impl World {
         self.index.apply_seen_node(&Key::new("ns", "c"), node);
     }
 
-    /// The same, as its Node says since then.
+    /// Fails a Machine: its Node is not Ready since this time.
     fn fail_since(&self, i: usize, since: &str) {
         let mut node = node(&name(i), "Unknown");
         node["status"]["conditions"][0]["lastTransitionTime"] = since.into();
@@ -432,7 +431,7 @@ async fn f10_queued_remediations_are_not_created_once_limit_closes() {
     for i in 0..95 {
         world.fail(i);
     }
-    // Those that have their turn hang in the API server.
+    // The remediations in flight wait for the API server.
     world
         .until("the template is read", |told| told.templates > 0)
         .await;

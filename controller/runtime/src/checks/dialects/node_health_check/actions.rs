@@ -1,6 +1,6 @@
-//! Carries out what a check wants for one Node, one action after another.
+//! Carries out the actions of a check for one Node, one after another.
 //!
-//! Must never touch a remediation of somebody else: each is named by its UID where it is deleted.
+//! A remediation is deleted by its UID, so that a remediation of another owner is never deleted.
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,42 +37,42 @@ use crate::{
     },
 };
 
-/// The check, and the Node that is acted for.
+/// Actions for one Node of a check.
 pub(super) struct ActionBatch {
     pub(super) context: Arc<Context>,
     pub(super) check: Arc<Check>,
     pub(super) references: Arc<[NodeTemplateRef]>,
     pub(super) node: String,
-    /// The Node's UID; empty where it is gone.
+    /// The UID of the Node; empty if the Node is gone.
     pub(super) uid: String,
-    /// The Machine of OpenShift that it is.
+    /// The Machine of OpenShift that the Node belongs to.
     pub(super) machine: Option<Key>,
-    /// This cluster is of OpenShift.
+    /// Whether the cluster runs OpenShift.
     pub(super) openshift: bool,
 }
 
-/// What came of it.
+/// The result of a batch of actions.
 #[derive(Debug, Default)]
 pub(in crate::checks) struct Outcome {
-    /// Remediations as they are now.
+    /// Current versions of remediations.
     pub(super) seen: Vec<DynamicObject>,
-    /// Remediations that are gone.
+    /// Remediations that no longer exist.
     pub(super) gone: Vec<RequestId>,
-    /// One was made.
+    /// The created remediation.
     pub(super) created: Option<RequestId>,
-    /// The Lease of the Node as it reads now; `Some(None)`: it is gone.
+    /// The current Lease of the Node; `Some(None)` if it no longer exists.
     pub(super) lease: Option<Option<HeldLease>>,
-    /// Why nothing was made, and when to try again.
+    /// The pause before the next attempt and the cause, if no remediation was created.
     pub(super) refused: Option<(Duration, String)>,
-    /// Its templates cannot be used any more.
+    /// Why the templates can no longer be used.
     pub(super) disabled: Option<Disabled>,
 }
 
-/// After OpenShift's guard of etcd said no, or nothing.
+/// Pause after OpenShift's etcd guard has refused or could not be read.
 const GUARDED: Duration = Duration::from_secs(60);
-/// After a Lease was refused.
+/// Pause after a Lease could not be taken.
 const LEASED: Duration = Duration::from_secs(60);
-/// After the API server refused a remediation.
+/// Pause after the API server has rejected a remediation.
 const REFUSED: Duration = Duration::from_secs(10);
 
 impl ActionBatch {
@@ -85,7 +85,7 @@ impl ActionBatch {
         }
     }
 
-    /// Takes or renews the Lease. Returns who else holds it, if somebody does.
+    /// Takes or renews the Lease. Returns the other holder, if there is one.
     async fn take_lease(
         &self,
         lasts: Duration,
@@ -104,7 +104,7 @@ impl ActionBatch {
         }
     }
 
-    /// Carries them out in their order; the first that fails ends it.
+    /// Carries out the actions in order until the first failure.
     pub(super) async fn run(&self, actions: Vec<Action>) -> (Outcome, Result<(), ApiError>) {
         let mut outcome = Outcome::default();
         for action in actions {
@@ -150,7 +150,8 @@ impl ActionBatch {
                     .await
             }
             Action::RenewLease { lease, .. } => {
-                // Whoever took it over meanwhile keeps it; ours runs on until it is taken away.
+                // A Lease that another holder took over meanwhile is left alone, and the remediation
+                // continues.
                 self.take_lease(lease, false, outcome).await.map(drop)
             }
             Action::ReleaseLease { .. } => {
@@ -162,7 +163,7 @@ impl ActionBatch {
         }
     }
 
-    /// What OpenShift's guard of etcd says against it, where it has a say.
+    /// Why OpenShift's etcd guard refuses the power-off, if it applies and refuses.
     async fn guard_refuses(&self, asks_guard: bool) -> Option<String> {
         if !(asks_guard && self.openshift) {
             return None;
@@ -173,7 +174,7 @@ impl ActionBatch {
         }
     }
 
-    /// The reference to its Machine, where a remediation in this namespace can have one.
+    /// The ownerReference to the Machine, if a remediation in this namespace can have one.
     async fn machine_owner(&self, namespace: &str) -> Result<Option<Value>, ApiError> {
         let Some(key) = self.machine.as_ref().filter(|m| m.namespace == namespace) else {
             return Ok(None);
@@ -233,7 +234,7 @@ impl ActionBatch {
                 outcome.created = Some(super::facts::request_id(&made));
                 outcome.seen.push(made);
             }
-            // Made by a call without an answer, by the leader before us, or by somebody else.
+            // Created by a call whose response was lost, by the previous leader, or by another client.
             Err(error) if error.is_conflict() => {
                 let found = optional(call(&what, requests.get(&name)).await)?;
                 outcome.seen.extend(found);

@@ -1,4 +1,4 @@
-//! Begins what checks want, and takes in what came of it.
+//! Starts the actions of checks and applies their results.
 
 use std::{
     sync::Arc,
@@ -27,14 +27,14 @@ use crate::{
     store::{api::ApiError, object::Key},
 };
 
-/// Time between two reads of templates that can be used.
+/// Interval of reads of usable templates.
 const READ_USABLE: Duration = Duration::from_secs(60);
-/// Time between two reads of templates that cannot (docs/reference/medik8s.md, Evaluation).
+/// Interval of reads of unusable templates (docs/reference/medik8s.md, Evaluation).
 const READ_UNUSABLE: Duration = Duration::from_secs(15);
-/// After the API server did not answer.
+/// Pause after the API server did not answer.
 const READ_AGAIN: Duration = Duration::from_secs(2);
 
-/// What a task came to.
+/// The result of a task.
 pub(in crate::checks) enum Done {
     Templates(Key, Arc<Check>, Result<Option<Disabled>, ApiError>),
     Acted(Item, Vec<Action>, Box<Outcome>, Result<(), ApiError>),
@@ -59,7 +59,7 @@ impl Engine<NodeHealthChecks> {
         });
     }
 
-    /// Begins what a Node wants.
+    /// Starts the actions for a Node.
     pub(super) fn turn(&mut self, item: &Item) {
         let Some(check) = self.checks.get_mut(&item.check) else {
             return;
@@ -69,12 +69,12 @@ impl Engine<NodeHealthChecks> {
         let is_create = |action: &Action| matches!(action, Action::Create { .. });
         if all.iter().any(is_create) {
             if self.is_cleared(item) {
-                // From here on it may exist, and other checks leave the Node alone.
+                // From here on the remediation may exist, and other checks do not act on the Node.
                 self.items.set_phase(item, Phase::Creating);
                 let others = self.checks.keys().filter(|key| **key != item.check);
                 self.dialect.dirty.extend(others.cloned());
             } else {
-                // It waited for its turn for so long that the fleet has to be read again.
+                // The member waited in the queue for so long that the fleet has to be read again.
                 all.retain(|action| !is_create(action));
                 self.dialect.dirty.insert(item.check.clone());
             }
@@ -121,7 +121,7 @@ impl Engine<NodeHealthChecks> {
         found: Result<Option<Disabled>, ApiError>,
     ) {
         let state = self.checks.get_mut(key);
-        // What was found for rules that count no more says nothing.
+        // A result for outdated rules is dropped.
         let Some(state) = state.filter(|state| Arc::ptr_eq(&state.check, check)) else {
             return;
         };
@@ -181,7 +181,7 @@ impl Engine<NodeHealthChecks> {
         }
         if self.items.phase(item) == Phase::Creating {
             self.items.set_phase(item, Phase::Ready);
-            // Others may have waited for it.
+            // Other checks may have waited for this Node.
             self.evaluate_all();
         }
         if let Some(check) = self.checks.get_mut(key) {

@@ -1,4 +1,4 @@
-//! What each check does now.
+//! Evaluation of checks.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,12 +18,12 @@ use crate::{
 };
 
 impl Engine<NodeHealthChecks> {
-    /// Every check is evaluated anew.
+    /// Marks every check for evaluation.
     pub(super) fn evaluate_all(&mut self) {
         self.dialect.dirty.extend(self.checks.keys().cloned());
     }
 
-    /// What is known beside Nodes and remediations.
+    /// Inputs of an evaluation besides Nodes and remediations.
     fn outside(&self, key: &Key, check: &NodeCheck) -> Outside {
         let (mut creating, mut elsewhere) = (BTreeSet::new(), BTreeMap::new());
         for item in self.items.creating() {
@@ -47,7 +47,7 @@ impl Engine<NodeHealthChecks> {
         }
     }
 
-    /// The Leases of the Nodes for which a check has something in hand.
+    /// The Leases of the Nodes that a check is remediating.
     fn leases_of(&self, check: &NodeCheck) -> BTreeMap<String, HeldLease> {
         let nodes = check.memory.nodes.keys();
         let held = |node: &String| {
@@ -57,10 +57,10 @@ impl Engine<NodeHealthChecks> {
         nodes.filter_map(held).collect()
     }
 
-    /// Whether everything is known that a decision needs.
+    /// Whether all inputs of a decision are known.
     fn knows(&self, check: &NodeCheck) -> bool {
         let external = &self.dialect.external;
-        // While it is disabled nothing is done, and why may be just what keeps the rest unknown.
+        // A disabled check does nothing, and the cause may also keep the other inputs unknown.
         let ready = match &check.disabled {
             None => false,
             Some(Some(_)) => true,
@@ -69,7 +69,7 @@ impl Engine<NodeHealthChecks> {
         self.dialect.nodes_known && self.dialect.openshift.is_known() && ready
     }
 
-    /// Evaluates what a check does now, and enqueues it.
+    /// Evaluates a check and enqueues its actions.
     pub(super) fn evaluate(&mut self, key: &Key) {
         let Some(check) = self.checks.get(key).filter(|check| self.knows(check)) else {
             return;
@@ -119,7 +119,7 @@ impl Engine<NodeHealthChecks> {
         self.enqueue(key, plan.actions);
     }
 
-    /// Takes over what an evaluation asks for, and gives each Node a place in the queue.
+    /// Stores the actions of an evaluation, and enqueues each Node.
     fn enqueue(&mut self, key: &Key, actions: Vec<Action>) {
         let mut wanted: BTreeMap<Arc<str>, Vec<Action>> = BTreeMap::new();
         let mut due = BTreeSet::new();
@@ -127,8 +127,8 @@ impl Engine<NodeHealthChecks> {
             let item = Item::new(key, &action.node().into());
             if let Action::Create { .. } = action {
                 due.insert(item.member.clone());
-                // Begun once the read of its batch has shown that the view of the check is not behind, and
-                // decided anew then.
+                // Started only after the live read of the batch has shown that the view of the check is
+                // current, and decided again then.
                 if !self.is_cleared(&item) {
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! Takes in what has changed.
+//! Applies changes to checks.
 
 use std::{
     collections::BTreeSet,
@@ -34,10 +34,10 @@ use crate::{
     },
 };
 
-/// What is not known of OpenShift after this time cannot be read.
+/// Time after which unknown facts of OpenShift count as unreadable.
 const LEARNS: Duration = Duration::from_secs(10);
 
-/// The kind of remediations that a template makes, where they are made.
+/// The kind and namespace of remediations from a template.
 fn requests_of(template: &NodeTemplateRef) -> ExternalKind {
     ExternalKind {
         api_version: template.api_version.clone(),
@@ -46,7 +46,7 @@ fn requests_of(template: &NodeTemplateRef) -> ExternalKind {
     }
 }
 
-/// The kind of a template, where it is.
+/// The kind and namespace of a template.
 pub(super) fn templates_of(template: &NodeTemplateRef) -> ExternalKind {
     ExternalKind {
         api_version: template.api_version.clone(),
@@ -55,8 +55,8 @@ pub(super) fn templates_of(template: &NodeTemplateRef) -> ExternalKind {
     }
 }
 
-/// The kinds of remediations that a check has or may have: those of its templates, and those that it
-/// has made from others.
+/// The kinds of remediations of a check: those of its templates, and those that it has created from earlier
+/// templates.
 pub(super) fn kinds_of(check: &NodeCheck) -> BTreeSet<ExternalKind> {
     let made = check.memory.nodes.values().flat_map(|e| &e.tried);
     let made = made.map(|tried| facts::kind_of(&tried.id));
@@ -69,10 +69,10 @@ pub(super) fn kinds_of(check: &NodeCheck) -> BTreeSet<ExternalKind> {
 }
 
 impl Engine<NodeHealthChecks> {
-    /// The index has changed.
+    /// Applies changes of the index.
     pub(super) fn apply(&mut self, changes: BTreeSet<Change>) {
         let local = Key::local();
-        // The connection first: Nodes of a cluster that is unreachable would look deleted.
+        // The connection is processed first; otherwise Nodes of an unreachable cluster would look deleted.
         if changes.contains(&Change::Workload(local.clone())) {
             let connection = self.context.index.connection(&local);
             self.dialect.nodes_known = matches!(connection, Connection::Up);
@@ -128,7 +128,7 @@ impl Engine<NodeHealthChecks> {
         }
     }
 
-    /// The checks that have something in hand for the Node of a Lease look at it.
+    /// Marks the checks that are remediating the Node of a Lease for evaluation.
     fn lease_changed(&mut self, lease: &str) {
         for (key, check) in &self.checks {
             let mut nodes = check.memory.nodes.keys();
@@ -138,7 +138,7 @@ impl Engine<NodeHealthChecks> {
         }
     }
 
-    /// A template of a kind has come, changed or gone.
+    /// A template of a kind was added, changed or deleted.
     fn template_changed(&mut self, of: &ExternalKind) {
         let names = |check: &&NodeCheck| check.references.iter().any(|r| templates_of(r) == *of);
         let checks = self.checks.iter().filter(|(_, check)| names(check));
@@ -151,7 +151,7 @@ impl Engine<NodeHealthChecks> {
         }
     }
 
-    /// Takes in what is said of the whole cluster.
+    /// Applies a change of facts about the whole cluster.
     fn update_openshift_facts(&mut self, change: impl FnOnce(&mut OpenShift)) {
         let spared = self.dialect.openshift.spares_terminating();
         change(&mut self.dialect.openshift);
@@ -189,7 +189,7 @@ impl Engine<NodeHealthChecks> {
         }
     }
 
-    /// A remediation has come, changed or gone.
+    /// A remediation was added, changed or deleted.
     pub(super) fn request_changed(&mut self, kind: &ExternalKind, key: &Key) {
         let request = self.dialect.external.get(kind, key);
         let id = facts::id_of(kind, key);
@@ -202,7 +202,7 @@ impl Engine<NodeHealthChecks> {
         self.evaluate_all();
     }
 
-    /// A check has come, changed or gone.
+    /// A check was added, changed or deleted.
     pub(super) fn refresh(&mut self, key: &Key) {
         let Some(entry) = self.context.index.node_check(key) else {
             self.drop_check(key);
@@ -220,7 +220,7 @@ impl Engine<NodeHealthChecks> {
                 return;
             }
         };
-        // Whose it is changes with an installation, of which no watch tells.
+        // The ownership of a check changes with an installed CRD, which is not watched.
         self.resync_at(key, Instant::now() + RESYNC);
         if !self.context.ownership.evaluates(&view.meta) || view.meta.is_deleting() {
             self.drop_check(key);
@@ -245,7 +245,7 @@ impl Engine<NodeHealthChecks> {
         self.begin(key, object, &view, check, memory, dry_run);
     }
 
-    /// Evaluates a check from now on, or by other rules.
+    /// Starts the evaluation of a check, or changes its rules.
     fn begin(
         &mut self,
         key: &Key,
@@ -306,7 +306,7 @@ impl Engine<NodeHealthChecks> {
         self.watch_kinds();
     }
 
-    /// Watches what feeds all checks, once there is one.
+    /// Starts the watches that all checks need, once there is a check.
     fn watch_cluster(&mut self) {
         if std::mem::replace(&mut self.dialect.watching, true) {
             return;
@@ -326,7 +326,7 @@ impl Engine<NodeHealthChecks> {
         self.schedule.set(Instant::now() + LEARNS, late);
     }
 
-    /// Watches the kinds of remediations and of templates that checks name, and no others.
+    /// Watches exactly the kinds of remediations and templates that checks name.
     fn watch_kinds(&mut self) {
         let wanted = self.checks.values().flat_map(kinds_of).collect();
         let (ended, begun) = self.dialect.kinds.keep(wanted, &self.end);

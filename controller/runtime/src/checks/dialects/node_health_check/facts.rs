@@ -1,4 +1,4 @@
-//! From Nodes and remediations to the plain facts of the core.
+//! Converts Nodes and remediations into facts of the core.
 
 use jiff::Timestamp;
 use kube::{ResourceExt, api::DynamicObject};
@@ -25,7 +25,7 @@ use crate::{
     store::{index::SeenNode, object::Key},
 };
 
-/// What the rules look at in a Node.
+/// The facts of a Node.
 pub(crate) fn node(node: &SeenNode) -> NodeFacts {
     let (labels, annotations) = (node.labels(), node.annotations());
     let exclusion = match labels.get(MEDIK8S_EXCLUDE_LABEL).map(String::as_str) {
@@ -55,19 +55,19 @@ pub(crate) fn node(node: &SeenNode) -> NodeFacts {
     }
 }
 
-/// The Machine of OpenShift that a Node is.
+/// The Machine of OpenShift that a Node belongs to.
 pub(super) fn machine(node: &SeenNode) -> Option<Key> {
     let named = node.annotations().get(OPENSHIFT_MACHINE_ANNOTATION)?;
     let key = Key::parse(named);
     (!key.namespace.is_empty() && !key.name.is_empty()).then_some(key)
 }
 
-/// OpenShift runs on a Node.
+/// Whether a Node belongs to OpenShift.
 pub(super) fn is_of_openshift(node: &SeenNode) -> bool {
     node.labels().contains_key(OPENSHIFT_NODE_LABEL)
 }
 
-/// The name of a remediation.
+/// The identity of a remediation.
 pub(crate) fn request_id(object: &DynamicObject) -> RequestId {
     let types = object.types.clone().unwrap_or_default();
     RequestId {
@@ -78,7 +78,7 @@ pub(crate) fn request_id(object: &DynamicObject) -> RequestId {
     }
 }
 
-/// What a remediation says, of whichever kind.
+/// The facts of a remediation of any kind.
 pub(crate) fn request(object: &DynamicObject, now: Timestamp) -> Request {
     let meta = Meta::of(object);
     let annotation = |key: &str| meta.annotations.get(key).filter(|v| !v.is_empty());
@@ -90,7 +90,7 @@ pub(crate) fn request(object: &DynamicObject, now: Timestamp) -> Request {
             .find(|c| c.get("type").and_then(Value::as_str) == Some(type_))?;
         found.get("status").and_then(Value::as_str)
     };
-    // A time that does not read is a time all the same.
+    // A timestamp that cannot be parsed counts as now.
     let time = |key: &str| {
         let value = meta.annotations.get(key)?;
         Some(value.parse().unwrap_or(created))
@@ -130,7 +130,7 @@ impl ExternalRequest for Request {
     }
 }
 
-/// The kind of a remediation, where it is.
+/// The kind and namespace of a remediation.
 pub(super) fn kind_of(id: &RequestId) -> ExternalKind {
     ExternalKind {
         api_version: id.api_version.clone(),
@@ -139,7 +139,7 @@ pub(super) fn kind_of(id: &RequestId) -> ExternalKind {
     }
 }
 
-/// The name of a remediation of a kind.
+/// The identity of a remediation of a kind.
 pub(super) fn id_of(kind: &ExternalKind, key: &Key) -> RequestId {
     RequestId {
         api_version: kind.api_version.clone(),
@@ -236,7 +236,7 @@ mod tests {
             read.timed_out,
             Some("2026-01-01T00:05:00Z".parse().unwrap())
         );
-        // Without the annotation the name is the Node's.
+        // Without the annotation the remediation has the name of the Node.
         value["metadata"]["annotations"] = json!({});
         value["status"]["conditions"][0]["status"] = json!("Unknown");
         let object = serde_json::from_value(value).unwrap();

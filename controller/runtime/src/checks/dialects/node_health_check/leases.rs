@@ -1,6 +1,6 @@
-//! The Lease of a Node, which says who works on it, whichever of medik8s' operators that is.
+//! The Lease of a Node, by which medik8s' operators exclude each other.
 //!
-//! Must never decide whose it is: `rackhand_core::nodes::lease_step` does.
+//! `rackhand_core::nodes::lease_step` decides who holds it.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::{
     store::api::{ApiError, call, optional},
 };
 
-/// The Lease of a Node, for a check.
+/// The Lease of a Node, on behalf of a check.
 pub(super) struct NodeLease<'a> {
     pub(super) context: &'a Context,
     pub(super) node: &'a str,
@@ -29,15 +29,15 @@ pub(super) struct NodeLease<'a> {
     pub(super) check: &'a str,
 }
 
-/// What came of taking it.
+/// The result of taking the Lease.
 pub(super) enum Taken {
-    /// It is ours, and reads so now.
+    /// The check holds this Lease.
     Ours(Lease),
-    /// Somebody else holds it: who, and how it reads where that is known.
+    /// Another holder has the Lease: its identity, and the Lease if known.
     Refused(String, Option<Lease>),
 }
 
-/// What it says.
+/// Converts a Lease into a fact of the core.
 pub(crate) fn held(lease: &Lease) -> HeldLease {
     let spec = lease.spec.clone().unwrap_or_default();
     let seconds = spec.lease_duration_seconds;
@@ -50,7 +50,7 @@ pub(crate) fn held(lease: &Lease) -> HeldLease {
     }
 }
 
-/// The Lease of a Node.
+/// The name of the Lease of a Node.
 pub(crate) fn lease_name(node: &str) -> String {
     format!("node-{}", node.to_lowercase())
 }
@@ -74,7 +74,8 @@ impl NodeLease<'_> {
         format!("Lease {MEDIK8S_LEASE_NAMESPACE}/{}", self.name())
     }
 
-    /// Takes or renews it; `anew`: its acquireTime begins now, even where it is ours already.
+    /// Takes or renews the Lease. With `anew` its acquireTime is set to now, even if the check holds it
+    /// already.
     pub(super) async fn take(&self, lasts: Duration, anew: bool) -> Result<Taken, ApiError> {
         let now = Timestamp::now();
         let (name, me) = (self.name(), self.holder());
@@ -146,7 +147,7 @@ impl NodeLease<'_> {
         }
     }
 
-    /// Gives it back, if it is ours.
+    /// Deletes the Lease, if the check holds it.
     pub(super) async fn release(&self) -> Result<(), ApiError> {
         let name = self.name();
         let Some(lease) = optional(call(self.what(), self.api().get(&name)).await)? else {

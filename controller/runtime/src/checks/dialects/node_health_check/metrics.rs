@@ -1,6 +1,6 @@
-//! The metrics that medik8s' users know, under the names that they know (docs/reference/medik8s.md, Fields).
+//! The metrics of medik8s' controller, under their original names (docs/reference/medik8s.md, Fields).
 //!
-//! Only Nodes that were ever remediated have a series.
+//! Only Nodes that were remediated have a series.
 
 use std::time::Duration;
 
@@ -32,9 +32,9 @@ fn durations() -> Histogram {
     ])
 }
 
-/// The metrics of medik8s' controller, counted here.
+/// The metrics of medik8s' controller, as counted by this controller.
 pub(crate) struct NodeMetrics {
-    /// It only grows; a counter's name would end in `_total` here.
+    /// Only increases. It is a gauge because the library adds `_total` to the name of a counter.
     old: Family<OldLabels, Gauge>,
     ongoing: Family<Labels, Gauge>,
     durations: Family<Labels, Histogram, fn() -> Histogram>,

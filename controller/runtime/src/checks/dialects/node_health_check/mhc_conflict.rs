@@ -1,7 +1,6 @@
-//! What is known of OpenShift: its own health checks, whether it is being upgraded, and of which form
-//! its control plane is.
+//! Facts about OpenShift: its own health checks, a running upgrade, and the topology of its control plane.
 //!
-//! Must never judge: `rackhand_core::nodes` does. Off OpenShift all of it is empty.
+//! `rackhand_core::nodes` decides by them. Outside OpenShift there are none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +11,7 @@ use serde_json::Value;
 
 use crate::store::object::Key;
 
-/// A kind that says something about the whole cluster.
+/// A kind with facts about the whole cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fact {
     MachineChecks,
@@ -20,12 +19,12 @@ pub(crate) enum Fact {
     Infrastructure,
 }
 
-/// What is known.
+/// The known facts about OpenShift.
 #[derive(Debug, Default)]
 pub(crate) struct OpenShift {
     objects: BTreeMap<(Fact, Key), DynamicObject>,
     known: BTreeSet<Fact>,
-    /// Nobody waits for the rest any more.
+    /// Facts that are still unknown count as unreadable.
     late: bool,
 }
 
@@ -61,14 +60,14 @@ impl OpenShift {
         self.objects.remove(&(fact, key));
     }
 
-    /// All of a kind are known: these.
+    /// Applies a complete list of a kind.
     pub(crate) fn listed(&mut self, fact: Fact, keys: &BTreeSet<Key>) {
         self.objects
             .retain(|(of, key), _| *of != fact || keys.contains(key));
         self.known.insert(fact);
     }
 
-    /// What is still not known cannot be read.
+    /// Marks all unknown facts as unreadable.
     pub(crate) fn give_up(&mut self) {
         let unread = Fact::ALL.into_iter().filter(|f| !self.known.contains(f));
         for fact in unread {
@@ -81,12 +80,12 @@ impl OpenShift {
         self.late = true;
     }
 
-    /// Whether a check may be looked at.
+    /// Whether all facts are known or unreadable, so that checks may be evaluated.
     pub(crate) fn is_known(&self) -> bool {
         self.late || Fact::ALL.iter().all(|fact| self.known.contains(fact))
     }
 
-    /// Whether this is OpenShift at all.
+    /// Whether the cluster runs OpenShift.
     pub(crate) fn is_there(&self) -> bool {
         self.of(Fact::Infrastructure).next().is_some()
     }
@@ -109,7 +108,7 @@ impl OpenShift {
         mhc_conflict(&checks.collect::<Vec<_>>())
     }
 
-    /// Why no check of Nodes acts here.
+    /// Why all NodeHealthChecks are disabled, if they are.
     pub(crate) fn disabled(&self) -> Option<Disabled> {
         if self.late && !self.known.contains(&Fact::MachineChecks) {
             return Some(Disabled {
@@ -129,12 +128,12 @@ impl OpenShift {
         })
     }
 
-    /// Nodes that are to end are cared for by a MachineHealthCheck.
+    /// Whether a MachineHealthCheck remediates Nodes with condition `Terminating`.
     pub(crate) fn spares_terminating(&self) -> bool {
         self.mhc_conflict() == MhcConflict::Terminating
     }
 
-    /// It is being upgraded: in words. What cannot be read says nothing.
+    /// The message that the cluster is being upgraded; `None` if it is not, or if that cannot be read.
     pub(crate) fn upgrading(&self) -> Option<String> {
         self.of(Fact::Version).find_map(|(key, object)| {
             let conditions = object.data.pointer("/status/conditions")?.as_array()?;

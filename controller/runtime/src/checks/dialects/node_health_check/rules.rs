@@ -1,4 +1,4 @@
-//! From a NodeHealthCheck to the plain rules and memory of the core.
+//! Converts a NodeHealthCheck into the rules and the status of the core.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use rackhand_core::nodes::{
 
 use crate::checks::facts::{self, int_or_percent};
 
-/// The rules; where the check is silent, its form says what counts.
+/// The rules of a check. The defaults of absent fields depend on the form of the check.
 pub(crate) fn check(view: &NodeHealthCheckView, spares_terminating: bool) -> Check {
     let limit = match (view.min_healthy, view.max_unhealthy) {
         (Some(min), _) => Some(Limit::MinHealthy(int_or_percent(min))),
@@ -54,7 +54,7 @@ pub(crate) fn check(view: &NodeHealthCheckView, spares_terminating: bool) -> Che
     }
 }
 
-/// A template, as the core names it.
+/// Converts the reference to a template.
 pub(crate) fn template(of: &NodeTemplateRef) -> Template {
     Template {
         api_version: of.api_version.clone(),
@@ -70,7 +70,7 @@ pub(crate) fn templates(view: &NodeHealthCheckView) -> Vec<NodeTemplateRef> {
     view.template.iter().chain(steps).cloned().collect()
 }
 
-/// What the status of a check remembers.
+/// Converts the status of a check.
 pub(crate) fn memory(view: &NodeHealthCheckView) -> NodeCheckStatus {
     let flag = |type_: &str| {
         let found = view.conditions.iter().find(|c| c.condition_type == type_)?;

@@ -1,6 +1,6 @@
-//! The status of a check, as its kind has it.
+//! The status of a NodeHealthCheck.
 //!
-//! Must never write what stands there already.
+//! An unchanged status is never written.
 
 use jiff::Timestamp;
 use kube::api::DynamicObject;
@@ -44,7 +44,7 @@ fn tried(tried: &Tried) -> Value {
     entry
 }
 
-/// The status that says what is remembered; conditions of others stay.
+/// The patch of the status. Conditions of other controllers are kept.
 pub(super) fn body(object: &DynamicObject, memory: &NodeCheckStatus, now: Timestamp) -> Value {
     let others = object.data.pointer("/status/conditions");
     let others = others.and_then(Value::as_array).into_iter().flatten();
@@ -101,7 +101,7 @@ pub(super) fn body(object: &DynamicObject, memory: &NodeCheckStatus, now: Timest
     })
 }
 
-/// Whether the status does not say yet what is remembered.
+/// Whether the status of the object differs.
 pub(super) fn differs(object: &DynamicObject, memory: &NodeCheckStatus) -> bool {
     let mut new = body(object, memory, Timestamp::UNIX_EPOCH);
     let mut new = new["status"].take();
@@ -110,7 +110,7 @@ pub(super) fn differs(object: &DynamicObject, memory: &NodeCheckStatus) -> bool 
         if let Some(status) = status.as_object_mut() {
             status.remove("lastUpdateTime");
             status.retain(|_, value| !value.is_null());
-            // An API server keeps an empty list as it was written, or not at all.
+            // An API server stores an empty list either as written or not at all.
             status.retain(|_, value| value.as_array().is_none_or(|list| !list.is_empty()));
         }
     }

@@ -1,6 +1,6 @@
-//! The templates of a check: whether each can be used, and what remediations are made from it.
+//! The templates of a check: whether each is usable, and the remediations that are created from it.
 //!
-//! Must never be asked for in silence: one that cannot be used disables its check, and says why.
+//! An unusable template disables its check with a stated cause.
 
 use kube::{
     api::DynamicObject,
@@ -23,21 +23,22 @@ use crate::{
     store::{api::ApiError, object::Key},
 };
 
-/// A template that can be used.
+/// A usable template.
 #[derive(Debug, Clone)]
 pub(super) struct NodeTemplate {
-    /// Where its remediations are served.
+    /// The API resource of its remediations.
     pub(super) resource: ApiResource,
-    /// Its `spec.template`.
+    /// The `spec.template` of the object.
     body: Map<String, Value>,
-    /// Several of one kind may be there for one Node, so their names say more than its name.
+    /// Several remediations of one kind may exist for a Node, so their names contain more than the name of
+    /// the Node.
     several: bool,
 }
 
 /// Reads every template of a check. Returns why the check is disabled, if it is.
 ///
 /// # Errors
-/// The API server did not answer; anything else is an answer.
+/// The API server did not answer.
 pub(super) async fn evaluate_templates(
     context: &Context,
     check: &Check,
@@ -52,7 +53,7 @@ pub(super) async fn evaluate_templates(
     Ok(None)
 }
 
-/// Reads one of them. `openshift`: this cluster is of OpenShift, where Metal3's remediations are
+/// Reads one template. `openshift` tells whether the cluster runs OpenShift, where Metal3's remediations are
 /// carried out in one namespace only.
 pub(super) async fn one(
     context: &Context,
@@ -89,13 +90,13 @@ pub(super) async fn one(
     })
 }
 
-/// A template, for people.
+/// The name of a template, for messages.
 pub(crate) fn name_of(reference: &NodeTemplateRef) -> String {
     let key = Key::new(&reference.namespace, &reference.name);
     format!("{} {key}", reference.kind)
 }
 
-/// It is not there.
+/// The cause that a template does not exist.
 pub(crate) fn not_found(message: String) -> Disabled {
     Disabled {
         reason: "RemediationTemplateNotFound",
@@ -110,7 +111,7 @@ fn invalid(message: String) -> Disabled {
     }
 }
 
-/// What is wrong with a reference, whatever it refers to.
+/// Why a reference is invalid, regardless of the object.
 pub(crate) fn misnamed(reference: &NodeTemplateRef, openshift: bool) -> Option<Disabled> {
     let what = name_of(reference);
     if reference.request_kind() == reference.kind {
@@ -128,7 +129,7 @@ pub(crate) fn misnamed(reference: &NodeTemplateRef, openshift: bool) -> Option<D
     })
 }
 
-/// What remediations are made of, and whether several may be there for one Node.
+/// The `spec.template` of a template, and whether several remediations of its kind may exist for one Node.
 pub(crate) fn usable(
     check: &Check,
     reference: &NodeTemplateRef,
@@ -148,7 +149,7 @@ pub(crate) fn usable(
     }
     let several = Meta::of(found).has_annotation(MEDIK8S_MULTIPLE_TEMPLATES_ANNOTATION);
     let shared = check.shares_a_kind(&template_of(reference));
-    // Ours are told apart by the Node's annotation, whatever they are called.
+    // Rackhand's remediations are identified by the annotation with the name of the Node.
     let ours = reference.group() == GROUP;
     if shared && !several && !ours {
         return Err(invalid(format!(
@@ -160,7 +161,7 @@ pub(crate) fn usable(
     Ok((body, several || shared))
 }
 
-/// The spec that remediations get from a `spec.template`: its inner `spec` or, where it has none, itself.
+/// The spec of remediations from a `spec.template`: its inner `spec` or, if it has none, the template itself.
 fn spec_of(body: &Map<String, Value>) -> Option<Value> {
     if let Some(spec) = body.get("spec") {
         return Some(spec.clone());
@@ -172,7 +173,7 @@ fn spec_of(body: &Map<String, Value>) -> Option<Value> {
     (!rest.is_empty()).then_some(Value::Object(rest))
 }
 
-/// FNV-1a: the name of a remediation must be the same after a restart.
+/// FNV-1a, because the name of a remediation must be the same after a restart.
 fn digest(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
@@ -182,8 +183,8 @@ fn digest(text: &str) -> u32 {
 // === impl NodeTemplate ===
 
 impl NodeTemplate {
-    /// The remediation of a Node (docs/reference/medik8s.md, Remediation of one Node). Its name follows from Node and template,
-    /// so that it is never made twice.
+    /// The remediation of a Node (docs/reference/medik8s.md, Remediation of one Node). Its name is derived
+    /// from Node and template, so that it is created at most once.
     pub(super) fn remediation(
         &self,
         check: &Check,

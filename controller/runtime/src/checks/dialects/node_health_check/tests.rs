@@ -1,4 +1,4 @@
-//! The engine against an API server of a few lines: what is requested of it, how often, and in what order.
+//! The engine with a fake API server, which records the requests, their number and their order.
 
 mod fixture;
 
@@ -93,7 +93,7 @@ async fn failed_creation_is_retried_and_existing_remediation_is_adopted() {
         Some(1)
     );
 
-    // Made by a call whose answer was lost: it is there, and its check owns it.
+    // Created by a call whose response was lost: it exists, and its check owns it.
     let mut rig = Fixture::new(&[("b", "False")]).await;
     rig.server.0.lock().refusing = (1, 409);
     rig.put_check("c", &json!({}));
@@ -273,7 +273,7 @@ async fn invalid_template_during_remediation_disables_check_without_writes() {
         assert!(status["unhealthyNodes"][0]["remediations"][0].is_object());
         assert_eq!(status["phase"], "Disabled");
     }
-    // Recovered meanwhile: its remediation stays until the check is enabled again.
+    // The Node recovers meanwhile; its remediation stays until the check is enabled again.
     rig.put_node("b", "True");
     rig.settle().await;
     assert_eq!(rig.server.count(&format!("DELETE {REQUESTS}/b")), 0);
@@ -308,8 +308,8 @@ async fn expired_node_lease_is_renewed_once() {
     assert_ne!(renewed, old);
 }
 
-/// 45 of 95 Nodes are unhealthy, which 49 % allows; the API server has 5 more of which the watch has not
-/// told, and which are told of once they were read.
+/// 45 of 95 Nodes are unhealthy, which a limit of 49 % allows. The API server has 5 more Nodes, which the
+/// watch reports only after the live read.
 async fn lagging(ready: &str) -> usize {
     let names: Vec<String> = (0..100).map(|i| format!("n-{i:03}")).collect();
     let is = |i: usize| if i < 45 { "False" } else { "True" };
@@ -380,7 +380,7 @@ async fn new_engine_resumes_from_status_and_objects() {
             },
         })
     };
-    // From a template that the check named before.
+    // Created from an earlier template of the check.
     let old = request("before", "old");
     rig.server
         .0

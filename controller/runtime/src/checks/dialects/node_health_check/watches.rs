@@ -1,7 +1,6 @@
-//! Watches: Leases, templates, and what OpenShift says of the whole cluster.
+//! Watches of Leases, templates, and OpenShift's kinds with facts about the whole cluster.
 //!
-//! Owns reporting what has changed. Must never report that there is nothing before the first list is
-//! complete.
+//! Reports changes. The absence of objects is reported only after the first list is complete.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -30,16 +29,16 @@ use crate::{
     },
 };
 
-/// How long to wait before a kind that is not served is looked for again.
+/// Interval of discovery for a kind that is not served.
 const RETRY: Duration = Duration::from_secs(10);
-/// The same for kinds of OpenShift, which does not come later.
+/// Interval of discovery for kinds of OpenShift, which is not installed later.
 const RETRY_OPENSHIFT: Duration = Duration::from_secs(60);
 
-/// What has changed.
+/// An event of a watch.
 pub(in crate::checks) enum WatchEvent {
     /// Remediations of the kinds that checks name.
     Requests(external_requests::WatchEvent),
-    /// A template of this kind has come, changed or gone.
+    /// A template of this kind was added, changed or deleted.
     Template(ExternalKind),
     /// The Lease of a Node, by its name.
     Lease(String, HeldLease),
@@ -102,18 +101,18 @@ async fn follow<K>(
     }
 }
 
-/// A kind that is watched.
+/// A watch of one kind.
 pub(super) struct Watch {
     pub(super) context: Arc<Context>,
-    /// Where it is served; `None`: nowhere, so that it has no objects.
+    /// How the kind is discovered.
     pub(super) find: Find,
     pub(super) sender: Sender,
     pub(super) cancel: CancellationToken,
 }
 
-/// Where a kind is looked for.
+/// How a kind is discovered.
 pub(super) enum Find {
-    /// A kind of OpenShift, in whichever version.
+    /// A kind of OpenShift, in any version.
     Fact(Fact),
     /// A kind in the version that a template names.
     Version(ExternalKind),
@@ -174,7 +173,7 @@ impl Watch {
     }
 }
 
-/// Every Lease of a Node, until `cancel`: a Lease may be changed by whoever shares it.
+/// Watches every Lease of a Node until `cancel`, because other operators change them too.
 pub(super) async fn leases(context: Arc<Context>, sender: Sender, cancel: CancellationToken) {
     while !cancel.is_cancelled() {
         let objects: Api<Lease> = Api::namespaced(context.client.clone(), MEDIK8S_LEASE_NAMESPACE);

@@ -1,6 +1,6 @@
-//! Carries out what only checks of OpenShift do about a Machine.
+//! Carries out the actions on a Machine that only checks of OpenShift have.
 //!
-//! Must never touch a Machine that came after the one that was judged.
+//! A Machine is changed only by the UID that was evaluated, never a later Machine of the same name.
 
 use std::sync::Arc;
 
@@ -25,21 +25,21 @@ use crate::{
     },
 };
 
-/// What is done about a Machine beyond requests from a template.
+/// Actions on a Machine besides remediations from a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Extra {
-    /// Set the mark.
+    /// Set the annotation that requests external remediation.
     Mark,
-    /// Take the mark off the Machine with this UID.
+    /// Remove the annotation from the Machine with this UID.
     Unmark { uid: String },
-    /// Create the request of a mark.
+    /// Create the remediation that the annotation requests.
     RequestForMark { uid: String },
-    /// Delete the request with this UID: the mark is gone.
+    /// Delete the remediation with this UID, because the annotation is gone.
     Withdraw { request: String },
     /// Delete the Machine with this UID.
     DeleteMachine {
         uid: String,
-        /// For its verdict, and not because its host did not come back.
+        /// Deleted for its verdict, and not after a failed external remediation.
         after_verdict: bool,
     },
 }
@@ -47,7 +47,7 @@ pub(crate) enum Extra {
 // === impl Extra ===
 
 impl Extra {
-    /// What carries out the step of a mark; `None`: nothing is to be done.
+    /// The action for a step of an external remediation; `None` if there is none.
     pub(super) fn of_step(
         step: ExternalStep,
         machine: &Arc<MachineView>,
@@ -87,7 +87,7 @@ impl Job<OpenShift> {
         Ok(Outcome::Done)
     }
 
-    /// The Machine as it is known now, if it is still the one that was judged.
+    /// The Machine in the index, if it still has the UID that was evaluated.
     fn machine(&self, key: &Key, uid: &str) -> Result<Entry<MachineView>, ApiError> {
         let known = self.context.index.openshift_machine(key);
         known
@@ -138,7 +138,7 @@ impl Job<OpenShift> {
         }
     }
 
-    /// Deletes the object of that name and UID: the one that was seen, not one that came after it.
+    /// Deletes the object with this name and UID, never a later one of the same name.
     async fn delete(&self, kind: Kind, key: &Key, uid: &str) -> Result<(), ApiError> {
         let objects = objects(&self.context, kind, key)?;
         let only = DeleteParams {
@@ -163,7 +163,7 @@ impl Job<OpenShift> {
             })
             .await;
         match optional(deleted)? {
-            // Somebody's finalizer holds it.
+            // A finalizer keeps the object.
             Some(Some(object)) => self.context.index.apply(kind, object),
             _ => self.context.index.delete(kind, key),
         }
@@ -204,7 +204,7 @@ impl Job<OpenShift> {
             .await;
         match made {
             Ok(object) => context.index.apply(Kind::PowerRemediation, object),
-            // Made a moment ago by the leader before us, and not seen yet.
+            // Created by the previous leader, and not observed yet.
             Err(error) if error.is_conflict() => {}
             Err(error) => return Err(error),
         }
@@ -221,7 +221,7 @@ fn objects(context: &Context, kind: Kind, key: &Key) -> Result<Api<DynamicObject
     Ok(api(&context.client, &resource, &key.namespace))
 }
 
-/// Sets the mark of a Machine or, with null, takes it off; only on the version that was seen.
+/// Sets the annotation of a Machine or, with null, removes it, if the Machine still has the observed version.
 async fn annotate(
     context: &Context,
     machine: &DynamicObject,
@@ -249,7 +249,7 @@ async fn annotate(
     Ok(())
 }
 
-/// Takes the mark off a Machine that carries it.
+/// Removes the annotation from a Machine that has it.
 pub(in crate::checks) async fn unmark(
     context: &Context,
     machine: &DynamicObject,

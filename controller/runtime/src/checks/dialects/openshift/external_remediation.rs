@@ -1,8 +1,8 @@
-//! The mark of `external-baremetal`: from `host.metal3.io/external-remediation` on a Machine to a
-//! PowerRemediation, and back.
+//! External remediation (`external-baremetal`): the annotation `host.metal3.io/external-remediation` on a
+//! Machine (the mark) leads to a PowerRemediation, and is removed after it.
 //!
-//! Must never begin where OpenShift's own Machine controllers are, or may be: they act on the same
-//! mark, and one host is switched by one.
+//! It never begins where OpenShift's own Machine controllers run or may run, because they act on the same
+//! annotation and would switch the same host.
 
 use std::time::Duration;
 
@@ -30,26 +30,25 @@ use crate::{
     },
 };
 
-/// How long the Node may take where the check does not say it, or never calls a Machine late: as
-/// OpenShift's own controller waits.
+/// Boot timeout if the check has no startup timeout, as in OpenShift's own controller.
 const BOOT: Duration = Duration::from_secs(20 * 60);
-/// The schema's bounds.
+/// Bounds of `bootSeconds` by the schema.
 const BOOT_SECONDS: (u64, u64) = (1, 86_400);
 
-/// How far the request of a mark is.
+/// Progress of the remediation of a mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mark {
     stands: MarkState,
-    /// The UID of the request, where it is the mark's.
+    /// The UID of the remediation, if it belongs to the mark.
     pub(super) request: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MarkState {
     Nowhere,
-    /// Also a request of that name which is somebody else's: it is over some day.
+    /// Running, which includes a remediation of that name with another owner.
     Running,
-    /// It is being deleted.
+    /// The remediation is being deleted.
     Going,
     Succeeded,
     Failed,
@@ -59,8 +58,7 @@ enum MarkState {
 // === impl Mark ===
 
 impl Mark {
-    /// The same for the step of the mark. Where nothing was done and the Machine is `healthy`,
-    /// there is nothing left to do.
+    /// The progress for the next step. An aborted remediation of a `healthy` Machine counts as succeeded.
     pub(super) fn carried(&self, healthy: bool) -> ExternalProgress {
         match self.stands {
             MarkState::Nowhere => ExternalProgress::None,
@@ -72,20 +70,20 @@ impl Mark {
         }
     }
 
-    /// It is the mark's, and is there to be withdrawn.
+    /// Whether the remediation belongs to the mark and can be withdrawn.
     pub(super) fn is_withdrawable(&self) -> bool {
         self.request.is_some() && self.stands != MarkState::Going
     }
 }
 
-/// The request of a Machine's mark.
+/// The progress of the remediation of a Machine's mark, by the index.
 pub(super) fn mark(index: &Index, machine: &Key, uid: &str) -> Mark {
     let id = RequestId::new(Kind::PowerRemediation, machine.clone());
     let found = index.request(&id);
     read(found.as_ref().map(|entry| &*entry.object), uid)
 }
 
-/// The same, where the PowerRemediation of the Machine's name is at hand.
+/// The progress by the PowerRemediation with the name of the Machine.
 pub(super) fn read(request: Option<&DynamicObject>, uid: &str) -> Mark {
     let Some(request) = request else {
         return Mark {
@@ -118,8 +116,8 @@ pub(super) fn read(request: Option<&DynamicObject>, uid: &str) -> Mark {
     }
 }
 
-/// The PowerRemediation of a mark: one attempt, as OpenShift's own controller makes one; what follows
-/// a failed one is decided here and not by the request.
+/// The PowerRemediation of a mark. It has one attempt, as in OpenShift's own controller; the check decides
+/// what follows a failure.
 pub(super) fn request(
     machine: &MachineView,
     startup_timeout: Option<Duration>,
@@ -157,7 +155,7 @@ pub(super) fn request(
     }
 }
 
-/// Who carries out the mark of this Machine; asked before it is begun.
+/// Which controller carries out the mark of this Machine, read before anything begins.
 pub(super) async fn carrier(context: &Context, machine: &MachineView) -> MarkCarrier {
     mark_carrier(controllers(&context.client).await, begun(machine))
 }
@@ -165,7 +163,7 @@ pub(super) async fn carrier(context: &Context, machine: &MachineView) -> MarkCar
 /// Whether OpenShift's own Machine controllers run in this cluster.
 ///
 /// # Errors
-/// Why that cannot be seen.
+/// The cause if that cannot be read.
 pub(crate) async fn controllers(client: &Client) -> Result<bool, String> {
     let deployments: Api<Deployment> =
         Api::namespaced(client.clone(), OPENSHIFT_MACHINE_API_NAMESPACE);
@@ -177,7 +175,7 @@ pub(crate) async fn controllers(client: &Client) -> Result<bool, String> {
         .map_err(|error| error.to_string())
 }
 
-/// It carries what only OpenShift's own controller writes.
+/// Whether a Machine has an annotation that only OpenShift's own controller writes.
 pub(super) fn begun(machine: &MachineView) -> bool {
     [
         OPENSHIFT_POWERED_OFF_ANNOTATION,

@@ -1,4 +1,4 @@
-//! From a check of OpenShift and its Machines to the plain facts of the core.
+//! Converts a check of OpenShift and its Machines into facts of the core.
 
 use rackhand_api::{
     names::{
@@ -18,11 +18,11 @@ use crate::{
     store::{index::Index, object::Key},
 };
 
-/// The phase of a Machine that can never work.
+/// The phase of a Machine that has failed permanently.
 const FAILED: &str = "Failed";
 const MASTER: &str = "master";
 
-/// What a check brings forward for one of its Machines.
+/// The claim of a check for one of its Machines, by which the acting check is chosen.
 pub(super) fn claim(
     check: &OpenShiftHealthCheckView,
     rules: &OpenShiftCheck,
@@ -42,7 +42,7 @@ pub(super) fn claim(
     }
 }
 
-/// The next step of the mark of a Machine.
+/// The next step of the external remediation of a Machine.
 pub(super) fn mark_step(
     view: &MachineView,
     mark: &Mark,
@@ -51,13 +51,13 @@ pub(super) fn mark_step(
 ) -> ExternalStep {
     let healthy = verdict == Some(&Verdict::Healthy);
     match external_step(&machine(view), &mark.carried(healthy), reprovisionable) {
-        // Somebody else's request is not ours to withdraw, and one that is going goes by itself.
+        // A remediation of another owner is not withdrawn, and one that is being deleted needs no withdrawal.
         ExternalStep::Withdraw if !mark.is_withdrawable() => ExternalStep::Nothing,
         step => step,
     }
 }
 
-/// Whether the host of a Machine can be given another system.
+/// Whether the host of a Machine can be provisioned again.
 pub(super) fn reprovisionable(index: &Index, view: &MachineView) -> bool {
     let named = view.meta.annotations.get(BARE_METAL_HOST_ANNOTATION);
     let host = named.and_then(|name| index.host(&Key::parse(name)));

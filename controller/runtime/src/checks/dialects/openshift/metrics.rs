@@ -14,7 +14,7 @@ struct Labels {
     namespace: String,
 }
 
-/// The metrics of OpenShift's own controller, counted here.
+/// The metrics of OpenShift's own controller, as counted by this controller.
 pub(crate) struct OpenShiftMetrics {
     covered: Family<Labels, Gauge>,
     deleted: Family<Labels, Counter>,
@@ -66,14 +66,15 @@ impl OpenShiftMetrics {
         self.closed.get_or_create(&labels).set(i64::from(!open));
     }
 
-    /// A check is gone, or not ours any more: no alert is left standing (docs/reference/openshift.md, The check).
+    /// Resets the metrics of a check that was deleted or is no longer evaluated, so that no alert remains
+    /// (docs/reference/openshift.md, The check).
     pub(in crate::checks) fn remove_check(&self, check: &Key) {
         let labels = Labels::of(check);
         self.covered.remove(&labels);
         self.closed.get_or_create(&labels).set(0);
     }
 
-    /// A Machine was deleted for a check.
+    /// Counts a Machine that was deleted for a check.
     pub(in crate::checks) fn count_deletion(&self, check: &Key) {
         self.deleted.get_or_create(&Labels::of(check)).inc();
     }

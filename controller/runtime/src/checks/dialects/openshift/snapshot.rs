@@ -1,6 +1,6 @@
-//! The fleet of a check of OpenShift in objects at hand, for whoever only looks.
+//! The fleet of a check of OpenShift, from given objects, for explanations.
 //!
-//! Must never judge, nor ask an API or the index.
+//! Pure: decides nothing, and reads neither an API nor the index.
 
 use kube::api::DynamicObject;
 use rackhand_api::{
@@ -18,21 +18,21 @@ use crate::{checks::FleetObjects, store::object::Key};
 pub(crate) struct MachineSeen {
     pub(crate) view: MachineView,
     pub(crate) target: OpenShiftTarget,
-    /// OpenShift's own Machine controller has begun with its host.
+    /// Whether OpenShift's own Machine controller has begun to remediate the host.
     pub(crate) begun: bool,
     mark: external_remediation::Mark,
     reprovisionable: bool,
 }
 
-/// The selected Machines, in the order of their names.
+/// The selected Machines, ordered by name.
 #[derive(Default)]
 pub(crate) struct OpenShiftFleet {
     pub(crate) machines: Vec<MachineSeen>,
-    /// Machines that do not read, and why: they are left out.
+    /// Machines that cannot be parsed, with the cause; they are left out.
     pub(crate) unread: Vec<String>,
 }
 
-/// The rules of a check, as if nothing were paused.
+/// The rules of a check, ignoring pauses.
 pub(crate) fn openshift_rules(view: &OpenShiftHealthCheckView) -> OpenShiftCheck {
     facts::rules(view)
 }
@@ -40,7 +40,7 @@ pub(crate) fn openshift_rules(view: &OpenShiftHealthCheckView) -> OpenShiftCheck
 // === impl FleetObjects ===
 
 impl FleetObjects {
-    /// The Machines that a check of OpenShift selects, with Node and request.
+    /// The Machines that a check of OpenShift selects, with Node and remediation.
     pub(crate) fn select_openshift(
         &self,
         view: &OpenShiftHealthCheckView,
@@ -82,7 +82,7 @@ impl FleetObjects {
         found
     }
 
-    /// What a check brings forward for one of the Machines that it selects.
+    /// The claim of a check for one of its Machines, by which the acting check is chosen.
     pub(crate) fn claim_of_openshift(
         &self,
         check: &OpenShiftHealthCheckView,
@@ -113,7 +113,7 @@ impl FleetObjects {
         }
     }
 
-    /// Whether the host of a Machine can be given another system.
+    /// Whether the host of a Machine can be provisioned again.
     fn reprovisionable(&self, machine: &MachineView) -> bool {
         let named = machine.meta.annotations.get(BARE_METAL_HOST_ANNOTATION);
         let host: Option<&DynamicObject> = named.and_then(|name| {
@@ -128,7 +128,7 @@ impl FleetObjects {
 // === impl MachineSeen ===
 
 impl MachineSeen {
-    /// The next step of its mark.
+    /// The next step of the external remediation.
     pub(crate) fn mark_step(&self, verdict: &Verdict) -> ExternalStep {
         facts::mark_step(&self.view, &self.mark, Some(verdict), self.reprovisionable)
     }

@@ -1,6 +1,6 @@
 //! The status of a check of OpenShift: conditions with severity, and counts.
 //!
-//! Must never write what stands there already, nor anything into a check that is paused.
+//! An unchanged status, and the status of a paused check, are never written.
 
 use jiff::Timestamp;
 use kube::api::DynamicObject;
@@ -19,8 +19,8 @@ use crate::{
     },
 };
 
-/// The patch; `None`: it stands there already. Unlike upstream's, what is said of template and
-/// requests is kept, and taken back when it holds no more.
+/// The patch of the status; `None` if nothing changes. Unlike upstream, conditions of template and
+/// remediations are kept, and removed when they no longer apply.
 pub(super) fn patch(
     object: &DynamicObject,
     view: &OpenShiftHealthCheckView,
@@ -73,7 +73,7 @@ pub(super) fn patch(
     }))
 }
 
-/// The list of conditions, in the old form, which is the only one there.
+/// The list of conditions in the v1beta1 form, which is the only one of OpenShift.
 fn conditions_of(
     object: &DynamicObject,
     new: &[NewCondition<'_>],
@@ -84,7 +84,7 @@ fn conditions_of(
     body.pointer_mut("/status/conditions").map(Value::take)
 }
 
-/// The patch for a check that cannot be parsed; `None`: it stands there already.
+/// The patch for a check that cannot be parsed; `None` if nothing changes.
 fn invalid(object: &DynamicObject, reason: &str, message: &str, now: Timestamp) -> Option<Value> {
     let said = NewCondition {
         type_: REMEDIATION_ALLOWED,
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Merges as the API server does with a list.
+    /// Applies a patch as the API server does, which replaces lists.
     fn taken(body: &Value) -> DynamicObject {
         object(&body["status"])
     }

@@ -1,4 +1,4 @@
-//! The engine against an API server of a few lines: what is requested of it, how often, and what is not.
+//! The engine with a fake API server, which records the requests and their number.
 
 mod orphans;
 mod world;
@@ -154,7 +154,7 @@ async fn external_annotation_creates_remediation_only_without_openshift_controll
     let at = format!("/apis/{GROUP}/namespaces/ns/machines/a");
     let marked = world.server.0.lock().objects[&at].clone();
     assert_eq!(marked["metadata"]["annotations"][MARK], "");
-    // Whether OpenShift's own controllers run is not known: nobody is asked.
+    // Whether OpenShift's own controllers run is not known, so no remediation is created.
     let made = |told: &RecordedEvent| told.writes.iter().filter(|w| w.starts_with("POST")).count();
     assert_eq!(made(&world.server.0.lock()), 0);
     world.server.0.lock().controllers = Some(StatusCode::NOT_FOUND);
@@ -162,7 +162,7 @@ async fn external_annotation_creates_remediation_only_without_openshift_controll
     let request = "/apis/rackhand.dev/v1alpha1/namespaces/ns/powerremediations/a";
     let mut request = world.server.0.lock().objects[request].clone();
     assert_eq!(request["spec"]["strategy"]["type"], "Reboot");
-    // Its host came back: the mark goes first, and the request after it.
+    // The host has recovered: the annotation is removed first, and the remediation after it.
     world.node("a", "True", "2026-01-02T00:00:00Z");
     request["status"] = json!({ "phase": "Succeeded" });
     world.tell(Kind::PowerRemediation, request);
@@ -219,7 +219,7 @@ async fn q12_older_of_two_checks_acts_until_paused() {
         })
         .await;
     world.until_shown("older", 1, 0).await;
-    // The older one acts, and its limit forbids it.
+    // The older check acts, and its limit forbids remediation.
     assert_eq!(world.server.0.lock().wrote("DELETE machines/a"), 0);
     let (kind, mut object) = older(&json!({ "cluster.x-k8s.io/paused": "" }));
     let before = world.server.0.lock().check("older")["status"].clone();
@@ -325,7 +325,7 @@ async fn malformed_objects_are_reported_and_do_not_block_others() {
     assert_eq!(world.server.0.lock().wrote("DELETE machines/a"), 0);
     let (kind, object) = check("well", &json!({}), &json!({}));
     world.tell(kind, object);
-    // Of those that select it "unlimited" is the first by name, and must not act.
+    // Of the checks that select the Machine, "unlimited" is the first by name and must not act.
     world
         .until("the other yields", |told| {
             !told.condition("well", "Overlapping").is_null()

@@ -1,4 +1,4 @@
-//! What the view of a check of Machines needs.
+//! Reads the objects for the view of a check of Machines.
 
 use kube::{api::DynamicObject, core::ApiResource};
 use rackhand_api::views::{MachineHealthCheckView, OpenShiftHealthCheckView, TemplateRef};

@@ -1,4 +1,4 @@
-//! What the view of a check of Nodes needs.
+//! Reads the objects for the view of a NodeHealthCheck.
 
 use rackhand_api::{
     names::{MEDIK8S_LEASE_NAMESPACE, groups, kinds},
@@ -18,7 +18,7 @@ use crate::{
 // === impl Reader ===
 
 impl Reader {
-    /// Reads the check and everything it decides by.
+    /// Reads the check and all objects that its decisions depend on.
     pub(super) async fn node_check(&mut self, name: &str) -> Result<Found, ExplainError> {
         self.node_checks(name).await?;
         let client = self.client.clone();

@@ -1,4 +1,4 @@
-//! What the view of a remediation needs.
+//! Reads the objects for the view of a remediation.
 
 use kube::{Client, api::ListParams};
 use rackhand_api::names::{NODE_LEASE_NAMESPACE, groups, kinds};

@@ -24,7 +24,7 @@ use crate::{
     store::object::Key,
 };
 
-/// Collects what the view is computed from.
+/// Collects the facts of the view.
 pub(super) fn facts(
     check: &Key,
     snapshot: &Snapshot,
@@ -141,7 +141,7 @@ fn paused(view: &ClusterView, key: &Key) -> Vec<String> {
     why
 }
 
-/// The check that acts, by machine.
+/// The acting check of each Machine.
 fn acted_for(
     check: &MachineHealthCheckView,
     cluster: &Key,

@@ -30,7 +30,7 @@ use crate::{
 
 const GROUP: CheckGroup = CheckGroup::OpenShift;
 
-/// Collects what the view is computed from.
+/// Collects the facts of the view.
 pub(super) fn facts(
     check: &Key,
     snapshot: &Snapshot,
@@ -100,7 +100,7 @@ fn entry(machine: MachineSeen) -> MachineEntry<OpenShiftMachine> {
     }
 }
 
-/// The steps that are due for marked Machines.
+/// The due steps of external remediations, by Machine.
 fn mark_steps(
     rules: &OpenShiftCheck,
     fleet: &OpenShiftFleet,
@@ -143,7 +143,7 @@ fn controllers(snapshot: &Snapshot) -> Result<bool, String> {
     }
 }
 
-/// The check that acts, by machine.
+/// The acting check of each Machine.
 fn acted_for(
     check: &OpenShiftHealthCheckView,
     key: &Key,

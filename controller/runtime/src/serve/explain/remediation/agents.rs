@@ -1,4 +1,4 @@
-//! The agents, as their RackAgent objects say: what only the agents themselves know is named as such.
+//! The agents by their RackAgent objects; facts that only the agents have are listed as unknown.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::store::index::Index;
 
-/// The racks as their RackAgents say; which hosts an inventory holds only the agent knows.
+/// The racks by their RackAgent objects, without the inventories, which only the agents have.
 pub(super) fn racks(index: &Index) -> BTreeMap<String, Rack> {
     let mut racks: BTreeMap<String, Rack> = BTreeMap::new();
     for (_, object) in index.rack_agents() {
@@ -77,7 +77,7 @@ pub(super) fn view(index: &Index, rack: Option<&str>, assumed: &mut Vec<String>)
     }
 }
 
-/// What the objects cannot say about which host it is.
+/// Notes which facts about the host the objects do not contain.
 pub(super) fn unseen(index: &Index, found: &HostView, chosen: bool, assumed: &mut Vec<String>) {
     if chosen {
         return;
@@ -108,7 +108,7 @@ pub(super) fn unseen(index: &Index, found: &HostView, chosen: bool, assumed: &mu
     }
 }
 
-/// What each RackAgent says: those of the rack, or all where the rack is not known.
+/// The state of each RackAgent of the rack, or of all RackAgents if the rack is not known.
 pub(super) fn lines(index: &Index, rack: Option<&str>) -> Vec<(String, String)> {
     let of_rack = |object: &DynamicObject| rack.is_none() || rack_of(object) == rack;
     let agents = index.rack_agents().into_iter();

@@ -1,4 +1,4 @@
-//! OpenShift's guard of etcd, in an explanation.
+//! OpenShift's etcd guard in explanations.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -11,7 +11,7 @@ use crate::{
     store::index::Index,
 };
 
-/// OpenShift's guard of etcd, where it has a say about this Node.
+/// The state of OpenShift's etcd guard, if it applies to this Node.
 pub(super) fn guard_of(
     index: &Index,
     snapshot: &Snapshot,

@@ -1,4 +1,4 @@
-//! What an operator reads about a health check.
+//! Explanations of a MachineHealthCheck of Cluster API.
 
 use rackhand_api::names::{CAPI_PAUSED_ANNOTATION, EVALUATE_ANNOTATION};
 use serde_json::{Value, json};
@@ -80,7 +80,7 @@ fn node(name: &str, ready: &str, since: &str) -> Value {
     })
 }
 
-/// Five machines: one dead since 02:01, one since 02:07, two well, one without a Node yet.
+/// Five Machines: one unhealthy since 02:01, one since 02:07, two healthy, one without a Node yet.
 fn fleet() -> Vec<Value> {
     let mut objects = vec![check(), cluster(), crd(true)];
     for (name, ready, since) in [
@@ -355,7 +355,7 @@ fn explain_reads_lists_and_v1beta2_and_prints_json_and_yaml() {
     let e = explained(&[list]);
     assert_eq!(e.rules, ["Node Ready=Unknown for 5m0s", "no Node: never"]);
     assert!(e.remediation[0].starts_with("its owner"));
-    // Without a startup timeout the new machine is one of which nothing is known, and it counts.
+    // Without a startup timeout the verdict of the new Machine is unknown, and it counts against the limit.
     assert_eq!(row(&e, "e-new").verdict, "unknown");
     assert!(
         e.limit
@@ -431,7 +431,7 @@ fn explain_reports_future_condition_and_counts_timeout_from_it() {
         "{:?}",
         e.notes
     );
-    // That it lies ahead no more, before its time is up, is no verdict.
+    // The end of the clock skew is no deadline; the next one is that of the timeout.
     objects.retain(|o| {
         let name = o["metadata"]["name"].as_str().unwrap_or_default();
         !["a-dead", "b-soon", "e-new"].contains(&name)
@@ -488,7 +488,7 @@ fn explain_names_older_overlapping_check_as_acting() {
         note.starts_with("MachineHealthCheck all acts for a-dead, "),
         "{note}"
     );
-    // One that is paused keeps nobody from acting.
+    // A paused check does not prevent others from acting.
     let last = objects.last_mut().unwrap();
     last["metadata"]["annotations"] = json!({ "rackhand.dev/paused": "" });
     let e = of(&objects);

@@ -1,4 +1,4 @@
-//! What `explain nhc` says, from files.
+//! Explanations of a NodeHealthCheck, from files.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn reference(name: &str) -> Value {
     json!({ "apiVersion": "x.y/v1", "kind": "XRemediationTemplate", "name": name, "namespace": "ns" })
 }
 
-/// Tries `quick` for five minutes, then `full` for half an hour.
+/// A check that uses the template `quick` for 5 minutes, then `full` for 30 minutes.
 fn check(more: Value) -> Value {
     let step = |name: &str, order: i64, timeout: &str| json!({ "remediationTemplate": reference(name), "order": order, "timeout": timeout });
     let mut spec = json!({
@@ -215,7 +215,7 @@ fn explain_shows_step_and_deadline_of_each_remediation() {
     ] {
         assert!(text.contains(part), "{part:?} is missing in\n{text}");
     }
-    // Asked for later, the last step is over too.
+    // At a later time the last step has ended, too.
     let later = explained(
         vec![
             check(json!({})),
@@ -348,7 +348,7 @@ fn explain_reports_pause_missing_template_and_openshift_conflicts() {
         "{:?}",
         e.reason
     );
-    // Without the annotation its templates cannot stand together.
+    // Without the annotation the templates of one kind cannot be combined.
     let mut bare = template("quick");
     bare["metadata"]
         .as_object_mut()

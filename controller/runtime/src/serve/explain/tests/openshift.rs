@@ -1,4 +1,4 @@
-//! What an operator reads about a check of OpenShift.
+//! Explanations of a MachineHealthCheck of OpenShift.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::{explain_check_files, texts};
 use crate::{config::Config, serve::explain::CheckGroup};
 
 const NAMESPACE: &str = "openshift-machine-api";
-/// 2026-08-01T02:10:00Z.
+/// The time 2026-08-01T02:10:00Z in seconds since the epoch.
 const NOW: i64 = 1_785_550_200;
 const MARK: &str = "host.metal3.io/external-remediation";
 
@@ -66,7 +66,7 @@ fn crd(ours: &str) -> Value {
     })
 }
 
-/// Four machines: one dead since 02:01, one since 02:07, one well, one without a Node since 02:05.
+/// Four Machines: one unhealthy since 02:01, one since 02:07, one healthy, one without a Node since 02:05.
 fn fleet(annotations: &Value, spec: &Value) -> Vec<Value> {
     let starting = json!({ "phase": "Provisioned", "lastUpdated": "2026-08-01T02:05:00Z" });
     vec![
@@ -294,7 +294,7 @@ fn explain_distinguishes_failed_gone_and_timeless_machines() {
     let failed = row(&e, "f-failed");
     assert_eq!((failed.verdict.as_str(), failed.since), ("unhealthy", None));
     assert!(failed.why.contains("no host"), "{}", failed.why);
-    // In files a Node that is not there is unknown.
+    // A Node that is missing from files is unknown.
     assert_eq!(row(&e, "g-gone").verdict, "unknown");
     let timeless = row(&e, "h-timeless");
     assert_eq!(
@@ -332,7 +332,7 @@ fn explain_reports_check_that_does_not_act_or_yields() {
         row(&e, "a-dead").does,
         "nothing: MachineHealthCheck all acts for it"
     );
-    // One that is paused keeps nobody from acting.
+    // A paused check does not prevent others from acting.
     let last = objects.last_mut().unwrap();
     last["metadata"]["annotations"]["rackhand.dev/paused"] = "".into();
     assert_eq!(explained(&objects).due.len(), 1);

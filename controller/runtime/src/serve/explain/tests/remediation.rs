@@ -50,7 +50,7 @@ fn state(step: Step) -> State {
             since_start_ms: 0,
         }),
     });
-    // The Node has no Lease: that, too, was pinned with the proof.
+    // The Node has no Lease, which was recorded with the confirmed off.
     s.lease_at_off = Some(String::new());
     s.taint = Some(TaintOwner::Us);
     s.agent_holds = true;
@@ -58,7 +58,7 @@ fn state(step: Step) -> State {
 }
 
 fn request(state: Option<&State>) -> Value {
-    // The finalizer without a state would mean that the state was lost.
+    // A finalizer without a state would mean that the state was lost.
     let finalizers: &[&str] = match state {
         Some(_) => &["rackhand.dev/power-remediation"],
         None => &[],
@@ -357,13 +357,13 @@ fn explain_shows_rack_agent_status_and_names_unknown_inventories() {
     ] {
         assert!(text.contains(part), "{part:?} is missing in\n{text}");
     }
-    // Once a host is chosen it does not matter any more.
+    // The inventories no longer matter once a host is chosen.
     let mut begun = objects.clone();
     begun.retain(|o| o["kind"] != "PowerRemediation");
     begun.push(request(Some(&state(Step::Draining))));
     let text = explained(&begun, 80).to_string();
     assert!(!text.contains("only the controller receives"), "{text}");
-    // Nobody knows a host: it may be in an inventory.
+    // No object names a host, so it may be in an inventory.
     objects.retain(|o| o["kind"] != "BareMetalHost" && o["kind"] != "Metal3Machine");
     let text = explained(&objects, 5).to_string();
     assert!(text.contains("this one may be among them"), "{text}");
@@ -372,7 +372,7 @@ fn explain_shows_rack_agent_status_and_names_unknown_inventories() {
     assert!(text.contains("no RackAgent of it was found"), "{text}");
 }
 
-/// A request for a master of OpenShift, by its Machine.
+/// A remediation of a control-plane Machine of OpenShift.
 fn openshift(guard: &[Value]) -> Vec<Value> {
     let role = "node-role.kubernetes.io/master";
     let mut objects = vec![

@@ -1,8 +1,8 @@
-//! F12 and F13, and what a check takes back of what it has handed over.
+//! F12 and F13, and the removal of conditions after a handover to the owner.
 
 use super::*;
 
-/// The condition of a Machine or check as it was written last.
+/// The last written condition of a Machine or check.
 fn said(told: &RecordedEvent, object: &str, type_: &str) -> Option<Value> {
     let status = told.said.get(object)?;
     let list = status["conditions"].as_array()?;
@@ -13,7 +13,7 @@ fn is(told: &RecordedEvent, object: &str, type_: &str, status: &str) -> bool {
     said(told, object, type_).is_some_and(|c| c["status"] == status)
 }
 
-/// Lets the owners of Machines remediate.
+/// Removes the template, so that the owners of Machines remediate.
 fn without_template(world: &World) {
     let mut object = check("100%", 1_000_000);
     let remediation = object["spec"]["remediation"].as_object_mut().unwrap();
@@ -35,7 +35,7 @@ async fn f13_burst_over_limit_creates_no_remediation() {
     for i in 0..8 {
         world.fail(i);
     }
-    // The last one comes when the others have been judged and told.
+    // The last Machine fails after the others were evaluated and reported.
     world
         .until("the first are judged", |told| {
             (0..8).all(|i| is(told, &name(i), "HealthCheckSucceeded", "False"))
@@ -146,7 +146,7 @@ async fn owner_remediated_is_not_retried_after_machine_recovered() {
             is(told, &name(0), "HealthCheckSucceeded", "True")
         })
         .await;
-    // The retry of what was refused comes before this one is handed over.
+    // The retry of the rejected write precedes the handover of this Machine.
     world.fail(1);
     world
         .until("another is handed over", |told| {

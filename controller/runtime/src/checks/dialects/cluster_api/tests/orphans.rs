@@ -1,8 +1,8 @@
-//! F11: requests of a check that does not stand behind them any more.
+//! F11: remediations whose check no longer wants them.
 
 use super::*;
 
-/// A world in which one machine has failed and has its request.
+/// A world in which one Machine has failed and has a remediation.
 async fn requested() -> World {
     let world = World::start(2, "100%").await;
     let all = |told: &RecordedEvent| told.written.len() == 3;
@@ -69,7 +69,7 @@ async fn f12_other_check_missing_from_index_only_covers_remediations() {
     }
     let key = Key::new("ns", "check");
     world.index.delete(Kind::MachineHealthCheck, &key);
-    // It is seen by the live read, makes the same requests, and goes on.
+    // The live read finds the other check, which creates the same remediations and continues.
     let seen = || {
         let other = Key::new("ns", "other");
         world.index.check(&other).is_some()

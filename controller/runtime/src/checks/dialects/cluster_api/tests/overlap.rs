@@ -1,8 +1,8 @@
-//! Two checks that select the same machines.
+//! Two checks that select the same Machines.
 
 use super::*;
 
-/// An older check, with a template of its own; later versions of it as they are told.
+/// An older check with a template of its own, and the number of its versions.
 struct OlderCheck(u64);
 
 impl OlderCheck {
@@ -16,7 +16,7 @@ impl OlderCheck {
         change(&mut object);
         let mut told = world.server.0.lock();
         told.others.insert("older".into(), object.clone());
-        // What the server answers from now on is later than this.
+        // Later responses of the server have higher versions.
         told.version = told.version.max(1_000_000 * self.0);
         drop(told);
         let object = serde_json::from_value(object).unwrap();
@@ -25,7 +25,7 @@ impl OlderCheck {
 }
 
 impl World {
-    /// Fails a machine and says from which template its request was made.
+    /// Fails a Machine and returns the template of its remediation.
     async fn requested_from(&self, i: usize) -> String {
         self.fail(i);
         self.until("its request", |told| told.from.contains_key(&name(i)))
@@ -33,7 +33,7 @@ impl World {
         self.server.0.lock().from[&name(i)].clone()
     }
 
-    /// Waits for what the younger check says of the older one.
+    /// Waits for the message of the condition `Overlapping` on the younger check.
     async fn until_said(&self, words: Option<&str>) {
         self.until("what the younger check says", |told| {
             let status = told.said.get("check").cloned().unwrap_or_default();

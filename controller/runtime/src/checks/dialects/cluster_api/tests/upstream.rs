@@ -1,9 +1,9 @@
-//! What Cluster API's controller does otherwise, by the marks of docs/reference/cluster-api.md, and objects
-//! that are not what they should be.
+//! Differences from Cluster API's controller, by their numbers in docs/reference/cluster-api.md, and
+//! malformed objects.
 
 use super::*;
 
-/// Tells of one more check, as it stands at the API server.
+/// Adds another check to the API server and the index.
 fn tell(world: &World, name: &str, change: impl FnOnce(&mut Value)) {
     let mut object = check("100%", 1_000_000);
     object["metadata"]["name"] = name.into();
@@ -11,7 +11,7 @@ fn tell(world: &World, name: &str, change: impl FnOnce(&mut Value)) {
     change(&mut object);
     let mut told = world.server.0.lock();
     told.others.insert(name.to_owned(), object.clone());
-    // What the server answers from now on is later than this.
+    // Later responses of the server have higher versions.
     told.version = told.version.max(1_000_000);
     drop(told);
     let object = serde_json::from_value(object).unwrap();
@@ -43,7 +43,7 @@ async fn q2_equal_node_names_in_two_clusters_are_distinct() {
     world
         .index
         .apply(Kind::Cluster, serde_json::from_value(cluster).unwrap());
-    // Its Node is called as that of the first Machine of the other cluster.
+    // The Node has the same name as that of the first Machine of the other cluster.
     let mut twin = machine("twin", 1);
     twin["spec"]["clusterName"] = "d".into();
     twin["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"] = "d".into();
@@ -132,7 +132,7 @@ async fn malformed_objects_are_reported_and_do_not_block_others() {
         };
         world.until(check, told).await;
     }
-    // A condition from the future is believed: its time has not begun.
+    // The timeout of a condition from the future has not begun.
     world.fail_since(0, "2120-01-01T00:00:00Z");
     world.fail(1);
     let one = |told: &RecordedEvent| told.made == [name(1)];
@@ -192,7 +192,7 @@ async fn future_condition_sets_clock_skew_until_corrected() {
     let other = "m-001 (Ready=Unknown on Node since 2121-01-01T00:00:00Z)";
     until_named(&[one, other]).await;
     world.until("Events", |told| warnings(told) == 2).await;
-    // Others go on, and what is said is not said again.
+    // Other Machines are processed, and the unchanged condition is not written again.
     world.fail(2);
     let another = |told: &RecordedEvent| told.made.contains(&name(2));
     world.until("the request of another", another).await;
@@ -206,7 +206,7 @@ async fn future_condition_sets_clock_skew_until_corrected() {
     };
     world.until("it is taken back", quiet).await;
     let told = world.server.0.lock();
-    // One for each thing that it says: the two may be mended in two writes.
+    // One Event for each message: the two Nodes may be corrected in two writes.
     assert!((2..=3).contains(&warnings(&told)), "{:?}", told.events);
     assert!(
         told.made.iter().all(|made| *made == name(2)),

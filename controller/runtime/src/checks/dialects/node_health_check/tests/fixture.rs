@@ -1,4 +1,4 @@
-//! An API server of a few lines, and an engine that a test lets work round by round.
+//! A fake API server, and an engine that a test runs round by round.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -30,27 +30,27 @@ use crate::{
 };
 
 pub(super) const ENOUGH: Duration = Duration::from_secs(30);
-/// Longer than any pause between two writes of one status.
+/// Longer than the minimum interval of status writes.
 pub(super) const QUIET: Duration = Duration::from_millis(450);
 pub(super) const TEMPLATES: &str = "/apis/x.y/v1/namespaces/ns/xremediationtemplates/";
 pub(super) const REQUESTS: &str = "/apis/x.y/v1/namespaces/ns/xremediations";
 pub(super) const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/medik8s-leases/leases";
 
-/// What was asked, and how it is answered.
+/// Recorded requests, and how the fake API server answers.
 #[derive(Default)]
 pub(super) struct RecordedEvent {
-    /// Method and path of every write, in their order; without Events and status.
+    /// Method and path of every write in order, without Events and status.
     pub(super) writes: Vec<String>,
     pub(super) statuses: Vec<Value>,
     pub(super) nodes: BTreeMap<String, Value>,
-    /// Everything else, by its path.
+    /// All other objects by path.
     pub(super) objects: BTreeMap<String, Value>,
     pub(super) version: u64,
-    /// How many more remediations are refused, and how.
+    /// Number of further creations that are rejected, and their status code.
     pub(super) refusing: (u32, u16),
-    /// Remediations are not answered while this is set.
+    /// Creations of remediations are not answered while this is set.
     pub(super) closed: bool,
-    /// How often the Nodes were listed.
+    /// Number of lists of Nodes.
     pub(super) node_lists: u32,
     pub(super) checks: BTreeMap<String, Value>,
 }
@@ -78,7 +78,7 @@ impl Server {
             let server = server.clone();
             async move {
                 if asked.watches {
-                    // The test tells by itself what has changed.
+                    // The test applies changes itself.
                     std::future::pending::<()>().await;
                 }
                 let held = |told: &RecordedEvent| {
@@ -234,7 +234,7 @@ pub(super) fn node(name: &str, ready: &str) -> Value {
     })
 }
 
-/// An engine, and the server that it works on.
+/// An engine with its fake API server.
 pub(super) struct Fixture {
     pub(super) server: Server,
     pub(super) engine: Engine<NodeHealthChecks>,
@@ -244,7 +244,7 @@ pub(super) struct Fixture {
 }
 
 impl Fixture {
-    /// Without a check, on a cluster of these Nodes.
+    /// An engine without a check, on a cluster with these Nodes.
     pub(super) async fn new(nodes: &[(&str, &str)]) -> Self {
         let rig = Self::unconnected().await;
         for (name, ready) in nodes {
@@ -254,7 +254,7 @@ impl Fixture {
         rig
     }
 
-    /// Without a check, on a cluster whose Nodes are not known.
+    /// An engine without a check, on a cluster whose Nodes are not known.
     pub(super) async fn unconnected() -> Self {
         let server = Server::default();
         let template = json!({
@@ -306,7 +306,7 @@ impl Fixture {
         }
     }
 
-    /// The first list of Nodes has come.
+    /// Completes the first list of Nodes.
     pub(super) fn connect(&self) {
         self.index.set_connection(&Key::local(), Connection::Up);
     }
@@ -333,7 +333,7 @@ impl Fixture {
         self.index.apply_seen_node(&Key::local(), node);
     }
 
-    /// One round of the engine.
+    /// Runs one round of the engine.
     pub(super) async fn turn(&mut self) {
         self.engine.step(&self.inbox).await;
     }
@@ -343,12 +343,12 @@ impl Fixture {
         while !holds(&self.server) {
             let late = tokio::time::Instant::now() > deadline;
             assert!(!late, "{what}: {:?}", self.server.0.lock().writes);
-            // What the server is asked for may be seen while the engine waits for the answer.
+            // The condition may become true while the engine waits for a response.
             timeout(QUIET / 20, self.turn()).await.ok();
         }
     }
 
-    /// Until nothing happens any more, but for what the server holds back.
+    /// Runs the engine until it is idle, except for requests that the server does not answer.
     pub(super) async fn settle(&mut self) {
         let deadline = tokio::time::Instant::now() + ENOUGH;
         loop {

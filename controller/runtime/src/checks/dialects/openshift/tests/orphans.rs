@@ -1,4 +1,4 @@
-//! F11: requests of a check of OpenShift that does not stand behind them any more.
+//! F11: remediations whose check of OpenShift no longer wants them.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn template() -> Value {
     }})
 }
 
-/// What the API server says of the kind of the requests.
+/// Serves the discovery of the kind of the remediations.
 fn serve_requests(world: &World) {
     let served = json!({
         "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "rackhand.dev/v1alpha1",
@@ -26,7 +26,7 @@ fn serve_requests(world: &World) {
     world.server.0.lock().objects.insert(at, served);
 }
 
-/// A world in which one Machine has failed and has the request that its check made.
+/// A world in which one Machine has failed and has a remediation of its check.
 async fn requested() -> World {
     let world = World::start(vec![machine("a", |_| {})]).await;
     serve_requests(&world);

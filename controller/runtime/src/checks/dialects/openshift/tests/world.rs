@@ -1,4 +1,4 @@
-//! An API server of a few lines, and an engine at work on it.
+//! A fake API server with a running engine.
 
 use std::{
     collections::BTreeMap,
@@ -33,19 +33,19 @@ pub(super) const MARK: &str = "host.metal3.io/external-remediation";
 pub(super) const STRATEGY: &str = "machine.openshift.io/remediation-strategy";
 pub(super) const ENOUGH: Duration = Duration::from_secs(30);
 
-/// What was asked, and how it is answered.
+/// Recorded requests, and how the fake API server answers.
 #[derive(Default)]
 pub(super) struct RecordedEvent {
     pub(super) objects: BTreeMap<String, Value>,
-    /// Method and path of every write but of the Lease and Events.
+    /// Method and path of every write, except of the Lease and of Events.
     pub(super) writes: Vec<String>,
     /// Path of every read.
     pub(super) read: Vec<String>,
     /// `reason object` of every Event.
     pub(super) events: Vec<String>,
-    /// How many more deletes fail.
+    /// Number of further deletions that fail.
     pub(super) failing: u32,
-    /// What the question for OpenShift's own controllers is answered with.
+    /// Status code of reads of OpenShift's own Deployment.
     pub(super) controllers: Option<StatusCode>,
     pub(super) version: u64,
 }
@@ -53,7 +53,7 @@ pub(super) struct RecordedEvent {
 #[derive(Clone, Default)]
 pub(super) struct Server(pub(super) Arc<Mutex<RecordedEvent>>);
 
-/// As the API server merges a patch.
+/// Merges a patch like the API server.
 pub(super) fn merge(into: &mut Value, patch: &Value) {
     let Some(fields) = patch.as_object() else {
         *into = patch.clone();
@@ -159,12 +159,12 @@ impl Server {
     }
 }
 
-/// A driver at work.
+/// A running engine.
 pub(super) struct World {
     pub(super) server: Server,
     pub(super) index: Arc<Index>,
     pub(super) registry: Registry,
-    /// What live reads of the fleet come to, and how many there were.
+    /// The result of live reads of the fleet, and their number.
     pub(super) reads: Arc<Mutex<(Result<(), SyncError>, usize)>>,
     pub(super) cancel: CancellationToken,
 }
@@ -217,7 +217,7 @@ impl World {
         world
     }
 
-    /// A version of an object, as the watch tells it and as the API server has it.
+    /// Applies a version of an object to the index and the API server.
     pub(super) fn tell(&self, kind: Kind, mut object: Value) {
         let plural = match kind {
             Kind::OpenShiftMachine => "machines",
@@ -265,7 +265,7 @@ impl World {
         }
     }
 
-    /// Waits until a check shows these numbers, which is after everything that it has begun.
+    /// Waits until the status of a check has these counts, which is written after all its actions have ended.
     pub(super) async fn until_shown(&self, check: &str, expected: u32, healthy: u32) {
         self.until("what a check shows", |told| {
             let status = &told.check(check)["status"];
@@ -289,7 +289,7 @@ impl RecordedEvent {
         self.objects.get(&at).cloned().unwrap_or_default()
     }
 
-    /// How often this was written.
+    /// Number of writes with this method and path.
     pub(super) fn wrote(&self, what: &str) -> usize {
         self.writes.iter().filter(|write| *write == what).count()
     }

@@ -1,0 +1,165 @@
+//! The tasks of the leader: everything that writes to a cluster or commands an agent.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::Parts;
+use crate::{
+    agents::{AgentStatus, Agents},
+    checks,
+    clusters::{node_absence, sync::Syncs},
+    leader::{
+        events::Events,
+        writer::{Lane, Writer},
+    },
+    remediation,
+};
+
+/// Starts the tasks, which end after `cancel`. Each returns its name, for the report of one that ends early.
+pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str> {
+    let Parts {
+        config,
+        client,
+        leader,
+        index,
+        served,
+        metrics,
+        ..
+    } = parts;
+    let [
+        changes_health,
+        changes_openshift,
+        changes_nodes,
+        changes_remediation,
+        changes_agents,
+        changes_absence,
+    ] = parts.inboxes.clone();
+    let mut actors = JoinSet::new();
+    {
+        let (workloads, index) = (parts.workloads.clone(), index.clone());
+        let cancel = cancel.clone();
+        actors.spawn(async move {
+            node_absence::run(workloads, index, changes_absence, cancel).await;
+            "live reads of Nodes"
+        });
+    }
+    let (writer, writing) = Writer::new(leader, metrics.leader.clone(), Lane::Remediation);
+    // The next three tasks end when the last of their handles is dropped.
+    actors.spawn(async move {
+        writing.await;
+        "writer"
+    });
+    let (events, sending) = Events::new(client.clone(), leader, writer.on(Lane::Reports));
+    actors.spawn(async move {
+        sending.await;
+        "events"
+    });
+    let reports = writer.on(Lane::Reports);
+    let (status, showing) = AgentStatus::new(client.clone(), served.clone(), reports);
+    actors.spawn(async move {
+        showing.await;
+        "agent status"
+    });
+    let agents = Agents::new(
+        leader.clone(),
+        parts.election.clone(),
+        parts.agents.clone(),
+        index.clone(),
+        metrics.agents.clone(),
+        status,
+        events.clone(),
+    );
+    parts.leader_state.leads(&agents);
+    {
+        let (running, cancel) = (agents.clone(), cancel.clone());
+        actors.spawn(async move {
+            running.run(changes_agents, cancel).await;
+            "agent connections"
+        });
+    }
+    let of_cluster_api = Arc::new(checks::Ownership::new(
+        config.health_checks,
+        config.watch_filter.as_deref(),
+    ));
+    let filter = config.watch_filter.as_deref();
+    let of_openshift = checks::Ownership::of_openshift(config.health_checks).filtered(filter);
+    let of_openshift = Arc::new(of_openshift);
+    let of_nodes = checks::Ownership::of_nodes(config.health_checks).filtered(filter);
+    let of_nodes = Arc::new(of_nodes);
+    for ownership in [&of_cluster_api, &of_openshift, &of_nodes] {
+        ownership.refresh(client).await;
+        let (ownership, client, cancel) = (ownership.clone(), client.clone(), cancel.clone());
+        actors.spawn(async move {
+            ownership.keep_looking(client, cancel).await;
+            "CRD watch"
+        });
+    }
+    let remediations = Arc::new(remediation::Context {
+        client: client.clone(),
+        served: served.clone(),
+        index: index.clone(),
+        workloads: parts.workloads.clone(),
+        agents,
+        writer: writer.clone(),
+        events: events.clone(),
+        metrics: metrics.remediation.clone(),
+        config: config.clone(),
+        active: parking_lot::Mutex::default(),
+        held: parking_lot::Mutex::default(),
+        live: parts.live.clone(),
+        leases: parking_lot::Mutex::default(),
+    });
+    let cancelled = cancel.clone();
+    actors.spawn(async move {
+        remediation::run(remediations, changes_remediation, cancelled).await;
+        "remediations"
+    });
+    let (syncs, reading) = Syncs::new(
+        client.clone(),
+        served.clone(),
+        parts.workloads.clone(),
+        index.clone(),
+        cancel.clone(),
+    );
+    actors.spawn(async move {
+        reading.await;
+        "live reads of fleets"
+    });
+    let context = |ownership| {
+        Arc::new(checks::Context {
+            client: client.clone(),
+            served: served.clone(),
+            index: index.clone(),
+            writer: writer.on(Lane::Requests),
+            events: events.clone(),
+            metrics: metrics.checks.clone(),
+            ownership,
+            syncs: syncs.clone(),
+        })
+    };
+    let of_cluster_api = context(of_cluster_api);
+    let namespace = config.namespace.clone().unwrap_or_default();
+    let (scanning, cancelled) = (of_cluster_api.clone(), cancel.clone());
+    actors.spawn(async move {
+        checks::orphan_scan::run(scanning, namespace, cancelled).await;
+        "scan for orphaned requests"
+    });
+    let cancelled = cancel.clone();
+    actors.spawn(async move {
+        checks::run_cluster_api(of_cluster_api, changes_health, cancelled).await;
+        "health checks"
+    });
+    let (of_openshift, cancelled) = (context(of_openshift), cancel.clone());
+    actors.spawn(async move {
+        checks::run_openshift(of_openshift, changes_openshift, cancelled).await;
+        "health checks of OpenShift"
+    });
+    let (of_nodes, cancelled) = (context(of_nodes), cancel.clone());
+    actors.spawn(async move {
+        checks::run_node_health_checks(of_nodes, changes_nodes, cancelled).await;
+        "health checks of Nodes"
+    });
+    actors
+}
