@@ -27,7 +27,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| match option_env!("RACKHAND_
     None => env!("CARGO_PKG_VERSION").to_owned(),
 });
 
-/// Decides which bare-metal node is unhealthy and brings it back.
+/// Finds unhealthy bare-metal Nodes and brings their hosts back.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "rackhand-controller", version = VERSION.as_str(), about)]
 pub(crate) struct Args {
@@ -55,12 +55,12 @@ pub(crate) struct Args {
     #[arg(long, default_value = "rackhand-controller", global = true)]
     lease_name: String,
 
-    /// How long the Lease lasts without renewal, in whole seconds; a leader that cannot renew it
+    /// Time after which the Lease expires without renewal, in whole seconds; a leader that cannot renew it
     /// stops after two thirds of it.
     #[arg(long, default_value = "15s", value_parser = seconds)]
     lease_duration: Duration,
 
-    /// Name of this replica in the Lease; the Pod's name where there is one.
+    /// Name of this replica in the Lease; by default the name of the Pod.
     #[arg(long, env = "HOSTNAME", default_value = "rackhand-controller")]
     replica: String,
 
@@ -72,18 +72,18 @@ pub(crate) struct Args {
     #[arg(long, default_value = "127.0.0.1:8080")]
     admin_address: SocketAddr,
 
-    /// Where /metrics is served over HTTPS to callers whose bearer token the Kubernetes API server lets
-    /// `get` /metrics; without it only a loopback --admin-address gives metrics.
+    /// Address of /metrics over HTTPS, for callers whose bearer token may `get` /metrics by the Kubernetes
+    /// API server; without it, only a loopback --admin-address serves metrics.
     #[arg(long, value_name = "ADDRESS")]
     metrics_address: Option<SocketAddr>,
 
-    /// Directory with tls.crt and tls.key of the metrics; read again when it changes. Without it a
-    /// self-signed certificate is made at each start.
+    /// Directory with tls.crt and tls.key of the metrics; read again when it changes. Without it, a
+    /// self-signed certificate is created at each start.
     #[arg(long, value_name = "DIR", requires = "metrics_address")]
     metrics_tls_dir: Option<PathBuf>,
 
-    /// Which MachineHealthChecks are evaluated: `auto` takes all where this project installed their
-    /// CRD, else those annotated rackhand.dev/evaluate="true".
+    /// Which health checks are evaluated: `auto` evaluates all checks of a kind whose CRD Rackhand has
+    /// installed, and of other kinds those annotated rackhand.dev/evaluate="true".
     #[arg(long, value_enum, default_value = "auto", global = true)]
     health_checks: Checks,
 
@@ -92,40 +92,40 @@ pub(crate) struct Args {
     #[arg(long, value_name = "VALUE", value_parser = label_value, global = true)]
     watch_filter: Option<String>,
 
-    /// How long baremetal-operator may act on our hold before the agent switches itself; at most 30s.
+    /// Time for baremetal-operator to act on the hold key before the agent switches the power; at most 30s.
     #[arg(long, default_value = "20s", value_parser = grace)]
     cooperative_grace: Duration,
 
-    /// How long pods and volumes may take to go before a remediation is reported as blocked.
+    /// Time after which a drain that still waits for pods or volumes is reported as blocked.
     #[arg(long, default_value = "10m", value_parser = seconds)]
     drain_timeout: Duration,
 
-    /// What happens then, with a Metal3Remediation (a PowerRemediation says it itself): stay off until
-    /// they are gone, power on all the same, or give up and stay off.
+    /// What happens to a Metal3Remediation after --drain-timeout (a PowerRemediation has a field for it):
+    /// stay off until pods and volumes are gone, power on anyway, or give up and stay off.
     #[arg(long, value_enum, default_value = "stay-off")]
     drain_policy: Drain,
 
-    /// How long a workload cluster may be out of reach after a host was confirmed off.
+    /// Time during which a workload cluster may be unreachable after a host was confirmed off.
     #[arg(long, default_value = "10m", value_parser = seconds)]
     defer_timeout: Duration,
 
-    /// What happens then, with a Metal3Remediation: stay off until it answers, or power on without
-    /// a taint.
+    /// What happens to a Metal3Remediation after --defer-timeout: stay off until the cluster is reachable, or
+    /// power on without a taint.
     #[arg(long, value_enum, default_value = "stay-off")]
     unreachable_policy: Unreachable,
 
-    /// What happens when the Node of a Machine with a Metal3Remediation was deleted: power-cycle the
-    /// host, so that its kubelet registers it anew, or have the Machine replaced at once.
+    /// What happens if the Node of a Machine with a Metal3Remediation was deleted: power-cycle the host, so
+    /// that its kubelet registers the Node again, or have the Machine replaced at once.
     #[arg(long, value_enum, default_value = "power-cycle")]
     node_gone: Gone,
 
-    /// How a Node is told that its host is off: `auto` sets the out-of-service taint where the cluster
-    /// is Kubernetes 1.28 or newer, and deletes the Node where it is older. The annotation
-    /// rackhand.dev/node-action on a remediation, its template or its Cluster counts more.
+    /// What is done to the Node of a host that is off: `auto` sets the out-of-service taint in clusters of
+    /// Kubernetes 1.28 or newer, and deletes the Node in older ones. The annotation rackhand.dev/node-action
+    /// on a remediation, its template or its Cluster takes precedence.
     #[arg(long, value_enum, default_value = "auto")]
     node_action: Action,
 
-    /// How long one power operation may take.
+    /// Timeout of one power operation.
     #[arg(long, default_value = "3m", value_parser = seconds)]
     power_timeout: Duration,
 
@@ -133,22 +133,22 @@ pub(crate) struct Args {
     #[arg(long)]
     no_taint_time: bool,
 
-    /// How the log is written.
+    /// Format of the log.
     #[arg(long, value_enum, default_value = "text")]
     log_format: LogFormat,
 }
 
-/// What to do instead of running.
+/// Command to run instead of the controller.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Command {
-    /// Says where something stands, why, until when, and what comes next; changes nothing.
+    /// Explains the state of an object: why, until when, and what happens next. Changes nothing.
     Explain {
-        /// What is explained.
+        /// The object to explain.
         #[command(subcommand)]
         what: Explain,
     },
-    /// Makes and renews the certificates by which controllers, agents and operators know each other,
-    /// for sites without a CA of their own.
+    /// Creates and renews the certificates by which controllers, agents and operators authenticate each
+    /// other, for sites without a CA of their own.
     #[command(subcommand)]
     Pki(Pki),
     #[command(flatten)]
@@ -236,12 +236,12 @@ fn label_value(text: &str) -> Result<String, String> {
 }
 
 impl Args {
-    /// Kubeconfig of the management cluster, if one is named.
+    /// The path of the kubeconfig of the management cluster, if given.
     pub(crate) fn kubeconfig(&self) -> Option<&Path> {
         self.kubeconfig.as_deref()
     }
 
-    /// The leader's Lease.
+    /// Name and namespace of the leader Lease.
     pub(crate) fn lease(&self) -> LeaseName {
         LeaseName {
             namespace: self.lease_namespace.clone(),
@@ -249,7 +249,7 @@ impl Args {
         }
     }
 
-    /// Logs to standard error; RUST_LOG chooses what.
+    /// Sets up the log to standard error, filtered by RUST_LOG.
     pub(crate) fn init_log(&self) {
         let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
         let log = tracing_subscriber::fmt()

@@ -1,4 +1,4 @@
-//! `rackhand-controller explain`: asks, and prints the answer.
+//! `rackhand-controller explain`: computes or requests a view and prints it.
 
 pub(crate) mod args;
 
@@ -28,7 +28,7 @@ pub(crate) struct CommandLine<'a> {
     pub(crate) line: &'a [OsString],
 }
 
-/// Explains one object and prints the answer.
+/// Explains one object and prints the view.
 pub(crate) async fn run(what: Explain, line: CommandLine<'_>) -> anyhow::Result<()> {
     match what {
         Explain::Remediation(asked) => remediation(&asked, line).await,
@@ -81,7 +81,7 @@ async fn nhc(asked: &Nhc, line: CommandLine<'_>) -> anyhow::Result<()> {
     explain(&subject, ExplainOptions::of(&asked.how, files), line).await
 }
 
-/// From what a view is made, for when, and how it is told.
+/// Source, time and output format of a view.
 struct ExplainOptions {
     files: Vec<(String, String)>,
     at: Option<Timestamp>,
@@ -157,7 +157,7 @@ impl CommandLine<'_> {
         self.adopt(shown)
     }
 
-    /// The same from files.
+    /// The settings in the texts of files, and where they were found.
     pub(crate) fn of_files(self, files: &[(String, String)]) -> (Config, String) {
         self.adopt(settings_of_files(files))
     }
@@ -174,11 +174,11 @@ fn print(view: &View, output: TableOutput) {
         TableOutput::Json => format!("{}\n", view.to_json()),
         TableOutput::Yaml => view.to_yaml(),
     };
-    // A reader that went away has seen enough.
+    // A closed pipe is no error.
     std::io::stdout().write_all(text.as_bytes()).ok();
 }
 
-/// Files by their names.
+/// Reads files, each with its name.
 fn read_all(files: &[PathBuf], name: Option<&str>) -> anyhow::Result<Vec<(String, String)>> {
     let named = |file: &PathBuf| {
         let text = read(file).map_err(|error| misplaced(error, file, name))?;
@@ -187,7 +187,7 @@ fn read_all(files: &[PathBuf], name: Option<&str>) -> anyhow::Result<Vec<(String
     files.iter().map(named).collect()
 }
 
-/// The name of a check after `-f` is taken for one more file.
+/// Adds a hint to the error: clap parses the name of a check after `-f` as another file.
 fn misplaced(error: anyhow::Error, file: &Path, name: Option<&str>) -> anyhow::Error {
     let missing = error
         .downcast_ref::<std::io::Error>()

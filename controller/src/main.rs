@@ -13,16 +13,18 @@ use rackhand_runtime::Config;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Gives back what a burst has needed; glibc's keeps it. How soon stands in `.cargo/config.toml`.
+/// Returns memory to the system after a burst, which glibc's allocator does not. The delay is set in
+/// `.cargo/config.toml`.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-// One worker: news come one at a time, and to wake a second thread for each cost more than its help.
+// One worker thread: events arrive one at a time, and waking a second thread for each costs more than it
+// gains.
 #[tokio::main(worker_threads = 1)]
 async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
-        // In one line, whatever the environment says of backtraces: a person reads it.
+        // In one line without a backtrace, also with RUST_BACKTRACE, because a person reads it.
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -30,7 +32,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Whether kubectl has called this binary as its plugin, which never runs the controller.
+/// Whether kubectl called this binary as a plugin, which never runs the controller.
 fn is_plugin(line: &[OsString]) -> bool {
     let program = line.first().map(std::path::Path::new);
     program
@@ -39,7 +41,7 @@ fn is_plugin(line: &[OsString]) -> bool {
 }
 
 async fn run() -> anyhow::Result<()> {
-    // One TLS provider for Kubernetes and agents; an error means that one is installed already.
+    // One TLS provider for Kubernetes and agents. An error means that it is installed already.
     rustls::crypto::ring::default_provider()
         .install_default()
         .ok();

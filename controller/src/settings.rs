@@ -1,6 +1,6 @@
-//! The flags that decisions depend on: the controller shows them, `explain` goes by them.
+//! The flags that decisions depend on: the controller publishes them on its Lease, and `explain` uses them.
 //!
-//! Must never let what a Lease says count more than what stands on this command line.
+//! Flags of the command line take precedence over those of a Lease.
 
 use std::{collections::BTreeMap, ffi::OsString};
 
@@ -9,7 +9,7 @@ use rackhand_runtime::ShownSettings;
 
 use crate::args::Args;
 
-/// Their names, as clap knows them.
+/// Names of these flags in clap.
 const DECIDING: [&str; 11] = [
     "namespace",
     "health_checks",
@@ -32,7 +32,7 @@ fn on_command_line(matches: &ArgMatches, id: &str) -> bool {
     matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
-/// All of them, with their values.
+/// The values of these flags.
 pub(crate) fn of(matches: &ArgMatches) -> BTreeMap<String, String> {
     let value = |id: &&str| {
         let raw = matches.get_raw(id)?.next()?.to_str()?.to_owned();
@@ -41,8 +41,7 @@ pub(crate) fn of(matches: &ArgMatches) -> BTreeMap<String, String> {
     DECIDING.iter().filter_map(value).collect()
 }
 
-/// The arguments with what a controller shows in place of defaults, and whose settings they are, in
-/// words.
+/// The arguments with published flags in place of defaults, and the source of the settings, for messages.
 pub(crate) fn adopt(
     own: Args,
     matches: &ArgMatches,
@@ -134,8 +133,9 @@ mod tests {
         let (config, words) = adopted(LINE, &shown);
         assert_eq!(config.drain_timeout.as_secs(), 600);
         assert!(
-            words
-                .starts_with("those of this command line: those of the controller c-0 cannot be parsed"),
+            words.starts_with(
+                "those of this command line: those of the controller c-0 cannot be parsed"
+            ),
             "{words}"
         );
         let newer = [("not-yet-known", "1"), ("node-gone", "replace")];

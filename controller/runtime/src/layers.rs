@@ -71,7 +71,7 @@ fn folders_import_only_lower_layers() {
         assert_eq!(imported, *allowed, "imports of {folder}/");
         assert!(
             imported.is_subset(&below),
-            "{folder}/ stands above what it imports"
+            "{folder}/ imports a folder that is not below it"
         );
     }
 }

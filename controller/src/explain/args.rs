@@ -7,22 +7,23 @@ use http::Uri;
 use jiff::Timestamp;
 use rackhand_runtime::ControllerAddress;
 
-/// What can be explained.
+/// An object that can be explained.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Explain {
     /// A PowerRemediation or Metal3Remediation, of the cluster or from a file.
     Remediation(Remediation),
-    /// A MachineHealthCheck of Cluster API or OpenShift: the verdict on each machine and why, the limit, what would be done now and
-    /// what happens next. Exits with 0 when it was explained, and with 1 when it could not be.
+    /// A MachineHealthCheck of Cluster API or OpenShift: the verdict on each Machine and its causes, the
+    /// limit, the actions due now and what happens next. Exits with 0 after an explanation, and with 1
+    /// otherwise.
     #[command(
         visible_alias = "machinehealthcheck",
         after_help = "From files: kubectl get mhc,machines,clusters,m3r,powerremediations -n NS -o yaml \
                       > dump.yaml, and kubectl get nodes -o yaml of the workload cluster."
     )]
     Mhc(Mhc),
-    /// A NodeHealthCheck: the verdict on each Node and why, the limit, storm and cooldown, which step
-    /// each remediation is in, what would be done now and what happens next. Exits with 0 when it was
-    /// explained, and with 1 when it could not be.
+    /// A NodeHealthCheck: the verdict on each Node and its causes, the limit, storm and cooldown, the step of
+    /// each remediation, the actions due now and what happens next. Exits with 0 after an explanation, and
+    /// with 1 otherwise.
     #[command(
         visible_alias = "nodehealthcheck",
         after_help = "From files: kubectl get nhc,nodes -o yaml > dump.yaml, and the remediations and \
@@ -31,10 +32,10 @@ pub(crate) enum Explain {
     Nhc(Nhc),
 }
 
-/// Which health check of Nodes, and how it is told.
+/// Arguments of `explain nhc`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Nhc {
-    /// Its name. With files that hold only one it may be left out.
+    /// Name of the check. May be omitted with files that contain only one.
     #[arg(required_unless_present = "files")]
     pub(crate) name: Option<String>,
 
@@ -42,18 +43,18 @@ pub(crate) struct Nhc {
     pub(crate) how: How,
 }
 
-/// Which health check, and how it is told.
+/// Arguments of `explain mhc`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Mhc {
-    /// Its name. With files that hold only one it may be left out.
+    /// Name of the check. May be omitted with files that contain only one.
     #[arg(required_unless_present = "files")]
     pub(crate) name: Option<String>,
 
-    /// Its namespace; without it that of the kubeconfig's context, or whichever the files hold.
+    /// Namespace of the check; by default that of the kubeconfig's context, or any namespace in files.
     #[arg(short, long)]
     pub(crate) namespace: Option<String>,
 
-    /// Whose it is, where Cluster API and OpenShift have one of that name each.
+    /// API group of the check, if Cluster API and OpenShift each have a check of this name.
     #[arg(long, value_enum)]
     pub(crate) group: Option<CheckGroupArg>,
 
@@ -61,7 +62,7 @@ pub(crate) struct Mhc {
     pub(crate) how: How,
 }
 
-/// From what a health check is explained, for when, and how it is told.
+/// Source, time and output format of the explanation of a health check.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct How {
     /// Read the objects from these files (YAML documents, or what `kubectl get -o yaml` prints)
@@ -77,12 +78,12 @@ pub(crate) struct How {
     #[command(flatten)]
     pub(crate) leader: Leader,
 
-    /// How it is told.
+    /// Output format.
     #[arg(short, long, value_enum, default_value = "table")]
     pub(crate) output: TableOutput,
 }
 
-/// Where the leader is asked for its own view.
+/// Address of the leader that computes the view.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Leader {
     /// Ask the controller at this address for its view, such as https://127.0.0.1:8443 with
@@ -97,7 +98,7 @@ pub(crate) struct Leader {
 }
 
 impl Leader {
-    /// The address to ask, if one is named.
+    /// The address of the controller, if given.
     pub(crate) fn address(&self) -> Option<ControllerAddress> {
         self.controller.clone().map(|url| ControllerAddress {
             url,
@@ -115,7 +116,7 @@ pub(crate) enum CheckGroupArg {
     OpenShift,
 }
 
-/// A form of output of what is a table.
+/// Output format of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TableOutput {
     #[value(alias = "text", alias = "wide")]
@@ -124,18 +125,18 @@ pub(crate) enum TableOutput {
     Yaml,
 }
 
-/// Which remediation, and how it is told.
+/// Arguments of `explain remediation`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Remediation {
-    /// Its name. With a file that holds only one it may be left out.
+    /// Name of the remediation. May be omitted with a file that contains only one.
     #[arg(required_unless_present = "file")]
     pub(crate) name: Option<String>,
 
-    /// Its namespace; without it that of the kubeconfig's context.
+    /// Namespace of the remediation; by default that of the kubeconfig's context.
     #[arg(short, long)]
     pub(crate) namespace: Option<String>,
 
-    /// Its kind, where there is one of each of that name.
+    /// Kind of the remediation, if both kinds have an object of this name.
     #[arg(long, value_enum)]
     pub(crate) kind: Option<RequestKindArg>,
 
@@ -147,12 +148,12 @@ pub(crate) struct Remediation {
     #[command(flatten)]
     pub(crate) leader: Leader,
 
-    /// How it is told.
+    /// Output format.
     #[arg(short, long, value_enum, default_value = "text")]
     pub(crate) output: Output,
 }
 
-/// A kind of request.
+/// The kind of a remediation.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum RequestKindArg {
     #[value(alias = "PowerRemediation", alias = "prem")]
@@ -161,7 +162,7 @@ pub(crate) enum RequestKindArg {
     Metal3,
 }
 
-/// A form of output.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     Text,

@@ -12,14 +12,14 @@ use super::{
     status::{self, Remediation},
 };
 
-/// The step in which a confirmation is asked for.
+/// The step that waits for a confirmation.
 const WAITS: &str = "AwaitingConfirmation";
 
-/// Shows the checklist, asks for the host's name, and sets the annotation.
+/// Shows the checklist, reads the name of the host, and sets the annotation.
 ///
 /// # Errors
-/// The remediation does not wait for a confirmation, the name that was typed is another, or the
-/// object changed meanwhile.
+/// The remediation does not wait for a confirmation, the typed name differs, or the object has changed
+/// meanwhile.
 pub(super) async fn run(client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
     let kinds = [objects::POWER_REMEDIATION, objects::METAL3_REMEDIATION];
     let mut found = objects::find(client, &kinds, namespace, name).await?;
@@ -43,7 +43,7 @@ pub(super) async fn run(client: &Client, namespace: &str, name: &str) -> anyhow:
     if typed.trim() != host {
         bail!("nothing was confirmed: {:?} is not {host:?}", typed.trim());
     }
-    // One that is there already was given for an earlier power-off and does not count again.
+    // An existing annotation confirms an earlier power-off and does not count again.
     if found
         .object
         .annotations()
@@ -62,7 +62,7 @@ pub(super) async fn run(client: &Client, namespace: &str, name: &str) -> anyhow:
     Ok(())
 }
 
-/// The host's name at its agent, as the stored state names it; else the object's name.
+/// The name of the host at its agent by the stored state, or else the name of the object.
 fn host(found: &Found) -> String {
     let state = status::stored_state(&found.object);
     match state.pointer("/host/host").and_then(Value::as_str) {

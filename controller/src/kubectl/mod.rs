@@ -1,8 +1,8 @@
-//! Commands for people, which `kubectl rackhand` offers too: an overview, pausing, the
-//! approval of remediations, and the confirmation of a power-off.
+//! Commands for operators, also available as `kubectl rackhand`: an overview, pauses, the approval of
+//! remediations, and the confirmation of a power-off.
 //!
-//! They use the rights of whoever runs them. Must never: change anything that the command does not
-//! name, or confirm a power-off without its checklist.
+//! They use the rights of the caller. They change only what the command names, and confirm no power-off
+//! without its checklist.
 
 mod approve;
 mod confirm;
@@ -22,12 +22,12 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-/// What people do beside reading explanations.
+/// Commands for operators besides explanations.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Kubectl {
     /// Shows the leader, the rack agents, the health checks and every remediation with its step.
     Status {
-        /// How it is shown.
+        /// Output format.
         #[arg(short, long, value_enum, default_value = "table")]
         output: Output,
     },
@@ -38,17 +38,17 @@ pub(crate) enum Kubectl {
         #[command(flatten)]
         remediation: RemediationName,
     },
-    /// Confirms, after a checklist, that a host has no power, where its BMC cannot.
+    /// Confirms, after a checklist, that a host has no power, if its BMC cannot confirm it.
     ///
-    /// The host's name has to be typed. The confirmation counts once, for the power-off that waits
-    /// for it.
+    /// The name of the host has to be typed. The confirmation counts once, for the power-off that waits for
+    /// it.
     ConfirmFenced {
         #[command(flatten)]
         remediation: RemediationName,
     },
     /// Makes Rackhand ignore a health check or a remediation until it is resumed.
     ///
-    /// What has begun at a host stays as it is: a host that is off stays off.
+    /// A host stays as it is: a host that is off stays off.
     Pause(Target),
     /// Ends a pause.
     Resume(Target),
@@ -61,10 +61,10 @@ pub(crate) enum Kubectl {
 /// A remediation.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RemediationName {
-    /// Its name.
+    /// Name of the object.
     name: String,
 
-    /// Its namespace; without it that of the kubeconfig's context.
+    /// Namespace of the object; by default that of the kubeconfig's context.
     #[arg(short, long)]
     namespace: Option<String>,
 }
@@ -72,14 +72,14 @@ pub(crate) struct RemediationName {
 /// An object that can be paused.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Target {
-    /// What kind of object it is.
+    /// Kind of the object.
     #[arg(value_enum)]
     kind: Pausable,
 
-    /// Its name.
+    /// Name of the object.
     name: String,
 
-    /// Its namespace; without it that of the kubeconfig's context.
+    /// Namespace of the object; by default that of the kubeconfig's context.
     #[arg(short, long)]
     namespace: Option<String>,
 }
@@ -96,9 +96,9 @@ enum Pausable {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
-    /// For people.
+    /// Table for people.
     Table,
-    /// For programs.
+    /// JSON for programs.
     Json,
 }
 

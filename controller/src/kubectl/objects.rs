@@ -81,7 +81,7 @@ pub(super) async fn served(client: &Client, name: KindName) -> anyhow::Result<Op
     Ok(None)
 }
 
-/// All objects of a kind, in all namespaces; none if the cluster does not serve it.
+/// Lists all objects of a kind in all namespaces; none if the cluster does not serve the kind.
 ///
 /// # Errors
 /// They cannot be listed.
@@ -94,7 +94,7 @@ pub(super) async fn list(client: &Client, name: KindName) -> anyhow::Result<Vec<
     Ok(listed.with_context(|| format!("{}s", name.kind))?.items)
 }
 
-/// The one object of this name among these kinds, and how to reach it.
+/// Finds the only object of this name among these kinds, with its API.
 ///
 /// # Errors
 /// There is none, there are several, or the cluster does not answer.
@@ -143,7 +143,7 @@ pub(super) async fn find(
     }
 }
 
-/// An object, and how to reach it.
+/// An object with its API.
 pub(super) struct Found {
     pub(super) what: &'static str,
     group: &'static str,
@@ -178,7 +178,7 @@ impl Found {
     /// Sets or removes an annotation, if the object has not changed since it was read.
     ///
     /// # Errors
-    /// It has changed, or may not be changed.
+    /// The object has changed, or the caller may not change it.
     pub(super) async fn annotate(&mut self, key: &str, value: Option<&str>) -> anyhow::Result<()> {
         let metadata = &self.object.metadata;
         let name = metadata.name.clone().unwrap_or_default();

@@ -16,10 +16,10 @@ use super::LeaseName;
 
 /// Port of the controller's HTTPS server in the shipped manifests.
 const PORT: u16 = 8443;
-/// How long kubectl may take to forward a port.
+/// Timeout of kubectl's port forwarding.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Where the page comes from, and where it is shown.
+/// Arguments of `page`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Page {
     /// Local address at which the page is shown.
@@ -39,7 +39,7 @@ pub(crate) struct Page {
 /// Shows the page until Ctrl-C.
 ///
 /// # Errors
-/// Nobody leads, its Pod cannot be reached, or the local address cannot be bound.
+/// No replica leads, the Pod of the leader cannot be reached, or the local address cannot be bound.
 pub(super) async fn run(
     page: Page,
     client: &Client,

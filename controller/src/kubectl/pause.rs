@@ -1,4 +1,4 @@
-//! Pausing what Rackhand works on.
+//! Pauses and resumes health checks and remediations.
 
 use kube::{Client, ResourceExt};
 use rackhand_api::names::PAUSED_ANNOTATION;

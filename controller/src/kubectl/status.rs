@@ -18,14 +18,14 @@ pub(crate) struct LeaseName {
     pub(crate) name: String,
 }
 
-/// Everything at a glance.
+/// The contents of the overview.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Status {
     leader: Option<Leader>,
     agents: Vec<Agent>,
     checks: Vec<Check>,
     remediations: Vec<Remediation>,
-    /// What could not be read.
+    /// Errors of objects that could not be read.
     problems: Vec<String>,
     now: Timestamp,
 }
@@ -35,7 +35,7 @@ pub(super) struct Status {
 struct Leader {
     name: String,
     renewed: Option<Timestamp>,
-    /// Whether its Lease has run out.
+    /// Whether the Lease has expired.
     expired: bool,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Remediation {
     pub(super) message: String,
 }
 
-/// Reads everything that may be read.
+/// Reads all objects that the caller may read.
 pub(super) async fn read(client: &Client, lease: &LeaseName, now: Timestamp) -> Status {
     let mut status = Status {
         now,
@@ -181,7 +181,7 @@ pub(super) fn stored_state(object: &DynamicObject) -> Value {
     }
 }
 
-/// What a remediation shows of itself.
+/// Summary of a remediation.
 pub(super) fn remediation(object: &DynamicObject, kind: &str) -> Remediation {
     let status = &object.data["status"];
     let mut shown = Remediation {
@@ -195,7 +195,7 @@ pub(super) fn remediation(object: &DynamicObject, kind: &str) -> Remediation {
         reason: text(status, "/reason"),
         message: text(status, "/message"),
     };
-    // A Metal3Remediation has no room for more in its status.
+    // The status of a Metal3Remediation has no fields for this.
     let annotation = object.annotations().get(STATE_ANNOTATION);
     let annotation = annotation.and_then(|text| serde_json::from_str::<Value>(text).ok());
     if let Some(annotation) = annotation {

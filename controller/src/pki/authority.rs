@@ -1,4 +1,4 @@
-//! The CA: its own certificate, and what it signs.
+//! The CA: its own certificate and the certificates that it signs.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use super::files;
 
-/// How far back a certificate begins, for machines whose clocks are behind.
+/// A certificate is valid from this time before its creation, for machines whose clocks are slow.
 const BACKDATED: jiff::SignedDuration = jiff::SignedDuration::from_mins(5);
 
 /// The CA with its key.
@@ -27,7 +27,7 @@ pub(super) struct Authority {
     trust_domain: String,
 }
 
-/// What is read of a certificate.
+/// The parsed fields of a certificate.
 pub(super) struct Certificate {
     pub(super) from: Timestamp,
     pub(super) until: Timestamp,
@@ -36,7 +36,7 @@ pub(super) struct Certificate {
 }
 
 impl Authority {
-    /// A new CA. Its certificate names the trust domain, as SPIFFE's signing certificates do.
+    /// Creates a CA. Its certificate names the trust domain, like SPIFFE signing certificates.
     pub(super) fn new(
         trust_domain: &str,
         from: Timestamp,
@@ -52,7 +52,7 @@ impl Authority {
         Self::from_pem(pem, key)
     }
 
-    /// The CA in a directory.
+    /// Reads the CA from a directory.
     pub(super) fn load(dir: &Path) -> anyhow::Result<Self> {
         ensure!(
             dir.join("ca.key").exists(),
@@ -104,22 +104,22 @@ impl Authority {
         &self.trust_domain
     }
 
-    /// This identity in the CA's trust domain.
+    /// The SPIFFE id of an identity in the CA's trust domain.
     pub(super) fn id(&self, identity: Identity) -> anyhow::Result<SpiffeId> {
         let id = SpiffeId {
             trust_domain: self.trust_domain.clone(),
             identity,
         };
-        // Refuses names that no peer would accept.
+        // Rejects names that no peer would accept.
         Ok(id.to_string().parse()?)
     }
 
-    /// That time, or the end of the CA if it is earlier.
+    /// The earlier of this time and the expiry of the CA.
     pub(super) fn no_longer_than(&self, until: Timestamp) -> Timestamp {
         until.min(self.certificate.until)
     }
 
-    /// A certificate and its new key.
+    /// Issues a certificate with a new key.
     pub(super) fn issue(
         &self,
         id: &SpiffeId,
@@ -131,7 +131,7 @@ impl Authority {
         Ok((pem, Zeroizing::new(key.serialize_pem())))
     }
 
-    /// A certificate for the key of a request (PKCS #10, PEM) that asks for exactly this identity.
+    /// Signs a request (PKCS #10, PEM) that contains exactly this identity.
     pub(super) fn sign_request(
         &self,
         id: &SpiffeId,
@@ -161,7 +161,7 @@ impl Authority {
         self.sign(id, &request.public_key, from, until)
     }
 
-    /// A new certificate for the key of an old one.
+    /// Issues a new certificate for the key of an old one.
     pub(super) fn renew(
         &self,
         id: &SpiffeId,
@@ -225,7 +225,7 @@ impl Certificate {
         })
     }
 
-    /// Whose it is.
+    /// The SPIFFE id in the certificate.
     pub(super) fn id(&self) -> anyhow::Result<SpiffeId> {
         match self.uris.as_slice() {
             [uri] => Ok(uri.parse()?),

@@ -1,5 +1,4 @@
-//! Files of the CA's directory. Keys are readable by their owner alone, from the moment they are
-//! created.
+//! Files in the directory of the CA. Keys are created readable only by their owner.
 
 use std::{
     fs,
@@ -14,16 +13,16 @@ use zeroize::Zeroizing;
 /// File of a certificate, in the folder of its identity.
 pub(super) const CERTIFICATE: &str = "tls.crt";
 
-/// File of its key.
+/// File of the key.
 pub(super) const KEY: &str = "tls.key";
 
-/// Mode of a key's file.
+/// File mode of a key.
 pub(super) const PRIVATE: u32 = 0o600;
 
-/// Mode of a certificate's file.
+/// File mode of a certificate.
 pub(super) const PUBLIC: u32 = 0o644;
 
-/// Creates a directory and its parents, where they are missing.
+/// Creates a directory and its parents if they are missing.
 pub(super) fn directory(path: &Path) -> anyhow::Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
@@ -32,7 +31,7 @@ pub(super) fn directory(path: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("cannot create {}", path.display()))
 }
 
-/// Writes a file that must not be there yet.
+/// Creates a file, which must not exist.
 pub(super) fn create(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     let created = fs::OpenOptions::new()
         .write(true)
@@ -49,7 +48,7 @@ pub(super) fn create(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Replaces a certificate; a reader sees the old one or the new one.
+/// Replaces a certificate atomically.
 pub(super) fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
     let new = path.with_extension("new");
     fs::write(&new, text)
@@ -57,14 +56,14 @@ pub(super) fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Reads a file that may hold a key.
+/// Reads a file that may contain a key.
 pub(super) fn read(path: &Path) -> anyhow::Result<Zeroizing<String>> {
     fs::read_to_string(path)
         .map(Zeroizing::new)
         .with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// The folders in `dir` that hold a file of this name, in order.
+/// The folders in `dir` that contain a file of this name, ordered by name.
 pub(super) fn folders_with(dir: &Path, name: &str) -> anyhow::Result<Vec<PathBuf>> {
     let cannot = || format!("cannot read {}", dir.display());
     let mut folders = Vec::new();

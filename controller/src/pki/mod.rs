@@ -1,7 +1,7 @@
 //! `rackhand-controller pki`: a CA for controllers, agents and operators, for sites without one.
 //!
-//! Owns: the CA's directory. Must never: print a key, replace a key that is there, or sign an
-//! identity that was not asked for.
+//! Manages the directory of the CA. It never prints a key, replaces an existing key, or signs an identity
+//! that was not requested.
 
 mod authority;
 mod files;
@@ -22,10 +22,10 @@ use files::{CERTIFICATE, KEY};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What to do with the CA.
+/// Commands of the CA.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Pki {
-    /// Makes a CA: ca.crt and ca.key in a new directory.
+    /// Creates a CA: ca.crt and ca.key in a new directory.
     Init {
         #[command(flatten)]
         at: Directory,
@@ -34,19 +34,19 @@ pub(crate) enum Pki {
         #[arg(long, default_value = "rackhand")]
         trust_domain: String,
 
-        /// How long the CA is valid.
+        /// Days of validity of the CA.
         #[arg(long, value_name = "DAYS", default_value_t = 3650, value_parser = days())]
         days: u32,
     },
     /// Issues a certificate: ca.crt, tls.crt and tls.key in a folder of its own.
     Issue(Issue),
-    /// Renews, with their keys, the certificates that have less than a third of their time left, and
-    /// lists all.
+    /// Renews the certificates that have less than a third of their validity left, with the same keys, and
+    /// lists all certificates.
     Renew {
         #[command(flatten)]
         at: Directory,
 
-        /// Renew all, however long they are still valid.
+        /// Renew all certificates, regardless of their remaining validity.
         #[arg(long)]
         all: bool,
 
@@ -57,22 +57,22 @@ pub(crate) enum Pki {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Issue {
-    /// Whose identity it is.
+    /// The identity in the certificate.
     #[command(subcommand)]
     subject: Subject,
 }
 
-/// Who a certificate is for.
+/// The holder of a certificate.
 #[derive(Debug, Clone, Subcommand)]
 enum Subject {
-    /// The controller, all replicas alike.
+    /// The controller, with one identity for all replicas.
     Controller(IssueOptions),
     /// The agents of a rack.
     Rack {
         /// The rack's name, as in the agent's configuration.
         name: String,
 
-        /// Sign this request, as `rackhand-agent enroll` makes it, instead of making a key here.
+        /// Sign this request of `rackhand-agent enroll` instead of creating a key here.
         #[arg(long, value_name = "FILE")]
         request: Option<PathBuf>,
 
@@ -100,14 +100,14 @@ struct IssueOptions {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Directory {
-    /// The CA's directory. Keep it offline: whoever has it can command every agent.
+    /// Directory of the CA. Keep it offline: its keys can command every agent.
     #[arg(long, value_name = "DIR", default_value = "pki")]
     dir: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Validity {
-    /// How long the certificate is valid; never longer than its CA.
+    /// Days of validity of the certificate, limited by its CA.
     #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = days())]
     days: u32,
 }
@@ -119,7 +119,7 @@ fn days() -> clap::builder::RangedI64ValueParser<u32> {
 /// Runs one command; returns what to print.
 ///
 /// # Errors
-/// A file cannot be read or written, an argument is wrong, or something is there already.
+/// A file cannot be read or written, an argument is invalid, or a file exists already.
 pub(crate) fn run(command: Pki, now: Timestamp) -> anyhow::Result<String> {
     match command {
         Pki::Init {
@@ -133,7 +133,7 @@ pub(crate) fn run(command: Pki, now: Timestamp) -> anyhow::Result<String> {
 }
 
 fn init(dir: &Path, trust_domain: &str, until: Timestamp) -> anyhow::Result<String> {
-    // Refuses what no identity could name.
+    // Rejects trust domains that are invalid in an identity.
     format!("spiffe://{trust_domain}/controller")
         .parse::<SpiffeId>()
         .with_context(|| format!("--trust-domain {trust_domain}"))?;
@@ -200,7 +200,7 @@ impl Issue {
     }
 }
 
-/// What to do with a new certificate.
+/// Instructions for a new certificate.
 fn next(identity: &Identity, folder: &Path, has_key: bool) -> String {
     let folder = folder.display();
     match identity {
@@ -269,7 +269,7 @@ fn renew(dir: &Path, all: bool, now: Timestamp, until: Timestamp) -> anyhow::Res
     Ok(report)
 }
 
-/// Whether less than a third of its time is left.
+/// Whether less than a third of the validity is left.
 fn is_due(certificate: &Certificate, now: Timestamp) -> bool {
     let total = certificate.until.duration_since(certificate.from);
     certificate.until.duration_since(now) * 3 < total

@@ -1,5 +1,5 @@
-//! What is accepted and what is refused of health checks, on a real API server: by the CRDs that we ship,
-//! by our admission policies, and by Cluster API's CRDs and webhooks. All of them must decide the same.
+//! Admission of health checks on a real API server: by the shipped CRDs, by the shipped admission policies,
+//! and by Cluster API's CRDs and webhooks. All of them must decide alike.
 
 mod cases;
 mod cluster_api;

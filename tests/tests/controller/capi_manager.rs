@@ -1,7 +1,7 @@
-//! Beside Cluster API's own manager, with its webhooks and conversions: its health check makes our
-//! requests and takes them back, and its MachineSet replaces what we hand over. Its checks are left
-//! alone; one that is paused for it and marked for us is ours alone, and nobody writes against
-//! anybody.
+//! Coexistence with Cluster API's own manager, with its webhooks and conversions: its health check creates
+//! and withdraws Rackhand's remediations, and its MachineSet replaces escalated Machines. Rackhand leaves its
+//! checks alone, evaluates a check that is paused for Cluster API and annotated for Rackhand, and no two
+//! controllers overwrite each other.
 //!
 //! `hack/setup --print-capi` brings the manager; the test plays the infrastructure provider.
 
@@ -26,16 +26,16 @@ const LINK: &str = "metal3.io/BareMetalHost";
 const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
 const PAUSED: &str = "cluster.x-k8s.io/paused";
 const EVALUATE: &str = "rackhand.dev/evaluate";
-/// The deployment whose check is ours.
+/// The MachineDeployment whose check Rackhand evaluates.
 const OURS: &str = "ours";
-/// Who wrote, in `managedFields`: we, and they.
+/// Field managers of Rackhand and of Cluster API in `managedFields`.
 const US: &str = "rackhand-controller";
 const THEM: &str = "manager";
-/// For so long nobody may write to what has settled: two who write against each other do so within
+/// Time in which settled objects must not change: two controllers that overwrite each other do so within
 /// seconds.
 const QUIET: Duration = Duration::from_secs(20);
-/// More versions of an object than a failure, its remediation and the recovery can make. Two who
-/// write against each other make some hundred in that time.
+/// Upper bound of the versions of an object in a failure, its remediation and the recovery. Two controllers
+/// that overwrite each other create hundreds in that time.
 const SETTLED: usize = 40;
 
 struct World {
@@ -63,15 +63,15 @@ async fn cluster_api_manager_requests_remediation_and_handles_escalation() {
 
     let mut all = Scenarios::new();
     all.add(
-        "their_health_check_asks_for_a_remediation_and_withdraws_it",
+        "cluster_api_check_creates_and_withdraws_remediation",
         recovered(w),
     );
     all.add(
-        "their_machine_set_replaces_a_machine_that_we_hand_over",
+        "cluster_api_machine_set_replaces_escalated_machine",
         replaced(w),
     );
     all.add(
-        "a_check_that_is_paused_for_them_and_marked_for_us_is_ours_alone",
+        "check_paused_for_cluster_api_with_evaluate_annotation_is_evaluated_by_rackhand",
         ours_alone(w),
     );
     let outcome = match all.run().await {
@@ -83,8 +83,8 @@ async fn cluster_api_manager_requests_remediation_and_handles_escalation() {
     }
 }
 
-/// A control plane of one Machine, and deployments of one Machine each, which differ in how long a
-/// host may take to boot, and in whose check they have.
+/// Creates a control plane of one Machine, and MachineDeployments of one Machine each, with different boot
+/// timeouts and owners of their checks.
 async fn begin(w: &World) -> Result<()> {
     w.stage.apply_rack_agents().await?;
     w.stage.start_controller("controller-0").await?;
@@ -231,7 +231,7 @@ async fn node_of(
     .await
 }
 
-/// Their health check counts its one Machine as healthy.
+/// Waits until Cluster API's health check counts its only Machine as healthy.
 async fn healthy(w: &World, check: &str) -> Result<()> {
     wait_until(&format!("{check} is healthy"), LONG, || async {
         let status = w.stage.checks().get(check).await?.data["status"].clone();
@@ -295,7 +295,7 @@ async fn recovered(w: &World) -> Result<()> {
         requests.iter().all(|r| r.uid() == first.uid()),
         "one request"
     );
-    // Their verdict ends it: with the condition comes the withdrawal.
+    // The verdict of Cluster API ends the remediation: it deletes the object together with the condition.
     let steps = w.recorder.steps(&machine);
     let last = steps.last().map(|(_, step)| step.as_str());
     ensure!(
@@ -376,7 +376,7 @@ async fn replaced(w: &World) -> Result<()> {
     w.stage.untouched(&other)
 }
 
-/// Everybody who ever wrote to an object.
+/// All field managers of an object.
 fn writers(versions: &[Record]) -> BTreeSet<String> {
     let fields = versions.iter().filter_map(|version| {
         let fields = &version.object["metadata"]["managedFields"];
@@ -438,7 +438,7 @@ async fn ours_alone(w: &World) -> Result<()> {
     Ok(())
 }
 
-/// After all of it nobody has anything more to write to a check or a Machine.
+/// Checks that no controller writes to checks and Machines after the scenarios.
 async fn settled(w: &World) -> Result<()> {
     wait_until("checks and Machines stand still", LONG, || async {
         let mut last: Option<Record> = None;
@@ -469,7 +469,7 @@ async fn settled(w: &World) -> Result<()> {
     .await
 }
 
-/// By default a check of Cluster API's is theirs.
+/// By default Rackhand does not evaluate a check of Cluster API.
 fn theirs_untouched(w: &World) -> Result<()> {
     for check in ["good", "bad"] {
         let versions = w.recorder.of("MachineHealthCheck", check);

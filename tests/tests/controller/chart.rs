@@ -1,5 +1,5 @@
-//! The Helm chart: it installs what the kustomize overlays install, refuses wrong values, and a real
-//! API server accepts all that it can render.
+//! The Helm chart: it renders the objects of the kustomize overlays, refuses invalid values, and a real API
+//! server accepts all rendered objects.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 const NAMESPACE: &str = "rackhand-system";
 
-/// Labels that Helm and kustomize add, each its own.
+/// Labels that Helm or kustomize add.
 const ADDED: [&str; 6] = [
     "app.kubernetes.io/instance",
     "app.kubernetes.io/managed-by",
@@ -26,7 +26,7 @@ fn deploy() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy")
 }
 
-/// What the chart renders, or why it does not.
+/// Renders the chart.
 pub fn chart(args: &[&str]) -> Result<Vec<Value>, String> {
     let helm = std::env::var("RACKHAND_HELM").unwrap_or_else(|_| "helm".into());
     let output = Command::new(helm)
@@ -42,7 +42,7 @@ pub fn chart(args: &[&str]) -> Result<Vec<Value>, String> {
     }
 }
 
-/// Objects by kind, namespace and name, without what says who installed them.
+/// Objects by kind, namespace and name, without the labels of their installer.
 fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
     let mut named = BTreeMap::new();
     for mut object in objects {
@@ -77,7 +77,7 @@ fn helm_chart_and_kustomize_overlays_render_equal_objects() {
         // Helm creates the namespace by its own flag.
         overlay.retain(|name, _| !name.starts_with("\"Namespace\" null \"rackhand-system\""));
         let values = deploy().join(format!("helm/rackhand/values-{world}.yaml"));
-        // Which namespaces hold Secrets is the site's to say; no overlay knows.
+        // The namespaces with Secrets depend on the site, so no overlay contains them.
         let args = [
             "--values",
             values.to_str().unwrap(),
@@ -143,7 +143,7 @@ fn two_helm_releases_share_only_crds() {
         .filter(|name| other.contains_key(*name))
         .collect();
     assert!(shared.is_empty(), "{shared:?}");
-    // Nor a Lease, of which only one of them could be the leader.
+    // They share no Lease either, because then only one of them could lead.
     let role = other
         .values()
         .find(|object| object["kind"] == "Role")

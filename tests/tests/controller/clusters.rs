@@ -1,5 +1,5 @@
-//! Several workload clusters, each with an API server of its own: one that does not answer costs the
-//! others nothing, what cannot be seen is not called unhealthy, and new credentials are taken up.
+//! Several workload clusters, each with its own API server: an unreachable one does not delay the others, its
+//! Nodes do not count as unhealthy, and new credentials are used.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 const CONTROLLER: &str = "controller-0";
 const SUCCEEDED: &str = "HealthCheckSucceeded";
-/// In both clusters: a name says nothing of whose Node it is.
+/// The name of a Node in both clusters.
 const NODE: &str = "node-1";
-/// What the controller may do in a workload cluster here, and two who may.
+/// Rights of the controller in a workload cluster, with two ServiceAccounts.
 const RIGHTS: &str = r"
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -86,7 +86,7 @@ async fn scenario(w: &World) -> Result<()> {
         counted(w, cluster, 1).await?;
     }
 
-    // Its connections stay open, and nothing comes over them.
+    // The connections stay open without traffic.
     w.east.plane.signal(Server::ApiServer, Signal::SIGSTOP)?;
     w.west.set_ready("Unknown").await?;
     verdict(w, "west-1", "False").await?;
@@ -123,7 +123,7 @@ async fn scenario(w: &World) -> Result<()> {
     Ok(())
 }
 
-/// The status of the verdict on a Machine.
+/// The status of condition HealthCheckSucceeded of a Machine.
 fn health(machine: &Value) -> Option<&str> {
     let conditions = machine["status"]["conditions"].as_array()?;
     let found = conditions.iter().find(|c| c["type"] == SUCCEEDED)?;
@@ -146,7 +146,7 @@ async fn verdict(w: &World, machine: &str, wanted: &str) -> Result<()> {
     .await
 }
 
-/// The check counts so many of its one Machine as healthy.
+/// Waits until the check counts this many Machines as healthy.
 async fn counted(w: &World, cluster: &Workload, healthy: i64) -> Result<()> {
     let what = format!("{} has {healthy} healthy of 1", cluster.name);
     wait_until(&what, LONG, || async {
@@ -161,7 +161,7 @@ async fn counted(w: &World, cluster: &Workload, healthy: i64) -> Result<()> {
     .await
 }
 
-/// How often the controller has connected to a cluster.
+/// Number of connections of the controller to a cluster.
 fn connections(w: &World, cluster: &Workload) -> Result<usize> {
     let log = w.stage.log_of(CONTROLLER)?;
     let of = format!("cluster={NAMESPACE}/{}", cluster.name);
@@ -189,7 +189,7 @@ impl Workload {
         Ok(this)
     }
 
-    /// Long ago its Node became this.
+    /// Sets condition Ready of the Node, with an old transition time.
     async fn set_ready(&self, status: &str) -> Result<()> {
         let long_ago = "2026-01-01T00:00:00Z";
         let node = json!({

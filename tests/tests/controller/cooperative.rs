@@ -1,5 +1,5 @@
-//! Beside baremetal-operator and Ironic on a real control plane: neither side undoes the other, and
-//! each host gets exactly the power commands that are planned for it.
+//! Coexistence with baremetal-operator and Ironic on a real control plane: neither side undoes the actions of
+//! the other, and each host receives exactly the intended power commands.
 //!
 //! The operator and Ironic are a stand-in with shortened periods (60 s and 120 s are 1 s and 2 s
 //! here). The tests share one stage with two controllers and run at the same time, each with

@@ -1,5 +1,5 @@
-//! Crashes and cuts: wherever controller or agent die, or lose the API server or each other, a
-//! remediation is finished by whoever comes next, with one power cycle and no pod twice.
+//! Crashes and broken connections at any step: the remediation is finished by the next leader or the
+//! restarted agent, with one power cycle, and no pod runs twice.
 
 mod agents;
 mod controllers;

@@ -1,13 +1,12 @@
-//! The demonstration's scenarios as a user runs them: the built program, its exit code, its last
-//! words.
+//! The scenarios of the demonstration, run by the built program: exit code and output.
 //!
-//! Three of them are enough here: that each rule holds is shown by the other tests.
+//! Three scenarios are enough here; other tests cover each rule.
 
 use std::{path::Path, time::Duration};
 
 use tokio::process::Command;
 
-/// Longer than any scenario may wait for something itself.
+/// Longer than any timeout within a scenario.
 const LONG: Duration = Duration::from_secs(400);
 
 struct Shown {
@@ -39,7 +38,7 @@ impl Shown {
         self.out.lines().filter(|line| !line.is_empty()).collect()
     }
 
-    /// It passed, and the last line says so.
+    /// Checks that a scenario passed, by the last line.
     fn passed(&self, name: &str, checks: usize) {
         let all = format!("{}\n{}", self.out, self.errors);
         assert_eq!(self.code, Some(0), "{all}");
@@ -55,7 +54,7 @@ impl Shown {
         );
     }
 
-    /// All of this was said, in this order.
+    /// Checks that the output contains these texts in this order.
     fn said_in_order(&self, wanted: &[&str]) {
         let mut rest = self.out.as_str();
         for words in wanted {
@@ -107,13 +106,13 @@ async fn node_health_check_scenario_is_shown_and_verified() {
         "| none of Cluster API, none of Metal3",
         "| name = \"bay-1\"",
         "NodeHealthCheck workers is Enabled: 4 of 4 healthy",
-        // The first host: off and on is enough.
+        // The first host recovers after a power cycle.
         "DetectedUnhealthy: ",
         "is created from the template quick",
         "NodeHealthCheck workers is Remediating: 3 of 4 healthy; unhealthy: rack-a-",
         "RemediationRemoved: ",
         "NodeHealthCheck workers is Enabled: 4 of 4 healthy",
-        // The second one: it hangs again.
+        // The second host hangs again.
         "is created from the template quick",
         "hangs again while it boots",
         "Escalated: ",
@@ -126,7 +125,7 @@ async fn node_health_check_scenario_is_shown_and_verified() {
     ]);
     // The Node is Ready: the check and the kubelet's pods follow at the same moment.
     shown.said_in_order(&["is created from the template quick", "starts here"]);
-    // Seen in the same moment as the second step begins, before that or after it.
+    // Reported at the same moment as the start of the second step, in any order.
     shown.said_in_order(&["Escalated: ", "from quick has Succeeded=False"]);
 }
 
@@ -154,6 +153,6 @@ async fn demo_lists_scenarios_and_refuses_unknown_names() {
     let unknown = demo(&["--scenario", "flood"], dir.path(), &[]).await;
     assert_eq!(unknown.code, Some(2), "{}", unknown.errors);
     assert!(unknown.errors.contains("lying-bmc"), "{}", unknown.errors);
-    // Nothing was started for any of these.
+    // No stage was started for these arguments.
     assert!(!dir.path().join("demo").exists());
 }

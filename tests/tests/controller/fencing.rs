@@ -1,10 +1,9 @@
-//! Fencing on a real control plane: what cannot be confirmed is never guessed, what was added goes
-//! again, and one host's trouble is nobody else's.
+//! Fencing on a real control plane: an unconfirmed power-off never counts as off, everything that was added
+//! is removed, and a blocked host does not delay others.
 //!
 //! The tests share one stage and run at the same time, each with hosts of its own.
 //!
-//! Which rule is shown on a real control plane where; `f1_...` and the like beside the cores show
-//! each of them alone:
+//! The tests of each rule on a real control plane; tests named `f1_...` in the cores cover each rule alone:
 //!
 //! | rule | here | elsewhere |
 //! |---|---|---|

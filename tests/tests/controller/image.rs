@@ -1,5 +1,5 @@
-//! The images that hack/image makes: the same bytes each time, and both programs run from them without
-//! root, on a root file system that cannot be written.
+//! The images of hack/image: they are reproducible, and both programs run from them without root on a
+//! read-only root file system.
 
 use std::{
     collections::BTreeMap,
@@ -23,8 +23,8 @@ use super::chart::chart;
 const LONG: Duration = Duration::from_secs(60);
 const USER: u32 = 65532;
 
-/// Enters a root file system that cannot be written, with these directories as in a container, and
-/// becomes the user of the image.
+/// Script that enters a read-only root file system with these directories, like a container, as the user of
+/// the image.
 const CONTAINER: &str = r#"
 set -e
 mount --bind "$0" "$0"
@@ -91,7 +91,7 @@ fn unpack(layout: &Path, image: &str, to: &Path) -> Result<Unpacked> {
             .arg(to),
     )?;
     let tree = to.join("rootfs");
-    // A container's runtime makes these.
+    // A container runtime creates these.
     for mount in ["proc", "etc/rackhand"] {
         std::fs::create_dir_all(tree.join(mount))?;
     }
@@ -103,7 +103,7 @@ fn unpack(layout: &Path, image: &str, to: &Path) -> Result<Unpacked> {
 }
 
 impl Unpacked {
-    /// The command that runs its program in it.
+    /// The command that runs the program of the image in it.
     fn command(&self, args: &[&str]) -> Vec<String> {
         let tree = self.tree.display().to_string();
         let program = self.config["process"]["args"][0].as_str();
@@ -163,7 +163,7 @@ impl Unpacked {
     }
 }
 
-/// The schema of CycloneDX, by the library of that project.
+/// Validates a bill of materials by the library of CycloneDX.
 fn validate(bill: &Path) -> Result<()> {
     const PROGRAM: &str = "import sys; from cyclonedx.validation.json import JsonStrictValidator as V; \
         from cyclonedx.schema import SchemaVersion as S; \
@@ -241,7 +241,7 @@ async fn agent_serves(agent: &Unpacked, dir: &Path) -> Result<()> {
     becomes_ready(process, admin).await
 }
 
-/// Under exactly the rights that the chart gives to its account.
+/// Starts the controller with exactly the rights that the chart grants.
 async fn controller_is_ready(controller: &Unpacked, dir: &Path) -> Result<()> {
     let plane = ControlPlane::start(&dir.join("control-plane"), Parts::ApiOnly).await?;
     let client = plane.client().await?;

@@ -1,5 +1,5 @@
-//! What users may get wrong, and what they see: bad input is answered by a condition, an Event or a
-//! message that says what to do, and nobody else is held up by it.
+//! Invalid input of users: it is reported by a condition, an Event or a message that names the correction,
+//! and does not block other objects.
 
 mod admin;
 mod agents;
@@ -44,49 +44,46 @@ async fn invalid_input_is_reported_and_does_not_block_others() {
 
     let mut all = Scenarios::new();
     all.add(
-        "the_request_is_the_machines_and_its_columns_are_capm3s",
+        "remediation_is_owned_by_machine_and_has_capm3_columns",
         request(w),
     );
     all.add(
-        "the_printed_yaml_is_taken_by_kubectl_and_columns_are_cluster_apis",
+        "documented_yaml_is_accepted_and_columns_match_cluster_api",
         printed(w),
     );
     all.add(
-        "f11_recovered_before_the_power_off_was_sent",
+        "f11_recovery_before_power_off_aborts_remediation",
         recovered_early(w),
     );
     all.add(
-        "a_missing_template_is_said_and_taken_up_when_it_comes",
+        "missing_template_is_reported_until_created",
         missing_template(w),
     );
     all.add(
-        "an_unknown_strategy_is_refused_with_the_known_one",
+        "unknown_strategy_is_refused_with_valid_values",
         unknown_strategy(w),
     );
-    all.add("a_machine_without_a_host_is_said", no_host(w));
-    all.add("a_check_of_a_missing_cluster_is_said", missing_cluster(w));
-    all.add("a_range_that_nothing_lies_in_is_said", impossible_range(w));
+    all.add("machine_without_host_is_reported", no_host(w));
+    all.add("check_of_missing_cluster_is_reported", missing_cluster(w));
+    all.add("empty_unhealthy_range_is_reported", impossible_range(w));
     all.add(
-        "a_condition_from_the_future_is_said_of_its_check_alone",
+        "future_condition_is_reported_on_its_check_only",
         future_condition(w),
     );
     all.add(
-        "a_broken_kubeconfig_of_another_cluster_is_said",
+        "malformed_kubeconfig_of_other_cluster_is_reported",
         broken_kubeconfig(w),
     );
     all.add(
-        "an_agent_of_another_authority_is_not_trusted_until_it_is_ours",
+        "agent_with_certificate_of_other_ca_is_not_trusted",
         rogue_agent(w),
     );
-    all.add("an_agent_of_another_rack_is_not_trusted", other_rack(w));
-    all.add("a_broken_inventory_is_told_whole", broken_inventory(w));
-    all.add("an_expired_certificate_of_a_controller_is_said", expired(w));
-    all.add(
-        "a_state_that_was_removed_is_written_again",
-        state::removed(w),
-    );
-    all.add("f9_a_taint_of_a_lost_state_is_nobody_elses", state::lost(w));
-    all.add("a_damaged_state_is_said_in_the_object", state::damaged(w));
+    all.add("agent_of_other_rack_is_not_trusted", other_rack(w));
+    all.add("invalid_inventory_reports_all_errors", broken_inventory(w));
+    all.add("expired_controller_certificate_is_reported", expired(w));
+    all.add("removed_state_is_restored", state::removed(w));
+    all.add("f9_taint_with_lost_state_is_not_removed", state::lost(w));
+    all.add("damaged_state_is_reported_in_object", state::damaged(w));
     let outcome = all.run().await;
     let outcome = match outcome {
         Ok(()) => admin(w).await.and_then(|()| rights(w)),

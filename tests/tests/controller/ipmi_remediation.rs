@@ -1,5 +1,4 @@
-//! Hosts whose BMC speaks IPMI, through controller and agent: known to the agent's inventory, and to
-//! a BareMetalHost only.
+//! Hosts with IPMI BMCs, in an agent's inventory or with a BareMetalHost only.
 
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
@@ -33,7 +32,7 @@ async fn scenario(stage: &Stage, recorder: &Recorder) -> Result<()> {
     for host in SICK {
         let bmc = stage.ipmi(host).context("no IPMI BMC")?;
         bmc.inject(once(Target::Rakp1, Action::Ignore));
-        // Whether it was carried out is for the next reading to say.
+        // Only the next reading shows whether the command was carried out.
         let control = Target::Command(Command::CHASSIS_CONTROL);
         bmc.inject(once(control, Action::LoseAnswer));
         ensure!(stage.host(host)?.hang(), "{host} was not up");

@@ -1,4 +1,4 @@
-//! What `deploy/kustomize` renders: who may connect to what runs, and what stands by itself.
+//! The manifests of `deploy/kustomize`: network policies, and folders that can be installed alone.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,14 +28,14 @@ fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
     objects.iter().filter(|o| o["kind"] == kind).collect()
 }
 
-/// Whether these labels have all that the selector asks for.
+/// Whether a selector matches these labels.
 fn selects(selector: &Value, labels: &Value) -> bool {
     let wanted = selector["matchLabels"].as_object();
     let wanted = wanted.unwrap_or_else(|| panic!("no labels: {selector}"));
     wanted.iter().all(|(name, value)| labels[name] == *value)
 }
 
-/// The ports of a Deployment's pods, by name, that others may connect to, and from where.
+/// The open ports of a Deployment's pods by name, with the allowed sources.
 fn open_ports(objects: &[Value], deployment: &Value) -> BTreeMap<String, Value> {
     let pod = &deployment["spec"]["template"];
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -121,7 +121,7 @@ async fn copied_agent_kustomization_installs_on_empty_cluster() {
     for object in objects {
         apply(&client, object).await.unwrap();
     }
-    // With the controller it shares nothing that would go when either is removed.
+    // It shares no object with the controller that would be deleted with either of them.
     let names = |folder: &str| -> BTreeSet<String> {
         let objects = render(&kustomize().join(folder));
         let name = |o: &Value| format!("{} {}", o["kind"], o["metadata"]["name"]);

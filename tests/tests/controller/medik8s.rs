@@ -1,8 +1,8 @@
-//! Beside medik8s and OpenShift: our remediation as medik8s' operator uses it, and our health checks of
-//! Nodes where the controller dies in the middle, or where OpenShift has a say.
+//! Coexistence with medik8s and OpenShift: PowerRemediations of medik8s' operator, and NodeHealthChecks with
+//! a crash of the controller and with OpenShift's kinds.
 //!
-//! All of it runs on one stage. The operator's part is played with exactly the rights that it gathers by
-//! its label, and its checks are not evaluated here: only those that say so are.
+//! All scenarios share one stage. The test acts as medik8s' operator with exactly its aggregated rights. Only
+//! annotated checks are evaluated here.
 
 mod checks;
 mod crash;
@@ -39,23 +39,20 @@ async fn node_health_checks_coexist_with_medik8s_operator_and_openshift() {
     let w = &world;
     let mut all = Scenarios::new();
     all.add(
-        "its_remediation_succeeds_and_is_left_to_it",
+        "successful_remediation_is_deleted_by_medik8s_only",
         operator::succeeds(w),
     );
     all.add(
-        "told_to_stop_it_cleans_up_and_the_next_goes_on",
+        "stopped_remediation_cleans_up_and_next_step_continues",
         operator::stops(w),
     );
-    all.add(
-        "a_new_leader_goes_on_in_the_middle_of_a_step",
-        crash::crash(w),
-    );
+    all.add("new_leader_continues_escalation_step", crash::crash(w));
     let all = async {
         all.run().await?;
-        // It concerns every check of the cluster.
+        // This scenario affects every check of the cluster, so it runs last.
         openshift::openshift(w).await
     };
-    // On a machine that is too busy a leader loses its Lease, ends, and is started again.
+    // On an overloaded machine a leader loses its Lease, ends, and is started again.
     let restarts = async {
         tokio::try_join!(
             w.stage.supervise("controller-0"),
@@ -73,7 +70,7 @@ async fn node_health_checks_coexist_with_medik8s_operator_and_openshift() {
 }
 
 async fn begin(stage: &Stage) -> Result<Client> {
-    // A cluster that knows nothing of Cluster API.
+    // Removes Cluster API's kinds from the cluster.
     let all = DeleteParams::default();
     let machines = stage.machines();
     machines

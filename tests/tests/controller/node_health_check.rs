@@ -1,8 +1,8 @@
-//! NodeHealthCheck on a real control plane that serves no kind of Machine: the example as medik8s'
-//! page prints it, the life of a remediation of a foreign kind, and a host that comes back by our own.
+//! NodeHealthCheck on a real control plane without Machines: the example of medik8s' documentation, the life
+//! cycle of a remediation of a foreign kind, and a host that Rackhand brings back.
 //!
-//! All scenarios run at the same time on one stage. Most Nodes are objects only, whose Leases the
-//! test renews, so that they say what the test says.
+//! All scenarios run at the same time on one stage. Most Nodes are objects without a kubelet; the test sets
+//! their conditions and renews their Leases.
 
 pub mod life;
 mod limits;
@@ -30,23 +30,26 @@ async fn node_health_check_remediates_nodes_without_machines() {
     let world = World { stage };
     let w = &world;
     let mut all = Scenarios::new();
-    all.add("the_printed_example_lives_its_life", life::printed(w));
     all.add(
-        "an_escalation_tries_one_after_another",
+        "documented_example_creates_and_deletes_remediation",
+        life::printed(w),
+    );
+    all.add(
+        "escalation_steps_run_one_after_another",
         steps::escalation(w),
     );
-    all.add("a_paused_check_still_cleans_up", limits::pause(w));
-    all.add("nothing_is_done_at_the_limit", limits::limit(w));
+    all.add("paused_check_still_deletes_remediations", limits::pause(w));
+    all.add("closed_limit_prevents_remediation", limits::limit(w));
     all.add(
-        "a_person_confirms_that_a_node_is_healthy",
+        "manual_confirmation_ends_remediation",
         life::confirmation(w),
     );
     all.add(
-        "a_missing_template_disables_until_it_comes",
+        "missing_template_disables_check_until_created",
         life::disabled(w),
     );
-    all.add("a_host_is_fenced_and_comes_back", steps::power(w));
-    all.add("what_cannot_be_meant_is_refused", refused::refused(w));
+    all.add("host_is_fenced_and_recovers", steps::power(w));
+    all.add("invalid_checks_are_refused", refused::refused(w));
     let outcome = all.run().await;
     renewing.abort();
     if let Err(error) = outcome {

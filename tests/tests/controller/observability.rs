@@ -1,5 +1,5 @@
-//! A running system as an operator watches it: the real Prometheus scrapes controller and agents, every
-//! query of the dashboard and of the alerts is answered, and one trace id joins the logs.
+//! Monitoring of a running system: Prometheus scrapes controller and agents, every query of dashboard and
+//! alerts returns data, and logs share trace ids.
 
 mod metric_names;
 pub mod prometheus;
@@ -18,11 +18,11 @@ use prometheus::Prometheus;
 /// what does not occur here: `promtool test rules` shows that they fire.
 const RAISED: [&str; 2] = ["RackhandFenceUnconfirmed", "RackhandRemediationBlocked"];
 
-/// Queries of the dashboard that return nothing here: a firing alert takes minutes, and nobody makes an
-/// agent refuse anything.
+/// Queries of the dashboard that return nothing here, because a firing alert takes minutes and agents refuse
+/// nothing.
 const EMPTY: [&str; 3] = ["ALERTS", "refused_requests", "refused_connections"];
 
-/// Its host comes back, and the other one is not confirmed off.
+/// The host that recovers; the other one is not confirmed off.
 const RETURNS: &str = "rack-a-1";
 const STUCK: &str = "rack-b-1";
 

@@ -1,8 +1,7 @@
-//! MachineHealthChecks of OpenShift on a real control plane: what they show, what they do, and what
-//! they leave alone.
+//! MachineHealthChecks of OpenShift on a real control plane: status, actions, and cases without action.
 //!
-//! All scenarios run at the same time on one stage, each with checks and Machines of its own; the last
-//! one, with OpenShift's own controllers there, after them.
+//! All scenarios run at the same time on one stage, each with checks and Machines of its own. The last one,
+//! with OpenShift's own controllers, runs after them.
 
 pub mod acts;
 pub mod marks;
@@ -50,17 +49,14 @@ async fn openshift_checks_show_status_act_and_respect_pauses() {
     let world = World { stage, recorder };
     let w = &world;
     let mut all = Scenarios::new();
-    all.add("counts_and_conditions_are_openshifts", shown(w));
-    all.add("its_owner_replaces_a_machine_or_nobody_does", owner(w));
-    all.add("a_request_from_a_template_that_comes_late", template(w));
-    all.add("f1_a_marked_machine_is_power_cycled_once", external(w));
-    all.add("f10_a_closed_limit_deletes_nothing", closed(w));
-    all.add("a_paused_check_does_and_writes_nothing", paused(w));
-    all.add("a_check_that_does_not_read_says_so", invalid(w));
-    all.add(
-        "q12_of_two_checks_the_older_acts_until_it_is_paused",
-        overlap(w),
-    );
+    all.add("counts_and_conditions_match_openshift", shown(w));
+    all.add("machine_is_deleted_only_if_its_owner_replaces_it", owner(w));
+    all.add("remediation_is_created_once_template_exists", template(w));
+    all.add("f1_annotated_machine_is_power_cycled_once", external(w));
+    all.add("f10_closed_limit_deletes_no_machine", closed(w));
+    all.add("paused_check_acts_and_writes_nothing", paused(w));
+    all.add("invalid_check_is_reported", invalid(w));
+    all.add("q12_older_of_two_checks_acts_until_paused", overlap(w));
     let outcome = match all.run().await {
         Ok(()) => left_to_openshift(w).await,
         failed => failed,
@@ -90,7 +86,7 @@ async fn begin(stage: &Stage) -> Result<()> {
     stage.start_controller("controller-0").await
 }
 
-/// Nothing was forbidden to the controller, and the machine that does not read was told of once.
+/// Checks that no request of the controller was forbidden, and that the malformed Machine was logged once.
 async fn end(w: &World) -> Result<()> {
     let log = w.stage.log_of("controller-0")?;
     let with = |part: &str| log.lines().filter(|l| l.contains(part)).count();

@@ -1,5 +1,5 @@
-//! Two health checks that select the same Machines: one acts, the other says so, and takes over. Of
-//! two controllers each has its own checks by `--watch-filter`.
+//! Two health checks that select the same Machines: one acts, and the other reports it and takes over later.
+//! With `--watch-filter`, each of two controllers evaluates its own checks.
 
 use anyhow::{Result, ensure};
 use kube::{
@@ -12,7 +12,8 @@ use rackhand_tests::{
 };
 use serde_json::json;
 
-/// Its requests are of another kind: two of them for one Machine would be seen.
+/// The younger check creates remediations of another kind, so that two remediations of one Machine would be
+/// detected.
 const YOUNGER: &str = r#"
 apiVersion: rackhand.dev/v1alpha1
 kind: PowerRemediationTemplate
@@ -50,7 +51,7 @@ async fn q12_older_of_two_checks_acts_and_younger_takes_over() {
 async fn scenario(stage: &Stage) -> Result<()> {
     stage.apply_rack_agents().await?;
     stage.start_controller("controller-0").await?;
-    // If both are made within one second, the name decides, for the same one.
+    // If both are created within one second, the name decides for the same check.
     apply_yaml(
         &stage.client,
         &stage.health_check_of("older", "worker", "100%"),
@@ -136,7 +137,7 @@ async fn filtered(stage: &Stage) -> Result<()> {
     let why = "does not carry the label cluster.x-k8s.io/watch-filter=mine (--watch-filter)";
     ensure!(text.contains(why), "{text}");
 
-    // Labelled now, it acts: it is the older one.
+    // After it is labelled, it acts, because it is older.
     label(stage, "other", "mine").await?;
     overlapping(stage, true).await?;
     label(stage, "other", "theirs").await?;
@@ -158,7 +159,7 @@ fn power_remediations(stage: &Stage) -> Api<DynamicObject> {
     stage.api("rackhand.dev", "v1alpha1", "PowerRemediation")
 }
 
-/// Waits until the younger check says, or says no more, that another one acts; what it says.
+/// Waits until the younger check has, or no longer has, the condition Overlapping; returns its message.
 async fn overlapping(stage: &Stage, wanted: bool) -> Result<String> {
     let what = format!("younger says that another one acts: {wanted}");
     wait_until(&what, LONG, || async {

@@ -1,4 +1,4 @@
-//! The status page of a running system, as a browser shows it.
+//! The status page of a running system in a browser.
 
 use std::{
     path::{Path, PathBuf},
@@ -125,7 +125,8 @@ async fn scenario(stage: &Stage, dir: &Path) -> Result<()> {
     .await
 }
 
-/// Opens the page in a real browser: its script refreshes it, and it can be looked at in every mode.
+/// Opens the page in a real browser: its script refreshes it, and it renders in light and dark mode and at
+/// each width.
 fn look(url: &str) -> Result<()> {
     let document = browser::document(url)?;
     ensure!(

@@ -1,4 +1,4 @@
-//! The main path on a real control plane: a hung node is fenced, its pod moves, it comes back.
+//! The main path on a real control plane: a hung node is fenced, its pod moves, and the node recovers.
 
 use std::time::Duration;
 

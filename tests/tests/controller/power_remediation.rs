@@ -1,5 +1,5 @@
-//! PowerRemediation on a real control plane: by Machine and by Node, every strategy, every end, and
-//! what people read about it.
+//! PowerRemediation on a real control plane: by Machine and by Node, every strategy, every outcome, and the
+//! output for people.
 //!
 //! All scenarios run at the same time on one stage, each with hosts of its own.
 
@@ -57,32 +57,35 @@ async fn power_remediation_follows_its_spec_and_reports_status() {
     let w = &world;
     let mut all = Scenarios::new();
     all.add(
-        "a_health_check_with_our_template_brings_a_host_back",
+        "health_check_with_power_remediation_template_restores_host",
         by_check(w),
     );
     all.add(
-        "power_off_stays_off_until_deleted_and_is_shown",
+        "power_off_strategy_keeps_host_off_until_deleted",
         power_off(w),
     );
+    all.add("f9_host_held_by_other_owner_stays_off", held_by_another(w));
+    all.add("power_cycle_first_keeps_pods_in_place", power_cycle(w));
     all.add(
-        "f9_a_host_that_another_holds_is_left_off",
-        held_by_another(w),
-    );
-    all.add("a_power_cycle_first_moves_nothing", power_cycle(w));
-    all.add(
-        "by_node_without_a_machine_and_never_deleted_by_us",
+        "remediation_by_node_needs_no_machine_and_is_not_deleted",
         by_node(w),
     );
-    all.add("a_machine_of_openshift_names_node_and_host", openshift(w));
-    all.add("exhausted_escalate_tells_the_owner", escalate(w));
-    all.add("exhausted_retire_marks_the_host_too", retire(w));
-    all.add("exhausted_notify_only_says_so", notify(w));
-    all.add("exhausted_stay_off_is_off_until_deleted", stay_off(w));
+    all.add("openshift_machine_resolves_node_and_host", openshift(w));
+    all.add("exhausted_escalate_sets_owner_remediated", escalate(w));
+    all.add("exhausted_retire_also_marks_host", retire(w));
+    all.add("exhausted_notify_only_reports", notify(w));
     all.add(
-        "f4_told_to_stop_it_drains_and_brings_the_host_back",
+        "exhausted_stay_off_keeps_host_off_until_deleted",
+        stay_off(w),
+    );
+    all.add(
+        "f4_stopped_remediation_drains_and_restores_host",
         told_to_stop(w),
     );
-    all.add("a_deleted_node_gets_back_what_it_had", delete_node(w));
+    all.add(
+        "recreated_node_gets_saved_labels_and_annotations",
+        delete_node(w),
+    );
     all.add(
         "power_policy_requires_approval_and_keeps_its_budget",
         approval_and_budget(w),
@@ -92,11 +95,11 @@ async fn power_remediation_follows_its_spec_and_reports_status() {
         freeze_and_mistake(w),
     );
     all.add(
-        "f11_a_request_that_waits_goes_with_its_check_and_nothing_is_switched",
+        "f11_pending_remediation_of_deleted_check_is_withdrawn_without_power_off",
         check_deleted(w),
     );
     all.add(
-        "f11_a_foreign_request_whose_check_went_away_before_the_start_is_withdrawn",
+        "f11_foreign_remediation_of_check_deleted_before_start_is_withdrawn",
         left_behind(w),
     );
     let outcome = all.run().await;
@@ -111,7 +114,7 @@ async fn power_remediation_follows_its_spec_and_reports_status() {
 }
 
 async fn begin(stage: &Stage) -> Result<()> {
-    // What users add for requests by Node, and for clusters whose Nodes are deleted.
+    // Manifests for remediations by Node, and for clusters in which Nodes are deleted.
     for folder in ["nodes", "workload-delete-node"] {
         stage.install(folder).await?;
     }

@@ -1,4 +1,4 @@
-//! Agents that are wrong, lost or two of one rack, on a real control plane.
+//! Misconfigured agents, lost journals, and two agents of one rack, on a real control plane.
 
 use std::process::Command;
 
@@ -58,15 +58,15 @@ async fn run(stage: &Stage, recorder: &Recorder) -> Result<()> {
     stage.apply_health_check().await?;
     let mut all = Scenarios::new();
     all.add(
-        "f7_an_agent_with_a_huge_term_stops_no_other_rack",
+        "f7_agent_with_outlier_term_does_not_block_other_racks",
         huge_term(stage),
     );
     all.add(
-        "f12_a_host_whose_agent_lost_its_journal_is_not_left_off",
+        "f12_host_is_not_left_off_after_agent_lost_journal",
         lost_journal(stage, recorder),
     );
     all.add(
-        "f6_of_two_agents_one_serves_and_the_other_takes_over",
+        "f6_one_of_two_agents_serves_and_other_takes_over",
         two_agents(stage, recorder, &lines),
     );
     all.run().await?;
@@ -136,8 +136,7 @@ async fn huge_term(stage: &Stage) -> Result<()> {
     stage.wait_back("rogue-1").await
 }
 
-/// A host that was commanded off, by an agent that does not know it any more when the request
-/// is gone.
+/// A host was switched off by an agent that has lost its journal when the remediation is deleted.
 async fn lost_journal(stage: &Stage, recorder: &Recorder) -> Result<()> {
     stage.wait_connected("lost", "Connected").await?;
     let host = stage.host("lost-1")?;
@@ -184,7 +183,7 @@ async fn two_agents(stage: &Stage, recorder: &Recorder, lines: &[TcpProxy; 2]) -
         view.power == PowerState::PoweringOff
     })
     .await?;
-    // The agent goes on with what it has begun, and nobody hears of it.
+    // The agent continues its operation, unobserved.
     line.silence();
     stage.wait_connected(other, "Connected").await?;
     stage
@@ -195,7 +194,7 @@ async fn two_agents(stage: &Stage, recorder: &Recorder, lines: &[TcpProxy; 2]) -
     ensure!(!stage.tainted("pair-1").await?, "nothing is proven");
     host.stuck_powering_off(false);
     line.mend();
-    // It comes back, and the other one goes on serving.
+    // The agent returns on standby, and the other one continues to serve.
     stage.wait_connected(serving, "Standby").await?;
     stage.wait_back("pair-1").await?;
     stage.one_cycle("pair-1")?;

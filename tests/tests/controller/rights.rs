@@ -1,8 +1,8 @@
-//! The rights that our manifests give to the controller: it is refused nothing, and none is left unused.
+//! The rights that the manifests grant to the controller: all requests are allowed, and all rights are used.
 //!
-//! Scenarios of other tests run under exactly the shipped rights, on three control planes that keep an
-//! audit log: one with Machines, one with Nodes only, one with OpenShift's kinds. What the logs tell
-//! together is compared with what the manifests grant.
+//! Scenarios of other tests run with exactly the shipped rights, on three control planes with an audit log:
+//! one with Machines, one with Nodes only, one with OpenShift's kinds. The union of the logs is compared with
+//! the manifests.
 
 pub mod metrics;
 
@@ -22,7 +22,7 @@ use serde_json::json;
 
 use super::{node_health_check, openshift, power_remediation};
 
-/// Everything that grants something.
+/// All folders that grant rights.
 const FOLDERS: [&str; 6] = [
     "base",
     "nodes",
@@ -32,7 +32,7 @@ const FOLDERS: [&str; 6] = [
     "workload-delete-node",
 ];
 
-/// Kinds that are read live before anything acts on their absence (F12): no object is absent here.
+/// Kinds that are read live only if an object is missing from the index (F12), which does not occur here.
 const READ_IF_ABSENT: [(&str, &str); 7] = [
     ("cluster.x-k8s.io", "clusters"),
     ("cluster.x-k8s.io", "machines"),
@@ -43,7 +43,7 @@ const READ_IF_ABSENT: [(&str, &str); 7] = [
     ("remediation.medik8s.io", "nodehealthchecks"),
 ];
 
-/// What is in a cluster of OpenShift beside Machines.
+/// Objects of an OpenShift cluster besides Machines.
 const OPENSHIFT_CONFIG: &str = r"
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -107,7 +107,7 @@ async fn controller_rbac_rights_are_sufficient_and_minimal() {
         .filter(|right| !is_used(right))
         .map(ToString::to_string)
         .collect();
-    // Aggregated roles take a moment to be filled at the very start.
+    // Aggregated roles are filled a moment after the start.
     let refused: Vec<&String> = audit
         .refused
         .iter()
@@ -158,11 +158,11 @@ async fn with_machines(dir: &Path) -> Audit {
     }
     all.add("metal3", metal3(&w.stage));
     all.add(
-        "metrics_are_given_to_whom_the_api_server_lets_read_them",
+        "metrics_require_authorised_token",
         metrics::secure(&w.stage, port),
     );
     all.add(
-        "the_leader_explains_to_whom_the_api_server_lets_ask",
+        "leader_explanations_require_authorised_token",
         metrics::explained(&w.stage, port),
     );
     if let Err(error) = all.run().await {
@@ -171,7 +171,7 @@ async fn with_machines(dir: &Path) -> Audit {
     world.stage.plane().audit().unwrap()
 }
 
-/// A host comes back by a Metal3Remediation that a MachineHealthCheck asks for.
+/// A host recovers by a Metal3Remediation of a MachineHealthCheck.
 async fn metal3(stage: &Stage) -> Result<()> {
     let host = "metal-1";
     stage.apply_health_check().await?;
@@ -219,7 +219,7 @@ async fn with_nodes(dir: &Path) -> Audit {
     world.stage.plane().audit().unwrap()
 }
 
-/// A control-plane Machine is switched off only after its cluster's guard of etcd was asked.
+/// A control-plane Machine is switched off only after the etcd guard of its cluster was read.
 async fn guard(w: &openshift::world::World) -> Result<()> {
     use openshift::world::{machine_of, status_of};
     let host = "master-1";
@@ -290,7 +290,7 @@ async fn with_openshift(dir: &Path) -> Audit {
     let mut all = Scenarios::new();
     all.add("owner", acts::owner(w));
     all.add("external", marks::external(w));
-    all.add("the guard of etcd is asked", guard(w));
+    all.add("etcd_guard_is_read_before_power_off", guard(w));
     let outcome = match all.run().await {
         Ok(()) => marks::left_to_openshift(w).await,
         failed => failed,

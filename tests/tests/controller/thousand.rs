@@ -1,19 +1,19 @@
-//! Many remediations at once: all of them are carried out, and none waits for a BMC that is dead.
+//! Many remediations at once: all are carried out, and none waits for a dead BMC.
 //!
-//! How many depends on the machine (`RACKHAND_CROWD`); `hack/bench remediation` does it with 1,000
-//! hosts and release builds, and measures.
+//! `RACKHAND_CROWD` sets the number of hosts; `hack/bench remediation` measures 1,000 hosts with release
+//! builds.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use anyhow::{Result, ensure};
 use rackhand_tests::stage::{Crowd, Stage, StageConfig};
 
-/// Hosts, unless `RACKHAND_CROWD` says otherwise.
+/// Number of hosts without `RACKHAND_CROWD`.
 const HOSTS: usize = 200;
-/// Every so many of them has a dead BMC.
+/// One in this many hosts has a dead BMC.
 const DEAD: usize = 20;
 const RACKS: usize = 5;
-/// What the controller may take, at any time.
+/// Limit of the peak memory of the controller in KiB.
 const MEMORY_KIB: u64 = 100 * 1024;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -34,7 +34,7 @@ async fn all(stage: &Stage) -> Result<()> {
     stage.start_controller("controller").await?;
     let round = crowd.fail(DEAD).await?;
     println!("    {round}");
-    // The live ones were back while the others' BMCs were as dead as before.
+    // The hosts with working BMCs have recovered while the other BMCs are still dead.
     crowd.untouched(&round.dead)?;
     ensure!(round.live.len() + round.dead.len() == crowd.len(), "all");
     ensure!(!round.dead.is_empty(), "some are dead");

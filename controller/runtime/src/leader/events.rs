@@ -208,7 +208,7 @@ mod tests {
         assert!(!new(&uid, QUIET));
         assert!(new(&other, QUIET));
         assert!(new(&uid, QUIET * 2));
-        assert_eq!(said.at.len(), 1, "the others are forgotten");
+        assert_eq!(said.at.len(), 1, "expired entries are dropped");
     }
 
     #[test]

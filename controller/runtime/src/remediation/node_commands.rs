@@ -154,7 +154,11 @@ mod tests {
         };
         let on = taints(std::slice::from_ref(&other), true, None);
         assert_eq!(on.len(), 2);
-        assert_eq!(taints(&on, true, None), on, "twice is once");
+        assert_eq!(
+            taints(&on, true, None),
+            on,
+            "adding the taint twice adds it once"
+        );
         assert_eq!(taints(&on, false, None), vec![other]);
     }
 }

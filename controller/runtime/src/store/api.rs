@@ -240,7 +240,7 @@ mod tests {
     async fn error_of_malformed_kubeconfig_contains_no_secret() {
         let text = "users: [{token: hunter2\n";
         let Err(error) = workload_client(text).await else {
-            panic!("taken");
+            panic!("accepted");
         };
         let whole = anyhow::Error::from(error).context("outside");
         for told in [format!("{whole:#}"), format!("{whole:?}")] {
@@ -265,7 +265,7 @@ mod tests {
                  users:\n- name: u\n  user:\n    {user}\n"
             );
             let Err(error) = workload_client(&text).await else {
-                panic!("taken: {user}");
+                panic!("accepted: {user}");
             };
             assert!(error.to_string().contains(told), "{user}: {error}");
         }

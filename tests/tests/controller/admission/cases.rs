@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// Name, version, spec, and for one that is refused a word of our message.
+/// Name, version, spec, and a part of the message if the case is refused.
 pub type Case = (&'static str, &'static str, Value, Option<&'static str>);
 
 pub fn selector() -> Value {
@@ -35,7 +35,7 @@ pub fn template(kind: &str, api_version: &str) -> Value {
     remediation(json!({ "templateRef": { "kind": kind, "name": "t", "apiVersion": api_version } }))
 }
 
-/// What Cluster API's webhook decides, and its schema, where that does too.
+/// Cases that Cluster API's webhook decides, and in part its schema too.
 pub fn cases() -> Vec<Case> {
     let (old, new) = ("v1beta1", "v1beta2");
     let limit =
@@ -255,7 +255,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// What only the schema of Cluster API's CRD refuses.
+/// Cases that only the schema of Cluster API's CRD refuses.
 pub fn schema_cases() -> Vec<Case> {
     let new = "v1beta2";
     let node_rule = json!([{ "type": "", "status": "False", "timeoutSeconds": 1 }]);
@@ -337,7 +337,7 @@ pub fn schema_cases() -> Vec<Case> {
     ]
 }
 
-/// What we refuse and Cluster API accepts: it would not mean what its author meant.
+/// Cases that Rackhand refuses and Cluster API accepts, because they would not have the intended effect.
 pub fn stricter() -> Vec<Case> {
     let old = "v1beta1";
     let mut limits = flat("maxUnhealthy", json!(1));
@@ -345,7 +345,7 @@ pub fn stricter() -> Vec<Case> {
     let mut rules = nested(json!({ "nodeStartupTimeoutSeconds": 600 }));
     rules["unhealthyConditions"] = json!([{ "type": "A", "status": "B", "timeout": "1m" }]);
     vec![
-        // Cluster API makes 0 of it, which is never; here it would be at once.
+        // Cluster API rounds it to 0, which means never; here it would mean at once.
         (
             "startup-split-second",
             old,
@@ -369,7 +369,7 @@ pub fn stricter() -> Vec<Case> {
             ),
             Some("unhealthyConditions[0].timeout"),
         ),
-        // Nor can it be computed with.
+        // The value cannot be used in a computation either.
         (
             "rule-much-too-long",
             old,
@@ -382,7 +382,7 @@ pub fn stricter() -> Vec<Case> {
     ]
 }
 
-/// All of them.
+/// All cases.
 pub fn all_cases() -> Vec<Case> {
     let mut all = cases();
     all.extend(schema_cases());
@@ -390,7 +390,7 @@ pub fn all_cases() -> Vec<Case> {
     all
 }
 
-/// Some that Cluster API's schema accepts and its webhook refuses.
+/// Cases that Cluster API's schema accepts and its webhook refuses.
 pub fn only_webhooks() -> Vec<Case> {
     let names = ["startup-29", "max-quoted", "selector-none"];
     let mut cases = cases();

@@ -1,4 +1,4 @@
-//! Cluster API's CRDs, with its own webhooks, and then with our policies in their place.
+//! Cluster API's CRDs, first with its own webhooks, then with Rackhand's policies in their place.
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -52,7 +52,7 @@ async fn scenario(stage: &Stage) -> Result<()> {
     apply_policies(&client).await?;
     wait_for("our policy refuses", &kubeconfig, &only_webhooks(), true).await?;
     let mut cases = all_cases();
-    // Its CRD drops the fields of the other version, and refuses the empty object that its webhook fills.
+    // The CRD drops the fields of the other version, and refuses the empty object that the webhook fills.
     cases.retain(|(name, ..)| !name.starts_with("mixed") && *name != "checks-empty");
     agrees("our policy on Cluster API's CRD", &kubeconfig, &cases, true)?;
     keeps_its_cluster("our policy on Cluster API's CRD", &kubeconfig)?;
@@ -72,7 +72,7 @@ async fn remove_webhooks(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Kubernetes finds nothing wrong with the types in our expressions.
+/// Waits for the type check of the policies' expressions, which must report no warning.
 async fn type_checked(client: &Client) -> Result<()> {
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
     wait_until("the policies are type-checked", LONG, || async {

@@ -1,5 +1,4 @@
-//! What an evaluation leaves in a check that says no more than it has to, and what `explain mhc` says of
-//! one.
+//! The status of an evaluated check with minimal spec, and its explanation by `explain mhc`.
 
 use std::process::{Command, Output};
 
@@ -153,7 +152,7 @@ fn explain(w: &AdmissionServer, args: &[&str]) -> Result<Output> {
         .output()?)
 }
 
-/// `explain mhc` on the cluster: a check that is there, and a name that is not.
+/// `explain mhc` on the cluster, for an existing check and for an unknown name.
 pub fn explained(w: &AdmissionServer) -> Result<()> {
     let found = explain(w, &["kept", "-n", "default"])?;
     let text = String::from_utf8_lossy(&found.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! Our CRD of MachineHealthChecks, and our policy on a CRD without rules.
+//! The shipped CRD of MachineHealthChecks, and the shipped policy on a CRD without rules.
 
 use anyhow::{Context as _, Result, ensure};
 use rackhand_tests::{
@@ -61,7 +61,7 @@ fn stored_check(spec: &Value, finalizers: &[&str]) -> String {
     check.to_string()
 }
 
-/// What kubectl prints about a command that succeeds.
+/// The output of a kubectl command that must succeed.
 fn run(server: &AdmissionServer, args: &[&str], input: &str) -> Result<String> {
     let output = kubectl(&server.plane.kubeconfig(), args, input)?;
     let printed = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -69,7 +69,7 @@ fn run(server: &AdmissionServer, args: &[&str], input: &str) -> Result<String> {
     Ok(printed)
 }
 
-/// What kubectl prints about a command that is refused.
+/// The output of a kubectl command that must be refused.
 fn refused(server: &AdmissionServer, args: &[&str], input: &str) -> Result<String> {
     let output = kubectl(&server.plane.kubeconfig(), args, input)?;
     ensure!(!output.status.success(), "{args:?} is accepted");
@@ -105,7 +105,7 @@ fn stored_specs_are_not_judged_again(server: &AdmissionServer, stored: &Value) -
     let held = stored_check(stored, &["test.rackhand.dev/held"]);
     run(server, &["apply", "-f", "-"], &held)?;
     run(server, &["delete", "mhc", "stored", "--wait=false"], "")?;
-    // Together with its last finalizer even a spec that is wrong can change.
+    // An invalid spec can still change together with the removal of the last finalizer.
     let merge = r#"{"metadata":{"finalizers":null},"spec":{"nodeStartupTimeout":"3s"}}"#;
     let patch = ["patch", "mhc", "stored", "--type=merge", "-p", merge];
     run(server, &patch, "")?;
@@ -114,7 +114,7 @@ fn stored_specs_are_not_judged_again(server: &AdmissionServer, stored: &Value) -
     Ok(())
 }
 
-/// What is accepted, but hardly intended.
+/// Specs that are accepted with a warning.
 fn warnings(server: &AdmissionServer) -> Result<()> {
     let warned = |version: &str, spec: &Value| {
         let document = document("warned", version, spec).to_string();
@@ -164,7 +164,7 @@ fn warnings(server: &AdmissionServer) -> Result<()> {
     Ok(())
 }
 
-/// A large check does not exceed what an API server spends on a policy.
+/// A large check stays within the cost budget of the API server for a policy.
 fn within_the_cost_budget(server: &AdmissionServer) -> Result<()> {
     let long = |index: usize| format!("{:a>50}/{index:b>60}", "");
     let labels: serde_json::Map<String, Value> =

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// Name, spec, and for one that is refused a word of the message.
+/// Name, spec, and a part of the message if the case is refused.
 pub type Case = (&'static str, Value, Option<&'static str>);
 
 fn template(kind: &str) -> Value {
@@ -13,7 +13,7 @@ pub fn step(order: i64, timeout: &str) -> Value {
     json!({ "remediationTemplate": template("XTemplate"), "order": order, "timeout": timeout })
 }
 
-/// Today's form with other fields; null removes one.
+/// A spec of the current form with changed fields; null removes a field.
 pub fn spec(more: Value) -> Value {
     let mut spec = json!({
         "selector": { "matchLabels": { "pool": "a" } },
@@ -27,12 +27,12 @@ pub fn spec(more: Value) -> Value {
     spec
 }
 
-/// The same with an escalation.
+/// A spec of the current form with an escalation.
 pub fn escalating(steps: &Value) -> Value {
     spec(json!({ "remediationTemplate": null, "escalatingRemediations": steps }))
 }
 
-/// Of a limit on the unhealthy.
+/// A spec with `maxUnhealthy`.
 fn at_most(more: Value) -> Value {
     let mut spec = spec(more);
     spec.as_object_mut().unwrap().remove("minHealthy");
@@ -60,7 +60,7 @@ fn accepted() -> Vec<Case> {
     let exists = json!([{ "key": "pool", "operator": "Exists" }]);
     [
         ("today", spec(json!({}))),
-        // The example as medik8s' page prints it.
+        // The example of medik8s' documentation.
         (
             "older",
             json!({ "remediationTemplate": template("XTemplate") }),

@@ -1,5 +1,5 @@
-//! Our CRD of NodeHealthChecks, and our policies on a CRD without rules: what the schema says they must
-//! decide the same, and what no schema can say they decide alone.
+//! The shipped CRD of NodeHealthChecks, and the shipped policies on a CRD without rules: they must decide
+//! like the schema, and also cases that no schema can express.
 
 use anyhow::{Context as _, Result, ensure};
 use kube::{
@@ -31,7 +31,7 @@ pub fn check(name: &str, spec: &Value) -> Value {
     })
 }
 
-/// What creating an object is refused with.
+/// The error of creating an object, if it is refused.
 async fn refusal(server: &AdmissionServer, object: Value) -> Option<String> {
     let params = PostParams {
         dry_run: true,
@@ -102,7 +102,7 @@ async fn scenario(server: &AdmissionServer) -> Result<()> {
     in_use(server).await
 }
 
-/// Our annotation, which no schema sees.
+/// Rackhand's annotation, which a schema does not validate.
 async fn startup_timeout(server: &AdmissionServer) -> Result<()> {
     let annotated = |value: &str| {
         let mut object = check("annotated", &spec(json!({})));
@@ -191,7 +191,7 @@ fn warnings(server: &AdmissionServer) -> Result<()> {
     Ok(())
 }
 
-/// Which Nodes the check remediates, by its status. One more is only unhealthy.
+/// Sets the Nodes that the check remediates in its status, with one more that is only unhealthy.
 async fn remediate(server: &AdmissionServer, nodes: &[&str]) -> Result<()> {
     let remediation = json!({
         "resource": { "kind": "X", "name": "r" }, "started": "2026-08-01T02:00:00Z",
@@ -211,7 +211,7 @@ async fn remediate(server: &AdmissionServer, nodes: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// While a check remediates, what and how it remediates stays, and so does the check.
+/// While a check remediates, its selector and templates cannot change, and it cannot be deleted.
 async fn in_use(server: &AdmissionServer) -> Result<()> {
     apply(&server.client, check("kept", &spec(json!({})))).await?;
     remediate(server, &["n1", "n2"]).await?;
@@ -260,7 +260,7 @@ async fn in_use(server: &AdmissionServer) -> Result<()> {
     ensure!(message.contains(part), "{message}");
     let every = checks.delete_collection(&delete, &Default::default()).await;
     ensure!(every.is_err(), "they were deleted together");
-    // One that is only seen to be unhealthy hinders nothing.
+    // An unhealthy Node without a remediation prevents no change.
     remediate(server, &[]).await?;
     let moved = json!({ "spec": { "selector": { "matchLabels": { "pool": "b" } } } });
     checks.patch("kept", &params, &Patch::Merge(moved)).await?;

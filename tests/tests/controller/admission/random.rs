@@ -1,4 +1,4 @@
-//! Random specs: what our policy accepts, our reader can read.
+//! Random specs: every accepted spec can be parsed by the controller.
 
 use anyhow::{Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::{node_health_checks, verdicts::document};
 
-/// How many specs are tried.
+/// Number of random specs.
 const SPECS: usize = 400;
 
 fn text(pattern: &'static str) -> impl Strategy<Value = Value> {
@@ -30,7 +30,7 @@ fn mostly(usual: &'static str, others: &'static [&'static str]) -> BoxedStrategy
     prop_oneof![30 => Just(json!(usual)), 1 => one_of(others)].boxed()
 }
 
-/// Most of these fields.
+/// A strategy that contains most of these fields.
 fn some(fields: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
     let fields: Vec<_> = fields
         .into_iter()
@@ -202,7 +202,7 @@ fn node_spec() -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// Creates an object from each random spec, as a dry run. Reads what is accepted.
+/// Creates an object from each random spec as a dry run, and parses the accepted ones.
 async fn accepted_is_readable(
     checks: &Api<DynamicObject>,
     specs: BoxedStrategy<Value>,
@@ -251,7 +251,7 @@ pub async fn machine_health_checks(client: &Client) -> Result<()> {
     let object = |spec: &Value| document("random", "v1beta1", spec);
     accepted_is_readable(&checks, machine_spec(), object, |object| {
         match MachineHealthCheckView::from_dynamic(object) {
-            // Cluster API accepts such a range, and so do we, with a warning.
+            // Cluster API and Rackhand accept such a range with a warning.
             Err(error) if !error.problem.ends_with("ends before it begins") => {
                 Err(error.to_string())
             }

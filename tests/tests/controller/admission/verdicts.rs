@@ -1,4 +1,4 @@
-//! Asks an API server about the cases, through `kubectl`, and compares.
+//! Applies the cases to an API server with `kubectl`, and compares the results.
 
 use std::{
     io::Write as _,
@@ -41,7 +41,7 @@ pub fn kubectl(kubeconfig: &Path, args: &[&str], input: &str) -> Result<Output> 
     Ok(child.wait_with_output()?)
 }
 
-/// What `kubectl apply` prints about each case: nothing for one that is accepted.
+/// The error of `kubectl apply` for each case; `None` if it is accepted.
 pub fn verdicts(kubeconfig: &Path, cases: &[Case]) -> Result<Vec<(&'static str, Option<String>)>> {
     let output = kubectl(
         kubeconfig,
@@ -82,7 +82,7 @@ pub fn verdicts(kubeconfig: &Path, cases: &[Case]) -> Result<Vec<(&'static str, 
         .collect()
 }
 
-/// Compares verdicts with what is expected; `words` compares the messages too.
+/// Compares the results with the expected ones; with `words` also the messages.
 pub fn agrees(who: &str, kubeconfig: &Path, cases: &[Case], words: bool) -> Result<()> {
     let mut wrong = Vec::new();
     for ((name, found), (.., expected)) in verdicts(kubeconfig, cases)?.into_iter().zip(cases) {
@@ -113,7 +113,7 @@ pub async fn wait_for(what: &str, kubeconfig: &Path, cases: &[Case], refused: bo
     .await
 }
 
-/// A check stays with its cluster, and can be applied again unchanged.
+/// The cluster of a check cannot change, and an unchanged check can be applied again.
 pub fn keeps_its_cluster(who: &str, kubeconfig: &Path) -> Result<()> {
     let with = |cluster: &str| {
         let spec =

@@ -1,4 +1,4 @@
-//! The agent acts without the operator.
+//! The agent switches the power without baremetal-operator.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ pub async fn detached(w: &World) -> Result<()> {
     w.operational("det-1", "detached").await?;
     w.hang("det-1")?;
     w.back_by("det-1", &[(AGENT, OFF), (AGENT, ON)]).await?;
-    // Attached again, it is taken over as it is.
+    // After the host is attached again, Ironic adopts its power state.
     w.annotate("det-1", DETACHED, None).await?;
     w.operational("det-1", "OK").await?;
     w.synced(&w.well, "det-1", 2).await?;
     w.stage.one_cycle("det-1")
 }
 
-/// Once it is not in Ironic any more, taking our key off switches nothing on.
+/// Removing the hold key does not switch on a host that is no longer in Ironic.
 pub async fn let_go(w: &World) -> Result<()> {
     w.draining("det-2").await?;
     w.annotate("det-2", DETACHED, Some("")).await?;
@@ -38,7 +38,7 @@ pub async fn alone(w: &World) -> Result<()> {
     let grace = off.saturating_duration_since(came);
     let least = GRACE - Duration::from_secs(1);
     ensure!(grace >= least, "the operator had only {grace:?}");
-    // Back at work, they find it as it should be.
+    // After their restart, baremetal-operator and Ironic find the host in the desired state.
     w.down.start_ironic();
     w.down.start_operator();
     w.synced(&w.down, "down-1", 2).await?;

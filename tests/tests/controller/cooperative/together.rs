@@ -1,4 +1,4 @@
-//! The operator does its part: at our word, for others, late or in backoff.
+//! baremetal-operator acts on hold keys: those of Rackhand, those of others, late, or after backoff.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use rackhand_tests::{
 
 use super::world::{AGENT, GRACE, HOLD, IRONIC, OFF, ON, SOMEBODY, World};
 
-/// The hold comes before any off and goes after the drain; the agent sends its own off when the host
-/// reads off already (F1).
+/// The hold is set before any power-off and removed after the drain. The agent sends its own power-off
+/// although the host reports off already (F1).
 pub async fn path(w: &World) -> Result<()> {
     w.stage.bind_pod("path-1", false).await?;
     w.host("path-1")?
@@ -27,7 +27,7 @@ pub async fn path(w: &World) -> Result<()> {
         w.stage.commanded("path-1", ON)?,
     );
     let [(came, _), (went, _)] = [holds[0], holds[1]];
-    // The recorder sees a version a little after the operator may.
+    // The recorder may receive a version later than baremetal-operator.
     let early = came.saturating_duration_since(off);
     ensure!(
         early < Duration::from_secs(1),
@@ -79,8 +79,8 @@ pub async fn foreign(w: &World) -> Result<()> {
         .await
 }
 
-/// A person asks for a reboot while we hold: the operator sees the host off and takes that for its
-/// first half.
+/// A person requests a reboot during a hold: baremetal-operator finds the host off and removes the annotation
+/// as half done.
 pub async fn plain(w: &World) -> Result<()> {
     w.draining("plain-1").await?;
     w.annotate("plain-1", "reboot.metal3.io", Some("")).await?;
@@ -118,7 +118,7 @@ pub async fn backing_off(w: &World) -> Result<()> {
     w.back_by("ill-1", &[(AGENT, OFF), (IRONIC, ON)]).await
 }
 
-/// The operator switches on late in its grace: the node that reports then is no other host's.
+/// baremetal-operator switches on late in its grace period: the renewed Lease then belongs to the right host.
 pub async fn slow(w: &World) -> Result<()> {
     w.draining("slow-1").await?;
     w.slow.stop_operator();
@@ -132,7 +132,7 @@ pub async fn slow(w: &World) -> Result<()> {
         })
     })
     .await?;
-    // After the last look but one, and early enough for the node to report within the grace.
+    // Late in the grace period, but early enough for the kubelet to renew the Lease within it.
     tokio::time::sleep(Duration::from_millis(6500)).await;
     w.slow.start_operator();
     w.back_by("slow-1", &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])

@@ -1,4 +1,4 @@
-//! What Ironic or an old operator undoes.
+//! Actions that Ironic or an old baremetal-operator undoes.
 
 use anyhow::{Context, Result, ensure};
 use rackhand_tests::{
@@ -8,8 +8,8 @@ use rackhand_tests::{
 
 use super::world::{AGENT, HOLD, IRONIC, ON, World};
 
-/// Nobody tells Ironic that the host shall be off, so its sync switches it on: the one case in which
-/// the hold alone does not keep a host off.
+/// Ironic is not told that the host is to be off, so its power sync switches it on. This is the only case in
+/// which the hold alone does not keep a host off.
 pub async fn forced(w: &World) -> Result<()> {
     let host = w.host("late-1")?;
     w.late.stop_operator();
@@ -27,7 +27,7 @@ pub async fn forced(w: &World) -> Result<()> {
         })
     })
     .await?;
-    // Off again, whatever step it was at.
+    // The host is switched off again at any step.
     let before = host.counters().offs;
     host.wait_for(LONG, "off again", |view| {
         view.counters.offs > before && view.power == PowerState::Off
@@ -68,7 +68,7 @@ pub async fn forced(w: &World) -> Result<()> {
     Ok(())
 }
 
-/// As releases before v0.14 do while they provision.
+/// Releases before v0.14 delete the hold key during provisioning.
 pub async fn deleted(w: &World) -> Result<()> {
     let host = w.host("old-1")?;
     host.never_boots(true);
@@ -96,7 +96,7 @@ pub async fn deleted(w: &World) -> Result<()> {
     w.stage.let_pod_go("old-1").await?;
     w.untainted("old-1").await?;
     w.stage.wait_back("old-1").await?;
-    // An on that was cut short counts for none.
+    // An interrupted power-on is not counted.
     let counters = host.counters();
     ensure!(
         counters.ons >= 1 && counters.offs >= counters.ons,
@@ -105,8 +105,8 @@ pub async fn deleted(w: &World) -> Result<()> {
     Ok(())
 }
 
-/// Without the operator Ironic does not know that the host is wanted on again, and undoes what the
-/// agent did; once the operator is back, it is its turn.
+/// Without baremetal-operator Ironic does not know that the host is to be on, and undoes the power-on of the
+/// agent. After its restart, baremetal-operator switches the host on.
 pub async fn undone(w: &World) -> Result<()> {
     w.draining("away-1").await?;
     w.away.stop_operator();
@@ -139,7 +139,8 @@ pub async fn undone(w: &World) -> Result<()> {
     w.stage.tainted_only_while_off(&w.recorder, "away-1").await
 }
 
-/// Nobody but us is left to switch on what Ironic forced off: the agent does, in the same attempt.
+/// Without baremetal-operator and Ironic, the agent switches on the host that Ironic has forced off, in the
+/// same attempt.
 pub async fn off_again(w: &World) -> Result<()> {
     let host = w.host("again-1")?;
     w.draining("again-1").await?;

@@ -1,4 +1,4 @@
-//! Hosts that the operator or a person keeps as they are.
+//! Hosts whose power baremetal-operator or a person keeps unchanged.
 
 use anyhow::{Context, Result, ensure};
 use rackhand_tests::rack::PowerState;
@@ -52,7 +52,7 @@ pub async fn unprovisioned(w: &World) -> Result<()> {
         .await
 }
 
-/// The operator would reboot it again and again, for as long as a hold is on it.
+/// baremetal-operator would reboot the host repeatedly during a hold.
 pub async fn unswitchable(w: &World) -> Result<()> {
     w.patch("keep-1", json!({ "disablePowerOff": true }))
         .await?;

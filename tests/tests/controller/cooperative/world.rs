@@ -1,4 +1,4 @@
-//! Hosts of baremetal-operator, and what is seen of them.
+//! The stage of these tests, with hosts of baremetal-operator.
 
 use std::time::Duration;
 
@@ -19,19 +19,19 @@ pub const PAUSED: &str = "baremetalhost.metal3.io/paused";
 
 pub const DETACHED: &str = "baremetalhost.metal3.io/detached";
 
-/// Who sends what, in the hosts' logs: the agent logs in at the BMCs under this name.
+/// Sender of the agent's commands in the logs of hosts: its user name at the BMCs.
 pub const AGENT: &str = "rackhand";
 
 pub const IRONIC: &str = "ironic";
 
-/// How long the operator may act before the agent does.
+/// Grace period of baremetal-operator before the agent acts.
 pub const GRACE: Duration = Duration::from_secs(10);
 
 pub const OFF: ResetType = ResetType::ForceOff;
 
 pub const ON: ResetType = ResetType::On;
 
-/// Hosts of an operator and an Ironic that are well.
+/// Hosts of a baremetal-operator and an Ironic without faults.
 pub const WELL: [&str; 11] = [
     "path-1",
     "sync-1",
@@ -50,19 +50,19 @@ pub struct World {
     pub stage: Stage,
     pub recorder: Recorder,
     pub well: Metal3,
-    /// Neither of the two runs.
+    /// Both baremetal-operator and Ironic are stopped.
     pub down: Metal3,
     /// Ironic runs without the operator, and syncs so slowly that an off can be confirmed between.
     pub late: Metal3,
-    /// A release that deletes the hold keys of others.
+    /// A release that deletes foreign hold keys.
     pub _old: Metal3,
-    /// Its changes of power fail; it does not force.
+    /// Ironic's power changes fail, and its sync does not force.
     pub ill: Metal3,
-    /// Its operator takes its time over the power-on.
+    /// baremetal-operator is late with the power-on.
     pub slow: Metal3,
-    /// Its operator goes away before the power-on.
+    /// baremetal-operator stops before the power-on.
     pub away: Metal3,
-    /// The same, and Ironic goes too once it has forced the host off.
+    /// baremetal-operator stops before the power-on, and Ironic after it has forced the host off.
     pub alone: Metal3,
 }
 
@@ -71,8 +71,8 @@ impl World {
         self.stage.host(name)
     }
 
-    /// The host hangs with a pod that stays in the API until [`Stage::let_pod_go`], and is drained
-    /// up to that.
+    /// Hangs the host, with a pod that stays in the API until [`Stage::let_pod_go`], and waits until the
+    /// drain is blocked by it.
     pub async fn draining(&self, host: &str) -> Result<()> {
         self.stage.bind_pod(host, true).await?;
         self.host(host)?
@@ -87,7 +87,7 @@ impl World {
         Ok(())
     }
 
-    /// Every command that a host got, in order, by whom.
+    /// All commands that a host has received, in order, with their senders.
     pub fn commands(&self, host: &str) -> Result<Vec<(String, ResetType)>> {
         let log = self.host(host)?.log();
         let commands = log.into_iter().filter_map(|entry| match entry.event {
@@ -97,8 +97,8 @@ impl World {
         Ok(commands.collect())
     }
 
-    /// The remediation is over, the Node is Ready, nothing is left, and the host got exactly these
-    /// commands, one power cycle by them.
+    /// Waits until the remediation is finished, the Node is Ready and nothing is left, and checks that the
+    /// host received exactly these commands in one power cycle.
     pub async fn back_by(&self, host: &str, wanted: &[(&str, ResetType)]) -> Result<()> {
         self.untainted(host).await?;
         self.stage.wait_back(host).await?;
@@ -111,7 +111,7 @@ impl World {
             .await
     }
 
-    /// The taint has come once and gone.
+    /// Waits until the taint was set once and removed.
     pub async fn untainted(&self, host: &str) -> Result<()> {
         wait_until(&format!("{host} has lost its taint"), LONG, || async {
             let seen = self.stage.remediation(host).await?;
@@ -127,7 +127,7 @@ impl World {
         .await
     }
 
-    /// Ironic has looked this often more.
+    /// Waits until Ironic has synced a host this many more times.
     pub async fn synced(&self, metal3: &Metal3, host: &str, more: u32) -> Result<()> {
         let enough = metal3.sent(host)?.syncs + more;
         wait_until(&format!("{host} is synced"), LONG, || async {
@@ -178,8 +178,8 @@ impl World {
         .await
     }
 
-    /// Hangs, is blocked with a reason while nobody touches it, and comes back by the operator once
-    /// that is `cleared`.
+    /// Hangs a host, waits until its remediation is blocked by this reason without any command, and checks
+    /// that baremetal-operator brings it back after `cleared`.
     pub async fn blocked_until(
         &self,
         host: &str,

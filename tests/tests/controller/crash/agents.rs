@@ -1,4 +1,4 @@
-//! Agents that are killed or cut off.
+//! Agents that are killed or disconnected.
 
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,7 @@ use rackhand_tests::{
 
 use super::world::{AGENT_STEPS, Trouble, at_step, commanded_once, cut_racks, finished};
 
-/// Its journal is made at the first start; a kill in the middle of that must not cost more than that
-/// start.
+/// The journal is created at the first start. A kill during the creation must only end that start.
 #[test]
 fn agent_killed_during_first_start_starts_again() {
     let agent = binaries().unwrap().join("rackhand-agent");
@@ -61,8 +60,8 @@ fn agent_killed_during_first_start_starts_again() {
     }
 }
 
-/// The line between the controller and an agent is cut, or silent, at a step of the agent's only
-/// host, until the controller has noticed.
+/// Cuts or silences the connection between controller and agent at a step of the agent's only host, until the
+/// controller has detected it.
 pub async fn agent_cut_off(stage: &Stage, recorder: &Recorder, lines: &[TcpProxy]) -> Result<()> {
     let one = |rack: String, step: &'static str, trouble: Trouble, line| async move {
         let line: &TcpProxy = line;
@@ -108,7 +107,7 @@ async fn connected(stage: &Stage, rack: &str) -> Result<String> {
 pub async fn agent_killed(stage: &Stage, recorder: &Recorder) -> Result<()> {
     let one = |number: usize, step: &'static str| async move {
         let (rack, host) = (format!("a{number}"), format!("a{number}-1"));
-        // Off and on take long enough to be caught in the middle.
+        // Power-off and power-on are slow, so that the agent is killed during them.
         stage
             .host(&host)?
             .set_timings(rackhand_tests::rack::PowerTimings {

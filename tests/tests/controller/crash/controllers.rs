@@ -1,4 +1,4 @@
-//! Controllers that are killed, stopped or cut off.
+//! Controllers that are killed, stopped or disconnected.
 
 use std::time::Instant;
 
@@ -21,8 +21,8 @@ use super::world::{
     start,
 };
 
-/// All hosts hang at once; whichever comes first to its step, there the controller dies or loses the
-/// API server until it has lost its Lease and ended, and the others are somewhere else on their way.
+/// All hosts hang at once. At the first host that reaches its step, the controller is killed, or loses the
+/// API server until it has lost its Lease and ended, while the other hosts are at other steps.
 pub async fn trouble_at_every_step(
     stage: &Stage,
     recorder: &Recorder,
@@ -82,7 +82,7 @@ pub async fn trouble_at_every_step(
     Ok(())
 }
 
-/// What happens to the controller; it has ended afterwards.
+/// Applies the fault to the controller, and waits until it has ended.
 async fn suffer(stage: &Stage, line: &TcpProxy, name: &str, trouble: Trouble) -> Result<()> {
     match trouble {
         Trouble::Killed => return stage.kill_controller(name),
@@ -99,8 +99,8 @@ async fn suffer(stage: &Stage, line: &TcpProxy, name: &str, trouble: Trouble) ->
     Ok(())
 }
 
-/// A client with a controller's certificate claims a term far above: as if the Lease had been lost
-/// and made anew.
+/// A client with a controller's certificate claims a much higher term, as if the Lease had been deleted and
+/// created again.
 pub async fn higher_term(stage: &Stage, recorder: &Recorder) -> Result<()> {
     leads(stage, "last").await?;
     let tls = stage.issue(&CertSpec::peer("another", "spiffe://rackhand/controller"))?;
@@ -142,8 +142,8 @@ pub async fn higher_term(stage: &Stage, recorder: &Recorder) -> Result<()> {
     Ok(())
 }
 
-/// The leader is stopped right after its power-off has begun, another takes over, and the first goes
-/// on in the middle of the other's work.
+/// The leader is stopped right after its power-off has begun, another one takes over, and the first is
+/// resumed meanwhile.
 pub async fn stopped_leader(stage: &Stage, recorder: &Recorder) -> Result<()> {
     let old = "last";
     leads(stage, old).await?;
@@ -166,7 +166,7 @@ pub async fn stopped_leader(stage: &Stage, recorder: &Recorder) -> Result<()> {
     at_step(stage, recorder, &[("r-1", "Draining")]).await?;
     let resumed = jiff::Timestamp::now();
     stage.signal_controller(old, Signal::SIGCONT)?;
-    // It notices, and ends with an error: a fresh process takes part in the next election.
+    // The former leader ends with an error, so that a new process takes part in the next election.
     let ended = wait_until("the deposed leader ends", LONG, || async {
         Ok(stage.controller_ended(old).ok_or("it runs".to_owned()))
     })

@@ -1,4 +1,4 @@
-//! What is cut or killed, and how it is seen that everything was finished.
+//! Faults of these tests, and assertions that remediations have finished.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use rackhand_tests::{
     stage::{LONG, Recorder, Stage, wait_until},
 };
 
-/// Where something happens, each on a host of its own.
+/// Steps at which a fault occurs, each on a host of its own.
 pub const STEPS: [&str; 8] = [
     "Holding",
     "PoweringOff",
@@ -22,32 +22,32 @@ pub const STEPS: [&str; 8] = [
     "Restoring",
 ];
 
-/// The rack of the hosts, in tests of controllers.
+/// Name of the rack in tests of controllers.
 pub const RACK: &str = "r";
 
-/// Where the agent is killed, each with a rack of its own.
+/// Steps at which the agent is killed, each with a rack of its own.
 pub const AGENT_STEPS: [&str; 3] = ["PoweringOff", "Draining", "PoweringOn"];
 
-/// The Lease of controllers that are killed: their successors need not wait long.
+/// Lease duration of controllers that are killed, short so that their successors lead soon.
 pub const BRIEF: &str = "--lease-duration=3s";
 
-/// The Lease of those that must not lose it on a busy machine.
+/// Lease duration of controllers that must not lose the Lease on a busy machine.
 pub const CALM: &str = "--lease-duration=8s";
 
-/// How long a host may take to a step while controllers come and go.
+/// Timeout of a step while controllers are killed and started.
 const PATIENCE: Duration = LONG.saturating_mul(4);
 
-/// Hosts that stay healthy, so that pods have somewhere to go.
+/// Number of hosts that stay healthy, so that pods can be scheduled.
 pub const SPARE: usize = 2;
 
-/// What happens to a controller.
+/// A fault of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
     /// `kill -9`.
     Killed,
-    /// Its connections to the API server are reset, and no new one holds.
+    /// Its connections to the API server are reset, and so is every new one.
     Cut,
-    /// Its connections to the API server are there, and nothing comes through.
+    /// Its connections to the API server stay open without traffic.
     Silenced,
 }
 
@@ -77,7 +77,8 @@ pub async fn workload_runs(stage: &Stage, replicas: usize) -> Result<()> {
     Ok(())
 }
 
-/// One cycle, one command that took effect each way, tainted only while off, nothing left.
+/// Checks that a host had one power cycle with one effective command each way, was tainted only while off,
+/// and nothing is left.
 pub async fn finished(stage: &Stage, recorder: &Recorder, host: &str) -> Result<()> {
     wait_until(&format!("{host} has lost its taint"), PATIENCE, || async {
         let seen = stage.remediation(host).await?;
@@ -115,8 +116,8 @@ pub async fn all_finished(stage: &Stage, recorder: &Recorder, hosts: &[String]) 
         .map(drop)
 }
 
-/// Waits for the first sight of a step of one of these hosts' remediations. A step may be over at
-/// once, so the recorder, which misses none, is asked and not the API.
+/// Waits until a remediation of one of these hosts has reached its step. Uses the recorder, because a step
+/// may be too short to be seen at the API.
 pub async fn at_step<'a>(
     stage: &Stage,
     recorder: &Recorder,
@@ -139,7 +140,7 @@ pub async fn at_step<'a>(
     }
 }
 
-/// Waits for a controller to lead: who has not led does not lose the Lease, and goes on asking for it.
+/// Waits for a controller to lead, because only a leader loses the Lease and ends.
 pub async fn leads(stage: &Stage, name: &str) -> Result<()> {
     wait_until(&format!("{name} leads"), LONG, || async {
         let (holder, _) = stage.leader().await?;
@@ -152,7 +153,7 @@ pub async fn leads(stage: &Stage, name: &str) -> Result<()> {
     .await
 }
 
-/// Whatever was begun was not begun again: one command each way.
+/// Checks that a host received one command each way, so that no operation was repeated.
 pub fn commanded_once(stage: &Stage, host: &str) -> Result<()> {
     let counters = stage.host(host)?.counters();
     let (off, on) = (
@@ -163,7 +164,7 @@ pub fn commanded_once(stage: &Stage, host: &str) -> Result<()> {
     Ok(())
 }
 
-/// The racks whose line to the controller is cut, or silent, at one step each.
+/// The racks whose connection to the controller is cut or silent at one step each.
 pub fn cut_racks() -> Vec<(String, &'static str, Trouble)> {
     let troubles = [Trouble::Cut, Trouble::Silenced].into_iter().cycle();
     STEPS

@@ -1,4 +1,4 @@
-//! Rows about objects that are deleted or replaced while a host is off.
+//! Rows of the failure table about objects that are deleted or replaced while a host is off.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Node, Secret};
@@ -16,7 +16,8 @@ use super::world::World;
 
 const CONFIRM: &str = "rackhand.dev/confirm-fenced";
 
-/// The credentials of the BMC are gone: a person is asked, is heard, and is told what is missing.
+/// The credentials of the BMC are deleted: the remediation waits for a confirmation by a person, accepts it,
+/// and reports the missing Secret.
 pub async fn secret_deleted(w: &World) -> Result<()> {
     w.lose("lost-1", true).await?;
     w.stage.remediate("lost-1").await?;
@@ -49,7 +50,7 @@ pub async fn secret_deleted(w: &World) -> Result<()> {
     w.stage.tainted_only_while_off(&w.recorder, "lost-1").await
 }
 
-/// The BareMetalHost is gone, and the request after it: nothing of ours is left behind.
+/// The BareMetalHost is deleted, and the remediation after it: nothing of Rackhand is left.
 pub async fn host_deleted(w: &World) -> Result<()> {
     w.lose("lost-2", true).await?;
     w.stage.remediate("lost-2").await?;
@@ -65,13 +66,13 @@ pub async fn host_deleted(w: &World) -> Result<()> {
     })
     .await?;
     ensure!(!w.stage.tainted("lost-2").await?, "the taint was ours");
-    // Its owner has it back.
+    // The owner of the host switches it on.
     w.host("lost-2")?.switch(ResetType::On, "its owner");
     w.stage.let_pod_go("lost-2").await
 }
 
-/// Somebody removes the Cluster object while its workload runs on: the host stays held and off until it is
-/// drained, and comes back as it would have.
+/// The Cluster object is deleted while its workload runs on: the host stays held and off until it is drained,
+/// and recovers as usual.
 pub async fn cluster_removed(w: &World) -> Result<()> {
     w.lose("left-1", true).await?;
     w.stage.remediate("left-1").await?;
@@ -126,7 +127,7 @@ pub async fn node_replaced(w: &World) -> Result<()> {
     let there = nodes.get("name-1").await?;
     ensure!(there.metadata.uid == other.metadata.uid, "it is another");
     ensure!(!w.stage.tainted("name-1").await?, "it is not ours to taint");
-    // The other machine goes by another name.
+    // The other machine registers under another name.
     nodes.delete("name-1", &DeleteParams::default()).await?;
     w.stage.let_pod_go("name-1").await?;
     w.succeeded("name-1").await?;

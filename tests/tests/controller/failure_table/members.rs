@@ -1,4 +1,4 @@
-//! Rows about members of a control plane.
+//! Rows of the failure table about members of a control plane.
 
 use anyhow::{Result, ensure};
 use rackhand_tests::{
@@ -52,7 +52,7 @@ pub async fn quorum_first(w: &World) -> Result<()> {
     for host in ["three-1", "three-2"] {
         w.stage.remediate(host).await?;
     }
-    // One waits for a member to come back, and the other for that one.
+    // One remediation waits for a healthy member, and the other for that remediation.
     let (first, other) = wait_until("both wait", LONG, || async {
         let (mut first, mut reasons) = (None, Vec::new());
         for (host, other) in [("three-1", "three-2"), ("three-2", "three-1")] {
@@ -81,7 +81,7 @@ pub async fn quorum_first(w: &World) -> Result<()> {
     w.stage.one_cycle(other)
 }
 
-/// What holds up one member is its own: the others need not wait for it.
+/// A remediation that is blocked by its own cause does not block other members.
 pub async fn member_paused(w: &World) -> Result<()> {
     let machines = w.stage.machines();
     let paused = "cluster.x-k8s.io/paused";
@@ -93,12 +93,12 @@ pub async fn member_paused(w: &World) -> Result<()> {
     w.lose("trio-2", true).await?;
     w.stage.remediate("trio-2").await?;
     w.stage.wait_step("trio-2", "Draining").await?;
-    // Able again it is the older one, and comes after the one that has begun.
+    // After its pause it is the older remediation, and waits for the one that has begun.
     w.stage.annotate(&machines, "trio-1", paused, None).await?;
     let seen = w.stage.wait_blocked("trio-1", "OtherRemediation").await?;
     ensure!(seen.message.contains("trio-2"), "{}", seen.message);
     w.stage.withdraw("trio-1").await?;
-    // It never had our finalizer, and counts all the same.
+    // A remediation without Rackhand's finalizer is counted, too.
     let counted = "{outcome=\"withdrawn\",cause=\"OtherRemediation\"}";
     wait_until("it is counted", LONG, || async {
         let (_, text) = w.stage.admin("controller-0", "/metrics").await?;

@@ -1,4 +1,4 @@
-//! Rows about Nodes, what runs on them, and their cluster.
+//! Rows of the failure table about Nodes, their workload and their cluster.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::{
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::world::{HOLD, World};
 
-/// Off and held without the workload API; tainted, drained and switched on only with it.
+/// Without the workload API a host is switched off and held; taint, drain and power-on need the API.
 pub async fn workload_down(w: &World) -> Result<()> {
     w.lose("far-2", true).await?;
     w.stage.remediate("far-2").await?;
@@ -26,7 +26,7 @@ pub async fn workload_down(w: &World) -> Result<()> {
         let seen = w.stage.wait_blocked(host, "WorkloadUnreachable").await?;
         ensure!(seen.message.contains("far"), "which one: {}", seen.message);
     }
-    // Its pod goes, and nobody can see that.
+    // The pod is deleted, which the controller cannot observe.
     w.stage.let_pod_go("far-2").await?;
     w.host("far-1")?
         .wait_for(LONG, "off", |view| view.power == PowerState::Off)
@@ -48,7 +48,7 @@ pub async fn workload_down(w: &World) -> Result<()> {
     Ok(())
 }
 
-/// There is nothing to taint and nothing to drain.
+/// A Machine without a Node needs no taint and no drain.
 pub async fn never_joined(w: &World) -> Result<()> {
     let joined = async |node: Value| {
         let body = json!({ "status": { "nodeRef": node } });
@@ -64,14 +64,14 @@ pub async fn never_joined(w: &World) -> Result<()> {
     let steps = w.steps("new-1");
     let plain = !steps.iter().any(|s| s == "Tainting" || s == "Draining");
     ensure!(plain, "{steps:?}");
-    // It joins at last.
+    // The Node joins.
     joined(json!({ "apiVersion": "v1", "kind": "Node", "name": "new-1" })).await?;
     w.succeeded("new-1").await?;
     w.stage.one_cycle("new-1")?;
     w.stage.never_tainted(&w.recorder, "new-1").await
 }
 
-/// Nothing can be tainted; but a pod that the API still has keeps the host off.
+/// Without a Node there is no taint, but a pod in the API keeps the host off.
 pub async fn node_deleted(w: &World) -> Result<()> {
     w.lose("gone-1", true).await?;
     let nodes: Api<Node> = Api::all(w.stage.client.clone());
@@ -93,7 +93,7 @@ pub async fn node_deleted(w: &World) -> Result<()> {
     w.stage.never_tainted(&w.recorder, "gone-1").await
 }
 
-/// A pod with a finalizer, and a volume whose driver is down.
+/// A pod with a finalizer and a volume without a driver block the drain.
 pub async fn drain_blocked(w: &World) -> Result<()> {
     let volumes: Api<VolumeAttachment> = Api::all(w.stage.client.clone());
     let volume: VolumeAttachment = serde_json::from_value(json!({

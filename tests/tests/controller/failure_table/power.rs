@@ -1,4 +1,4 @@
-//! Rows about hosts and their BMCs.
+//! Rows of the failure table about hosts and their BMCs.
 
 use anyhow::{Result, ensure};
 use jiff::{SignedDuration, Timestamp};
@@ -15,12 +15,12 @@ use serde_json::json;
 
 use super::world::{HOLD, World};
 
-/// The BMC takes the command and does nothing: it is sent again, and nothing else happens.
+/// The BMC accepts the command and ignores it: the command is sent again.
 pub async fn still_on(w: &World) -> Result<()> {
     let host = w.host("still-1")?;
     host.ignore_commands();
     w.lose("still-1", false).await?;
-    // Three tries fit in before a person is asked, and then a minute passes.
+    // After three tries the remediation waits for a confirmation by a person for a minute.
     host.wait_for(LONG, "commanded again", |view| {
         view.counters.received(ResetType::ForceOff) >= 2
     })
@@ -56,7 +56,7 @@ pub async fn hold_removed(w: &World) -> Result<()> {
     w.comes_back("taken-1").await
 }
 
-/// When it was off, from and to.
+/// The periods in which the host was off.
 pub fn off_times(host: &SimHost) -> Vec<(std::time::Instant, std::time::Instant)> {
     let mut times = Vec::new();
     let mut since = None;
@@ -72,7 +72,7 @@ pub fn off_times(host: &SimHost) -> Vec<(std::time::Instant, std::time::Instant)
     times
 }
 
-/// The BareMetalHost of one names the BMC of the other.
+/// The BareMetalHost of one host names the BMC of the other.
 pub async fn one_bmc(w: &World) -> Result<()> {
     let address = |host: &str| -> Result<String> {
         let url = w.host(host)?.system_url()?;
@@ -93,7 +93,7 @@ pub async fn one_bmc(w: &World) -> Result<()> {
     w.stage.one_cycle("twin-1")?;
     w.stage.untouched("twin-2")?;
     w.stage.never_tainted(&w.recorder, "twin-2").await?;
-    // Corrected, as it says.
+    // The address is corrected, as the message demands.
     let right = json!({ "bmc": { "address": address("twin-2")? } });
     w.patch_host("twin-2", right).await?;
     w.stage.withdraw("twin-2").await?;
@@ -108,7 +108,7 @@ pub async fn one_bmc(w: &World) -> Result<()> {
     w.stage.one_cycle("twin-2")
 }
 
-/// As some BMCs do for a while after the power has gone.
+/// Some BMCs reject a power-on for a while after a power-off.
 pub async fn on_refused(w: &World) -> Result<()> {
     let host = w.host("late-1")?;
     w.lose("late-1", true).await?;
@@ -129,7 +129,7 @@ pub async fn on_refused(w: &World) -> Result<()> {
     Ok(())
 }
 
-/// Somebody is at the button while it boots: no attempt is lost by that.
+/// A person switches the host off during the boot, which costs no attempt.
 pub async fn off_again(w: &World) -> Result<()> {
     let host = w.host("again-1")?;
     w.lose("again-1", true).await?;
@@ -151,7 +151,7 @@ pub async fn off_again(w: &World) -> Result<()> {
     w.stage.tainted_only_while_off(&w.recorder, "again-1").await
 }
 
-/// A kubelet's clock says nothing: only whether its Lease moves.
+/// The clock of a kubelet does not matter, only the renewal of its Lease.
 pub async fn clocks_ahead_and_behind(w: &World) -> Result<()> {
     let leases: Api<Lease> = Api::namespaced(w.stage.client.clone(), "kube-node-lease");
     let skewed = async |host: &str, skew: SignedDuration| {

@@ -1,4 +1,4 @@
-//! A stage with several workload clusters, and what is seen of it.
+//! The stage of these tests, with several workload clusters.
 
 use anyhow::{Result, ensure};
 use kube::api::{Patch, PatchParams};
@@ -17,7 +17,7 @@ pub const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
 pub struct World {
     pub stage: Stage,
     pub recorder: Recorder,
-    /// To the cluster `far`.
+    /// The connection to the cluster `far`.
     pub wire: Wire,
 }
 
@@ -31,7 +31,7 @@ impl World {
         Ok(())
     }
 
-    /// A pod runs on a host, and then the host hangs.
+    /// Starts a pod on a host, then hangs the host.
     pub async fn lose(&self, host: &str, kept: bool) -> Result<()> {
         self.stage.bind_pod(host, kept).await?;
         self.host(host)?
@@ -54,7 +54,8 @@ impl World {
         .await
     }
 
-    /// Tainted once and only while it was off, one cycle, nothing left.
+    /// Waits for the recovery of a host, and checks: one power cycle, tainted once and only while off,
+    /// nothing left.
     pub async fn comes_back(&self, host: &str) -> Result<()> {
         self.untainted(host).await?;
         self.stage.wait_back(host).await?;
@@ -64,7 +65,7 @@ impl World {
             .await
     }
 
-    /// What was asked for by hand has succeeded; nobody else takes it back.
+    /// Waits until a remediation that the test created has succeeded, and deletes it.
     pub async fn succeeded(&self, host: &str) -> Result<()> {
         self.stage.wait_step(host, "Succeeded").await?;
         self.stage.withdraw(host).await?;
@@ -76,7 +77,7 @@ impl World {
         steps.map(|(_, step)| step).collect()
     }
 
-    /// Off until something changes: somebody keeps looking, and it stays off.
+    /// Checks that a host stays off while its remediation is observed.
     pub async fn stays_off(&self, host: &str) -> Result<()> {
         self.stage.wait_looks(host, 2).await?;
         let power = self.host(host)?.real_power();

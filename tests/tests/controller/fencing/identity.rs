@@ -1,4 +1,4 @@
-//! The host that was switched off is the one that was meant.
+//! Identity of the host (F5).
 
 use anyhow::{Result, ensure};
 use kube::api::{Patch, PatchParams};
@@ -7,13 +7,13 @@ use serde_json::json;
 
 use super::world::{REMEDIATE, World};
 
-/// A wrong BMC is for a person to correct; the request ends, and the next one works.
+/// A wrong BMC address must be corrected by a person. The remediation ends, and the next one works.
 pub async fn foreign(w: &World) -> Result<()> {
     let host = w.host("bmc-4")?;
     host.foreign_uuid();
     let pod = w.lose("bmc-4", false).await?;
     w.stage.wait_blocked("bmc-4", "IdentityMismatch").await?;
-    // CAPM3's phase is of the status, which is written after our step.
+    // CAPM3's phase is in the status, which is written after the step.
     w.stage
         .wait_remediation("bmc-4", "phase Failed", |seen| {
             seen.step == "Blocked" && seen.phase == "Failed"
@@ -39,7 +39,7 @@ pub async fn lie(w: &World) -> Result<()> {
         .await?;
     ensure!(host.counters().offs == 0, "it was never off");
     host.clear_faults();
-    // Left on, and over.
+    // The host stays on, and the remediation is finished.
     w.stage.wait_step("lie-1", "Blocked").await?;
     ensure!(
         host.real_power() == PowerState::On && host.counters().offs == 0,
@@ -52,7 +52,7 @@ pub async fn lie(w: &World) -> Result<()> {
     w.stage.never_tainted(&w.recorder, "lie-1").await
 }
 
-/// The BareMetalHost of one names the BMC of the other, which does not say who it is.
+/// The BareMetalHost of one host names the BMC of the other, which reports no identity.
 pub async fn swapped(w: &World) -> Result<()> {
     let (machines, other) = (w.stage.machines(), w.host("swap-2")?);
     other.anonymous();

@@ -1,4 +1,4 @@
-//! The limit of a health check holds.
+//! Limits of health checks (F10).
 
 use anyhow::{Result, ensure};
 use rackhand_tests::{
@@ -9,7 +9,7 @@ use rackhand_tests::{
 
 use super::world::World;
 
-/// Waits until a check says that its gate is closed, with so many healthy.
+/// Waits until a check reports that its limit forbids remediation, with this many healthy Machines.
 async fn closed(w: &World, check: &str, healthy: u64) -> Result<()> {
     wait_until(&format!("{check} is closed"), LONG, || async {
         let object = w.stage.checks().get(check).await?;
@@ -60,7 +60,7 @@ pub async fn limit_zero(w: &World) -> Result<()> {
     ensure!(w.host("zero-1")?.hang(), "up");
     unknown(w, "zero-1").await?;
     closed(w, "zero", 0).await?;
-    // All that others take from the fault to the end passes.
+    // Meanwhile another host fails and recovers.
     w.others_go_on().await?;
     never_requested(w, "zero-1")?;
     w.stage.untouched("zero-1")
@@ -81,7 +81,7 @@ pub async fn limit_forty(w: &World) -> Result<()> {
         never_requested(w, host)?;
         w.stage.untouched(host)?;
     }
-    // A person brings one back; one of four is within the limit.
+    // A person restores one host, and one of four is within the limit.
     let host = w.host("forty-1")?;
     host.switch(ResetType::ForceOff, "a person");
     host.wait_for(LONG, "off", |view| view.power == PowerState::Off)

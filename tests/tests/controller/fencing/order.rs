@@ -1,4 +1,4 @@
-//! Hold, off, drain, on: never in another order.
+//! Order of hold, power-off, drain and power-on (F2, F3, F4).
 
 use anyhow::{Context, Result, ensure};
 use rackhand_tests::{
@@ -12,7 +12,7 @@ pub async fn switched_on(w: &World) -> Result<()> {
     let host = w.host("drain-1")?;
     w.lose("drain-1", true).await?;
     w.stage.wait_step("drain-1", "Draining").await?;
-    // Somebody presses the button, the BMC takes no command any more, and the drain would be over.
+    // A person switches the host on, the BMC ignores commands, and the pod is gone.
     host.never_boots(true);
     host.ignore_commands();
     host.switch(ResetType::On, "somebody");
@@ -98,7 +98,7 @@ pub async fn recovered_agentless(w: &World) -> Result<()> {
     w.stage.untouched("away-1")
 }
 
-/// No baremetal-operator runs here, so the agent acts after the grace.
+/// Without baremetal-operator the agent acts after the grace period.
 pub async fn held_first(w: &World) -> Result<()> {
     w.lose("held-1", false).await?;
     w.comes_back("held-1").await?;

@@ -1,4 +1,4 @@
-//! What is not confirmed off is never taken for off.
+//! Unconfirmed power-offs (F1, F8).
 
 use anyhow::{Result, ensure};
 use rackhand_tests::{
@@ -31,7 +31,7 @@ pub async fn silent(w: &World) -> Result<()> {
         .await
 }
 
-/// So as not to lock the account, a refused password is tried again only after a minute.
+/// A rejected password is tried again only after a minute, to avoid a lockout of the account.
 pub async fn refused(w: &World) -> Result<()> {
     let host = w.host("bmc-3")?;
     host.refuse_auth();
@@ -49,7 +49,7 @@ pub async fn ignoring(w: &World) -> Result<()> {
         .await
 }
 
-/// As OpenBMC does after a reset of its own, when the host hangs and answers nothing.
+/// Like OpenBMC after its own reset with a hung host.
 pub async fn lost_state(w: &World) -> Result<()> {
     let host = w.host("bmc-6")?;
     host.off_until_commanded();
@@ -78,7 +78,7 @@ pub async fn persons_word(w: &World) -> Result<()> {
     w.stage
         .annotate(&objects, "word-1", CONFIRM, Some(wrong))
         .await?;
-    // It tries on as if nothing had been said.
+    // The wrong annotation has no effect, and the tries continue.
     let seen = w.stage.wait_step("word-1", "AwaitingConfirmation").await?;
     let tries = seen.object["metadata"]["annotations"]["rackhand.dev/state"]
         .as_str()

@@ -1,4 +1,4 @@
-//! A remediation that is withdrawn, at each step.
+//! Remediations that are withdrawn, at each step (F9).
 
 use anyhow::{Context, Result, ensure};
 use kube::api::{Patch, PatchParams};
@@ -46,7 +46,7 @@ pub async fn withdrawn_draining(w: &World) -> Result<()> {
     w.stage.remediate("del-3").await?;
     w.stage.wait_step("del-3", "Draining").await?;
     w.stage.withdraw("del-3").await?;
-    // With the taint on, drained is the only way out.
+    // While the taint is set, only the drain ends the wait.
     w.stage.wait_looks("del-3", 6).await?;
     ensure!(host.real_power() == PowerState::Off, "off until drained");
     w.stage.let_pod_go("del-3").await?;

@@ -1,4 +1,4 @@
-//! Hosts that lie, refuse or are silent, and what is seen of them.
+//! The stage of these tests, with hosts whose BMCs lie, refuse or are silent.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +17,7 @@ pub const HOLD: &str = "reboot.metal3.io/rackhand-";
 pub struct World {
     pub stage: Stage,
     pub recorder: Recorder,
-    /// The host without any fault hangs already.
+    /// Whether the host without faults hangs already.
     pub fine_hangs: AtomicBool,
 }
 
@@ -26,7 +26,7 @@ impl World {
         self.stage.host(name)
     }
 
-    /// A pod runs on a host, and then the host hangs.
+    /// Starts a pod on a host, then hangs the host.
     pub async fn lose(&self, host: &str, kept: bool) -> Result<String> {
         let pod = self.stage.bind_pod(host, kept).await?;
         let sim = self.host(host)?;
@@ -36,7 +36,7 @@ impl World {
         Ok(pod.metadata.uid.unwrap_or_default())
     }
 
-    /// Nothing was done to the workload: no taint ever, and the pod is as it was.
+    /// Checks that the workload is untouched: the Node was never tainted, and the pod is unchanged.
     pub async fn workload_untouched(&self, host: &str, pod: &str) -> Result<()> {
         self.stage.never_tainted(&self.recorder, host).await?;
         let found = self.stage.bound_pod(host).await?;
@@ -50,7 +50,7 @@ impl World {
         Ok(())
     }
 
-    /// A host comes back by itself: one cycle, tainted once, and only while it was off.
+    /// Waits for the recovery of a host, and checks: one power cycle, tainted once and only while off.
     pub async fn comes_back(&self, host: &str) -> Result<()> {
         self.tainted_once(host).await?;
         self.stage.one_cycle(host)?;
@@ -95,7 +95,7 @@ impl World {
         Ok(())
     }
 
-    /// Hangs a host without any fault, once for all tests.
+    /// Hangs the host without faults, once for all tests.
     pub fn hang_another(&self) -> Result<()> {
         if !self.fine_hangs.swap(true, Ordering::SeqCst) {
             ensure!(self.host("fine-1")?.hang(), "fine-1 was not up");
@@ -103,7 +103,7 @@ impl World {
         Ok(())
     }
 
-    /// The others are not held up: a host without any fault that hung meanwhile is back.
+    /// Waits until the host without faults has hung and recovered, which shows that others are not delayed.
     pub async fn others_go_on(&self) -> Result<()> {
         self.hang_another()?;
         wait_until("fine-1 has lost its taint", LONG, || async {

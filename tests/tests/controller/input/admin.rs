@@ -1,4 +1,4 @@
-//! What the controller says of itself, and what it may do.
+//! Admin endpoints and rights of the controller.
 
 use anyhow::{Context, Result, bail, ensure};
 use rackhand_tests::rack::PowerState;
@@ -29,7 +29,7 @@ pub async fn admin(w: &World) -> Result<()> {
     Ok(())
 }
 
-/// `name{label="value",...} number`.
+/// Checks that a line is a sample: `name{label="value",...} number`.
 fn sample(line: &str) -> Result<()> {
     let (name, value) = line.rsplit_once(' ').with_context(|| format!("{line:?}"))?;
     if value.parse::<f64>().is_err() {
@@ -48,7 +48,7 @@ fn sample(line: &str) -> Result<()> {
     Ok(())
 }
 
-/// It ran with exactly what its ServiceAccount may.
+/// Checks that the controller needed no right beyond those of its ServiceAccount.
 pub fn rights(w: &World) -> Result<()> {
     let log = w.stage.log_of("controller-0")?;
     let refused: Vec<&str> = log

@@ -1,4 +1,4 @@
-//! Rack agents that are not what they say.
+//! Misconfigured rack agents.
 
 use std::process::Command;
 
@@ -32,7 +32,7 @@ pub async fn rogue_agent(w: &World) -> Result<()> {
     agent_connected(w, "rogue", "False", &["not trusted", "rogue", "ca.crt"]).await?;
     w.stage.wait_blocked("rogue-1", "AgentUnreachable").await?;
     w.stage.untouched("rogue-1")?;
-    // A certificate of our own authority in its place is taken up without a restart.
+    // A certificate of the right CA in its place is used without a restart.
     let spec = CertSpec::peer("agent-rogue", "spiffe://rackhand/rack/rogue");
     w.stage.issue_from(w.stage.pki(), "rogue", &spec)?;
     agent_connected(w, "rogue", "True", &[]).await?;
@@ -52,7 +52,7 @@ pub async fn other_rack(w: &World) -> Result<()> {
     )
     .await?;
     agent_connected(w, "elsewhere", "False", &["elsewhere", "good"]).await?;
-    // A host that nobody knows could be its, for as long as it is there and silent.
+    // An unknown host may belong to this agent while the agent exists and is silent.
     agents(w).delete("elsewhere", &Default::default()).await?;
     Ok(())
 }
@@ -98,7 +98,7 @@ bmc = { address = "redfish+https://192.0.2.2/redfish/v1/Systems/1", username = "
     Ok(())
 }
 
-/// It ends at once and says which file is to be renewed.
+/// The controller ends at once and names the expired file.
 pub async fn expired(w: &World) -> Result<()> {
     let spec = CertSpec::peer("expired", "spiffe://rackhand/controller").expired();
     let tls = w.stage.issue(&spec)?;

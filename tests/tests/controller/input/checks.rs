@@ -1,4 +1,4 @@
-//! Health checks and their requests.
+//! Health checks and their remediations.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::world::{SECRET, World, says};
 
-/// As the documentation of CAPM3 and Cluster API prints them.
+/// Objects from the documentation of CAPM3 and Cluster API.
 pub const PRINTED: &str = r#"
 apiVersion: cluster.x-k8s.io/v1beta1
 kind: MachineHealthCheck
@@ -61,7 +61,7 @@ pub async fn request(w: &World) -> Result<()> {
     let host = w.stage.host("good-1")?;
     host.never_boots(true);
     ensure!(host.hang(), "up");
-    // CAPM3's phase is of the status, which is written after our step.
+    // CAPM3's phase is in the status, which is written after the step.
     let seen = w
         .stage
         .wait_remediation("good-1", "phase Waiting", |seen| {
@@ -190,7 +190,7 @@ pub async fn impossible_range(w: &World) -> Result<()> {
     w.stage.wait_warning("backwards", "InvalidSpec").await
 }
 
-/// Somebody's clock is wrong: the check that looks at it says so until it is mended.
+/// A Node has a condition from the future: the check reports the clock skew until it is corrected.
 pub async fn future_condition(w: &World) -> Result<()> {
     let now = Timestamp::now().round(Unit::Second)?;
     let since = now.checked_add(Duration::from_secs(7200))?;
@@ -262,7 +262,7 @@ fn machine(name: &str, cluster: &str, pool: &str) -> Value {
     })
 }
 
-/// A Node that says so of its disk since then.
+/// A Node with this status of a disk condition since this time.
 fn disk(healthy: &str, since: Timestamp) -> Value {
     json!({
         "apiVersion": "v1",
@@ -278,7 +278,7 @@ fn disk(healthy: &str, since: Timestamp) -> Value {
     })
 }
 
-/// What cannot be asked is not unhealthy; and whoever looks at the Machine learns why.
+/// Machines of an unreachable cluster are not unhealthy, and their conditions report the cause.
 pub async fn broken_kubeconfig(w: &World) -> Result<()> {
     let now = Timestamp::now().round(Unit::Second)?.to_string();
     let ready = |kind: &str| json!({ "type": kind, "status": "True", "lastTransitionTime": now, "reason": "Ready", "message": "" });
@@ -325,7 +325,7 @@ pub async fn broken_kubeconfig(w: &World) -> Result<()> {
         })
     })
     .await?;
-    // A remediation that was asked for all the same says what it waits for.
+    // A remediation that is created anyway reports what it waits for.
     w.stage.remediate("second-1").await?;
     w.stage
         .wait_remediation("second-1", "says something", |seen| {
@@ -338,7 +338,7 @@ pub async fn broken_kubeconfig(w: &World) -> Result<()> {
     let shown = format!("{:?} {told}", w.stage.remediation("second-1").await?);
     ensure!(!shown.contains(SECRET), "the kubeconfig is quoted: {shown}");
     w.stage.withdraw("second-1").await?;
-    // The first cluster goes on meanwhile.
+    // Meanwhile the first cluster is processed.
     ensure!(w.stage.host("good-3")?.hang(), "up");
     w.back("good-3").await
 }

@@ -1,4 +1,4 @@
-//! Remediations that cannot go on, or need not.
+//! Remediations that are blocked or not needed.
 
 use anyhow::{Context, Result, ensure};
 use rackhand_tests::{
@@ -69,7 +69,7 @@ pub async fn no_host(w: &World) -> Result<()> {
     )
     .await?;
     w.stage.remediate("nowhere").await?;
-    // While an agent is silent the host may be its.
+    // While an agent is silent, the host may belong to it.
     let seen = w
         .stage
         .wait_remediation("nowhere", "said", |seen| {

@@ -1,4 +1,4 @@
-//! What a remediation remembers, removed or damaged by somebody else.
+//! Stored states of remediations that were removed or damaged.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Node;
@@ -19,7 +19,7 @@ const BLOCKED: &str = "rackhand.dev/blocked";
 const FINALIZER: &str = "metal3remediation.infrastructure.cluster.x-k8s.io";
 
 impl World {
-    /// A remediation of a Machine that a controller has worked on before, as its finalizer says.
+    /// Creates a remediation with the finalizer of an earlier controller.
     async fn begun_before(&self, machine: &str, annotations: Value) -> Result<()> {
         let owner = self.stage.machines().get(machine).await?;
         let object = json!({
@@ -65,7 +65,7 @@ impl World {
     }
 }
 
-/// The controller that runs knows what it wrote.
+/// The running controller restores the state that it has written.
 pub async fn removed(w: &World) -> Result<()> {
     w.stage.bind_pod("cut-1", true).await?;
     let host = w.stage.host("cut-1")?;
@@ -85,7 +85,7 @@ pub async fn removed(w: &World) -> Result<()> {
     Ok(())
 }
 
-/// A controller that has just started cannot know whose the taint is.
+/// A new controller cannot know who has set the taint.
 pub async fn lost(w: &World) -> Result<()> {
     let nodes: Api<Node> = Api::all(w.stage.client.clone());
     let taint = |taints: Value| Patch::Merge(json!({ "spec": { "taints": taints } }));

@@ -1,4 +1,4 @@
-//! A stage whose objects are not what they should be.
+//! The stage of these tests, with malformed objects.
 
 use std::process::{Command, Output, Stdio};
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use rackhand_tests::stage::{LONG, NAMESPACE, Recorder, Stage, wait_until};
 use serde_json::Value;
 
-/// Stands in a kubeconfig that does not read.
+/// A secret in a malformed kubeconfig, which must not appear in messages.
 pub const SECRET: &str = "hush-7f3a9c";
 
 pub const REMEDIATE: &str = "cluster.x-k8s.io/remediate-machine";
@@ -37,7 +37,7 @@ impl World {
         Ok(child.wait_with_output()?)
     }
 
-    /// The first line of what `kubectl get` prints, its columns apart.
+    /// The column names of `kubectl get`.
     pub fn columns(&self, what: &[&str]) -> Result<Vec<String>> {
         let output = self.kubectl(&[&["get"], what].concat(), "")?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! Our own checks of Nodes, with a remediator of others that does nothing.
+//! NodeHealthChecks of Rackhand with a foreign remediator that does nothing.
 
 use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
@@ -21,7 +21,7 @@ impl World {
         Api::namespaced_with(self.stage.client.clone(), NAMESPACE, &resource)
     }
 
-    /// A Node without a kubelet, of whose condition `Sick` no part of Kubernetes has a say.
+    /// Creates a Node without a kubelet, with a condition `Sick` that no part of Kubernetes uses.
     pub(super) async fn make_node(&self, name: &str, pool: &str, annotations: Value) -> Result<()> {
         let node = json!({
             "apiVersion": "v1", "kind": "Node",
@@ -135,7 +135,7 @@ impl World {
         .await
     }
 
-    /// `rackhand-controller explain nhc`, as a person runs it.
+    /// Runs `rackhand-controller explain nhc`.
     pub(super) fn explain(&self, args: &[&str]) -> Result<Value> {
         let more = ["--health-checks=annotated", "-o", "json"];
         let args = [&["nhc"], args, &more].concat();

@@ -1,4 +1,4 @@
-//! A controller that dies in the middle of an escalation.
+//! A controller that is killed during an escalation.
 
 use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
@@ -51,7 +51,7 @@ pub(super) async fn crash(w: &World) -> Result<()> {
         "too early: {waited}"
     );
 
-    // Again, at the moment at which the next one was made.
+    // The controller is killed again right after the next remediation was created.
     w.stage.kill_controller("controller-1")?;
     w.stage.start_controller("controller-2").await?;
     let status = w
@@ -76,7 +76,7 @@ pub(super) async fn crash(w: &World) -> Result<()> {
     })
     .await?;
     ensure!(told.len() == 2, "a second object was made: {told:?}");
-    // The same from files, for a time at which the second step is over too.
+    // An explanation from files, for a time after the end of the second step.
     let mut files = String::new();
     for kinds in ["nhc,nodes", "idleremediations,idleremediationtemplates"] {
         let dump = w

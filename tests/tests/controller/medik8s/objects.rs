@@ -1,6 +1,6 @@
-//! The operator's account, our templates, and kinds of others.
+//! The account of medik8s' operator, templates, and foreign kinds.
 
-/// The operator's account, with what its aggregation gives it, and nothing else.
+/// The account of medik8s' operator with only its aggregated rights.
 pub(super) const OPERATOR: &str = r#"
 apiVersion: v1
 kind: ServiceAccount
@@ -37,7 +37,7 @@ metadata: {name: full, namespace: metal3}
 spec: {template: {spec: {strategy: {type: Reboot, timeouts: {bootSeconds: 120}}}}}
 "#;
 
-/// A remediator that does nothing, and OpenShift's kinds that its controllers are not there for.
+/// The kinds of a remediator that does nothing, and OpenShift's kinds without their controllers.
 pub(super) const KINDS: &str = r#"
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

@@ -1,4 +1,4 @@
-//! OpenShift has a say: its upgrades, and its health checks of Machines.
+//! OpenShift's upgrades and MachineHealthChecks.
 
 use anyhow::{Context, Result, ensure};
 use kube::{ResourceExt, api::DeleteParams};

@@ -1,4 +1,4 @@
-//! Our remediation as medik8s' operator uses it.
+//! PowerRemediations as used by medik8s' operator.
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
@@ -22,7 +22,7 @@ impl World {
         Api::namespaced_with(self.operator.clone(), NAMESPACE, &resource)
     }
 
-    /// A check that medik8s' operator evaluates, and nobody else.
+    /// Creates a check that only medik8s' operator evaluates.
     async fn foreign_check(&self, name: &str, template: &str) -> Result<String> {
         let check = json!({
             "apiVersion": "remediation.medik8s.io/v1alpha1", "kind": "NodeHealthCheck",
@@ -41,7 +41,7 @@ impl World {
             .context("no UID")
     }
 
-    /// Makes a remediation from a template: a copy, with the Node's name and the template's.
+    /// Creates a remediation from a template: a copy with the names of Node and template.
     async fn remediate(
         &self,
         check: &str,
@@ -123,7 +123,7 @@ pub(super) async fn succeeds(w: &World) -> Result<()> {
     ensure!(condition(&object, "Processing") == "False", "{object:?}");
     w.stage.wait_clean(node).await?;
     w.stage.one_cycle(node)?;
-    // The Node is healthy, and the object is still the operator's to delete.
+    // The Node is healthy; only medik8s' operator deletes the object.
     let object = w.requests().get(&name).await?;
     ensure!(object.metadata.deletion_timestamp.is_none(), "{object:?}");
     w.delete_and_wait(&name).await?;
@@ -156,7 +156,7 @@ pub(super) async fn stops(w: &World) -> Result<()> {
     };
     let object = w.wait(&first, "stopped", stopped).await?;
     ensure!(object.metadata.deletion_timestamp.is_none(), "{object:?}");
-    // Not at once: a Node that may still come back keeps its taint for the time of one boot.
+    // The taint stays for one boot timeout, because the Node may still recover.
     ensure!(!w.stage.tainted(node).await?, "it is cleaned up");
     let offs = host.counters().offs;
     ensure!(

@@ -1,4 +1,4 @@
-//! The stage, and what all of it needs.
+//! The stage of these tests.
 
 use kube::{
     Api, Client,
@@ -12,7 +12,7 @@ pub(super) const TIMED_OUT: &str = "remediation.medik8s.io/nhc-timed-out";
 
 pub(super) struct World {
     pub(super) stage: Stage,
-    /// With the operator's rights.
+    /// A client with the rights of medik8s' operator.
     pub(super) operator: Client,
 }
 

@@ -1,4 +1,4 @@
-//! What a check makes and takes away again.
+//! Creation and deletion of remediations by a check.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::{api::coordination::v1::Lease, api::core::v1::Node};
@@ -16,7 +16,7 @@ use super::world::{World, template, unhealthy};
 
 const CONFIRMED: &str = "remediation.medik8s.io/manually-confirmed-healthy";
 
-/// As medik8s' page prints it.
+/// The example of medik8s' documentation.
 const PRINTED: &str = r#"
 apiVersion: remediation.medik8s.io/v1alpha1
 kind: NodeHealthCheck

@@ -1,4 +1,4 @@
-//! When a check does nothing.
+//! Limits, pauses and other causes that prevent remediation.
 
 use anyhow::{Result, ensure};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What the API server does not take.
+//! Objects that the API server rejects.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What is tried, one after another, and a host that really comes back.
+//! Escalation steps, and a host that recovers.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Node;
@@ -29,7 +29,7 @@ pub(crate) async fn escalation(w: &World) -> Result<()> {
     w.sick("escalation-1", true).await?;
     let first = w.wait_remediations("escalation-1", 1).await?;
     ensure!(first[0].data["spec"]["how"] == "first", "{first:?}");
-    // It gives up by itself, and is not waited for.
+    // The remediation reports its failure, so its timeout is not awaited.
     let failed =
         json!({ "status": { "conditions": [{ "type": "Succeeded", "status": "False" }] } });
     w.remediations()

@@ -1,4 +1,4 @@
-//! The stage of these tests: a cluster of Nodes, most of them objects only.
+//! The stage of these tests: a cluster of Nodes, most of them without a kubelet.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use rackhand_tests::{
 };
 use serde_json::{Value, json};
 
-/// A remediator that does nothing, whose kinds anybody might ship.
+/// The kinds of a foreign remediator that does nothing.
 const PROVIDER_X: &str = r#"
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -96,7 +96,7 @@ pub(crate) async fn begin(stage: &Stage) -> Result<()> {
     stage.start_controller("controller-0").await
 }
 
-/// Keeps the Nodes that have no kubelet from being called unknown.
+/// Renews the Leases of Nodes without a kubelet, so that they do not become Unknown.
 pub(crate) async fn renew(client: Client) {
     let nodes: Api<Node> = Api::all(client.clone());
     let of_test = ListParams::default().labels("test.rackhand.dev/fake");
@@ -134,7 +134,7 @@ impl World {
         Api::namespaced_with(self.stage.client.clone(), "default", &resource)
     }
 
-    /// A Node without a kubelet.
+    /// Creates a Node without a kubelet.
     pub(crate) async fn make_node(&self, name: &str, pool: &str) -> Result<()> {
         let node = json!({
             "apiVersion": "v1", "kind": "Node",
@@ -144,12 +144,12 @@ impl World {
         self.set_ready(name, "True").await
     }
 
-    /// Its Ready has been so for more than five minutes.
+    /// Sets condition Ready, with a transition time more than 5 minutes ago.
     pub(crate) async fn set_ready(&self, name: &str, status: &str) -> Result<()> {
         self.set(name, "Ready", status).await
     }
 
-    /// It has been sick, or well, for as long.
+    /// Sets condition `Sick`, with a transition time more than 5 minutes ago.
     pub(crate) async fn sick(&self, name: &str, sick: bool) -> Result<()> {
         self.set(name, "Sick", if sick { "True" } else { "False" })
             .await
@@ -170,7 +170,7 @@ impl World {
         Ok(())
     }
 
-    /// A check of the Nodes of a pool. No part of Kubernetes has a say in the condition.
+    /// Creates a check of the Nodes of a pool. No part of Kubernetes uses its condition.
     pub(crate) async fn make_check(&self, name: &str, more: Value) -> Result<()> {
         let mut check = json!({
             "apiVersion": "remediation.medik8s.io/v1alpha1", "kind": "NodeHealthCheck",
@@ -245,7 +245,7 @@ impl World {
         .await
     }
 
-    /// The Events about a check tell of this.
+    /// Waits for an Event about a check.
     pub(crate) async fn wait_event(&self, check: &str, reason: &str) -> Result<()> {
         let events: Api<k8s_openapi::api::events::v1::Event> =
             Api::namespaced(self.stage.client.clone(), "default");

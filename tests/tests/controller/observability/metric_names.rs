@@ -1,4 +1,4 @@
-//! The names of metrics: as documented, and as Prometheus' conventions want them.
+//! Names of metrics: documented, and by the conventions of Prometheus.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -7,13 +7,13 @@ use rackhand_tests::stage::Stage;
 
 use super::prometheus::{Prometheus, promtool};
 
-/// Documented metrics that have no value here: nobody makes an agent refuse anything.
+/// Documented metrics without a value here, because agents refuse nothing.
 const ABSENT: [&str; 2] = [
     "rackhand_agent_refused_requests_total",
     "rackhand_agent_refused_connections_total",
 ];
 
-/// All metrics of this project that are scraped are documented, and the other way round.
+/// Checks that all scraped metrics of this project are documented, and all documented ones are scraped.
 pub async fn compare_with_the_pages(prometheus: &Prometheus) -> Result<()> {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
     let pages =
@@ -45,7 +45,7 @@ pub async fn compare_with_the_pages(prometheus: &Prometheus) -> Result<()> {
     Ok(())
 }
 
-/// Prometheus' linter finds nothing wrong with the metrics of both programs.
+/// Checks the metrics of both programs with Prometheus' linter.
 pub async fn lint(stage: &Stage, controller: &str, rack: &str) -> Result<()> {
     let (_, of_controller) = stage.admin(controller, "/metrics").await?;
     let url = format!("http://{}/metrics", stage.agent_admin(rack)?);

@@ -1,4 +1,4 @@
-//! The real Prometheus beside a stage.
+//! A Prometheus server for a stage.
 
 use std::{collections::BTreeSet, fs, path::PathBuf, process::Command};
 
@@ -9,16 +9,16 @@ use rackhand_tests::{
 };
 use serde_json::{Value, json};
 
-/// The range of a rate in the dashboard, which Grafana would choose.
+/// Value of the dashboard's rate interval, which Grafana would set.
 const RATE: &str = "5m";
 
-/// A file of deploy/prometheus.
+/// Path of a file in deploy/prometheus.
 pub fn deployed(name: &str) -> PathBuf {
     let deploy = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../deploy/prometheus");
     deploy.canonicalize().unwrap_or(deploy).join(name)
 }
 
-/// A program of Prometheus: `prometheus` or `promtool`.
+/// Path of a program of Prometheus: `prometheus` or `promtool`.
 pub fn program(name: &str) -> PathBuf {
     std::env::var_os("RACKHAND_PROMETHEUS")
         .map(PathBuf::from)
@@ -29,7 +29,7 @@ pub fn program(name: &str) -> PathBuf {
 /// Runs promtool with this on its standard input; returns what it prints.
 ///
 /// # Errors
-/// It does not succeed.
+/// promtool fails.
 pub fn promtool(args: &[&str], input: &str) -> Result<String> {
     use std::{io::Write as _, process::Stdio};
     let mut child = Command::new(program("promtool"))
@@ -74,7 +74,7 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Scrapes a controller by HTTPS with a token, and the agents of all racks.
+    /// Starts a Prometheus that scrapes a controller over HTTPS with a token, and the agents of all racks.
     pub async fn start(stage: &Stage, controller: u16, token: &str) -> Result<Self> {
         let dir = stage.dir().join("prometheus");
         fs::create_dir_all(&dir)?;
@@ -91,7 +91,7 @@ impl Prometheus {
                     "job_name": "rackhand-controller",
                     "scheme": "https",
                     "authorization": { "credentials_file": dir.join("token") },
-                    // The controller makes its own certificate at each start.
+                    // The controller creates its own certificate at each start.
                     "tls_config": { "insecure_skip_verify": true },
                     "static_configs": [{ "targets": [format!("127.0.0.1:{controller}")] }],
                 },
@@ -117,7 +117,7 @@ impl Prometheus {
         Ok(Self { process, url })
     }
 
-    /// The `data` of an answer.
+    /// Queries the API; returns `data` of the response.
     pub async fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Value> {
         let url = url::Url::parse_with_params(&format!("{}{path}", self.url), query)?;
         let answer = reqwest::get(url).await;
@@ -127,7 +127,7 @@ impl Prometheus {
         Ok(body["data"].take())
     }
 
-    /// The samples that a query returns now, without those that are no number.
+    /// Number of samples that a query returns now, without NaN.
     async fn samples(&self, query: &str) -> Result<usize> {
         let data = self.get("query", &[("query", query)]).await?;
         let result = data["result"].as_array().context("no result")?;

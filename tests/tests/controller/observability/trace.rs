@@ -1,4 +1,4 @@
-//! One trace id in the logs of controller and agent.
+//! Trace ids in the logs of controller and agent.
 
 use anyhow::{Context as _, Result, ensure};
 use rackhand_tests::stage::Stage;
@@ -34,7 +34,7 @@ pub fn joins_the_logs(stage: &Stage, host: &str, uid: &str) -> Result<()> {
         let of_host = found.filter(|line| line["fields"]["host"] == host);
         ensure!(of_host.count() == count, "{text}: {agent:#?}");
     }
-    // The agent of the other rack knows nothing of it.
+    // The log of the other rack's agent does not contain the trace.
     ensure!(lines(stage, "agent-rack-b", &trace)?.is_empty());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What a check does about a Machine: its owner, a template, or nothing.
+//! Actions of a check: deletion of the Machine, a remediation from a template, or none.
 
 use anyhow::{Context, Result, ensure};
 use rackhand_tests::{cluster::apply_yaml, stage::NAMESPACE};

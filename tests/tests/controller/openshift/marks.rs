@@ -1,4 +1,4 @@
-//! The mark of `external-baremetal`, and who carries it out.
+//! External remediation by the annotation of `external-baremetal`.
 
 use anyhow::{Result, ensure};
 use rackhand_tests::{cluster::apply, stage::NAMESPACE};
@@ -50,7 +50,7 @@ pub async fn external(w: &World) -> Result<()> {
     w.stage.one_cycle(host)
 }
 
-/// Where OpenShift's own controllers are, they act on the mark, and Rackhand never does.
+/// Where OpenShift's own controllers run, they act on the annotation, and Rackhand never does.
 pub async fn left_to_openshift(w: &World) -> Result<()> {
     let namespace = "openshift-machine-api";
     let name = json!({ "name": namespace });

@@ -1,4 +1,4 @@
-//! Two checks that select one Machine, and what `explain mhc` says of them.
+//! Two checks that select one Machine, and their explanation.
 
 use anyhow::{Result, ensure};
 use rackhand_tests::stage::NAMESPACE;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::world::{PAUSED, POOL, World, condition};
 
-/// Of checks made within one second the first by name is the older one.
+/// Of checks that were created within one second, the first by name counts as older.
 const OLDER: &str = "shared";
 const YOUNGER: &str = "shared-younger";
 
@@ -31,7 +31,8 @@ pub async fn overlap(w: &World) -> Result<()> {
         "{said}"
     );
     w.wait_event(YOUNGER, "OtherCheckActs").await?;
-    // The younger one may, and does not; the older one acts, and its limit forbids it.
+    // The younger check could act and does not; the older check is the acting one, and its limit forbids
+    // remediation.
     let there = w.stage.openshift_machines().get("shared-1").await?;
     ensure!(there.metadata.deletion_timestamp.is_none(), "{there:?}");
     let text = explain(w, YOUNGER, "table")?;
@@ -39,7 +40,7 @@ pub async fn overlap(w: &World) -> Result<()> {
         "MachineHealthCheck.machine.openshift.io metal3/shared-younger",
         "nothing: MachineHealthCheck shared acts for it",
         "1 is not more than 1: remediation is allowed",
-        // The CRD is not Rackhand's: only the controller's own flag makes these checks its own.
+        // Rackhand has not installed the CRD, so only the flag of the controller selects these checks.
         "settings   those of the controller controller-0_",
     ] {
         ensure!(text.contains(part), "{part:?} is missing in\n{text}");

@@ -1,4 +1,4 @@
-//! What a check says of itself.
+//! The status of a check.
 
 use anyhow::{Result, ensure};
 use kube::api::{Patch, PatchParams};
@@ -61,7 +61,7 @@ pub async fn paused(w: &World) -> Result<()> {
     w.replaceable("paused-2", "running", failed).await?;
     w.check("paused", json!({ PAUSED: "" }), json!({})).await?;
     w.check("running", json!({}), json!({})).await?;
-    // Both are looked at together: the other one has been acted on.
+    // Both Machines are evaluated together, so the first was evaluated too.
     w.wait_machine("paused-2", "it is deleted", |m| m.is_none())
         .await?;
     w.wait_check("running", "none is left", |o| {

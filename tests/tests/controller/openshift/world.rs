@@ -1,4 +1,4 @@
-//! A stage with OpenShift's kinds, and how its objects are made and waited for.
+//! The stage of these tests, with OpenShift's kinds.
 
 use anyhow::{Context, Result, ensure};
 use kube::{
@@ -60,7 +60,7 @@ impl World {
         self.stage.apply_openshift("Machine", object).await
     }
 
-    /// A Machine that a MachineSet would replace.
+    /// Creates a Machine that a MachineSet would replace.
     pub async fn replaceable(
         &self,
         name: &str,
@@ -74,7 +74,7 @@ impl World {
         self.machine(name, pool, owner, status).await
     }
 
-    /// Of an object that is there: what has an owner that is not is collected.
+    /// The UID of an existing owner, because objects with a missing owner are garbage-collected.
     async fn owner(&self) -> Result<String> {
         let maps: Api<DynamicObject> = self.stage.api("", "v1", "ConfigMap");
         wait_until("an owner", LONG, || async {
@@ -163,7 +163,7 @@ impl World {
         .await
     }
 
-    /// Its host hangs: the control plane calls its Node Unknown some seconds later.
+    /// Hangs a host; its Node becomes Unknown some seconds later.
     pub fn hang(&self, host: &str) -> Result<()> {
         ensure!(self.stage.host(host)?.hang(), "{host} was not up");
         Ok(())

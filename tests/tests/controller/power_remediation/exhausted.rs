@@ -1,4 +1,4 @@
-//! What follows when no attempt is left.
+//! Actions after the last attempt.
 
 use anyhow::{Result, ensure};
 use kube::ResourceExt;

@@ -1,4 +1,4 @@
-//! Requests whose health check goes away before they have begun (F11).
+//! Remediations whose health check is deleted before they have begun (F11).
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -17,8 +17,8 @@ use super::{requesters::CHECK, world::World};
 /// Makes the hosts of baremetal-operator wait, and every remediation with them.
 const HOST_PAUSED: &str = "baremetalhost.metal3.io/paused";
 
-/// A check is deleted while its request waits in Pending: the request goes, and its host, which somebody
-/// paused, is never switched off, not even once the pause ends.
+/// A check is deleted while its remediation waits in Pending: the remediation is deleted, and its paused host
+/// is never switched off, also not after the pause.
 pub async fn check_deleted(w: &World) -> Result<()> {
     let hosts = w.stage.bare_metal_hosts();
     w.stage
@@ -56,7 +56,7 @@ pub async fn check_deleted(w: &World) -> Result<()> {
     w.stage.never_tainted(&w.recorder, "lone-1").await
 }
 
-/// A remediator of somebody else.
+/// The kinds of a foreign remediator.
 const FOREIGN: &str = r#"
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -99,7 +99,7 @@ fn foreign(stage: &Stage) -> Api<DynamicObject> {
     stage.api("example.org", "v1", "IdleRemediation")
 }
 
-/// What an earlier controller left behind: requests of a kind that no template of a check names any more.
+/// Creates remediations of an earlier controller, of a kind that no template of a check names any more.
 pub async fn leave_behind(stage: &Stage) -> Result<()> {
     apply_yaml(&stage.client, FOREIGN).await?;
     let roles: Api<ClusterRole> = Api::all(stage.client.clone());
@@ -142,7 +142,7 @@ pub async fn leave_behind(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Those that a check made are withdrawn by the next leader, and no others.
+/// The next leader withdraws exactly the remediations that checks have created.
 pub async fn left_behind(w: &World) -> Result<()> {
     wait_until("the orphaned request is withdrawn", LONG, || async {
         let found = foreign(&w.stage).get_opt("off-1").await?;

@@ -1,4 +1,4 @@
-//! Who asks for one: a health check, a Node's name, OpenShift, and who asks it to stop.
+//! Remediations by creator: a health check, by the name of a Node, OpenShift; and requests to stop.
 
 use anyhow::{Result, ensure};
 use kube::{
@@ -66,7 +66,7 @@ pub async fn by_check(w: &World) -> Result<()> {
     w.stage.one_cycle("mhc-1")?;
     w.stage.tainted_only_while_off(&w.recorder, "mhc-1").await?;
     ensure!(w.recorder.taints("mhc-1").len() == 2, "tainted once");
-    // Events are sent on the side, and may come late.
+    // Events are sent asynchronously and may be late.
     wait_until("events with times", LONG, || async {
         let events = w.stage.events("mhc-1").await?;
         let notes: Vec<String> = events.iter().filter_map(|e| e.note.clone()).collect();
@@ -90,7 +90,7 @@ pub async fn by_node(w: &World) -> Result<()> {
         .await?;
     let host = w.stage.host("node-1")?;
     ensure!(host.hang(), "it was not up");
-    // As medik8s makes it where several templates of a kind are allowed.
+    // Like medik8s with several templates of a kind.
     let named = json!({ NODE_NAME: "node-1" });
     w.ask("node-1-x7k2", false, named, json!({})).await?;
     let begun = |o: &Value| condition(o, "Processing") == "True";
@@ -104,7 +104,7 @@ pub async fn by_node(w: &World) -> Result<()> {
         .await?;
     ensure!(w.recorder.taints("node-1").len() == 2, "tainted once");
     w.wait_back("node-1").await?;
-    // The health check deletes it, nobody else; and nothing keeps it then.
+    // Only the health check deletes it, and no finalizer keeps it then.
     let over = |o: &Value| o["metadata"]["finalizers"].is_null();
     let object = w.wait("node-1-x7k2", "let go", over).await?;
     ensure!(
@@ -121,7 +121,7 @@ pub async fn by_node(w: &World) -> Result<()> {
     Ok(())
 }
 
-/// Only the name and the group of the kind count here.
+/// Only the name and group of the kind matter here.
 const OPENSHIFT_MACHINES: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -141,7 +141,8 @@ spec:
           x-kubernetes-preserve-unknown-fields: true
 ";
 
-/// As machine-api-operator's health check asks: its Machine is the only owner, and names the Node.
+/// A remediation like that of machine-api-operator's health check: the Machine is the only owner and names
+/// the Node.
 pub async fn openshift(w: &World) -> Result<()> {
     apply_yaml(&w.stage.client, OPENSHIFT_MACHINES).await?;
     let group = "machine.openshift.io";
@@ -223,7 +224,7 @@ pub async fn told_to_stop(w: &World) -> Result<()> {
         "not before the pod is gone"
     );
     w.stage.let_pod_go("late-1").await?;
-    // It was to stay off, and is not kept off any more: a node that is back is a success all the same.
+    // The host was to stay off and was released: a Node that is Ready again is a success.
     let object = w.wait_step("late-1", "Succeeded").await?;
     ensure!(condition(&object, "Processing") == "False", "{object}");
     w.stage.one_cycle("late-1")?;

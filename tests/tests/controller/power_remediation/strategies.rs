@@ -1,4 +1,4 @@
-//! What each strategy does to a host.
+//! The strategies of a PowerRemediation.
 
 use anyhow::{Context, Result, ensure};
 use kube::{Api, ResourceExt, api::DynamicObject};
@@ -46,7 +46,7 @@ pub async fn power_off(w: &World) -> Result<()> {
     ensure!(host.real_power() == PowerState::Off, "it is off");
     said(w, "off-1")?;
 
-    // Somebody presses the button.
+    // A person switches the host on.
     host.never_boots(true);
     host.switch(ResetType::On, "somebody");
     w.stage.wait_warning("off-1", "FenceViolated").await?;
@@ -60,7 +60,7 @@ pub async fn power_off(w: &World) -> Result<()> {
     w.wait_back("off-1").await
 }
 
-/// What `kubectl get` and `explain` say of a host that is kept off.
+/// The output of `kubectl get` and `explain` for a host that is kept off.
 fn said(w: &World, name: &str) -> Result<()> {
     let table = w.stage.kubectl(&["get", "prem", name, "-n", NAMESPACE])?;
     let lines: Vec<Vec<&str>> = table
@@ -92,7 +92,7 @@ fn said(w: &World, name: &str) -> Result<()> {
         json["step"] == "Fenced" && json["blocked"] == false,
         "{json}"
     );
-    // The same from a file, as it comes out of kubectl.
+    // An explanation from the output of kubectl.
     let kinds = "prem,machines.cluster.x-k8s.io,clusters.cluster.x-k8s.io,rackagents,nodes";
     let dump = w
         .stage

@@ -1,4 +1,4 @@
-//! A stage with PowerRemediations, and the command line beside it.
+//! The stage of these tests, with PowerRemediations.
 
 use anyhow::{Context, Result, ensure};
 use kube::{
@@ -37,7 +37,7 @@ impl World {
             .api("rackhand.dev", "v1alpha1", "PowerRemediation")
     }
 
-    /// Asks for a remediation, by the Machine of that name or by the Node.
+    /// Creates a remediation, by the Machine of this name or by the Node.
     pub async fn ask(
         &self,
         name: &str,
@@ -121,7 +121,7 @@ impl World {
         .await
     }
 
-    /// The host is on, its Node Ready, and nothing of ours is left.
+    /// Waits until the host is on, its Node is Ready, and nothing is left.
     pub async fn wait_back(&self, host: &str) -> Result<()> {
         wait_until(&format!("{host}: back"), LONG, || async {
             let mut left = self.stage.left_on(host).await?;
@@ -137,7 +137,7 @@ impl World {
         .await
     }
 
-    /// A host that never comes back after this.
+    /// Hangs a host that never boots again.
     pub async fn lose_for_good(&self, host: &str, on_exhausted: &str) -> Result<()> {
         let sim = self.stage.host(host)?;
         sim.never_boots(true);
@@ -148,8 +148,7 @@ impl World {
         self.strategy(host, strategy).await
     }
 
-    /// How `OwnerRemediated` stands in both lists of a Machine: the main one of the version that is
-    /// served, and the other one beside it.
+    /// The condition `OwnerRemediated` in both lists of a Machine.
     pub async fn owner_remediated(&self, machine: &str) -> Result<(Value, Value)> {
         let status = self.stage.machines().get(machine).await?.data["status"].clone();
         let find = |list: &Value| {

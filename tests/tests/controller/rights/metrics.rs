@@ -1,4 +1,4 @@
-//! Metrics and explanations over HTTPS, by the tokens of real accounts.
+//! Metrics and explanations over HTTPS with tokens of ServiceAccounts.
 
 use anyhow::{Context as _, Result, ensure};
 use rackhand_tests::{
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::LONG;
 
-/// An account and a token of it.
+/// Creates a ServiceAccount; returns a token.
 pub async fn account(stage: &Stage, name: &str) -> Result<String> {
     let account = json!({
         "apiVersion": "v1", "kind": "ServiceAccount",
@@ -35,7 +35,7 @@ pub async fn bind(stage: &Stage, account: &str, role: &str) -> Result<()> {
     apply(&stage.client, binding).await.map(drop)
 }
 
-/// The command line shows the leader's own view to who may read it.
+/// The command line shows the leader's view if the account may read it.
 pub async fn explained(stage: &Stage, port: u16) -> Result<()> {
     account(stage, "reader").await?;
     let kubeconfig = stage.plane().kubeconfig_of("default", "reader").await?;
@@ -52,7 +52,7 @@ pub async fn explained(stage: &Stage, port: u16) -> Result<()> {
         ];
         stage.controller_command_as(&kubeconfig, &args, "")
     };
-    // It may read nothing in the cluster either, so that no view can be computed instead.
+    // The account may not read the cluster either, so no view is computed from it instead.
     let refused = format!("{:#}", ask().unwrap_err());
     ensure!(refused.contains("reader"), "{refused}");
     bind(stage, "reader", "rackhand-explain-reader").await?;
@@ -70,7 +70,7 @@ pub async fn secure(stage: &Stage, port: u16) -> Result<()> {
     let scraper = account(stage, "scraper").await?;
     let stranger = account(stage, "stranger").await?;
     bind(stage, "scraper", "rackhand-metrics-reader").await?;
-    // Its certificate is its own, and new at each start.
+    // The controller creates a self-signed certificate at each start.
     let client = reqwest::Client::builder()
         .tls_danger_accept_invalid_certs(true)
         .build()?;
@@ -95,7 +95,7 @@ pub async fn secure(stage: &Stage, port: u16) -> Result<()> {
         ensure!(answer.0 == status, "{answer:?}");
         ensure!(!answer.1.contains("rackhand_"), "{answer:?}");
     }
-    // The API server notices the binding a moment after it was written, and a refusal counts for 10 s.
+    // The API server applies the binding a moment later, and a refusal is cached for 10 s.
     wait_until("metrics are given", LONG, || async {
         let (status, text) = get(Some(scraper.clone())).await?;
         let has = status == 200 && text.contains("rackhand_leader");

@@ -1,4 +1,4 @@
-//! The stage of these tests, and its Nodes.
+//! The stage of these tests and its Nodes.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use serde_json::json;
 use super::mode::Mode;
 
 pub(crate) const CONTROLLER: &str = "controller-0";
-/// How long all machines together may take, however busy this machine is.
+/// Timeout of all Machines together on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 pub(crate) const AT_ONCE: usize = 32;
 
@@ -37,7 +37,7 @@ pub(crate) async fn begin(dir: &std::path::Path) -> Result<Stage> {
     Ok(stage)
 }
 
-/// Whether an object carries a condition with this status in the list that it shows first.
+/// Whether an object has a condition with this status in its main list.
 pub(crate) fn is(object: &DynamicObject, type_: &str, status: &str) -> bool {
     let list = object.data["status"]["conditions"].as_array();
     let mut list = list.into_iter().flatten();
@@ -84,7 +84,7 @@ where
         .map(drop)
 }
 
-/// Waits until a check shows these numbers.
+/// Waits until the status of a check has these counts.
 pub(crate) async fn judged(
     stage: &Stage,
     mode: Mode,

@@ -1,4 +1,4 @@
-//! Nodes that have just joined.
+//! Nodes that have just joined (F12).
 
 use std::{
     pin::pin,
@@ -21,7 +21,7 @@ use rackhand_tests::stage::{Stage, wait_until};
 
 use super::{fleet::*, mode::Mode};
 
-/// Threads that keep every core busy until it is dropped.
+/// Threads that keep every core busy until this is dropped.
 struct Load(Arc<AtomicBool>);
 
 impl Load {
@@ -46,7 +46,7 @@ impl Drop for Load {
     }
 }
 
-/// Notes each version of a Machine that carries a verdict against it.
+/// Records each version of a Machine with an unhealthy verdict.
 async fn recorder(machines: Api<DynamicObject>, against: Arc<Mutex<Vec<String>>>) {
     let mut events = pin!(watcher(machines, watcher::Config::default()));
     while let Some(event) = events.next().await {
@@ -106,7 +106,7 @@ async fn fresh_nodes(stage: &Stage) -> Result<()> {
             "{mode:?}: fresh Nodes handed over: {handed:?}"
         );
     }
-    // It judges all the same: a Node that is deleted is told of.
+    // The check evaluates nevertheless: it reports a deleted Node.
     let nodes: Api<Node> = Api::all(stage.client.clone());
     let gone = Mode::Template.fresh(0);
     nodes.delete(&gone, &DeleteParams::default()).await?;

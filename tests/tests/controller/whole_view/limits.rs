@@ -1,4 +1,4 @@
-//! A limit that the fleet exceeds.
+//! Limits that the fleet exceeds (F13).
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use super::{fleet::*, mode::Mode};
 
 const FLEET: usize = 200;
 const FAILED: usize = 81;
-/// 40 % of the fleet.
+/// The limit: 40 % of the fleet.
 const MOST: usize = 80;
-/// A burst that this machine takes longer than this to write is several bursts.
+/// If the machine takes longer than this to write a burst, it counts as several bursts.
 const BURST: Duration = Duration::from_secs(1);
 
-/// What is there first.
+/// The order of check, fleet and failures.
 #[derive(Debug, Clone, Copy)]
 enum Order {
     ObjectsFirst,
@@ -28,7 +28,7 @@ enum Order {
 async fn f13_81_failures_of_200_over_40_percent_limit_create_no_remediation() {
     let dir = tempfile::tempdir().unwrap();
     let stage = begin(dir.path()).await.unwrap();
-    // On a machine that is too busy the leader loses its Lease, ends, and is started again.
+    // On an overloaded machine the leader loses its Lease, ends, and is started again.
     let outcome = tokio::select! {
         outcome = limits(&stage) => outcome,
         ended = stage.supervise(CONTROLLER) => ended,
@@ -40,7 +40,7 @@ async fn f13_81_failures_of_200_over_40_percent_limit_create_no_remediation() {
 
 async fn limits(stage: &Stage) -> Result<()> {
     stage.start_controller(CONTROLLER).await?;
-    // The template of all of them.
+    // The template of all checks.
     Mode::Template.make_check(stage, "0").await?;
     remove_check(stage, Mode::Template).await?;
     each(FLEET, |i| async move {
@@ -97,7 +97,7 @@ async fn remove_check(stage: &Stage, mode: Mode) -> Result<()> {
     .await
 }
 
-/// 81 of 200 fail: nobody may be handed over. One recovers: the other 80 are.
+/// 81 of 200 fail, and none may be remediated. After one has recovered, the other 80 are.
 async fn round(stage: &Stage, mode: Mode, order: Order) -> Result<()> {
     match order {
         Order::ObjectsFirst => {
@@ -129,7 +129,7 @@ async fn round(stage: &Stage, mode: Mode, order: Order) -> Result<()> {
         "{} over the limit: {handed:?}",
         handed.len()
     );
-    // The first step of what would be wrong comes within the settling time.
+    // A violation would occur within the settling time.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let handed = mode.handed_over(stage).await?;
     ensure!(
@@ -158,7 +158,7 @@ async fn round(stage: &Stage, mode: Mode, order: Order) -> Result<()> {
     remove_check(stage, mode).await
 }
 
-/// Nobody is handed over any more: what the check did it has taken back.
+/// Waits until the check has withdrawn all remediations.
 async fn settled(stage: &Stage, mode: Mode) -> Result<()> {
     wait_until("all is taken back", PATIENCE, || async {
         let handed = mode.handed_over(stage).await?;

@@ -1,4 +1,4 @@
-//! The kinds of checks, and how each hands over what is unhealthy.
+//! The kinds of checks, and how each remediates unhealthy members.
 
 use anyhow::Result;
 use kube::{
@@ -16,14 +16,14 @@ use super::fleet::{is, node_name};
 const CLUSTER_API: &str = "cluster.x-k8s.io/v1beta1";
 const NODE_NAME: &str = "remediation.medik8s.io/node-name";
 const OPENSHIFT: &str = "machine.openshift.io/v1beta1";
-/// How a check hands a machine over.
+/// How a check remediates a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Cluster API: a request from a template.
+    /// Cluster API: a remediation from a template.
     Template,
     /// Cluster API: the Machine's owner.
     Owner,
-    /// OpenShift: a request from a template.
+    /// OpenShift: a remediation from a template.
     OpenShift,
     /// medik8s: a remediation of a Node.
     Nodes,
@@ -41,12 +41,12 @@ impl Mode {
         }
     }
 
-    /// The name of a fresh Node, and of its Machine where there is one.
+    /// The name of a new Node, and of its Machine if there is one.
     pub(crate) fn fresh(self, i: usize) -> String {
         format!("{}-{i:03}", self.prefix())
     }
 
-    /// What is handed over when a Node of the fleet fails.
+    /// The name of the remediated member if a Node of the fleet fails.
     pub(crate) fn target(self, i: usize) -> String {
         if self == Self::Nodes {
             node_name(i)
@@ -71,7 +71,7 @@ impl Mode {
         }
     }
 
-    /// The fields of a check's status that count what it looks at, and what of that is healthy.
+    /// The fields of a check's status with the number of all and of healthy members.
     pub(crate) fn counts(self) -> [&'static str; 2] {
         if self == Self::Nodes {
             ["observedNodes", "healthyNodes"]
@@ -148,7 +148,7 @@ impl Mode {
         Ok(())
     }
 
-    /// The Machine without a Node yet.
+    /// Creates a Machine without a Node.
     pub(crate) async fn make_machine(self, stage: &Stage, name: &str) -> Result<()> {
         let api_version = match self {
             Self::Template | Self::Owner => CLUSTER_API,
@@ -184,7 +184,7 @@ impl Mode {
         Ok(())
     }
 
-    /// Its Node has joined.
+    /// Creates the Node of a Machine.
     pub(crate) async fn join(self, stage: &Stage, machine: &str, node: &str) -> Result<()> {
         if self == Self::Nodes {
             return Ok(());
@@ -201,7 +201,7 @@ impl Mode {
         Ok(())
     }
 
-    /// The machines, or Nodes, that were handed over.
+    /// The Machines or Nodes that were remediated.
     pub(crate) async fn handed_over(self, stage: &Stage) -> Result<Vec<String>> {
         let all = ListParams::default();
         Ok(match self {

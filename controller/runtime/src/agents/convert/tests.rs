@@ -45,7 +45,7 @@ fn f1_only_power_state_off_converts_to_off() {
     assert_eq!(
         reading(&later).unwrap().state,
         PowerState::Unknown,
-        "a word of a later version"
+        "a state of a later version"
     );
 }
 

@@ -109,9 +109,12 @@ async fn f12_node_missing_from_watch_is_absent_only_after_live_read() {
     assert!(!scene.index.is_absent(&scene.cluster, "n"));
     scene.wait().await;
     assert!(scene.index.is_absent(&scene.cluster, "n"));
-    assert_eq!(scene.asked(), 1, "once is enough");
+    assert_eq!(scene.asked(), 1, "one read is enough");
     scene.index.apply_node(&scene.cluster, node("n", 3));
-    assert!(!scene.index.is_absent(&scene.cluster, "n"), "it is back");
+    assert!(
+        !scene.index.is_absent(&scene.cluster, "n"),
+        "the Node exists again"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +127,7 @@ async fn f12_existing_node_missing_from_lagging_watch_is_not_absent() {
         assert!(!scene.index.is_absent(&scene.cluster, "n"));
     }
     let asked = scene.asked();
-    assert!(asked > 1, "it is read again until the watch shows it");
+    assert!(asked > 1, "the Node is read again until the watch shows it");
     scene.index.apply_node(&scene.cluster, node("n", 3));
     scene.wait().await;
     scene.wait().await;
@@ -163,6 +166,6 @@ async fn f12_relist_without_node_does_not_prove_absence() {
         .set_connection(&scene.cluster, Connection::Down(why));
     assert!(
         !scene.index.is_absent(&scene.cluster, "n"),
-        "it may be back unseen"
+        "the Node may have returned unobserved"
     );
 }

@@ -74,7 +74,7 @@ async fn f4_volume_list_is_shared_only_by_callers_before_it_began() {
     }
     assert_eq!(lists.recv().await, Some(2));
     assert!(lists.try_recv().is_err(), "no third list");
-    assert!(client.next.lock().is_none(), "and none is begun for nobody");
+    assert!(client.next.lock().is_none(), "no list is pending");
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,5 +97,8 @@ async fn queued_calls_to_silent_api_fail_with_the_first_timeout() {
         assert!(look.await.unwrap().is_err());
     }
     assert!(start.elapsed() <= CALL_TIMEOUT * 3, "{:?}", start.elapsed());
-    assert!(client.acquire().await.is_ok(), "the next asks it again");
+    assert!(
+        client.acquire().await.is_ok(),
+        "the next call queries the API again"
+    );
 }

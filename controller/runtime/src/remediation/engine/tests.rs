@@ -107,7 +107,7 @@ async fn f7_hold_of_former_leader_conflicts_after_withdrawal() {
     let seen = observed(&mut former).await;
     let o = observed(&mut leader).await;
     assert!(leader.act(&Command::RemoveHold, &o).await.is_ok());
-    assert_eq!(annotations(), before, "nothing of ours is left");
+    assert_eq!(annotations(), before, "nothing of this remediation is left");
     let late = former.act(&Command::AddHold, &seen).await;
     assert!(is_conflict(&late));
     assert_eq!(annotations(), before);
@@ -146,12 +146,12 @@ async fn f12_missing_machine_host_and_cluster_are_read_live() {
     index.delete(Kind::Cluster, &cluster());
     let mut engine = fixture.engine();
     let o = observed(&mut engine).await;
-    assert!(o.machine.is_some(), "its Machine is there");
+    assert!(o.machine.is_some(), "the Machine exists");
     assert!(
         o.bmh.is_some_and(|bmh| bmh.our_hold),
-        "its host is there, and held"
+        "the host exists and is held"
     );
-    assert!(o.request.paused, "its Cluster is there, and paused");
+    assert!(o.request.paused, "the Cluster exists and is paused");
 }
 
 #[tokio::test]
@@ -268,7 +268,7 @@ async fn f12_machine_linked_by_provider_id_is_found_before_handover() {
     let mut engine = fixture.engine();
     let o = observed(&mut engine).await;
     let told = o.machine.map(|machine| machine.owner_remediated_false);
-    assert_eq!(told, Some(false), "its owner is told");
+    assert_eq!(told, Some(false), "OwnerRemediated is not set yet");
 }
 
 #[tokio::test]
@@ -286,7 +286,7 @@ async fn f12_missing_machine_is_searched_once_before_end() {
     };
     assert_eq!(lists(), 1);
     observed(&mut engine).await;
-    assert_eq!(lists(), 1, "it is known that there is none");
+    assert_eq!(lists(), 1, "the absence is remembered");
 }
 
 #[tokio::test]
@@ -410,7 +410,7 @@ async fn f6_quorum_is_read_live_before_first_power_off() {
         fixture.control_plane();
         let mut engine = fixture.engine();
         let o = observed(&mut engine).await;
-        assert_eq!(o.conflict, None, "two of three are well");
+        assert_eq!(o.conflict, None, "two of three members are healthy");
         // Another member fails, and no watch has reported it yet.
         let (_, node) = member_paths("2");
         let unknown =

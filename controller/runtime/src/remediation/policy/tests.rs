@@ -118,7 +118,7 @@ fn l1_agent_accepts_every_timeout_that_crd_allows() {
         check_deadline(on_deadline(&p), Duration::ZERO).unwrap();
         for hold in holds {
             let hold = Duration::from_secs(hold.try_into().unwrap());
-            assert!(hold <= LONGEST_GRACE, "the controller would cut it short");
+            assert!(hold <= LONGEST_GRACE, "the controller would limit it");
             let readings = p.confirm_interval * (p.confirmations - 1);
             check_deadline(off_deadline(&p, hold), hold + readings).unwrap();
         }

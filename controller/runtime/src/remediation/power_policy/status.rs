@@ -130,7 +130,7 @@ async fn write(context: &Context, object: &DynamicObject, status: &PowerPolicySt
     let what = format!("status of PowerPolicy {name}");
     let written = context
         .writer
-        .on(crate::leader::writer::Lane::Words)
+        .on(crate::leader::writer::Lane::Reports)
         .write("policy_status", what, move || async move {
             let patch = Patch::Merge(&body);
             objects

@@ -388,7 +388,9 @@ impl Drop for World {
 async fn burst_creates_each_remediation_once_despite_one_failure() {
     let world = World::start(300, "100%").await;
     world
-        .until("all are told healthy", |told| told.written.len() == 301)
+        .until("all Machines are reported healthy", |told| {
+            told.written.len() == 301
+        })
         .await;
     world.server.0.lock().failing = Some((name(7), 2));
     for i in 0..200 {
@@ -404,7 +406,11 @@ async fn burst_creates_each_remediation_once_despite_one_failure() {
         })
         .await;
     let told = world.server.0.lock();
-    assert_eq!(told.made.last(), Some(&name(7)), "it alone waited");
+    assert_eq!(
+        told.made.last(),
+        Some(&name(7)),
+        "only the failed creation was delayed"
+    );
     assert_eq!(told.tried.get(&name(7)), Some(&3));
     assert_eq!(told.tried.values().sum::<u32>(), 202);
     assert!(
@@ -425,7 +431,9 @@ async fn burst_creates_each_remediation_once_despite_one_failure() {
 async fn f10_queued_remediations_are_not_created_once_limit_closes() {
     let world = World::start(200, "50%").await;
     world
-        .until("all are told healthy", |told| told.written.len() == 201)
+        .until("all Machines are reported healthy", |told| {
+            told.written.len() == 201
+        })
         .await;
     world.server.0.lock().closed = true;
     for i in 0..95 {

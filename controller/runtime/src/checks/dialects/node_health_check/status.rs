@@ -175,10 +175,17 @@ mod tests {
         let written = body(&object, &memory, at(10));
         assert_eq!(written["metadata"]["resourceVersion"], "7");
         let conditions = written["status"]["conditions"].as_array().unwrap();
-        assert_eq!(conditions.len(), 4, "those of others stay");
+        assert_eq!(
+            conditions.len(),
+            4,
+            "conditions of other controllers are kept"
+        );
         assert_eq!(written["status"]["lastUpdateTime"], "2027-01-15T08:00:10Z");
         object.data["status"] = written["status"].clone();
-        assert!(!differs(&object, &memory), "and is not written again");
+        assert!(
+            !differs(&object, &memory),
+            "an unchanged status is not written"
+        );
         let view = NodeHealthCheckView::from_dynamic(&object).unwrap();
         let read = rules::memory(&view);
         let kept = NodeCheckStatus {

@@ -58,7 +58,8 @@ async fn event_during_creation_creates_no_second_remediation() {
     rig.put_check("d", &json!({}));
     rig.settle().await;
     rig.server.0.lock().closed = false;
-    rig.until("it is made", |s| s.created() > 0).await;
+    rig.until("the remediation is created", |s| s.created() > 0)
+        .await;
     rig.settle().await;
     assert_eq!(rig.server.created(), 1, "{:?}", rig.server.0.lock().writes);
 }
@@ -75,14 +76,16 @@ async fn nothing_is_written_before_nodes_are_listed() {
     );
     assert!(rig.server.0.lock().statuses.is_empty());
     rig.connect();
-    rig.until("it is made", |s| s.created() == 1).await;
+    rig.until("the remediation is created", |s| s.created() == 1)
+        .await;
 }
 
 #[tokio::test]
 async fn failed_creation_is_retried_and_existing_remediation_is_adopted() {
     let mut rig = Fixture::with_check(&[("b", "False")]).await;
     rig.server.0.lock().refusing = (1, 500);
-    rig.until("it is tried again", |s| s.created() == 2).await;
+    rig.until("the creation is retried", |s| s.created() == 2)
+        .await;
     rig.settle().await;
     assert_eq!(rig.server.created(), 2);
     let status = rig.server.0.lock().statuses.last().cloned().unwrap();
@@ -138,8 +141,8 @@ async fn failed_creation_for_one_node_does_not_block_others() {
         .keys()
         .filter(|p| p.starts_with(REQUESTS))
         .count();
-    assert!(made >= 1, "the other is made at once");
-    rig.until("and the first after a while", |s| s.created() == 3)
+    assert!(made >= 1, "the other remediation is created at once");
+    rig.until("the first remediation is retried", |s| s.created() == 3)
         .await;
     rig.settle().await;
     let status = rig.server.0.lock().statuses.last().cloned().unwrap();
@@ -354,7 +357,7 @@ async fn f13_burst_settles_before_remediation_begins() {
     assert_eq!(
         rig.server.created(),
         0,
-        "1 of 4 is healthy, and 2 have to be"
+        "1 of 4 is healthy, and minHealthy is 2"
     );
     rig.put_node("c", "True");
     rig.until("both", |s| s.created() == 2).await;
@@ -389,7 +392,7 @@ async fn new_engine_resumes_from_status_and_objects() {
         .insert(format!("{REQUESTS}/b-before"), old);
     rig.put_check("c", &json!({}));
     rig.settle().await;
-    assert_eq!(rig.server.created(), 0, "no second one beside it");
+    assert_eq!(rig.server.created(), 0, "no second remediation is created");
     let status = rig.server.0.lock().statuses.last().cloned().unwrap();
     assert_eq!(
         status["unhealthyNodes"][0]["remediations"][0]["resource"]["uid"],

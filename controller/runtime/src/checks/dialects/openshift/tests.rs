@@ -92,7 +92,7 @@ async fn f10_closed_limit_deletes_no_machine_until_it_opens() {
     world.node("b", "True", LONG_AGO);
     world.until_shown("check", 2, 1).await;
     world
-        .until("it says so", |told| {
+        .until("the limit is reported", |told| {
             told.condition("check", "RemediationAllowed")["reason"] == "TooManyUnhealthy"
                 && told
                     .events
@@ -113,7 +113,7 @@ async fn f10_closed_limit_deletes_no_machine_until_it_opens() {
     world.until_shown("check", 1, 1).await;
     let told = world.server.0.lock();
     assert_eq!(told.wrote("DELETE machines/a"), 1);
-    assert!(looks <= 3, "{looks} writes of a status that stands still");
+    assert!(looks <= 3, "{looks} writes of an unchanged status");
 }
 
 #[tokio::test]
@@ -158,7 +158,9 @@ async fn external_annotation_creates_remediation_only_without_openshift_controll
     let made = |told: &RecordedEvent| told.writes.iter().filter(|w| w.starts_with("POST")).count();
     assert_eq!(made(&world.server.0.lock()), 0);
     world.server.0.lock().controllers = Some(StatusCode::NOT_FOUND);
-    world.until("it is asked for", |told| made(told) == 1).await;
+    world
+        .until("the remediation is created", |told| made(told) == 1)
+        .await;
     let request = "/apis/rackhand.dev/v1alpha1/namespaces/ns/powerremediations/a";
     let mut request = world.server.0.lock().objects[request].clone();
     assert_eq!(request["spec"]["strategy"]["type"], "Reboot");
@@ -186,7 +188,7 @@ async fn host_is_left_to_openshift_controllers_where_they_run() {
     let (kind, object) = check("check", &external, &json!({}));
     world.tell(kind, object);
     world
-        .until("it is said", |told| {
+        .until("the condition or Event is written", |told| {
             told.events.iter().any(|e| e == "LeftToOpenShift a")
         })
         .await;
@@ -212,7 +214,7 @@ async fn q12_older_of_two_checks_acts_until_paused() {
     ])
     .await;
     world
-        .until("the younger says who acts", |told| {
+        .until("the younger check names the acting one", |told| {
             let said = told.condition("younger", "Overlapping");
             let words = said["message"].as_str().unwrap_or_default();
             words.starts_with("MachineHealthCheck older acts for a,")
@@ -232,7 +234,7 @@ async fn q12_older_of_two_checks_acts_until_paused() {
     assert_eq!(
         told.check("older")["status"],
         before,
-        "not a word while paused"
+        "the status of a paused check is unchanged"
     );
 }
 
@@ -253,7 +255,7 @@ async fn future_condition_sets_clock_skew_until_corrected() {
     world.node("a", "Unknown", "2120-01-01T00:00:00Z");
     let skew = |told: &RecordedEvent| told.condition("check", "ClockSkew");
     world
-        .until("it is said", |told| {
+        .until("the condition or Event is written", |told| {
             let said = skew(told);
             let words = said["message"].as_str().unwrap_or_default();
             said["status"] == "True"
@@ -269,7 +271,7 @@ async fn future_condition_sets_clock_skew_until_corrected() {
     world.node("a", "True", LONG_AGO);
     world.until_shown("check", 2, 2).await;
     world
-        .until("it is taken back", |told| skew(told).is_null())
+        .until("the condition is removed", |told| skew(told).is_null())
         .await;
     let told = world.server.0.lock();
     assert_eq!(told.wrote("DELETE machines/a"), 0);
@@ -315,7 +317,7 @@ async fn malformed_objects_are_reported_and_do_not_block_others() {
     ])
     .await;
     world
-        .until("the one that does not read says so", |told| {
+        .until("the invalid check reports it", |told| {
             let said = told.condition("unreadable", "RemediationAllowed");
             let words = said["message"].as_str().unwrap_or_default();
             said["reason"] == "InvalidSpec" && words.contains("Near")
@@ -353,7 +355,7 @@ async fn f13_failed_live_read_prevents_deletion_and_sets_stale_view() {
     world.node("a", "True", LONG_AGO);
     world.node("b", "Unknown", LONG_AGO);
     world
-        .until("the check says why", |told| {
+        .until("the check reports the cause", |told| {
             told.condition("check", "StaleView")["status"] == "True"
         })
         .await;
@@ -382,7 +384,11 @@ async fn f13_burst_over_limit_deletes_no_machine() {
     world.until_shown("check", 3, 2).await;
     world.node("b", "Unknown", LONG_AGO);
     world.until_shown("check", 3, 1).await;
-    assert_eq!(world.reads.lock().1, 0, "the burst is let arrive");
+    assert_eq!(
+        world.reads.lock().1,
+        0,
+        "the live read waits for the burst to settle"
+    );
     world.node("b", "True", "2026-01-02T00:00:00Z");
     let deleted = |name: &str| format!("DELETE machines/{name}");
     world

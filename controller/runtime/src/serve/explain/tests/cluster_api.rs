@@ -233,7 +233,7 @@ fn explain_shows_closed_limit_and_running_remediation() {
     assert_eq!(
         e.recorded.as_deref(),
         Some("RemediationAllowed is True"),
-        "what stands in the object is another thing"
+        "the recorded condition is older"
     );
     assert!(e.to_string().contains("  LIMIT      5 machines"));
 }
@@ -246,7 +246,7 @@ fn explain_reports_not_acting_first_and_still_shows_verdicts() {
         let e = asked(&objects, None, mode).unwrap();
         assert!(!e.acts);
         assert_eq!(row(&e, "a-dead").verdict, "unhealthy");
-        assert_eq!(e.due.len(), 1, "what it would do");
+        assert_eq!(e.due.len(), 1, "the planned action is shown");
         let shown = e.to_string();
         assert!(
             shown.lines().nth(1).unwrap().contains("NOT ACTING"),

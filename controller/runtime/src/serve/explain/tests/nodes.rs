@@ -139,7 +139,11 @@ fn explain_shows_verdict_cause_and_time_of_each_node() {
     );
     assert_eq!(e5.does, "nothing");
     let order: Vec<_> = e.targets.iter().map(TargetView::name).collect();
-    assert_eq!(order, ["d", "e", "a", "b", "c"], "trouble first");
+    assert_eq!(
+        order,
+        ["d", "e", "a", "b", "c"],
+        "unhealthy Nodes come first"
+    );
     let limit = &e.limit;
     assert_eq!(
         (

@@ -30,14 +30,16 @@ fn without_template(world: &World) {
 async fn f13_burst_over_limit_creates_no_remediation() {
     let world = World::start(20, "40%").await;
     world
-        .until("all are told healthy", |told| told.written.len() == 21)
+        .until("all Machines are reported healthy", |told| {
+            told.written.len() == 21
+        })
         .await;
     for i in 0..8 {
         world.fail(i);
     }
     // The last Machine fails after the others were evaluated and reported.
     world
-        .until("the first are judged", |told| {
+        .until("the first are reported unhealthy", |told| {
             (0..8).all(|i| is(told, &name(i), "HealthCheckSucceeded", "False"))
         })
         .await;
@@ -46,7 +48,7 @@ async fn f13_burst_over_limit_creates_no_remediation() {
         .until("the fleet is read", |_| world.reads.lock().1 > 0)
         .await;
     world
-        .until("the last is judged", |told| {
+        .until("the last is reported unhealthy", |told| {
             is(told, &name(8), "HealthCheckSucceeded", "False")
         })
         .await;
@@ -63,7 +65,7 @@ async fn f13_failed_live_read_prevents_handover_and_sets_stale_view() {
     world.reads.lock().0 = Err(SyncError::Read("connection refused".into()));
     world.fail(0);
     world
-        .until("the check says why", |told| {
+        .until("the check reports the cause", |told| {
             said(told, "check", "StaleView").is_some_and(|c| {
                 let message = c["message"].as_str().unwrap_or_default().to_owned();
                 c["status"] == "True" && message.ends_with("connection refused")
@@ -76,10 +78,10 @@ async fn f13_failed_live_read_prevents_handover_and_sets_stale_view() {
     assert_eq!(world.server.0.lock().made, Vec::<String>::new());
     world.reads.lock().0 = Ok(());
     world
-        .until("it is made", |told| told.made == [name(0)])
+        .until("the remediation is created", |told| told.made == [name(0)])
         .await;
     world
-        .until("it is taken back", |told| {
+        .until("the condition is removed", |told| {
             said(told, "check", "StaleView").is_none()
         })
         .await;
@@ -89,7 +91,9 @@ async fn f13_failed_live_read_prevents_handover_and_sets_stale_view() {
 async fn f12_absent_node_counts_only_after_live_read() {
     let world = World::start(2, "100%").await;
     world
-        .until("all are told healthy", |told| told.written.len() == 3)
+        .until("all Machines are reported healthy", |told| {
+            told.written.len() == 3
+        })
         .await;
     let cluster = Key::new("ns", "c");
     let node = format!("node-{}", name(0));
@@ -106,7 +110,9 @@ async fn f12_absent_node_counts_only_after_live_read() {
     ));
     world.index.confirm_absent(&cluster, &node);
     world
-        .until("it is made", |told| told.made == [name(1), name(0)])
+        .until("the remediation is created", |told| {
+            told.made == [name(1), name(0)]
+        })
         .await;
     let why = said(&world.server.0.lock(), &name(0), "HealthCheckSucceeded").unwrap();
     assert_eq!(why["reason"], "NodeDeleted");
@@ -124,7 +130,7 @@ async fn owner_remediated_condition_is_removed_once_machine_is_healthy() {
         .await;
     world.recover(0);
     world
-        .until("it is taken back", |told| {
+        .until("the condition is removed", |told| {
             is(told, &name(0), "HealthCheckSucceeded", "True")
                 && said(told, &name(0), "OwnerRemediated").is_none()
         })

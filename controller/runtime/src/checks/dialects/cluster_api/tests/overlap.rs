@@ -49,7 +49,9 @@ impl World {
 async fn q12_older_overlapping_check_acts_until_paused_and_younger_reports_it() {
     let world = World::start(5, "100%").await;
     world
-        .until("all are told healthy", |told| told.written.len() == 6)
+        .until("all Machines are reported healthy", |told| {
+            told.written.len() == 6
+        })
         .await;
     let mut older = OlderCheck(0);
     older.tell(&world, |_| {});

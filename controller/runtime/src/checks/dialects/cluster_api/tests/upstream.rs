@@ -105,7 +105,9 @@ async fn q7_deleted_remediation_is_created_again() {
     world.until("its condition", conditions).await;
     let key = Key::new("ns", name(0));
     world.index.delete(Kind::Metal3Remediation, &key);
-    world.until("it is made again", made(2)).await;
+    world
+        .until("the remediation is created again", made(2))
+        .await;
 }
 
 #[tokio::test]
@@ -183,7 +185,7 @@ async fn future_condition_sets_clock_skew_until_corrected() {
                 && said["reason"] == "ConditionInFuture"
                 && words.iter().all(|word| message.contains(word))
         };
-        world.until("it is said", named).await;
+        world.until("the skew is reported", named).await;
     };
     world.fail_since(0, "2120-01-01T00:00:00Z");
     let one = "m-000 (Ready=Unknown on Node since 2120-01-01T00:00:00Z)";
@@ -204,7 +206,7 @@ async fn future_condition_sets_clock_skew_until_corrected() {
         let status = &told.said["check"];
         status["currentHealthy"] == 2 && status["conditions"].is_array() && skew(told).is_null()
     };
-    world.until("it is taken back", quiet).await;
+    world.until("the condition is removed", quiet).await;
     let told = world.server.0.lock();
     // One Event for each message: the two Nodes may be corrected in two writes.
     assert!((2..=3).contains(&warnings(&told)), "{:?}", told.events);
@@ -228,6 +230,6 @@ async fn paused_check_has_no_clock_skew_condition() {
         let paused = said(told, "paused", "Paused");
         !said(told, "check", "ClockSkew").is_null() && paused["status"] == "True"
     };
-    world.until("the other check says it", both).await;
+    world.until("the other check reports the skew", both).await;
     assert!(said(&world.server.0.lock(), "paused", "ClockSkew").is_null());
 }

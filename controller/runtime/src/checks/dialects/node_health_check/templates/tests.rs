@@ -144,7 +144,7 @@ fn metal3_template_on_openshift_must_be_in_machine_api_namespace() {
     assert_eq!(
         misnamed(&of_metal3, false),
         None,
-        "elsewhere it may lie anywhere"
+        "outside OpenShift any namespace is valid"
     );
     let placed = at("Metal3RemediationTemplate", "openshift-machine-api");
     assert_eq!(misnamed(&placed, true), None);

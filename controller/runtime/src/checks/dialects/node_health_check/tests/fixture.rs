@@ -356,7 +356,10 @@ impl Fixture {
             if quiet && (self.engine.tasks.is_empty() || self.server.0.lock().closed) {
                 return;
             }
-            assert!(tokio::time::Instant::now() < deadline, "it never rests");
+            assert!(
+                tokio::time::Instant::now() < deadline,
+                "the engine does not become idle"
+            );
         }
     }
 }
