@@ -1,4 +1,4 @@
-//! An API server with the CRDs that we ship, for tests of what is accepted and what is refused.
+//! An API server with the shipped CRDs, for tests of admission.
 
 use std::path::{Path, PathBuf};
 
@@ -13,11 +13,11 @@ use crate::{
     stage::{LONG, binaries, tls_dir, wait_until},
 };
 
-/// An API server without controllers of Kubernetes.
+/// An API server without Kubernetes controllers.
 pub struct AdmissionServer {
     /// The API server.
     pub plane: ControlPlane,
-    /// Its administrator.
+    /// A client with all rights.
     pub client: Client,
     dir: PathBuf,
 }
@@ -25,10 +25,10 @@ pub struct AdmissionServer {
 // === impl AdmissionServer ===
 
 impl AdmissionServer {
-    /// With what `deploy/kustomize/standalone` and `deploy/crds/nodes` install.
+    /// Starts a server with the objects of `deploy/kustomize/standalone` and `deploy/crds/nodes`.
     ///
     /// # Errors
-    /// It does not start.
+    /// The server does not start.
     pub async fn start(dir: &Path) -> Result<Self> {
         let plane = ControlPlane::start(&dir.join("control-plane"), Parts::ApiOnly).await?;
         let client = plane.client().await?;
@@ -44,10 +44,10 @@ impl AdmissionServer {
         })
     }
 
-    /// Our controller, once it is ready.
+    /// Starts the controller, and waits until it is ready.
     ///
     /// # Errors
-    /// It does not become ready.
+    /// The controller does not become ready.
     pub async fn controller(&self) -> Result<Process> {
         let agents = self.dir.join("agents");
         let peer = CertSpec::peer("controller", "spiffe://rackhand/controller");
@@ -60,7 +60,7 @@ impl AdmissionServer {
             format!("--kubeconfig={}", self.plane.kubeconfig().display()),
             format!("--agent-tls-dir={}", agents.display()),
             format!("--admin-address=127.0.0.1:{admin}"),
-            // On a busy machine nobody is to lose a Lease.
+            // Long, so that the controller does not lose the Lease on a busy machine.
             "--lease-duration=10m".to_owned(),
         ];
         let process = Process::start("controller", &command, &[], &self.dir)?;
@@ -78,11 +78,11 @@ impl AdmissionServer {
         Ok(process)
     }
 
-    /// Replaces a CRD of a folder of `deploy/` by one that only knows the types of fields, as if it were
-    /// another project's.
+    /// Replaces a CRD of a folder of `deploy/` by one that only has the types of fields, like the CRD of
+    /// another project.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// There is no CRD of this name.
     pub async fn remove_rules(&self, folder: &str, crd: &str) -> Result<()> {
         let mut found = shipped(folder)?.into_iter();
         let found = found.find(|object| object["metadata"]["name"] == crd);
@@ -92,10 +92,10 @@ impl AdmissionServer {
     }
 }
 
-/// Applies our admission policies. They take effect a moment later.
+/// Applies the shipped admission policies, which take effect a moment later.
 ///
 /// # Errors
-/// The API server refuses one.
+/// The API server rejects a policy.
 pub async fn apply_policies(client: &Client) -> Result<()> {
     for object in shipped("kustomize/admission")? {
         apply(client, object).await?;
@@ -103,7 +103,7 @@ pub async fn apply_policies(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Removes from a schema all that says more than which type a field has.
+/// Removes all constraints from a schema except the types of fields.
 fn types_only(schema: &mut Value) {
     const CONSTRAINTS: [&str; 12] = [
         "x-kubernetes-validations",
@@ -121,7 +121,7 @@ fn types_only(schema: &mut Value) {
     ];
     match schema {
         Value::Object(fields) => {
-            // A field may bear such a name.
+            // A field may have the name of a constraint.
             fields.retain(|name, value| !CONSTRAINTS.contains(&name.as_str()) || value.is_object());
             fields.values_mut().for_each(types_only);
         }

@@ -1,6 +1,6 @@
-//! A real browser without a window: Debian's Chromium.
+//! A headless browser: Debian's Chromium.
 //!
-//! Owns a profile of its own for each call. Must never connect to anything but what it is given.
+//! Each call has its own profile. It connects only to the given URL.
 
 use std::{
     path::Path,
@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-/// How a page is looked at.
+/// Size and colour scheme of the window.
 #[derive(Debug, Clone, Copy)]
 pub struct Viewport {
     /// Width in CSS pixels.
@@ -21,7 +21,7 @@ pub struct Viewport {
     pub dark: bool,
 }
 
-/// Time that passes for the page, fast-forwarded, before it is read.
+/// Virtual time of the page before it is read.
 const VIRTUAL_TIME: Duration = Duration::from_secs(6);
 
 fn chromium(url: &str, more: &[String]) -> Result<Vec<u8>> {
@@ -29,7 +29,7 @@ fn chromium(url: &str, more: &[String]) -> Result<Vec<u8>> {
     let output = Command::new("chromium")
         .args([
             "--headless",
-            // It runs as root where tests do, and opens only pages of ours.
+            // It runs as root where tests do, and opens only Rackhand's pages.
             "--no-sandbox",
             "--disable-gpu",
             "--disable-quic",
@@ -68,10 +68,10 @@ pub fn document(url: &str) -> Result<String> {
     )?)?)
 }
 
-/// Writes a picture of the page.
+/// Writes a screenshot of the page.
 ///
 /// # Errors
-/// The browser is missing or fails, or writes no picture.
+/// The browser is missing or fails, or writes no screenshot.
 pub fn screenshot(url: &str, viewport: Viewport, file: &Path) -> Result<()> {
     let Viewport {
         width,

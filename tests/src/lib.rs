@@ -1,4 +1,4 @@
-//! The test kit of Rackhand: everything that its tests and its demonstration need around them.
+//! The test kit of Rackhand, for its tests and its demonstration.
 //!
 //! - [`admission`]: an API server with our CRDs, and our admission policies.
 //! - [`bmo`]: a stand-in for baremetal-operator and Ironic.

@@ -1,7 +1,7 @@
-//! Processes that a test starts, and that never outlive it.
+//! Processes that never outlive the test that starts them.
 //!
-//! Each runs under a small shell that holds a pipe to us: when we are gone, on whatever way, the
-//! pipe closes and the process is ended by its id. Must never end anything by name.
+//! Each process runs under a small shell that holds a pipe to the test: when the test ends in any way, the
+//! pipe closes and the shell ends the process by its id, never by name.
 
 use std::{
     fs::File,
@@ -17,7 +17,7 @@ use nix::{
     unistd::Pid,
 };
 
-/// `$0` is the file for the process id, the rest is the command.
+/// Script of the shell: `$0` is the file for the process id, the remaining arguments are the command.
 const GUARDIAN: &str = r#"
 # A signal to the whole process group (Ctrl-C, timeout) must not end the guardian before its ward.
 trap : TERM INT HUP
@@ -52,11 +52,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command` (program and arguments) with its output in `dir/NAME.log`. `env` is added
-    /// to our own environment.
+    /// Starts `command` (program and arguments) with its output in `dir/NAME.log`. `env` is added to the
+    /// environment of the test.
     ///
     /// # Errors
-    /// It does not start.
+    /// The process does not start.
     pub fn start(
         name: &str,
         command: &[String],
@@ -106,7 +106,7 @@ impl Process {
     /// Starts the same command again, after it has ended.
     ///
     /// # Errors
-    /// It runs, or does not start.
+    /// The process runs already, or does not start.
     pub fn restart(&mut self) -> Result<()> {
         if self.ended().is_none() {
             bail!("{} (process {}) still runs", self.name, self.pid);
@@ -116,19 +116,19 @@ impl Process {
         Ok(())
     }
 
-    /// Its process id.
+    /// The process id.
     #[must_use]
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// Where its output goes.
+    /// Path of the log file.
     #[must_use]
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// The end of its output.
+    /// The last lines of the log.
     #[must_use]
     pub fn log_tail(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
@@ -137,24 +137,24 @@ impl Process {
         lines.get(from..).unwrap_or_default().join("\n")
     }
 
-    /// Whether it has ended.
+    /// The exit status, if the process has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.guardian.try_wait().ok().flatten()
     }
 
-    /// `kill -9`.
+    /// Kills the process with SIGKILL.
     ///
     /// # Errors
-    /// It cannot be signalled or does not end.
+    /// The process cannot be signalled or does not end.
     pub fn kill(&mut self) -> Result<()> {
         self.signal(Signal::SIGKILL)?;
         self.wait(Duration::from_secs(10)).map(drop)
     }
 
-    /// Asks it to end, and waits for that.
+    /// Sends SIGTERM, and waits for the end of the process.
     ///
     /// # Errors
-    /// It does not end within `patience`.
+    /// The process does not end within `patience`.
     pub fn stop(&mut self, patience: Duration) -> Result<ExitStatus> {
         if self.ended().is_none() {
             self.signal(Signal::SIGTERM)?;
@@ -162,10 +162,10 @@ impl Process {
         self.wait(patience)
     }
 
-    /// Stops or continues it as a whole.
+    /// Sends a signal to the process.
     ///
     /// # Errors
-    /// It is gone.
+    /// The process has ended.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         kill(Pid::from_raw(self.pid), signal)
             .with_context(|| format!("{signal} to {} (process {})", self.name, self.pid))
@@ -187,7 +187,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Closing the pipe makes the guardian end it; we wait, so that ports are free again.
+        // Closing the pipe makes the shell end the process. Waits for that, so that its ports are free.
         drop(self.guardian.stdin.take());
         if self.wait(Duration::from_secs(7)).is_err() {
             self.signal(Signal::SIGKILL).ok();
@@ -195,17 +195,17 @@ impl Drop for Process {
     }
 }
 
-/// Ports below those that the kernel gives to connections and to whoever listens on any: a thousand
-/// of these would take a port between our look and its user's.
+/// Ports below the ephemeral range of the kernel, from which many connections could take a port between this
+/// check and its use.
 const PORTS: std::ops::Range<u32> = 12_000..32_000;
 
-/// A port that is free at this moment, and no other call of this process gets.
+/// A port that is free now and that no other call of this process returns.
 ///
 /// # Errors
-/// There is none.
+/// No port is free.
 pub fn free_port() -> Result<u16> {
     static CALLS: AtomicU32 = AtomicU32::new(0);
-    // Tests run side by side: each process begins elsewhere.
+    // Test processes run in parallel, so each starts at another port.
     let first = std::process::id().wrapping_mul(7919);
     for _ in PORTS {
         let call = CALLS.fetch_add(1, Ordering::Relaxed);

@@ -1,18 +1,18 @@
-//! `hack/campaign`: a storm of faults over a real control plane, our own binaries and simulated racks.
+//! `hack/campaign`: random faults in a real control plane, Rackhand's binaries and simulated racks.
 
 use std::{process::ExitCode, time::Duration};
 
 use clap::Parser;
 use rackhand_tests::campaign::{Campaign, run};
 
-/// Begins faults of all kinds, chosen by a seed, and checks what must hold however they fall.
+/// Injects faults of all kinds, chosen by a seed, and checks invariants that must hold regardless of them.
 #[derive(Debug, Parser)]
 #[command(name = "campaign", version)]
 struct Args {
-    /// How long faults are begun; the recovery after them takes another minute or so.
+    /// Minutes during which faults are injected; the recovery after them takes another minute or so.
     #[arg(long, default_value_t = 2)]
     minutes: u64,
-    /// Chooses the faults and their times; by default another one for each run.
+    /// Seed of the faults and their times; by default a new one for each run.
     #[arg(long)]
     seed: Option<u64>,
 }

@@ -1,7 +1,7 @@
-//! `crowd`: many hosts fail at once, and what the controller makes of it is measured.
+//! `crowd`: fails many hosts at once and measures their remediations.
 //!
-//! For `hack/bench remediation`. Starts everything itself, prints one line of JSON for each round on
-//! standard output, and takes everything down again.
+//! For `hack/bench remediation`. Starts everything itself, prints one line of JSON per round to standard
+//! output, and stops everything at the end.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,20 +10,20 @@ use clap::Parser;
 use rackhand_tests::stage::{Crowd, Round, Stage, StageConfig, rank};
 use serde_json::{Value, json};
 
-/// Many hosts fail at once.
+/// Fails many hosts at once and measures their remediations.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
-    /// How many.
+    /// Number of hosts.
     #[arg(long, short = 'n', default_value_t = 1000)]
     hosts: usize,
-    /// In how many racks, each with an agent.
+    /// Number of racks, each with an agent.
     #[arg(long, default_value_t = 10)]
     racks: usize,
-    /// The rounds, each with this part of the BMCs dead: one in so many, 0 for none.
+    /// The rounds: in each, one in this many BMCs is dead; 0 for none.
     #[arg(long, value_delimiter = ',', default_values_t = [0, 20])]
     dead: Vec<usize>,
-    /// How long a power operation may take.
+    /// Timeout of a power operation.
     #[arg(long, default_value = "30s")]
     power_timeout: String,
 }
@@ -63,7 +63,7 @@ async fn rounds(stage: &Stage, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// What the controller has written so far, by operation, as its own metrics say.
+/// Number of writes of the controller by operation, from its metrics.
 async fn written(stage: &Stage) -> Result<BTreeMap<String, u64>> {
     let (_, text) = stage.admin("controller", "/metrics").await?;
     let mut writes = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! `rack-sim`: a rack of simulated hosts with Redfish BMCs in a process of its own, for benchmarks.
+//! `rack-sim`: a rack of simulated hosts with Redfish BMCs in its own process, for benchmarks.
 //!
 //! Runs until SIGTERM or SIGINT. Writes only into its directory: its PKI, and `endpoints.json` with
 //! the address of every BMC.
@@ -33,7 +33,7 @@ async fn main() -> Result<()> {
     let pki = Pki::new(args.directory.join("pki"))?;
     let names = (0..args.hosts).map(|index| format!("bmc-{index}"));
     let config = RackConfig::new("bench", names).each(|host| {
-        // The time of hardware is not what is measured.
+        // The benchmark does not measure the time of hardware.
         host.timings = PowerTimings {
             on_takes: Duration::from_millis(100),
             off_takes: Duration::from_secs(1),

@@ -1,7 +1,7 @@
-//! Ironic at work: carries out requests and syncs, through the BMC.
+//! Ironic's conductor: carries out power requests and syncs through the BMC.
 //!
-//! Owns the calls. Reads over Redfish, as the agent does, so that whatever ails a BMC ails Ironic
-//! too; commands go to the machine under Ironic's own name, so that a test can tell who sent them.
+//! Reads over Redfish like the agent, so that faults of a BMC affect Ironic too. Commands go to the simulated
+//! host under Ironic's own name, so that a test can identify the sender.
 
 use std::{
     sync::Arc,
@@ -18,14 +18,14 @@ use super::{
 };
 use crate::rack::{Action, ResetType, SimHost};
 
-/// Who sends Ironic's commands, in the logs of the hosts.
+/// The sender of Ironic's commands in the logs of hosts.
 pub(super) const NAME: &str = "ironic";
-/// How long a BMC may take to answer.
+/// Timeout of a request to a BMC.
 const ANSWER: Duration = Duration::from_secs(2);
-/// Time between two readings while a request is worked on.
+/// Interval of readings during a request.
 const POLL: Duration = Duration::from_millis(200);
 
-/// A BMC as Ironic reaches it.
+/// Ironic's connection to a BMC.
 pub(super) struct Bmc {
     client: reqwest::Client,
     url: String,
@@ -48,7 +48,7 @@ impl Bmc {
         })
     }
 
-    /// The power state in Ironic's words; `None`: it cannot be read.
+    /// The power state by Ironic's mapping; `None` if it cannot be read.
     pub(super) async fn read(&self) -> Option<Power> {
         let asked = self.client.get(&self.url);
         let asked = asked.basic_auth(&self.user, Some(self.password.expose_secret()));
@@ -58,7 +58,7 @@ impl Bmc {
     }
 }
 
-/// Works on one host until it is dropped.
+/// Manages one host until it is dropped.
 pub(super) async fn run(shared: Arc<Shared>, name: String) {
     let Some(host) = shared.hosts.get(&name) else {
         return;
@@ -111,7 +111,7 @@ async fn sync(shared: &Shared, host: &Managed) {
     }
 }
 
-/// A BMC that ignores the agent's commands ignores these.
+/// Sends a command, which a BMC with the fault "ignore commands" ignores too.
 fn command(sim: &SimHost, send: Send) {
     let reset = match send.command {
         Command::On => ResetType::On,

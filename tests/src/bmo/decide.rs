@@ -1,7 +1,6 @@
-//! What baremetal-operator does about a host, decided.
+//! The decisions of baremetal-operator about a host.
 //!
-//! Owns desired power and the order of its reasons. Pure: the host, Ironic's record and `now` go
-//! in; one act and the status come out.
+//! Pure: takes the host, Ironic's record and `now`; returns one action and the status.
 
 use std::time::Duration;
 
@@ -11,41 +10,41 @@ use super::{
     ironic::{Change, Node, Power},
 };
 
-/// The error counter counts on, the wait does not grow any more.
+/// Number of errors after which the backoff no longer grows.
 const LONGEST: u32 = 9;
 
-/// What the operator keeps to itself about a host.
+/// The state of baremetal-operator about a host outside its object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// After an error, nothing before this.
+    /// After an error, the time before which nothing is done.
     pub retry: Option<Duration>,
 }
 
-/// What to do.
+/// An action of baremetal-operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
-    /// Ask Ironic for this.
+    /// Request this power change from Ironic.
     Power(Change),
-    /// Take these annotations off.
+    /// Remove these annotations.
     Drop(Vec<String>),
-    /// Put the host into Ironic.
+    /// Enrol the host in Ironic.
     Enrol,
-    /// Take it out of Ironic.
+    /// Remove the host from Ironic.
     Remove,
 }
 
-/// The answer of [`decide`].
+/// The result of [`decide`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// At most one act; the next comes with the next look.
+    /// At most one action; the next one follows at the next reconcile.
     pub act: Option<Act>,
     /// The status to write.
     pub status: Status,
-    /// What to remember.
+    /// The new state.
     pub memory: Memory,
 }
 
-/// Decides. The caller takes `node.error` away once this has seen it.
+/// Decides. The caller clears `node.error` after it was processed.
 pub fn decide(
     host: &Host,
     node: &Node,
@@ -59,7 +58,7 @@ pub fn decide(
         status: host.status.clone(),
         memory: memory.clone(),
     };
-    // Not even the status: it returns at once.
+    // A paused host keeps even its status.
     if host.paused {
         return verdict;
     }
@@ -102,7 +101,7 @@ pub fn decide(
     power(host, node, verdict)
 }
 
-/// Desired power is online without any reboot annotation.
+/// The desired power is on if the host is online and has no reboot annotation.
 fn power(host: &Host, node: &Node, mut verdict: Verdict) -> Verdict {
     let on = host.online && host.reboots.is_empty();
     let hard = host.is_hard() || host.status.errors > 0;
@@ -110,7 +109,7 @@ fn power(host: &Host, node: &Node, mut verdict: Verdict) -> Verdict {
         (Some(Power::On), false) if host.disable_power_off => Some(Act::Power(Change::Reboot)),
         (Some(Power::On), false) if hard => Some(Act::Power(Change::HardOff)),
         (Some(Power::On), false) => Some(Act::Power(Change::SoftOff)),
-        // Seen off: one reboot has been asked for, and its first half is done.
+        // The host is off, so the first half of the requested reboot is done.
         (Some(Power::Off), false) if host.reboots.contains_key(REBOOT) => {
             Some(Act::Drop(vec![REBOOT.to_owned()]))
         }

@@ -1,13 +1,13 @@
-//! What baremetal-operator reads of a BareMetalHost.
+//! The fields of a BareMetalHost that baremetal-operator reads.
 //!
-//! Owns the reading, on its own: what is tested reads it elsewhere.
+//! Parsed separately from the code under test.
 
 use std::collections::BTreeMap;
 
 use kube::{ResourceExt, api::DynamicObject};
 use serde_json::Value;
 
-/// The annotation that asks for a reboot; with `/KEY` behind it, for being held off.
+/// The annotation that requests a reboot; with the suffix `/KEY`, a hold.
 pub const REBOOT: &str = "reboot.metal3.io";
 const PAUSED: &str = "baremetalhost.metal3.io/paused";
 const DETACHED: &str = "baremetalhost.metal3.io/detached";
@@ -17,9 +17,9 @@ const DETACHED: &str = "baremetalhost.metal3.io/detached";
 pub struct Host {
     /// `spec.online`.
     pub online: bool,
-    /// Annotated to be left alone.
+    /// Whether the paused annotation is set.
     pub paused: bool,
-    /// Annotated to be taken out of Ironic.
+    /// Whether the detached annotation is set.
     pub detached: bool,
     /// `spec.disablePowerOff`.
     pub disable_power_off: bool,
@@ -27,14 +27,14 @@ pub struct Host {
     pub state: String,
     /// Reboot annotations, plain and suffixed, with their values.
     pub reboots: BTreeMap<String, String>,
-    /// The status as it stands.
+    /// The current status.
     pub status: Status,
 }
 
-/// The part of its status that has to do with power.
+/// The part of the status that concerns power.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
-    /// `poweredOn`: Ironic's word, not the BMC's.
+    /// `poweredOn`: the state in Ironic's database, not that of the BMC.
     pub powered_on: Option<bool>,
     /// `operationalStatus`.
     pub operational: String,
@@ -45,7 +45,7 @@ pub struct Status {
 }
 
 impl Host {
-    /// Reads an object of this kind.
+    /// Parses a BareMetalHost.
     pub fn of(object: &DynamicObject) -> Self {
         let (spec, status) = (&object.data["spec"], &object.data["status"]);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -71,17 +71,17 @@ impl Host {
         }
     }
 
-    /// It runs a user's system: only then its power is managed.
+    /// Whether the host is provisioned; only then its power is managed.
     pub fn is_provisioned(&self) -> bool {
         ["provisioned", "externally provisioned"].contains(&self.state.as_str())
     }
 
-    /// It is on its way to there, or back.
+    /// Whether the host is being provisioned or deprovisioned.
     pub fn is_moving(&self) -> bool {
         ["inspecting", "provisioning", "deprovisioning"].contains(&self.state.as_str())
     }
 
-    /// One reboot annotation with mode hard makes it hard; a value that does not read is soft.
+    /// Whether a reboot annotation has mode hard; a value that cannot be parsed is soft.
     pub fn is_hard(&self) -> bool {
         self.reboots.values().any(|value| {
             let read: Option<Value> = serde_json::from_str(value).ok();
@@ -89,7 +89,7 @@ impl Host {
         })
     }
 
-    /// Hold keys: those with something behind the slash.
+    /// Hold keys: reboot annotations with a suffix.
     pub fn holds(&self) -> impl Iterator<Item = &String> {
         self.reboots.keys().filter(|key| *key != REBOOT)
     }

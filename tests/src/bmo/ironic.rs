@@ -1,23 +1,23 @@
-//! Ironic's record of a host and what it does about it, as a pure state machine.
+//! Ironic's record of a host and its power changes, as a pure state machine.
 //!
-//! Owns the database's view of power: what was asked for, what was read last, the forced sync. Must
-//! never read a clock or a BMC.
+//! Holds the database's view of power: the current request, the last reading, the forced sync. It reads
+//! neither a clock nor a BMC.
 
 use std::time::Duration;
 
 use super::Settings;
 
-/// Power as Ironic has it: two words for everything.
+/// Power states of Ironic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Power {
-    /// On, or on its way up.
+    /// On, or powering on.
     On,
-    /// Off, or on its way down: Ironic's Redfish driver makes no difference.
+    /// Off, or powering off: Ironic's Redfish driver does not distinguish them.
     Off,
 }
 
 impl Power {
-    /// From Redfish's `PowerState`; `None` for a word that Ironic does not know.
+    /// Maps Redfish's `PowerState`; `None` for a value that Ironic does not know.
     pub fn of_redfish(word: &str) -> Option<Self> {
         match word {
             "On" | "PoweringOn" => Some(Self::On),
@@ -27,14 +27,14 @@ impl Power {
     }
 }
 
-/// What baremetal-operator may ask for.
+/// Power changes that baremetal-operator requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// Switch on.
     On,
     /// Cut the power.
     HardOff,
-    /// Ask the operating system to shut down.
+    /// Request a shutdown by the operating system.
     SoftOff,
     /// Cut the power and switch on again.
     Reboot,
@@ -68,32 +68,32 @@ pub enum Command {
     SoftOff,
 }
 
-/// A command to be sent now, and on whose account.
+/// A command to send now, with its cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Send {
-    /// Which.
+    /// The command.
     pub command: Command,
-    /// The power sync sends it, not a request of baremetal-operator.
+    /// Whether the power sync causes it, and not a request of baremetal-operator.
     pub forced: bool,
 }
 
-/// Power commands that were sent.
+/// Counters of sent power commands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Hard and soft offs at baremetal-operator's request.
     pub offs: u32,
-    /// Ons at its request.
+    /// Power-ons at baremetal-operator's request.
     pub ons: u32,
     /// Offs that the power sync forced.
     pub forced_offs: u32,
     /// Ons that the power sync forced.
     pub forced_ons: u32,
-    /// How often the power sync has looked.
+    /// Number of power syncs.
     pub syncs: u32,
 }
 
 impl Sent {
-    /// Counts one.
+    /// Counts a command.
     pub fn count(&mut self, send: Send) {
         let counter = match (send.command, send.forced) {
             (Command::On, false) => &mut self.ons,
@@ -108,27 +108,27 @@ impl Sent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Target {
     change: Change,
-    /// When its command was sent; `None`: not yet.
+    /// When the command was sent; `None` if not yet.
     sent: Option<Duration>,
 }
 
 /// A host in Ironic's database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Node {
-    /// It is in the database: not detached.
+    /// Whether the host is in the database, so not detached.
     pub enrolled: bool,
-    /// `power_state`, as last read or reached.
+    /// `power_state`: the last reading or the last completed change.
     pub power: Option<Power>,
-    /// `last_error` of a power change; taken by baremetal-operator.
+    /// `last_error` of a power change; cleared by baremetal-operator.
     pub error: Option<String>,
-    /// Maintenance with the fault `power failure`: the sync has given up.
+    /// Whether the host is in maintenance with the fault `power failure`, because the sync has given up.
     pub fault: bool,
     target: Option<Target>,
     mismatches: u32,
 }
 
 impl Node {
-    /// A host as it is taken into the database.
+    /// A newly enrolled host.
     pub fn enrolled(power: Option<Power>) -> Self {
         Self {
             enrolled: true,
@@ -137,12 +137,12 @@ impl Node {
         }
     }
 
-    /// `target_power_state` is set: another request would be answered 409.
+    /// Whether `target_power_state` is set, so that another request gets status 409.
     pub fn is_busy(&self) -> bool {
         self.target.is_some()
     }
 
-    /// Takes a request; false where it is busy or not there.
+    /// Accepts a request; false if the host is busy or not enrolled.
     pub fn request(&mut self, change: Change) -> bool {
         if self.is_busy() || !self.enrolled {
             return false;
@@ -152,8 +152,8 @@ impl Node {
         true
     }
 
-    /// Goes on with the request after a reading. What is as wanted already is only recorded: no
-    /// command is sent for it.
+    /// Continues a request after a reading. If the host has the requested state already, it is recorded
+    /// without a command.
     pub fn advance(
         &mut self,
         read: Option<Power>,
@@ -192,13 +192,13 @@ impl Node {
         None
     }
 
-    /// The request came to nothing.
+    /// Ends a request with an error.
     pub fn fail(&mut self, why: &str) {
         self.target = None;
         self.error = Some(why.to_owned());
     }
 
-    /// The periodic power sync, after a reading; skipped while a request is worked on.
+    /// The periodic power sync, after a reading; skipped during a request.
     pub fn sync(&mut self, read: Option<Power>, settings: &Settings) -> Option<Send> {
         if !self.enrolled || self.is_busy() {
             return None;

@@ -1,14 +1,14 @@
-//! A stand-in for baremetal-operator and Ironic: the two that manage power where Metal3 does.
+//! A stand-in for baremetal-operator and Ironic, which manage power in Metal3.
 //!
 //! ```text
 //!  BareMetalHost --> operator.rs --asks--> ironic.rs's Node --> conductor.rs --> BMC
 //!   status     <--   (decide.rs)  <--its database--  (syncs and forces, on its own)
 //! ```
 //!
-//! Owns what docs/reference/baremetal-operator.md says of them, with their periods as settings:
-//! desired power is `spec.online` without any reboot annotation, `status.poweredOn` is Ironic's
-//! word and lags, and Ironic forces hosts back to what its database says. Must never share code
-//! with what is tested, and must never send a power command that it does not count.
+//! Behaves as documented in docs/reference/baremetal-operator.md, with the periods as settings: the desired
+//! power is `spec.online` without any reboot annotation, `status.poweredOn` is the state in Ironic's database
+//! and lags, and Ironic forces hosts back to that state. It shares no code with the code under test, and
+//! counts every power command.
 
 mod conductor;
 pub mod decide;
@@ -36,18 +36,18 @@ use self::{
 };
 use crate::rack::SimHost;
 
-/// One host as both know it.
+/// One host of both.
 struct Managed {
     sim: SimHost,
     bmc: Bmc,
     record: Mutex<Record>,
-    /// The conductor has something to do.
+    /// Wakes the conductor.
     work: Notify,
-    /// The operator has something to look at.
+    /// Wakes baremetal-operator.
     news: Notify,
 }
 
-/// What changes about a host.
+/// The mutable state of a host.
 #[derive(Default)]
 struct Record {
     node: Node,
@@ -64,14 +64,14 @@ struct Shared {
     begun: Instant,
 }
 
-/// Both of them at work on some hosts. Dropping it ends them.
+/// A running baremetal-operator and Ironic for some hosts. Dropping it stops them.
 pub struct Metal3 {
     shared: Arc<Shared>,
     conductors: Mutex<JoinSet<()>>,
     operator: Mutex<Option<JoinSet<()>>>,
 }
 
-/// How the BMCs are reached.
+/// Access to the BMCs.
 pub struct Access<'a> {
     /// User name.
     pub user: &'a str,
@@ -82,10 +82,10 @@ pub struct Access<'a> {
 }
 
 impl Metal3 {
-    /// Enrols hosts in Ironic as they are now and starts both.
+    /// Enrols hosts in Ironic with their current power and starts both.
     ///
     /// # Errors
-    /// The CA does not read, or a BMC has never listened.
+    /// The CA cannot be parsed, or a BMC has never listened.
     pub fn start(
         objects: Api<DynamicObject>,
         hosts: &[&SimHost],
@@ -123,7 +123,7 @@ impl Metal3 {
         Ok(metal3)
     }
 
-    /// Starts Ironic where it does not run.
+    /// Starts Ironic if it does not run.
     pub fn start_ironic(&self) {
         let mut conductors = self.conductors.lock();
         if conductors.is_empty() {
@@ -133,12 +133,12 @@ impl Metal3 {
         }
     }
 
-    /// Ends Ironic: its database stays as it is, and nobody syncs.
+    /// Stops Ironic, and with it the power sync; its database is kept.
     pub fn stop_ironic(&self) {
         *self.conductors.lock() = JoinSet::new();
     }
 
-    /// Starts baremetal-operator where it does not run.
+    /// Starts baremetal-operator if it does not run.
     pub fn start_operator(&self) {
         let mut operator = self.operator.lock();
         if operator.is_none() {
@@ -151,16 +151,16 @@ impl Metal3 {
         }
     }
 
-    /// Ends baremetal-operator in the middle of whatever it does; Ironic goes on.
+    /// Stops baremetal-operator at once; Ironic keeps running.
     pub fn stop_operator(&self) {
         *self.operator.lock() = None;
     }
 
-    /// Begins or ends the servicing of a host (firmware, for example): baremetal-operator leaves its
-    /// power alone meanwhile.
+    /// Begins or ends the servicing of a host (firmware, for example), during which baremetal-operator does
+    /// not change its power.
     ///
     /// # Errors
-    /// It is not ours.
+    /// The host is not managed here.
     pub fn servicing(&self, host: &str, on: bool) -> Result<()> {
         let one = self.managed(host)?;
         one.record.lock().servicing = on;
@@ -168,19 +168,19 @@ impl Metal3 {
         Ok(())
     }
 
-    /// While set, every power action of Ironic on a host fails, and baremetal-operator backs off.
+    /// Sets whether every power action of Ironic on a host fails, so that baremetal-operator backs off.
     ///
     /// # Errors
-    /// It is not ours.
+    /// The host is not managed here.
     pub fn refusing(&self, host: &str, on: bool) -> Result<()> {
         self.managed(host)?.record.lock().refusing = on;
         Ok(())
     }
 
-    /// Every power command that was sent to a host.
+    /// Counters of the power commands sent to a host.
     ///
     /// # Errors
-    /// It is not ours.
+    /// The host is not managed here.
     pub fn sent(&self, host: &str) -> Result<Sent> {
         Ok(self.managed(host)?.record.lock().sent.clone())
     }
@@ -188,7 +188,7 @@ impl Metal3 {
     /// Ironic's record of a host.
     ///
     /// # Errors
-    /// It is not ours.
+    /// The host is not managed here.
     pub fn node(&self, host: &str) -> Result<Node> {
         Ok(self.managed(host)?.record.lock().node.clone())
     }

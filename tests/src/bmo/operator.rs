@@ -1,6 +1,6 @@
-//! baremetal-operator at work: looks at BareMetalHosts, asks Ironic, writes status.
+//! The reconcile loop of baremetal-operator: reads BareMetalHosts, calls Ironic, writes status.
 //!
-//! Owns the calls to the API server. What to do is decided in `decide.rs`.
+//! Calls the API server; `decide.rs` decides.
 
 use std::{pin::pin, sync::Arc};
 
@@ -23,7 +23,7 @@ use super::{
     ironic::Node,
 };
 
-/// Rings for every host whose object has changed.
+/// Wakes the reconcile loop of every host whose object has changed.
 pub(super) async fn watch(shared: Arc<Shared>) {
     let objects = watcher(shared.objects.clone(), watcher::Config::default());
     let mut objects = pin!(objects.default_backoff().applied_objects());
@@ -35,7 +35,7 @@ pub(super) async fn watch(shared: Arc<Shared>) {
     }
 }
 
-/// Looks after one host until it is dropped.
+/// Reconciles one host until it is dropped.
 pub(super) async fn run(shared: Arc<Shared>, name: String) {
     let Some(host) = shared.hosts.get(&name) else {
         return;

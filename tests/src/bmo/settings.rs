@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-/// How fast both are, and which release the operator is.
+/// Periods of both, and the release of baremetal-operator.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The operator's steady poll (60 s).
+    /// Poll interval of baremetal-operator (60 s).
     pub poll: Duration,
-    /// Its poll while Ironic works on something (3 s).
+    /// Poll interval of baremetal-operator during a power change (3 s).
     pub wait: Duration,
-    /// Its first wait after an error (1 to 2 min); each further one doubles it, nine times at most.
+    /// First backoff after an error (1 to 2 min), doubled by each further error, nine times at most.
     pub backoff: Duration,
-    /// Ironic's power sync (120 s).
+    /// Interval of Ironic's power sync (120 s).
     pub sync: Duration,
-    /// `force_power_state_during_sync`: the host is put back to what the database says.
+    /// `force_power_state_during_sync`: whether the host is forced back to the state in the database.
     pub force: bool,
-    /// `power_state_sync_max_retries`: how many mismatches in a row are answered by force.
+    /// `power_state_sync_max_retries`: maximum number of forced changes in a row.
     pub sync_retries: u32,
-    /// How long a hard change of power may take (120 s).
+    /// Timeout of a hard power change (120 s).
     pub hard: Duration,
-    /// How long a soft off may take (180 s).
+    /// Timeout of a soft off (180 s).
     pub soft: Duration,
-    /// Up to v0.13 it deletes the hold keys of others while it provisions.
+    /// Whether foreign hold keys are deleted during provisioning, as up to v0.13.
     pub deletes_holds: bool,
 }
 

@@ -1,11 +1,11 @@
-//! The faults of a campaign: which there are, how often each is chosen, and on what it acts.
+//! The faults of a campaign, with frequency and target.
 
 use std::fmt;
 
-/// A fault. It ends after some time; what it leaves behind is for Rackhand to deal with.
+/// A fault. It ends after some time; Rackhand must recover from its effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
-    /// The operating system of a host hangs, with its pods running on.
+    /// The operating system of a host hangs while its pods keep running.
     HostHangs,
     /// The remediation of a host is deleted.
     RemediationDeleted,
@@ -15,9 +15,9 @@ pub enum Fault {
     ControllerStopped,
     /// The controllers' connections to the API server are reset.
     ApiCut,
-    /// Nothing comes through between the controllers and the API server.
+    /// Connections between the controllers and the API server stay open without traffic.
     ApiSilent,
-    /// What passes between the controllers and the API server is late.
+    /// Traffic between the controllers and the API server is delayed.
     ApiSlow,
     /// SIGSTOP of kube-apiserver.
     ApiServerStopped,
@@ -42,17 +42,17 @@ pub enum Fault {
     AgentStopped,
     /// The controllers' connections to an agent are reset.
     AgentCut,
-    /// Nothing comes through between the controllers and an agent.
+    /// Connections between the controllers and an agent stay open without traffic.
     AgentSilent,
-    /// What passes between the controllers and an agent is late.
+    /// Traffic between the controllers and an agent is delayed.
     AgentSlow,
-    /// A BMC takes connections and never answers.
+    /// A BMC accepts connections and never answers.
     BmcSilent,
-    /// A BMC reports off, whatever the host does, until it takes a power-off.
+    /// A BMC reports off regardless of the host, until it accepts a power-off.
     BmcReportsOff,
-    /// A BMC carries out the next command and loses the answer.
+    /// A BMC carries out the next command and loses the response.
     BmcLosesAnswer,
-    /// A BMC takes commands and does nothing.
+    /// A BMC accepts commands and ignores them.
     BmcIgnoresCommands,
     /// A BMC restarts.
     BmcRestarts,
@@ -60,7 +60,7 @@ pub enum Fault {
     DatagramsBad,
 }
 
-/// What a fault acts on.
+/// The target of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// A host.
@@ -69,14 +69,14 @@ pub enum Part {
     IpmiHost,
     /// A controller.
     Controller,
-    /// The way from the controllers to the API server, or the API server.
+    /// The API server, or the connection of the controllers to it.
     Api,
-    /// The agent of a rack, or the way to it.
+    /// The agent of a rack, or the connection to it.
     Agent,
 }
 
 impl Fault {
-    /// Every fault, with its share among the faults that are chosen.
+    /// Every fault with its relative frequency.
     pub const SHARES: [(Self, u32); 26] = [
         (Self::HostHangs, 40),
         (Self::RemediationDeleted, 4),
@@ -106,7 +106,7 @@ impl Fault {
         (Self::DatagramsBad, 6),
     ];
 
-    /// What it acts on.
+    /// The target of the fault.
     #[must_use]
     pub fn part(self) -> Part {
         match self {
@@ -139,7 +139,7 @@ impl Fault {
         }
     }
 
-    /// Milliseconds that it may last; `None` for what happens at one moment.
+    /// Range of the duration in milliseconds; `None` for a momentary fault.
     #[must_use]
     pub fn lasts(self) -> Option<std::ops::Range<u64>> {
         match self {

@@ -1,9 +1,8 @@
-//! A campaign: faults of all kinds, chosen by a seed, over a real control plane, our own binaries and
-//! simulated racks; and what must hold however they fall.
+//! A campaign: faults of all kinds, chosen by a seed, in a real control plane, Rackhand's binaries and
+//! simulated racks, and invariants that must hold regardless of them.
 //!
-//! Owns the system, the storm and the judgement. The seed decides which faults come, on what, when, and
-//! for how long; it does not decide how the processes interleave, so that the same seed may fail once and
-//! hold the next time.
+//! The seed decides faults, targets, times and durations. It does not decide how the processes interleave, so
+//! that the same seed may fail in one run and pass in the next.
 
 mod fault;
 mod oracle;
@@ -23,15 +22,15 @@ use crate::{
     stage::{FaultSetup, HostLink, RackSpec, Recorder, Stage, StageConfig, TcpProxy},
 };
 
-/// The controllers: one leads.
+/// Names of the controllers, of which one leads.
 const CONTROLLERS: [&str; 2] = ["controller-a", "controller-b"];
 
-/// What to run.
+/// The settings of a campaign.
 #[derive(Debug, Clone, Copy)]
 pub struct Campaign {
-    /// Chooses the faults.
+    /// Seed of the faults.
     pub seed: u64,
-    /// How long faults are begun.
+    /// Time during which faults are injected.
     pub duration: Duration,
 }
 
@@ -45,10 +44,10 @@ fn racks() -> Vec<RackSpec> {
     ]
 }
 
-/// Runs a campaign, and tells each fault as it begins.
+/// Runs a campaign, and reports each fault when it begins.
 ///
 /// # Errors
-/// A rule did not hold, or the system could not be started.
+/// An invariant was violated, or the system could not be started.
 pub async fn run(dir: &Path, campaign: Campaign, tell: &(dyn Fn(&str) + Sync)) -> Result<Report> {
     let racks = racks();
     let names: Vec<String> = racks.iter().map(|rack| rack.name.clone()).collect();
@@ -61,7 +60,7 @@ pub async fn run(dir: &Path, campaign: Campaign, tell: &(dyn Fn(&str) + Sync)) -
         .map(String::as_str)
         .collect();
     let mut config = StageConfig::fast(racks);
-    // Faults use attempts up; a host that is given up would stay off.
+    // Faults consume attempts, and a host whose attempts are exhausted would stay off.
     config.health.retries = 30;
     config.health.boot = "20s".into();
     config.brief_boots = true;
@@ -107,7 +106,7 @@ pub async fn run(dir: &Path, campaign: Campaign, tell: &(dyn Fn(&str) + Sync)) -
     }
 }
 
-/// What is judged once everything has recovered.
+/// Checks the invariants after everything has recovered.
 async fn judge(
     stage: &Stage,
     recorder: &Recorder,
@@ -138,7 +137,7 @@ async fn judge(
     })
 }
 
-/// Starts controllers and agents again after they have ended, as a kubelet and systemd do.
+/// Restarts controllers and agents after they have ended, like a kubelet and systemd.
 async fn supervise(stage: &Stage, storm: &Storm<'_>, racks: &[String]) -> Result<()> {
     let controllers = CONTROLLERS.map(|name| async move {
         loop {
@@ -147,7 +146,7 @@ async fn supervise(stage: &Stage, storm: &Storm<'_>, racks: &[String]) -> Result
                 continue;
             }
             tokio::time::sleep(storm.downtime()).await;
-            // Without an API it does not become ready, and is tried again.
+            // Without an API the controller does not become ready, and is started again.
             stage.start_controller(name).await.ok();
         }
     });

@@ -1,4 +1,4 @@
-//! What must hold in a campaign, judged by what really happened to hosts and pods.
+//! Invariants of a campaign, checked by the real state of hosts and pods.
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,11 @@ use crate::{
     stage::{Recorder, Stage, is_ready, wait_until},
 };
 
-/// How often the pods are compared during the storm.
+/// Interval of the comparison of pods during faults.
 const EVERY: Duration = Duration::from_millis(200);
-/// How long everything may take to be well after the last fault (L1).
+/// Time for everything to recover after the last fault (L1).
 pub(super) const RECOVERY: Duration = Duration::from_secs(240);
-/// By how much the recorder may be late: kube-apiserver and etcd are stopped for at most 3 s.
+/// Maximum delay of the recorder: kube-apiserver and etcd are stopped for at most 3 s.
 const RECORDED: Duration = Duration::from_secs(4);
 
 /// Compares the pods of all hosts until it is dropped.
@@ -34,7 +34,7 @@ pub(super) async fn no_pod_runs_twice(stage: &Stage) -> Result<()> {
 /// Waits until nothing is left of any remediation, every Node is Ready and the workload runs.
 ///
 /// # Errors
-/// It does not come to that; says what is left on which host.
+/// Something is left; the message names the hosts.
 pub(super) async fn everything_recovers(
     stage: &Stage,
     hosts: &[String],
@@ -71,10 +71,10 @@ fn runs(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && phase == Some("Running")
 }
 
-/// No agent holds a host (F9).
+/// Checks that no agent holds a host (F9).
 ///
 /// # Errors
-/// Names the host.
+/// A host is held; the message names it.
 pub(super) async fn no_hold_is_left(stage: &Stage, racks: &[String]) -> Result<()> {
     for rack in racks {
         wait_until(&format!("no hold at agent {rack}"), RECOVERY, || async {
@@ -91,10 +91,10 @@ pub(super) async fn no_hold_is_left(stage: &Stage, racks: &[String]) -> Result<(
     Ok(())
 }
 
-/// Every power-off of a host came while there was a remediation of it.
+/// Checks that every power-off of a host occurred while it had a remediation.
 ///
 /// # Errors
-/// Names the host and the power-off.
+/// A power-off without a remediation; the message names host and time.
 pub(super) fn off_only_on_request(stage: &Stage, recorder: &Recorder, host: &str) -> Result<usize> {
     let records = recorder.of("Metal3Remediation", host);
     let exists = |at: Instant| {

@@ -4,22 +4,22 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use super::Fault;
 
-/// What a campaign did, and what came of it.
+/// Faults and results of a campaign.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// The seed.
+    /// Seed of the faults.
     pub seed: u64,
-    /// How long faults were begun.
+    /// Time during which faults were injected.
     pub duration: Duration,
-    /// Hosts.
+    /// Number of hosts.
     pub hosts: usize,
-    /// How often each fault was begun.
+    /// Number of injections of each fault.
     pub faults: BTreeMap<Fault, usize>,
-    /// From each hang until the Node was Ready again, the shortest first.
+    /// Times from each hang until the Node was Ready again, the shortest first.
     pub recoveries: Vec<Duration>,
-    /// Out-of-service taints that were set.
+    /// Number of out-of-service taints that were set.
     pub taints: usize,
-    /// Power-offs that the BMCs received.
+    /// Number of power-offs that the BMCs received.
     pub offs: usize,
     /// The last term of the leader Lease.
     pub terms: i32,

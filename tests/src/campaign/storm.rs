@@ -1,4 +1,4 @@
-//! The storm: chooses faults by a seed, begins them, and ends them.
+//! Injects faults chosen by a seed, and ends them.
 
 use std::{
     collections::BTreeMap,
@@ -20,17 +20,17 @@ use crate::{
     udp_proxy::Faults,
 };
 
-/// How many faults that last may be open at one time.
+/// Maximum number of lasting faults at one time.
 const OPEN: usize = 4;
-/// How late slow connections are.
+/// Delay of slow connections.
 const LATE: Duration = Duration::from_millis(400);
-/// By how many seconds a clock is set, forwards or backwards.
+/// Maximum step of a clock in seconds, forwards or backwards.
 const CONTROLLER_CLOCK: i64 = 12;
 const AGENT_CLOCK: i64 = 600;
-/// How often each thing happens to a datagram.
+/// Probability of each fault of a datagram.
 const DATAGRAMS: f64 = 0.05;
 
-/// A fault that has begun and lasts.
+/// A fault in progress.
 struct Open {
     fault: Fault,
     target: String,
@@ -38,18 +38,18 @@ struct Open {
     rule: Option<FaultId>,
 }
 
-/// Something that was done to the system.
+/// An injected fault.
 #[derive(Debug, Clone)]
 pub(super) struct Begun {
-    /// What.
+    /// The fault.
     pub(super) fault: Fault,
-    /// To what.
+    /// Name of the target.
     pub(super) target: String,
-    /// When.
+    /// When the fault began.
     pub(super) at: Instant,
 }
 
-/// The storm over one system.
+/// The fault injection into one system.
 pub(super) struct Storm<'a> {
     stage: &'a Stage,
     api: &'a TcpProxy,
@@ -61,7 +61,7 @@ pub(super) struct Storm<'a> {
 }
 
 impl<'a> Storm<'a> {
-    /// A storm over these hosts.
+    /// Creates the fault injection for these hosts.
     pub(super) fn new(
         stage: &'a Stage,
         api: &'a TcpProxy,
@@ -80,12 +80,12 @@ impl<'a> Storm<'a> {
         }
     }
 
-    /// Everything that was done.
+    /// All injected faults.
     pub(super) fn begun(&self) -> Vec<Begun> {
         self.begun.lock().clone()
     }
 
-    /// Begins and ends faults for so long, then ends all that are open.
+    /// Injects faults for this time, then ends all faults in progress.
     ///
     /// # Errors
     /// A signal cannot be sent.
@@ -110,7 +110,7 @@ impl<'a> Storm<'a> {
         self.end(|_| true)
     }
 
-    /// A pause before something is started again, as a kubelet or systemd waits.
+    /// The pause before a restart, like that of a kubelet or systemd.
     pub(super) fn downtime(&self) -> Duration {
         Duration::from_millis(self.rng.lock().u64(200..2_500))
     }
@@ -146,7 +146,7 @@ impl<'a> Storm<'a> {
         (!busy && !full).then_some((fault, target))
     }
 
-    /// Begins a fault; false if it makes no sense now.
+    /// Begins a fault; false if it is not applicable now.
     async fn begin(&self, fault: Fault, target: &str) -> Result<bool> {
         let stage = self.stage;
         let mut rule = None;
@@ -156,7 +156,7 @@ impl<'a> Storm<'a> {
                     let host = stage.host(name);
                     host.is_ok_and(|host| host.os() == OsState::Running)
                 };
-                // Pods need somewhere to go.
+                // Enough hosts must run the pods.
                 let enough = self.hosts.iter().filter(running).count() * 2 > self.hosts.len();
                 return Ok(enough && stage.host(target)?.hang());
             }
@@ -219,7 +219,7 @@ impl<'a> Storm<'a> {
         Ok(true)
     }
 
-    /// Ends the open faults that are due.
+    /// Ends the faults that are due.
     fn end(&self, due: impl Fn(&Open) -> bool) -> Result<()> {
         let ended: Vec<Open> = {
             let mut open = self.open.lock();
@@ -236,7 +236,7 @@ impl<'a> Storm<'a> {
         {
             let stage = self.stage;
             match fault {
-                // It may have been killed meanwhile.
+                // The controller may have been killed meanwhile.
                 Fault::ControllerStopped => {
                     stage.signal_controller(&target, Signal::SIGCONT).ok();
                 }
@@ -251,7 +251,7 @@ impl<'a> Storm<'a> {
                 Fault::EtcdKilled => stage.plane().restart(Server::Etcd)?,
                 Fault::ControllerClockSet => stage.set_clock(&target, 0)?,
                 Fault::AgentClockSet => stage.set_clock(&format!("agent-{target}"), 0)?,
-                // It may have lost its journal meanwhile, and the filler with it.
+                // The agent may have lost its journal meanwhile, and the filler file with it.
                 Fault::DiskFull => {
                     stage.free_disk(&target).ok();
                 }

@@ -1,4 +1,4 @@
-//! Where the binaries of Kubernetes are.
+//! Location of the binaries of Kubernetes.
 
 use std::{path::PathBuf, process::Command};
 
@@ -9,10 +9,10 @@ use anyhow::{Context, Result, bail};
 pub struct Assets(PathBuf);
 
 impl Assets {
-    /// Asks `hack/setup`, which looks and builds what is missing.
+    /// Finds the directory by `hack/setup`, which builds missing binaries.
     ///
     /// # Errors
-    /// It says why there are none.
+    /// The binaries cannot be found or built.
     pub fn find() -> Result<Self> {
         if let Some(dir) = std::env::var_os("RACKHAND_ASSETS") {
             return Ok(Self(dir.into()));

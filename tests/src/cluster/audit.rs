@@ -1,4 +1,4 @@
-//! What an account has asked of the API server, by its audit log, and what our manifests let it ask.
+//! Requests of an account by the audit log, and the rights that the manifests grant.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,25 +21,25 @@ pub(super) fn policy(accounts: &[&str]) -> Value {
     })
 }
 
-/// Something that an account may do, or has done.
+/// A right of an account, or its use.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
     /// `system:serviceaccount:NAMESPACE:NAME`.
     pub account: String,
     /// API group; empty for the core group.
     pub group: String,
-    /// With its subresource, such as `machines/status`.
+    /// Resource with its subresource, such as `machines/status`.
     pub resource: String,
-    /// As RBAC names it.
+    /// Verb of RBAC.
     pub verb: String,
-    /// Name of the object; `None`: any.
+    /// Name of the object; `None` for any.
     pub name: Option<String>,
-    /// Namespace of the object; `None`: any, or none.
+    /// Namespace of the object; `None` for any, or for cluster-scoped objects.
     pub namespace: Option<String>,
 }
 
 impl Right {
-    /// Whether doing `done` needs this right.
+    /// Whether this right permits `done`.
     #[must_use]
     pub fn covers(&self, done: &Self) -> bool {
         let fits = |mine: &Option<String>, its: &Option<String>| mine.is_none() || mine == its;
@@ -69,12 +69,12 @@ impl fmt::Display for Right {
     }
 }
 
-/// What an audit log tells.
+/// The contents of an audit log.
 #[derive(Debug, Default)]
 pub struct Audit {
-    /// What was done.
+    /// Requests that were allowed.
     pub done: BTreeSet<Right>,
-    /// What was refused for want of a right, with the API server's words.
+    /// Requests that were forbidden, with the message of the API server.
     pub refused: BTreeMap<Right, String>,
 }
 
@@ -82,7 +82,7 @@ impl Audit {
     /// Reads the audit log of a control plane.
     ///
     /// # Errors
-    /// There is none, or it does not read.
+    /// The log does not exist or cannot be parsed.
     pub fn read(log: &Path) -> Result<Self> {
         let text =
             std::fs::read_to_string(log).with_context(|| format!("audit log {}", log.display()))?;
@@ -96,7 +96,7 @@ impl Audit {
         Ok(audit)
     }
 
-    /// Adds what another log tells.
+    /// Adds the contents of another log.
     pub fn extend(&mut self, other: Self) {
         self.done.extend(other.done);
         self.refused.extend(other.refused);
@@ -120,7 +120,7 @@ impl Audit {
             name: given(&object["name"]),
             namespace: given(&object["namespace"]),
         };
-        // Admission refuses with the same code.
+        // Admission rejects with the same code.
         if event["responseStatus"]["code"] == 403 {
             let why = text(&event["responseStatus"]["message"]);
             self.refused.insert(right, why);
@@ -130,11 +130,11 @@ impl Audit {
     }
 }
 
-/// The rights that these folders of `deploy/kustomize` give to their accounts. A role that is bound
-/// by hand is named with the account that it is bound to.
+/// The rights that these folders of `deploy/kustomize` grant to their accounts. `by_hand` names the roles
+/// that users bind themselves, with their accounts.
 ///
 /// # Errors
-/// There is no kubectl, or it refuses a folder.
+/// kubectl is missing, or rejects a folder.
 pub fn shipped_rights(folders: &[&str], by_hand: &[(&str, &str)]) -> Result<BTreeSet<Right>> {
     let mut objects = Vec::new();
     for folder in folders {

@@ -1,4 +1,4 @@
-//! What we ship, as `kubectl` renders it.
+//! The shipped manifests as rendered by `kubectl`.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::parse_yaml;
 
-/// What a folder of `deploy/` renders.
+/// Renders a folder of `deploy/`.
 ///
 /// # Errors
 /// As [`rendered`].
@@ -18,17 +18,17 @@ pub fn shipped(folder: &str) -> Result<Vec<Value>> {
     ))
 }
 
-/// What a kustomization renders, but for Deployments: nothing runs Pods here, binaries are processes.
+/// Renders a kustomization without Deployments, because the binaries run as processes and not in Pods.
 ///
 /// # Errors
-/// There is no kubectl, or it refuses the folder.
+/// kubectl is missing, or rejects the folder.
 pub fn rendered(path: &str) -> Result<Vec<Value>> {
     let mut objects = rendered_whole(path)?;
     objects.retain(|object| object["kind"] != "Deployment");
     Ok(objects)
 }
 
-/// All that a kustomization renders.
+/// Renders a kustomization with Deployments.
 ///
 /// # Errors
 /// As [`rendered`].

@@ -1,4 +1,4 @@
-//! Applies manifests as `kubectl apply --server-side` would.
+//! Applies manifests like `kubectl apply --server-side`.
 
 use std::{path::Path, time::Duration};
 
@@ -11,13 +11,13 @@ use kube::{
 };
 use serde::Deserialize;
 
-/// Kinds of a CRD are served a moment after it was accepted.
+/// Number of attempts, because the kind of a CRD is served a moment after the CRD was accepted.
 const TRIES: u32 = 100;
 
-/// Applies one object, its status too where it has one.
+/// Applies one object, including its status if it has one.
 ///
 /// # Errors
-/// The API server refuses it, or does not serve its kind.
+/// The API server rejects the object, or does not serve its kind.
 pub async fn apply(client: &Client, object: serde_json::Value) -> Result<DynamicObject> {
     let status = object.get("status").cloned();
     let object: DynamicObject = serde_json::from_value(object)?;
@@ -86,10 +86,10 @@ pub async fn apply_file(client: &Client, path: &Path) -> Result<()> {
         .with_context(|| path.display().to_string())
 }
 
-/// Every document of a YAML text.
+/// Parses every document of a YAML text.
 ///
 /// # Errors
-/// It is not YAML.
+/// The text is not YAML.
 pub fn parse_yaml(text: &str) -> Result<Vec<serde_json::Value>> {
     text.split("\n---")
         .map(|part| part.trim_start_matches("---"))

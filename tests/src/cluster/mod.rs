@@ -1,7 +1,6 @@
 //! A real Kubernetes control plane on loopback.
 //!
-//! Owns its processes and its directory; both are gone when it is dropped. Must never use a port or
-//! a file of anybody else.
+//! Dropping it ends its processes. It uses only its own ports and files.
 
 mod assets;
 mod audit;
@@ -30,19 +29,18 @@ pub use manifests::{apply, apply_file, apply_yaml, parse_yaml};
 
 use crate::process::{Process, free_port};
 
-/// How long the whole may take to be ready on a busy machine.
+/// Timeout of the start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Where etcd keeps its data.
 const ETCD_DATA: &str = "etcd";
 const ADMIN_TOKEN: &str = "test-admin";
 
-/// Which parts run beside etcd and the API server.
+/// The parts that run besides etcd and the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parts {
-    /// None: objects stay as they are written.
+    /// No further part: objects stay as written.
     ApiOnly,
-    /// Scheduler and controller-manager: workloads move. A Node whose Lease stops is Unknown after
-    /// 4 s.
+    /// Scheduler and controller-manager. A Node whose Lease is not renewed becomes Unknown after 4 s.
     Whole,
 }
 
@@ -58,7 +56,7 @@ pub enum Server {
 /// A running control plane.
 #[derive(Debug)]
 pub struct ControlPlane {
-    // Dropped in this order: what writes ends before what stores.
+    // Dropped in this order: writers end before the storage.
     scheduler: Option<Process>,
     controller_manager: Option<Process>,
     api_server: Mutex<Process>,
@@ -69,15 +67,15 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts it, with everything in `dir`, and waits until it is ready.
+    /// Starts a control plane with all files in `dir`, and waits until it is ready.
     ///
     /// # Errors
-    /// A binary is missing (`hack/setup` says what to do), or a part does not become ready.
+    /// A binary is missing, or a part does not become ready.
     pub async fn start(dir: &Path, parts: Parts) -> Result<Self> {
         Self::start_with(dir, parts, &[]).await
     }
 
-    /// The same, with an audit log of what these accounts do.
+    /// Starts a control plane with an audit log of these accounts.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -113,13 +111,13 @@ impl ControlPlane {
         Ok(plane)
     }
 
-    /// The API server's address.
+    /// URL of the API server.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Its directory, logs included.
+    /// Directory of the control plane, including logs.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -131,10 +129,10 @@ impl ControlPlane {
         self.dir.join("admin.kubeconfig")
     }
 
-    /// What the audited accounts have done so far.
+    /// The audit log of the audited accounts so far.
     ///
     /// # Errors
-    /// Nothing is audited, or the log does not read.
+    /// Nothing is audited, or the log cannot be parsed.
     pub fn audit(&self) -> Result<Audit> {
         Audit::read(&self.dir.join("audit.log"))
     }
@@ -149,7 +147,7 @@ impl ControlPlane {
     /// Stops or continues a server as a whole.
     ///
     /// # Errors
-    /// It does not run.
+    /// The server does not run.
     pub fn signal(&self, server: Server, signal: Signal) -> Result<()> {
         self.server(server).lock().signal(signal)
     }
@@ -157,15 +155,15 @@ impl ControlPlane {
     /// `kill -9` of a server.
     ///
     /// # Errors
-    /// It does not run.
+    /// The server does not run.
     pub fn kill(&self, server: Server) -> Result<()> {
         self.server(server).lock().kill()
     }
 
-    /// Starts a server that was killed, with the data and the address that it had. It is not ready yet.
+    /// Restarts a killed server with the same data and address. It is not ready at the return.
     ///
     /// # Errors
-    /// It runs, or does not start.
+    /// The server runs already, or does not start.
     pub fn restart(&self, server: Server) -> Result<()> {
         self.server(server).lock().restart()
     }
@@ -212,7 +210,7 @@ impl ControlPlane {
     /// A kubeconfig with exactly the rights of a ServiceAccount.
     ///
     /// # Errors
-    /// There is no such ServiceAccount.
+    /// The ServiceAccount does not exist.
     pub async fn kubeconfig_of(&self, namespace: &str, name: &str) -> Result<PathBuf> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client().await?, namespace);
         let asked = TokenRequest {
@@ -303,7 +301,7 @@ impl ControlPlane {
 /// A client from a kubeconfig.
 ///
 /// # Errors
-/// It does not read.
+/// The kubeconfig cannot be parsed.
 pub async fn client_of(kubeconfig: &Path) -> Result<Client> {
     rustls::crypto::ring::default_provider()
         .install_default()
@@ -344,9 +342,9 @@ fn start_etcd(assets: &Assets, dir: &Path) -> Result<(Process, String)> {
         format!("--listen-peer-urls={peers}"),
         format!("--initial-advertise-peer-urls={peers}"),
         format!("--initial-cluster=default={peers}"),
-        // A test's data need not survive the machine.
+        // The data of a test need not survive a crash of the machine.
         "--unsafe-no-fsync".into(),
-        // Alone on loopback: no election has to wait for a network.
+        // A single member on loopback needs no longer interval.
         "--heartbeat-interval=10".into(),
         "--election-timeout=100".into(),
         "--log-level=warn".into(),
@@ -354,7 +352,7 @@ fn start_etcd(assets: &Assets, dir: &Path) -> Result<(Process, String)> {
     Ok((Process::start("etcd", &command, &[], dir)?, url))
 }
 
-/// The API server's certificate and the key of ServiceAccount tokens; returns the CA.
+/// Writes the certificate of the API server and the key of ServiceAccount tokens; returns the CA.
 fn write_keys(dir: &Path) -> Result<String> {
     use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
     let ca_key = KeyPair::generate()?;
@@ -402,7 +400,7 @@ fn start_api_server(
         "--service-account-issuer=https://kubernetes.default.svc".into(),
         format!("--service-account-key-file={}", file("sa.pub")),
         format!("--service-account-signing-key-file={}", file("sa.key")),
-        // Pods here need no tokens, and nobody makes them.
+        // Pods need no tokens here, and no controller creates them.
         "--disable-admission-plugins=ServiceAccount".into(),
         "--endpoint-reconciler-type=none".into(),
         "--watch-cache=true".into(),

@@ -1,4 +1,4 @@
-//! What people and other controllers do to the objects of a stage.
+//! Actions of people and other controllers on the objects of a stage.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
@@ -10,26 +10,26 @@ use serde_json::json;
 
 use super::{CLUSTER, NAMESPACE, Stage};
 
-/// Keeps a pod of [`Stage::bind_pod`] from going.
+/// Finalizer that keeps a pod of [`Stage::bind_pod`] in the API.
 const FINALIZER: &str = "test.example/wait";
 
 impl Stage {
-    /// The BareMetalHosts.
+    /// API of the BareMetalHosts.
     #[must_use]
     pub fn bare_metal_hosts(&self) -> Api<DynamicObject> {
         self.api("metal3.io", "v1alpha1", "BareMetalHost")
     }
 
-    /// The MachineHealthChecks.
+    /// API of the MachineHealthChecks.
     #[must_use]
     pub fn checks(&self) -> Api<DynamicObject> {
         self.api("cluster.x-k8s.io", "v1beta1", "MachineHealthCheck")
     }
 
-    /// Sets an annotation; `None` takes it off.
+    /// Sets an annotation, or removes it with `None`.
     ///
     /// # Errors
-    /// The API server refuses it.
+    /// The API server rejects the change.
     pub async fn annotate(
         &self,
         objects: &Api<DynamicObject>,
@@ -45,10 +45,10 @@ impl Stage {
         Ok(())
     }
 
-    /// Asks for the remediation of a Machine by hand, as a health check would; returns its UID.
+    /// Creates the remediation of a Machine like a health check; returns its UID.
     ///
     /// # Errors
-    /// There is no such Machine, or the API server refuses it.
+    /// The Machine does not exist, or the API server rejects the remediation.
     pub async fn remediate(&self, machine: &str) -> Result<String> {
         let owner = self.machines().get(machine).await?;
         let made = self
@@ -57,7 +57,7 @@ impl Stage {
         Ok(made.uid().unwrap_or_default())
     }
 
-    /// The same for a Machine whose UID is known.
+    /// Creates the remediation of a Machine with this UID.
     pub(super) async fn request(&self, machine: &str, uid: &str) -> Result<()> {
         self.request_for(machine, uid).await.map(drop)
     }
@@ -91,10 +91,10 @@ impl Stage {
         Ok(made)
     }
 
-    /// Withdraws the remediation of a Machine, as a health check does when it has recovered.
+    /// Deletes the remediation of a Machine, like a health check after a recovery.
     ///
     /// # Errors
-    /// There is none.
+    /// The object does not exist.
     pub async fn withdraw(&self, machine: &str) -> Result<()> {
         self.remediations()
             .delete(machine, &DeleteParams::default())
@@ -103,11 +103,11 @@ impl Stage {
             .with_context(|| format!("withdrawing {machine}"))
     }
 
-    /// A pod that is bound to a Node, so that it has something to lose; `kept`: with a finalizer that
-    /// keeps it in the API until [`Self::let_pod_go`].
+    /// Creates a pod that is bound to a Node; with `kept`, it has a finalizer that keeps it in the API until
+    /// [`Self::let_pod_go`].
     ///
     /// # Errors
-    /// The API server refuses it.
+    /// The API server rejects the change.
     pub async fn bind_pod(&self, node: &str, kept: bool) -> Result<Pod> {
         let finalizers: &[&str] = if kept { &[FINALIZER] } else { &[] };
         let pod: Pod = serde_json::from_value(json!({
@@ -125,7 +125,7 @@ impl Stage {
             .await?)
     }
 
-    /// The pod of [`Self::bind_pod`], if it is there.
+    /// The pod of [`Self::bind_pod`], if it exists.
     ///
     /// # Errors
     /// The API server does not answer.
@@ -133,10 +133,10 @@ impl Stage {
         Ok(self.bound_pods().get_opt(&format!("on-{node}")).await?)
     }
 
-    /// Takes the finalizer off a pod of [`Self::bind_pod`].
+    /// Removes the finalizer of a pod of [`Self::bind_pod`].
     ///
     /// # Errors
-    /// There is no such pod.
+    /// The pod does not exist.
     pub async fn let_pod_go(&self, node: &str) -> Result<()> {
         let body = json!({ "metadata": { "finalizers": null } });
         self.bound_pods()

@@ -35,18 +35,18 @@ impl Stage {
             .context("no such rack")
     }
 
-    /// Starts the agent of a rack, on the port that it had before.
+    /// Starts the agent of a rack, on the same port as before.
     ///
     /// # Errors
-    /// It does not start.
+    /// The agent does not start.
     pub fn start_agent(&self, rack: &str) -> Result<()> {
         self.start_agent_as(rack, rack)
     }
 
-    /// The same for one of several agents of a rack: each has a name, a port and a state of its own.
+    /// Starts one of several agents of a rack, each with its own name, port and state.
     ///
     /// # Errors
-    /// It does not start.
+    /// The agent does not start.
     pub fn start_agent_as(&self, rack: &str, name: &str) -> Result<()> {
         let known = self.endpoints.lock().get(name).copied();
         let port = match known {
@@ -82,10 +82,10 @@ impl Stage {
         Ok(())
     }
 
-    /// Tells the controller of the agents.
+    /// Creates the RackAgents of all racks.
     ///
     /// # Errors
-    /// The API server refuses a RackAgent.
+    /// The API server rejects a RackAgent.
     pub async fn apply_rack_agents(&self) -> Result<()> {
         for spec in &self.config.racks {
             let endpoint = self.agent_endpoint(&spec.name)?;
@@ -94,18 +94,18 @@ impl Stage {
         Ok(())
     }
 
-    /// Tells the controller where the agent of a rack is.
+    /// Creates the RackAgent of a rack with this endpoint.
     ///
     /// # Errors
-    /// The API server refuses the RackAgent.
+    /// The API server rejects the RackAgent.
     pub async fn apply_rack_agent(&self, rack: &str, endpoint: &str) -> Result<()> {
         self.apply_rack_agent_as(rack, rack, endpoint).await
     }
 
-    /// The same for one of several agents of a rack.
+    /// Creates the RackAgent of one of several agents of a rack.
     ///
     /// # Errors
-    /// The API server refuses the RackAgent.
+    /// The API server rejects the RackAgent.
     pub async fn apply_rack_agent_as(&self, rack: &str, name: &str, endpoint: &str) -> Result<()> {
         let object = json!({
             "apiVersion": "rackhand.dev/v1alpha1",
@@ -119,7 +119,7 @@ impl Stage {
     /// `kill -9` of an agent.
     ///
     /// # Errors
-    /// It does not run.
+    /// The agent does not run.
     pub fn kill_agent(&self, rack: &str) -> Result<()> {
         self.take_agent(rack)?.kill()
     }
@@ -130,10 +130,10 @@ impl Stage {
         agents.get_mut(name).is_some_and(|p| p.ended().is_none())
     }
 
-    /// Stops or continues an agent as a whole.
+    /// Sends a signal to an agent, for example to stop or continue it.
     ///
     /// # Errors
-    /// It does not run.
+    /// The agent does not run.
     pub fn signal_agent(&self, name: &str, signal: Signal) -> Result<()> {
         let agents = self.agents.lock();
         agents.get(name).context("no such agent")?.signal(signal)
@@ -146,7 +146,7 @@ impl Stage {
     /// Empties the state directory of an agent that does not run.
     ///
     /// # Errors
-    /// It cannot be removed.
+    /// The directory cannot be removed.
     pub fn lose_agent_state(&self, name: &str) -> Result<()> {
         let state = self.agent_state(name);
         let removed = std::fs::read_dir(&state)
@@ -158,10 +158,10 @@ impl Stage {
         self.dir.join(format!("agent-{name}")).join("state")
     }
 
-    /// Status and reason of a RackAgent's condition Connected; empty while there is none.
+    /// Status and reason of a RackAgent's condition Connected; empty if there is none.
     ///
     /// # Errors
-    /// There is no such RackAgent.
+    /// The RackAgent does not exist.
     pub async fn connected(&self, name: &str) -> Result<(String, String)> {
         let gvk = GroupVersionKind::gvk("rackhand.dev", "v1alpha1", "RackAgent");
         let resource = ApiResource::from_gvk(&gvk);
@@ -175,7 +175,7 @@ impl Stage {
     /// Waits for a reason of condition Connected.
     ///
     /// # Errors
-    /// It does not come.
+    /// The reason does not occur in time.
     pub async fn wait_connected(&self, name: &str, reason: &str) -> Result<()> {
         wait_until(&format!("agent {name}: {reason}"), LONG, || async {
             let (status, now) = self.connected(name).await?;
@@ -188,33 +188,33 @@ impl Stage {
         .await
     }
 
-    /// Asks an agent to end.
+    /// Stops an agent with SIGTERM.
     ///
     /// # Errors
-    /// It does not run or does not end.
+    /// The agent does not run or does not end.
     pub fn stop_agent(&self, rack: &str) -> Result<std::process::ExitStatus> {
         self.take_agent(rack)?.stop(END)
     }
 
-    /// Gives the agent of a rack another directory with certificate, key and CA, from its next start.
+    /// Sets the directory with certificate, key and CA of a rack's agent, from its next start.
     pub fn set_agent_certificate(&mut self, rack: &str, dir: PathBuf) {
         self.agent_certificates.insert(rack.to_owned(), dir);
     }
 
-    /// Where the agent of a rack listens.
+    /// Address of the gRPC server of a rack's agent.
     ///
     /// # Errors
-    /// It was never started.
+    /// The agent was never started.
     pub fn agent_endpoint(&self, rack: &str) -> Result<String> {
         let found = self.endpoints.lock().get(rack).copied();
         let port = found.with_context(|| format!("the agent of {rack} was never started"))?;
         Ok(format!("127.0.0.1:{port}"))
     }
 
-    /// Where the agent of a rack gives its metrics.
+    /// Address of the metrics of a rack's agent.
     ///
     /// # Errors
-    /// It was never started.
+    /// The agent was never started.
     pub fn agent_admin(&self, rack: &str) -> Result<String> {
         let found = self.endpoints.lock().get(&format!("{rack} admin")).copied();
         let port = found.with_context(|| format!("the agent of {rack} was never started"))?;
@@ -224,7 +224,7 @@ impl Stage {
     /// Waits until the agent of a rack answers on its socket.
     ///
     /// # Errors
-    /// It does not in time.
+    /// The agent does not answer in time.
     pub async fn wait_agent(&self, rack: &str) -> Result<()> {
         wait_until(&format!("the agent of {rack} answers"), END, || async {
             self.held_by(rack).await.map(|_| Ok(()))
@@ -232,10 +232,10 @@ impl Stage {
         .await
     }
 
-    /// Who keeps each host of an agent's inventory off; asked over its socket.
+    /// The owners of holds by host of an agent's inventory, read over its socket.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The agent does not answer.
     pub async fn held_by(&self, rack: &str) -> Result<BTreeMap<String, String>> {
         let channel = rackhand_proto::connect_local(&self.agent_socket(rack)).await?;
         let mut client = PowerClient::new(channel);
@@ -247,10 +247,10 @@ impl Stage {
             .collect())
     }
 
-    /// The operations in an agent's journal; asked over its socket.
+    /// The operations in an agent's journal, read over its socket.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The agent does not answer.
     pub async fn operations(&self, rack: &str) -> Result<Vec<OperationInfo>> {
         let channel = rackhand_proto::connect_local(&self.agent_socket(rack)).await?;
         let mut client = PowerClient::new(channel);
@@ -262,7 +262,7 @@ impl Stage {
             .operations)
     }
 
-    /// The socket of a rack's agent, for the command line.
+    /// Path of the socket of a rack's agent, for the command line.
     #[must_use]
     pub fn agent_socket(&self, rack: &str) -> PathBuf {
         self.dir.join(format!("agent-{rack}")).join("agent.sock")

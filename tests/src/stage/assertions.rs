@@ -1,4 +1,4 @@
-//! What tests wait for and what they check, in one word each.
+//! Waits and assertions of tests.
 
 use std::time::{Duration, Instant};
 
@@ -9,17 +9,17 @@ use kube::{Api, ResourceExt};
 use super::{Recorder, SYSTEM, Seen, Stage, TAINT, is_ready, nodes, wait_until};
 use crate::rack::{LogEvent, Overlap, PowerState, ResetType, overlaps};
 
-/// Long enough for anything on a busy machine.
+/// Timeout of waits, long enough for a busy machine.
 pub const LONG: Duration = Duration::from_secs(150);
 
-/// Prefix of our hold key on a BareMetalHost.
+/// Prefix of Rackhand's hold key on a BareMetalHost.
 const HOLD: &str = "reboot.metal3.io/rackhand-";
 
 impl Stage {
-    /// Waits until a Machine's remediation is as `wanted`.
+    /// Waits until a Machine's remediation satisfies `wanted`.
     ///
     /// # Errors
-    /// It is not so in time; says how it was.
+    /// The condition is not reached in time; the message contains the last state.
     pub async fn wait_remediation(
         &self,
         machine: &str,
@@ -39,16 +39,16 @@ impl Stage {
     /// Waits for a step.
     ///
     /// # Errors
-    /// It does not come.
+    /// The expected step, reason or Event does not occur in time.
     pub async fn wait_step(&self, machine: &str, step: &str) -> Result<Seen> {
         self.wait_remediation(machine, step, |seen| seen.step == step)
             .await
     }
 
-    /// Waits for a reason, which must be told by a Warning Event too.
+    /// Waits for a reason and its Warning Event.
     ///
     /// # Errors
-    /// It does not come.
+    /// The expected step, reason or Event does not occur in time.
     pub async fn wait_blocked(&self, machine: &str, reason: &str) -> Result<Seen> {
         let seen = self
             .wait_remediation(machine, reason, |seen| seen.reason == reason)
@@ -61,7 +61,7 @@ impl Stage {
     /// Waits for a Warning Event.
     ///
     /// # Errors
-    /// It does not come.
+    /// The expected step, reason or Event does not occur in time.
     pub async fn wait_warning(&self, object: &str, reason: &str) -> Result<()> {
         wait_until(&format!("{object}: Warning {reason}"), LONG, || async {
             let events = self.events(object).await?;
@@ -78,10 +78,10 @@ impl Stage {
         .await
     }
 
-    /// Waits until the BMC of a host has been asked this many times more: a sign that somebody looks.
+    /// Waits until the BMC of a host has received this many more requests, which shows that it is observed.
     ///
     /// # Errors
-    /// It is not asked.
+    /// The BMC receives too few requests.
     pub async fn wait_looks(&self, host: &str, more: u64) -> Result<()> {
         let enough = self.host(host)?.counters().requests + more;
         wait_until(&format!("{host}: its BMC is asked"), LONG, || async {
@@ -95,10 +95,10 @@ impl Stage {
         .await
     }
 
-    /// Waits until the remediation of a host is over and nothing of it is left (F9), the Node Ready.
+    /// Waits until the remediation of a host is finished, nothing of it is left (F9), and the Node is Ready.
     ///
     /// # Errors
-    /// It is not so in time.
+    /// The state is not reached in time.
     pub async fn wait_back(&self, host: &str) -> Result<()> {
         self.wait_clean(host).await?;
         wait_until(&format!("{host}: Ready"), LONG, || async {
@@ -112,8 +112,7 @@ impl Stage {
         .await
     }
 
-    /// Waits until there is no remediation and nothing of one is left: taint, hold key, finalizer
-    /// (F9), and the host is on.
+    /// Waits until there is no remediation, no taint, hold key or finalizer is left (F9), and the host is on.
     ///
     /// # Errors
     /// Something is left.
@@ -130,7 +129,7 @@ impl Stage {
         .await
     }
 
-    /// What is asked for a host and how far that is, in words.
+    /// Descriptions of the remediations of a host.
     ///
     /// # Errors
     /// The API server does not answer.
@@ -146,7 +145,7 @@ impl Stage {
             .collect())
     }
 
-    /// What of a remediation is still on Node, BareMetalHost and host.
+    /// Remains of a remediation on Node, BareMetalHost and host.
     ///
     /// # Errors
     /// The API server does not answer.
@@ -168,10 +167,10 @@ impl Stage {
         Ok(left)
     }
 
-    /// Exactly one power cycle really happened.
+    /// Checks that the host had exactly one power cycle.
     ///
     /// # Errors
-    /// Says what happened instead.
+    /// The host had another number of power changes.
     pub fn one_cycle(&self, host: &str) -> Result<()> {
         let counters = self.host(host)?.counters();
         let once = counters.offs == 1 && counters.ons == 1 && counters.resets == 0;
@@ -179,10 +178,10 @@ impl Stage {
         Ok(())
     }
 
-    /// The host was not touched at all.
+    /// Checks that the host received no command.
     ///
     /// # Errors
-    /// Says what happened.
+    /// The host received a command.
     pub fn untouched(&self, host: &str) -> Result<()> {
         let counters = self.host(host)?.counters();
         let commands: u64 = counters.commands.values().sum();
@@ -193,16 +192,16 @@ impl Stage {
         Ok(())
     }
 
-    /// Pods that ran twice at the same time, anywhere.
+    /// Pods that ran on two hosts at the same time.
     #[must_use]
     pub fn ran_twice(&self) -> Vec<Overlap> {
         overlaps(self.racks().iter().flat_map(|r| r.processes()).collect())
     }
 
-    /// When a host first got a command of this type.
+    /// When a host first received a command of this type.
     ///
     /// # Errors
-    /// It never did.
+    /// The host never received such a command.
     pub fn commanded(&self, host: &str, wanted: ResetType) -> Result<Instant> {
         let log = self.host(host)?.log();
         let found = log.iter().find(
@@ -214,17 +213,17 @@ impl Stage {
         }
     }
 
-    /// F1 and F4, by what really happened: whenever the taint came, the host was off, and it stayed
-    /// off until it went, except where `violated` says that somebody else switched it on.
+    /// Checks F1 and F4 by the log of the host: whenever the taint was set, the host was off, and it stayed
+    /// off until the taint was removed.
     ///
     /// # Errors
-    /// Says when it was not so.
+    /// The host was tainted while it was not off.
     pub async fn tainted_only_while_off(&self, recorder: &Recorder, host: &str) -> Result<()> {
         recorder.catch_up(host).await?;
         let log = self.host(host)?.log();
         for (at, there) in recorder.taints(host) {
-            // A taint is seen a little after it was set, so a look at the power then is a fair one:
-            // the step that follows it takes longer.
+            // A taint is observed shortly after it was set. The power at that moment is conclusive, because
+            // the next step takes longer.
             let power = log
                 .iter()
                 .filter(|entry| entry.stamp.at <= at)
@@ -241,10 +240,10 @@ impl Stage {
         Ok(())
     }
 
-    /// The taint never was there.
+    /// Checks that the Node was never tainted.
     ///
     /// # Errors
-    /// It was.
+    /// The Node was tainted.
     pub async fn never_tainted(&self, recorder: &Recorder, host: &str) -> Result<()> {
         recorder.catch_up(host).await?;
         let taints = recorder.taints(host);
@@ -252,7 +251,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Who holds the leader Lease, and in which term.
+    /// Holder and term of the leader Lease.
     ///
     /// # Errors
     /// There is none.
@@ -266,7 +265,7 @@ impl Stage {
         ))
     }
 
-    /// All that a failed test should show: how remediations stand, and the ends of the logs.
+    /// The report of a failed test: states of remediations, and the ends of all logs.
     pub async fn report(&self) -> String {
         let mut text = String::new();
         if self.config.plain {

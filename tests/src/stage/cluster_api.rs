@@ -1,5 +1,5 @@
-//! Cluster API's own manager as a process: its CRDs with conversion, its admission webhooks, its
-//! rights, all as it publishes them.
+//! Cluster API's own manager as a process, with its published CRDs, conversion, admission webhooks and
+//! rights.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,10 +19,10 @@ use crate::{
     process::{Process, free_port},
 };
 
-/// The name of its process and its log.
+/// Name of the process and its log.
 pub const MANAGER: &str = "capi-manager";
 
-/// CAPM3's kinds that only Cluster API asks for, as far as its contract goes.
+/// CAPM3's kinds that only Cluster API uses, reduced to its contract.
 const CAPM3S: [(&str, &str); 2] = [
     ("Metal3Cluster", "metal3clusters"),
     ("Metal3MachineTemplate", "metal3machinetemplates"),
@@ -40,7 +40,7 @@ impl Stage {
         for mut object in rendered(&dir.join("config/default").display().to_string())? {
             point(&mut object, webhooks, &ca);
             match object["apiVersion"].as_str().unwrap_or_default() {
-                // cert-manager is not here; the certificate is our own.
+                // There is no cert-manager; the test issues the certificate.
                 "cert-manager.io/v1" => {}
                 "admissionregistration.k8s.io/v1" => hooks.push(object),
                 "apiextensions.k8s.io/v1" => {
@@ -53,7 +53,7 @@ impl Stage {
         for (kind, plural) in CAPM3S {
             apply(&self.client, open_kind(kind, plural)).await?;
         }
-        // Its manager ends where a kind is not served yet.
+        // The manager ends if a kind is not served yet.
         for kind in kinds {
             wait_until(&format!("{} is served", kind.kind), LONG, || async {
                 let found = kube::discovery::pinned_kind(&self.client, &kind).await;
@@ -84,7 +84,7 @@ impl Stage {
             }
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
-        // Only now: its own start must not wait for an answer of its own.
+        // Installed only now, because the start of the manager must not wait for its own webhooks.
         for hook in hooks {
             apply(&self.client, hook).await?;
         }
@@ -92,7 +92,7 @@ impl Stage {
     }
 }
 
-/// The kinds that a CRD brings.
+/// The kinds of a CRD.
 fn served(crd: &Value) -> Vec<GroupVersionKind> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (group, kind) = (
@@ -106,7 +106,7 @@ fn served(crd: &Value) -> Vec<GroupVersionKind> {
         .collect()
 }
 
-/// A kind of CAPM3 that takes any field.
+/// The CRD of a kind of CAPM3 that accepts any field.
 fn open_kind(kind: &str, plural: &str) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -141,7 +141,7 @@ fn open_kind(kind: &str, plural: &str) -> Value {
     })
 }
 
-/// The folder with the manager and its manifests; asks `hack/setup`, which builds what is missing.
+/// The folder with the manager and its manifests, from `hack/setup`, which builds missing parts.
 fn release() -> Result<PathBuf> {
     let setup = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hack/setup");
     let output = Command::new(&setup)
@@ -154,7 +154,7 @@ fn release() -> Result<PathBuf> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().into())
 }
 
-/// Points every webhook of an object at our port, where a Service would.
+/// Points every webhook of an object at a local port, in place of a Service.
 fn point(object: &mut Value, port: u16, ca: &str) {
     let conversion = object.pointer_mut("/spec/conversion/webhook/clientConfig");
     if let Some(config) = conversion {

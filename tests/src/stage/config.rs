@@ -1,4 +1,4 @@
-//! What a stage is like.
+//! The settings of a stage.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use secrecy::SecretString;
 use super::FaultSetup;
 use crate::rack::PowerTimings;
 
-/// How a Machine is tied to its host.
+/// How a Machine is linked to its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostLink {
-    /// The agent's inventory knows the host and its credentials.
+    /// The agent's inventory contains the host and its credentials.
     Inventory,
     /// A BareMetalHost that is detached from Ironic, with a Secret.
     Detached,
@@ -18,7 +18,7 @@ pub enum HostLink {
     Managed,
 }
 
-/// What the BMCs of a rack speak.
+/// The protocol of a rack's BMCs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speaks {
     /// Redfish.
@@ -27,29 +27,29 @@ pub enum Speaks {
     Ipmi,
 }
 
-/// What an agent's inventory says of the Node that a host runs.
+/// How an agent's inventory identifies the Node of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KnownBy {
-    /// Its name, which is also the host's name there.
+    /// By the name of the Node, which is also the name of the host.
     NodeName,
-    /// Only its `systemUUID`: the host has a name of its own there, that of its place.
+    /// Only by its `systemUUID`; the host is named by its position.
     SystemUuid,
 }
 
-/// One rack.
+/// The settings of one rack.
 #[derive(Debug, Clone)]
 pub struct RackSpec {
-    /// Name of the object.
+    /// Name of the rack.
     pub name: String,
-    /// Its hosts, each with a Node and a Machine of the same name.
+    /// The hosts, each with a Node and a Machine of the same name.
     pub hosts: Vec<String>,
-    /// How they are tied.
+    /// How the Machines are linked to the hosts.
     pub link: HostLink,
-    /// What their BMCs speak to us. Each has a Redfish service too.
+    /// The protocol of the BMCs. Each also has a Redfish service.
     pub speaks: Speaks,
-    /// How the inventory knows the Nodes.
+    /// How the inventory identifies the Nodes.
     pub known_by: KnownBy,
-    /// Label `nodepool` of its Machines; the stage's own health check selects `worker`.
+    /// Label `nodepool` of the Machines; the stage's own health check selects `worker`.
     pub pool: String,
 }
 
@@ -67,21 +67,21 @@ impl RackSpec {
         }
     }
 
-    /// The same, spoken to by IPMI.
+    /// Sets the protocol to IPMI.
     #[must_use]
     pub fn by_ipmi(mut self) -> Self {
         self.speaks = Speaks::Ipmi;
         self
     }
 
-    /// The same, with an inventory that knows Nodes by their `systemUUID` alone.
+    /// Sets that the inventory identifies Nodes only by their `systemUUID`.
     #[must_use]
     pub fn known_by_uuid(mut self) -> Self {
         self.known_by = KnownBy::SystemUuid;
         self
     }
 
-    /// What a host is called in the agent's inventory.
+    /// The name of a host in the agent's inventory.
     #[must_use]
     pub fn inventory_name(&self, host: &str) -> String {
         let place = self.hosts.iter().position(|name| name == host);
@@ -91,7 +91,7 @@ impl RackSpec {
         }
     }
 
-    /// The same in another pool, which the stage's own health check does not select.
+    /// Sets another pool, which the stage's own health check does not select.
     #[must_use]
     pub fn in_pool(mut self, pool: &str) -> Self {
         self.pool = pool.to_owned();
@@ -102,9 +102,9 @@ impl RackSpec {
 /// The times of a health check, in Go's form.
 #[derive(Debug, Clone)]
 pub struct HealthTimes {
-    /// How long Ready may be Unknown or False.
+    /// Timeout of condition Ready being Unknown or False.
     pub unhealthy: String,
-    /// How long a host may take to come back.
+    /// Boot timeout of a host.
     pub boot: String,
     /// `retryLimit`.
     pub retries: u32,
@@ -115,38 +115,38 @@ pub struct HealthTimes {
 pub struct StageConfig {
     /// The racks.
     pub racks: Vec<RackSpec>,
-    /// How long power takes.
+    /// Duration of power changes of the simulated hosts.
     pub timings: PowerTimings,
     /// The password at every BMC.
     pub bmc_password: SecretString,
     /// Further arguments of the controllers.
     pub controller_args: Vec<String>,
-    /// RUST_LOG of our processes.
+    /// RUST_LOG of controllers and agents.
     pub log: String,
-    /// The health check.
+    /// The times of the health check.
     pub health: HealthTimes,
-    /// Cluster API's own manager runs, with its own kinds. Hosts are free then: there is no Machine
-    /// and no health check but what the test makes.
+    /// Whether Cluster API's own manager runs, with its own kinds. The stage then has no Machines and no
+    /// health check except those of the test.
     pub cluster_api: bool,
-    /// More hosts than this machine could run a whole cluster of: an API server with nobody beside it,
-    /// no kubelets, and no objects but what [`super::Crowd`] writes.
+    /// Whether the stage is for many hosts: an API server without other parts, no kubelets, and no objects
+    /// except those of [`super::Crowd`].
     pub crowd: bool,
-    /// A cluster of Nodes and nothing else: no kind of Cluster API or Metal3 is installed, and
-    /// Rackhand is as it is for health checks of Nodes. Each rack is a zone.
+    /// Whether the cluster has only Nodes: no kind of Cluster API or Metal3 is installed, and Rackhand is set
+    /// up for NodeHealthChecks. Each rack is a zone.
     pub plain: bool,
-    /// Boot timeouts below CAPM3's 100 s are taken, so that attempts can be used up.
+    /// Whether boot timeouts below CAPM3's 100 s are accepted, so that attempts can be exhausted.
     pub brief_boots: bool,
-    /// What our accounts do is kept in the API server's audit log.
+    /// Whether the API server keeps an audit log of the controller's accounts.
     pub audited: bool,
-    /// Our processes log in JSON.
+    /// Whether controllers and agents log in JSON.
     pub json_logs: bool,
-    /// What a campaign of faults needs.
+    /// The setup for fault injection.
     pub faults: FaultSetup,
 }
 
 impl StageConfig {
-    /// Fast, but no controller loses its lease, however busy the machine is; with these further
-    /// arguments of the controllers.
+    /// A fast stage whose controllers do not lose their Lease on a busy machine, with further arguments of
+    /// the controllers.
     #[must_use]
     pub fn steady(racks: Vec<RackSpec>, arguments: &[&str]) -> Self {
         let arguments = std::iter::once("--lease-duration=15s").chain(arguments.iter().copied());
@@ -156,8 +156,8 @@ impl StageConfig {
         }
     }
 
-    /// So many hosts in so many racks, for [`super::Crowd`]: every other rack with BareMetalHosts that
-    /// are detached, the others in their agents' inventories.
+    /// Many hosts in several racks, for [`super::Crowd`]: every other rack with detached BareMetalHosts, the
+    /// others in their agents' inventories.
     #[must_use]
     pub fn crowd(hosts: usize, racks: usize, arguments: &[&str]) -> Self {
         let size = |rack: usize| hosts / racks + usize::from(rack < hosts % racks);
@@ -173,7 +173,7 @@ impl StageConfig {
         }
     }
 
-    /// Fast: for tests.
+    /// A stage with short times, for tests.
     #[must_use]
     pub fn fast(racks: Vec<RackSpec>) -> Self {
         Self {

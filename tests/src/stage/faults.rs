@@ -1,7 +1,7 @@
-//! What a campaign needs of a stage beside the processes: clocks that can be set, small disks, and bad
-//! networks in front of IPMI BMCs.
+//! Fault injection besides processes: clocks that can be set, small disks, and faulty networks in front of
+//! IPMI BMCs.
 //!
-//! Owns the mounts, which end with it. Must never change the clock of the machine.
+//! Mounts are removed at the end. The clock of the machine is never changed.
 
 use std::{
     fs::File,
@@ -15,24 +15,24 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use super::Stage;
 use crate::udp_proxy::{Faults, UdpProxy};
 
-/// What a small disk holds: a journal, and not much more.
+/// Mount options of a small disk, which has room for a journal and little more.
 const DISK: &str = "size=6m,mode=0700";
 /// The file that fills a small disk.
 const FILLER: &str = "filler";
 
-/// What the processes of a campaign run on.
+/// The prepared kinds of faults.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FaultSetup {
-    /// Controllers and agents have clocks of their own, by libfaketime.
+    /// Whether controllers and agents have their own clocks, by libfaketime.
     pub clocks: bool,
-    /// The state of each agent is on a disk of its own, which needs root.
+    /// Whether the state of each agent is on its own disk, which needs root.
     pub disks: bool,
-    /// There is a proxy in front of each IPMI BMC.
+    /// Whether there is a proxy in front of each IPMI BMC.
     pub datagrams: bool,
 }
 
 impl FaultSetup {
-    /// All that this process may do.
+    /// All faults that this process may inject.
     #[must_use]
     pub fn allowed() -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Drop for Disk {
     }
 }
 
-/// Sets the clock that a process is started with: the variables for it.
+/// Environment variables for a process with its own clock.
 pub(super) fn clock_variables(file: &Path) -> Result<Vec<(String, String)>> {
     if !file.exists() {
         write_offset(file, 0)?;
@@ -73,9 +73,9 @@ pub(super) fn clock_variables(file: &Path) -> Result<Vec<(String, String)>> {
     let variables = [
         ("LD_PRELOAD", libfaketime()?.display().to_string()),
         ("FAKETIME_TIMESTAMP_FILE", file.display().to_string()),
-        // Seconds until a step counts.
+        // Seconds until a step takes effect.
         ("FAKETIME_CACHE_DURATION", "1".to_owned()),
-        // A step changes the wall clock; intervals stay as they are.
+        // A step changes only the wall clock, not the monotonic clock.
         ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
         ("DONT_FAKE_MONOTONIC", "1".to_owned()),
     ];
@@ -95,7 +95,7 @@ fn libfaketime() -> Result<PathBuf> {
 }
 
 fn write_offset(file: &Path, seconds: i64) -> Result<()> {
-    // Replaced as a whole: a process may read it at any moment.
+    // Replaced atomically, because a process may read it at any moment.
     let new = file.with_extension("new");
     std::fs::write(&new, format!("{seconds:+}\n"))?;
     Ok(std::fs::rename(&new, file)?)
@@ -106,10 +106,10 @@ impl Stage {
         self.dir.join(format!("{process}.clock"))
     }
 
-    /// Sets the wall clock of a controller or of `agent-NAME`, by so many seconds from the right time.
+    /// Sets the wall clock of a controller or of `agent-NAME` to this offset in seconds.
     ///
     /// # Errors
-    /// The stage has no such clocks.
+    /// The processes of the stage have no clocks of their own.
     pub fn set_clock(&self, process: &str, seconds: i64) -> Result<()> {
         if !self.config.faults.clocks {
             bail!("processes of this stage have no clocks of their own");
@@ -124,7 +124,7 @@ impl Stage {
     /// Fills the disk of an agent.
     ///
     /// # Errors
-    /// The agent has no disk of its own.
+    /// The agent has no separate disk.
     pub fn fill_disk(&self, agent: &str) -> Result<()> {
         if !self.config.faults.disks {
             bail!("agents of this stage have no disks of their own");
@@ -148,7 +148,7 @@ impl Stage {
     /// Frees the disk of an agent.
     ///
     /// # Errors
-    /// It was not filled.
+    /// The disk was not filled.
     pub fn free_disk(&self, agent: &str) -> Result<()> {
         Ok(std::fs::remove_file(self.filler(agent))?)
     }
@@ -164,10 +164,10 @@ impl Stage {
         Ok(())
     }
 
-    /// What happens from now on to datagrams from and to the IPMI BMC of a host.
+    /// Sets the faults of datagrams from and to the IPMI BMC of a host.
     ///
     /// # Errors
-    /// There is no proxy in front of it.
+    /// There is no proxy in front of the BMC.
     pub fn set_datagram_faults(&self, host: &str, faults: Faults) -> Result<()> {
         let proxy = self.datagrams.get(host);
         let proxy = proxy.with_context(|| format!("no proxy in front of the BMC of {host}"))?;

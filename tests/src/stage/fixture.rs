@@ -1,8 +1,8 @@
 //! One stage for several tests of a program.
 //!
-//! A control plane is dear, and what one host does must not touch another: so tests share a stage,
-//! each with hosts of its own. The first of them starts it, and the last of those that run takes it
-//! down; they should run side by side (`hack/test` sees to that).
+//! A control plane is expensive, and hosts must not affect each other: so tests share a stage, each with its
+//! own hosts. The first test starts it, and the last running test stops it; they should run in parallel (as
+//! in `hack/test`).
 
 use std::{
     path::Path,
@@ -16,40 +16,40 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::Stage;
 
-/// What the tests of a module share: a stage, and what they need beside it.
+/// A stage with further state that the tests of a module share.
 pub trait Fixture: Send + Sync + Sized + 'static {
-    /// Starts it in a directory of its own.
+    /// Starts the fixture in its own directory.
     ///
     /// # Errors
     /// A part does not start.
     fn start(dir: &Path) -> impl Future<Output = Result<Self>>;
 
-    /// The stage.
+    /// The stage of the fixture.
     fn stage(&self) -> &Stage;
 }
 
-/// A fixture that tests share.
+/// A fixture that several tests share.
 pub struct SharedFixture<F: Fixture>(Mutex<State<F>>);
 
 enum State<F: Fixture> {
-    /// It runs as long as a test uses it.
+    /// The fixture runs as long as a test uses it.
     Used(Weak<Running<F>>),
-    /// It did not start, and why: the next test would wait for the same in vain.
+    /// The fixture did not start, with the cause, so that further tests fail at once.
     Failed(String),
 }
 
 impl<F: Fixture> SharedFixture<F> {
-    /// Nothing runs yet.
+    /// A fixture that has not started.
     #[must_use]
     #[allow(clippy::new_without_default)] // It is for statics.
     pub const fn new() -> Self {
         Self(Mutex::new(State::Used(Weak::new())))
     }
 
-    /// Runs one test, in a thread of its own: it holds, and no pod has run twice anywhere.
+    /// Runs one test, and checks that no pod has run twice.
     ///
     /// # Errors
-    /// The fixture does not start, or the test fails: with a report of the whole stage.
+    /// The fixture does not start, or the test fails; the error contains a report of the stage.
     pub fn test(&self, scenario: impl AsyncFnOnce(&F) -> Result<()>) -> Result<()> {
         let running = self.running()?;
         running.runtime.block_on(running.run(scenario))
@@ -79,7 +79,7 @@ impl<F: Fixture> SharedFixture<F> {
     }
 }
 
-/// Tests that share a fixture, by name: each runs one scenario.
+/// Declares tests that share a fixture, each with its name and scenario.
 #[macro_export]
 macro_rules! fixture_tests {
     ($fixture:ident; $($name:ident => $scenario:path,)+) => {
@@ -95,7 +95,7 @@ macro_rules! fixture_tests {
 }
 
 struct Running<F: Fixture> {
-    // Dropped in this order: the tasks of the fixture's parts end with the runtime.
+    // Dropped in this order, because the tasks of the fixture end with the runtime.
     fixture: F,
     runtime: Runtime,
     _dir: TempDir,

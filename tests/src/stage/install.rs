@@ -1,4 +1,4 @@
-//! What is installed into the management cluster before anything runs in it.
+//! Installation of the management cluster.
 
 use anyhow::{Context as _, Result};
 use kube::Client;
@@ -7,19 +7,19 @@ use serde_json::Value;
 use super::StageConfig;
 use crate::cluster::{apply, shipped};
 
-/// Kinds that Cluster API brings itself.
+/// Kinds that Cluster API installs itself.
 const CLUSTER_APIS: [&str; 3] = [
     "clusters.cluster.x-k8s.io",
     "machines.cluster.x-k8s.io",
     "machinehealthchecks.cluster.x-k8s.io",
 ];
 
-/// What a cluster with Machines gets, and what one without gets.
+/// Folders of `deploy/kustomize` for a cluster with Machines, and for one without.
 const WITH_MACHINES: [&str; 2] = ["standalone", "workload"];
 const PLAIN: [&str; 2] = ["base", "node-health-checks"];
 
-/// CRDs, namespace, RBAC: what `kubectl apply -k` would install, but for the Pods, and but for Cluster
-/// API's kinds where they come from Cluster API.
+/// Installs CRDs, namespace and RBAC like `kubectl apply -k`, without Pods, and without Cluster API's kinds
+/// if Cluster API installs them.
 pub(super) async fn rackhand(client: &Client, config: &StageConfig) -> Result<()> {
     let folders = if config.plain { PLAIN } else { WITH_MACHINES };
     for folder in folders {
@@ -39,7 +39,7 @@ pub(super) async fn rackhand(client: &Client, config: &StageConfig) -> Result<()
     Ok(())
 }
 
-/// Takes off what a CRD says of the least boot timeout.
+/// Removes the minimum boot timeout from a schema.
 fn take_floors(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! baremetal-operator and Ironic of a stage: their stand-in, where a test wants one.
+//! The stand-in for baremetal-operator and Ironic of a stage.
 
 use anyhow::Result;
 
@@ -6,11 +6,10 @@ use super::{BMC_USER, Stage};
 use crate::bmo::{Access, Metal3, Settings};
 
 impl Stage {
-    /// Starts the stand-in for baremetal-operator and Ironic over these hosts; it ends when it is
-    /// dropped.
+    /// Starts the stand-in for baremetal-operator and Ironic with these hosts; it stops when it is dropped.
     ///
     /// # Errors
-    /// There is no such host.
+    /// A host does not exist.
     pub fn start_metal3(&self, hosts: &[&str], settings: Settings) -> Result<Metal3> {
         let hosts: Result<Vec<_>> = hosts.iter().map(|name| self.host(name)).collect();
         let ca = std::fs::read(self.pki.ca_file())?;

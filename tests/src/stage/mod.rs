@@ -1,13 +1,14 @@
-//! Everything at once: a real control plane, simulated racks, and our own binaries as processes.
+//! A whole system: a real control plane, simulated racks, and Rackhand's binaries as processes.
 //!
-//! Owns all of it; dropping the stage takes it down. Must never reach into our binaries: they are
-//! started, killed and looked at from outside, as a user would.
+//! Dropping the stage stops everything. The binaries are started, killed and observed only from outside, like
+//! by a user.
 
 mod actions;
 mod agents;
 mod assertions;
 mod cluster_api;
 mod config;
+mod controllers;
 mod crowd;
 mod faults;
 mod fixture;
@@ -34,7 +35,6 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use kube::Client;
-use nix::sys::signal::Signal;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -58,7 +58,7 @@ pub use wire::Wire;
 use crate::{
     cluster::{ControlPlane, Parts},
     pki::{CertSpec, Pki},
-    process::{Process, free_port},
+    process::Process,
     rack::{HostConfig, Rack, RackConfig, SimHost, ipmi::IpmiBmc},
     udp_proxy::UdpProxy,
 };
@@ -74,15 +74,15 @@ pub const SYSTEM: &str = "rackhand-system";
 pub const CONTROLLER_ACCOUNT: &str = "system:serviceaccount:rackhand-system:rackhand-controller";
 /// The account by which controllers use a workload cluster.
 pub const WORKLOAD_ACCOUNT: &str = "system:serviceaccount:kube-system:rackhand";
-/// The user name at the BMCs.
+/// User name of controllers and agents at the BMCs.
 pub const BMC_USER: &str = "rackhand";
 
-/// How long our own processes may take to end.
+/// Time for controllers and agents to start or end.
 const END: Duration = Duration::from_secs(30);
 
-/// The stage.
+/// A control plane, racks, agents and controllers.
 pub struct Stage {
-    // Dropped in this order: our own processes first, the control plane last.
+    // Dropped in this order: Rackhand's processes first, the control plane last.
     controllers: Mutex<BTreeMap<String, Process>>,
     agents: Mutex<BTreeMap<String, Process>>,
     disks: Mutex<BTreeMap<String, Disk>>,
@@ -94,9 +94,9 @@ pub struct Stage {
     endpoints: Mutex<BTreeMap<String, u16>>,
     started: Mutex<BTreeMap<String, Vec<String>>>,
     agent_certificates: BTreeMap<String, PathBuf>,
-    /// The kubeconfig of controllers that do not go straight to the API server.
+    /// The kubeconfig of controllers that connect to the API server through a proxy.
     way: Mutex<Option<PathBuf>>,
-    /// All rights, for the actions and assertions of tests.
+    /// A client with all rights, for the actions and assertions of tests.
     pub client: Client,
     pki: Pki,
     bins: PathBuf,
@@ -106,8 +106,8 @@ pub struct Stage {
     _turn: SemaphorePermit<'static>,
 }
 
-/// One stage at a time in a test program: several would share the cores, and scenarios watch what is
-/// done within seconds.
+/// Permits one stage at a time in a test program, because several would share the cores, and scenarios have
+/// timeouts of seconds.
 static TURN: Semaphore = Semaphore::const_new(1);
 
 impl Stage {
@@ -115,7 +115,7 @@ impl Stage {
     /// and the agents, and writes the objects. No controller runs yet, and there is no health check.
     ///
     /// # Errors
-    /// A part does not start; the message names it.
+    /// A part does not start; the error names it.
     pub async fn start(dir: &Path, config: StageConfig) -> Result<Self> {
         let bins = binaries()?;
         let turn = TURN.acquire().await?;
@@ -204,189 +204,10 @@ impl Stage {
         Rack::start(config, Some(&self.pki), kubelets).await
     }
 
-    /// Starts a controller under exactly the rights of its ServiceAccount.
+    /// The host with this name, in any rack.
     ///
     /// # Errors
-    /// It does not start, or is not ready in time.
-    pub async fn start_controller(&self, name: &str) -> Result<()> {
-        let more = self.started.lock().get(name).cloned();
-        self.start_controller_as(name, more.unwrap_or_default())
-            .await
-    }
-
-    /// The same with more arguments, which count for every further start under this name too.
-    ///
-    /// # Errors
-    /// As [`Self::start_controller`].
-    pub async fn start_controller_as(&self, name: &str, more: Vec<String>) -> Result<()> {
-        let spec = CertSpec::peer("controller", "spiffe://rackhand/controller");
-        let tls = self.issue(&spec)?;
-        self.started.lock().insert(name.to_owned(), more.clone());
-        self.start_controller_with(name, &tls, &more).await
-    }
-
-    /// The same with another directory of certificate, key and CA, and with more arguments.
-    ///
-    /// # Errors
-    /// As [`Self::start_controller`].
-    pub async fn start_controller_with(
-        &self,
-        name: &str,
-        tls: &Path,
-        more: &[String],
-    ) -> Result<()> {
-        let account = "rackhand-controller";
-        let way = self.way.lock().clone();
-        let kubeconfig = match way {
-            Some(way) => way,
-            None => self.plane.kubeconfig_of(SYSTEM, account).await?,
-        };
-        let admin = free_port()?;
-        self.endpoints.lock().insert(name.to_owned(), admin);
-        let mut command = vec![
-            self.binary("rackhand-controller").display().to_string(),
-            format!("--kubeconfig={}", kubeconfig.display()),
-            format!("--lease-namespace={SYSTEM}"),
-            format!("--replica={name}"),
-            format!("--agent-tls-dir={}", tls.display()),
-            format!("--admin-address=127.0.0.1:{admin}"),
-        ];
-        if self.config.json_logs {
-            command.push("--log-format=json".to_owned());
-        }
-        command.extend(self.config.controller_args.iter().chain(more).cloned());
-        let mut env = vec![
-            ("RUST_LOG".to_owned(), self.config.log.clone()),
-            ("NO_COLOR".to_owned(), "1".to_owned()),
-        ];
-        if self.config.faults.clocks {
-            env.extend(faults::clock_variables(&self.clock_file(name))?);
-        }
-        let mut process = Process::start(name, &command, &env, &self.dir)?;
-        let url = format!("http://127.0.0.1:{admin}/readyz");
-        let deadline = std::time::Instant::now() + END;
-        while !reqwest::get(&url)
-            .await
-            .is_ok_and(|a| a.status().is_success())
-        {
-            if process.ended().is_some() || std::time::Instant::now() > deadline {
-                bail!("{name} does not become ready:\n{}", process.log_tail());
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        self.controllers.lock().insert(name.to_owned(), process);
-        Ok(())
-    }
-
-    /// `kill -9` of a controller.
-    ///
-    /// # Errors
-    /// It does not run.
-    pub fn kill_controller(&self, name: &str) -> Result<()> {
-        self.take_controller(name)?.kill()
-    }
-
-    fn take_controller(&self, name: &str) -> Result<Process> {
-        let process = self.controllers.lock().remove(name);
-        process.with_context(|| format!("no controller {name}"))
-    }
-
-    /// Asks a controller to end, and says how it did.
-    ///
-    /// # Errors
-    /// It does not run or does not end.
-    pub fn stop_controller(&self, name: &str) -> Result<std::process::ExitStatus> {
-        self.take_controller(name)?.stop(END)
-    }
-
-    /// Stops or continues a controller as a whole.
-    ///
-    /// # Errors
-    /// It does not run.
-    pub fn signal_controller(&self, name: &str, signal: Signal) -> Result<()> {
-        let controllers = self.controllers.lock();
-        let process = controllers.get(name).context("no such controller")?;
-        process.signal(signal)
-    }
-
-    /// Whether a controller was started and has not ended.
-    pub fn controller_runs(&self, name: &str) -> bool {
-        let mut controllers = self.controllers.lock();
-        controllers
-            .get_mut(name)
-            .is_some_and(|p| p.ended().is_none())
-    }
-
-    /// What a controller has used up so far.
-    ///
-    /// # Errors
-    /// It does not run.
-    pub fn usage_of_controller(&self, name: &str) -> Result<Usage> {
-        let controllers = self.controllers.lock();
-        Usage::of(controllers.get(name).context("no such controller")?)
-    }
-
-    /// What the agents have used up so far: CPU of all of them, memory of the largest.
-    ///
-    /// # Errors
-    /// One does not run.
-    pub fn usage_of_agents(&self) -> Result<Usage> {
-        let mut all = Usage::default();
-        for agent in self.agents.lock().values() {
-            let one = Usage::of(agent)?;
-            all.cpu += one.cpu;
-            all.peak_kib = all.peak_kib.max(one.peak_kib);
-            all.now_kib = all.now_kib.max(one.now_kib);
-        }
-        Ok(all)
-    }
-
-    /// How a controller has ended; `None`: it has not.
-    pub fn controller_ended(&self, name: &str) -> Option<std::process::ExitStatus> {
-        self.controllers.lock().get_mut(name)?.ended()
-    }
-
-    /// All that a controller has logged, under this name, since the stage began.
-    ///
-    /// # Errors
-    /// There is no such log.
-    pub fn log_of(&self, name: &str) -> Result<String> {
-        let path = self.dir.join(format!("{name}.log"));
-        std::fs::read_to_string(&path).with_context(|| path.display().to_string())
-    }
-
-    /// Starts a controller again whenever it ends, as a Pod's kubelet would: one that could not renew
-    /// its Lease in time, on a machine that is too busy, ends. Runs until it is dropped.
-    ///
-    /// # Errors
-    /// It does not start again.
-    pub async fn supervise(&self, name: &str) -> Result<()> {
-        loop {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            if let Some(status) = self.controller_ended(name) {
-                println!("    {name} ended ({status}) and is started again");
-                drop(self.take_controller(name)?);
-                self.start_controller(name).await?;
-            }
-        }
-    }
-
-    /// What a controller answers on its admin address.
-    ///
-    /// # Errors
-    /// It does not answer.
-    pub async fn admin(&self, name: &str, path: &str) -> Result<(u16, String)> {
-        let found = self.endpoints.lock().get(name).copied();
-        let port = found.context("no such controller")?;
-        let answer = reqwest::get(format!("http://127.0.0.1:{port}{path}")).await?;
-        let status = answer.status().as_u16();
-        Ok((status, answer.text().await?))
-    }
-
-    /// A host by name, in whichever rack.
-    ///
-    /// # Errors
-    /// There is none.
+    /// No rack has such a host.
     pub fn host(&self, name: &str) -> Result<&SimHost> {
         self.racks
             .iter()
@@ -394,7 +215,7 @@ impl Stage {
             .with_context(|| format!("no rack has a host {name}"))
     }
 
-    /// The IPMI BMC of a host, where that is what its BMC speaks.
+    /// The IPMI BMC of a host, if its rack uses IPMI.
     #[must_use]
     pub fn ipmi(&self, host: &str) -> Option<&IpmiBmc> {
         self.ipmi.get(host)
@@ -403,7 +224,7 @@ impl Stage {
     /// The address of a host's BMC, as baremetal-operator writes it.
     ///
     /// # Errors
-    /// There is no such host, or its BMC does not listen yet.
+    /// The host does not exist, or its BMC does not listen yet.
     pub fn bmc_address(&self, host: &str) -> Result<String> {
         if let Some(proxy) = self.datagrams.get(host) {
             return Ok(format!("ipmi://{}", proxy.address()));
@@ -415,19 +236,19 @@ impl Stage {
         Ok(url.replacen("https://", "redfish+https://", 1))
     }
 
-    /// The racks.
+    /// All racks of the stage.
     #[must_use]
     pub fn racks(&self) -> &[Rack] {
         &self.racks
     }
 
-    /// Where everything lies, logs included.
+    /// Directory of all files of the stage, including logs.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The control plane.
+    /// The control plane of the stage.
     #[must_use]
     pub fn plane(&self) -> &ControlPlane {
         &self.plane
@@ -441,13 +262,13 @@ impl Stage {
         self.plane.restore(backup).await
     }
 
-    /// Settings of the controller.
+    /// Settings of the stage.
     #[must_use]
     pub fn config(&self) -> &StageConfig {
         &self.config
     }
 
-    /// Our binaries.
+    /// Path of one of Rackhand's binaries.
     #[must_use]
     pub fn binary(&self, name: &str) -> PathBuf {
         self.bins.join(name)
@@ -459,25 +280,25 @@ impl Stage {
         &self.pki
     }
 
-    /// A directory with certificate, key and CA for somebody.
+    /// Issues a certificate; returns the directory with certificate, key and CA.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The files cannot be written.
     pub fn issue(&self, spec: &CertSpec) -> Result<PathBuf> {
         self.issue_from(&self.pki, &spec.name, spec)
     }
 
-    /// The same from another authority, under another name.
+    /// Issues a certificate of another CA, in a directory of this name.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The files cannot be written.
     pub fn issue_from(&self, pki: &Pki, name: &str, spec: &CertSpec) -> Result<PathBuf> {
         let dir = self.dir.join("tls").join(name);
         tls_dir(&pki.issue(spec)?, &dir)?;
         Ok(dir)
     }
 
-    /// The ends of all logs of our own processes, for a test that failed.
+    /// The ends of all logs of the stage's processes, for a failed test.
     #[must_use]
     pub fn logs(&self) -> String {
         let mut text = String::new();
@@ -492,10 +313,10 @@ impl Stage {
     }
 }
 
-/// Where `cargo` has put our binaries: beside the test, or where RACKHAND_BIN_DIR says.
+/// The directory with Rackhand's binaries: RACKHAND_BIN_DIR, or cargo's output directory of this test.
 ///
 /// # Errors
-/// One is missing.
+/// A binary is missing.
 pub fn binaries() -> Result<PathBuf> {
     let dir = match std::env::var_os("RACKHAND_BIN_DIR") {
         Some(dir) => PathBuf::from(dir),

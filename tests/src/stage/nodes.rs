@@ -1,4 +1,4 @@
-//! A cluster of Nodes without Machines: its NodeHealthCheck, and what that has made.
+//! A cluster of Nodes without Machines, with a NodeHealthCheck and its remediations.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::{coordination::v1::Lease, events::v1::Event};
@@ -14,12 +14,12 @@ use crate::cluster::{apply, apply_yaml};
 
 /// The name of the stage's NodeHealthCheck.
 pub const NODE_CHECK: &str = "workers";
-/// Where the Leases lie that say who works on a Node.
+/// Namespace of the Leases by which medik8s' operators lock Nodes.
 pub const NODE_LEASES: &str = "medik8s-leases";
 
 const NODE_NAME: &str = "remediation.medik8s.io/node-name";
 
-/// As docs/node-health-checks.md prints it; only the times are the stage's.
+/// The example of docs/node-health-checks.md with the times of the stage.
 const CHECK: &str = r#"
 apiVersion: rackhand.dev/v1alpha1
 kind: PowerRemediationTemplate
@@ -63,7 +63,7 @@ spec:
 "#;
 
 impl Stage {
-    /// The NodeHealthChecks.
+    /// API of the NodeHealthChecks.
     #[must_use]
     pub fn node_health_checks(&self) -> Api<DynamicObject> {
         let gvk = GroupVersionKind::gvk("remediation.medik8s.io", "v1alpha1", "NodeHealthCheck");
@@ -71,7 +71,7 @@ impl Stage {
         Api::all_with(self.client.clone(), &resource)
     }
 
-    /// The PowerRemediations in the controller's namespace, where the check's templates are.
+    /// API of the PowerRemediations in the controller's namespace, which contains the check's templates.
     #[must_use]
     pub fn power_remediations(&self) -> Api<DynamicObject> {
         let gvk = GroupVersionKind::gvk("rackhand.dev", "v1alpha1", "PowerRemediation");
@@ -108,7 +108,7 @@ impl Stage {
     /// The API server does not answer.
     pub async fn events_of_nodes(&self) -> Result<Vec<Event>> {
         let mut list = Vec::new();
-        // What has no namespace has its Events in this one.
+        // Events about cluster-scoped objects are in this namespace.
         for namespace in ["default", SYSTEM] {
             let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
             let found = events.list(&ListParams::default()).await?;
@@ -121,7 +121,7 @@ impl Stage {
         Ok(list)
     }
 
-    /// The Lease that says who works on a Node, if anybody does.
+    /// The Lease of a Node, if it is held.
     ///
     /// # Errors
     /// The API server does not answer.
@@ -130,11 +130,11 @@ impl Stage {
         Ok(leases.get_opt(&format!("node-{node}")).await?)
     }
 
-    /// Applies the NodeHealthCheck and its two templates: a quick power cycle, whose host has so many
-    /// seconds to boot, and the whole way with the taint.
+    /// Applies the NodeHealthCheck and its two templates: a quick power cycle with a boot timeout of
+    /// `quick_boot` seconds, and full fencing with the taint.
     ///
     /// # Errors
-    /// The API server refuses them.
+    /// The API server rejects an object.
     pub async fn apply_node_health_check(&self, quick_boot: u32) -> Result<()> {
         let text = CHECK
             .replace("@UNHEALTHY@", &self.config.health.unhealthy)
@@ -142,10 +142,10 @@ impl Stage {
         apply_yaml(&self.client, &text).await
     }
 
-    /// Waits until the NodeHealthCheck finds all Nodes healthy and says that nothing is being done.
+    /// Waits until the status of the NodeHealthCheck has all Nodes healthy and no remediation.
     ///
     /// # Errors
-    /// It is not so in time; says how it was.
+    /// The state is not reached in time; the message contains the last state.
     pub async fn wait_check_at_rest(&self) -> Result<()> {
         let hosts: usize = self.config.racks.iter().map(|r| r.hosts.len()).sum();
         wait_until("the health check is at rest", LONG, || async {
@@ -164,10 +164,10 @@ impl Stage {
         .await
     }
 
-    /// A StatefulSet with one Pod in each zone.
+    /// Applies a StatefulSet with one Pod in each zone.
     ///
     /// # Errors
-    /// The API server refuses it.
+    /// The API server rejects the object.
     pub async fn apply_workload_by_zone(&self) -> Result<()> {
         let app = json!({ "app": "db" });
         apply(
@@ -200,10 +200,10 @@ impl Stage {
         .map(drop)
     }
 
-    /// The API server serves nothing of Cluster API, and no BareMetalHosts.
+    /// Checks that the API server serves no kind of Cluster API and no BareMetalHosts.
     ///
     /// # Errors
-    /// Names the groups that it serves all the same.
+    /// The API server serves such groups; the message names them.
     pub async fn no_machines_are_served(&self) -> Result<()> {
         let groups = self.client.list_api_groups().await?.groups;
         let of_machines = groups
@@ -215,7 +215,7 @@ impl Stage {
         Ok(())
     }
 
-    /// How the check and the remediations stand, for a test that failed.
+    /// States of check and remediations, for a failed test.
     pub(super) async fn report_of_nodes(&self) -> String {
         let mut text = String::new();
         let all = ListParams::default();
@@ -245,7 +245,7 @@ impl Stage {
     }
 }
 
-/// How a PowerRemediation stands.
+/// State of a PowerRemediation as text.
 pub(super) fn words(asked: &DynamicObject) -> String {
     let of = |field: &str| -> Value { asked.data["status"][field].clone() };
     let text = |field: &str| of(field).as_str().unwrap_or("none").to_owned();

@@ -1,4 +1,4 @@
-//! The objects that Cluster API and CAPM3 would have made.
+//! The objects that Cluster API and CAPM3 would create.
 
 use std::time::Duration;
 
@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 use super::{CLUSTER, HostLink, NAMESPACE, RackSpec, Stage, wait_until};
 use crate::cluster::{apply, apply_yaml};
 
-/// The check and the template as Cluster API's and CAPM3's documentation print them; only the times
-/// are the stage's.
+/// Check and template of Cluster API's and CAPM3's documentation with the times of the stage.
 const HEALTH_CHECK: &str = r#"
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
 kind: Metal3RemediationTemplate
@@ -53,13 +52,13 @@ spec:
 "#;
 
 impl Stage {
-    /// The Cluster, ready since it was made, and the way to its API.
+    /// Writes the Cluster, which is ready, and its kubeconfig Secret.
     pub(super) async fn write_cluster(&self) -> Result<()> {
         let now = jiff::Timestamp::now()
             .round(jiff::Unit::Second)?
             .to_string();
         let ready = |kind: &str| json!({ "type": kind, "status": "True", "lastTransitionTime": now, "reason": "Ready", "message": "" });
-        // Its own manager goes by the Cluster's status, and needs all rights in its cluster.
+        // Cluster API's manager uses the status of the Cluster, and needs all rights in the workload cluster.
         let (workload, cluster) = if self.config.cluster_api {
             let cluster = json!({
                 "apiVersion": "cluster.x-k8s.io/v1beta2",
@@ -140,7 +139,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Machines, and what ties them to their hosts.
+    /// Writes the Machines of a rack and the objects that link them to their hosts.
     pub(super) async fn write_rack(&self, spec: &RackSpec) -> Result<()> {
         for host in &spec.hosts {
             if !self.config.cluster_api {
@@ -231,7 +230,7 @@ impl Stage {
         Ok(vec![metal3_machine, secret, bare_metal_host])
     }
 
-    /// Every host's Node is Ready.
+    /// Waits until the Nodes of all hosts are Ready.
     pub(super) async fn wait_nodes(&self) -> Result<()> {
         let wanted: usize = self.config.racks.iter().map(|r| r.hosts.len()).sum();
         let nodes: Api<Node> = Api::all(self.client.clone());
@@ -245,7 +244,7 @@ impl Stage {
             })
         })
         .await?;
-        // A providerID ties a Machine to its Node.
+        // A providerID links a Machine to its Node.
         for node in nodes.list(&ListParams::default()).await? {
             tracing::debug!(node = node.name_any(), "ready");
         }
@@ -255,7 +254,7 @@ impl Stage {
     /// Applies the health check and its template.
     ///
     /// # Errors
-    /// The API server refuses them.
+    /// The API server rejects an object.
     pub async fn apply_health_check(&self) -> Result<()> {
         apply_yaml(&self.client, &self.health_check()).await
     }
@@ -266,7 +265,7 @@ impl Stage {
         self.health_check_of("worker-healthcheck", "worker", "100%")
     }
 
-    /// The same for another pool, with `maxUnhealthy` as given.
+    /// The YAML of a health check of another pool with this `maxUnhealthy`.
     #[must_use]
     pub fn health_check_of(&self, name: &str, pool: &str, most: &str) -> String {
         let health = &self.config.health;
@@ -279,10 +278,10 @@ impl Stage {
             .replace("@RETRIES@", &health.retries.to_string())
     }
 
-    /// A StatefulSet whose Pods are the identities that must never run twice.
+    /// Applies a StatefulSet, whose Pods must never run twice.
     ///
     /// # Errors
-    /// The API server refuses it.
+    /// The API server rejects the object.
     pub async fn apply_workload(&self, replicas: u32) -> Result<()> {
         apply(
             &self.client,

@@ -1,6 +1,5 @@
-//! The kinds of OpenShift's Machine API, for a stage: the fields, limits and defaults that its own
-//! schema gives to what is read and written here. A Machine's status takes anything, so that a test
-//! can write what does not read.
+//! The kinds of OpenShift's Machine API: the used fields with the limits and defaults of OpenShift's schema.
+//! The status of a Machine accepts any value, so that a test can write malformed ones.
 
 use anyhow::Result;
 use kube::Api;
@@ -121,26 +120,26 @@ spec:
                 remediationsAllowed: { type: integer, format: int32, minimum: 0 }
 "#;
 
-/// Its group.
+/// API group of the kinds.
 const GROUP: &str = "machine.openshift.io";
 
 impl Stage {
     /// Installs the kinds, and the controller's rights to act on them.
     ///
     /// # Errors
-    /// The API server refuses them.
+    /// The API server rejects an object.
     pub async fn install_openshift(&self) -> Result<()> {
         apply_yaml(&self.client, OPENSHIFT_KINDS).await?;
         self.install("openshift").await
     }
 
-    /// The Machines of OpenShift.
+    /// API of the Machines of OpenShift.
     #[must_use]
     pub fn openshift_machines(&self) -> Api<DynamicObject> {
         self.api(GROUP, "v1beta1", "Machine")
     }
 
-    /// The MachineHealthChecks of OpenShift.
+    /// API of the MachineHealthChecks of OpenShift.
     #[must_use]
     pub fn openshift_checks(&self) -> Api<DynamicObject> {
         self.api(GROUP, "v1beta1", "MachineHealthCheck")
@@ -149,7 +148,7 @@ impl Stage {
     /// Applies an object of OpenShift's Machine API.
     ///
     /// # Errors
-    /// The API server refuses it.
+    /// The API server rejects the object.
     pub async fn apply_openshift(&self, kind: &str, mut object: Value) -> Result<DynamicObject> {
         object["apiVersion"] = format!("{GROUP}/v1beta1").into();
         object["kind"] = kind.into();

@@ -1,4 +1,4 @@
-//! What a person runs: `kubectl`, and `explain`.
+//! Commands of a person: `kubectl` and `rackhand-controller`.
 
 use std::{
     io::Write as _,
@@ -14,10 +14,10 @@ use crate::cluster::{apply, shipped};
 // === impl Stage ===
 
 impl Stage {
-    /// What `kubectl` prints.
+    /// Runs `kubectl`; returns its output.
     ///
     /// # Errors
-    /// There is none, or it fails.
+    /// kubectl is missing or fails.
     pub fn kubectl(&self, args: &[&str]) -> Result<String> {
         let output = Command::new("kubectl")
             .arg(self.to_plane())
@@ -35,7 +35,7 @@ impl Stage {
     /// Installs a folder of `deploy/kustomize`.
     ///
     /// # Errors
-    /// The API server refuses it.
+    /// The API server rejects an object.
     pub async fn install(&self, folder: &str) -> Result<()> {
         for object in shipped(&format!("kustomize/{folder}"))? {
             apply(&self.client, object)
@@ -45,26 +45,26 @@ impl Stage {
         Ok(())
     }
 
-    /// What `rackhand-controller explain` prints, with this on its standard input.
+    /// Runs `rackhand-controller explain` with this standard input; returns its output.
     ///
     /// # Errors
-    /// It fails.
+    /// The command fails.
     pub fn explain(&self, args: &[&str], input: &str) -> Result<String> {
         self.controller_command(&[&["explain"], args].concat(), input)
     }
 
-    /// What a command of `rackhand-controller` prints, with this on its standard input.
+    /// Runs a command of `rackhand-controller` with this standard input; returns its output.
     ///
     /// # Errors
-    /// It fails.
+    /// The command fails.
     pub fn controller_command(&self, args: &[&str], input: &str) -> Result<String> {
         self.controller_command_as(&self.plane().kubeconfig(), args, input)
     }
 
-    /// The same with another account's kubeconfig.
+    /// Runs a command of `rackhand-controller` with the kubeconfig of another account.
     ///
     /// # Errors
-    /// It fails.
+    /// The command fails.
     pub fn controller_command_as(
         &self,
         kubeconfig: &Path,

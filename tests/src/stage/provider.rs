@@ -1,7 +1,7 @@
-//! Plays CAPM3 as Cluster API's infrastructure provider: gives every Metal3Machine a free host.
+//! A stand-in for CAPM3 as Cluster API's infrastructure provider: assigns a free host to every Metal3Machine.
 //!
-//! Must never choose a host that carries an unhealthy mark, in either of its two forms, and must
-//! never switch anything: a host that is taken runs its Node already.
+//! It never assigns a host with an unhealthy annotation in either form, and never switches power, because a
+//! host runs its Node already.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -17,16 +17,16 @@ use super::{NAMESPACE, Stage};
 
 const LINK: &str = "metal3.io/BareMetalHost";
 const UNHEALTHY: [&str; 2] = ["capi.metal3.io/unhealthy", "capm3.metal3.io/unhealthy"];
-/// Time between two looks.
+/// Polling interval.
 const POLL: Duration = Duration::from_millis(200);
 
-/// The provider at work; ends when it is dropped.
+/// A running provider; dropping it stops it.
 pub struct Provider {
     _task: JoinSet<()>,
 }
 
 impl Stage {
-    /// Starts the provider over all hosts of the stage, which must have BareMetalHosts.
+    /// Starts the provider for all hosts of the stage, which must have BareMetalHosts.
     #[must_use]
     pub fn start_provider(&self) -> Provider {
         let racks = self.config.racks.iter();
@@ -49,7 +49,7 @@ impl Stage {
         Provider { _task: task }
     }
 
-    /// The Metal3Machines.
+    /// API of the Metal3Machines.
     #[must_use]
     pub fn metal3_machines(&self) -> Api<DynamicObject> {
         self.api(
@@ -63,7 +63,7 @@ impl Stage {
 struct Work {
     machines: Api<DynamicObject>,
     hosts: Api<DynamicObject>,
-    /// Host and its providerID.
+    /// Hosts with their providerIDs.
     ids: Vec<(String, String)>,
 }
 

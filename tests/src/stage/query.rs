@@ -1,4 +1,4 @@
-//! Looking, as a person with kubectl would.
+//! Reads of objects, like with kubectl.
 
 use std::{
     future::Future,
@@ -19,16 +19,16 @@ use serde_json::Value;
 
 use super::{NAMESPACE, Stage};
 
-/// The out-of-service taint.
+/// Key of the out-of-service taint.
 pub const TAINT: &str = "node.kubernetes.io/out-of-service";
 
-/// Time between two looks.
+/// Polling interval.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Looks until it is so; a look that fails is one more reason to look again.
+/// Polls until the condition holds; a failed read is repeated.
 ///
 /// # Errors
-/// It is not so in time; says what was seen last.
+/// The condition does not hold in time; the message contains the last state.
 pub async fn wait_until<T, F, Fut>(what: &str, within: Duration, mut look: F) -> Result<T>
 where
     F: FnMut() -> Fut,
@@ -49,7 +49,7 @@ where
     }
 }
 
-/// Condition Ready is True.
+/// Whether condition Ready is True.
 #[must_use]
 pub fn is_ready(node: &Node) -> bool {
     ready(node) == "True"
@@ -66,16 +66,16 @@ pub fn ready(node: &Node) -> String {
     found.map_or_else(|| "none".to_owned(), |c| c.status.clone())
 }
 
-/// How a remediation stands.
+/// The state of a remediation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
     /// `status.phase`.
     pub phase: String,
-    /// Our own step.
+    /// Rackhand's step.
     pub step: String,
-    /// Our own reason.
+    /// Rackhand's reason.
     pub reason: String,
-    /// Our own words.
+    /// Rackhand's message.
     pub message: String,
     /// The whole object.
     pub object: Value,
@@ -89,7 +89,7 @@ impl Stage {
         Api::namespaced_with(self.client.clone(), NAMESPACE, &resource)
     }
 
-    /// The Metal3Remediations.
+    /// API of the Metal3Remediations.
     #[must_use]
     pub fn remediations(&self) -> Api<DynamicObject> {
         self.api(
@@ -99,7 +99,7 @@ impl Stage {
         )
     }
 
-    /// The Machines.
+    /// API of the Machines.
     #[must_use]
     pub fn machines(&self) -> Api<DynamicObject> {
         self.api("cluster.x-k8s.io", "v1beta1", "Machine")
@@ -127,25 +127,25 @@ impl Stage {
         }))
     }
 
-    /// A Node.
+    /// Reads a Node.
     ///
     /// # Errors
-    /// There is none.
+    /// The Node does not exist.
     pub async fn node(&self, name: &str) -> Result<Node> {
         Ok(Api::<Node>::all(self.client.clone()).get(name).await?)
     }
 
-    /// Whether a Node carries the out-of-service taint.
+    /// Whether a Node has the out-of-service taint.
     ///
     /// # Errors
-    /// There is no such Node.
+    /// The Node does not exist.
     pub async fn tainted(&self, name: &str) -> Result<bool> {
         let node = self.node(name).await?;
         let taints = node.spec.and_then(|s| s.taints).unwrap_or_default();
         Ok(taints.iter().any(|t| t.key == TAINT))
     }
 
-    /// The pods of the workload: name, node, phase, whether they are going.
+    /// The pods of the workload.
     ///
     /// # Errors
     /// The API server does not answer.

@@ -1,6 +1,6 @@
-//! Sees every version of the objects that matter, in order, with the time at which it came.
+//! Records every version of the watched objects, in order, with its arrival time.
 //!
-//! A look now and then cannot prove that something never was; a watch can. Must never write.
+//! Polling cannot prove that something never happened; a watch can. It never writes.
 
 use std::{
     pin::pin,
@@ -27,7 +27,7 @@ use super::{TAINT, wait_until};
 
 type Watched = (&'static str, &'static str, &'static str);
 
-/// What is watched where there are Machines.
+/// Watched kinds in a cluster with Machines.
 const KINDS: [Watched; 6] = [
     ("", "v1", "Node"),
     ("", "v1", "Pod"),
@@ -41,7 +41,7 @@ const KINDS: [Watched; 6] = [
     ("cluster.x-k8s.io", "v1beta1", "MachineHealthCheck"),
 ];
 
-/// What is watched where there are none.
+/// Watched kinds in a cluster without Machines.
 const OF_NODES: [Watched; 4] = [
     ("", "v1", "Node"),
     ("", "v1", "Pod"),
@@ -49,19 +49,19 @@ const OF_NODES: [Watched; 4] = [
     ("remediation.medik8s.io", "v1alpha1", "NodeHealthCheck"),
 ];
 
-/// How long a version may take to arrive.
+/// Timeout of the arrival of a version.
 const ARRIVAL: Duration = Duration::from_secs(20);
 
 /// One version of one object.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// When it came here: no earlier than it was written.
+    /// Arrival time, which is no earlier than the write.
     pub at: Instant,
     /// Kind of the object.
     pub kind: &'static str,
     /// Name of the object.
     pub name: String,
-    /// It was deleted.
+    /// Whether the object was deleted.
     pub gone: bool,
     /// The object.
     pub object: Value,
@@ -80,7 +80,7 @@ impl Record {
         self.object["metadata"]["uid"].as_str().unwrap_or_default()
     }
 
-    /// Condition Ready is True.
+    /// Whether condition Ready is True.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         let conditions = self.object["status"]["conditions"].as_array();
@@ -99,7 +99,7 @@ impl Record {
     }
 }
 
-/// Everything that was seen.
+/// All recorded versions.
 pub struct Recorder {
     records: Arc<Mutex<Vec<Record>>>,
     client: Client,
@@ -107,13 +107,13 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Watches from now on, until it is dropped.
+    /// Starts to record, until it is dropped.
     #[must_use]
     pub fn start(client: &Client) -> Self {
         Self::of_kinds(client, &KINDS)
     }
 
-    /// The same in a cluster without Machines, where a NodeHealthCheck looks after the Nodes.
+    /// Starts to record in a cluster without Machines, with a NodeHealthCheck.
     #[must_use]
     pub fn of_nodes(client: &Client) -> Self {
         Self::of_kinds(client, &OF_NODES)
@@ -152,10 +152,10 @@ impl Recorder {
         mine.collect()
     }
 
-    /// Waits until the newest version of a Node has come here, so that nothing before it is missed.
+    /// Waits until the newest version of a Node was recorded, so that no earlier version is missed.
     ///
     /// # Errors
-    /// There is no such Node, or it does not come.
+    /// The Node does not exist, or the version does not arrive.
     pub async fn catch_up(&self, node: &str) -> Result<()> {
         let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(self.client.clone());
         let newest = nodes.get(node).await?.resource_version();
@@ -171,7 +171,7 @@ impl Recorder {
         .await
     }
 
-    /// When the out-of-service taint came and went, as (when, there).
+    /// Changes of the out-of-service taint: time, and whether it is set.
     #[must_use]
     pub fn taints(&self, node: &str) -> Vec<(Instant, bool)> {
         let mut changes: Vec<(Instant, bool)> = Vec::new();
@@ -184,7 +184,7 @@ impl Recorder {
         changes
     }
 
-    /// The steps of a Machine's remediations, in order, each with its first sight.
+    /// The steps of a Machine's remediations in order, each with the time of its first observation.
     #[must_use]
     pub fn steps(&self, machine: &str) -> Vec<(Instant, String)> {
         let mut steps: Vec<(Instant, String)> = Vec::new();
@@ -201,7 +201,7 @@ impl Recorder {
         steps
     }
 
-    /// Every reason that a Machine's remediations have given, in order.
+    /// All reasons of a Machine's remediations in order.
     #[must_use]
     pub fn reasons(&self, machine: &str) -> Vec<String> {
         let mut reasons: Vec<String> = Vec::new();
@@ -216,8 +216,7 @@ impl Recorder {
         reasons
     }
 
-    /// When an annotation of a BareMetalHost came and went, as (when, there), for keys with this
-    /// prefix.
+    /// Changes of annotations of a BareMetalHost with this prefix: time, and whether one is set.
     #[must_use]
     pub fn holds(&self, host: &str, prefix: &str) -> Vec<(Instant, bool)> {
         let mut changes: Vec<(Instant, bool)> = Vec::new();

@@ -1,7 +1,7 @@
-//! Several things that must hold, shown at the same time on one stage.
+//! Several scenarios that run at the same time on one stage.
 //!
-//! A control plane is dear, and what one host does must not touch another: so scenarios share a
-//! stage, each with hosts of its own. Must never let one that failed hide another.
+//! A control plane is expensive, and hosts must not affect each other: so scenarios share a stage, each with
+//! its own hosts. All failures are reported.
 
 use std::{future::Future, pin::Pin, time::Instant};
 
@@ -17,21 +17,21 @@ pub struct Scenarios<'a> {
 }
 
 impl<'a> Scenarios<'a> {
-    /// None yet.
+    /// An empty list.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds one; its name is a sentence.
+    /// Adds a scenario; its name states what must hold.
     pub fn add(&mut self, name: &'static str, run: impl Future<Output = Result<()>> + 'a) {
         self.all.push((name, Box::pin(run)));
     }
 
-    /// Runs all of them together and prints how each went.
+    /// Runs all scenarios concurrently and prints the result of each.
     ///
     /// # Errors
-    /// Names every one that failed, and why.
+    /// Scenarios have failed; the message names each with its cause.
     pub async fn run(self) -> Result<()> {
         let begun = Instant::now();
         let running = self.all.into_iter().map(|(name, run)| async move {

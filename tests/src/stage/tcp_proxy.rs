@@ -1,8 +1,8 @@
-//! A TCP proxy that can be cut: between the controllers and the API server, or an agent.
+//! A TCP proxy with faults, between the controllers and the API server or an agent.
 //!
-//! Owns its port and its connections. Cut, it resets connections and every new one, as a broken load
-//! balancer does. Silent, it takes connections and carries nothing, as a network does that drops
-//! packets; what was sent meanwhile arrives when it is mended, also from whoever has ended since.
+//! A cut proxy resets all connections and every new one, like a broken load balancer. A silent proxy accepts
+//! connections and forwards nothing, like a network that drops packets; data that was sent meanwhile arrives
+//! after the mend, also from processes that have ended since.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,15 +18,15 @@ use tokio::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Carries {
     Everything,
-    /// Everything, so much later.
+    /// Everything, after this delay.
     Late(Duration),
-    /// Nothing, and says so.
+    /// Nothing: connections are reset.
     Resets,
-    /// Nothing, and says nothing.
+    /// Nothing: connections stay open.
     Nothing,
 }
 
-/// The proxy. It ends when it is dropped.
+/// The proxy. Dropping it stops it.
 pub struct TcpProxy {
     carries: watch::Sender<Carries>,
     address: String,
@@ -34,7 +34,7 @@ pub struct TcpProxy {
 }
 
 impl TcpProxy {
-    /// A line to an address.
+    /// Starts a proxy to an address.
     ///
     /// # Errors
     /// There is no free port.
@@ -51,28 +51,28 @@ impl TcpProxy {
         })
     }
 
-    /// Where its near end is, as host:port.
+    /// Listening address, as host:port.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Resets every connection, and every new one.
+    /// Resets all connections and every new one.
     pub fn cut(&self) {
         self.carries.send_replace(Carries::Resets);
     }
 
-    /// Carries nothing, and does not say so.
+    /// Keeps connections open and forwards nothing.
     pub fn silence(&self) {
         self.carries.send_replace(Carries::Nothing);
     }
 
-    /// Carries everything, each piece so much later.
+    /// Forwards everything after this delay.
     pub fn slow(&self, late: Duration) {
         self.carries.send_replace(Carries::Late(late));
     }
 
-    /// Carries everything again.
+    /// Forwards everything again.
     pub fn mend(&self) {
         self.carries.send_replace(Carries::Everything);
     }
@@ -105,13 +105,13 @@ async fn connection(mut near: TcpStream, there: Arc<str>, carries: watch::Receiv
         _ = carried => false,
     };
     if cut {
-        // Closed without this, it would look like an end and not like a failure.
+        // Without this, the close would look like a regular end and not like a failure.
         near.set_zero_linger().ok();
     }
 }
 
 async fn spoken(carries: &mut watch::Receiver<Carries>) {
-    // An error: the line is gone, and this task with it.
+    // An error means that the proxy was dropped, and this task ends with it.
     carries.wait_for(|now| *now != Carries::Nothing).await.ok();
 }
 

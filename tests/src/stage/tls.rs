@@ -1,4 +1,4 @@
-//! Certificates in the layout that our programs read.
+//! Certificates in the directory layout of controllers and agents.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use anyhow::Result;
 
 use crate::pki::CertFiles;
 
-/// Copies certificate, key and CA to a directory, under the names that our programs look for.
+/// Copies certificate, key and CA to a directory, with the file names that controllers and agents expect.
 ///
 /// # Errors
-/// They cannot be copied.
+/// The files cannot be copied.
 pub fn tls_dir(files: &CertFiles, dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir)?;
     for (from, to) in [

@@ -1,4 +1,4 @@
-//! What our own processes use up, as the kernel and the API server see it.
+//! Resource usage of processes, by the kernel and the API server.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,14 +7,14 @@ use anyhow::{Context, Result};
 use super::Stage;
 use crate::process::Process;
 
-/// Ticks of a second in /proc: Linux has said 100 to every program since 2.6.
+/// Clock ticks per second in /proc, which are 100 on Linux.
 const TICKS: u64 = 100;
-/// Who asks: the flow of the API server's fairness that a ServiceAccount falls into. The test itself
-/// is an administrator and in neither.
+/// Flow schemas of the API server's priority and fairness for ServiceAccounts. The test itself is an
+/// administrator and in neither of them.
 const MANAGEMENT: &str = "service-accounts";
 const WORKLOAD: &str = "kube-system-service-accounts";
 
-/// What a process has used up.
+/// Resource usage of a process.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Usage {
     /// User and system time.
@@ -35,10 +35,10 @@ impl Usage {
         kib / 1024.0
     }
 
-    /// Reads it from /proc.
+    /// Reads the usage of a process from /proc.
     ///
     /// # Errors
-    /// The process is gone.
+    /// The process has ended.
     pub fn of(process: &Process) -> Result<Self> {
         let file = |name: &str| {
             let path = format!("/proc/{}/{name}", process.pid());
@@ -51,7 +51,7 @@ impl Usage {
             Ok(value.with_context(|| name.to_owned())?.parse()?)
         };
         let stat = file("stat")?;
-        // The name may have spaces in it, and stands in brackets.
+        // The name is in parentheses and may contain spaces.
         let (_, rest) = stat.rsplit_once(')').context("stat")?;
         let ticks = |index: usize| -> Result<u64> {
             let value = rest.split_whitespace().nth(index).context("stat")?;
@@ -65,19 +65,19 @@ impl Usage {
     }
 }
 
-/// Calls that an API server has taken, counted by itself.
+/// API calls, counted by the API server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApiCalls {
-    /// Of the controller, with its rights in the management cluster.
+    /// Calls of the controller with its account of the management cluster.
     pub management: u64,
-    /// Of the controller, with its rights in the workload cluster.
+    /// Calls of the controller with its account of the workload cluster.
     pub workload: u64,
-    /// Of everybody, by verb and resource.
+    /// Calls of all clients by verb and resource.
     pub by_kind: BTreeMap<String, u64>,
 }
 
 impl ApiCalls {
-    /// What came since.
+    /// The calls since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let old = |kind: &String| before.by_kind.get(kind).copied().unwrap_or(0);
@@ -121,10 +121,10 @@ impl ApiCalls {
 }
 
 impl Stage {
-    /// The calls that the API server has taken so far.
+    /// The API calls so far.
     ///
     /// # Errors
-    /// It does not say.
+    /// The API server does not report them.
     pub async fn api_calls(&self) -> Result<ApiCalls> {
         let request = http::Request::get("/metrics").body(Vec::new())?;
         Ok(ApiCalls::read(&self.client.request_text(request).await?))

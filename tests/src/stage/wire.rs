@@ -1,30 +1,30 @@
-//! A line to the API server: the way to a workload cluster, or that of the controllers themselves.
+//! Proxies to the API server, for a workload cluster or for the controllers.
 
 use anyhow::{Context as _, Result};
 
 use super::{SYSTEM, Stage, TcpProxy};
 
-/// The line and what leads over it. Dropping it ends it.
+/// A proxy to the API server with a kubeconfig. Dropping it stops the proxy.
 pub struct Wire {
     line: TcpProxy,
-    /// A kubeconfig that leads over it.
+    /// A kubeconfig that connects through the proxy.
     pub kubeconfig: String,
 }
 
 impl Wire {
-    /// Resets every connection, and every new one.
+    /// Resets all connections and every new one.
     pub fn cut(&self) {
         self.line.cut();
     }
 
-    /// Connections hold again.
+    /// Forwards connections again.
     pub fn mend(&self) {
         self.line.mend();
     }
 }
 
 impl Stage {
-    /// A wire to the API server, with the rights that the controller has in a workload cluster.
+    /// Starts a proxy to the API server, with the controller's rights in a workload cluster.
     ///
     /// # Errors
     /// There is no free port.
@@ -35,7 +35,7 @@ impl Stage {
         Ok(Wire { line, kubeconfig })
     }
 
-    /// A line to the API server, which all controllers that are started from now on go over.
+    /// Starts a proxy to the API server for all controllers that are started from now on.
     ///
     /// # Errors
     /// There is no free port.

@@ -1,11 +1,11 @@
-//! What becomes of a datagram: a pure function of the seed, the direction, its number and length.
+//! The fate of a datagram, as a pure function of seed, direction, number and length.
 //!
-//! Owns the faults and the choice between them. Must never look at a clock, or at what else has
-//! passed: the same packets in the same order have the same fates.
+//! It does not depend on a clock or on other datagrams: the same packets in the same order have the same
+//! fates.
 
 use std::time::Duration;
 
-/// Which way a datagram goes.
+/// Direction of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Direction {
     /// From a client to the server.
@@ -14,25 +14,25 @@ pub enum Direction {
     ToClient,
 }
 
-/// What may happen to a datagram.
+/// A fault of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fault {
-    /// It is lost.
+    /// The datagram is lost.
     Drop,
-    /// It arrives twice.
+    /// The datagram arrives twice.
     Duplicate,
-    /// It arrives [`Faults::delay_by`] later.
+    /// The datagram arrives [`Faults::delay_by`] later.
     Delay,
-    /// The next one of its direction overtakes it.
+    /// The next datagram of the same direction overtakes it.
     Reorder,
-    /// Its end is missing.
+    /// The end of the datagram is missing.
     Truncate,
-    /// One bit is another.
+    /// One bit of the datagram is flipped.
     Flip,
 }
 
 impl Fault {
-    /// Every one of them.
+    /// All faults.
     pub const ALL: [Self; 6] = [
         Self::Drop,
         Self::Duplicate,
@@ -43,16 +43,16 @@ impl Fault {
     ];
 }
 
-/// A fault for certain datagrams, beside those that the seed chooses.
+/// A fault for certain datagrams, in addition to those chosen by the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nth {
-    /// Which way.
+    /// Direction of the datagrams.
     pub direction: Direction,
-    /// Which datagram of this direction, from 0.
+    /// Number of the datagram in this direction, from 0.
     pub index: u64,
-    /// And every so many after it; none: only that one.
+    /// Interval of further affected datagrams; `None` for only one.
     pub every: Option<u64>,
-    /// What happens to it.
+    /// The fault.
     pub fault: Fault,
 }
 
@@ -67,29 +67,29 @@ impl Nth {
     }
 }
 
-/// How likely each fault is, from 0 to 1, in both directions.
+/// Probability of each fault, from 0 to 1, in both directions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Faults {
-    /// [`Fault::Drop`].
+    /// Probability of [`Fault::Drop`].
     pub drop: f64,
-    /// [`Fault::Duplicate`].
+    /// Probability of [`Fault::Duplicate`].
     pub duplicate: f64,
-    /// [`Fault::Delay`].
+    /// Probability of [`Fault::Delay`].
     pub delay: f64,
-    /// [`Fault::Reorder`].
+    /// Probability of [`Fault::Reorder`].
     pub reorder: f64,
-    /// [`Fault::Truncate`].
+    /// Probability of [`Fault::Truncate`].
     pub truncate: f64,
-    /// [`Fault::Flip`].
+    /// Probability of [`Fault::Flip`].
     pub flip: f64,
-    /// How long a delay is: longer than a client waits.
+    /// Duration of a delay, longer than the timeout of a client.
     pub delay_by: Duration,
-    /// Certain faults.
+    /// Faults of certain datagrams.
     pub nth: Vec<Nth>,
 }
 
 impl Default for Faults {
-    /// None.
+    /// No faults.
     fn default() -> Self {
         Self {
             drop: 0.0,
@@ -105,7 +105,7 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Each with this probability.
+    /// All faults with this probability.
     pub fn all(probability: f64) -> Self {
         Self {
             drop: probability,
@@ -118,7 +118,7 @@ impl Faults {
         }
     }
 
-    /// The same, and this one for certain.
+    /// Adds a fault of a certain datagram.
     #[must_use]
     pub fn and(mut self, direction: Direction, index: u64, fault: Fault) -> Self {
         self.nth.push(Nth {
@@ -142,23 +142,23 @@ impl Faults {
     }
 }
 
-/// What becomes of a datagram.
+/// The fate of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fate {
-    /// How often it arrives: 0, 1 or 2.
+    /// Number of copies that arrive: 0, 1 or 2.
     pub copies: u8,
-    /// How much later.
+    /// Delay of the arrival.
     pub delay: Duration,
-    /// Whether it waits for the next one to pass.
+    /// Whether the datagram is overtaken by the next one.
     pub reorder: bool,
-    /// How many of its bytes arrive, if not all.
+    /// Number of bytes that arrive, if not all.
     pub truncate: Option<usize>,
-    /// Which of its bits is another, counted from the first byte's lowest.
+    /// Index of the flipped bit, counted from the lowest bit of the first byte.
     pub flip: Option<usize>,
 }
 
 impl Fate {
-    /// It arrives as it was sent.
+    /// The datagram arrives unchanged.
     pub const UNHARMED: Self = Self {
         copies: 1,
         delay: Duration::ZERO,
@@ -167,7 +167,7 @@ impl Fate {
         flip: None,
     };
 
-    /// The datagram as it arrives.
+    /// Applies the fate to a datagram.
     pub fn apply(&self, datagram: &[u8]) -> Vec<u8> {
         let mut bytes = datagram.to_vec();
         let flipped = self.flip.map(|bit| (bytes.get_mut(bit / 8), bit % 8));
@@ -202,7 +202,7 @@ pub fn decide(seed: u64, faults: &Faults, direction: Direction, index: u64, leng
     fate
 }
 
-/// Two numbers that follow from these two, and look random (SplitMix64).
+/// Two pseudo-random numbers derived from seed and number (SplitMix64).
 fn draw(seed: u64, number: u64) -> [u64; 2] {
     let mix = |mut value: u64| {
         value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -214,13 +214,13 @@ fn draw(seed: u64, number: u64) -> [u64; 2] {
     [first, mix(first.wrapping_add(STEP))]
 }
 
-/// From 0 to below 1.
+/// Maps a number to the range from 0 to below 1.
 fn fraction(number: u64) -> f64 {
     let high = u32::try_from(number >> 32).unwrap_or(u32::MAX);
     f64::from(high) / (f64::from(u32::MAX) + 1.0)
 }
 
-/// A number below the limit; none below 0.
+/// Maps a number to the range below the limit; `None` if the limit is 0.
 fn below(number: u64, limit: usize) -> Option<usize> {
     let limit = u64::try_from(limit).ok()?;
     usize::try_from(number.checked_rem(limit)?).ok()

@@ -4,8 +4,8 @@
 //!   client <--> front socket | decide(seed, direction, index, length) | a socket per client <--> server
 //! ```
 //!
-//! Owns its sockets and tasks, which end with [`UdpProxy`]. [`decide`] is pure: a run whose packets
-//! come in the same order is the same run. Must never invent a datagram.
+//! Sockets and tasks end with [`UdpProxy`]. [`decide`] is pure: the same packets in the same order have the
+//! same fates. The proxy never creates datagrams of its own.
 
 mod fate;
 
@@ -23,36 +23,36 @@ use tokio::time::Instant;
 
 pub use fate::{Direction, Fate, Fault, Faults, Nth, decide};
 
-/// Longest datagram that passes whole.
+/// Maximum length of a datagram that is forwarded whole.
 const LONGEST: usize = 2048;
-/// How many datagrams of servers may wait for the proxy.
+/// Maximum number of queued datagrams of servers.
 const WAITING: usize = 1024;
-/// A datagram that waits for the next one goes without it after this time.
+/// Time after which a reordered datagram is sent although no other one has overtaken it.
 const OVERTAKEN_WITHIN: Duration = Duration::from_millis(50);
 
-/// What happened to the datagrams of one direction.
+/// Counters of the datagrams of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// That arrived at the proxy.
+    /// Datagrams that arrived at the proxy.
     pub arrived: u64,
-    /// That it sent on, each copy counted.
+    /// Datagrams that were sent, counting each copy.
     pub sent: u64,
-    /// That were lost.
+    /// Datagrams that were dropped.
     pub dropped: u64,
-    /// That were doubled.
+    /// Datagrams that were duplicated.
     pub duplicated: u64,
-    /// That were late.
+    /// Datagrams that were delayed.
     pub delayed: u64,
-    /// That waited for the next one.
+    /// Datagrams that were reordered.
     pub reordered: u64,
-    /// That were cut.
+    /// Datagrams that were truncated.
     pub truncated: u64,
-    /// That were changed.
+    /// Datagrams with a flipped bit.
     pub flipped: u64,
 }
 
 impl Passed {
-    /// How often something befell a datagram.
+    /// Number of all faults.
     pub fn faults(&self) -> u64 {
         self.dropped
             + self.duplicated
@@ -90,7 +90,7 @@ impl State {
         }
     }
 
-    /// Decides, and counts.
+    /// Decides the fate of a datagram, and counts it.
     fn decide(&mut self, direction: Direction, length: usize) -> Fate {
         let index = self.passed(direction).arrived;
         let fate = decide(self.seed, &self.faults, direction, index, length);
@@ -99,7 +99,7 @@ impl State {
     }
 }
 
-/// A running proxy. Dropping it ends it.
+/// A running proxy. Dropping it stops it.
 #[derive(Debug)]
 pub struct UdpProxy {
     state: Arc<Mutex<State>>,
@@ -108,7 +108,7 @@ pub struct UdpProxy {
 }
 
 impl UdpProxy {
-    /// Starts one before `server`, on a free port of loopback. Must be called on a tokio runtime.
+    /// Starts a proxy in front of `server`, on a free port of loopback. Must be called on a tokio runtime.
     ///
     /// # Errors
     /// There is no free port.
@@ -132,23 +132,23 @@ impl UdpProxy {
         })
     }
 
-    /// Where clients find it.
+    /// Listening address for clients.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Other faults from now on. The numbers of datagrams go on.
+    /// Changes the faults. The numbers of datagrams continue.
     pub fn set_faults(&self, faults: Faults) {
         self.state.lock().faults = faults;
     }
 
-    /// What happened in this direction so far.
+    /// Counters of this direction so far.
     pub fn passed(&self, direction: Direction) -> Passed {
         *self.state.lock().passed(direction)
     }
 }
 
-/// A datagram on its way.
+/// A datagram in flight.
 #[derive(Debug)]
 struct Leaving {
     direction: Direction,
@@ -162,7 +162,7 @@ struct Relay {
     server: SocketAddr,
     state: Arc<Mutex<State>>,
     clients: HashMap<SocketAddr, Arc<UdpSocket>>,
-    /// One for each client; they end with the relay.
+    /// Readers, one per client, which end with the relay.
     readers: JoinSet<()>,
     sender: mpsc::Sender<(SocketAddr, Vec<u8>)>,
     receiver: mpsc::Receiver<(SocketAddr, Vec<u8>)>,
@@ -290,7 +290,7 @@ impl Relay {
         }
     }
 
-    /// This client's own socket to the server, so that answers find their way back.
+    /// The client's own socket to the server, so that responses are returned to it.
     async fn server_of(&mut self, client: SocketAddr) -> Option<Arc<UdpSocket>> {
         if let Some(socket) = self.clients.get(&client) {
             return Some(Arc::clone(socket));
@@ -303,7 +303,7 @@ impl Relay {
         self.readers.spawn(async move {
             let mut buffer = [0; LONGEST];
             loop {
-                // An ICMP error of a server that is not there is no datagram.
+                // An ICMP error of an unreachable server is no datagram.
                 let Ok(length) = reader.recv(&mut buffer).await else {
                     continue;
                 };

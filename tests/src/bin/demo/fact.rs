@@ -1,18 +1,18 @@
-//! What was seen, as data, and how the demonstration without a scenario says it.
+//! Observed facts as data, and their text in the demonstration without a scenario.
 
 use rackhand_tests::rack::{OsState, PowerState, ResetType, StopReason};
 
-/// Something that was seen, in seconds after the clock was started.
+/// A fact and when it was observed, in seconds after the start of the clock.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Moment {
     pub(crate) at: f64,
     pub(crate) fact: Fact,
 }
 
-/// One thing that was seen.
+/// An observed fact.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Fact {
-    /// The BMC received a command; `ignored`: a fault kept it from the machine.
+    /// The BMC received a command; `ignored` tells that a fault kept it from taking effect.
     Command {
         reset: ResetType,
         by: String,
@@ -39,22 +39,22 @@ pub(crate) enum Fact {
         node: String,
         status: String,
     },
-    /// The out-of-service taint is there.
+    /// The out-of-service taint was set or removed.
     Taint {
         node: String,
         there: bool,
     },
-    /// There is a Metal3Remediation.
+    /// A Metal3Remediation exists.
     Request {
         name: String,
         there: bool,
     },
-    /// What the BMC said, as the proof of the power-off.
+    /// The readings of the BMC that confirm the power-off.
     Evidence {
         bmc: String,
         said: String,
     },
-    /// How a pod stands in the API.
+    /// The state of a pod in the API.
     Pod {
         name: String,
         state: String,
@@ -71,29 +71,29 @@ pub(crate) enum Fact {
         reason: String,
         note: String,
     },
-    /// How a NodeHealthCheck stands.
+    /// The status of a NodeHealthCheck.
     Check(CheckState),
     /// An Event about a NodeHealthCheck.
     CheckEvent {
         reason: String,
         note: String,
     },
-    /// There is a PowerRemediation, from this template.
+    /// A PowerRemediation from this template exists.
     Asked {
         name: String,
         template: String,
         there: bool,
     },
-    /// Its condition Succeeded is no longer Unknown.
+    /// The condition Succeeded of a remediation is no longer Unknown.
     Outcome {
         template: String,
         succeeded: String,
     },
-    /// It carries the word of the check that it shall stop.
+    /// The check has annotated the remediation to stop.
     ToldToStop {
         template: String,
     },
-    /// The Lease that says who works on a Node; `None`: it is gone.
+    /// The holder of the Lease of a Node; `None` if it was deleted.
     WorkLease {
         name: String,
         holder: Option<String>,
@@ -111,8 +111,8 @@ pub(crate) struct CheckState {
 }
 
 impl Fact {
-    /// Whether it must have been before the other was told: what is found in an object was so some
-    /// time before.
+    /// Whether this fact must precede the report `told`: a fact that is found in an object was true some time
+    /// before.
     pub(crate) fn causes(&self, told: &Self) -> bool {
         let (Self::Event { reason, .. } | Self::CheckEvent { reason, .. }) = told else {
             return false;
@@ -133,7 +133,7 @@ impl Fact {
         }
     }
 
-    /// Who, and what, in the words of the machine.
+    /// Subject and text of a line.
     pub(crate) fn line(&self) -> Option<(&'static str, String)> {
         Some(match self {
             Self::Command { reset, .. } => ("BMC", format!("received {reset:?}")),
@@ -161,7 +161,7 @@ impl Fact {
             Self::Evidence { bmc, said } => ("evidence", format!("{bmc} reported {said}")),
             Self::Pod { name, state } => ("kubernetes", format!("pod {name} {state}")),
             Self::Event { reason, note } => ("controller", format!("{reason}: {note}")),
-            // Only scenarios have these.
+            // These facts occur only in scenarios.
             Self::Hold { .. }
             | Self::PoweredOn(_)
             | Self::Check(_)

@@ -1,6 +1,7 @@
-//! `hack/demo`: a dead bare-metal node comes back, on loopback, with everything real but the iron.
+//! `hack/demo`: a failed bare-metal node is brought back, on loopback, with everything real except the
+//! hardware.
 //!
-//! Owns what is shown. Must never fake a line: each was read from a host's log or from the API.
+//! Every line is read from a host's log or from the API.
 
 mod fact;
 mod plain;
@@ -23,7 +24,7 @@ use rackhand_tests::stage::Stage;
 #[derive(Debug, Parser)]
 #[command(name = "demo", version, after_help = scenarios::list())]
 struct Args {
-    /// Show this failure instead: a name from the list below, `list`, or `all` of them in turn.
+    /// Show this failure instead: a name from the list below, `list`, or `all` for all in turn.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["racks", "hosts"])]
     scenario: Option<scenarios::Choice>,
     /// Leave everything running at the end, and print how to explore it.
@@ -40,11 +41,11 @@ struct Args {
     hosts: u8,
 }
 
-/// What was shown.
+/// The result of a demonstration.
 struct Shown {
-    /// Whether it went as promised.
+    /// Whether all checks have passed.
     outcome: Result<()>,
-    /// What runs on for a person to explore.
+    /// The stage that keeps running with `--keep`.
     kept: Option<Stage>,
 }
 
@@ -64,7 +65,7 @@ async fn main() -> ExitCode {
         .ok();
     match run(&Args::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
-        // In one line, whatever the environment says of backtraces: a person reads it.
+        // In one line without a backtrace, also with RUST_BACKTRACE, because a person reads it.
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE

@@ -1,4 +1,4 @@
-//! The demonstration without a scenario: a hung node is fenced, its pod moves, it comes back.
+//! The demonstration without a scenario: a hung node is fenced, its pod moves, and the node recovers.
 
 use std::{path::Path, time::Duration};
 
@@ -11,10 +11,10 @@ use rackhand_tests::{
 
 use crate::{Args, Shown, screen::Screen, summary, timeline::Timeline};
 
-/// How long anything may take before the demonstration gives up.
+/// Timeout of each wait of the demonstration.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 const REPLICAS: u32 = 3;
-/// The check's timeout, Go's form and the same as a duration.
+/// The timeout of the check, as text in Go's form and as a duration.
 const UNHEALTHY: (&str, Duration) = ("2s", Duration::from_secs(2));
 
 fn config(args: &Args) -> StageConfig {
@@ -82,7 +82,7 @@ pub(crate) async fn show(args: &Args, dir: &Path) -> Result<Shown> {
     Ok(Shown { outcome, kept })
 }
 
-/// Hangs the node that the pod runs on, and shows what happens until it is back.
+/// Hangs the node of the pod, and shows all events until it has recovered.
 async fn remediate(out: Screen, stage: &Stage, pod: &str, victim: &str) -> Result<()> {
     let host = stage.host(victim)?;
     host.hang();
@@ -111,7 +111,7 @@ async fn remediate(out: Screen, stage: &Stage, pod: &str, victim: &str) -> Resul
     summary::show(out, stage, &timeline, victim, UNHEALTHY.1)
 }
 
-/// All pods run; returns one and its node.
+/// Waits until all pods run; returns one and its node.
 pub(crate) async fn workload_runs(stage: &Stage, replicas: u32) -> Result<(String, String)> {
     wait_until("the workload runs", PATIENCE, || async {
         let pods = stage.pods().await?;
@@ -124,7 +124,7 @@ pub(crate) async fn workload_runs(stage: &Stage, replicas: u32) -> Result<(Strin
         if running.len() < wanted {
             return Ok(Err(format!("{} of {wanted} pods", running.len())));
         }
-        // The first rack is the one whose agent has an inventory: the shortest way.
+        // The first rack is that whose agent has an inventory.
         let first = running.iter().find(|(_, node)| node.starts_with("rack-a-"));
         Ok(first
             .or(running.first())
@@ -134,7 +134,7 @@ pub(crate) async fn workload_runs(stage: &Stage, replicas: u32) -> Result<(Strin
     .await
 }
 
-/// The check has counted its machines: from now on it will notice.
+/// Waits until the check has counted its Machines and detects failures.
 pub(crate) async fn counted(stage: &Stage) -> Result<()> {
     let checks = stage.api("cluster.x-k8s.io", "v1beta1", "MachineHealthCheck");
     let wanted: usize = stage.config().racks.iter().map(|r| r.hosts.len()).sum();

@@ -1,11 +1,11 @@
-//! Where it is shown: standard output, in colour on a terminal.
+//! Output to standard output, in colour on a terminal.
 
 use std::io::{IsTerminal, Write};
 
-/// The widest line of a scenario.
+/// Maximum width of a line of a scenario.
 const WIDTH: usize = 110;
 
-/// Where it is shown.
+/// The output.
 #[derive(Clone, Copy)]
 pub(crate) struct Screen {
     colour: bool,
@@ -20,7 +20,7 @@ impl Screen {
 
     pub(crate) fn print(self, text: &str) {
         let mut out = std::io::stdout().lock();
-        // A closed pipe is no reason to leave processes behind.
+        // A closed pipe must not leave processes behind.
         writeln!(out, "{text}").ok();
         out.flush().ok();
     }
@@ -44,13 +44,13 @@ impl Screen {
         self.print(&format!("{at:>6.2} s  {} {what}", self.who(who)));
     }
 
-    /// What the columns of a scenario are.
+    /// Prints the names of the columns of a scenario.
     pub(crate) fn columns(self) {
         let columns = format!("{:>9}  {:<11} {:<4} what", "elapsed", "who", "rule");
         self.print(&self.paint("1", &columns));
     }
 
-    /// A line of a scenario: with the rule at work, and no wider than a terminal.
+    /// Prints a line of a scenario with its rule, wrapped to the width of a terminal.
     pub(crate) fn told(self, at: f64, who: &str, rule: &str, what: &str) {
         let rule = self.paint("1", &format!("{rule:<4}"));
         let indent = 28;
@@ -63,7 +63,7 @@ impl Screen {
         }
     }
 
-    /// A paragraph beside the lines of a scenario.
+    /// Prints a paragraph between the lines of a scenario.
     pub(crate) fn aside(self, mark: &str, text: &str) {
         let indent = 12 + mark.len();
         for (number, line) in wrap(text, WIDTH - indent).iter().enumerate() {
@@ -72,7 +72,7 @@ impl Screen {
         }
     }
 
-    /// A paragraph before the lines of a scenario.
+    /// Prints a paragraph before the lines of a scenario.
     pub(crate) fn paragraph(self, text: &str) {
         for line in wrap(text, WIDTH - 2) {
             self.print(&format!("  {line}"));
@@ -80,7 +80,7 @@ impl Screen {
         self.print("");
     }
 
-    /// Text as it is, but for its indent.
+    /// Prints text unchanged, with an indent.
     pub(crate) fn quote(self, mark: &str, text: &str) {
         for line in text.lines() {
             self.print(&format!("{:12}{mark}{line}", ""));
@@ -108,7 +108,7 @@ impl Screen {
     }
 }
 
-/// Lines no longer than this, but for words that are.
+/// Wraps text to this width; longer words stay whole.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

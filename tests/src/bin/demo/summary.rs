@@ -1,4 +1,4 @@
-//! How it went, and whether it went as promised.
+//! The summary of a demonstration and its verdict.
 
 use std::time::Duration;
 

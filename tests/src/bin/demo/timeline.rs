@@ -1,4 +1,4 @@
-//! What happens, in the order in which it was seen.
+//! Observed facts in the order of observation.
 
 mod check;
 
@@ -16,10 +16,10 @@ use serde_json::Value;
 use self::check::CheckSeen;
 use crate::fact::{Fact, Moment};
 
-/// Prefix of our hold key on a BareMetalHost.
+/// Prefix of Rackhand's hold key on a BareMetalHost.
 pub(crate) const HOLD: &str = "reboot.metal3.io/rackhand-";
 
-/// Moments that the summary speaks of.
+/// Times that the summary uses.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Moments {
     pub(crate) unknown_since: Option<Timestamp>,
@@ -50,7 +50,7 @@ pub(crate) struct Timeline<'a> {
     requested: bool,
     hold: Option<String>,
     powered_on: Option<bool>,
-    /// Where a NodeHealthCheck looks after the Nodes.
+    /// The observed NodeHealthCheck, if the Nodes have one.
     check: Option<CheckSeen>,
 }
 
@@ -87,12 +87,12 @@ impl<'a> Timeline<'a> {
         self.since(Timestamp::now())
     }
 
-    /// The request is gone, the node is back, the pod runs.
+    /// Whether the remediation is gone, the Node is Ready and the pod runs.
     pub(crate) fn over(&self) -> bool {
         self.moments.cleaned.is_some() && self.moments.pod_running.is_some()
     }
 
-    /// What is new.
+    /// Polls everything; returns new facts.
     pub(crate) async fn look(&mut self) -> Vec<Moment> {
         let mut seen = Vec::new();
         if let Some(mut check) = self.check.take() {
@@ -105,7 +105,7 @@ impl<'a> Timeline<'a> {
             self.look_at_bare_metal_host(&mut seen).await;
             self.look_at_events(&mut seen).await;
         }
-        // Last, since it takes no time: nothing that is found above is newer.
+        // Last, because it takes no time, so that no fact found above is newer.
         self.look_at_host(&mut seen);
         self.look_at_others(&mut seen);
         seen.sort_by(|a, b| a.at.total_cmp(&b.at));
@@ -327,7 +327,7 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    /// When an Event was told, its reason and its words, the first time that it is seen.
+    /// Time, reason and note of an Event, when it is first observed.
     fn told(&mut self, event: Event) -> Option<(f64, String, String)> {
         let wall = event
             .event_time
@@ -343,7 +343,7 @@ impl<'a> Timeline<'a> {
     }
 }
 
-/// The BMC, and what it said as often as it takes for a proof.
+/// Protocol and readings of the BMC that confirm the power-off.
 fn evidence(remediation: &Value) -> Option<(String, String)> {
     let annotation = remediation["metadata"]["annotations"]["rackhand.dev/state"].as_str()?;
     let state: Value = serde_json::from_str(annotation).ok()?;
@@ -356,7 +356,7 @@ fn evidence(remediation: &Value) -> Option<(String, String)> {
     Some((bmc.to_owned(), said.join(", ")))
 }
 
-/// One reading: what the BMC said, and the time of day.
+/// One reading: the raw state and the time of day.
 fn said(raw: &Value, at: &str) -> String {
     let time = at.split('T').nth(1).unwrap_or(at);
     let time = time.get(..12).unwrap_or(time);

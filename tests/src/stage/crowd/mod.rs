@@ -1,7 +1,6 @@
-//! A crowd of hosts that all fail at once, without a kubelet and a scheduler for each.
+//! Many hosts that all fail at once, without kubelets and scheduler.
 //!
-//! Owns what stands in for those (`world.rs`) and what is seen of the remediations. Must never help
-//! a remediation in any way that a cluster would not.
+//! `world.rs` contains the stand-ins for them. They help a remediation only in ways that a real cluster does.
 
 mod world;
 
@@ -29,12 +28,12 @@ use tokio::task::JoinSet;
 use super::{ApiCalls, NAMESPACE, Stage, Usage, wait_until};
 use crate::rack::{Action, Rule, SimHost};
 
-/// Calls of our own at one time.
+/// Maximum number of concurrent calls of the test.
 const AT_ONCE: usize = 32;
-/// How long all hosts of a crowd together may take, however slow the machine.
+/// Timeout of all hosts together on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// What was seen of one host's remediation.
+/// The observed remediation of one host.
 #[derive(Debug, Clone, Default)]
 struct Track {
     steps: Vec<(Instant, String)>,
@@ -45,13 +44,13 @@ struct Track {
 #[derive(Default)]
 struct Seen {
     tracks: Mutex<BTreeMap<String, Track>>,
-    /// How often each Node was tainted.
+    /// Number of taints of each Node.
     taints: Mutex<BTreeMap<String, u32>>,
-    /// Tainted while the host was not off.
+    /// Nodes that were tainted while the host was not off.
     too_early: Mutex<Vec<String>>,
 }
 
-/// A crowd.
+/// Many hosts of a stage.
 pub struct Crowd<'a> {
     stage: &'a Stage,
     controller: String,
@@ -61,27 +60,27 @@ pub struct Crowd<'a> {
     _tasks: JoinSet<()>,
 }
 
-/// How it went when all hosts failed at once.
+/// The result of a round in which all hosts failed at once.
 #[derive(Debug, Clone)]
 pub struct Round {
     /// Hosts whose BMC is dead.
     pub dead: BTreeSet<String>,
-    /// From the first request to each live host's recovery, shortest first.
+    /// Times from the first remediation to the recovery of each host with a working BMC, the shortest first.
     pub live: Vec<Duration>,
-    /// How long each step took of those, step by step, shortest first.
+    /// Durations of each step of these hosts, the shortest first.
     pub steps: Vec<(String, Vec<Duration>)>,
-    /// Until the last of the dead was reported.
+    /// Time until the last host with a dead BMC was reported.
     pub reported: Duration,
-    /// Calls until the last live host was back.
+    /// API calls until the last host with a working BMC had recovered.
     pub calls: ApiCalls,
-    /// What the controller used until then.
+    /// Resource usage of the controller until then.
     pub controller: Usage,
-    /// What the agents used until then.
+    /// Resource usage of the agents until then.
     pub agents: Usage,
 }
 
 impl Round {
-    /// The time within which this part of the live hosts was back (nearest rank).
+    /// The time within which this percentage of the hosts with working BMCs had recovered (nearest rank).
     #[must_use]
     pub fn within(&self, percent: usize) -> Duration {
         rank(&self.live, percent)
@@ -110,7 +109,7 @@ impl std::fmt::Display for Round {
     }
 }
 
-/// The value below which this part of a sorted list lies (nearest rank).
+/// The percentile of a sorted list (nearest rank).
 #[must_use]
 pub fn rank(sorted: &[Duration], percent: usize) -> Duration {
     let index = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
@@ -118,11 +117,11 @@ pub fn rank(sorted: &[Duration], percent: usize) -> Duration {
 }
 
 impl<'a> Crowd<'a> {
-    /// Writes the objects of all hosts of the stage and waits until their Nodes are Ready.
-    /// `controller` is the one whose consumption is told.
+    /// Writes the objects of all hosts of the stage and waits until their Nodes are Ready. `controller` is
+    /// the controller whose usage is measured.
     ///
     /// # Errors
-    /// The API server refuses an object.
+    /// The API server rejects an object.
     pub async fn start(stage: &'a Stage, controller: &str) -> Result<Self> {
         let racks = stage.config().racks.iter();
         let places = racks.flat_map(|spec| spec.hosts.iter().map(move |host| (spec, host)));
@@ -166,24 +165,24 @@ impl<'a> Crowd<'a> {
         })
     }
 
-    /// How many hosts.
+    /// Number of hosts.
     #[must_use]
     pub fn len(&self) -> usize {
         self.hosts.len()
     }
 
-    /// There is none.
+    /// Whether there are no hosts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.hosts.is_empty()
     }
 
-    /// All hosts hang, every `nth` of them with a BMC that takes connections and never answers (0:
-    /// none), and all remediations are asked for at once. Waits until the live ones are back and the
-    /// dead ones say that they could not be fenced.
+    /// Hangs all hosts, every `nth` with a BMC that accepts connections and never answers (0 for none), and
+    /// creates all remediations at once. Waits until the hosts with working BMCs have recovered and the
+    /// others are reported as FenceUnconfirmed.
     ///
     /// # Errors
-    /// A host is not brought back, or not reported, in time.
+    /// A host does not recover, or is not reported, in time.
     pub async fn fail(&self, nth: usize) -> Result<Round> {
         let client = &self.stage.client;
         self.seen.tracks.lock().clear();
@@ -260,11 +259,11 @@ impl<'a> Crowd<'a> {
         }
     }
 
-    /// The dead BMCs answer again; waits until their hosts are back too, then withdraws all requests
-    /// and waits until they are gone.
+    /// Makes the dead BMCs answer again, waits until their hosts have recovered too, then deletes all
+    /// remediations and waits until they are gone.
     ///
     /// # Errors
-    /// A host is not brought back in time.
+    /// A host does not recover in time.
     pub async fn recover(&self) -> Result<()> {
         for host in &self.hosts {
             host.clear_faults();
@@ -278,11 +277,11 @@ impl<'a> Crowd<'a> {
             .await
     }
 
-    /// Each host was switched off and on this often, tainted as often and only while it was off, and
-    /// nothing is left of it: taint, hold key.
+    /// Checks that each host was switched off and on this many times, tainted as often and only while off,
+    /// and that no taint or hold key is left.
     ///
     /// # Errors
-    /// Says which was not.
+    /// A host violates this; the message names it.
     pub async fn cycled(&self, times: u64) -> Result<()> {
         for host in &self.hosts {
             let (counters, name) = (host.counters(), host.name());
@@ -305,10 +304,10 @@ impl<'a> Crowd<'a> {
         .await
     }
 
-    /// None of these was touched, tainted, or called finished.
+    /// Checks that none of these hosts was commanded, tainted, or reported as finished.
     ///
     /// # Errors
-    /// Says which was.
+    /// A host violates this; the message names it.
     pub fn untouched<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> Result<()> {
         for name in names {
             self.stage.untouched(name)?;
@@ -358,7 +357,7 @@ fn spent(after: Usage, before: Usage) -> Usage {
     }
 }
 
-/// Notes every version of every remediation.
+/// Records every version of every remediation.
 async fn follow(api: Api<DynamicObject>, seen: Arc<Seen>) {
     let mut events = pin!(watcher(api, watcher::Config::default()).default_backoff());
     while let Some(event) = events.next().await {

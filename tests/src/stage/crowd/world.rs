@@ -1,4 +1,4 @@
-//! The objects of a crowd, and who stands in for kubelets, the node lifecycle controller and PodGC.
+//! The objects of many hosts, and stand-ins for kubelets, the node lifecycle controller and PodGC.
 
 use anyhow::{Context, Result};
 use futures::StreamExt;
@@ -22,10 +22,10 @@ use crate::rack::{
     kubelet::node::{self, LEASE_NAMESPACE},
 };
 
-/// How many images a kubelet lists, as it does by default.
+/// Number of images in the status of a Node, by kubelet's default.
 const IMAGES: usize = 50;
 
-/// Makes an object, and its status where it has one.
+/// Creates an object, and its status if it has one.
 async fn make(client: &Client, namespace: &str, mut object: Value) -> Result<DynamicObject> {
     let status = object.get("status").cloned();
     if let Some(fields) = object.as_object_mut() {
@@ -52,7 +52,7 @@ async fn make(client: &Client, namespace: &str, mut object: Value) -> Result<Dyn
 }
 
 impl Stage {
-    /// Node, Lease, Machine, and where the rack has them BareMetalHost, Metal3Machine and Secret;
+    /// Creates Node, Lease and Machine, and BareMetalHost, Metal3Machine and Secret if the rack has them;
     /// returns the Machine's UID.
     pub(super) async fn write_one(&self, spec: &RackSpec, host: &str) -> Result<String> {
         let config = self.host(host)?.config().clone();
@@ -73,8 +73,7 @@ impl Stage {
     }
 }
 
-/// What baremetal-operator knows of a machine after it has inspected it: most of what such an object
-/// weighs.
+/// Hardware details of an inspected host, which are most of the size of a BareMetalHost.
 fn inspected() -> Value {
     let flags: Vec<String> = (0..120).map(|i| format!("flag{i}")).collect();
     let nic = |i: usize| {
@@ -103,8 +102,7 @@ fn inspected() -> Value {
     })
 }
 
-/// A host's kubelet, as far as a remediation sees one: with each boot it tells its Node and renews
-/// its Lease, once.
+/// A stand-in for a kubelet: at each boot it updates the status of its Node and renews its Lease once.
 pub(super) async fn kubelet(host: SimHost, client: Client) {
     let mut changes = host.subscribe();
     let mut told = None;
@@ -153,7 +151,7 @@ fn images() -> Value {
     (0..IMAGES).map(one).collect()
 }
 
-/// What the node lifecycle controller says of a Node whose kubelet is silent.
+/// Sets condition Ready to Unknown, like the node lifecycle controller.
 pub(super) async fn unknown(client: &Client, node: &str) -> Result<()> {
     let nodes: Api<Node> = Api::all(client.clone());
     let body = json!({ "status": { "conditions": [{
@@ -167,8 +165,7 @@ pub(super) async fn unknown(client: &Client, node: &str) -> Result<()> {
     Ok(())
 }
 
-/// A pod that is bound to a Node and a volume that is attached to it, so that it has something to
-/// lose.
+/// Creates a pod that is bound to a Node and a volume that is attached to it.
 pub(super) async fn bind_pod(client: &Client, node: &str) -> Result<()> {
     let pod: Pod = serde_json::from_value(json!({
         "apiVersion": "v1",
@@ -193,9 +190,9 @@ pub(super) async fn bind_pod(client: &Client, node: &str) -> Result<()> {
     Ok(())
 }
 
-/// The taint manager, PodGC and the attach-detach controller: a Node that is out of service loses its
-/// pod, then its volume. `seen` is told each
-/// Node that is tainted, and whether its host was off then: it is to stay off until the pod is gone.
+/// A stand-in for the taint manager, PodGC and the attach-detach controller: deletes pod and then volume of a
+/// tainted Node. Calls `seen` for each tainted Node, with whether its host is off, which must stay so until
+/// the pod is gone.
 pub(super) async fn evict(client: Client, hosts: Vec<SimHost>, seen: impl Fn(&str, bool)) {
     let nodes: Api<Node> = Api::all(client.clone());
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");

@@ -1,4 +1,4 @@
-//! The agent dies in the middle of a power-off.
+//! The agent is killed during a power-off.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ The rack agent is killed with SIGKILL after it has sent the power-off to the BMC
 off. Two mistakes are possible: to treat the host as off because the command was sent, and to switch it \
 off once more after the restart, while it is on its way back.";
 
-/// Long enough to be caught in the middle.
+/// Duration of a power-off, long enough to kill the agent during it.
 const OFF_TAKES: Duration = Duration::from_secs(4);
 
 pub(super) async fn run(mut story: Story<'_>) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Beside baremetal-operator and Ironic, which manage the power of the same hosts.
+//! Coexistence with baremetal-operator and Ironic, which manage the power of the same hosts.
 
 use anyhow::{Result, ensure};
 use rackhand_tests::{
@@ -134,7 +134,7 @@ async fn without_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
         "the key was set as before. After 10 s without a power-off (--cooperative-grace) the \
          agent switched the host off itself.",
     );
-    // Ironic believes the host to be on: it must hear of the hold before it looks.
+    // Ironic's database has the host on, so Ironic must learn of the hold before its next power sync.
     metal3.start_operator();
     let asked = wait_until("the operator asks", LONG, || async {
         let busy = metal3.node(&victim)?.is_busy();

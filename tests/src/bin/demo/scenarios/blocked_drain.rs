@@ -1,4 +1,4 @@
-//! What does not go keeps the host off, and is named.
+//! A pod or volume that is not deleted keeps the host off, and is named.
 
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ longer exists, and its volume belongs to a storage driver that is down: neither 
 While the API still has them on this node, the kubelet would start the pod again at the next boot, so \
 Rackhand leaves the host off and names what it waits for.";
 
-/// Of the controllers, and of whoever asks what they will do.
+/// Arguments of the controllers and of `explain`.
 pub(super) const ARGUMENTS: &[&str] = &["--drain-timeout=8s"];
 const VOLUME: &str = "volume-of-db-0";
 
@@ -112,7 +112,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     story.verdict()
 }
 
-/// The pod gets a finalizer that nobody takes off, and a volume that nobody detaches.
+/// Adds a finalizer to the pod that is never removed, and a volume that is never detached.
 async fn make_sticky(story: &Story<'_>) -> Result<()> {
     let client = &story.stage.client;
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");

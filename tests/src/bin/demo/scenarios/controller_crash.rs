@@ -1,4 +1,4 @@
-//! The leading controller dies while a host is drained.
+//! The leader is killed during a drain.
 
 use anyhow::{Context as _, Result, ensure};
 use rackhand_tests::stage::{LONG, wait_until};

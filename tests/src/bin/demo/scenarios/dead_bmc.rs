@@ -1,4 +1,4 @@
-//! The BMC does not answer: nothing is assumed, and a person's confirmation counts.
+//! The BMC does not answer: the host does not count as off until a person confirms it.
 
 use anyhow::{Result, ensure};
 use rackhand_tests::{

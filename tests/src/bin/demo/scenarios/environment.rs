@@ -1,4 +1,4 @@
-//! The stage of a scenario: few hosts, a database on them, and a health check.
+//! The stage of a scenario: a few hosts with a database, and a health check.
 
 use std::{path::Path, time::Duration};
 
@@ -12,27 +12,27 @@ use rackhand_tests::{
 use super::nodes;
 use crate::{plain, screen::Screen};
 
-/// What kind of cluster it is.
+/// The kind of the cluster.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Cluster {
-    /// One rack of two hosts; Machines, and a MachineHealthCheck.
+    /// One rack of two hosts, with Machines and a MachineHealthCheck.
     Machines,
-    /// Two racks of two hosts; nothing of Cluster API or Metal3, and a NodeHealthCheck.
+    /// Two racks of two hosts, with a NodeHealthCheck and without Cluster API and Metal3.
     Plain,
 }
 
-/// What a scenario needs.
+/// The settings of a scenario.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(super) cluster: Cluster,
     pub(super) link: HostLink,
     pub(super) controllers: u8,
-    /// Further arguments of the controllers: mostly shorter times than one would set in production.
+    /// Further arguments of the controllers, mostly shorter times than in production.
     pub(super) arguments: &'static [&'static str],
 }
 
 impl Settings {
-    /// Nothing special.
+    /// The default settings.
     pub(super) const PLAIN: Self = Self {
         cluster: Cluster::Machines,
         link: HostLink::Inventory,
@@ -41,19 +41,19 @@ impl Settings {
     };
 }
 
-/// A stage on which all is well.
+/// A stage in which all Nodes are healthy.
 pub(super) struct Environment {
     pub(super) stage: Stage,
     /// A pod of the database.
     pub(super) pod: String,
-    /// The host that it runs on.
+    /// The host of the pod.
     pub(super) victim: String,
 }
 
-/// Starts everything, and waits until all is well.
+/// Starts everything, and waits until all Nodes are healthy and the pods run.
 ///
 /// # Errors
-/// It does not get there.
+/// A part does not start, or does not become healthy.
 pub(super) async fn start(settings: &Settings, dir: &Path) -> Result<Environment> {
     let screen = Screen::new();
     let (racks, what, on_takes) = match settings.cluster {
@@ -70,7 +70,7 @@ pub(super) async fn start(settings: &Settings, dir: &Path) -> Result<Environment
                     .known_by_uuid(),
             ],
             "two racks of two hosts, their agents",
-            // IPMI has no word for power that is only coming.
+            // IPMI has no state between off and on.
             Duration::from_millis(100),
         ),
     };
@@ -137,10 +137,10 @@ async fn with_nodes(stage: &Stage) -> Result<(String, String, String)> {
     Ok((pod, victim, well))
 }
 
-/// The pod of the database that runs in a rack, and on which host.
+/// The pod of the database in a rack, and its host.
 ///
 /// # Errors
-/// None does.
+/// No pod runs in the rack.
 pub(super) async fn runs_in(stage: &Stage, rack: &str) -> Result<(String, String)> {
     let pods = stage.pods().await?;
     let mut placed = pods
@@ -150,7 +150,7 @@ pub(super) async fn runs_in(stage: &Stage, rack: &str) -> Result<(String, String
     found.with_context(|| format!("no pod of the database runs in {rack}"))
 }
 
-/// Says what may be looked at while everything runs on.
+/// Prints how to explore the running stage.
 pub(super) fn explore(stage: &Stage) {
     let agent = stage.binary("rackhand-agent");
     let racks = stage.config().racks.iter();

@@ -1,4 +1,4 @@
-//! What a BMC says is held against what the node does.
+//! The readings of a BMC are compared with the heartbeats of the Node.
 
 use anyhow::{Result, ensure};
 use rackhand_tests::{

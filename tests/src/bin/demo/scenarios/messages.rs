@@ -1,14 +1,13 @@
-//! What was seen, in plain English, and the rule behind it.
+//! Observed facts in plain English, with the fencing rule behind each.
 //!
-//! Pure. Rackhand's own sentences are left as they are: the same words stand in Events, logs and
-//! conditions.
+//! Pure. Rackhand's own messages are unchanged, as in Events, logs and conditions.
 
 use rackhand_tests::rack::{OsState, PowerState, ResetType, StopReason};
 
 use super::rule::Rule;
 use crate::fact::{CheckState, Fact};
 
-/// Who switches a host where no BMC does, in the log of the host.
+/// The sender of commands that do not come from a BMC, in the log of a host.
 pub(super) const PERSON: &str = "a person";
 
 /// One line of a scenario.
@@ -19,7 +18,7 @@ pub(crate) struct Message {
     pub(crate) what: String,
 }
 
-/// The line for a fact; `None`: another line says it already.
+/// The line for a fact; `None` if another line reports it.
 pub(crate) fn message(fact: &Fact) -> Option<Message> {
     let plain = |who, what: String| Message {
         who,
@@ -32,7 +31,7 @@ pub(crate) fn message(fact: &Fact) -> Option<Message> {
         what,
     };
     Some(match fact {
-        // What a person does is told where it is done.
+        // The scenario reports the actions of a person itself.
         Fact::Command { by, .. } if by == PERSON => return None,
         Fact::Command { reset, by, ignored } => {
             let asks = match reset {
@@ -83,7 +82,7 @@ pub(crate) fn message(fact: &Fact) -> Option<Message> {
         }
         Fact::Pod { name, state } => plain("Kubernetes", pod(name, state)),
         Fact::Hold { key, there } => {
-            // The UID at its end tells a reader nothing.
+            // The UID at the end of the key is left out.
             let key: String = key.chars().take(32).collect();
             let what = if *there {
                 format!("the BareMetalHost carries our hold key {key}...: it has to be off")
@@ -157,11 +156,11 @@ fn check(state: &CheckState) -> String {
 }
 
 fn check_event(reason: &str, note: &str) -> Option<Message> {
-    // The line of the PowerRemediation says it.
+    // The line of the PowerRemediation reports it.
     if reason == "RemediationCreated" {
         return None;
     }
-    // medik8s puts a word before each.
+    // medik8s adds this prefix to each note.
     let note = note.strip_prefix("[remediation] ").unwrap_or(note);
     Some(Message {
         who: "check",
@@ -195,7 +194,7 @@ fn pod(name: &str, state: &str) -> String {
 
 fn event(reason: &str, note: &str) -> Option<Message> {
     let rule = match reason {
-        // Said by the line of the Node, of the BMC, or of the step that follows at once.
+        // Reported by the line of the Node, of the BMC, or of the step that follows at once.
         "Pending" | "CommandSent" | "Tainted" | "Untainted" | "Overdue" => return None,
         "Holding" => Some(Rule::F2),
         "Tainting" => Some(Rule::F1),
@@ -213,7 +212,7 @@ fn event(reason: &str, note: &str) -> Option<Message> {
     })
 }
 
-/// Without "(Holding took 0.1 s)": the clock on the left says it.
+/// Removes "(Holding took 0.1 s)", because each line begins with its time.
 fn without_time(note: &str) -> &str {
     match note.rsplit_once(" (") {
         Some((text, rest)) if rest.contains(" took ") && rest.ends_with(" s)") => text,

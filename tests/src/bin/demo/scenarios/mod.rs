@@ -1,7 +1,6 @@
-//! Failures, one at a time: what happens, what Rackhand decides and why, and a verdict.
+//! Scenarios of one failure each: what happens, what Rackhand decides and why, and a verdict.
 //!
-//! Owns the table of them. A scenario ends with a verdict that goes by what the simulator counted;
-//! it must never pass by what was printed.
+//! A scenario ends with a verdict by the counters of the simulator, not by the printed lines.
 
 mod agent_crash;
 mod baremetal_operator;
@@ -29,19 +28,19 @@ use crate::{Shown, screen::Screen};
 
 type Run = for<'a> fn(Story<'a>) -> Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
-/// One failure and how it is dealt with.
+/// A scenario: one failure and its remediation.
 #[derive(Debug)]
 pub(crate) struct Scenario {
     name: &'static str,
-    /// For the list.
+    /// Description in the list.
     line: &'static str,
-    /// For somebody who has never heard of it.
+    /// Introduction for readers without prior knowledge.
     about: &'static str,
     settings: Settings,
     run: Run,
 }
 
-/// All of them.
+/// All scenarios.
 static SCENARIOS: [Scenario; 7] = [
     Scenario {
         name: "dead-bmc",
@@ -113,7 +112,7 @@ static SCENARIOS: [Scenario; 7] = [
     },
 ];
 
-/// What was asked for.
+/// The chosen scenarios.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Choice {
     List,
@@ -145,7 +144,7 @@ impl FromStr for Choice {
     }
 }
 
-/// Each with its line.
+/// The list of all scenarios with their descriptions.
 pub(crate) fn list() -> String {
     let mut text = "Scenarios:".to_owned();
     for scenario in &SCENARIOS {
@@ -154,10 +153,10 @@ pub(crate) fn list() -> String {
     text
 }
 
-/// Runs one, or all of them.
+/// Runs one scenario, or all.
 ///
 /// # Errors
-/// More is asked for than can be.
+/// The arguments cannot be combined.
 pub(crate) async fn show(choice: Choice, keep: bool, dir: &Path) -> Result<Shown> {
     match choice {
         Choice::List => Ok(Shown::ended(Ok(()))),
@@ -196,7 +195,7 @@ async fn all(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs one; the last line says how it went, but for what `keep` adds.
+/// Runs one scenario. The last line is the result, except for the text that `keep` adds.
 async fn one(scenario: &Scenario, keep: bool, dir: &Path) -> Shown {
     let screen = Screen::new();
     screen.title(&format!("{}: {}", scenario.name, scenario.line));

@@ -1,4 +1,4 @@
-//! A cluster of Nodes without Machines: a NodeHealthCheck tries what is quick, then what is sure.
+//! A cluster of Nodes without Machines: a NodeHealthCheck escalates from a power cycle to full fencing.
 
 use anyhow::{Context as _, Result, ensure};
 use kube::ResourceExt as _;
@@ -23,10 +23,10 @@ The inventories of the rack agents tell which BMC belongs to which node. That of
 Redfish, contains the node names. That of rack-b, whose BMCs use IPMI, has other names, and only the \
 system UUID that the kubelet reports in common with a node.";
 
-/// Seconds that a host has to boot after the quick power cycle.
+/// Boot timeout after the quick power cycle, in seconds.
 pub(super) const QUICK_BOOT: u32 = 8;
 
-/// What may be looked at, and one more thing to try.
+/// Commands to explore the stage, and a further experiment.
 pub(super) const EXPLORE: &str = "kubectl get nhc -o wide
   kubectl get events -n default --field-selector involvedObject.kind=NodeHealthCheck
   kubectl -n rackhand-system get prem,powerremediationtemplates
@@ -155,7 +155,7 @@ async fn it_is_not_enough(story: &mut Story<'_>) -> Result<()> {
             &format!("{victim} hangs: its kubelet is dead, but it has power and {pod} still runs"),
         )
         .await;
-    // In a task of its own: a boot is short.
+    // In its own task, because a boot is short.
     let watched = host.clone();
     let hangs = tokio::spawn(async move {
         let booting = |view: &HostView| view.os == OsState::Booting;
@@ -211,7 +211,7 @@ async fn it_is_not_enough(story: &mut Story<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How check and remediations stand, as a person sees it.
+/// Shows check and remediations with kubectl.
 async fn look(story: &mut Story<'_>) -> Result<()> {
     story.see(&format!("kubectl get nhc {NODE_CHECK}")).await?;
     story
@@ -220,7 +220,7 @@ async fn look(story: &mut Story<'_>) -> Result<()> {
         .map(drop)
 }
 
-/// Waits until the check says that it has made so many remediations of a Node.
+/// Waits until the status of the check lists this many remediations of a Node.
 async fn requests(stage: &Stage, node: &str, count: usize) -> Result<()> {
     let what = format!("{node}: {count} remediations in the check's status");
     wait_until(&what, LONG, || async {
@@ -240,7 +240,7 @@ async fn requests(stage: &Stage, node: &str, count: usize) -> Result<()> {
     .await
 }
 
-/// The Node is back, and nothing speaks of its failure any more.
+/// Waits until the Node is Ready and its failure has left no trace.
 async fn back(stage: &Stage, node: &str) -> Result<()> {
     stage.wait_back(node).await?;
     stage.wait_check_at_rest().await?;
@@ -251,7 +251,7 @@ async fn back(stage: &Stage, node: &str) -> Result<()> {
     .await
 }
 
-/// The pod's processes run, on the host where they were.
+/// Waits until the pod's processes run again on the same host.
 async fn starts_again(stage: &Stage, host: &str, pod: &str) -> Result<()> {
     let what = format!("{pod} runs again on {host}");
     wait_until(&what, LONG, || async {
@@ -266,7 +266,7 @@ async fn starts_again(stage: &Stage, host: &str, pod: &str) -> Result<()> {
     .await
 }
 
-/// Which pod it is, and where.
+/// UID and Node of a pod.
 async fn uid_of(stage: &Stage, pod: &str) -> Result<(String, String)> {
     let pods = stage.pods().await?;
     let found = pods.iter().find(|p| p.name_any() == pod);
@@ -275,8 +275,8 @@ async fn uid_of(stage: &Stage, pod: &str) -> Result<(String, String)> {
     Ok((found.uid().unwrap_or_default(), node.unwrap_or_default()))
 }
 
-/// By every version that the API server had: the remediations of a Node were made by the check, from
-/// these templates, one after the other, and are gone.
+/// Checks by all versions of the objects: the check created the remediations of a Node from these templates,
+/// one after another, and all are gone.
 fn tried(story: &Story<'_>, node: &str, templates: &[&str]) -> Result<()> {
     let mut records = story.recorder.all(REQUESTS);
     records.retain(|record| record.annotation(NODE_NAME) == Some(node));
@@ -312,7 +312,7 @@ fn one_after_another(records: &[Record], templates: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// It has failed, and carries the check's word.
+/// Whether a remediation has failed and has the annotation of the check.
 fn given_up(record: &Record) -> bool {
     let conditions = record.object["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();

@@ -17,7 +17,7 @@ pub(crate) enum Rule {
 }
 
 impl Rule {
-    /// What it says.
+    /// The rule in one sentence.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::F1 => {

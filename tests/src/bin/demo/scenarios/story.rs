@@ -1,4 +1,4 @@
-//! The teller of a scenario: what was seen, why it is so, and how to see it oneself.
+//! Prints a scenario: facts, reasons, and commands that show them.
 
 use std::{
     collections::BTreeSet, future::Future, path::PathBuf, pin::pin, process::Stdio, time::Duration,
@@ -18,26 +18,26 @@ use crate::{
     timeline::Timeline,
 };
 
-/// Time between two looks.
+/// Polling interval.
 const POLL: Duration = Duration::from_millis(100);
-/// How long a command that is shown may take.
+/// Timeout of a shown command.
 const COMMAND: Duration = Duration::from_secs(60);
 
-/// The longest line of an answer that is shown whole.
+/// Maximum length of a shown line of output.
 const WIDEST: usize = 120;
 
-/// A scenario as it is told.
+/// The output of a running scenario.
 pub(crate) struct Story<'a> {
     pub(crate) stage: &'a Stage,
     pub(crate) recorder: &'a Recorder,
     /// The host that fails; its Node and its Machine have the same name.
     pub(crate) victim: String,
-    /// The pod that it runs.
+    /// The pod on that host.
     pub(crate) pod: String,
     pub(super) checks: Vec<(bool, String)>,
     pub(super) screen: Screen,
     timeline: Timeline<'a>,
-    /// What was seen and may still be preceded by something that was not.
+    /// Observed facts that an earlier, not yet observed fact may precede.
     held: Vec<Moment>,
     explained: BTreeSet<Rule>,
 }
@@ -62,7 +62,7 @@ impl<'a> Story<'a> {
         self.stage.host(&self.victim)
     }
 
-    /// Starts the clock, with a headline where there are several parts.
+    /// Starts the clock, with a headline if there are several parts.
     pub(crate) fn begin(&mut self, headline: &str) {
         self.print(f64::INFINITY);
         self.timeline = Timeline::new(self.stage, &self.victim, &self.pod);
@@ -70,24 +70,24 @@ impl<'a> Story<'a> {
         self.screen.columns();
     }
 
-    /// Tells what somebody does now.
+    /// Prints an action of this moment.
     pub(crate) async fn line(&mut self, who: &str, what: &str) {
         self.tell_all().await;
         self.screen.told(self.timeline.now(), who, "", what);
     }
 
-    /// Tells why Rackhand decides as it does.
+    /// Prints the reason of a decision of Rackhand.
     pub(crate) fn why(&mut self, rule: Rule, text: &str) {
         self.explain(rule);
         self.screen.aside(&format!("why ({rule}): "), text);
     }
 
-    /// Tells what a reader should know beside it.
+    /// Prints a note.
     pub(crate) fn note(&self, text: &str) {
         self.screen.aside("", text);
     }
 
-    /// Shows a command, runs it as a person would, and shows its answer.
+    /// Prints a command, runs it, and prints its output.
     pub(crate) async fn see(&mut self, command: &str) -> Result<String> {
         self.tell_all().await;
         self.screen.quote("$ ", command);
@@ -115,7 +115,7 @@ impl<'a> Story<'a> {
         Ok(said)
     }
 
-    /// Tells all that happens until something is over.
+    /// Prints all facts until `work` has ended.
     pub(crate) async fn during<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let mut work = pin!(work);
         loop {
@@ -130,7 +130,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Tells all that happens until the host is back, its pod runs elsewhere and nothing is left.
+    /// Prints all facts until the host has recovered, its pod runs elsewhere and nothing is left.
     pub(crate) async fn back(&mut self) -> Result<()> {
         let (stage, victim, pod) = (self.stage, self.victim.clone(), self.pod.clone());
         self.during(async move {
@@ -140,8 +140,8 @@ impl<'a> Story<'a> {
         .await
     }
 
-    /// Tells what happened until now, but for what was found while looking: what happened a little
-    /// earlier may come with the next look.
+    /// Prints the facts up to the last poll. Later facts are held back, because the next poll may find
+    /// earlier ones.
     async fn tell(&mut self) {
         let until = self.timeline.now();
         let seen = self.timeline.look().await;
@@ -149,7 +149,7 @@ impl<'a> Story<'a> {
         self.print(until);
     }
 
-    /// Tells everything that has been seen.
+    /// Prints all held facts.
     async fn tell_all(&mut self) {
         let seen = self.timeline.look().await;
         self.held.extend(seen);
@@ -173,7 +173,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Says once what a rule is.
+    /// Prints the text of a rule, once.
     fn explain(&mut self, rule: Rule) {
         if self.explained.insert(rule) {
             self.screen.aside(&format!("rule {rule}: "), rule.text());
@@ -181,7 +181,7 @@ impl<'a> Story<'a> {
     }
 }
 
-/// What happened until then, in its order and causes first; the rest stays.
+/// Takes the facts up to this time, in order, causes first; later facts stay.
 fn taken(held: &mut Vec<Moment>, until: f64) -> Vec<Moment> {
     let times = held.iter().map(|cause| {
         let effects = held.iter().filter(|told| cause.fact.causes(&told.fact));
@@ -191,7 +191,7 @@ fn taken(held: &mut Vec<Moment>, until: f64) -> Vec<Moment> {
     for (moment, at) in held.iter_mut().zip(times) {
         moment.at = at;
     }
-    // Of two at the same time, one that tells is the later one.
+    // Of two facts at the same time, an Event is the later one.
     let told = |fact: &Fact| matches!(fact, Fact::Event { .. } | Fact::CheckEvent { .. });
     held.sort_by(|a, b| {
         let at_once = || told(&a.fact).cmp(&told(&b.fact));
@@ -201,7 +201,7 @@ fn taken(held: &mut Vec<Moment>, until: f64) -> Vec<Moment> {
     std::mem::replace(held, later)
 }
 
-/// With an end to every line that is too long to be read.
+/// Cuts long lines.
 fn shortened(text: &str) -> String {
     let line = |line: &str| match line.char_indices().nth(WIDEST) {
         Some((at, _)) => format!("{}...", line.get(..at).unwrap_or(line)),
@@ -210,7 +210,7 @@ fn shortened(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Waits until a pod runs on another host than this; gives which.
+/// Waits until a pod runs on another host than this; returns that host.
 pub(super) async fn runs_elsewhere(stage: &Stage, pod: &str, not_on: &str) -> Result<String> {
     wait_until(&format!("{pod} runs elsewhere"), LONG, || async {
         let pods = stage.pods().await?;

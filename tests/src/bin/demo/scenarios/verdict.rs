@@ -1,5 +1,5 @@
-//! Whether it went as promised: by what the simulator counted and by every version of the objects,
-//! not by what Rackhand says of itself.
+//! The verdict on a scenario, by the counters of the simulator and all versions of the objects, not by
+//! Rackhand's own reports.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use rackhand_tests::rack::{LogEvent, PowerState, power::Change};
 
 use super::story::Story;
 
-/// Least time from the power-off to the taint: two readings of off, 2 s apart (F1).
+/// Minimum time from the power-off to the taint: two readings of off, 2 s apart (F1).
 const PROOF: Duration = Duration::from_secs(2);
 
 impl Story<'_> {
-    /// Notes whether something is as promised.
+    /// Records the result of a check.
     pub(crate) fn check(&mut self, text: &str, outcome: Result<()>) {
         match outcome {
             Ok(()) => self.checks.push((true, text.to_owned())),
@@ -20,7 +20,7 @@ impl Story<'_> {
         }
     }
 
-    /// By now, the power of a host was really lost and came back exactly this often, by these.
+    /// Checks that the power of a host was switched off and on exactly by these senders so far.
     pub(crate) fn check_power(&mut self, when: &str, host: &str, offs: &[&str], ons: &[&str]) {
         let told_now = told(offs, ons);
         let text = format!("{when}: power of {host}, counted by the simulator: {told_now}");
@@ -32,7 +32,7 @@ impl Story<'_> {
         self.check(&text, outcome);
     }
 
-    /// By whom the power was switched off and on, in order.
+    /// The senders of the effective power-offs and power-ons, in order.
     fn power_by(&self, host: &str) -> Result<(Vec<String>, Vec<String>)> {
         let switched = self.stage.host(host)?.switched();
         let by = |wanted| {
@@ -50,8 +50,8 @@ impl Story<'_> {
         Ok((by(PowerState::Off), by(PowerState::On)))
     }
 
-    /// The taint came once, only while the host was off, and went (F1). `proven`: and not before the
-    /// BMC could have said so twice.
+    /// Checks that the taint was set once, only while the host was off, and removed (F1); with `proven`, not
+    /// earlier than two readings of the BMC allow.
     pub(crate) async fn check_tainted_once(&mut self, host: &str, proven: bool) {
         let text = format!("{host} was tainted once, and only while its power was off");
         let outcome = self.tainted_once(host, proven).await;
@@ -75,13 +75,13 @@ impl Story<'_> {
         Ok(())
     }
 
-    /// No taint so far.
+    /// Checks that the taint was never set so far.
     pub(crate) async fn check_never_tainted(&mut self, host: &str, text: &str) {
         let outcome = self.stage.never_tainted(self.recorder, host).await;
         self.check(text, outcome);
     }
 
-    /// Nothing is left of a remediation (F9), at the API and at the agent.
+    /// Checks that nothing is left of a remediation (F9), in the API and at the agent.
     pub(crate) async fn check_nothing_left(&mut self, host: &str) {
         let text =
             format!("nothing is left at {host}: no taint, no hold key, no remediation, power on");
@@ -102,7 +102,7 @@ impl Story<'_> {
         Ok(())
     }
 
-    /// No pod ever ran twice, and nobody but these hosts was touched.
+    /// Checks that no pod ever ran twice, and that only these hosts were commanded.
     pub(crate) fn check_others(&mut self, touched: &[&str]) {
         let twice = self.stage.ran_twice();
         let outcome = if twice.is_empty() {
@@ -122,10 +122,10 @@ impl Story<'_> {
         }
     }
 
-    /// Shows what was checked.
+    /// Prints all checks.
     ///
     /// # Errors
-    /// Something was not as promised.
+    /// A check has failed.
     pub(crate) fn verdict(&self) -> Result<()> {
         self.screen.title("checked:");
         for (ok, text) in &self.checks {
@@ -136,7 +136,7 @@ impl Story<'_> {
     }
 }
 
-/// What was checked must all be well, and something must have been.
+/// All checks must have passed, and there must be at least one.
 fn judged(checks: &[(bool, String)]) -> Result<()> {
     let wrong = checks.iter().filter(|(ok, _)| !ok);
     let wrong: Vec<&str> = wrong.map(|(_, text)| text.as_str()).collect();

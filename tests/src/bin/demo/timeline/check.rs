@@ -1,7 +1,7 @@
-//! What a NodeHealthCheck and its PowerRemediations show of one Node.
+//! Facts from a NodeHealthCheck and its PowerRemediations about one Node.
 //!
-//! Events say when they were told, objects only how they are now. So objects are looked at after
-//! Events: what has caused an Event is there then.
+//! Events have a time, and objects only show their current state. Objects are read after Events, so that the
+//! cause of an Event is in the objects.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::fact::{CheckState, Fact, Moment};
 const TEMPLATE: &str = "remediation.medik8s.io/template-name";
 const TIMED_OUT: &str = "remediation.medik8s.io/nhc-timed-out";
 
-/// What was seen last.
+/// The last observed state.
 #[derive(Default)]
 pub(super) struct CheckSeen {
     state: CheckState,
@@ -113,7 +113,7 @@ impl CheckSeen {
                 last.said.clone_from(&said);
                 tell(Fact::Evidence { bmc, said });
             }
-            // The only reason that no Event tells.
+            // The only reason without an Event.
             let reason = object.data["status"]["reason"].as_str().unwrap_or_default();
             if reason != last.reason {
                 reason.clone_into(&mut last.reason);
@@ -164,7 +164,7 @@ async fn look_at_events(timeline: &mut Timeline<'_>, seen: &mut Vec<Moment>) {
         let about = event.regarding.clone().unwrap_or_default();
         let of_check = about.kind.as_deref() == Some("NodeHealthCheck");
         let name = about.name.unwrap_or_default();
-        // The name of a remediation begins with that of its Node.
+        // The name of a remediation starts with the name of its Node.
         if !of_check && !name.starts_with(&timeline.victim) {
             continue;
         }
@@ -180,7 +180,7 @@ async fn look_at_events(timeline: &mut Timeline<'_>, seen: &mut Vec<Moment>) {
     }
 }
 
-/// The order of what was found in one look.
+/// The order of facts from one poll.
 fn rank(fact: &Fact) -> u8 {
     match fact {
         Fact::Ready { .. } => 0,
@@ -216,7 +216,7 @@ fn succeeded(object: &Value) -> String {
     status.unwrap_or("Unknown").to_owned()
 }
 
-/// The protocol, and what the BMC said as often as it takes for a proof.
+/// Protocol and readings of the BMC that confirm the power-off.
 fn evidence(object: &Value) -> Option<(String, String)> {
     let readings = object["status"]["powerOff"]["readings"].as_array()?;
     let said = readings.iter().map(|reading| {
