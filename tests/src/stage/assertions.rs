@@ -53,7 +53,10 @@ impl Stage {
         let seen = self
             .wait_remediation(machine, reason, |seen| seen.reason == reason)
             .await?;
-        ensure!(!seen.message.is_empty(), "{machine}: {reason} says nothing");
+        ensure!(
+            !seen.message.is_empty(),
+            "{machine}: {reason} has no message"
+        );
         self.wait_warning(machine, reason).await?;
         Ok(seen)
     }
@@ -84,7 +87,7 @@ impl Stage {
     /// The BMC receives too few requests.
     pub async fn wait_looks(&self, host: &str, more: u64) -> Result<()> {
         let enough = self.host(host)?.counters().requests + more;
-        wait_until(&format!("{host}: its BMC is asked"), LONG, || async {
+        wait_until(&format!("{host}: its BMC is read"), LONG, || async {
             let now = self.host(host)?.counters().requests;
             Ok(if now >= enough {
                 Ok(())

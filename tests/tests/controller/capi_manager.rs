@@ -261,7 +261,7 @@ async fn recovered(w: &World) -> Result<()> {
     sim.wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
         .await?;
     ensure!(sim.hang(), "{host} was up");
-    wait_until("tainted, and not any more", LONG, || async {
+    wait_until("the taint was set and removed", LONG, || async {
         let seen = w.stage.remediation(&machine).await?;
         let seen = seen.map(|s| (s.step, s.reason, s.message));
         let taints = w.recorder.taints(&host);
@@ -272,7 +272,7 @@ async fn recovered(w: &World) -> Result<()> {
         })
     })
     .await?;
-    wait_until("they withdraw it", LONG, || async {
+    wait_until("Cluster API deletes the remediation", LONG, || async {
         let seen = w.stage.remediation(&machine).await?;
         Ok(seen.map_or(Ok(()), |s| {
             Err(format!("{} {}: {}", s.step, s.reason, s.message))
@@ -303,7 +303,10 @@ async fn recovered(w: &World) -> Result<()> {
         "withdrawn at its end: {steps:?}"
     );
     let now = w.stage.machines().get(&machine).await?;
-    ensure!(now.metadata.deletion_timestamp.is_none(), "it is kept");
+    ensure!(
+        now.metadata.deletion_timestamp.is_none(),
+        "the Machine is kept"
+    );
     let now = serde_json::to_value(&now)?;
     ensure!(
         both(&now, "OwnerRemediated") == [None, None],
@@ -415,7 +418,7 @@ async fn ours_alone(w: &World) -> Result<()> {
     let by = writers(&requests);
     ensure!(
         by == BTreeSet::from([US.to_owned()]),
-        "the request is ours: {by:?}"
+        "Rackhand created the remediation: {by:?}"
     );
     let versions = w.recorder.of("MachineHealthCheck", OURS);
     let last = versions.last().context("the check was seen")?;
@@ -426,7 +429,7 @@ async fn ours_alone(w: &World) -> Result<()> {
     };
     ensure!(
         says("Paused") == Some("True".into()),
-        "they say that they are off: {last:?}"
+        "Cluster API's condition shows the check as paused: {last:?}"
     );
     ensure!(
         says("RemediationAllowed") == Some("True".into()),
@@ -440,7 +443,7 @@ async fn ours_alone(w: &World) -> Result<()> {
 
 /// Checks that no controller writes to checks and Machines after the scenarios.
 async fn settled(w: &World) -> Result<()> {
-    wait_until("checks and Machines stand still", LONG, || async {
+    wait_until("checks and Machines no longer change", LONG, || async {
         let mut last: Option<Record> = None;
         for (kind, list) in [
             ("MachineHealthCheck", w.stage.checks()),

@@ -118,7 +118,7 @@ async fn scenario(w: &World) -> Result<()> {
         .find(|version| health(&version.object).is_some_and(|status| status == "False"));
     ensure!(
         failed.is_none(),
-        "silence, and another's Node, made it unhealthy: {failed:?}"
+        "a silent API or a foreign Node made the Machine unhealthy: {failed:?}"
     );
     Ok(())
 }

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | BMC unreachable, or it refuses the password, at power-off | `fencing`: silent, refused, persons_word |
 //! | BMC answers On after the off command | here: `still_on`; for good: `fencing`, ignoring |
-//! | BMC says PoweringOff for minutes | `fencing`: stuck |
-//! | BMC says Off but the Node's Lease keeps moving | `fencing`: lie, swapped |
+//! | BMC reports PoweringOff for minutes | `fencing`: stuck |
+//! | BMC reports Off but the Node's Lease keeps moving | `fencing`: lie, swapped |
 //! | Host turns on while tainted | `fencing`: switched_on; `cooperative`: forced |
 //! | Workload API down | here: `workload_down` |
 //! | nodeRef empty | here: `never_joined` |

@@ -69,9 +69,9 @@ async fn scenario(stage: &Stage) -> Result<()> {
     let text = stage.explain(&["mhc", "older", "--namespace", NAMESPACE], "")?;
     ensure!(!text.contains("acts for it"), "{text}");
 
-    ensure!(stage.host("rack-1")?.hang(), "it was not up");
+    ensure!(stage.host("rack-1")?.hang(), "the host was not up");
     stage
-        .wait_remediation("rack-1", "it is requested", |_| true)
+        .wait_remediation("rack-1", "a remediation is created", |_| true)
         .await?;
     let second = power_remediations(stage).get_opt("rack-1").await?;
     ensure!(second.is_none(), "{second:?}");
@@ -83,7 +83,7 @@ async fn scenario(stage: &Stage) -> Result<()> {
         .delete("older", &DeleteParams::default())
         .await?;
     overlapping(stage, false).await?;
-    ensure!(stage.host("rack-2")?.hang(), "it was not up");
+    ensure!(stage.host("rack-2")?.hang(), "the host was not up");
     let requests = power_remediations(stage);
     let request = wait_until("rack-2: it is requested", LONG, || async {
         let found = requests.get_opt("rack-2").await?;

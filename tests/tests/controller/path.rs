@@ -115,7 +115,7 @@ async fn scenario(stage: &Stage) -> Result<()> {
     let status = stage.stop_controller("controller-0")?;
     anyhow::ensure!(
         status.success(),
-        "the controller ends well when asked to: {status}"
+        "the controller exits successfully after SIGTERM: {status}"
     );
     Ok(())
 }

@@ -115,7 +115,7 @@ async fn huge_term(stage: &Stage) -> Result<()> {
     );
     ensure!(stage.host("sound-1")?.hang(), "up");
     stage
-        .wait_remediation("sound-1", "it is requested", |_| true)
+        .wait_remediation("sound-1", "a remediation is created", |_| true)
         .await?;
     stage.wait_back("sound-1").await?;
     stage.one_cycle("sound-1")?;
@@ -131,7 +131,7 @@ async fn huge_term(stage: &Stage) -> Result<()> {
     stage.wait_connected("rogue", "Connected").await?;
     ensure!(stage.host("rogue-1")?.hang(), "up");
     stage
-        .wait_remediation("rogue-1", "it is requested", |_| true)
+        .wait_remediation("rogue-1", "a remediation is created", |_| true)
         .await?;
     stage.wait_back("rogue-1").await
 }
@@ -191,7 +191,10 @@ async fn two_agents(stage: &Stage, recorder: &Recorder, lines: &[TcpProxy; 2]) -
             seen.reason == "OtherAgentBusy"
         })
         .await?;
-    ensure!(!stage.tainted("pair-1").await?, "nothing is proven");
+    ensure!(
+        !stage.tainted("pair-1").await?,
+        "the power-off is not confirmed"
+    );
     host.stuck_powering_off(false);
     line.mend();
     // The agent returns on standby, and the other one continues to serve.

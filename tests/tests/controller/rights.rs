@@ -176,12 +176,12 @@ async fn metal3(stage: &Stage) -> Result<()> {
     let host = "metal-1";
     stage.apply_health_check().await?;
     ensure!(stage.host(host)?.hang(), "{host} was not up");
-    wait_until("it is requested", LONG, || async {
+    wait_until("a remediation is created", LONG, || async {
         let seen = stage.remediation(host).await?;
         Ok(seen.map(drop).ok_or_else(|| "no request".to_owned()))
     })
     .await?;
-    wait_until("it is over", LONG, || async {
+    wait_until("the remediation is finished", LONG, || async {
         let seen = stage.remediation(host).await?;
         Ok(seen.map_or(Ok(()), |seen| Err(format!("{seen:?}"))))
     })
@@ -241,7 +241,7 @@ async fn guard(w: &openshift::world::World) -> Result<()> {
         "spec": {},
     });
     apply(&w.stage.client, request).await?;
-    wait_until("the guard is asked", LONG, || async {
+    wait_until("the etcd guard is read", LONG, || async {
         let audit = w.stage.plane().audit()?;
         let asked = |right: &Right| right.resource == "poddisruptionbudgets";
         Ok(if audit.done.iter().any(asked) {

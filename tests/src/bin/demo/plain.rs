@@ -138,17 +138,21 @@ pub(crate) async fn workload_runs(stage: &Stage, replicas: u32) -> Result<(Strin
 pub(crate) async fn counted(stage: &Stage) -> Result<()> {
     let checks = stage.api("cluster.x-k8s.io", "v1beta1", "MachineHealthCheck");
     let wanted: usize = stage.config().racks.iter().map(|r| r.hosts.len()).sum();
-    wait_until("the health check has counted", PATIENCE, || async {
-        let check = checks.get("worker-healthcheck").await?;
-        let healthy = check.data["status"]["currentHealthy"].as_u64().unwrap_or(0);
-        let hosts_up = stage.racks().iter().flat_map(|r| r.hosts().values());
-        let up = hosts_up.filter(|h| h.view().os == OsState::Running).count();
-        Ok(if usize::try_from(healthy)? == wanted && up == wanted {
-            Ok(())
-        } else {
-            Err(format!("{healthy} of {wanted} healthy"))
-        })
-    })
+    wait_until(
+        "the health check has counted its Machines",
+        PATIENCE,
+        || async {
+            let check = checks.get("worker-healthcheck").await?;
+            let healthy = check.data["status"]["currentHealthy"].as_u64().unwrap_or(0);
+            let hosts_up = stage.racks().iter().flat_map(|r| r.hosts().values());
+            let up = hosts_up.filter(|h| h.view().os == OsState::Running).count();
+            Ok(if usize::try_from(healthy)? == wanted && up == wanted {
+                Ok(())
+            } else {
+                Err(format!("{healthy} of {wanted} healthy"))
+            })
+        },
+    )
     .await
 }
 

@@ -21,7 +21,10 @@ pub async fn path(w: &World) -> Result<()> {
     w.back_by("path-1", &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])
         .await?;
     let holds = w.recorder.holds("path-1", HOLD);
-    ensure!(holds.len() == 2, "came and went once: {holds:?}");
+    ensure!(
+        holds.len() == 2,
+        "the hold was set and removed once: {holds:?}"
+    );
     let (off, on) = (
         w.stage.commanded("path-1", OFF)?,
         w.stage.commanded("path-1", ON)?,
@@ -54,7 +57,7 @@ pub async fn synced(w: &World) -> Result<()> {
     let (host, sent) = (w.host("sync-1")?, w.well.sent("sync-1")?);
     ensure!(host.real_power() == PowerState::Off, "it stays off");
     ensure!((sent.ons, sent.forced_ons) == (0, 0), "{sent:?}");
-    ensure!(w.stage.tainted("sync-1").await?, "tainted all the while");
+    ensure!(w.stage.tainted("sync-1").await?, "the Node stays tainted");
     w.stage.let_pod_go("sync-1").await?;
     w.back_by("sync-1", &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])
         .await
@@ -73,7 +76,7 @@ pub async fn foreign(w: &World) -> Result<()> {
     ensure!(host.real_power() == PowerState::Off, "off until it goes");
     let bmh = w.stage.bare_metal_hosts().get("foreign-1").await?;
     let kept = bmh.metadata.annotations.unwrap_or_default();
-    ensure!(kept.contains_key(SOMEBODY), "not ours to take");
+    ensure!(kept.contains_key(SOMEBODY), "the foreign hold is kept");
     w.annotate("foreign-1", SOMEBODY, None).await?;
     w.back_by("foreign-1", &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])
         .await
@@ -88,7 +91,7 @@ pub async fn plain(w: &World) -> Result<()> {
         let bmh = w.stage.bare_metal_hosts().get("plain-1").await?;
         let left = bmh.metadata.annotations.unwrap_or_default();
         Ok(if left.contains_key("reboot.metal3.io") {
-            Err("it is there".to_owned())
+            Err("it still exists".to_owned())
         } else {
             Ok(())
         })
@@ -96,7 +99,10 @@ pub async fn plain(w: &World) -> Result<()> {
     .await?;
     w.synced(&w.well, "plain-1", 2).await?;
     let host = w.host("plain-1")?;
-    ensure!(host.real_power() == PowerState::Off, "we hold it still");
+    ensure!(
+        host.real_power() == PowerState::Off,
+        "the host is still held"
+    );
     w.stage.let_pod_go("plain-1").await?;
     w.back_by("plain-1", &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])
         .await
@@ -106,7 +112,7 @@ pub async fn backing_off(w: &World) -> Result<()> {
     w.ill.refusing("ill-1", true)?;
     w.draining("ill-1").await?;
     let sent = w.ill.sent("ill-1")?;
-    ensure!(sent.offs == 0, "Ironic could not: {sent:?}");
+    ensure!(sent.offs == 0, "Ironic sent no power-off: {sent:?}");
     let seen = w.recorder.of("BareMetalHost", "ill-1");
     let errors = seen
         .iter()
@@ -123,7 +129,7 @@ pub async fn slow(w: &World) -> Result<()> {
     w.draining("slow-1").await?;
     w.slow.stop_operator();
     w.stage.let_pod_go("slow-1").await?;
-    wait_until("our hold goes", LONG, || async {
+    wait_until("the hold is removed", LONG, || async {
         let holds = w.recorder.holds("slow-1", HOLD);
         Ok(if holds.len() == 2 {
             Ok(())

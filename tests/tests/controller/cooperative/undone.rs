@@ -34,7 +34,7 @@ pub async fn forced(w: &World) -> Result<()> {
     })
     .await?;
     w.late.start_operator();
-    wait_until("Ironic knows that it is to be off", LONG, || async {
+    wait_until("Ironic's database has the host off", LONG, || async {
         let node = w.late.node("late-1")?;
         Ok(
             if node.power == Some(rackhand_tests::bmo::ironic::Power::Off) {
@@ -49,7 +49,10 @@ pub async fn forced(w: &World) -> Result<()> {
     w.stage.wait_step("late-1", "Draining").await?;
     w.synced(&w.late, "late-1", 2).await?;
     let sent = w.late.sent("late-1")?;
-    ensure!(sent.forced_ons == forced, "quiet once it knows: {sent:?}");
+    ensure!(
+        sent.forced_ons == forced,
+        "no forced power-on once Ironic has the host off: {sent:?}"
+    );
     ensure!(host.real_power() == PowerState::Off, "off");
     host.never_boots(false);
     w.stage.let_pod_go("late-1").await?;
@@ -74,7 +77,7 @@ pub async fn deleted(w: &World) -> Result<()> {
     host.never_boots(true);
     w.draining("old-1").await?;
     w.provisioning("old-1", "provisioning").await?;
-    wait_until("our key is deleted and comes back", LONG, || async {
+    wait_until("the hold key is deleted and restored", LONG, || async {
         let holds = w.recorder.holds("old-1", HOLD);
         Ok(if holds.len() >= 3 {
             Ok(())

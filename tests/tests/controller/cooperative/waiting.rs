@@ -15,7 +15,7 @@ pub async fn offline(w: &World) -> Result<()> {
     let seen = w.stage.wait_blocked("offline-1", "HostOffline").await?;
     let seen = w
         .stage
-        .wait_remediation("offline-1", "is over", |now| {
+        .wait_remediation("offline-1", "is finished", |now| {
             now.step == "Blocked" && now.object["metadata"]["finalizers"].is_null()
         })
         .await

@@ -72,14 +72,18 @@ pub async fn agent_cut_off(stage: &Stage, recorder: &Recorder, lines: &[TcpProxy
             Trouble::Silenced => line.silence(),
             _ => line.cut(),
         }
-        wait_until(&format!("{rack} is missed"), LONG, || async {
-            let connected = connected(stage, &rack).await?;
-            Ok(if connected == "False" {
-                Ok(())
-            } else {
-                Err(format!("Connected={connected}"))
-            })
-        })
+        wait_until(
+            &format!("the disconnect of {rack} is detected"),
+            LONG,
+            || async {
+                let connected = connected(stage, &rack).await?;
+                Ok(if connected == "False" {
+                    Ok(())
+                } else {
+                    Err(format!("Connected={connected}"))
+                })
+            },
+        )
         .await?;
         line.mend();
         finished(stage, recorder, &host).await?;

@@ -77,7 +77,7 @@ pub async fn trouble_at_every_step(
     }
     ensure!(
         stage.stop_controller(&name)?.success(),
-        "ends well when asked to"
+        "exits successfully after SIGTERM"
     );
     Ok(())
 }
@@ -95,7 +95,10 @@ async fn suffer(stage: &Stage, line: &TcpProxy, name: &str, trouble: Trouble) ->
     .await?;
     ensure!(!ended.success(), "{name} ended with {ended}");
     let log = stage.log_of(name)?;
-    ensure!(log.contains("leadership lost"), "{name} does not say why");
+    ensure!(
+        log.contains("leadership lost"),
+        "{name} does not log the cause"
+    );
     Ok(())
 }
 
@@ -172,7 +175,10 @@ pub async fn stopped_leader(stage: &Stage, recorder: &Recorder) -> Result<()> {
     })
     .await?;
     ensure!(!ended.success(), "ended with {ended}");
-    ensure!(stage.log_of(old)?.contains("leadership lost"), "says why");
+    ensure!(
+        stage.log_of(old)?.contains("leadership lost"),
+        "reports the cause"
+    );
     finished(stage, recorder, "r-1").await?;
     let told = stage.events("r-1").await?;
     let later = |who: &str| {
@@ -188,10 +194,10 @@ pub async fn stopped_leader(stage: &Stage, recorder: &Recorder) -> Result<()> {
     };
     ensure!(
         later(&first).is_empty(),
-        "the deposed leader told {:?}",
+        "the deposed leader sent Events: {:?}",
         later(&first)
     );
-    ensure!(!later(&second).is_empty(), "the leader tells of its work");
+    ensure!(!later(&second).is_empty(), "the leader sends Events");
     let counters = stage.host("r-1")?.counters();
     ensure!(counters.received(ResetType::ForceOff) == 1, "{counters:?}");
     ensure!(counters.received(ResetType::On) == 1, "{counters:?}");

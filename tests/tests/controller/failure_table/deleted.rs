@@ -40,7 +40,7 @@ pub async fn secret_deleted(w: &World) -> Result<()> {
     ensure!(seen.message.contains("lost-1-bmc"), "{}", seen.message);
     ensure!(
         w.host("lost-1")?.real_power() == PowerState::Off,
-        "nobody can switch it on"
+        "no agent can switch the host on"
     );
     secret.metadata.resource_version = None;
     secret.metadata.uid = None;
@@ -60,7 +60,7 @@ pub async fn host_deleted(w: &World) -> Result<()> {
         .delete("lost-2", &DeleteParams::default())
         .await?;
     w.stage.withdraw("lost-2").await?;
-    wait_until("it goes when it is withdrawn", LONG, || async {
+    wait_until("the withdrawn remediation is deleted", LONG, || async {
         let seen = w.stage.remediation("lost-2").await?;
         Ok(seen.map_or(Ok(()), |seen| Err(format!("{seen:?}"))))
     })
@@ -125,8 +125,14 @@ pub async fn node_replaced(w: &World) -> Result<()> {
     ensure!(seen.message.contains(uuid), "{}", seen.message);
     w.stays_off("name-1").await?;
     let there = nodes.get("name-1").await?;
-    ensure!(there.metadata.uid == other.metadata.uid, "it is another");
-    ensure!(!w.stage.tainted("name-1").await?, "it is not ours to taint");
+    ensure!(
+        there.metadata.uid == other.metadata.uid,
+        "the replacement Node is unchanged"
+    );
+    ensure!(
+        !w.stage.tainted("name-1").await?,
+        "the replacement Node is not tainted"
+    );
     // The other machine registers under another name.
     nodes.delete("name-1", &DeleteParams::default()).await?;
     w.stage.let_pod_go("name-1").await?;

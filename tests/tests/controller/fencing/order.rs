@@ -25,7 +25,7 @@ pub async fn switched_on(w: &World) -> Result<()> {
         Ok(if pod.is_none() {
             Ok(())
         } else {
-            Err("it is there".to_owned())
+            Err("it still exists".to_owned())
         })
     })
     .await?;
@@ -34,7 +34,7 @@ pub async fn switched_on(w: &World) -> Result<()> {
         .stage
         .remediation("drain-1")
         .await?
-        .context("it goes on")?;
+        .context("the remediation exists")?;
     let waits = ["PoweringOff", "AwaitingConfirmation"].contains(&seen.step.as_str());
     ensure!(waits, "a drain counted while the host was on: {seen:?}");
     ensure!(w.stage.tainted("drain-1").await?, "the taint stays");
@@ -65,7 +65,7 @@ pub async fn drained_first(w: &World) -> Result<()> {
     w.lose("drain-2", true).await?;
     let seen = w.stage.wait_step("drain-2", "Draining").await?;
     w.stage
-        .wait_remediation("drain-2", "says what it waits for", |seen| {
+        .wait_remediation("drain-2", "reports what it waits for", |seen| {
             seen.reason == "Draining" && seen.message.contains("default/on-drain-2")
         })
         .await?;
@@ -79,7 +79,7 @@ pub async fn drained_first(w: &World) -> Result<()> {
     w.comes_back("drain-2").await?;
     ensure!(
         w.stage.commanded("drain-2", ResetType::On)? > released,
-        "on only after that"
+        "the power-on is sent only after that"
     );
     Ok(())
 }
@@ -103,7 +103,10 @@ pub async fn held_first(w: &World) -> Result<()> {
     w.lose("held-1", false).await?;
     w.comes_back("held-1").await?;
     let holds = w.recorder.holds("held-1", HOLD);
-    ensure!(holds.len() == 2, "came and went once: {holds:?}");
+    ensure!(
+        holds.len() == 2,
+        "the hold was set and removed once: {holds:?}"
+    );
     let [(came, _), (went, _)] = [holds[0], holds[1]];
     let (off, on) = (
         w.stage.commanded("held-1", ResetType::ForceOff)?,

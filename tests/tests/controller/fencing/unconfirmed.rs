@@ -19,7 +19,7 @@ pub async fn stuck(w: &World) -> Result<()> {
     w.workload_untouched("bmc-1", &pod).await?;
     ensure!(
         host.real_power() == PowerState::PoweringOff,
-        "as the fault says"
+        "the simulated fault is active"
     );
     host.stuck_powering_off(false);
     w.comes_back("bmc-1").await

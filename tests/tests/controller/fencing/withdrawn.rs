@@ -99,7 +99,7 @@ pub async fn offline_powering_on(w: &World) -> Result<()> {
         .patch("del-6", &PatchParams::default(), &offline)
         .await?;
     w.stage
-        .wait_remediation("del-6", "is over", |now| {
+        .wait_remediation("del-6", "is finished", |now| {
             now.reason == "HostOffline" && now.object["metadata"]["finalizers"].is_null()
         })
         .await?;

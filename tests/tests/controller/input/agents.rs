@@ -93,7 +93,7 @@ bmc = { address = "redfish+https://192.0.2.2/redfish/v1/Systems/1", username = "
         "gopher",
         "one",
     ] {
-        ensure!(said.contains(word), "{word} is not told: {said}");
+        ensure!(said.contains(word), "{word} is missing: {said}");
     }
     Ok(())
 }
@@ -109,7 +109,7 @@ pub async fn expired(w: &World) -> Result<()> {
     };
     let file = tls.join("tls.crt").display().to_string();
     for word in ["expired on", "renew it", &file] {
-        ensure!(said.contains(word), "{word} is not told: {said}");
+        ensure!(said.contains(word), "{word} is missing: {said}");
     }
     Ok(())
 }

@@ -215,7 +215,7 @@ pub async fn future_condition(w: &World) -> Result<()> {
     ensure!(w.stage.host("good-4")?.hang(), "up");
     w.back("good-4").await?;
     let asked = w.stage.remediation("ahead-1").await?;
-    ensure!(asked.is_none(), "its time has not begun: {asked:?}");
+    ensure!(asked.is_none(), "the timeout has not begun: {asked:?}");
     for object in checks.list(&ListParams::default()).await? {
         let told = object.data["status"].to_string().contains("ClockSkew");
         let name = object.name_any();
@@ -227,7 +227,7 @@ pub async fn future_condition(w: &World) -> Result<()> {
     }
 
     apply(&w.stage.client, disk("True", now)).await?;
-    wait_until("the check says it no more", LONG, || async {
+    wait_until("the condition is removed", LONG, || async {
         let status = checks.get("ahead").await?.data["status"].clone();
         let mended = status["currentHealthy"] == 1 && !status.to_string().contains("ClockSkew");
         Ok(if mended {
@@ -308,7 +308,7 @@ pub async fn broken_kubeconfig(w: &World) -> Result<()> {
     let check = w.stage.health_check_of("second", "second", "100%");
     let check = check.replace("clusterName: demo", "clusterName: second");
     apply_yaml(&w.stage.client, &check).await?;
-    wait_until("the log says which Secret is broken", LONG, || async {
+    wait_until("the log names the Secret", LONG, || async {
         let log = w.stage.log_of("controller-0")?;
         let said = log
             .lines()
@@ -328,7 +328,7 @@ pub async fn broken_kubeconfig(w: &World) -> Result<()> {
     // A remediation that is created anyway reports what it waits for.
     w.stage.remediate("second-1").await?;
     w.stage
-        .wait_remediation("second-1", "says something", |seen| {
+        .wait_remediation("second-1", "reports a reason", |seen| {
             !seen.message.is_empty()
         })
         .await?;

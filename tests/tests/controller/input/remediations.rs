@@ -39,7 +39,7 @@ pub async fn unknown_strategy(w: &World) -> Result<()> {
     let (_, template) = odd.split_once("---").context("two documents")?;
     let output = w.kubectl(&["apply", "-f", "-"], template)?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(!output.status.success(), "it was taken");
+    ensure!(!output.status.success(), "the object was accepted");
     let clear = ["spec.template.spec.strategy.type", "Replace", "Reboot"];
     ensure!(clear.iter().all(|word| said.contains(word)), "{said}");
     Ok(())
@@ -80,7 +80,7 @@ pub async fn no_host(w: &World) -> Result<()> {
     w.stage.wait_warning("nowhere", &seen.reason).await?;
     w.stage.wait_blocked("nowhere", "HostNotFound").await?;
     w.stage.withdraw("nowhere").await?;
-    wait_until("it goes when it is withdrawn", LONG, || async {
+    wait_until("the withdrawn remediation is deleted", LONG, || async {
         let seen = w.stage.remediation("nowhere").await?;
         Ok(seen.map_or(Ok(()), |seen| Err(format!("{seen:?}"))))
     })

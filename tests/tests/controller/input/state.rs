@@ -81,7 +81,10 @@ pub async fn removed(w: &World) -> Result<()> {
     w.stage.let_pod_go("cut-1").await?;
     w.succeeds("cut-1").await?;
     let taints = w.recorder.taints("cut-1");
-    ensure!(taints.len() == 2, "ours, and taken off: {taints:?}");
+    ensure!(
+        taints.len() == 2,
+        "the taint was set and removed: {taints:?}"
+    );
     Ok(())
 }
 
@@ -120,7 +123,7 @@ pub async fn damaged(w: &World) -> Result<()> {
     let object = objects.get("cut-3").await?;
     ensure!(
         !object.annotations().contains_key(BLOCKED),
-        "it goes on again"
+        "the remediation continues"
     );
     w.succeeds("cut-3").await
 }

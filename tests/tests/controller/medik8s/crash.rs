@@ -43,7 +43,10 @@ pub(super) async fn crash(w: &World) -> Result<()> {
     w.stage.kill_controller("controller-0")?;
     w.stage.start_controller("controller-1").await?;
     let both = w.wait_idle(node, 2).await?;
-    ensure!(both[0].uid() == first.uid(), "it was made anew");
+    ensure!(
+        both[0].uid() == first.uid(),
+        "the remediation was created again"
+    );
     let made = |o: &DynamicObject| o.creation_timestamp().map(|t| t.0).context("no time");
     let waited = made(&both[1])?.duration_since(made(&both[0])?);
     ensure!(
@@ -63,7 +66,7 @@ pub(super) async fn crash(w: &World) -> Result<()> {
     let list = &status["unhealthyNodes"][0]["remediations"];
     ensure!(list[0]["started"] == started, "{status}");
     ensure!(list[1]["timedOut"].is_null(), "{status}");
-    let told = wait_until("the first is told to stop", LONG, || async {
+    let told = wait_until("the first remediation is stopped", LONG, || async {
         let list = w.idle_of(node).await?;
         let told = list
             .first()

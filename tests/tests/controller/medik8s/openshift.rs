@@ -61,7 +61,7 @@ pub(super) async fn openshift(w: &World) -> Result<()> {
     );
     ensure!(
         w.idle_of(node).await?.len() == 1,
-        "what is there is left alone"
+        "the existing remediation is kept"
     );
     let told = w.explain(&["ocp"])?;
     ensure!(told["phase"] == "Disabled", "{told}");

@@ -113,7 +113,7 @@ impl World {
 pub(super) async fn succeeds(w: &World) -> Result<()> {
     let (node, check) = ("bare-1", "foreign-1");
     let uid = w.foreign_check(check, "full").await?;
-    ensure!(w.stage.host(node)?.hang(), "it was not up");
+    ensure!(w.stage.host(node)?.hang(), "the host was not up");
     let name = w.remediate(check, &uid, node, "full", false).await?;
     let begun = |o: &DynamicObject| condition(o, "Processing") == "True";
     let object = w.wait(&name, "begun", begun).await?;
@@ -128,7 +128,10 @@ pub(super) async fn succeeds(w: &World) -> Result<()> {
     ensure!(object.metadata.deletion_timestamp.is_none(), "{object:?}");
     w.delete_and_wait(&name).await?;
     let status = w.checks().get(check).await?.data["status"].clone();
-    ensure!(status.is_null(), "its check is not ours: {status}");
+    ensure!(
+        status.is_null(),
+        "Rackhand does not evaluate the check: {status}"
+    );
     w.stage.one_cycle(node)
 }
 
@@ -137,7 +140,7 @@ pub(super) async fn stops(w: &World) -> Result<()> {
     let uid = w.foreign_check(check, "long").await?;
     let host = w.stage.host(node)?;
     host.never_boots(true);
-    ensure!(host.hang(), "it was not up");
+    ensure!(host.hang(), "the host was not up");
     let first = w.remediate(check, &uid, node, "long", true).await?;
     ensure!(first.starts_with("bare-2-"), "{first}");
     let boots = |o: &DynamicObject| o.data["status"]["step"] == "Booting";

@@ -130,7 +130,7 @@ pub(crate) async fn confirmation(w: &World) -> Result<()> {
     .await?;
     ensure!(
         w.of_node("confirm-1").await?.len() == 1,
-        "nobody has confirmed"
+        "the Node is not confirmed healthy"
     );
     let nodes: Api<Node> = Api::all(w.stage.client.clone());
     let word = Patch::Merge(json!({ "metadata": { "annotations": { CONFIRMED: "me" } } }));
@@ -138,7 +138,7 @@ pub(crate) async fn confirmation(w: &World) -> Result<()> {
         .patch("confirm-1", &PatchParams::default(), &word)
         .await?;
     w.wait_remediations("confirm-1", 0).await?;
-    wait_until("the word is taken off", LONG, || async {
+    wait_until("the confirmation annotation is removed", LONG, || async {
         let node = nodes.get("confirm-1").await?;
         let there = node.annotations().contains_key(CONFIRMED);
         Ok(if there {

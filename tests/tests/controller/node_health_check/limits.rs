@@ -54,7 +54,7 @@ pub(crate) async fn limit(w: &World) -> Result<()> {
     for node in ["limit-2", "limit-3"] {
         ensure!(
             w.of_node(node).await?.is_empty(),
-            "1 of 3 is healthy, 2 have to be"
+            "1 of 3 is healthy, and minHealthy is 2"
         );
     }
     w.sick("limit-3", false).await?;

@@ -91,14 +91,14 @@ pub(crate) async fn power(w: &World) -> Result<()> {
     w.make_check("power", rules).await?;
     w.wait_check("power", "sees its Node", |s| s["healthyNodes"] == 1)
         .await?;
-    ensure!(w.stage.host(node)?.hang(), "it was not up");
+    ensure!(w.stage.host(node)?.hang(), "the host was not up");
     let requests = w.stage.power_remediations();
     wait_until("a remediation is made", LONG, || async {
         let found = requests.get_opt(node).await?;
         Ok(found.map(drop).ok_or_else(|| "none".to_owned()))
     })
     .await?;
-    wait_until("it is over", LONG, || async {
+    wait_until("the remediation is finished", LONG, || async {
         let found = requests.get_opt(node).await?;
         Ok(found.map_or(Ok(()), |r| Err(r.data["status"].to_string())))
     })

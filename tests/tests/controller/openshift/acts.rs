@@ -60,7 +60,10 @@ pub async fn template(w: &World) -> Result<()> {
         "{said}"
     );
     apply_yaml(&w.stage.client, TEMPLATE).await?;
-    let request = wait(&w.requests(), &machine, "it is requested", |o| o.is_some()).await?;
+    let request = wait(&w.requests(), &machine, "a remediation is created", |o| {
+        o.is_some()
+    })
+    .await?;
     let metadata = &request["metadata"];
     ensure!(
         metadata["annotations"]["machine.openshift.io/cloned-from-name"] == "reboot"

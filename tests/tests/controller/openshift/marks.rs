@@ -29,16 +29,22 @@ pub async fn external(w: &World) -> Result<()> {
     let host = "external-1";
     let machine = machine_of(host);
     marked(w, host).await?;
-    let request = wait(&w.requests(), &machine, "it is requested", |o| o.is_some()).await?;
+    let request = wait(&w.requests(), &machine, "a remediation is created", |o| {
+        o.is_some()
+    })
+    .await?;
     let strategy = &request["spec"]["strategy"];
     ensure!(
         strategy["type"] == "Reboot" && strategy["timeouts"]["bootSeconds"] == 300,
         "{strategy}"
     );
     let unmarked = |m: Option<&Value>| m.is_some() && !has_mark(m);
-    w.wait_machine(&machine, "the mark is taken off", unmarked)
+    w.wait_machine(&machine, "the annotation is removed", unmarked)
         .await?;
-    wait(&w.requests(), &machine, "the request goes", |o| o.is_none()).await?;
+    wait(&w.requests(), &machine, "the remediation is deleted", |o| {
+        o.is_none()
+    })
+    .await?;
     w.wait_ready(host).await?;
     w.wait_check(host, "it is well again", |o| {
         o["status"]["currentHealthy"] == 1

@@ -54,7 +54,7 @@ pub async fn overlap(w: &World) -> Result<()> {
     );
     let pause = json!({ "metadata": { "annotations": { PAUSED: "" } } });
     w.change(OLDER, pause).await?;
-    w.wait_machine("shared-1", "the younger one has it deleted", |m| {
+    w.wait_machine("shared-1", "the younger check deletes the Machine", |m| {
         m.is_none()
     })
     .await?;

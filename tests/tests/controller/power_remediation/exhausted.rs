@@ -23,7 +23,7 @@ pub async fn failed(w: &World, host: &str) -> Result<Value> {
 }
 
 async fn owner_told(w: &World, host: &str) -> Result<()> {
-    wait_until(&format!("{host}: its owner is told"), LONG, || async {
+    wait_until(&format!("{host}: OwnerRemediated is set"), LONG, || async {
         let told = w.owner_remediated(host).await?;
         Ok(if told == (json!("False"), json!("False")) {
             Ok(())
@@ -66,11 +66,11 @@ pub async fn notify(w: &World) -> Result<()> {
     let object = failed(w, "told-1").await?;
     ensure!(object["status"]["reason"] == "ExhaustedTold", "{object}");
     let over = |o: &Value| o["metadata"]["finalizers"].is_null();
-    w.wait("told-1", "let go", over).await?;
+    w.wait("told-1", "the finalizer is removed", over).await?;
     let told = w.owner_remediated("told-1").await?;
     ensure!(
         told == (Value::Null, Value::Null),
-        "nobody was asked: {told:?}"
+        "the owner was not notified: {told:?}"
     );
     Ok(())
 }

@@ -28,7 +28,7 @@ pub async fn check_deleted(w: &World) -> Result<()> {
         .replace("  name: power\n", "  name: lone\n")
         .replace("nodepool: power", "nodepool: lone");
     apply_yaml(&w.stage.client, &check).await?;
-    ensure!(w.stage.host("lone-1")?.hang(), "it was not up");
+    ensure!(w.stage.host("lone-1")?.hang(), "the host was not up");
     let waits = |o: &Value| o["status"]["reason"] == "HostPaused";
     let object = w.wait("lone-1", "waits for its host", waits).await?;
     ensure!(object["status"]["step"] == "Pending", "{object}");
@@ -39,7 +39,7 @@ pub async fn check_deleted(w: &World) -> Result<()> {
     w.stage
         .annotate(&hosts, "lone-1", HOST_PAUSED, None)
         .await?;
-    wait_until("an Event says why", LONG, || async {
+    wait_until("an Event reports the cause", LONG, || async {
         let events = w.stage.events("lone-1").await?;
         let notes: Vec<String> = events.into_iter().filter_map(|e| e.note).collect();
         let said = notes

@@ -54,7 +54,7 @@ spec:
 pub async fn by_check(w: &World) -> Result<()> {
     apply_yaml(&w.stage.client, CHECK).await?;
     let host = w.stage.host("mhc-1")?;
-    ensure!(host.hang(), "it was not up");
+    ensure!(host.hang(), "the host was not up");
     let object = w.wait("mhc-1", "asked for", |_| true).await?;
     let owner = &object["metadata"]["ownerReferences"][0];
     ensure!(
@@ -89,7 +89,7 @@ pub async fn by_node(w: &World) -> Result<()> {
         .delete("node-1", &DeleteParams::default())
         .await?;
     let host = w.stage.host("node-1")?;
-    ensure!(host.hang(), "it was not up");
+    ensure!(host.hang(), "the host was not up");
     // Like medik8s with several templates of a kind.
     let named = json!({ NODE_NAME: "node-1" });
     w.ask("node-1-x7k2", false, named, json!({})).await?;
@@ -106,7 +106,9 @@ pub async fn by_node(w: &World) -> Result<()> {
     w.wait_back("node-1").await?;
     // Only the health check deletes it, and no finalizer keeps it then.
     let over = |o: &Value| o["metadata"]["finalizers"].is_null();
-    let object = w.wait("node-1-x7k2", "let go", over).await?;
+    let object = w
+        .wait("node-1-x7k2", "the finalizer is removed", over)
+        .await?;
     ensure!(
         object["metadata"]["deletionTimestamp"].is_null(),
         "{object}"
@@ -173,7 +175,7 @@ pub async fn openshift(w: &World) -> Result<()> {
     let host = w.stage.host("ocp-1")?;
     host.wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
         .await?;
-    ensure!(host.hang(), "it was not up");
+    ensure!(host.hang(), "the host was not up");
     let owner = json!([{
         "apiVersion": format!("{group}/v1beta1"), "kind": "Machine",
         "name": "master-ocp", "uid": machine.uid(),
@@ -210,7 +212,7 @@ pub async fn told_to_stop(w: &World) -> Result<()> {
     w.stage.bind_pod("late-1", true).await?;
     host.wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
         .await?;
-    ensure!(host.hang(), "it was not up");
+    ensure!(host.hang(), "the host was not up");
     w.strategy("late-1", json!({ "type": "PowerOff" })).await?;
     w.wait_step("late-1", "Draining").await?;
     let requests = w.requests();

@@ -15,7 +15,7 @@ pub async fn power_off(w: &World) -> Result<()> {
     w.stage.bind_pod("off-1", false).await?;
     host.wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
         .await?;
-    ensure!(host.hang(), "it was not up");
+    ensure!(host.hang(), "the host was not up");
     w.strategy("off-1", json!({ "type": "PowerOff" })).await?;
     let object = w.wait_step("off-1", "Fenced").await?;
     let status = &object["status"];
@@ -107,7 +107,7 @@ fn said(w: &World, name: &str) -> Result<()> {
 
 pub async fn held_by_another(w: &World) -> Result<()> {
     let host = w.stage.host("kept-1")?;
-    ensure!(host.hang(), "it was not up");
+    ensure!(host.hang(), "the host was not up");
     w.strategy("kept-1", json!({ "type": "PowerOff" })).await?;
     w.wait_step("kept-1", "Fenced").await?;
     let hosts = w.stage.bare_metal_hosts();
@@ -127,7 +127,10 @@ pub async fn held_by_another(w: &World) -> Result<()> {
         left == ["power Off"],
         "only the other's hold is left: {left:?}"
     );
-    ensure!(host.counters().ons == 0, "never switched on by us");
+    ensure!(
+        host.counters().ons == 0,
+        "Rackhand never switched the host on"
+    );
     Ok(())
 }
 
@@ -136,7 +139,7 @@ pub async fn power_cycle(w: &World) -> Result<()> {
     let pod = w.stage.bind_pod("cycle-1", false).await?;
     host.wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
         .await?;
-    ensure!(host.hang(), "it was not up");
+    ensure!(host.hang(), "the host was not up");
     w.strategy("cycle-1", json!({ "type": "PowerCycleFirst" }))
         .await?;
     let object = w.wait_step("cycle-1", "Succeeded").await?;
@@ -170,7 +173,7 @@ pub async fn delete_node(w: &World) -> Result<()> {
         .annotate(&nodes, "old-1", "example.org/kept", Some("yes"))
         .await?;
     let before = w.stage.node("old-1").await?;
-    ensure!(w.stage.host("old-1")?.hang(), "it was not up");
+    ensure!(w.stage.host("old-1")?.hang(), "the host was not up");
     let asked = json!({ "rackhand.dev/node-action": "delete-node" });
     w.ask("old-1", true, asked, json!({})).await?;
     let object = w.wait_step("old-1", "Succeeded").await?;

@@ -56,7 +56,7 @@ pub async fn explained(stage: &Stage, port: u16) -> Result<()> {
     let refused = format!("{:#}", ask().unwrap_err());
     ensure!(refused.contains("reader"), "{refused}");
     bind(stage, "reader", "rackhand-explain-reader").await?;
-    wait_until("the leader explains", LONG, || async {
+    wait_until("the leader returns the explanation", LONG, || async {
         Ok(match ask() {
             Ok(text) if text.contains("those of the leader at") => Ok(()),
             Ok(text) => Err(text),
@@ -96,7 +96,7 @@ pub async fn secure(stage: &Stage, port: u16) -> Result<()> {
         ensure!(!answer.1.contains("rackhand_"), "{answer:?}");
     }
     // The API server applies the binding a moment later, and a refusal is cached for 10 s.
-    wait_until("metrics are given", LONG, || async {
+    wait_until("metrics are served", LONG, || async {
         let (status, text) = get(Some(scraper.clone())).await?;
         let has = status == 200 && text.contains("rackhand_leader");
         Ok(if has {

@@ -97,20 +97,20 @@ async fn fresh_nodes(stage: &Stage) -> Result<()> {
     watching.abort();
     ensure!(
         against.is_empty(),
-        "verdicts against fresh Nodes: {against:#?}"
+        "unhealthy verdicts on new Nodes: {against:#?}"
     );
     for mode in Mode::ALL {
         let handed = mode.handed_over(stage).await?;
         ensure!(
             handed.is_empty(),
-            "{mode:?}: fresh Nodes handed over: {handed:?}"
+            "{mode:?}: new Nodes were remediated: {handed:?}"
         );
     }
     // The check evaluates nevertheless: it reports a deleted Node.
     let nodes: Api<Node> = Api::all(stage.client.clone());
     let gone = Mode::Template.fresh(0);
     nodes.delete(&gone, &DeleteParams::default()).await?;
-    wait_until("the deleted Node is told of", PATIENCE, || async {
+    wait_until("the deleted Node is reported", PATIENCE, || async {
         let machine = stage.machines().get(&gone).await?;
         let conditions = &machine.data["status"];
         Ok(if conditions.to_string().contains("has been deleted") {

@@ -92,7 +92,7 @@ async fn remove_check(stage: &Stage, mode: Mode) -> Result<()> {
         .await?;
     wait_until("the check is gone", PATIENCE, || async {
         let found = checks.get_opt(mode.prefix()).await?;
-        Ok(found.map_or(Ok(()), |_| Err("it is there".to_owned())))
+        Ok(found.map_or(Ok(()), |_| Err("it still exists".to_owned())))
     })
     .await
 }
@@ -160,7 +160,7 @@ async fn round(stage: &Stage, mode: Mode, order: Order) -> Result<()> {
 
 /// Waits until the check has withdrawn all remediations.
 async fn settled(stage: &Stage, mode: Mode) -> Result<()> {
-    wait_until("all is taken back", PATIENCE, || async {
+    wait_until("all remediations are withdrawn", PATIENCE, || async {
         let handed = mode.handed_over(stage).await?;
         Ok(match handed.first() {
             None => Ok(()),

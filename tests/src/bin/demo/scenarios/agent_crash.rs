@@ -46,9 +46,10 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
             "kill -9 of the rack agent: the command was sent, the power is still on",
         )
         .await;
-    let noticed = stage.wait_remediation(&victim, "the agent is missed", |seen| {
-        seen.reason == "AgentUnreachable"
-    });
+    let noticed =
+        stage.wait_remediation(&victim, "the disconnect of the agent is detected", |seen| {
+            seen.reason == "AgentUnreachable"
+        });
     story.during(noticed).await?;
     story.why(
         Rule::F1,

@@ -95,7 +95,7 @@ async fn with_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
          the host still has power. Rackhand does not use it.",
     );
     let syncs = metal3.sent(&victim)?.syncs;
-    let synced = wait_until("Ironic has looked again", LONG, || async {
+    let synced = wait_until("Ironic has synced again", LONG, || async {
         let now = metal3.sent(&victim)?.syncs;
         Ok(if now > syncs {
             Ok(())
@@ -136,21 +136,25 @@ async fn without_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
     );
     // Ironic's database has the host on, so Ironic must learn of the hold before its next power sync.
     metal3.start_operator();
-    let asked = wait_until("the operator asks", LONG, || async {
-        let busy = metal3.node(&victim)?.is_busy();
-        Ok(if busy {
-            Ok(())
-        } else {
-            Err("not yet".to_owned())
-        })
-    });
+    let asked = wait_until(
+        "baremetal-operator requests the power change",
+        LONG,
+        || async {
+            let busy = metal3.node(&victim)?.is_busy();
+            Ok(if busy {
+                Ok(())
+            } else {
+                Err("not yet".to_owned())
+            })
+        },
+    );
     story.during(asked).await?;
     metal3.start_ironic();
     story.line(
         "Metal3",
         "both are back; in Ironic's database the host is on, and the hold key requires it to be off",
     ).await;
-    let knows = wait_until("Ironic knows", LONG, || async {
+    let knows = wait_until("Ironic's database is updated", LONG, || async {
         let power = metal3.node(&victim)?.power;
         Ok(if power == Some(Power::Off) {
             Ok(())

@@ -50,7 +50,7 @@ async fn says_off(story: &mut Story<'_>) -> Result<()> {
     story
         .during(stage.wait_blocked(&victim, "LeaseRenewed"))
         .await?;
-    let undone = host.wait_for(LONG, "told to switch on", |view| {
+    let undone = host.wait_for(LONG, "receives the power-on", |view| {
         view.counters.received(ResetType::On) > 0
     });
     story.during(undone).await?;
