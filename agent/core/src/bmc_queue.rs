@@ -91,6 +91,13 @@ impl State {
         (number, overtaken)
     }
 
+    /// The operations of a host in their order: the number of each, and whether a hard power-off may
+    /// replace it.
+    pub fn operations(&self, host: &str) -> impl Iterator<Item = (u64, bool)> {
+        let entries = self.hosts.get(host).into_iter().flatten();
+        entries.map(|entry| (entry.number, entry.gives_way))
+    }
+
     /// Whether it is the turn of this operation; never for one that was replaced.
     pub fn has_turn(&self, host: &str, number: u64) -> bool {
         let entries = self.hosts.get(host);

@@ -1,8 +1,9 @@
 //! The model for stateright: worlds, their rules, and what a run of the checker found.
 
 use std::{
-    fmt::Debug,
+    fmt::{self, Debug},
     hash::Hash,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,7 +15,7 @@ use crate::{
     breakage::Breakage,
     checks,
     election::Election,
-    liveness::{self, ends},
+    liveness::{self, BOUND, Ends, healed, next_of_healed},
     replay::steps,
     story,
     world::{World, Wrong},
@@ -43,6 +44,8 @@ pub struct Setting {
     pub faults: Vec<Fault>,
     /// The deliberate fault, if any.
     pub breakage: Option<Breakage>,
+    /// Worlds that are known to end.
+    pub ends: Arc<Ends>,
 }
 
 impl Setting {
@@ -57,6 +60,7 @@ impl Setting {
             budget,
             faults,
             breakage: None,
+            ends: Arc::default(),
         }
     }
 
@@ -83,9 +87,10 @@ impl Setting {
 }
 
 impl Setting {
-    /// Whether L1 is checked, after every fault and whenever time has passed. With more faults that takes too long.
-    fn checks_ends(&self) -> bool {
-        self.budget <= 1
+    /// L1: whether a world ends once nothing fails any more.
+    fn ends(&self, w: &World) -> bool {
+        let next_of = |w: &World| next_of_healed(w, self.breakage);
+        self.ends.is_reached(healed(w), BOUND, next_of)
     }
 }
 
@@ -98,11 +103,7 @@ impl Model for Setting {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        let mut world = World::new(self.cooperative, self.lying, self.budget);
-        if !ends(&world, self.breakage) {
-            world.broken(Wrong::NoEnd);
-        }
-        vec![world]
+        vec![World::new(self.cooperative, self.lying, self.budget)]
     }
 
     fn actions(&self, w: &World, actions: &mut Vec<Action>) {
@@ -110,11 +111,7 @@ impl Model for Setting {
     }
 
     fn next_state(&self, w: &World, action: Action) -> Option<World> {
-        let mut next = w.next(action, self.breakage);
-        let from = matches!(action, Action::Fault(_) | Action::Late | Action::Time);
-        if from && self.checks_ends() && !ends(&next, self.breakage) {
-            next.broken(Wrong::NoEnd);
-        }
+        let next = w.next(action, self.breakage);
         (next != *w).then_some(next)
     }
 
@@ -149,7 +146,9 @@ impl Model for Setting {
             Property::always("no command after the end", |_, w: &World| {
                 !is(w, Wrong::Late)
             }),
-            Property::always("L1: it ends", |_, w: &World| !is(w, Wrong::NoEnd)),
+            Property::always("L1: it ends", |model: &Self, w: &World| {
+                w.wrong.is_some() || model.ends(w)
+            }),
             Property::sometimes("a remediation ends", |_, w: &World| w.done.is_some()),
             Property::sometimes("the pod moves", |_, w: &World| w.pod.elsewhere),
         ]
@@ -180,8 +179,29 @@ pub struct Report {
     pub found: Vec<Found>,
     /// States that should be reachable and were never reached.
     pub unreached: Vec<&'static str>,
-    /// Whether the run was stopped because the process needed more memory than allowed.
-    pub cut: bool,
+    /// Why it was not explored to its end.
+    pub cut: Option<Cut>,
+}
+
+/// Why a world was not explored to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// The process needed more memory than it may.
+    Memory,
+    /// It took longer than it may.
+    Time,
+    /// Runs of more events were not followed.
+    Depth,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Memory => "given up for its memory",
+            Self::Time => "given up for its time",
+            Self::Depth => "not followed further",
+        })
+    }
 }
 
 /// How far a world is explored.
@@ -191,14 +211,20 @@ pub struct Bounds {
     pub threads: usize,
     /// Bytes of memory that the process may use.
     pub memory: u64,
+    /// Time that a world may take.
+    pub time: Option<Duration>,
+    /// Events of a run that are followed.
+    pub depth: Option<usize>,
 }
 
 impl Bounds {
-    /// With this many threads and any amount of memory.
+    /// With this many threads, and otherwise none.
     pub fn threads(threads: usize) -> Self {
         Self {
             threads,
             memory: u64::MAX,
+            time: None,
+            depth: None,
         }
     }
 }
@@ -208,19 +234,23 @@ const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(1), Duration::fr
 /// Bytes of a page of memory on the platforms that are supported.
 const PAGE: u64 = 4096;
 
-/// Waits until the checker has ended; false: the process uses more memory than it may before that.
-fn within_memory<M: Model>(checker: &impl Checker<M>, memory: u64) -> bool {
+/// Waits until the checker has ended, or has used more than it may.
+fn wait<M: Model>(checker: &impl Checker<M>, bounds: Bounds) -> Option<Cut> {
+    let started = Instant::now();
     let mut pause = LOOK_EVERY.0;
     while !checker.is_done() {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
         let resident = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok());
-        if resident.unwrap_or(0_u64).saturating_mul(PAGE) > memory {
-            return false;
+        if resident.unwrap_or(0_u64).saturating_mul(PAGE) > bounds.memory {
+            return Some(Cut::Memory);
+        }
+        if bounds.time.is_some_and(|time| started.elapsed() > time) {
+            return Some(Cut::Time);
         }
         std::thread::sleep(pause);
         pause = pause.saturating_mul(2).min(LOOK_EVERY.1);
     }
-    true
+    None
 }
 
 /// Explores a world. With a breakage it ends at the first rule that is broken.
@@ -228,10 +258,10 @@ pub fn explore(setting: Setting, bounds: Bounds) -> Report {
     let first_only = setting.breakage.is_some();
     explore_model(setting, first_only, bounds, |model, mut path| {
         if let Some((last, _)) = path.last()
-            && is(last, Wrong::NoEnd)
+            && last.wrong.is_none()
         {
-            let rest = liveness::path(last, model.breakage);
-            path.extend(rest.into_iter().take(SHOWN));
+            let next_of = |w: &World| next_of_healed(w, model.breakage);
+            path.extend(liveness::path(healed(last), SHOWN, next_of));
         }
         story::tell(&path, model)
     })
@@ -275,13 +305,23 @@ where
     } else {
         HasDiscoveries::AllFailures
     };
-    let checker = model
-        .checker()
-        .threads(bounds.threads)
-        .finish_when(when)
-        .spawn_bfs();
-    let cut = !within_memory(&checker, bounds.memory);
-    let checker = if cut { checker } else { checker.join() };
+    let checker = model.checker().threads(bounds.threads).finish_when(when);
+    let checker = match bounds.depth {
+        Some(depth) => checker.target_max_depth(depth),
+        None => checker,
+    };
+    let checker = checker.spawn_bfs();
+    let mut cut = wait(&checker, bounds);
+    let checker = match cut {
+        Some(_) => checker,
+        None => checker.join(),
+    };
+    if bounds
+        .depth
+        .is_some_and(|depth| checker.max_depth() >= depth)
+    {
+        cut = cut.or(Some(Cut::Depth));
+    }
     let model = checker.model();
     let mut report = Report {
         states: checker.unique_state_count(),
@@ -302,7 +342,7 @@ where
                     story: tell(model, path),
                 });
             }
-            (false, None) if !report.cut => report.unreached.push(p.name),
+            (false, None) if report.cut.is_none() => report.unreached.push(p.name),
             _ => {}
         }
     }

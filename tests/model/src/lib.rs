@@ -13,6 +13,7 @@ pub mod checks;
 mod controller;
 pub mod copy_on_write;
 pub mod election;
+mod fingerprint;
 pub mod liveness;
 pub mod observe;
 pub mod rack;

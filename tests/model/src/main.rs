@@ -1,12 +1,12 @@
 //! Explores the worlds of the model and prints what was found.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use clap::Parser;
 use rackhand_model::{
     actions::Fault,
     breakage::Breakage,
-    check::{Bounds, Report, Setting, explore, explore_checks, explore_election},
+    check::{Bounds, Cut, Report, Setting, explore, explore_checks, explore_election},
     checks,
     election::{Broken, Election},
     rack,
@@ -19,8 +19,7 @@ struct Args {
     /// Show instead that every breakage is found.
     #[arg(long)]
     breakages: bool,
-    /// Faults that may happen in one run; without it, one and then two. The end of every run (L1) is
-    /// checked with at most one.
+    /// Faults that may happen in one run; without it, one and then two.
     #[arg(long)]
     budget: Option<u8>,
     /// Only this fault may happen, for example Crash; may be given again.
@@ -35,6 +34,12 @@ struct Args {
     /// Gibibytes of memory after which a world is given up.
     #[arg(long, default_value_t = 20)]
     memory: u64,
+    /// Minutes after which a world is given up.
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// Events of a run that are followed; without it, all.
+    #[arg(long)]
+    depth: Option<usize>,
 }
 
 impl Args {
@@ -42,6 +47,10 @@ impl Args {
         Bounds {
             threads: self.threads,
             memory: self.memory << 30,
+            time: self
+                .minutes
+                .map(|minutes| Duration::from_secs(60 * minutes)),
+            depth: self.depth,
         }
     }
 }
@@ -88,7 +97,7 @@ fn worlds(args: &Args) -> bool {
         let (name, budget) = (setting.name, setting.budget);
         good &= print_world(name, budget, &explore(setting, args.bounds()));
     }
-    good &= racks(args, chosen);
+    good &= racks(args, &budgets, chosen);
     if args.fault.is_empty() {
         for budget in &budgets {
             for setting in [
@@ -119,17 +128,18 @@ fn worlds(args: &Args) -> bool {
     good
 }
 
-fn racks(args: &Args, is_chosen: impl Fn(&str) -> bool) -> bool {
+fn racks(args: &Args, budgets: &[u8], is_chosen: impl Fn(&str) -> bool) -> bool {
     use rack::{
         actions::Fault,
         check::{Setting, explore},
     };
-    let settings = match args.budget {
-        None => vec![Setting::rack(1)],
-        Some(budget) => vec![Setting::rack(budget), Setting::operator(budget)],
-    };
+    let settings = budgets.iter().flat_map(|budget| {
+        // With two faults, the operator would take longer than all others.
+        let operator = (*budget < 2 || args.budget.is_some()).then(|| Setting::operator(*budget));
+        [Setting::rack(*budget)].into_iter().chain(operator)
+    });
     let mut good = true;
-    for mut setting in settings.into_iter().filter(|s| is_chosen(s.name)) {
+    for mut setting in settings.filter(|s| is_chosen(s.name)) {
         let happens = |f: &Fault| args.fault.contains(&format!("{f:?}"));
         setting
             .faults
@@ -142,19 +152,15 @@ fn racks(args: &Args, is_chosen: impl Fn(&str) -> bool) -> bool {
 
 /// Prints what was found, and returns whether all rules hold as far as the world was explored.
 fn print_world(name: &str, budget: u8, report: &Report) -> bool {
+    let bound = report.cut.map(|cut| format!("  {cut}")).unwrap_or_default();
     println!(
-        "{name:<12} {budget:>6} {:>10} {:>6} {:>6.1} s{}",
+        "{name:<12} {budget:>6} {:>10} {:>6} {:>6.1} s{bound}",
         report.states,
         report.depth,
         report.took.as_secs_f64(),
-        if report.cut {
-            "  did not end within the memory"
-        } else {
-            ""
-        }
     );
     tell(report);
-    if report.cut {
+    if matches!(report.cut, Some(Cut::Memory | Cut::Time)) {
         // The threads of the checker go on.
         std::process::exit(i32::from(!report.found.is_empty()));
     }

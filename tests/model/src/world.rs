@@ -184,12 +184,10 @@ pub enum Wrong {
     LeftOff,
     /// A command to the BMC after the end.
     Late,
-    /// L1: no end within the bound although all faults were healed.
-    NoEnd,
 }
 
 /// The state of the world.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct World {
     /// The remediation object.
     pub object: CopyOnWrite<Object>,

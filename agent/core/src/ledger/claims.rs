@@ -73,6 +73,14 @@ impl Claims {
         }
     }
 
+    /// The last claim of an election, and the one that the disk has.
+    pub fn of(&self, election: &str) -> [Option<&Term>; 2] {
+        let seen = self.0.get(election);
+        seen.map_or([None; 2], |seen| {
+            [seen.last.as_ref(), seen.written.as_ref()]
+        })
+    }
+
     /// Drops an election, for example when an operator sets its term back.
     pub fn forget(&mut self, election: &str) {
         self.0.remove(election);

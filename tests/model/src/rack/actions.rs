@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    agent::{Answer, Process},
+    agent::{Answer, Ledger, Process},
     breakage::Breakage,
     operator,
     world::{Call, Manual, Message, Rack, Step},
@@ -48,6 +48,9 @@ pub const FAULTS: [Fault; 10] = [
     Fault::RestoredWithNote,
 ];
 
+/// The faults that replace a journal by a copy.
+const RESTORES: [Fault; 2] = [Fault::Restored, Fault::RestoredWithNote];
+
 /// Everything that can happen. The first number is that of an agent, or of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
@@ -69,16 +72,13 @@ pub enum Action {
     Start(usize),
     /// The disk of an agent has space again, and its journal is opened anew.
     Reopen(usize),
-    /// Somebody copies the journal of the first agent.
-    Copy,
+    /// Somebody copies the journal of an agent.
+    Copy(usize),
     /// The operator asks for something.
     Ask(Manual),
     /// Something goes wrong, at this agent or with this call.
     Fault(Fault, usize),
 }
-
-/// Whether the second agent fails as well. The two differ in nothing but the operator, who is at the first.
-const FAILING: std::ops::Range<usize> = 0..2;
 
 impl Rack {
     /// Everything that can happen now.
@@ -120,16 +120,20 @@ impl Rack {
                 .map(|m| Action::Ask(*m)),
         );
         if self.budget > 0 {
-            let restores = [Fault::Restored, Fault::RestoredWithNote];
-            if restores.iter().any(|fault| faults.contains(fault)) && self.can_copy() {
-                all.push(Action::Copy);
+            let is_restore = |fault: &&Fault| RESTORES.contains(fault);
+            let is_copied = self.agents.iter().any(|agent| agent.copy.is_some());
+            if faults.iter().any(|fault| is_restore(&fault)) && !is_copied {
+                let copied = (0..2).filter(|at| self.can_copy(*at));
+                all.extend(copied.map(Action::Copy));
             }
-            for fault in faults {
+            // Runs that do not restore the copy are those without it.
+            let due = is_copied && self.budget == 1;
+            for fault in faults.iter().filter(|fault| !due || is_restore(fault)) {
                 let at = match fault {
                     Fault::Lost | Fault::AnswerLost | Fault::Late | Fault::Twice => calls.clone(),
                     Fault::Takeover => 0..1,
-                    Fault::Restored | Fault::RestoredWithNote => 0..1,
-                    Fault::Crash | Fault::Full | Fault::JournalLost => FAILING,
+                    Fault::Crash | Fault::Full | Fault::JournalLost => 0..2,
+                    Fault::Restored | Fault::RestoredWithNote => 0..2,
                 };
                 let at = at.filter(|at| self.can_fail(*fault, *at));
                 all.extend(at.map(|at| Action::Fault(*fault, at)));
@@ -138,9 +142,9 @@ impl Rack {
         all
     }
 
-    fn can_copy(&self) -> bool {
-        let agent = &self.agents[0];
-        agent.copy.is_none() && agent.process.as_ref().is_some_and(Process::is_idle)
+    fn can_copy(&self, at: usize) -> bool {
+        let process = self.agents[at].process.as_ref();
+        process.is_some_and(Process::is_idle)
     }
 
     fn can_fail(&self, fault: Fault, at: usize) -> bool {
@@ -154,11 +158,11 @@ impl Rack {
                 process.is_some_and(|process| !process.is_idle())
             }
             Fault::Full => !self.agents[at].full && self.agents[at].process.is_some() && !over,
-            Fault::JournalLost => self.agents[at].disk.version.generation > 1,
+            Fault::JournalLost => *self.agents[at].disk.ledger != Ledger::default(),
             Fault::Restored | Fault::RestoredWithNote => {
                 let agent = &self.agents[at];
                 let copy = agent.copy.as_ref();
-                copy.is_some_and(|copy| copy.version.generation < agent.disk.version.generation)
+                copy.is_some_and(|copy| copy.version != agent.disk.version)
             }
         }
     }
@@ -183,8 +187,8 @@ impl Rack {
                 rack.agent(at).full = false;
                 rack.reopen(at);
             }
-            Action::Copy => {
-                let agent = rack.agent(0);
+            Action::Copy(at) => {
+                let agent = rack.agent(at);
                 agent.copy = Some(Arc::new(agent.disk.clone()));
             }
             Action::Ask(manual) => rack.asks(manual),

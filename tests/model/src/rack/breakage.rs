@@ -80,11 +80,10 @@ impl Breakage {
             Self::ClaimsUnordered => (&[Fault::Late, Fault::Lost], &[]),
         };
         Setting {
-            name: "rack",
             faults: faults.to_vec(),
             operator: operator.to_vec(),
-            budget: u8::try_from(faults.len()).unwrap_or(u8::MAX),
             breakage: Some(self),
+            ..Setting::rack(u8::try_from(faults.len()).unwrap_or(u8::MAX))
         }
     }
 

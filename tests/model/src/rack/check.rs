@@ -1,5 +1,7 @@
 //! The rack for stateright: its rules, and what a run of the checker found.
 
+use std::sync::Arc;
+
 use stateright::{Model, Property};
 
 use super::{
@@ -7,17 +9,15 @@ use super::{
     breakage::Breakage,
     world::{Manual, Rack, Step, Wrong},
 };
-use crate::check::{Bounds, Report, explore_model};
+use crate::{
+    check::{Bounds, Report, explore_model},
+    liveness::{self, Ends, Next},
+};
 
 /// Tries of the operations of a remediation that are followed.
 const TRIES: u8 = 4;
-/// Calls of one controller at one agent that are followed.
-const CALLS: u64 = 8;
 /// Actions after the last fault within which the remediation must have ended.
 const BOUND: usize = 200;
-
-/// The faults of a rack with more than one.
-const FEW: [Fault; 1] = [Fault::Late];
 
 /// A rack to explore.
 #[derive(Debug, Clone)]
@@ -32,19 +32,20 @@ pub struct Setting {
     pub budget: u8,
     /// What is broken on purpose.
     pub breakage: Option<Breakage>,
+    /// Racks that are known to end.
+    pub ends: Arc<Ends>,
 }
 
 impl Setting {
-    /// Controllers alone. With one fault everything may fail; with more, calls are late: everything
-    /// would take hours.
+    /// Controllers alone.
     pub fn rack(budget: u8) -> Self {
-        let all = budget <= 1;
         Self {
             name: "rack",
-            faults: if all { FAULTS.to_vec() } else { FEW.to_vec() },
+            faults: FAULTS.to_vec(),
             operator: Vec::new(),
             budget,
             breakage: None,
+            ends: Arc::default(),
         }
     }
 
@@ -59,26 +60,32 @@ impl Setting {
     }
 }
 
-/// Heals all faults and runs on, always with the first thing that can be done. Returns the actions, and
-/// whether the remediation has ended.
-fn run_on(rack: &Rack, breakage: Option<Breakage>) -> (Vec<(Rack, Option<Action>)>, bool) {
-    let mut rack = rack.clone();
-    (rack.budget, rack.operator) = (0, Vec::new());
-    rack.wrong = None;
-    let mut path = Vec::new();
-    for _ in 0..BOUND {
-        let enabled = rack.enabled(&[], breakage);
-        if rack.is_over() || rack.wrong.is_some() {
-            return (path, true);
-        }
-        let Some(action) = enabled.into_iter().max_by_key(|action| urgency(*action)) else {
-            return (path, false);
-        };
-        let next = rack.next(action, breakage);
-        path.push((rack, Some(action)));
-        rack = next;
+impl Setting {
+    /// L1: whether a rack ends once nothing fails any more.
+    fn ends(&self, rack: &Rack) -> bool {
+        let next_of = |rack: &Rack| next_of_healed(rack, self.breakage);
+        self.ends.is_reached(healed(rack), BOUND, next_of)
     }
-    (path, rack.is_over())
+}
+
+/// The rack without any more faults.
+fn healed(rack: &Rack) -> Rack {
+    let mut rack = rack.clone();
+    (rack.budget, rack.operator, rack.wrong) = (0, Vec::new(), None);
+    rack
+}
+
+/// What happens next in a healed rack: always the first thing that can be done.
+fn next_of_healed(rack: &Rack, breakage: Option<Breakage>) -> Next<Rack, Action> {
+    // A rule that is broken on the way is found by its own property.
+    if rack.is_over() || rack.wrong.is_some() {
+        return Next::Ended;
+    }
+    let enabled = rack.enabled(&[], breakage).into_iter();
+    match enabled.max_by_key(|action| urgency(*action)) {
+        Some(action) => Next::Does(action, rack.next(action, breakage)),
+        None => Next::Stuck,
+    }
 }
 
 /// What happens first where nothing fails any more.
@@ -89,7 +96,7 @@ fn urgency(action: Action) -> u8 {
         Action::Act(..) => 3,
         Action::Probe(_) => 2,
         Action::Lead => 1,
-        Action::Expire | Action::Copy | Action::Ask(_) | Action::Fault(..) => 0,
+        Action::Expire | Action::Copy(_) | Action::Ask(_) | Action::Fault(..) => 0,
     }
 }
 
@@ -110,16 +117,12 @@ impl Model for Setting {
     }
 
     fn next_state(&self, rack: &Rack, action: Action) -> Option<Rack> {
-        let mut next = rack.next(action, self.breakage);
-        let checked = matches!(action, Action::Fault(..) | Action::Expire);
-        if checked && !run_on(&next, self.breakage).1 {
-            next.broken(Wrong::NoEnd);
-        }
+        let next = rack.next(action, self.breakage);
         (next != *rack).then_some(next)
     }
 
     fn within_boundary(&self, rack: &Rack) -> bool {
-        rack.store.operation <= TRIES && rack.leader.sequences.iter().all(|calls| *calls <= CALLS)
+        rack.store.operation <= TRIES
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
@@ -146,7 +149,9 @@ impl Model for Setting {
             Property::always("nothing is begun twice", |_, r: &Rack| {
                 !is(r, Wrong::Repeated)
             }),
-            Property::always("L1: it ends", |_, r: &Rack| !is(r, Wrong::NoEnd)),
+            Property::always("L1: it ends", |model: &Self, r: &Rack| {
+                r.wrong.is_some() || model.ends(r)
+            }),
             Property::sometimes("a remediation ends", |_, r: &Rack| {
                 r.store.step == Step::Done && r.is_over()
             }),
@@ -164,10 +169,10 @@ pub fn explore(setting: Setting, bounds: Bounds) -> Report {
     let first_only = setting.breakage.is_some();
     explore_model(setting, first_only, bounds, |model, mut path| {
         if let Some((last, _)) = path.last()
-            && is(last, Wrong::NoEnd)
+            && last.wrong.is_none()
         {
-            let rest = run_on(last, model.breakage).0;
-            path.extend(rest);
+            let next_of = |rack: &Rack| next_of_healed(rack, model.breakage);
+            path.extend(liveness::path(healed(last), BOUND, next_of));
         }
         super::story::tell(&path)
     })

@@ -334,7 +334,7 @@ impl Rack {
             }
             Next::Release(agent) => {
                 let release = Release {
-                    id: format!("release-{agent}"),
+                    id: "release".to_owned(),
                     key: HOST.to_owned(),
                     at: host(),
                     authority: self.authority(agent),

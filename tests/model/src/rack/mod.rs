@@ -9,6 +9,7 @@ pub mod agent;
 pub mod breakage;
 mod calls;
 pub mod check;
+mod fingerprint;
 pub mod leader;
 mod operations;
 pub mod operator;

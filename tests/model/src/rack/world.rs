@@ -138,12 +138,10 @@ pub enum Wrong {
     Unwritten,
     /// An operation was started a second time.
     Repeated,
-    /// L1: no end within the bound although all faults were healed.
-    NoEnd,
 }
 
 /// The rack and whoever uses it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rack {
     /// The two agents.
     pub agents: [Arc<Agent>; 2],

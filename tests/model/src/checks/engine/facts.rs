@@ -1,0 +1,103 @@
+//! What the engine is told of the fleet, from what the view shows.
+
+use std::time::Duration;
+
+use rackhand_core::health::{
+    Check, ClusterFacts, Condition, ConditionRule, IntOrPercent, Limit, MachineFacts, NodeFacts,
+    NodeView, RequestView, Target,
+};
+
+use super::super::{
+    api::Name,
+    breakage::Breakage,
+    world::{Api, CheckValue, MACHINES, request_name},
+};
+use crate::time::NOW;
+
+pub(super) fn is_selected(check: &CheckValue, machine: Name) -> bool {
+    !(check.narrowed && machine == MACHINES[0])
+}
+
+/// The rules of a check: a Node that is not Ready is unhealthy at once.
+pub(super) fn rules(check: &CheckValue, breakage: Option<Breakage>) -> Check {
+    let rule = |status: &str| ConditionRule {
+        type_: "Ready".into(),
+        status: status.into(),
+        timeout: Duration::ZERO,
+    };
+    let limit = match breakage {
+        Some(Breakage::LimitOfOwnHandovers) => Limit::AtMost(IntOrPercent::Percent(100)),
+        _ => check.limit,
+    };
+    Check {
+        startup_timeout: None,
+        node_conditions: vec![rule("Unknown")],
+        machine_conditions: Vec::new(),
+        limit,
+        external: true,
+        paused: false,
+    }
+}
+
+pub(super) fn cluster() -> ClusterFacts {
+    ClusterFacts {
+        paused: false,
+        infrastructure_ready: Some(NOW),
+        control_plane_initialized: Some(NOW),
+    }
+}
+
+pub(super) fn machine_facts(name: Name, uid: u8) -> MachineFacts {
+    MachineFacts {
+        name: name.into(),
+        uid: uid.to_string(),
+        created: NOW,
+        deleting: false,
+        control_plane: false,
+        paused: false,
+        skip_remediation: false,
+        remediate_annotation: false,
+        conditions: Vec::new(),
+        infrastructure_ready: Some(NOW),
+        failure: None,
+        health_condition: None,
+        owner_remediated: None,
+        awaits_owner: false,
+    }
+}
+
+pub(super) fn node_view(api: &Api, name: Name) -> NodeView {
+    let known = || name.to_owned();
+    match api.nodes.seen(name) {
+        Some(ready) => NodeView::Present(NodeFacts {
+            name: known(),
+            conditions: vec![Condition {
+                type_: "Ready".into(),
+                status: if *ready { "True" } else { "Unknown" }.into(),
+                reason: String::new(),
+                last_transition: Some(NOW),
+            }],
+        }),
+        None if api.absent.contains(name) => NodeView::Missing { name: known() },
+        None => NodeView::Unconfirmed { name: known() },
+    }
+}
+
+pub(super) fn request_view(api: &Api, check: &CheckValue, machine: Name, uid: u8) -> RequestView {
+    match api.requests.seen(request_name(machine, check.template)) {
+        None => RequestView::None,
+        Some(request) if request.of.1 != uid => RequestView::Foreign {
+            owner: request.of.1.to_string(),
+        },
+        Some(request) if request.deleting => RequestView::Deleting,
+        Some(_) => RequestView::Open,
+    }
+}
+
+pub(super) fn target(api: &Api, check: &CheckValue, machine: Name, uid: u8) -> Target {
+    Target {
+        machine: machine_facts(machine, uid),
+        node: node_view(api, machine),
+        request: request_view(api, check, machine, uid),
+    }
+}

@@ -1,0 +1,200 @@
+//! Which states of the world of a remediation count as one: those that behave alike.
+//!
+//! Everything in a state counts, but of some times only what decisions compare them with:
+//!
+//! - When the host was confirmed off: whether the latest reading is from before that (`power_within`).
+//! - When the drain was finished, and the times of attempts: that there is one. They are only reported.
+//! - Until when a pinned operation may command the BMC: the time itself while it is long enough to begin
+//!   the operation (`begin_operation`); later it decides nothing, because there is one agent.
+//! - Since when a Lease has not been renewed: whether the latest reading is from before that
+//!   (`read_since_renewal`); and the time itself, as long as that is short and the Node Ready
+//!   (`lease_quiet_from`). A Node that is not Ready becomes so with another renewal.
+//!
+//! The states of the core are taken apart field by field, so that a new field does not compile here until it
+//! is decided how it counts.
+
+use std::{
+    hash::{Hash, Hasher},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use rackhand_core::remediation::{AgentPin, AttemptRecord, LeaseMemory, OffEvidence, Shell, State};
+
+use crate::{
+    time::{NOW, until},
+    world::{Held, Object, Process, World},
+};
+
+/// The least time that a pin must reach ahead to begin an operation: the shorter deadline of both
+/// operations in the policy, and 20 s in which the call and the last command may be on their way.
+const LEAST_PIN: Duration = Duration::from_secs(10 + 20);
+/// Longer than a Lease must be quiet: a quarter of its duration of 40 s, and 2 s.
+const QUIET: i64 = 13;
+
+impl Hash for World {
+    fn hash<H: Hasher>(&self, h: &mut H) {
+        let Self {
+            object,
+            process,
+            late,
+            deposed,
+            claimed,
+            done,
+            host,
+            bmc,
+            agent,
+            hold,
+            node,
+            pod,
+            budget,
+            was_silent,
+            wrong,
+        } = self;
+        let asked = process.shell.power.as_ref().map(|view| view.asked);
+        let Object {
+            state,
+            finalizer,
+            deleting,
+            confirmed,
+        } = &**object;
+        hash_some(state.as_ref(), h, |state, h| hash_state(state, asked, h));
+        (finalizer, deleting, confirmed).hash(h);
+        let Process {
+            held,
+            shell,
+            leases,
+            sleep,
+        } = &**process;
+        for call in [held, late] {
+            hash_some(call.as_ref(), h, |call, h| hash_call(call, asked, h));
+        }
+        hash_shell(shell, h);
+        hash_leases(leases, asked, node.ready, h);
+        (sleep, deposed, claimed, done, host, bmc).hash(h);
+        (agent, hold, node, pod, budget, was_silent, wrong).hash(h);
+    }
+}
+
+fn hash_some<T, H: Hasher>(value: Option<T>, h: &mut H, hash: impl FnOnce(T, &mut H)) {
+    h.write_u8(u8::from(value.is_some()));
+    if let Some(value) = value {
+        hash(value, h);
+    }
+}
+
+/// `asked`: when the latest reading was begun.
+fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
+    let State {
+        step,
+        since,
+        attempt,
+        attempt_started,
+        tries,
+        power_off_repeats,
+        power_on_repeats,
+        retry_at,
+        mode,
+        strategy,
+        node_action,
+        keep_off,
+        failure,
+        cluster,
+        host,
+        node,
+        off,
+        lease_at_off,
+        taint,
+        drained,
+        on,
+        agent_holds,
+        pinned,
+        confirmation_used,
+        node_was_down,
+        node_back,
+        end_reason,
+        attempts,
+    } = state;
+    (step, since, attempt, attempt_started, tries).hash(h);
+    (power_off_repeats, power_on_repeats, retry_at, mode).hash(h);
+    (strategy, node_action, keep_off, failure, cluster).hash(h);
+    (host, node, lease_at_off, taint, drained.is_some()).hash(h);
+    (on, agent_holds, confirmation_used, node_was_down).hash(h);
+    (node_back, end_reason).hash(h);
+    hash_some(off.as_ref(), h, |off, h| {
+        asked.is_some_and(|asked| asked < off.at()).hash(h);
+        match off {
+            OffEvidence::Bmc {
+                at: _,
+                readings,
+                taken,
+            } => (0, readings, taken).hash(h),
+            OffEvidence::Person { at: _ } => 1.hash(h),
+        }
+    });
+    hash_some(pinned.as_ref(), h, |pinned, h| {
+        let AgentPin {
+            agent,
+            operation,
+            until: time,
+        } = pinned;
+        let suffices = |time: Timestamp| until(time) >= LEAST_PIN;
+        let time = time.map(|time| suffices(time).then_some(time));
+        (agent, operation, time).hash(h);
+    });
+    attempts.len().hash(h);
+    for attempt in attempts {
+        let AttemptRecord {
+            number,
+            started: _,
+            off,
+            drained,
+            on,
+            ended: _,
+            step,
+            reason,
+        } = attempt;
+        (number, off.is_some(), drained.is_some(), on.is_some()).hash(h);
+        (step, reason).hash(h);
+    }
+}
+
+fn hash_call<H: Hasher>(call: &Held, asked: Option<Timestamp>, h: &mut H) {
+    let Held {
+        state,
+        next,
+        changed,
+        hold,
+    } = call;
+    hash_state(state, asked, h);
+    (next, changed, hold).hash(h);
+}
+
+fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
+    let Shell {
+        uid: _,
+        loaded,
+        state,
+        operation,
+        power,
+        access,
+        silent_since,
+        completed,
+        machine_sought,
+        last,
+        failures,
+    } = shell;
+    let asked = power.as_ref().map(|view| view.asked);
+    hash_some(state.as_ref(), h, |state, h| hash_state(state, asked, h));
+    (loaded, operation, power, access, silent_since).hash(h);
+    (completed, machine_sought, last, failures).hash(h);
+}
+
+fn hash_leases<H: Hasher>(leases: &LeaseMemory, asked: Option<Timestamp>, ready: bool, h: &mut H) {
+    let LeaseMemory { seen } = leases;
+    for (renewed, since) in seen.values() {
+        let age = NOW.duration_since(*since).as_secs().min(QUIET);
+        let is_read_since = asked.is_some_and(|asked| asked >= *since);
+        (renewed, is_read_since, ready.then_some(age)).hash(h);
+    }
+}
