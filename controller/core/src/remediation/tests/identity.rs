@@ -95,7 +95,7 @@ fn f5_lease_is_checked_immediately_before_power_on() {
 /// baremetal-operator switched on late in its grace: readings from before that do not apply to the
 /// kubelet that reports since.
 #[test]
-fn f5_only_a_reading_after_the_renewal_contradicts_it() {
+fn f5_only_an_off_reading_after_the_renewal_shows_another_host() {
     let mut o = mk_other_host();
     bmh(&mut o).our_hold = false;
     node(&mut o).lease.as_mut().unwrap().unchanged_since = at(20);
