@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
 /// Languages of blocks that hold commands.
@@ -147,11 +147,17 @@ fn parse(page: &str, text: &str) -> Result<Vec<Step>> {
                 };
                 let marker = marker.take();
                 if SHELL.contains(&language.as_str()) {
+                    let commands = commands(&language, &code);
+                    ensure!(
+                        !commands.is_empty(),
+                        "{}: a transcript without a prompt: use sh",
+                        place()
+                    );
                     steps.push(Step::Block(Block {
                         page: page.to_owned(),
                         line,
                         treatment: treatment(marker).with_context(place)?,
-                        commands: commands(&language, &code),
+                        commands,
                         is_transcript: language == "console",
                     }));
                 } else if !OTHER.contains(&language.as_str()) {
@@ -300,6 +306,7 @@ fn a_block_that_nobody_could_classify_is_refused() {
     for (page, why) in [
         ("    indented\n", "an indented block"),
         ("```\nplain\n```\n", "unknown language \"\""),
+        ("```console\nls\n```\n", "a transcript without a prompt"),
         ("<!-- not runs: typo -->\n```sh\nx\n```\n", "unknown marker"),
     ] {
         let error = format!("{:#}", parse("page.md", page).unwrap_err());
