@@ -261,6 +261,15 @@ impl Agent {
         self.reloader.reload().await
     }
 
+    /// The hosts that a remediation or an operator holds off, with the owners, as the journal has them.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub async fn held_hosts(&self) -> Result<Vec<(String, String)>, JournalError> {
+        let holds = self.engine.holds_in_journal().await?.into_iter();
+        Ok(holds.map(|(_, hold)| (hold.host, hold.owner)).collect())
+    }
+
     /// Returns when a part of the agent has ended unexpectedly, or when the journal is lost and
     /// only a new process can continue.
     pub async fn failed(&mut self) {

@@ -151,11 +151,16 @@ impl Engine {
 
     /// The owners of all holds, by host key.
     pub(crate) async fn holds(&self) -> Result<HashMap<String, Hold>, Status> {
-        let holds = self.shared.journal.holds().await;
+        let holds = self.holds_in_journal().await;
         Ok(holds
             .map_err(|error| journal_status(&error))?
             .into_iter()
             .collect())
+    }
+
+    /// All holds by host key, in the order of the keys.
+    pub(crate) async fn holds_in_journal(&self) -> Result<Vec<(String, Hold)>, JournalError> {
+        self.shared.journal.holds().await
     }
 }
 
