@@ -3,11 +3,8 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use crate::{
-    api::{
-        ApiCondition,
-        resource::{METAL3_REMEDIATIONS, RACK_AGENTS},
-    },
-    fleet::{HostId, NAMESPACE, Os, Power},
+    api::{ApiCondition, resource::NODES},
+    fleet::{Check, HostId, NAMESPACE, Os, Power},
     kernel::{Condition, ProcessId, World},
 };
 
@@ -16,8 +13,19 @@ use crate::{
 pub struct Roster {
     /// The controllers.
     pub controllers: Vec<ProcessId>,
-    /// The agents, with the directories of their journals.
-    pub agents: Vec<(ProcessId, PathBuf)>,
+    /// The agents.
+    pub agents: Vec<AgentProcess>,
+}
+
+/// An agent.
+#[derive(Debug)]
+pub struct AgentProcess {
+    /// Its process.
+    pub id: ProcessId,
+    /// Its rack, by number.
+    pub rack: usize,
+    /// The directory of its journal.
+    pub journal: PathBuf,
 }
 
 /// A fault.
@@ -28,6 +36,7 @@ enum Fault {
     HostPanics,
     HostLosesPower,
     HostIsSwitchedOn,
+    NodeDeleted,
     RemediationDeleted,
     BmcSilent,
     BmcSlow,
@@ -62,17 +71,23 @@ use Fault::{
     BmcLosesAnswer, BmcReportsOff, BmcReset, BmcSilent, BmcSlow, ControllerClock, ControllerKilled,
     ControllerPaused, ControllerSuspended, HistoryCompacted, HostHangs, HostHangsForAWhile,
     HostIsSwitchedOn, HostLosesPower, HostPanics, JournalWiped, LinkLossy, LinkReset, LinkSilent,
-    LinkSlow, RemediationDeleted, UpgradeOfAgents, UpgradeOfControllers, WatchesBroken,
-    WatchesLate,
+    LinkSlow, NodeDeleted, RemediationDeleted, UpgradeOfAgents, UpgradeOfControllers,
+    WatchesBroken, WatchesLate,
 };
 
 /// Every fault, its share of all, its name, and for how many seconds it may last.
-const FAULTS: [(Fault, u32, &str, (u64, u64)); 32] = [
+const FAULTS: [(Fault, u32, &str, (u64, u64)); 33] = [
     (HostHangs, 14, "host hangs", (0, 0)),
     (HostHangsForAWhile, 6, "host hangs for a while", (20, 900)),
     (HostPanics, 6, "kernel panic", (0, 0)),
     (HostLosesPower, 6, "host loses power", (0, 0)),
     (HostIsSwitchedOn, 3, "host is switched on by hand", (0, 0)),
+    (
+        NodeDeleted,
+        3,
+        "Node of a host without power deleted",
+        (0, 0),
+    ),
     (RemediationDeleted, 3, "remediation deleted", (0, 0)),
     (BmcSilent, 6, "BMC silent", (5, 600)),
     (BmcSlow, 4, "BMC slow", (30, 600)),
@@ -131,6 +146,9 @@ const FAULTS: [(Fault, u32, &str, (u64, u64)); 32] = [
 /// assumption of Rackhand (docs/safety.md).
 const HONEST: Duration = Duration::from_secs(1800);
 
+/// How long after a fault a process runs again, a controller leads, and connections are made again.
+const RESTART: Duration = Duration::from_secs(60);
+
 /// Faults from now on until a time.
 pub fn begin(world: &mut World, roster: &Arc<Roster>, until: Duration) {
     let pause = world.between(Duration::from_secs(2), Duration::from_secs(150));
@@ -151,7 +169,7 @@ pub fn heal(world: &mut World, roster: &Roster) {
         let bmc = &mut world.fleet.host_mut(id).bmc;
         *bmc = crate::fleet::BmcCondition::default();
     }
-    let agents: Vec<ProcessId> = roster.agents.iter().map(|(agent, _)| *agent).collect();
+    let agents: Vec<ProcessId> = roster.agents.iter().map(|agent| agent.id).collect();
     for controller in &roster.controllers {
         world.set_api_condition(*controller, ApiCondition::default());
         for agent in &agents {
@@ -208,11 +226,15 @@ fn choose(world: &mut World, roster: &Arc<Roster>, until: Duration) {
 fn act(world: &mut World, roster: &Arc<Roster>, fault: Fault, lasts: Duration) -> Option<String> {
     match fault {
         HostHangs | HostHangsForAWhile | HostPanics | HostLosesPower | HostIsSwitchedOn
-        | RemediationDeleted | BmcSilent | BmcSlow | BmcReset | BmcReportsOff
+        | NodeDeleted | RemediationDeleted | BmcSilent | BmcSlow | BmcReset | BmcReportsOff
         | BmcIgnoresCommands | BmcLosesAnswer => {
             let count = world.fleet.ids().count();
             let id = HostId::at(world.rng.usize(..count));
             act_on_host(world, fault, id, lasts)?;
+            if !matches!(fault, HostIsSwitchedOn) {
+                let until = world.now() + lasts + RESTART;
+                world.fleet.oracle.disturbed.add_for_host(id, until);
+            }
             Some(world.fleet.host(id).name.clone())
         }
         ControllerKilled | ControllerPaused | ControllerSuspended | ControllerClock
@@ -220,14 +242,18 @@ fn act(world: &mut World, roster: &Arc<Roster>, fault: Fault, lasts: Duration) -
             let place = world.rng.usize(..roster.controllers.len());
             let controller = *roster.controllers.get(place)?;
             act_on_controller(world, fault, controller, lasts)?;
+            let until = world.now() + lasts + RESTART;
+            world.fleet.oracle.disturbed.add_for_all(until);
             Some(world.name(controller).to_owned())
         }
         AgentKilled | AgentPaused | AgentClock | JournalWiped | LinkSilent | LinkSlow
         | LinkLossy | LinkReset => {
             let place = world.rng.usize(..roster.agents.len());
-            let (agent, journal) = roster.agents.get(place)?;
-            act_on_agent(world, fault, *agent, (roster, journal), lasts)?;
-            Some(world.name(*agent).to_owned())
+            let agent = roster.agents.get(place)?;
+            act_on_agent(world, fault, agent, roster, lasts)?;
+            let until = world.now() + lasts + RESTART;
+            world.fleet.oracle.disturbed.add_for_rack(agent.rack, until);
+            Some(world.name(agent.id).to_owned())
         }
         ApiAway | WatchesBroken | HistoryCompacted => {
             match fault {
@@ -238,6 +264,8 @@ fn act(world: &mut World, roster: &Arc<Roster>, fault: Fault, lasts: Duration) -
                 WatchesBroken => world.break_watches(None),
                 _ => world.expire_watches(),
             }
+            let until = world.now() + lasts + RESTART;
+            world.fleet.oracle.disturbed.add_for_all(until);
             Some("all".to_owned())
         }
         UpgradeOfControllers => {
@@ -245,7 +273,7 @@ fn act(world: &mut World, roster: &Arc<Roster>, fault: Fault, lasts: Duration) -
             Some("in turn".to_owned())
         }
         UpgradeOfAgents => {
-            let agents: Vec<ProcessId> = roster.agents.iter().map(|(agent, _)| *agent).collect();
+            let agents: Vec<ProcessId> = roster.agents.iter().map(|agent| agent.id).collect();
             upgrade(world, &agents);
             Some("in turn".to_owned())
         }
@@ -258,6 +286,8 @@ fn upgrade(world: &mut World, processes: &[ProcessId]) {
         world.after(wait, move |world| world.kill(process));
         wait += Duration::from_secs(30);
     }
+    let until = world.now() + wait + RESTART;
+    world.fleet.oracle.disturbed.add_for_all(until);
 }
 
 fn act_on_host(world: &mut World, fault: Fault, id: HostId, lasts: Duration) -> Option<()> {
@@ -270,9 +300,15 @@ fn act_on_host(world: &mut World, fault: Fault, id: HostId, lasts: Duration) -> 
         .ids()
         .filter(|id| world.fleet.host(*id).os == Os::Running);
     let enough = running.count() * 2 > world.fleet.ids().count();
+    // A check that has more unhealthy hosts than its limit waits for a person, as it should.
+    let failed = world.fleet.ids().filter(|other| {
+        let other_host = world.fleet.host(*other);
+        *other != id && other_host.check == host.check && other_host.os != Os::Running
+    });
+    let within_limit = failed.count() < world.fleet.limit(host.check);
     let honest = host.power == Power::On && now.saturating_sub(host.last_off) > HONEST;
     match fault {
-        HostHangs | HostPanics if works && enough => {
+        HostHangs | HostPanics if works && enough && within_limit => {
             let os = if fault == HostHangs {
                 Os::Hung
             } else {
@@ -286,7 +322,7 @@ fn act_on_host(world: &mut World, fault: Fault, id: HostId, lasts: Duration) -> 
             world.after(lasts, move |world| world.recover_os(id, epoch));
             Some(())
         }
-        HostLosesPower if enough && host.power == Power::On => {
+        HostLosesPower if enough && within_limit && host.power == Power::On => {
             world.cut_power(id, "a fault");
             let silent = world.between(Duration::from_secs(5), Duration::from_secs(120));
             world.fleet.host_mut(id).bmc.silent_until = now + silent;
@@ -296,19 +332,23 @@ fn act_on_host(world: &mut World, fault: Fault, id: HostId, lasts: Duration) -> 
             world.give_power(id, "hand");
             Some(())
         }
+        // Kubernetes alone sees to the pods of a deleted Node, so that its host must be off. A check of
+        // Nodes does not know a Node that is gone.
+        NodeDeleted if host.power == Power::Off && host.check != Check::Node => {
+            let name = host.name.clone();
+            let options = serde_json::Value::Null;
+            world.api.delete(NODES, "", &name, &options).ok()?;
+            world.settle_changes();
+            Some(())
+        }
         RemediationDeleted => {
             let name = host.name.clone();
-            let mut all = world.api.list(METAL3_REMEDIATIONS);
-            let owned = |object: &serde_json::Value| {
-                object["metadata"]["ownerReferences"][0]["name"] == *name
-            };
-            let found = all.find(|object| owned(object))?;
+            let (resource, found) = world.remediations_of(&name).next()?;
             let found = found["metadata"]["name"].as_str()?.to_owned();
-            drop(all);
             let options = serde_json::Value::Null;
             world
                 .api
-                .delete(METAL3_REMEDIATIONS, NAMESPACE, &found, &options)
+                .delete(resource, NAMESPACE, &found, &options)
                 .ok()?;
             world.settle_changes();
             Some(())
@@ -392,10 +432,11 @@ fn pause(world: &mut World, process: ProcessId, lasts: Duration, suspended: bool
 fn act_on_agent(
     world: &mut World,
     fault: Fault,
-    agent: ProcessId,
-    (roster, journal): (&Roster, &PathBuf),
+    agent: &AgentProcess,
+    roster: &Roster,
     lasts: Duration,
 ) -> Option<()> {
+    let (agent, journal) = (agent.id, &agent.journal);
     let state = world.state(agent);
     if !state.alive || state.paused {
         return None;
@@ -449,19 +490,4 @@ fn act_on_agent(
         });
     }
     Some(())
-}
-
-/// What the agents hold, by their RackAgents' status; empty where a RackAgent is not connected.
-#[must_use]
-pub fn disconnected_agents(world: &World) -> Vec<String> {
-    let agents = world.api.list(RACK_AGENTS);
-    let broken = agents.filter(|agent| agent["status"]["conditions"][0]["status"] != "True");
-    broken
-        .map(|agent| {
-            agent["metadata"]["name"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()
-        })
-        .collect()
 }

@@ -11,8 +11,11 @@ pub mod fleet;
 pub mod kernel;
 pub mod oracle;
 mod programs;
+mod region;
 mod report;
 mod run;
 
+pub use rackhand_interpose::CountingAllocator;
+pub use region::{Region, RegionReport};
 pub use report::Report;
 pub use run::{ALONE, Options, Outcome, run, run_alone};

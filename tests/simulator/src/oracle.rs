@@ -1,13 +1,13 @@
 //! What is judged, by what really happened to hosts and pods.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
     api::{
-        Change, ChangeKind,
+        Change, ChangeKind, Resource,
         resource::{
             BARE_METAL_HOSTS, METAL3_REMEDIATIONS, NODES, PODS, POWER_REMEDIATIONS,
             VOLUME_ATTACHMENTS,
@@ -19,6 +19,40 @@ use crate::{
 
 /// How long after its remediation is gone a command that was under way may still reach a host.
 const UNDER_WAY: Duration = Duration::from_secs(60);
+
+/// How long after everything works a host that must stay off may be on (F3): the interval of readings
+/// (`hold_watch`), and the power-off with its confirmation.
+const SWITCHED_OFF_AGAIN: Duration = Duration::from_secs(60);
+
+/// Until when faults act, beside those of hosts themselves; with the time to start again.
+#[derive(Debug, Default)]
+pub(crate) struct Disturbances {
+    all: Duration,
+    racks: BTreeMap<usize, Duration>,
+    hosts: BTreeMap<HostId, Duration>,
+}
+
+impl Disturbances {
+    pub(crate) fn add_for_all(&mut self, until: Duration) {
+        self.all = self.all.max(until);
+    }
+
+    pub(crate) fn add_for_rack(&mut self, rack: usize, until: Duration) {
+        let known = self.racks.entry(rack).or_default();
+        *known = (*known).max(until);
+    }
+
+    pub(crate) fn add_for_host(&mut self, host: HostId, until: Duration) {
+        let known = self.hosts.entry(host).or_default();
+        *known = (*known).max(until);
+    }
+
+    fn until(&self, host: HostId, rack: usize) -> Duration {
+        let rack = self.racks.get(&rack).copied().unwrap_or_default();
+        let host = self.hosts.get(&host).copied().unwrap_or_default();
+        self.all.max(rack).max(host)
+    }
+}
 
 /// What has been counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,10 +91,10 @@ pub struct Oracle {
     pub counts: Counts,
     /// The rules that did not hold.
     pub violations: Vec<Violation>,
+    /// Until when faults act.
+    pub(crate) disturbed: Disturbances,
     /// When the last remediation of each host was gone.
     gone: BTreeMap<String, Duration>,
-    /// The most remediations that the limit allows at one time.
-    pub(crate) limit: usize,
 }
 
 impl World {
@@ -72,9 +106,9 @@ impl World {
 
     /// No pod runs on two hosts: judged when its container starts.
     pub(crate) fn judge_containers(&mut self, pod: &str) {
-        let ids = self.fleet.ids();
-        let on: Vec<String> = ids
-            .map(|id| self.fleet.host(id))
+        let hosts = self.fleet.started_on.get(pod).into_iter().flatten();
+        let on: Vec<String> = hosts
+            .map(|id| self.fleet.host(*id))
             .filter(|host| host.containers.contains_key(pod))
             .map(|host| host.name.clone())
             .collect();
@@ -86,14 +120,19 @@ impl World {
         }
     }
 
-    fn remediations_of<'a>(&'a self, host: &'a str) -> impl Iterator<Item = &'a Value> {
-        let all = [METAL3_REMEDIATIONS, POWER_REMEDIATIONS].into_iter();
-        all.flat_map(|resource| self.api.list(resource))
-            .map(|object| &**object)
-            .filter(move |object| {
-                let owners = object["metadata"]["ownerReferences"].as_array();
-                owners.is_some_and(|owners| owners.iter().any(|owner| owner["name"] == host))
+    /// The remediations of a host, with their kinds.
+    pub(crate) fn remediations_of<'a>(
+        &'a self,
+        host: &'a str,
+    ) -> impl Iterator<Item = (Resource, &'a Arc<Value>)> {
+        REMEDIATIONS
+            .into_iter()
+            .flat_map(|resource| {
+                self.api
+                    .list(resource)
+                    .map(move |object| (resource, object))
             })
+            .filter(move |(_, object)| host_of(object) == host)
     }
 
     /// F2: a host is switched off only while there is a remediation of it, and its hold where it has a
@@ -118,6 +157,34 @@ impl World {
         }
     }
 
+    /// The pods and volumes that the API has at a host.
+    fn bound_to(&self, host: &str) -> (usize, usize) {
+        let count = |resource| self.api.bound_to(resource, host).count();
+        (count(PODS), count(VOLUME_ATTACHMENTS))
+    }
+
+    /// F3: a host that gets power while it is tainted and not drained is switched off again, at the
+    /// latest a while after all that concerns it works.
+    pub(crate) fn judge_stays_off(&mut self, id: HostId, since: Duration) {
+        let host = self.fleet.host(id);
+        let node = self.api.get(NODES, "", &host.name);
+        let is_tainted = node.is_some_and(|node| tainted(&node));
+        if host.power != Power::On || !is_tainted || self.bound_to(&host.name) == (0, 0) {
+            return;
+        }
+        let (now, name) = (self.now(), host.name.clone());
+        let since = since.max(self.fleet.oracle.disturbed.until(id, host.rack));
+        if now.saturating_sub(since) > SWITCHED_OFF_AGAIN {
+            self.violate(format!(
+                "F3: {name} is on for {SWITCHED_OFF_AGAIN:?} while it is tainted and not drained"
+            ));
+            return;
+        }
+        self.after(Duration::from_secs(5), move |world| {
+            world.judge_stays_off(id, since);
+        });
+    }
+
     /// F4: a host is switched on only once it is drained, or its taint is gone.
     pub(crate) fn judge_power_on(&mut self, id: HostId, by: &str) {
         let name = self.fleet.host(id).name.clone();
@@ -125,13 +192,7 @@ impl World {
         if self.fleet.host(id).power != Power::Off || !node.is_some_and(|node| tainted(&node)) {
             return;
         }
-        let on_node = |object: &Value| object["spec"]["nodeName"] == *name;
-        let pods = self.api.list(PODS).filter(|pod| on_node(pod)).count();
-        let volumes = self
-            .api
-            .list(VOLUME_ATTACHMENTS)
-            .filter(|va| on_node(va))
-            .count();
+        let (pods, volumes) = self.bound_to(&name);
         if pods + volumes > 0 {
             self.violate(format!(
                 "F4: {name} is switched on by {by} while it is tainted and {pods} pods and {volumes} \
@@ -155,14 +216,13 @@ impl World {
             if ready(&change.object) && !was_ready {
                 self.count_recovery(name);
             }
-        } else if [METAL3_REMEDIATIONS, POWER_REMEDIATIONS].contains(&change.resource) {
-            let owner = change.object["metadata"]["ownerReferences"][0]["name"].as_str();
-            let (owner, now) = (owner.unwrap_or_default().to_owned(), self.now());
+        } else if REMEDIATIONS.contains(&change.resource) {
+            let (owner, now) = (host_of(&change.object).to_owned(), self.now());
             match change.kind {
                 ChangeKind::Added => {
                     self.log(format_args!("remediation of {owner} begins"));
                     self.fleet.oracle.counts.remediations += 1;
-                    self.judge_limit();
+                    self.judge_limit(&owner);
                 }
                 ChangeKind::Deleted => {
                     self.log(format_args!("remediation of {owner} is gone"));
@@ -174,7 +234,8 @@ impl World {
         }
     }
 
-    /// F1: a Node is tainted only while its host is off.
+    /// F1: a Node is tainted only while its host is off. F5: and only the Node that was there when the
+    /// host was switched off, not a later one of its name.
     fn judge_taint(&mut self, name: &str) {
         self.fleet.oracle.counts.taints += 1;
         let name = name.to_owned();
@@ -191,25 +252,46 @@ impl World {
             self.violate(format!(
                 "F1: {name} is tainted while it is not off: {state}"
             ));
+            return;
+        }
+        let at_off = host.node_at_off.clone().unwrap_or_default();
+        let node = self.api.get(NODES, "", &name);
+        if node.is_some_and(|node| node["metadata"]["uid"] != *at_off) {
+            self.violate(format!(
+                "F5: {name} is tainted, and its Node is not the one of its power-off"
+            ));
         }
     }
 
     /// F10: no more remediations at one time than the limit allows.
-    fn judge_limit(&mut self) {
-        let live = self.api.list(METAL3_REMEDIATIONS).count();
-        let limit = self.fleet.oracle.limit;
+    fn judge_limit(&mut self, host: &str) {
+        let check_of = |name: &str| Some(self.fleet.host(self.fleet.find(name)?).check);
+        let Some(check) = check_of(host) else {
+            self.violate(format!("a remediation is for {host:?}, which is no host"));
+            return;
+        };
+        let all = REMEDIATIONS.into_iter();
+        let all = all.flat_map(|resource| self.api.list(resource));
+        let live = all
+            .filter(|object| check_of(host_of(object)) == Some(check))
+            .count();
+        let limit = self.fleet.limit(check);
         if live > limit {
             self.violate(format!(
-                "F10: {live} remediations at one time, and the limit is {limit}"
+                "F10: {live} remediations at one time by check {}, and its limit is {limit}",
+                check.name()
             ));
         }
     }
 
     fn count_recovery(&mut self, name: &str) {
         let now = self.now();
-        if let Some(id) = self.fleet.find(name)
-            && let Some(failed) = self.fleet.host_mut(id).failed_at.take()
-        {
+        let Some(id) = self.fleet.find(name) else {
+            return;
+        };
+        let host = self.fleet.host_mut(id);
+        host.ready_since = Some(now);
+        if let Some(failed) = host.failed_at.take() {
             self.fleet.oracle.counts.recoveries.push(now - failed);
         }
     }
@@ -218,7 +300,17 @@ impl World {
     /// (F9, L1).
     #[must_use]
     pub fn leftovers(&self) -> Vec<String> {
-        let mut left = Vec::new();
+        let mut left = self.fleet.journals.leftovers();
+        let mut remediations: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+        for object in REMEDIATIONS
+            .into_iter()
+            .flat_map(|kind| self.api.list(kind))
+        {
+            remediations
+                .entry(host_of(object))
+                .or_default()
+                .push(object);
+        }
         for id in self.fleet.ids() {
             let host = self.fleet.host(id);
             let name = &host.name;
@@ -239,7 +331,7 @@ impl World {
             if annotations.is_some_and(|a| a.to_string().contains("rackhand")) {
                 here.push("an annotation of ours on its BareMetalHost".to_owned());
             }
-            for object in self.remediations_of(name) {
+            for object in remediations.get(name.as_str()).into_iter().flatten() {
                 let status = &object["status"];
                 let state = &object["metadata"]["annotations"]["rackhand.dev/state"];
                 here.push(format!("a remediation: {status} {state}"));
@@ -258,6 +350,21 @@ impl World {
         }
         left
     }
+}
+
+/// The kinds of remediations.
+const REMEDIATIONS: [Resource; 2] = [METAL3_REMEDIATIONS, POWER_REMEDIATIONS];
+
+/// The host that a remediation is for: medik8s names it, otherwise its Machine has its name.
+fn host_of(remediation: &Value) -> &str {
+    let metadata = &remediation["metadata"];
+    let named = metadata["annotations"]["remediation.medik8s.io/node-name"].as_str();
+    let owners = metadata["ownerReferences"].as_array();
+    let machine = || {
+        let machine = owners?.iter().find(|owner| owner["kind"] == "Machine")?;
+        machine["name"].as_str()
+    };
+    named.or_else(machine).unwrap_or_default()
 }
 
 fn tainted(node: &Value) -> bool {

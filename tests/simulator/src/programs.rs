@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     api,
-    fleet::{Fleet, Host, Link, SYSTEM, SimulatedBmcs, bmc_url, endpoint},
+    fleet::{Fleet, Host, Link, SYSTEM, SimulatedBmcs, bmc_url, endpoint, rack_name},
     kernel::{Program, Simulation, dial, listen},
 };
 
@@ -95,17 +95,23 @@ impl Site {
 
     /// Where an agent keeps its journal.
     #[must_use]
-    pub(crate) fn state_dir(&self, rack: &str) -> PathBuf {
-        self.dir.join(format!("agent-{rack}"))
+    pub(crate) fn state_dir(&self, agent: &str) -> PathBuf {
+        self.dir.join(format!("agent-{agent}"))
     }
 
-    /// The agent of a rack.
+    /// An agent of a rack.
     ///
     /// # Errors
     /// Its files cannot be written, or its configuration is wrong.
-    pub(crate) fn agent(&self, simulation: &Simulation, rack: usize) -> Result<Program> {
-        let name = crate::fleet::rack_name(rack);
-        let tls = self.certificate(&name, &format!("spiffe://rackhand/rack/{name}"))?;
+    pub(crate) fn agent(
+        &self,
+        simulation: &Simulation,
+        rack: usize,
+        name: &str,
+    ) -> Result<Program> {
+        let (rack_name, name) = (rack_name(rack), name.to_owned());
+        let uri = format!("spiffe://rackhand/rack/{rack_name}");
+        let tls = self.certificate(&name, &uri)?;
         let text = {
             let world = simulation.world();
             self.agent_config(&world.fleet, rack, &name, &tls)?
@@ -117,23 +123,30 @@ impl Site {
         let simulation = simulation.clone();
         Ok(Arc::new(move |process| {
             let (simulation, config) = (simulation.clone(), config.clone());
-            let (name, tls) = (name.clone(), tls.clone());
+            let (rack, name, tls) = (rack_name.clone(), name.clone(), tls.clone());
             async move {
-                let tls = match ServerTls::load(TlsFiles::in_dir(&tls), &name) {
+                let tls = match ServerTls::load(TlsFiles::in_dir(&tls), &rack) {
                     Ok(tls) => tls,
                     Err(error) => return error.to_string(),
                 };
                 let connections = listen(simulation.clone(), process, endpoint(&name));
+                let mut asked = simulation.world().fleet.journals.open(&name, process);
                 let driver = Arc::new(SimulatedBmcs {
-                    simulation,
+                    simulation: simulation.clone(),
                     agent: process,
                 });
                 let started = Agent::start_over(config, driver, tls, connections).await;
                 match started {
-                    Ok(mut agent) => {
-                        agent.failed().await;
-                        "a part of it has ended".to_owned()
-                    }
+                    Ok(mut agent) => loop {
+                        tokio::select! {
+                            () = agent.failed() => return "a part of it has ended".to_owned(),
+                            Some(()) = asked.recv() => {
+                                let holds = agent.held_hosts().await;
+                                let holds = holds.map_err(|error| error.to_string());
+                                simulation.world().fleet.journals.answer(&name, holds);
+                            }
+                        }
+                    },
                     Err(error) => error.to_string(),
                 }
             }
@@ -152,10 +165,11 @@ impl Site {
             .collect();
         let by_inventory = known.iter().any(|host| host.link == Link::Inventory);
         let mut text = format!(
-            "rack = {name:?}\nlisten = \"127.0.0.1:7443\"\ntls = {tls:?}\nsocket = {socket:?}\n\
+            "rack = {rack:?}\nlisten = \"127.0.0.1:7443\"\ntls = {tls:?}\nsocket = {socket:?}\n\
              state = {state:?}\nallowed_bmc_networks = [\"10.0.0.0/8\"]\n\
              accept_endpoints_from_controller = {endpoints}\n\
              accept_insecure_endpoints_from_controller = {endpoints}\n",
+            rack = rack_name(rack),
             tls = tls.display().to_string(),
             socket = self.dir.join(format!("{name}.sock")).display().to_string(),
             state = self.state_dir(name).display().to_string(),

@@ -2,29 +2,29 @@
 
 use std::{fmt, time::Duration};
 
-use crate::run::Outcome;
+use crate::{fleet::FleetSpec, run::Outcome};
 
 /// The figures of several seeds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Report {
     outcomes: Vec<Outcome>,
     elapsed: Duration,
-    hosts: usize,
+    fleet: FleetSpec,
 }
 
 impl Report {
-    /// Of runs of so many hosts, which took so long together.
+    /// Of runs of a fleet, which took so long together.
     #[must_use]
-    pub fn new(outcomes: Vec<Outcome>, elapsed: Duration, hosts: usize) -> Self {
+    pub fn new(fleet: FleetSpec, outcomes: Vec<Outcome>, elapsed: Duration) -> Self {
         Self {
             outcomes,
             elapsed,
-            hosts,
+            fleet,
         }
     }
 }
 
-fn percentile(sorted: &[Duration], percent: usize) -> f64 {
+pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> f64 {
     let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
     sorted.get(place).map_or(0.0, Duration::as_secs_f64)
 }
@@ -38,7 +38,9 @@ impl fmt::Display for Report {
         for (name, count) in self.outcomes.iter().flat_map(|o| &o.counts.faults) {
             *faults.entry(name).or_insert(0) += count;
         }
-        writeln!(f, "faults: {}", faults.values().sum::<u64>())?;
+        writeln!(f, "fleet: {}", self.fleet)?;
+        let count = faults.values().sum::<u64>();
+        writeln!(f, "faults: {count}, {:.1} each hour", count as f64 / hours)?;
         for (name, count) in &faults {
             writeln!(f, "  {count:>6}  {name}")?;
         }
@@ -79,14 +81,16 @@ impl fmt::Display for Report {
             percentile(&healed, 50),
             percentile(&healed, 100),
         )?;
+        let hosts = self.fleet.hosts();
+        let cpu: Duration = self.outcomes.iter().map(|o| o.cpu).sum();
+        let cpu = cpu.as_secs_f64();
         let elapsed = self.elapsed.as_secs_f64();
         writeln!(
             f,
-            "{hours:.1} fleet-hours of {} hosts ({:.0} host-hours) in {elapsed:.1} s: {:.2} \
-             fleet-hours per second",
-            self.hosts,
-            hours * self.hosts as f64,
-            hours / elapsed,
+            "{hours:.1} fleet-hours of {hosts} hosts ({:.0} host-hours) in {elapsed:.1} s, and {cpu:.1} s of a \
+             core: {:.2} fleet-hours per second of a core",
+            hours * hosts as f64,
+            hours / cpu.max(f64::MIN_POSITIVE),
         )?;
         let violations: Vec<_> = self
             .outcomes

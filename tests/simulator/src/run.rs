@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    faults::{self, Roster},
-    fleet::{Fleet, FleetSpec, Os, endpoint, rack_name},
+    faults::{self, AgentProcess, Roster},
+    fleet::{Fleet, FleetSpec, Os},
     kernel::{Kernel, World},
     oracle::{Counts, Violation},
     programs::Site,
@@ -71,10 +71,29 @@ pub struct Outcome {
     pub starts: u32,
     /// Requests to the API server.
     pub api_requests: u64,
+    /// The time on a core that it took.
+    pub cpu: Duration,
     /// The hash of the log.
     pub hash: u64,
     /// The log, if it was kept.
     pub log: Vec<String>,
+}
+
+impl Outcome {
+    /// In one line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        format!(
+            "seed {}: {:.1} h, {} faults, {} remediations, {} violations, log {:016x}, {:.1} s of a core",
+            self.seed,
+            self.time.as_secs_f64() / 3600.0,
+            self.counts.faults.values().sum::<u64>(),
+            self.counts.remediations,
+            self.violations.len(),
+            self.hash,
+            self.cpu.as_secs_f64(),
+        )
+    }
 }
 
 /// How long faults come before everything is healed.
@@ -83,6 +102,8 @@ const STORM: Duration = Duration::from_secs(40 * 60);
 const RECOVERY: Duration = Duration::from_secs(2 * 3600);
 /// How often it is looked at meanwhile.
 const LOOK: Duration = Duration::from_secs(30);
+/// How long agents have to tell what their journals hold.
+const ANSWER: Duration = Duration::from_secs(1);
 /// The stack of a simulation's thread, which is that of all its processes.
 const STACK: usize = 16 << 20;
 /// How long everything takes to start.
@@ -118,18 +139,24 @@ pub fn run(program: &Path, options: &Options) -> Result<Outcome> {
 /// # Errors
 /// The files of the agents cannot be written, or the simulation panicked.
 pub fn run_alone(options: &Options) -> Result<Outcome> {
-    let (seed, options) = (options.seed, options.clone());
-    let prefix = "rackhand-simulator-";
+    let options = options.clone();
+    on_thread(move |dir| simulate(dir, &options))
+}
+
+/// Runs a simulation on a thread of its own, with a directory for the files of its processes.
+pub(crate) fn on_thread<T: Send + 'static>(
+    simulate: impl FnOnce(&Path) -> Result<T> + Send + 'static,
+) -> Result<T> {
     let dir = tempfile::Builder::new()
-        .prefix(prefix)
+        .prefix("rackhand-simulator-")
         .tempdir_in(memory())?;
     let thread = std::thread::Builder::new().name("simulation".to_owned());
     let thread = thread
         .stack_size(STACK)
-        .spawn(move || simulate(dir.path(), &options))?;
+        .spawn(move || simulate(dir.path()))?;
     match thread.join() {
         Ok(outcome) => outcome,
-        Err(_) => bail!("seed {seed}: the simulation panicked"),
+        Err(_) => bail!("the simulation panicked"),
     }
 }
 
@@ -143,22 +170,13 @@ fn memory() -> PathBuf {
     }
 }
 
-fn simulate(dir: &Path, options: &Options) -> Result<Outcome> {
+/// A world with its objects, and the processes that are about to start in it.
+pub(crate) fn set_up(dir: &Path, world: World) -> Result<(Kernel, Arc<Roster>)> {
     rustls::crypto::ring::default_provider()
         .install_default()
         .ok();
     rackhand_agent_service::block_inline();
-    let fleet = Fleet::new(FleetSpec::of(options.hosts, options.racks));
-    let limit = fleet.limit();
-    let mut world = World::new(options.seed, fleet);
-    world.fleet.oracle.limit = limit;
-    world.fleet.lying_bmcs = options.lying_bmcs;
-    if options.follow {
-        world.follow_log();
-    }
-    if options.keep_log {
-        world.keep_log();
-    }
+    let spec = world.fleet.spec.clone();
     let mut kernel = Kernel::new(world);
     let simulation = kernel.simulation();
     {
@@ -172,22 +190,38 @@ fn simulate(dir: &Path, options: &Options) -> Result<Outcome> {
     }
     let site = Site::new(dir)?;
     let mut agents = Vec::new();
-    for rack in 0..options.racks {
-        let program = site.agent(&simulation, rack)?;
-        let name = rack_name(rack);
-        let journal = site.state_dir(&name);
-        agents.push((kernel.add(&format!("agent-{name}"), program), journal));
-        tracing::debug!(endpoint = endpoint(&name), "agent");
+    for rack in 0..spec.racks.len() {
+        for name in spec.agents(rack) {
+            let program = site.agent(&simulation, rack, &name)?;
+            let journal = site.state_dir(&name);
+            let id = kernel.add(&format!("agent-{name}"), program);
+            agents.push(AgentProcess { id, rack, journal });
+        }
     }
     let mut controllers = Vec::new();
     for name in ["controller-a", "controller-b"] {
         let program = site.controller(&simulation, name)?;
         controllers.push(kernel.add(name, program));
     }
-    let roster = Arc::new(Roster {
+    let roster = Roster {
         controllers,
         agents,
-    });
+    };
+    Ok((kernel, Arc::new(roster)))
+}
+
+fn simulate(dir: &Path, options: &Options) -> Result<Outcome> {
+    let spec = FleetSpec::of(options.hosts, options.racks, options.seed);
+    let mut world = World::new(options.seed, Fleet::new(spec));
+    world.fleet.lying_bmcs = options.lying_bmcs;
+    if options.follow {
+        world.follow_log();
+    }
+    if options.keep_log {
+        world.keep_log();
+    }
+    let (mut kernel, roster) = set_up(dir, world)?;
+    let simulation = kernel.simulation();
     kernel.run_until(START)?;
     if options.lying_bmcs {
         let mut world = simulation.world();
@@ -208,7 +242,9 @@ fn simulate(dir: &Path, options: &Options) -> Result<Outcome> {
         faults::heal(&mut simulation.world(), &roster);
         let from = time;
         loop {
-            time += LOOK;
+            kernel.run_until(time + LOOK)?;
+            simulation.world().ask_journals();
+            time += LOOK + ANSWER;
             kernel.run_until(time)?;
             let left = simulation.world().leftovers();
             if left.is_empty() {
@@ -229,7 +265,7 @@ fn simulate(dir: &Path, options: &Options) -> Result<Outcome> {
     let processes = roster
         .controllers
         .iter()
-        .chain(roster.agents.iter().map(|(id, _)| id));
+        .chain(roster.agents.iter().map(|agent| &agent.id));
     Ok(Outcome {
         seed: options.seed,
         time,
@@ -238,6 +274,7 @@ fn simulate(dir: &Path, options: &Options) -> Result<Outcome> {
         healed,
         starts: processes.map(|id| world.state(*id).lives).sum(),
         api_requests: world.api.counts.values().sum(),
+        cpu: rackhand_interpose::cpu_time(),
         hash: world.log_hash(),
         log: world.log_lines().to_vec(),
     })

@@ -446,7 +446,7 @@ async fn watches(client: &Client, notes: &mut Notes) {
 }
 
 fn simulated() -> Vec<(String, Value)> {
-    let mut kernel = Kernel::new(World::new(1, Fleet::new(FleetSpec::of(0, 1))));
+    let mut kernel = Kernel::new(World::new(1, Fleet::new(FleetSpec::of(0, 1, 0))));
     let noted = Arc::new(Mutex::new(None));
     let (simulation, result) = (kernel.simulation(), noted.clone());
     kernel.add(

@@ -14,44 +14,30 @@ fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(60 * minutes)
 }
 
-#[track_caller]
-fn holds(seed: u64, time: Duration) -> Outcome {
-    let outcome = run(&Options::new(seed, time)).unwrap();
-    assert!(
-        outcome.violations.is_empty(),
-        "hack/simulate --seed {seed} --minutes {} --verbose: {:#?}",
-        time.as_secs() / 60,
-        outcome.violations
-    );
-    outcome
-}
-
 #[test]
 fn same_seed_gives_the_same_run() {
     let options = Options {
         keep_log: true,
-        ..Options::new(3, minutes(10))
+        ..Options::new(3, minutes(5))
     };
     let (first, second) = (run(&options).unwrap(), run(&options).unwrap());
     let mut lines = first.log.iter().zip(&second.log);
     assert_eq!(lines.find(|(a, b)| a != b), None);
     assert_eq!(first.hash, second.hash);
-    let other = run(&Options::new(4, minutes(10))).unwrap();
+    let other = run(&Options::new(4, minutes(5))).unwrap();
     assert_ne!(first.hash, other.hash);
 }
 
 #[test]
-fn every_rule_holds_in_fixed_seeds() {
-    let outcomes = [1, 2].map(|seed| holds(seed, minutes(30)));
-    // Runs in which little happens show little.
-    let taints: u64 = outcomes.iter().map(|o| o.counts.taints).sum();
-    assert!(taints > 5, "{taints} taints");
-}
-
-#[test]
-fn every_rule_holds_in_a_random_seed() {
-    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
-    holds(now.as_secs(), minutes(30));
+fn every_rule_holds_in_a_fixed_seed() {
+    let outcome = run(&Options::new(1, minutes(30))).unwrap();
+    assert!(
+        outcome.violations.is_empty(),
+        "hack/simulate --seed 1 --minutes 30 --verbose: {:#?}",
+        outcome.violations
+    );
+    // A run in which little happens shows little.
+    assert!(outcome.counts.taints > 0, "{:?}", outcome.counts);
 }
 
 /// Where an assumption does not hold, no code can keep the rules: the oracle must see that.

@@ -6,6 +6,10 @@
 //! tokio's driver) goes through them, so that it runs unchanged in virtual time and in the same way each
 //! time. On every other thread they are the system calls.
 
+mod memory;
+
+pub use memory::{CountingAllocator, bytes_held};
+
 use std::{
     cell::{Cell, RefCell},
     ffi::{c_int, c_uint, c_void},
@@ -44,6 +48,26 @@ thread_local! {
 /// What this thread sees from now on; `None`: the real machine.
 pub fn show(view: Option<View>) {
     VIEW.set(view);
+}
+
+/// The time that this process has had on a core, which is never simulated.
+#[must_use]
+pub fn cpu_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    #[allow(unsafe_code, reason = "a system call")]
+    // SAFETY: the system call writes the timespec that it is given.
+    unsafe {
+        libc::syscall(
+            libc::SYS_clock_gettime,
+            libc::CLOCK_PROCESS_CPUTIME_ID,
+            &raw mut time,
+        );
+    }
+    let (seconds, nanos) = (time.tv_sec.try_into(), time.tv_nsec.try_into());
+    Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0))
 }
 
 /// Where the random numbers of this thread begin.

@@ -39,6 +39,13 @@ type Held = Box<dyn FnOnce(&mut World) + Send>;
 pub(crate) struct ApiWays {
     conditions: BTreeMap<ProcessId, ApiCondition>,
     held: BTreeMap<ProcessId, Vec<Held>>,
+    /// How many requests the API server serves in a second; `None`: as many as come.
+    pub(crate) rate: Option<u32>,
+    /// When it has served those that wait.
+    free_at: Duration,
+    queued: usize,
+    /// The most requests that have waited at one time.
+    pub(crate) longest_queue: usize,
 }
 
 /// A client of the API server for a process.
@@ -132,7 +139,23 @@ impl World {
 
     fn request(&mut self, process: ProcessId, request: Request, answer: Answer) {
         let delay = self.api_delay(process);
-        self.after(delay, move |world| world.receive(process, request, answer));
+        self.after(delay, move |world| world.queue(process, request, answer));
+    }
+
+    /// A request waits until the API server has served those before it.
+    fn queue(&mut self, process: ProcessId, request: Request, answer: Answer) {
+        let now = self.now();
+        let Some(rate) = self.ways.rate else {
+            return self.receive(process, request, answer);
+        };
+        self.ways.free_at = self.ways.free_at.max(now) + Duration::from_secs(1) / rate;
+        let at = self.ways.free_at;
+        self.ways.queued += 1;
+        self.ways.longest_queue = self.ways.longest_queue.max(self.ways.queued);
+        self.at(at, move |world| {
+            world.ways.queued -= 1;
+            world.receive(process, request, answer);
+        });
     }
 
     fn receive(&mut self, process: ProcessId, request: Request, answer: Answer) {

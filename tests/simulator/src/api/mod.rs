@@ -5,6 +5,7 @@
 
 mod change;
 mod client;
+mod derived;
 mod patch;
 mod request;
 pub mod resource;
@@ -14,6 +15,7 @@ mod watch;
 pub use change::{Change, ChangeKind, Failure};
 pub(crate) use client::ApiWays;
 pub use client::{ApiCondition, connect};
+pub(crate) use derived::NODE_LEASES;
 pub use request::{Reply, Request, Selection};
 pub use resource::Resource;
 pub use store::{ApiServer, Key};

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::{
     change::Failure,
-    resource::{Resource, find, group_list, resource_list},
+    derived::NODE_LEASES,
+    resource::{LEASES, Resource, find, group_list, resource_list},
     store::{ApiServer, Key, Part, Table},
     watch::WatchRequest,
 };
@@ -122,6 +123,9 @@ impl ApiServer {
             part,
         } = target;
         let selection = Selection::of(&request.query, &namespace, name.as_deref());
+        if resource == LEASES && selection.reaches(NODE_LEASES) {
+            self.write_renewals();
+        }
         match verb {
             "watch" => return self.begin_watch(resource, selection, request),
             "list" => {
@@ -186,8 +190,16 @@ impl ApiServer {
                 Failure::new(410, "Expired", "The provided continue parameter is too old")
             })?,
             None => {
-                let all = self.list(resource).filter(|object| selection.has(object));
-                (self.version(), all.cloned().collect())
+                let wanted = |object: &&Arc<Value>| selection.has(object);
+                let found = match selection.node() {
+                    Some(node) => self
+                        .bound_to(resource, node)
+                        .filter(wanted)
+                        .cloned()
+                        .collect(),
+                    None => self.list(resource).filter(wanted).cloned().collect(),
+                };
+                (self.version(), found)
             }
         };
         let limit = request.query.get("limit").and_then(|l| l.parse().ok());
@@ -340,6 +352,18 @@ impl Selection {
             fields: fields.chain(named).collect(),
             labels: labels.collect(),
         }
+    }
+
+    /// Whether objects of a namespace may be meant.
+    pub(super) fn reaches(&self, namespace: &str) -> bool {
+        self.namespace.is_empty() || self.namespace == namespace
+    }
+
+    /// The Node whose objects alone are meant.
+    fn node(&self) -> Option<&str> {
+        let mut fields = self.fields.iter();
+        let node = fields.find(|(field, _)| field == "spec.nodeName")?;
+        Some(&node.1)
     }
 
     pub(super) fn has(&self, object: &Value) -> bool {

@@ -105,6 +105,21 @@ pub const BARE_METAL_HOSTS: Resource =
 /// Our remediations.
 pub const POWER_REMEDIATIONS: Resource =
     kind(OURS, "v1alpha1", "powerremediations", "PowerRemediation");
+/// Templates of our remediations.
+pub const POWER_REMEDIATION_TEMPLATES: Resource = kind(
+    OURS,
+    "v1alpha1",
+    "powerremediationtemplates",
+    "PowerRemediationTemplate",
+);
+/// Health checks of medik8s.
+pub const NODE_HEALTH_CHECKS: Resource = kind(
+    "remediation.medik8s.io",
+    "v1alpha1",
+    "nodehealthchecks",
+    "NodeHealthCheck",
+)
+.cluster_wide();
 /// Agents.
 pub const RACK_AGENTS: Resource = kind(OURS, "v1alpha1", "rackagents", "RackAgent").cluster_wide();
 
@@ -113,7 +128,7 @@ const CAPM3: &str = "infrastructure.cluster.x-k8s.io";
 const OURS: &str = "rackhand.dev";
 
 /// Every kind that is served.
-pub const RESOURCES: [Resource; 20] = [
+pub const RESOURCES: [Resource; 21] = [
     NODES,
     NAMESPACES,
     PODS,
@@ -142,20 +157,10 @@ pub const RESOURCES: [Resource; 20] = [
     METAL3_REMEDIATION_TEMPLATES,
     BARE_METAL_HOSTS,
     POWER_REMEDIATIONS,
-    kind(
-        OURS,
-        "v1alpha1",
-        "powerremediationtemplates",
-        "PowerRemediationTemplate",
-    ),
+    POWER_REMEDIATION_TEMPLATES,
+    kind(OURS, "v1alpha1", "powerpolicies", "PowerPolicy").cluster_wide(),
     RACK_AGENTS,
-    kind(
-        "remediation.medik8s.io",
-        "v1alpha1",
-        "nodehealthchecks",
-        "NodeHealthCheck",
-    )
-    .cluster_wide(),
+    NODE_HEALTH_CHECKS,
 ];
 
 pub(super) fn find(wanted: impl Fn(&Resource) -> bool) -> Option<Resource> {

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::{
     change::{Change, ChangeKind, Failure},
+    derived::Derived,
     patch,
     resource::Resource,
     watch::{Watch, Watches},
@@ -51,6 +52,7 @@ pub struct ApiServer {
     applied: BTreeMap<(Resource, Key, String), Value>,
     /// The rest of lists that are read by pages.
     pub(super) pages: BTreeMap<String, (u64, Vec<Arc<Value>>)>,
+    pub(super) derived: Derived,
     pub(super) watches: Watches,
     /// Changes that nobody has looked at yet.
     pub(super) changes: Vec<Change>,
@@ -69,6 +71,7 @@ impl ApiServer {
             tables: BTreeMap::new(),
             applied: BTreeMap::new(),
             pages: BTreeMap::new(),
+            derived: Derived::default(),
             watches: Watches::default(),
             changes: Vec::new(),
             away: false,
@@ -79,6 +82,10 @@ impl ApiServer {
     /// What time it is.
     pub(crate) fn set_time(&mut self, now: Duration) {
         self.now = now;
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.now
     }
 
     /// The version of the last change.
@@ -410,6 +417,7 @@ impl ApiServer {
             before,
             version: self.version,
         };
+        self.derived.apply(&change);
         let table = self.tables.entry(resource).or_default();
         table.history.push_back(change.clone());
         if table.history.len() > HISTORY

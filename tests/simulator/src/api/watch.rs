@@ -58,6 +58,14 @@ impl Watches {
     }
 }
 
+impl Watches {
+    /// Whether a watch of a kind is open.
+    pub(super) fn any(&self, resource: Resource, wanted: impl Fn(&Selection) -> bool) -> bool {
+        let mut open = self.open.values().map(|watch| &watch.request);
+        open.any(|request| request.resource == resource && wanted(&request.selection))
+    }
+}
+
 impl WatchRequest {
     /// The line that tells of a change; `None`: it does not concern the watcher.
     fn line(&self, change: &Change) -> Option<Bytes> {

@@ -16,8 +16,12 @@ use tokio::sync::oneshot;
 use super::{
     HostId,
     host::{Host, Os, Power, place_of},
+    kubelet::text,
 };
-use crate::kernel::{ProcessId, Simulation, World};
+use crate::{
+    api::resource::NODES,
+    kernel::{ProcessId, Simulation, World},
+};
 
 /// The driver of an agent.
 #[derive(Debug, Clone)]
@@ -33,12 +37,7 @@ impl Driver for SimulatedBmcs {
         let spec = specs.into_iter().next();
         let found = spec.as_ref().and_then(|spec| {
             let (rack, place) = place_of(*spec.resolved.first()?)?;
-            let world = self.simulation.world();
-            let here = |id: &HostId| {
-                let host = world.fleet.host(*id);
-                host.rack == rack && host.place == place
-            };
-            world.fleet.ids().find(here)
+            self.simulation.world().fleet.at(rack, place)
         });
         match (spec, found) {
             (Some(spec), Some(host)) => Ok(Arc::new(SimulatedBmc {
@@ -183,11 +182,14 @@ impl World {
     /// Sends a request to a BMC. Without an answer it is silent.
     pub(super) fn ask_bmc(&mut self, id: HostId, asker: Asker, request: Request, reply: Reply) {
         self.fleet.oracle.counts.bmc_calls += 1;
+        let rack = self.fleet.host(id).rack;
+        self.fleet.bmc_requests.begin(rack);
         let now = self.now();
         let slow = now < self.fleet.host(id).bmc.slow_until;
         let most = if slow { 8_000 } else { 60 };
         let delay = self.between(Duration::from_millis(5), Duration::from_millis(most));
         self.after(delay, move |world| {
+            world.fleet.bmc_requests.end(rack);
             world.serve_bmc(id, asker, request, reply);
         });
     }
@@ -236,7 +238,10 @@ impl World {
         self.log(format_args!("BMC of {name} takes {words} from {by}{note}"));
         self.fleet.oracle.counts.commands += 1;
         if command == PowerCommand::Off {
-            self.fleet.host_mut(id).last_off = now;
+            let node = self.api.get(NODES, "", &name);
+            let host = self.fleet.host_mut(id);
+            host.last_off = now;
+            host.node_at_off = node.map(|node| text(&node, "uid"));
         }
         if ignored {
             return Answer::Taken;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    HostId,
+    Host, HostId,
     kubelet::{WORKLOAD, attachment, text},
 };
 use crate::{
@@ -23,8 +23,15 @@ const MONITOR: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_secs(40);
 /// How long pods tolerate an unreachable Node.
 const TOLERATION: Duration = Duration::from_secs(300);
+/// Of a hundred Nodes, how many are late when pods are evicted no more, as the network may be to blame.
+const DISRUPTED: usize = 55;
 /// How often pods are collected.
 const COLLECTION: Duration = Duration::from_secs(20);
+
+/// How many hosts are considered for a pod.
+const CANDIDATES: usize = 50;
+/// How long a Node is gone until its pods are collected.
+const QUARANTINE: Duration = Duration::from_secs(40);
 
 pub(crate) const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
@@ -60,10 +67,17 @@ impl World {
         if now < self.fleet.quiet_until {
             return;
         }
+        let is_late = |host: &Host| now.saturating_sub(host.renewed) >= GRACE;
+        let late = self.fleet.hosts.iter().filter(|host| is_late(host)).count();
+        let disrupted = late > 2 && late * 100 >= DISRUPTED * self.fleet.hosts.len();
         for id in self.fleet.ids() {
             let host = self.fleet.host(id);
+            let late = is_late(host);
+            if !late && !host.unreachable {
+                continue;
+            }
             let name = host.name.clone();
-            let late = now.saturating_sub(host.renewed) >= GRACE;
+            self.fleet.host_mut(id).unreachable = true;
             let Some(node) = self.api.get(NODES, "", &name) else {
                 continue;
             };
@@ -72,15 +86,18 @@ impl World {
                 self.log(format_args!("node {name} is Unknown"));
                 self.set_ready(&name, "Unknown", "NodeStatusUnknown");
             }
-            if late && !tainted {
+            if late && !tainted && !disrupted {
                 self.change_taints(&name, |taints| {
                     for effect in ["NoSchedule", "NoExecute"] {
                         taints.push(json!({ "key": UNREACHABLE, "effect": effect }));
                     }
                 });
                 self.after(TOLERATION, move |world| world.evict_tolerating(id));
-            } else if !late && tainted && is_ready(&node) {
-                self.change_taints(&name, |taints| taints.retain(|t| t["key"] != UNREACHABLE));
+            } else if !late && is_ready(&node) {
+                if tainted {
+                    self.change_taints(&name, |taints| taints.retain(|t| t["key"] != UNREACHABLE));
+                }
+                self.fleet.host_mut(id).unreachable = false;
             }
         }
         self.settle_changes();
@@ -118,13 +135,12 @@ impl World {
     }
 
     fn pods_of(&self, node: &str) -> Vec<(String, bool)> {
-        let pods = self.api.list(PODS);
-        pods.filter(|pod| pod["spec"]["nodeName"] == *node)
-            .map(|pod| {
-                let ends = !pod["metadata"]["deletionTimestamp"].is_null();
-                (text(pod, "name"), ends)
-            })
-            .collect()
+        let pods = self.api.bound_to(PODS, node);
+        pods.map(|pod| {
+            let ends = !pod["metadata"]["deletionTimestamp"].is_null();
+            (text(pod, "name"), ends)
+        })
+        .collect()
     }
 
     /// The collection of pods: those that end on a Node that is out of service and not Ready are removed
@@ -139,6 +155,7 @@ impl World {
             .filter(|node| has_taint(node, OUT_OF_SERVICE) && !is_ready(node))
             .map(|node| text(node, "name"))
             .collect();
+        self.collect_orphans();
         for node in out {
             for (pod, ends) in self.pods_of(&node) {
                 if ends {
@@ -148,6 +165,27 @@ impl World {
             }
         }
         self.settle_changes();
+    }
+
+    /// Pods whose Node has been gone for a while are removed.
+    fn collect_orphans(&mut self) {
+        let now = self.now();
+        let missing = |world: &World, node: &str| world.api.get(NODES, "", node).is_none();
+        let names: Vec<String> = self.fleet.hosts.iter().map(|h| h.name.clone()).collect();
+        for name in names {
+            if !missing(self, &name) {
+                self.fleet.missing.remove(&name);
+                continue;
+            }
+            let since = *self.fleet.missing.entry(name.clone()).or_insert(now);
+            if now.saturating_sub(since) < QUARANTINE {
+                continue;
+            }
+            for (pod, _) in self.pods_of(&name) {
+                let force = json!({ "gracePeriodSeconds": 0 });
+                self.api.delete(PODS, WORKLOAD, &pod, &force).ok();
+            }
+        }
     }
 
     /// Acts on a change of an object.
@@ -208,15 +246,16 @@ impl World {
         if self.api.get(PODS, WORKLOAD, &pod).is_some() {
             return;
         }
-        let nodes = self.api.list(NODES);
-        let usable = nodes.filter(|node| {
-            let tainted = has_taint(node, OUT_OF_SERVICE) || has_taint(node, UNREACHABLE);
-            is_ready(node) && !tainted
-        });
-        let usable: Vec<String> = usable.map(|node| text(node, "name")).collect();
-        let best = usable
+        let best = self
+            .candidates()
             .into_iter()
-            .map(|node| (self.pods_of(&node).len(), node))
+            .filter_map(|id| self.api.get(NODES, "", &self.fleet.host(id).name))
+            .filter(|node| {
+                let tainted = has_taint(node, OUT_OF_SERVICE) || has_taint(node, UNREACHABLE);
+                is_ready(node) && !tainted
+            })
+            .map(|node| text(&node, "name"))
+            .map(|node| (self.api.bound_to(PODS, &node).count(), node))
             .min();
         let Some((_, node)) = best.filter(|_| !self.api.away) else {
             self.after(Duration::from_secs(5), move |world| world.schedule_pod(pod));
@@ -229,6 +268,17 @@ impl World {
         });
         self.api.create(PODS, WORKLOAD, object).ok();
         self.settle_changes();
+    }
+
+    /// The hosts that are considered for a pod: all, or some of very many.
+    fn candidates(&mut self) -> Vec<HostId> {
+        let all = self.fleet.hosts.len();
+        if all <= CANDIDATES {
+            return self.fleet.ids().collect();
+        }
+        (0..CANDIDATES)
+            .map(|_| HostId(self.rng.usize(..all)))
+            .collect()
     }
 
     /// Attaches a pod's volume to its host, once it is attached to no other.

@@ -21,6 +21,32 @@ pub enum Link {
     Detached,
 }
 
+/// Which health check a host is under, and so what its remediations are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Check {
+    /// A MachineHealthCheck that makes Metal3Remediations.
+    Metal3,
+    /// A MachineHealthCheck that makes PowerRemediations.
+    Power,
+    /// A NodeHealthCheck of medik8s, which makes PowerRemediations by Node.
+    Node,
+}
+
+impl Check {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::Metal3, Self::Power, Self::Node];
+
+    /// Its name, and the label of its Machines or Nodes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Metal3 => "metal3",
+            Self::Power => "power",
+            Self::Node => "node",
+        }
+    }
+}
+
 /// The power of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Power {
@@ -73,6 +99,8 @@ pub struct Host {
     pub place: usize,
     /// How its BMC is known.
     pub link: Link,
+    /// Its health check.
+    pub check: Check,
     /// Its power.
     pub power: Power,
     /// Its operating system.
@@ -88,21 +116,30 @@ pub struct Host {
     pub(crate) power_ons: u64,
     /// How often it was started.
     pub(crate) boots: u32,
+    /// Whether its kubelet has seen to its Node since its start.
+    pub(crate) registered: bool,
+    /// The UID of its Node when its BMC last took a power-off.
+    pub(crate) node_at_off: Option<String>,
     /// The pods whose containers run, by name, with their UIDs.
     pub(crate) containers: BTreeMap<String, String>,
     /// When its kubelet last renewed its Lease.
     pub(crate) renewed: Duration,
+    /// Whether its Node counts as unreachable.
+    pub(crate) unreachable: bool,
+    /// Since when its Node is Ready, after it was not.
+    pub(crate) ready_since: Option<Duration>,
     /// Since when it does not work; for the time to recovery.
     pub(crate) failed_at: Option<Duration>,
 }
 
 impl Host {
-    pub(super) fn new(rack: usize, place: usize, link: Link) -> Self {
+    pub(super) fn new(rack: usize, place: usize, link: Link, check: Check) -> Self {
         Self {
             name: format!("{}-h{place}", rack_name(rack)),
             rack,
             place,
             link,
+            check,
             power: Power::On,
             os: Os::Running,
             bmc: BmcCondition::default(),
@@ -110,8 +147,12 @@ impl Host {
             last_off: Duration::ZERO,
             power_ons: 0,
             boots: 1,
+            registered: true,
+            node_at_off: None,
             containers: BTreeMap::new(),
             renewed: Duration::ZERO,
+            unreachable: false,
+            ready_since: None,
             failed_at: None,
         }
     }
@@ -161,7 +202,7 @@ const BOOT: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs
 
 impl World {
     /// Power is cut.
-    pub(crate) fn cut_power(&mut self, id: HostId, by: &str) {
+    pub fn cut_power(&mut self, id: HostId, by: &str) {
         let now = self.now();
         let host = self.fleet.host_mut(id);
         if host.power == Power::Off {
@@ -176,7 +217,7 @@ impl World {
     }
 
     /// Power is there, and the host starts.
-    pub(crate) fn give_power(&mut self, id: HostId, by: &str) {
+    pub fn give_power(&mut self, id: HostId, by: &str) {
         let host = self.fleet.host_mut(id);
         if host.power == Power::On {
             return;
@@ -185,6 +226,8 @@ impl World {
         host.power = Power::On;
         self.log(format_args!("{name} is on, by {by}"));
         self.boot(id);
+        let now = self.now();
+        self.judge_stays_off(id, now);
     }
 
     /// The operating system starts.
@@ -194,6 +237,7 @@ impl World {
         host.os = Os::Booting;
         host.epoch += 1;
         host.boots += 1;
+        host.registered = false;
         host.containers.clear();
         let epoch = host.epoch;
         self.after(time, move |world| {

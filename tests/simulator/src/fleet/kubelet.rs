@@ -6,14 +6,12 @@ use serde_json::{Value, json};
 
 use super::HostId;
 use crate::{
-    api::resource::{LEASES, NODES, PODS, VOLUME_ATTACHMENTS},
+    api::resource::{NODES, PODS, VOLUME_ATTACHMENTS},
     kernel::{World, wall_clock},
 };
 
 /// How often a kubelet renews its Lease.
 const RENEWAL: Duration = Duration::from_secs(10);
-/// Where the Leases of Nodes lie.
-pub(super) const NODE_LEASES: &str = "kube-node-lease";
 /// Where the workload runs.
 pub(super) const WORKLOAD: &str = "default";
 
@@ -22,6 +20,19 @@ impl World {
     pub(crate) fn start_kubelet(&mut self, id: HostId) {
         let epoch = self.fleet.host(id).epoch;
         self.renew_lease(id, epoch);
+    }
+
+    /// Registers the Node of a host whose kubelet has started, if there is none.
+    fn register(&mut self, id: HostId) {
+        let host = self.fleet.host_mut(id);
+        if std::mem::replace(&mut host.registered, true) {
+            return;
+        }
+        let name = host.name.clone();
+        if self.api.get(NODES, "", &name).is_none() {
+            self.log(format_args!("node {name} is registered anew"));
+            self.register_node(id);
+        }
     }
 
     fn renew_lease(&mut self, id: HostId, epoch: u64) {
@@ -34,11 +45,9 @@ impl World {
         if self.api.away {
             return;
         }
-        let time = wall_clock(now);
+        self.register(id);
         self.fleet.host_mut(id).renewed = now;
-        self.api.modify(LEASES, NODE_LEASES, &name, |lease| {
-            lease["spec"]["renewTime"] = format!("{time:.6}").into();
-        });
+        self.api.renew_lease(&name);
         self.report_ready(id);
         self.settle_changes();
         self.sync_pods(id);
@@ -84,9 +93,8 @@ impl World {
             return;
         }
         let (name, epoch) = (host.name.clone(), host.epoch);
-        let pods = self.api.list(PODS);
+        let pods = self.api.bound_to(PODS, &name);
         let mine: Vec<(String, String, bool)> = pods
-            .filter(|pod| pod["spec"]["nodeName"] == *name)
             .map(|pod| {
                 let ends = !pod["metadata"]["deletionTimestamp"].is_null();
                 (text(pod, "name"), text(pod, "uid"), ends)
@@ -137,6 +145,8 @@ impl World {
         }
         let host = self.fleet.host_mut(id);
         host.containers.insert(pod.to_owned(), uid.to_owned());
+        let started = self.fleet.started_on.entry(pod.to_owned());
+        started.or_default().insert(id);
         self.judge_containers(pod);
         self.api.modify(PODS, WORKLOAD, pod, |pod| {
             pod["status"]["phase"] = "Running".into();

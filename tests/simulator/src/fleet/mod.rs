@@ -4,17 +4,22 @@
 mod bmc;
 mod cluster;
 mod host;
+mod journals;
 mod kubelet;
 mod metal3;
 mod objects;
 
 pub use bmc::SimulatedBmcs;
 pub(crate) use cluster::{OUT_OF_SERVICE, has_taint};
-pub use host::{BmcCondition, Host, HostId, Link, Os, Power};
+pub use host::{BmcCondition, Check, Host, HostId, Link, Os, Power};
 pub use objects::{CLUSTER, NAMESPACE, SYSTEM};
 pub(crate) use objects::{bmc_url, endpoint};
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
 
 use crate::oracle::Oracle;
 
@@ -25,24 +30,91 @@ pub struct FleetSpec {
     pub racks: Vec<(Link, usize)>,
     /// Pods with a volume, each an identity that may run once.
     pub pods: usize,
-    /// `maxUnhealthy` of the health check.
-    pub max_unhealthy: String,
+    /// The health checks, under which hosts are in turn.
+    pub checks: Vec<Check>,
+    /// Of a hundred hosts under a health check, how many may be remediated at one time.
+    pub max_unhealthy: usize,
+    /// Whether each second rack has two agents.
+    pub second_agents: bool,
+}
+
+impl fmt::Display for FleetSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let agents = (0..self.racks.len()).map(|rack| self.agents(rack).len());
+        write!(
+            f,
+            "{} hosts in {} racks with {} agents and 2 controllers, {} pods with volumes",
+            self.hosts(),
+            self.racks.len(),
+            agents.sum::<usize>(),
+            self.pods,
+        )
+    }
 }
 
 impl FleetSpec {
-    /// So many hosts in racks of up to `size`, of all links in turn.
+    /// The names of the agents of a rack.
     #[must_use]
-    pub fn of(hosts: usize, racks: usize) -> Self {
+    pub fn agents(&self, rack: usize) -> Vec<String> {
+        let name = rack_name(rack);
+        if self.second_agents && rack.is_multiple_of(2) {
+            ["a", "b"].map(|at| format!("{name}-{at}")).to_vec()
+        } else {
+            vec![name]
+        }
+    }
+
+    /// How many hosts there are.
+    #[must_use]
+    pub fn hosts(&self) -> usize {
+        self.racks.iter().map(|(_, size)| size).sum()
+    }
+
+    /// So many hosts in so many racks, under all health checks in turn. The links of the racks are in
+    /// turn too, and a seed tells which comes first.
+    #[must_use]
+    pub fn of(hosts: usize, racks: usize, seed: u64) -> Self {
         let links = [Link::Inventory, Link::Managed, Link::Detached];
         let racks = racks.clamp(1, hosts.max(1));
         let size = |rack: usize| hosts / racks + usize::from(rack < hosts % racks);
-        let link = |rack: usize| links.get(rack % links.len()).copied();
+        let first = usize::try_from(seed % 3).unwrap_or(0);
+        let link = |rack: usize| links.get((first + rack) % links.len()).copied();
         Self {
             racks: (0..racks)
                 .map(|rack| (link(rack).unwrap_or(Link::Inventory), size(rack)))
                 .collect(),
             pods: hosts,
-            max_unhealthy: "60%".to_owned(),
+            checks: Check::ALL.to_vec(),
+            max_unhealthy: 60,
+            second_agents: true,
+        }
+    }
+}
+
+/// Requests to BMCs that are under way.
+#[derive(Debug, Default)]
+pub(crate) struct BmcRequests {
+    now: usize,
+    by_rack: BTreeMap<usize, usize>,
+    /// The most at one time.
+    pub(crate) most: usize,
+    /// The most at one time in one rack.
+    pub(crate) most_of_rack: usize,
+}
+
+impl BmcRequests {
+    fn begin(&mut self, rack: usize) {
+        self.now += 1;
+        self.most = self.most.max(self.now);
+        let here = self.by_rack.entry(rack).or_default();
+        *here += 1;
+        self.most_of_rack = self.most_of_rack.max(*here);
+    }
+
+    fn end(&mut self, rack: usize) {
+        self.now = self.now.saturating_sub(1);
+        if let Some(here) = self.by_rack.get_mut(&rack) {
+            *here = here.saturating_sub(1);
         }
     }
 }
@@ -53,6 +125,12 @@ pub struct Fleet {
     pub(crate) hosts: Vec<Host>,
     pub(crate) by_name: BTreeMap<String, HostId>,
     pub(crate) oracle: Oracle,
+    pub(crate) journals: journals::Journals,
+    pub(crate) bmc_requests: BmcRequests,
+    /// Where containers of a pod were started; they may have ended.
+    pub(crate) started_on: BTreeMap<String, BTreeSet<HostId>>,
+    /// Since when Nodes are gone.
+    pub(crate) missing: BTreeMap<String, Duration>,
     /// All BMCs report off, always, and switch nothing.
     pub(crate) lying_bmcs: bool,
     /// Until when nothing that Kubernetes' own controllers do happens, because the API was away.
@@ -66,7 +144,9 @@ impl Fleet {
         let mut hosts = Vec::new();
         for (rack, (link, size)) in spec.racks.iter().enumerate() {
             for place in 0..*size {
-                hosts.push(Host::new(rack, place, *link));
+                let check = spec.checks.get(hosts.len() % spec.checks.len().max(1));
+                let check = check.copied().unwrap_or(Check::Metal3);
+                hosts.push(Host::new(rack, place, *link, check));
             }
         }
         let by_name = hosts.iter().enumerate();
@@ -75,16 +155,23 @@ impl Fleet {
             by_name: by_name.collect(),
             hosts,
             oracle: Oracle::default(),
+            journals: journals::Journals::default(),
+            bmc_requests: BmcRequests::default(),
+            started_on: BTreeMap::new(),
+            missing: BTreeMap::new(),
             lying_bmcs: false,
             quiet_until: Duration::ZERO,
             spec,
         }
     }
 
-    /// The names of the racks.
+    /// The host at a place of a rack.
     #[must_use]
-    pub fn racks(&self) -> Vec<String> {
-        (0..self.spec.racks.len()).map(rack_name).collect()
+    pub(crate) fn at(&self, rack: usize, place: usize) -> Option<HostId> {
+        let before = self.spec.racks.get(..rack)?.iter();
+        let first: usize = before.map(|(_, size)| size).sum();
+        let (_, size) = self.spec.racks.get(rack)?;
+        (place < *size).then_some(HostId(first + place))
     }
 
     /// The simulated host with this id.
@@ -122,11 +209,14 @@ pub(crate) fn rack_name(rack: usize) -> String {
 }
 
 impl Fleet {
-    /// How many hosts the limit of the health check allows to be remediated at one time.
-    pub(crate) fn limit(&self) -> usize {
-        let percent = self.spec.max_unhealthy.trim_end_matches('%');
-        let percent: usize = percent.parse().unwrap_or(100);
+    /// How many hosts are under a health check.
+    pub(crate) fn count(&self, check: Check) -> usize {
+        self.hosts.iter().filter(|host| host.check == check).count()
+    }
+
+    /// How many hosts under a health check may be remediated at one time.
+    pub(crate) fn limit(&self, check: Check) -> usize {
         // As Cluster API rounds: down.
-        self.hosts.len() * percent / 100
+        self.count(check) * self.spec.max_unhealthy / 100
     }
 }

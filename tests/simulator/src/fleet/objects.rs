@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{FleetSpec, Host, Link, kubelet::NODE_LEASES, rack_name};
+use super::{Check, Fleet, Host, HostId, Link, rack_name};
 use crate::{
     api::{
-        Resource,
+        NODE_LEASES, Resource,
         resource::{
             BARE_METAL_HOSTS, CLUSTERS, LEASES, MACHINE_HEALTH_CHECKS, MACHINES, METAL3_MACHINES,
-            METAL3_REMEDIATION_TEMPLATES, NAMESPACES, NODES, RACK_AGENTS, SECRETS,
+            METAL3_REMEDIATION_TEMPLATES, NAMESPACES, NODE_HEALTH_CHECKS, NODES,
+            POWER_REMEDIATION_TEMPLATES, RACK_AGENTS, SECRETS,
         },
     },
     kernel::{World, wall_clock},
@@ -23,13 +24,11 @@ pub const SYSTEM: &str = "rackhand-system";
 
 impl World {
     /// Writes everything that is there at the start.
-    pub(crate) fn write_objects(&mut self) {
-        let now = wall_clock(self.now());
-        let now = now.round(jiff::Unit::Second).unwrap_or(now).to_string();
+    pub fn write_objects(&mut self) {
+        let now = self.second();
         for namespace in ["kube-system", "default", NAMESPACE, SYSTEM, NODE_LEASES] {
             self.write(NAMESPACES, "", json!({ "metadata": { "name": namespace } }));
         }
-        let spec = self.fleet.spec.clone();
         self.write(CLUSTERS, NAMESPACE, cluster(&now));
         self.write(
             SECRETS,
@@ -44,17 +43,41 @@ impl World {
                 self.write(resource, namespace, object);
             }
         }
+        let spec = self.fleet.spec.clone();
         for rack in 0..spec.racks.len() {
-            let rack = rack_name(rack);
-            let object = json!({
-                "metadata": { "name": rack },
-                "spec": { "rack": rack, "endpoint": endpoint(&rack) },
-            });
-            self.write(RACK_AGENTS, "", object);
+            for agent in spec.agents(rack) {
+                let object = json!({
+                    "metadata": { "name": agent },
+                    "spec": { "rack": rack_name(rack), "endpoint": endpoint(&agent) },
+                });
+                self.write(RACK_AGENTS, "", object);
+            }
         }
-        self.write(METAL3_REMEDIATION_TEMPLATES, NAMESPACE, template());
-        self.write(MACHINE_HEALTH_CHECKS, NAMESPACE, check(&spec));
+        for (resource, object) in templates() {
+            self.write(resource, NAMESPACE, object);
+        }
+        for check in spec.checks {
+            if check == Check::Node {
+                let check = node_check(&self.fleet);
+                self.write(NODE_HEALTH_CHECKS, "", check);
+            } else {
+                let check = machine_check(check, spec.max_unhealthy);
+                self.write(MACHINE_HEALTH_CHECKS, NAMESPACE, check);
+            }
+        }
         self.api.take_changes();
+    }
+
+    /// The time, as objects have it.
+    fn second(&self) -> String {
+        let now = wall_clock(self.now());
+        now.round(jiff::Unit::Second).unwrap_or(now).to_string()
+    }
+
+    /// Registers the Node of a host, which was deleted.
+    pub(super) fn register_node(&mut self, id: HostId) {
+        let node = node(self.fleet.host(id), &self.second());
+        self.write(NODES, "", node);
     }
 
     fn write(&mut self, resource: Resource, namespace: &str, object: Value) {
@@ -72,9 +95,9 @@ impl World {
     }
 }
 
-/// Where the agent of a rack listens.
-pub(crate) fn endpoint(rack: &str) -> String {
-    format!("{rack}.agents:7443")
+/// Where an agent listens.
+pub(crate) fn endpoint(agent: &str) -> String {
+    format!("{agent}.agents:7443")
 }
 
 fn condition(kind: &str, now: &str) -> Value {
@@ -111,7 +134,7 @@ fn host_objects(host: &Host, now: &str) -> Vec<(Resource, &'static str, Value)> 
     let machine = json!({
         "metadata": {
             "name": name,
-            "labels": { "cluster.x-k8s.io/cluster-name": CLUSTER, "nodepool": "worker" },
+            "labels": { "cluster.x-k8s.io/cluster-name": CLUSTER, "pool": host.check.name() },
         },
         "spec": {
             "clusterName": CLUSTER,
@@ -125,8 +148,26 @@ fn host_objects(host: &Host, now: &str) -> Vec<(Resource, &'static str, Value)> 
             "nodeRef": { "apiVersion": "v1", "kind": "Node", "name": name },
         },
     });
-    let node = json!({
+    let lease = json!({
         "metadata": { "name": name },
+        "spec": { "holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now.replace('Z', ".000000Z") },
+    });
+    let mut objects = vec![(NODES, "", node(host, now)), (LEASES, NODE_LEASES, lease)];
+    // A Node that its agent's inventory alone knows needs no Machine for medik8s.
+    if metal3 || host.check != Check::Node {
+        objects.push((MACHINES, NAMESPACE, machine));
+    }
+    if metal3 {
+        objects.extend(metal3_objects(host, &rack));
+    }
+    objects
+}
+
+/// A Node, as the kubelet of a host registers it.
+fn node(host: &Host, now: &str) -> Value {
+    let (name, rack) = (&host.name, rack_name(host.rack));
+    json!({
+        "metadata": { "name": name, "labels": { "pool": host.check.name() } },
         "spec": { "providerID": format!("rackhand://{rack}/{name}") },
         "status": {
             "conditions": [{
@@ -134,26 +175,13 @@ fn host_objects(host: &Host, now: &str) -> Vec<(Resource, &'static str, Value)> 
                 "lastHeartbeatTime": now, "lastTransitionTime": now,
             }],
             "nodeInfo": {
-                "bootID": "boot-1", "systemUUID": host.system_uuid(), "machineID": "",
-                "kernelVersion": "", "osImage": "", "containerRuntimeVersion": "",
+                "bootID": format!("boot-{}", host.boots), "systemUUID": host.system_uuid(),
+                "machineID": "", "kernelVersion": "", "osImage": "", "containerRuntimeVersion": "",
                 "kubeletVersion": "v1.34.0", "kubeProxyVersion": "", "operatingSystem": "linux",
                 "architecture": "amd64",
             },
         },
-    });
-    let lease = json!({
-        "metadata": { "name": name },
-        "spec": { "holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now.replace('Z', ".000000Z") },
-    });
-    let mut objects = vec![
-        (NODES, "", node),
-        (LEASES, NODE_LEASES, lease),
-        (MACHINES, NAMESPACE, machine),
-    ];
-    if metal3 {
-        objects.extend(metal3_objects(host, &rack));
-    }
-    objects
+    })
 }
 
 fn metal3_objects(host: &Host, rack: &str) -> Vec<(Resource, &'static str, Value)> {
@@ -209,31 +237,64 @@ pub(crate) fn bmc_url(host: &Host) -> String {
     format!("redfish://{}/redfish/v1/Systems/1", host.bmc_address())
 }
 
-fn template() -> Value {
+/// The templates of remediations: attempts without end, as nobody replaces a host here.
+fn templates() -> [(Resource, Value); 2] {
+    let template = |strategy: Value| {
+        json!({
+            "metadata": { "name": "reboot" },
+            "spec": { "template": { "spec": { "strategy": strategy } } },
+        })
+    };
+    let of_metal3 = json!({ "type": "Reboot", "retryLimit": 1000, "timeout": "600s" });
+    let ours = json!({ "type": "Reboot", "retryLimit": 100 });
+    [
+        (METAL3_REMEDIATION_TEMPLATES, template(of_metal3)),
+        (POWER_REMEDIATION_TEMPLATES, template(ours)),
+    ]
+}
+
+fn template_of(check: Check) -> Value {
+    let resource = match check {
+        Check::Metal3 => METAL3_REMEDIATION_TEMPLATES,
+        Check::Power | Check::Node => POWER_REMEDIATION_TEMPLATES,
+    };
     json!({
-        "metadata": { "name": "reboot" },
-        "spec": { "template": { "spec": { "strategy": {
-            "type": "Reboot", "retryLimit": 1000, "timeout": "600s",
-        }}}},
+        "apiVersion": resource.api_version(), "kind": resource.kind,
+        "namespace": NAMESPACE, "name": "reboot",
     })
 }
 
-fn check(spec: &FleetSpec) -> Value {
+/// A health check of Cluster API.
+fn machine_check(check: Check, max_unhealthy: usize) -> Value {
     json!({
-        "metadata": { "name": "workers" },
+        "metadata": { "name": check.name() },
         "spec": {
             "clusterName": CLUSTER,
-            "maxUnhealthy": spec.max_unhealthy,
+            "maxUnhealthy": format!("{max_unhealthy}%"),
             "nodeStartupTimeout": "0s",
-            "selector": { "matchLabels": { "nodepool": "worker" } },
+            "selector": { "matchLabels": { "pool": check.name() } },
             "unhealthyConditions": [
                 { "type": "Ready", "status": "Unknown", "timeout": "60s" },
                 { "type": "Ready", "status": "False", "timeout": "60s" },
             ],
-            "remediationTemplate": {
-                "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
-                "kind": "Metal3RemediationTemplate", "name": "reboot",
-            },
+            "remediationTemplate": template_of(check),
+        },
+    })
+}
+
+/// A health check of medik8s.
+fn node_check(fleet: &Fleet) -> Value {
+    let healthy = fleet.count(Check::Node) - fleet.limit(Check::Node);
+    json!({
+        "metadata": { "name": Check::Node.name() },
+        "spec": {
+            "minHealthy": healthy,
+            "selector": { "matchLabels": { "pool": Check::Node.name() } },
+            "unhealthyConditions": [
+                { "type": "Ready", "status": "Unknown", "duration": "60s" },
+                { "type": "Ready", "status": "False", "duration": "60s" },
+            ],
+            "remediationTemplate": template_of(Check::Node),
         },
     })
 }

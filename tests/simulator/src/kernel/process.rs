@@ -8,6 +8,14 @@ use futures::future::BoxFuture;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessId(pub(super) i32);
 
+impl ProcessId {
+    /// The bytes that it holds, where the program counts them.
+    #[must_use]
+    pub fn bytes_held(self) -> usize {
+        rackhand_interpose::bytes_held(self.0)
+    }
+}
+
 /// What a process runs: one life of it, with the reason of its end.
 pub type Program = Arc<dyn Fn(ProcessId) -> BoxFuture<'static, String>>;
 

@@ -326,9 +326,17 @@ impl World {
 
     /// Ends a process at once, and starts it again later.
     pub fn kill(&mut self, id: ProcessId) {
+        if self.stop(id) {
+            let delay = self.between(Duration::from_millis(500), Duration::from_secs(10));
+            self.restart(id, delay);
+        }
+    }
+
+    /// Ends a process at once; whether it ran.
+    pub fn stop(&mut self, id: ProcessId) -> bool {
         let process = self.process_mut(id);
         if !process.state.alive {
-            return;
+            return false;
         }
         process.state.alive = false;
         process.state.paused = false;
@@ -336,8 +344,7 @@ impl World {
         self.sleep(id, None);
         self.ended.push(id);
         self.reset_connections(id);
-        let delay = self.between(Duration::from_millis(500), Duration::from_secs(10));
-        self.restart(id, delay);
+        true
     }
 
     /// Stops a process, as SIGSTOP does.
