@@ -13,6 +13,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 
 use crate::kinds::foreign::{BareMetalHost, Cluster, Machine, Metal3Machine};
+use crate::kinds::host_history::HostHistory;
 use crate::kinds::machine_health_check::MachineHealthCheck;
 use crate::kinds::metal3_remediation::{Metal3Remediation, Metal3RemediationTemplate};
 use crate::kinds::node_health_check::NodeHealthCheck;
@@ -42,10 +43,16 @@ pub fn own() -> Vec<CustomResourceDefinition> {
         );
     }
     let [remediation, template] = remediations;
-    [RackAgent::crd(), PowerPolicy::crd(), remediation, template]
-        .into_iter()
-        .map(finished)
-        .collect()
+    [
+        RackAgent::crd(),
+        PowerPolicy::crd(),
+        remediation,
+        template,
+        HostHistory::crd(),
+    ]
+    .into_iter()
+    .map(finished)
+    .collect()
 }
 
 /// The CRDs of other projects' kinds, for clusters without those projects.

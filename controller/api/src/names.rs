@@ -57,6 +57,8 @@ pub mod kinds {
     pub const POWER_REMEDIATION_TEMPLATE: &str = "PowerRemediationTemplate";
     /// Our PowerPolicy.
     pub const POWER_POLICY: &str = "PowerPolicy";
+    /// Our HostHistory.
+    pub const HOST_HISTORY: &str = "HostHistory";
     /// Our RackAgent.
     pub const RACK_AGENT: &str = "RackAgent";
     /// What a template's kind ends with; the request's kind is the rest.
@@ -73,6 +75,8 @@ pub const PAUSED_ANNOTATION: &str = "rackhand.dev/paused";
 /// On a remediation request: the check that made it, as `MachineHealthCheck/<name>/<UID>`. A request
 /// that its check no longer needs is withdrawn.
 pub const MADE_BY_ANNOTATION: &str = "rackhand.dev/made-by";
+/// On a remediation request that Rackhand made: why its machine was unhealthy, for people.
+pub const CAUSE_ANNOTATION: &str = "rackhand.dev/cause";
 /// On a health check: with the value `true` it is evaluated and its findings are shown, but nothing is
 /// remediated.
 pub const DRY_RUN_ANNOTATION: &str = "rackhand.dev/dry-run";

@@ -8,9 +8,10 @@ use kube::{
 };
 use rackhand_api::{
     names::{
-        CLONED_FROM_GROUPKIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, CLUSTER_NAME_LABEL,
-        MADE_BY_ANNOTATION, NODE_ACTION_ANNOTATION, OPENSHIFT_CLONED_FROM_GROUPKIND_ANNOTATION,
-        OPENSHIFT_CLONED_FROM_NAME_ANNOTATION, groups, kinds, request_kind,
+        CAUSE_ANNOTATION, CLONED_FROM_GROUPKIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION,
+        CLUSTER_NAME_LABEL, MADE_BY_ANNOTATION, NODE_ACTION_ANNOTATION,
+        OPENSHIFT_CLONED_FROM_GROUPKIND_ANNOTATION, OPENSHIFT_CLONED_FROM_NAME_ANNOTATION, groups,
+        kinds, request_kind,
     },
     views::{MachineView, RemediationTemplateView, TemplateRef, group_of},
 };
@@ -36,12 +37,18 @@ pub(super) fn is_ours(kind: &str, api_version: &str) -> Option<Kind> {
         .find(|known| known.kind() == kind && known.group() == group)
 }
 
-/// Creates the remediation of a Machine of Cluster API or OpenShift, as known now. `maker` is the UID of the
-/// check.
+/// The check that makes a request, and why.
+pub(super) struct Maker<'a> {
+    pub(super) check: &'a Key,
+    pub(super) uid: &'a str,
+    /// Why the Machine is unhealthy, for people.
+    pub(super) cause: Option<&'a str>,
+}
+
+/// Creates the remediation of a Machine of Cluster API or OpenShift, as known now.
 pub(super) async fn create(
     context: &Context,
-    check: &Key,
-    maker: &str,
+    maker: &Maker<'_>,
     machine: &Key,
     known: Option<Entry<MachineView>>,
     uid: &str,
@@ -62,7 +69,8 @@ pub(super) async fn create(
     if view.meta.uid != uid {
         return Err(gone());
     }
-    let mut body = request_body(&template.reference, &template.template, view, check, maker);
+    let check = maker.check;
+    let mut body = request_body(&template.reference, &template.template, view, maker);
     context.ownership.mark(&mut body);
     let requests = api(&context.client, &template.resource, &check.namespace);
     let what = format!("{} {}/{}", template.kind, check.namespace, machine.name);
@@ -95,8 +103,7 @@ fn request_body(
     reference: &TemplateRef,
     template: &RemediationTemplateView,
     machine: &MachineView,
-    check: &Key,
-    maker: &str,
+    maker: &Maker<'_>,
 ) -> DynamicObject {
     let of_template = template.meta.annotations.get(NODE_ACTION_ANNOTATION);
     let template = &template.template;
@@ -133,8 +140,11 @@ fn request_body(
     annotations.insert(from_name.into(), reference.name.clone().into());
     annotations.insert(
         MADE_BY_ANNOTATION.into(),
-        made_by(&check.name, maker).into(),
+        made_by(&maker.check.name, maker.uid).into(),
     );
+    if let Some(cause) = maker.cause {
+        annotations.insert(CAUSE_ANNOTATION.into(), cause.into());
+    }
     annotations.insert(
         from_kind.into(),
         format!("{}.{group}", reference.kind).into(),
@@ -144,7 +154,7 @@ fn request_body(
     }
     let metadata = json!({
         "name": machine.meta.name,
-        "namespace": check.namespace,
+        "namespace": maker.check.namespace,
         "annotations": annotations,
         "labels": labels,
         "ownerReferences": [{
@@ -282,8 +292,11 @@ mod tests {
             &reference(),
             &template,
             &machine(),
-            &Key::new("ns", "check"),
-            "cu",
+            &Maker {
+                check: &Key::new("ns", "check"),
+                uid: "cu",
+                cause: Some("Node condition Ready is False"),
+            },
         );
         let body = serde_json::to_value(body).unwrap();
         assert_eq!(
@@ -297,6 +310,7 @@ mod tests {
                     "labels": { "a": "b", "cluster.x-k8s.io/cluster-name": "c1" },
                     "annotations": {
                         "cluster.x-k8s.io/cloned-from-name": "t",
+                        "rackhand.dev/cause": "Node condition Ready is False",
                         "rackhand.dev/made-by": "MachineHealthCheck/check/cu",
                         "rackhand.dev/node-action": "taint",
                         "cluster.x-k8s.io/cloned-from-groupkind":
@@ -321,7 +335,12 @@ mod tests {
         machine.cluster_name = None;
         let template = template(&json!({ "spec": {} }));
         let key = Key::new("ns", "check");
-        let body = request_body(&reference(), &template, &machine, &key, "cu");
+        let maker = Maker {
+            check: &key,
+            uid: "cu",
+            cause: None,
+        };
+        let body = request_body(&reference(), &template, &machine, &maker);
         let metadata = serde_json::to_value(&body.metadata).unwrap();
         assert_eq!(
             metadata["annotations"],
@@ -352,8 +371,11 @@ mod tests {
             &reference(),
             &template,
             &machine(),
-            &Key::new("ns", "check"),
-            "cu",
+            &Maker {
+                check: &Key::new("ns", "check"),
+                uid: "cu",
+                cause: Some("Node condition Ready is False"),
+            },
         );
         let types = body.types.unwrap();
         assert_eq!(

@@ -18,7 +18,7 @@ use crate::{
         engine::panicked,
         queue::Item,
         queue::MemberKey,
-        requests::{self, Outcome},
+        requests::{self, Maker, Outcome},
         template::{self, Unusable},
     },
     store::object::Key,
@@ -40,6 +40,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
             outcome: None,
             healthy: *wanted.verdict == Verdict::Healthy && !check.fleet.paused(),
         };
+        let cause = cause(wanted.verdict);
         let (yields, dry_run) = (
             self.dialect.overlaps.yields(&item.check, &item.key()),
             check.progress.dry_run,
@@ -68,7 +69,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         };
         match effect {
             None => self.show(item, status),
-            Some(Effect::CreateRequest { uid }) => self.create(item, uid),
+            Some(Effect::CreateRequest { uid }) => self.create(item, uid, cause),
             Some(Effect::DeleteRequest) => self.delete(item),
             Some(Effect::Report(outcome)) => {
                 let outcome = Some(outcome);
@@ -102,7 +103,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         });
     }
 
-    fn create(&mut self, item: Item, uid: String) {
+    fn create(&mut self, item: Item, uid: String, cause: Option<String>) {
         let Some(check) = self.checks.get_mut(&item.check) else {
             return;
         };
@@ -128,8 +129,12 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         self.spawn(Done::Acted(item.clone(), Err(panicked())), async move {
             let (machine, check) = (item.key(), &item.check);
             let known = M::machine(&context.index, &machine);
-            let created =
-                requests::create(&context, check, &maker, &machine, known, &uid, read).await;
+            let maker = Maker {
+                check,
+                uid: &maker,
+                cause: cause.as_deref(),
+            };
+            let created = requests::create(&context, &maker, &machine, known, &uid, read).await;
             Done::Acted(item, created)
         });
     }
@@ -228,4 +233,13 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         self.items
             .in_phase(key, |phase| phase == Phase::AwaitingTemplate)
     }
+}
+
+/// Why a Machine is unhealthy.
+fn cause(verdict: &Verdict) -> Option<String> {
+    let Verdict::Unhealthy { causes } = verdict else {
+        return None;
+    };
+    let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
+    Some(causes.join("; "))
 }
