@@ -19,6 +19,7 @@ use crate::{
     explain::Explain,
     kubectl::{Kubectl, LeaseName},
     pki::Pki,
+    preflight::Preflight,
 };
 
 /// Version, and the commit where the build names it.
@@ -147,6 +148,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: Explain,
     },
+    /// Checks what must be right before remediation works: the cluster and its versions, rights, other
+    /// controllers, health checks, agents, hosts and clocks; changes nothing.
+    ///
+    /// Exits with 1 if a check fails.
+    Preflight(Preflight),
     /// Creates and renews the certificates by which controllers, agents and operators authenticate each
     /// other, for sites without a CA of their own.
     #[command(subcommand)]

@@ -4,6 +4,7 @@ mod args;
 mod explain;
 mod kubectl;
 mod pki;
+mod preflight;
 mod settings;
 
 use std::{ffi::OsString, process::ExitCode};
@@ -57,6 +58,14 @@ async fn run() -> anyhow::Result<()> {
                 line: &line,
             };
             return Box::pin(explain::run(what, command_line)).await;
+        }
+        Some(args::Command::Preflight(asked)) => {
+            let command_line = explain::CommandLine {
+                args,
+                matches: &matches,
+                line: &line,
+            };
+            return Box::pin(preflight::run(asked, command_line)).await;
         }
         Some(args::Command::Pki(command)) => {
             print!("{}", pki::run(command, jiff::Timestamp::now())?);

@@ -7,6 +7,7 @@ use std::{error::Error, future::Future, io, path::Path, sync::Arc, time::Duratio
 
 use http::Uri;
 use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
 use rustls::{CertificateError, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -16,7 +17,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
-use crate::tls::{ClientTls, WrongPeer};
+use crate::tls::{ClientTls, WrongPeer, not_after};
 
 /// Time limit for TCP connect and TLS handshake together.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -135,6 +136,31 @@ where
     let uri = authority(endpoint)?;
     let connector = connector(&uri, rack, tls, dial);
     Ok(builder(&uri)?.connect_with_connector_lazy(connector))
+}
+
+/// Until when the certificate of the agent of `rack` is valid, by a connection that is closed at once.
+pub async fn agent_not_after(
+    endpoint: &str,
+    rack: &str,
+    tls: &ClientTls,
+) -> Result<Timestamp, ConnectError> {
+    let uri = authority(endpoint)?;
+    let attempt = handshake(&uri, rack, tls, dial(uri.clone()));
+    let stream = tokio::time::timeout(CONNECT_TIMEOUT, attempt)
+        .await
+        .map_err(|_| ConnectError::Timeout {
+            endpoint: uri.clone(),
+            after: CONNECT_TIMEOUT,
+        })??;
+    let (_, connection) = stream.get_ref();
+    let leaf = connection
+        .peer_certificates()
+        .and_then(|chain| chain.first());
+    leaf.and_then(|leaf| not_after(leaf))
+        .ok_or_else(|| ConnectError::Tls {
+            endpoint: uri,
+            reason: "its certificate has no readable end".to_owned(),
+        })
 }
 
 /// Creates a channel to the local agent by its unix socket, without TLS; the socket's mode decides

@@ -15,7 +15,8 @@ mod trace;
 
 pub use call::{CallError, CallErrorKind, Refusal, classify, journal_of};
 pub use connect::{
-    CONNECT_TIMEOUT, ConnectError, connect, connect_lazy, connect_lazy_over, connect_local,
+    CONNECT_TIMEOUT, ConnectError, agent_not_after, connect, connect_lazy, connect_lazy_over,
+    connect_local,
 };
 pub use identity::{Identity, SpiffeId};
 pub use tls::{ClientTls, ServerTls, TlsError, TlsFiles, WebTls};

@@ -4,9 +4,10 @@
 //! ([`remediation`]), the explanation of both ([`explanation`]), the overview of all ([`overview`]), the
 //! host of a Machine ([`hosts`]), the comparison of host identities ([`identity`]), leader election
 //! ([`lease`]), whether a watch is behind ([`freshness`]), when unhealthy members are handed over
-//! ([`handover`]), whether a power policy holds a remediation ([`power_policy`]), and the queue of the
-//! health-check engine ([`dispatch`]). Must never read a clock, do
-//! I/O, or use a client; no function here is `async`.
+//! ([`handover`]), whether a power policy holds a remediation ([`power_policy`]), the queue of the
+//! health-check engine ([`dispatch`]), what an installation lacks ([`preflight`]), and how often a host was
+//! remediated ([`recurrence`]). Must never read a clock, do I/O, or use a client; no function here is
+//! `async`.
 
 pub mod dispatch;
 pub mod explanation;
@@ -19,4 +20,6 @@ pub mod lease;
 pub mod nodes;
 pub mod overview;
 pub mod power_policy;
+pub mod preflight;
+pub mod recurrence;
 pub mod remediation;

@@ -24,6 +24,7 @@ mod store;
 pub use agents::AgentConnector;
 pub use clusters::WorkloadConnector;
 pub use config::{Config, HealthChecks, MetricsConfig};
+pub use rackhand_core::preflight::{Report as PreflightReport, Status as PreflightStatus};
 pub use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDown};
 pub use run::{Connections, run, run_over};
 pub use serve::explain::{
@@ -31,4 +32,5 @@ pub use serve::explain::{
     explain_by_leader, explain_cluster, explain_files, settings_of_cluster, settings_of_files,
 };
 pub use serve::page::{PageProxy, ProxyError};
+pub use serve::preflight::preflight;
 pub use store::api::ClientError;

@@ -1,15 +1,17 @@
-//! Commands for operators, also available as `kubectl rackhand`: an overview, pauses, the approval of
-//! remediations, and the confirmation of a power-off.
+//! Commands for operators, also available as `kubectl rackhand`: an overview, the history of hosts, pauses,
+//! the approval of remediations, and the confirmation of a power-off.
 //!
 //! They use the rights of the caller. They change only what the command names, and confirm no power-off
 //! without its checklist.
 
 mod approve;
 mod confirm;
+mod history;
 mod objects;
 mod page;
 mod pause;
 mod status;
+pub(crate) mod table;
 mod uninstall;
 
 use std::path::Path;
@@ -38,6 +40,8 @@ pub(crate) enum Kubectl {
         #[command(flatten)]
         remediation: RemediationName,
     },
+    /// Shows the latest remediations of each host, and which hosts were remediated more than once.
+    History(history::History),
     /// Confirms, after a checklist, that a host has no power, if its BMC cannot confirm it.
     ///
     /// The name of the host has to be typed. The confirmation counts once, for the power-off that waits for
@@ -126,6 +130,7 @@ pub(crate) async fn run(
             let namespace = namespace(&client, remediation.namespace);
             approve::run(&client, &namespace, &remediation.name).await
         }
+        Kubectl::History(history) => history::run(&history, &client, Timestamp::now()).await,
         Kubectl::ConfirmFenced { remediation } => {
             let namespace = namespace(&client, remediation.namespace);
             confirm::run(&client, &namespace, &remediation.name).await

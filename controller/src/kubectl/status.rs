@@ -9,7 +9,10 @@ use rackhand_api::names::STATE_ANNOTATION;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::objects;
+use super::{
+    objects,
+    table::{ago, named, table},
+};
 
 /// The Lease of the leader.
 #[derive(Debug, Clone)]
@@ -300,51 +303,8 @@ impl Display for Status {
 
 impl Status {
     fn ago(&self, at: Timestamp) -> String {
-        let seconds = self.now.duration_since(at).as_secs().max(0);
-        match seconds {
-            0..120 => format!("{seconds} s ago"),
-            120..7200 => format!("{} min ago", seconds / 60),
-            7200..172_800 => format!("{} h ago", seconds / 3600),
-            _ => format!("{} d ago", seconds / 86_400),
-        }
+        ago(self.now, at)
     }
-}
-
-fn named(namespace: &str, name: &str) -> String {
-    if namespace.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{namespace}/{name}")
-    }
-}
-
-/// Columns as wide as their widest cell; the last one is not padded.
-fn table<const N: usize>(
-    f: &mut Formatter<'_>,
-    what: &str,
-    head: [&str; N],
-    rows: &[[String; N]],
-) -> fmt::Result {
-    if rows.is_empty() {
-        return writeln!(f, "\nThere are no {what}.");
-    }
-    writeln!(f)?;
-    let mut widths = head.map(str::len);
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let mut print = |cells: [&str; N]| {
-        let mut line = String::new();
-        for (cell, width) in cells.iter().zip(widths) {
-            line.push_str(&format!("{cell:<width$}  "));
-        }
-        writeln!(f, "{}", line.trim_end())
-    };
-    print(head)?;
-    rows.iter()
-        .try_for_each(|row| print(row.each_ref().map(String::as_str)))
 }
 
 #[cfg(test)]

@@ -316,6 +316,6 @@ impl Validity {
 }
 
 /// End of a certificate's validity.
-pub(super) fn not_after(leaf: &[u8]) -> Option<Timestamp> {
+pub(crate) fn not_after(leaf: &[u8]) -> Option<Timestamp> {
     Some(Validity::of(leaf)?.not_after)
 }

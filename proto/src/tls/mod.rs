@@ -30,6 +30,7 @@ pub use client::ClientTls;
 pub(crate) use client::WrongPeer;
 pub use counts::{Counts, Refused};
 use files::Material;
+pub(crate) use files::not_after;
 pub use files::{TlsError, TlsFiles};
 pub use server::{AcceptLimits, CONNECTION_AGE, Incoming, ServerTls, incoming};
 pub use stream::{PeerInfo, PeerStream, RemoteAddr};

@@ -1,4 +1,4 @@
-//! Commands of a person: `kubectl` and `rackhand-controller`.
+//! Commands of a person: `kubectl` and `rackhand-controller`, its status page included.
 
 use std::{
     io::Write as _,
@@ -8,8 +8,11 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::Stage;
-use crate::cluster::{apply, shipped};
+use super::{LONG, Stage, wait_until};
+use crate::{
+    cluster::{apply, shipped},
+    process::Process,
+};
 
 // === impl Stage ===
 
@@ -90,6 +93,29 @@ impl Stage {
             String::from_utf8_lossy(&output.stderr)
         );
         Ok(text)
+    }
+
+    /// Starts `rackhand-controller page` for the controller whose `--metrics-address` has this port, and
+    /// returns the URL that it prints.
+    ///
+    /// # Errors
+    /// It does not print one.
+    pub async fn start_page(&self, port: u16) -> Result<(Process, String)> {
+        let command = [
+            self.binary("rackhand-controller").display().to_string(),
+            self.to_plane(),
+            "page".to_owned(),
+            "--listen=127.0.0.1:0".to_owned(),
+            format!("--controller=https://127.0.0.1:{port}"),
+        ];
+        let process = Process::start("page", &command, &[], self.dir())?;
+        let url = wait_until("the URL of the page", LONG, || async {
+            let log = std::fs::read_to_string(process.log())?;
+            let found = log.lines().find(|line| line.starts_with("http://"));
+            Ok(found.map(str::to_owned).ok_or(log))
+        })
+        .await?;
+        Ok((process, url))
     }
 
     fn to_plane(&self) -> String {

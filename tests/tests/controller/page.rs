@@ -1,15 +1,12 @@
 //! The status page of a running system in a browser.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use rackhand_core::overview::{HostState, Overview};
 use rackhand_tests::{
     browser::{self, Viewport},
-    process::{Process, free_port},
+    process::free_port,
     stage::{HostLink, RackSpec, Stage, StageConfig, wait_until},
 };
 
@@ -24,28 +21,9 @@ async fn status_page_shows_racks_remediations_and_operator_actions() {
     ]);
     config.controller_args.push("--power-timeout=6s".into());
     let stage = Stage::start(dir.path(), config).await.unwrap();
-    if let Err(error) = scenario(&stage, dir.path()).await {
+    if let Err(error) = scenario(&stage).await {
         panic!("{error:#}\n{}", stage.logs());
     }
-}
-
-/// Starts `rackhand-controller page` and returns the URL that it prints.
-async fn start_page(stage: &Stage, dir: &Path, port: u16) -> Result<(Process, String)> {
-    let command = [
-        stage.binary("rackhand-controller").display().to_string(),
-        format!("--kubeconfig={}", stage.plane().kubeconfig().display()),
-        "page".into(),
-        "--listen=127.0.0.1:0".into(),
-        format!("--controller=https://127.0.0.1:{port}"),
-    ];
-    let process = Process::start("page", &command, &[], dir)?;
-    let url = wait_until("the URL of the page", LONG, || async {
-        let log = std::fs::read_to_string(process.log())?;
-        let found = log.lines().find(|line| line.starts_with("http://"));
-        Ok(found.map(str::to_owned).ok_or(log))
-    })
-    .await?;
-    Ok((process, url))
 }
 
 async fn overview(url: &str) -> Result<Overview> {
@@ -53,7 +31,7 @@ async fn overview(url: &str) -> Result<Overview> {
     Ok(answer.error_for_status()?.json().await?)
 }
 
-async fn scenario(stage: &Stage, dir: &Path) -> Result<()> {
+async fn scenario(stage: &Stage) -> Result<()> {
     stage.apply_rack_agents().await?;
     let port = free_port()?;
     let address = format!("--metrics-address=127.0.0.1:{port}");
@@ -61,7 +39,7 @@ async fn scenario(stage: &Stage, dir: &Path) -> Result<()> {
         .start_controller_as("controller-0", vec![address])
         .await?;
     stage.apply_health_check().await?;
-    let (_page, url) = start_page(stage, dir, port).await?;
+    let (_page, url) = stage.start_page(port).await?;
     wait_until("all hosts are shown as ready", LONG, || async {
         let shown = overview(&url).await?;
         let ready = shown.counts.all == 8 && shown.counts.ready == 8;

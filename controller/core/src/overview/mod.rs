@@ -44,7 +44,7 @@ pub struct LeaderView {
     pub name: String,
     /// The term in which it leads.
     pub term: u64,
-    /// When it became leader; finished remediations are known from then on.
+    /// When it became leader.
     pub since: Timestamp,
 }
 
@@ -217,6 +217,9 @@ pub struct FinishedRemediation {
     pub outcome: String,
     /// The reason, as in the condition.
     pub reason: String,
+    /// Which remediation of its host it was, such as `4th in 9 days`; `None` for the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub occurrence: Option<String>,
 }
 
 /// What the status page and its JSON show.

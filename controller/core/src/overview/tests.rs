@@ -254,6 +254,7 @@ fn finished_remediations_are_shown_for_a_day() {
         finished: at(seconds),
         outcome: "succeeded".into(),
         reason: String::new(),
+        occurrence: None,
     };
     let day = 24 * 3600;
     let facts = OverviewFacts {

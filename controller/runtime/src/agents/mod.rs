@@ -41,6 +41,7 @@ pub(crate) use follow::OperationEvent;
 pub(crate) use holds::AgentHold;
 use journals::SeenJournals;
 pub(crate) use metrics::AgentMetrics;
+pub(crate) use racks::of as racks_of;
 use required::UpgradeRequired;
 pub(crate) use status::AgentStatus;
 

@@ -8,7 +8,7 @@ use rackhand_proto::v1;
 
 /// The hosts and networks of each rack as reported by its agents. If two agents report the same
 /// host differently, both entries stay, so that the resolution detects the ambiguity.
-pub(super) fn of<'a>(
+pub(crate) fn of<'a>(
     said: impl Iterator<Item = (&'a RackAgentSpec, &'a [v1::Host])>,
 ) -> BTreeMap<String, Rack> {
     let mut racks: BTreeMap<String, Rack> = BTreeMap::new();

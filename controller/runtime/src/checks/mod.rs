@@ -43,7 +43,8 @@ pub(crate) use dialects::openshift::{
 pub(crate) use machines::acting_message;
 pub(crate) use metrics::CheckMetrics;
 pub(crate) use ownership::{
-    CLUSTER_API_CRD, NODE_CHECK_CRD, OPENSHIFT_CRD, Ownership, carries_our_label, evaluates, passes,
+    CLUSTER_API_CRD, NODE_CHECK_CRD, OPENSHIFT_CRD, Ownership, carries_our_label, evaluates,
+    is_our_crd, passes, paused,
 };
 pub(crate) use snapshot::{FleetObjects, cluster_facts, rules};
 pub(crate) use withdrawal::is_judged;

@@ -137,7 +137,7 @@ impl Ownership {
 }
 
 /// See [`Ownership::paused`].
-pub(super) fn paused(check: &Meta) -> bool {
+pub(crate) fn paused(check: &Meta) -> bool {
     check.has_annotation(PAUSED_ANNOTATION)
         || (check.has_annotation(CAPI_PAUSED_ANNOTATION) && !Ownership::is_shared(check))
 }
@@ -146,7 +146,7 @@ pub(super) fn paused(check: &Meta) -> bool {
 ///
 /// # Errors
 /// The API server did not answer.
-async fn is_our_crd(client: &Client, crd: &str) -> Result<bool, ApiError> {
+pub(crate) async fn is_our_crd(client: &Client, crd: &str) -> Result<bool, ApiError> {
     let gvk = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
     let crds: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&gvk));
     let found = optional(call(format!("CRD {crd}"), crds.get(crd)).await)?;

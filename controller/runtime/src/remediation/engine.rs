@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use rackhand_core::{
     explanation::{RemediationFacts, observed},
     remediation::{
-        Command, Decision, FAILURES_TOLD, Next, Observation, Outcome, Pace, Reason, Shell, State,
-        Step, Turn, step,
+        Command, Decision, FAILURES_TOLD, Next, Observation, Pace, Reason, Shell, State, Step,
+        Turn, step,
     },
 };
 use tokio::sync::Notify;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Context, WatchInterest,
-    history::Finish,
+    history::{Finish, outcome_label},
     observe::Observed,
     operation::{OperationStream, StateHistory},
     outcome_metrics::{CountedOutcome, OutcomeMetrics},
@@ -201,6 +201,9 @@ impl Engine {
                 }
                 let state = self.shell.state.as_ref();
                 let ended = self.outcome_metrics.over(state, outcome, &decision.reason);
+                if ended.is_none() {
+                    self.record_earlier_end(decision.reason.label());
+                }
                 self.count(ended);
                 Ok(Iteration::Done)
             }
@@ -269,6 +272,7 @@ impl Engine {
             .live
             .history
             .step(&self.uid, created, &decision.state);
+        self.record_history(None);
         let mut took = String::new();
         if let Some(before) = before.filter(|b| b.step != decision.state.step) {
             let time = Duration::try_from(now.duration_since(before.since)).unwrap_or_default();
@@ -391,13 +395,9 @@ impl Engine {
         let Some((outcome, reason)) = ended else {
             return;
         };
-        let label = match outcome {
-            Outcome::Succeeded => "succeeded",
-            Outcome::Escalated => "escalated",
-            Outcome::Failed => "failed",
-            Outcome::Withdrawn => "withdrawn",
-        };
+        let label = outcome_label(outcome);
         tracing::info!(remediation = %self.id, outcome = label, "remediation finished");
+        self.record_history(Some((label, reason)));
         let finish = Finish {
             request: self.id.to_string(),
             state: self.shell.state.as_ref(),

@@ -272,6 +272,7 @@ impl Fixture {
             active: parking_lot::Mutex::default(),
             held: parking_lot::Mutex::default(),
             live: Arc::default(),
+            recorder: super::Recorder::default(),
             leases: parking_lot::Mutex::default(),
         });
         let this = Self { objects, context };

@@ -56,9 +56,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
 pub(crate) use concurrency::{active, competing_controller, etcd_guard, has_guard};
+pub(crate) use credentials::bmc_endpoint;
 pub(crate) use facts::{
     bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action,
 };
+pub(crate) use history::Recorder;
 pub(crate) use live_facts::LiveFacts;
 pub(crate) use metrics::RemediationMetrics;
 pub(crate) use quorum::control_plane;
@@ -98,6 +100,8 @@ pub(crate) struct Context {
     pub(crate) held: Mutex<BTreeMap<String, String>>,
     /// The inputs of the last decision of each remediation.
     pub(crate) live: Arc<LiveFacts>,
+    /// Writes what each did into the history of its host.
+    pub(crate) recorder: Recorder,
     /// Since when the Lease of each Node has been observed unchanged, by cluster.
     pub(crate) leases: Mutex<BTreeMap<Key, Arc<Mutex<LeaseMemory>>>>,
 }
@@ -185,23 +189,31 @@ struct Task {
     stop: CancellationToken,
 }
 
-/// Runs every remediation, releases holds that earlier ones left at agents, and keeps the status of
-/// power policies, until `cancel`.
+/// Runs every remediation, releases holds that earlier ones left at agents, keeps the status of power
+/// policies, and writes the histories of hosts, until `cancel`.
 pub(crate) async fn run(context: Arc<Context>, inbox: Arc<ChangeQueue>, cancel: CancellationToken) {
+    let listed = CancellationToken::new();
     tokio::join!(
-        run_tasks(context.clone(), inbox, cancel.clone()),
+        run_tasks(context.clone(), inbox, listed.clone(), cancel.clone()),
         orphaned_holds::run(context.clone(), cancel.clone()),
+        Box::pin(history::run(context.clone(), listed, cancel.clone())),
         power_policy::status::run(context, cancel),
     );
 }
 
-async fn run_tasks(context: Arc<Context>, inbox: Arc<ChangeQueue>, cancel: CancellationToken) {
+async fn run_tasks(
+    context: Arc<Context>,
+    inbox: Arc<ChangeQueue>,
+    listed: CancellationToken,
+    cancel: CancellationToken,
+) {
     while let Err(error) = relist_requests(&context).await {
         tracing::warn!(%error, "requests cannot be listed; nothing is begun before that");
         if pause(&cancel, LIST_RETRY).await {
             return;
         }
     }
+    listed.cancel();
     let mut tasks: BTreeMap<RequestId, Task> = BTreeMap::new();
     let mut running = JoinSet::new();
     for (id, _) in context.index.requests() {

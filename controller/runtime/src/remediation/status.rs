@@ -173,7 +173,7 @@ fn conditions(old: &[StatusCondition], f: &Facts<'_>) -> Vec<StatusCondition> {
         .collect()
 }
 
-fn attempts(state: &State) -> Vec<Attempt> {
+pub(super) fn attempts(state: &State) -> Vec<Attempt> {
     let mut list: Vec<Attempt> = state.attempts.iter().map(ended).collect();
     if !state.is_recorded() && state.step != Step::Pending {
         let number = number(state.attempt);
@@ -212,7 +212,7 @@ fn ended(record: &AttemptRecord) -> Attempt {
     }
 }
 
-fn evidence(off: &OffEvidence) -> PowerOffEvidence {
+pub(super) fn evidence(off: &OffEvidence) -> PowerOffEvidence {
     let readings = match off {
         OffEvidence::Bmc { readings, .. } => readings.as_slice(),
         OffEvidence::Person { .. } => &[],
@@ -254,7 +254,7 @@ fn in_place(state: &State, held: bool) -> Vec<InPlace> {
     list
 }
 
-fn whole(at: Timestamp) -> Timestamp {
+pub(super) fn whole(at: Timestamp) -> Timestamp {
     at.round(jiff::Unit::Second).unwrap_or(at)
 }
 

@@ -109,6 +109,7 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         active: parking_lot::Mutex::default(),
         held: parking_lot::Mutex::default(),
         live: parts.live.clone(),
+        recorder: remediation::Recorder::default(),
         leases: parking_lot::Mutex::default(),
     });
     let cancelled = cancel.clone();

@@ -1,7 +1,9 @@
-//! Servers for people and monitoring: the admin endpoints, the metrics, `explain` and the status page.
+//! Servers for people and monitoring: the admin endpoints, the metrics, `explain` and the status page; and
+//! the preflight.
 
 pub(crate) mod admin;
 pub(crate) mod authenticated;
 pub(crate) mod explain;
 pub(crate) mod https;
 pub(crate) mod page;
+pub(crate) mod preflight;

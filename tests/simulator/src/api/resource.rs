@@ -120,6 +120,9 @@ pub const NODE_HEALTH_CHECKS: Resource = kind(
     "NodeHealthCheck",
 )
 .cluster_wide();
+/// Histories of hosts.
+pub const HOST_HISTORIES: Resource =
+    kind(OURS, "v1alpha1", "hosthistories", "HostHistory").cluster_wide();
 /// Agents.
 pub const RACK_AGENTS: Resource = kind(OURS, "v1alpha1", "rackagents", "RackAgent").cluster_wide();
 
@@ -128,7 +131,7 @@ const CAPM3: &str = "infrastructure.cluster.x-k8s.io";
 const OURS: &str = "rackhand.dev";
 
 /// Every kind that is served.
-pub const RESOURCES: [Resource; 21] = [
+pub const RESOURCES: [Resource; 22] = [
     NODES,
     NAMESPACES,
     PODS,
@@ -160,6 +163,7 @@ pub const RESOURCES: [Resource; 21] = [
     POWER_REMEDIATION_TEMPLATES,
     kind(OURS, "v1alpha1", "powerpolicies", "PowerPolicy").cluster_wide(),
     RACK_AGENTS,
+    HOST_HISTORIES,
     NODE_HEALTH_CHECKS,
 ];
 

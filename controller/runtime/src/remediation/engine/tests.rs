@@ -1,5 +1,7 @@
 use rackhand_api::names;
-use rackhand_core::remediation::{Command, HostView, Mode, Observation, PowerView, WorkloadView};
+use rackhand_core::remediation::{
+    Command, HostView, Mode, Observation, Outcome, PowerView, WorkloadView,
+};
 use serde_json::{Value, json};
 
 use super::{

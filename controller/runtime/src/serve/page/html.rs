@@ -91,7 +91,7 @@ fn content(overview: &Overview) -> Markup {
         }
         section {
             h2 { "Finished within a day" }
-            (finished(&overview.finished, overview.leader.since))
+            (finished(&overview.finished))
         }
     }
 }

@@ -138,10 +138,16 @@ async fn forward(State(forward): State<Arc<Forward>>, request: Request) -> Respo
     }
     let query = request.uri().query().map(|q| format!("?{q}"));
     let uri = format!("{PAGE_PATH}/{path}{}", query.unwrap_or_default());
-    let asked = http::Request::get(uri).body(kube::client::Body::empty());
-    let answer = match asked {
-        Ok(asked) => forward.client.send(asked).await,
-        Err(error) => return refused(StatusCode::BAD_REQUEST, &error.to_string()),
+    let get = || http::Request::get(&uri).body(kube::client::Body::empty());
+    let answer = match (get(), get()) {
+        (Ok(first), Ok(second)) => match forward.client.send(first).await {
+            Ok(answer) => Ok(answer),
+            // The controller may have closed an idle connection at that moment.
+            Err(_) => forward.client.send(second).await,
+        },
+        (Err(error), _) | (_, Err(error)) => {
+            return refused(StatusCode::BAD_REQUEST, &error.to_string());
+        }
     };
     let answer = match answer {
         Ok(answer) => answer,

@@ -90,10 +90,10 @@ fn timeline(steps: &[TimelineEntry], finished: Option<Timestamp>) -> Markup {
     }
 }
 
-pub(super) fn finished(all: &[FinishedRemediation], since: Timestamp) -> Markup {
+pub(super) fn finished(all: &[FinishedRemediation]) -> Markup {
     html! {
         @if all.is_empty() {
-            p class="none" { "No remediation has finished since this replica leads." }
+            p class="none" { "No remediation has finished within the last day." }
         } @else {
             div class="table" {
                 table {
@@ -108,7 +108,6 @@ pub(super) fn finished(all: &[FinishedRemediation], since: Timestamp) -> Markup 
                     }
                 }
             }
-            p class="details" { "Recorded by this replica since " (clock(since)) "." }
         }
     }
 }
@@ -119,7 +118,10 @@ fn finished_row(entry: &FinishedRemediation) -> Markup {
         tr class=[(!succeeded).then_some("blocked")] {
             td { (clock(entry.finished)) }
             td { (entry.node.as_deref().unwrap_or("-")) }
-            td { (entry.host.as_deref().unwrap_or("-")) }
+            td {
+                (entry.host.as_deref().unwrap_or("-"))
+                @if let Some(occurrence) = &entry.occurrence { br; small { (occurrence) } }
+            }
             td { (entry.outcome) br; small { (entry.reason) } }
             td { (span(entry.created, entry.finished)) }
             td { (timeline(&entry.timeline, Some(entry.finished))) }

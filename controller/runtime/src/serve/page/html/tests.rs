@@ -45,7 +45,7 @@ fn html_page_of_empty_cluster_has_placeholder_sentences() {
         "No remediation runs.",
         "No RackAgent and no BareMetalHost exists.",
         "There is no health check.",
-        "No remediation has finished since this replica leads.",
+        "No remediation has finished within the last day.",
     ] {
         assert!(html.contains(sentence), "{sentence}: {html}");
     }

@@ -1,21 +1,32 @@
-//! The steps of remediations since this process leads.
+//! The steps of remediations.
 //!
-//! A bounded record of running and finished remediations, for display only. A new leader starts with an empty
-//! one.
+//! A bounded record of running and finished remediations, for display only, and the HostHistory objects from
+//! which a new leader continues it.
+
+mod engine;
+mod entry;
+mod queue;
+mod recorder;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use jiff::Timestamp;
+pub(super) use engine::outcome_label;
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use rackhand_core::{
     overview::{FinishedRemediation, TimelineEntry},
     remediation::State,
 };
+pub(crate) use recorder::Recorder;
+pub(super) use recorder::run;
 
 /// Number of finished remediations kept.
 const FINISHED: usize = 1_000;
 /// Number of latest steps kept of one remediation, whose steps may repeat endlessly.
 const STEPS: usize = 100;
+
+/// How long a remediation that finished under an earlier leader is of interest.
+const REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
 
 /// The record of all remediations.
 #[derive(Default)]
@@ -25,7 +36,8 @@ pub(crate) struct History(Mutex<Records>);
 struct Records {
     /// Running remediations by the UID of their object.
     running: BTreeMap<String, Running>,
-    finished: VecDeque<FinishedRemediation>,
+    /// With the UID of the object, the latest first.
+    finished: VecDeque<(String, FinishedRemediation)>,
 }
 
 struct Running {
@@ -71,10 +83,7 @@ impl History {
         let mut records = self.0.lock();
         let running = records.running.remove(uid);
         let host = finish.state.and_then(|s| s.host.as_ref());
-        if records.finished.len() >= FINISHED {
-            records.finished.pop_back();
-        }
-        records.finished.push_front(FinishedRemediation {
+        let finished = FinishedRemediation {
             request: finish.request,
             node: finish
                 .state
@@ -86,7 +95,49 @@ impl History {
             finished: finish.at,
             outcome: finish.outcome.to_owned(),
             reason: finish.reason.to_owned(),
+            occurrence: None,
+        };
+        records.add(uid, finished);
+    }
+
+    /// Adds one that finished under an earlier leader; one of more than [`REMEMBERED`] ago is left out.
+    fn add_finished(&self, uid: &str, finished: FinishedRemediation, now: Timestamp) {
+        if now.duration_since(finished.finished) > REMEMBERED {
+            return;
+        }
+        self.0.lock().add(uid, finished);
+    }
+
+    /// Which remediation of its host a finished one was.
+    fn set_occurrence(&self, uid: &str, occurrence: String) {
+        let mut records = self.0.lock();
+        let found = records.finished.iter_mut().find(|(known, _)| known == uid);
+        if let Some((_, finished)) = found {
+            finished.occurrence = Some(occurrence);
+        }
+    }
+
+    /// Adds steps of a remediation that runs, which an earlier leader has seen.
+    fn add_steps(&self, uid: &str, created: Timestamp, earlier: Vec<TimelineEntry>) {
+        let mut records = self.0.lock();
+        let running = records.running.entry(uid.to_owned());
+        let running = running.or_insert_with(|| Running {
+            created,
+            steps: VecDeque::new(),
         });
+        // An object keeps whole seconds.
+        let is_known = |entry: &TimelineEntry| {
+            let mut known = running.steps.iter();
+            known.any(|k| {
+                k.step == entry.step && k.at.as_second().abs_diff(entry.at.as_second()) <= 1
+            })
+        };
+        let missing: Vec<TimelineEntry> = earlier.into_iter().filter(|e| !is_known(e)).collect();
+        running.steps.extend(missing);
+        running
+            .steps
+            .make_contiguous()
+            .sort_by_key(|entry| entry.at);
     }
 
     /// Drops the steps of a remediation whose task has ended, whether or not the remediation has.
@@ -105,7 +156,22 @@ impl History {
 
     /// The finished remediations, the latest first.
     pub(crate) fn finished(&self) -> Vec<FinishedRemediation> {
-        self.0.lock().finished.iter().cloned().collect()
+        let records = self.0.lock();
+        records.finished.iter().map(|(_, f)| f.clone()).collect()
+    }
+}
+
+impl Records {
+    /// Adds a finished remediation once, in the order of their ends.
+    fn add(&mut self, uid: &str, finished: FinishedRemediation) {
+        if self.finished.iter().any(|(known, _)| known == uid) {
+            return;
+        }
+        let at = self
+            .finished
+            .partition_point(|(_, other)| other.finished > finished.finished);
+        self.finished.insert(at, (uid.to_owned(), finished));
+        self.finished.truncate(FINISHED);
     }
 }
 
@@ -151,6 +217,38 @@ mod tests {
         let finished = history.finished();
         assert_eq!(steps(&finished[0].timeline), ["Pending", "Holding"]);
         assert_eq!((finished[0].created, finished[0].finished), (at(0), at(9)));
+    }
+
+    #[test]
+    fn what_an_earlier_leader_recorded_is_continued() {
+        let history = History::default();
+        history.step("u", at(0), &state(Step::Draining, 40));
+        let entry = |step: &str, second| TimelineEntry {
+            step: step.to_owned(),
+            at: at(second),
+        };
+        history.add_steps(
+            "u",
+            at(0),
+            vec![entry("Holding", 10), entry("Draining", 40)],
+        );
+        let steps: Vec<String> = history.timeline("u").into_iter().map(|e| e.step).collect();
+        assert_eq!(steps, ["Holding", "Draining"]);
+        finish(&history, "u", 50);
+        let of_earlier = FinishedRemediation {
+            finished: at(45),
+            ..history.finished()[0].clone()
+        };
+        let now = at(60);
+        history.add_finished("u", of_earlier.clone(), now);
+        history.add_finished("v", of_earlier.clone(), now);
+        let old = FinishedRemediation {
+            finished: at(-90_000),
+            ..of_earlier
+        };
+        history.add_finished("w", old, now);
+        let ends: Vec<Timestamp> = history.finished().iter().map(|f| f.finished).collect();
+        assert_eq!(ends, [at(50), at(45)]);
     }
 
     #[test]

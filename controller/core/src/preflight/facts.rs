@@ -1,0 +1,252 @@
+//! What is gathered before it is evaluated.
+
+use jiff::{SignedDuration, Timestamp};
+
+/// Everything that was gathered.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// The leader Lease.
+    pub leader: LeaderFacts,
+    /// The management cluster and the workload clusters.
+    pub clusters: Vec<ClusterFacts>,
+    /// The kinds that Rackhand reads or writes.
+    pub kinds: Vec<KindFacts>,
+    /// The rights of the controller.
+    pub rights: RightsFacts,
+    /// Controllers of other projects.
+    pub managers: ManagerFacts,
+    /// The health checks.
+    pub checks: Vec<CheckFacts>,
+    /// Until when the certificate for agents is valid; `None`: there is none here, why.
+    pub own_certificate: Option<Result<Timestamp, String>>,
+    /// The rack agents.
+    pub agents: Vec<AgentFacts>,
+    /// The Machines and Nodes that are to have a host.
+    pub targets: Vec<TargetFacts>,
+    /// The hosts of the racks.
+    pub hosts: Vec<HostFacts>,
+    /// The clocks.
+    pub clocks: Vec<ClockFacts>,
+}
+
+impl Facts {
+    /// Whether Rackhand is installed: one of its own kinds is served.
+    pub fn is_installed(&self) -> bool {
+        let mut own = self.kinds.iter().filter(|kind| kind.own);
+        own.any(|kind| kind.served.as_ref().is_ok_and(|s| !s.is_empty()))
+    }
+
+    /// Whether a health check of this kind is evaluated by Rackhand.
+    pub fn evaluates(&self, kind: CheckKind) -> bool {
+        let mut of_kind = self.checks.iter().filter(|check| check.kind == kind);
+        of_kind.any(|check| check.ours)
+    }
+}
+
+/// The leader Lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaderFacts {
+    /// `namespace/name`.
+    pub lease: String,
+    /// Holder, and how long ago it was renewed; `Ok(None)`: nobody leads.
+    pub holder: Result<Option<(String, SignedDuration)>, String>,
+    /// How long the Lease lasts.
+    pub duration: SignedDuration,
+}
+
+impl Default for LeaderFacts {
+    fn default() -> Self {
+        Self {
+            lease: String::new(),
+            holder: Ok(None),
+            duration: SignedDuration::ZERO,
+        }
+    }
+}
+
+/// A cluster with Nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterFacts {
+    /// `namespace/name`, or `management`.
+    pub name: String,
+    /// Major and minor version; why the cluster cannot be reached.
+    pub version: Result<(String, String), String>,
+    /// Its Nodes; `None`: its Nodes are not remediated.
+    pub nodes: Option<Result<NodesFacts, String>>,
+}
+
+/// The Nodes of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodesFacts {
+    /// Number of Nodes.
+    pub count: usize,
+    /// Names of those without a Lease in kube-node-lease; why the Leases cannot be listed.
+    pub without_lease: Result<Vec<String>, String>,
+}
+
+/// A kind, and the versions in which it is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KindFacts {
+    /// The kind.
+    pub kind: &'static str,
+    /// Its group.
+    pub group: &'static str,
+    /// It is Rackhand's.
+    pub own: bool,
+    /// Versions that Rackhand can read.
+    pub readable: &'static [&'static str],
+    /// Versions that are served, none if the kind is not installed; why this is not known.
+    pub served: Result<Vec<String>, String>,
+}
+
+/// The rights of the controller.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RightsFacts {
+    /// Whose rights.
+    pub account: String,
+    /// What the API server answered, by right.
+    pub rights: Vec<RightFacts>,
+    /// Why they were not asked for.
+    pub skipped: Option<String>,
+}
+
+/// One right, and whether the account has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RightFacts {
+    /// The right.
+    pub right: super::Right,
+    /// Namespace in which it was asked for; `None` for all.
+    pub namespace: Option<String>,
+    /// Whether it is granted; why that is not known.
+    pub granted: Result<bool, String>,
+}
+
+/// A controller of another project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Manager {
+    /// Cluster API's core manager, which evaluates MachineHealthChecks.
+    ClusterApi,
+    /// CAPM3's manager, which carries out Metal3Remediations.
+    Capm3,
+    /// OpenShift's machine-healthcheck-controller.
+    OpenShift,
+    /// medik8s' node-healthcheck-operator.
+    Medik8s,
+    /// baremetal-operator.
+    BaremetalOperator,
+}
+
+/// Which of them run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ManagerFacts {
+    /// Those that were found, with `namespace/name` of the Deployment and its image.
+    pub found: Vec<(Manager, String, String)>,
+    /// Why Deployments cannot be listed.
+    pub unknown: Option<String>,
+}
+
+impl ManagerFacts {
+    /// Whether one runs; `None`: not known.
+    pub fn runs(&self, manager: Manager) -> Option<bool> {
+        let found = self.found.iter().any(|(found, ..)| *found == manager);
+        (found || self.unknown.is_none()).then_some(found)
+    }
+}
+
+/// Whose a health check is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CheckKind {
+    /// Cluster API's MachineHealthCheck.
+    ClusterApi,
+    /// OpenShift's MachineHealthCheck.
+    OpenShift,
+    /// medik8s' NodeHealthCheck.
+    Medik8s,
+}
+
+/// A health check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckFacts {
+    /// Whose kind it is.
+    pub kind: CheckKind,
+    /// `namespace/name`.
+    pub name: String,
+    /// Rackhand evaluates it.
+    pub ours: bool,
+    /// Rackhand's evaluation is paused, or a dry run.
+    pub idle: Option<String>,
+    /// The controller of its project is kept off it.
+    pub kept_off: bool,
+    /// The kinds of remediation that it requests.
+    pub remediations: Vec<String>,
+    /// Why it cannot be read.
+    pub unreadable: Option<String>,
+}
+
+/// A rack agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentFacts {
+    /// Name of the RackAgent.
+    pub name: String,
+    /// Its rack.
+    pub rack: String,
+    /// Where it listens.
+    pub endpoint: String,
+    /// Whether the leader is connected to it, with its message; `None`: not reported.
+    pub connected: Option<(bool, String)>,
+    /// The connection from here; `None`: not tried.
+    pub probe: Option<Result<AgentProbe, String>>,
+}
+
+/// What a connection to an agent has shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentProbe {
+    /// Until when its certificate is valid.
+    pub not_after: Timestamp,
+    /// Hosts in its inventory.
+    pub hosts: usize,
+}
+
+/// A Machine or Node that is to have a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetFacts {
+    /// Such as `Machine metal3/node-7`.
+    pub name: String,
+    /// A health check that Rackhand carries out selects it.
+    pub checked: bool,
+    /// `rack/host` of its host, or why there is none.
+    pub host: Result<String, String>,
+}
+
+/// A host of a rack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostFacts {
+    /// `rack/host`.
+    pub name: String,
+    /// What its agent has found; why it could not be asked.
+    pub checks: Result<Vec<HostCheck>, String>,
+}
+
+/// One check of a host by its agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostCheck {
+    /// Such as `credentials`.
+    pub check: String,
+    /// The result.
+    pub status: super::Status,
+    /// What was found.
+    pub found: String,
+    /// What to do.
+    pub advice: String,
+}
+
+/// A clock, compared with that of this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClockFacts {
+    /// Whose clock, such as `API server` or `agent rack-a`.
+    pub name: String,
+    /// Health checks compare times of this clock with that of the controller.
+    pub judges: bool,
+    /// How far it is ahead, and how exact that is; why it is not known.
+    pub ahead: Result<(SignedDuration, SignedDuration), String>,
+}

@@ -1,0 +1,434 @@
+use jiff::SignedDuration;
+
+use super::{Role, *};
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_000_000_000).unwrap()
+}
+
+fn days(days: i64) -> Timestamp {
+    now() + SignedDuration::from_hours(24 * days)
+}
+
+/// The statuses of the rows; each that asks for something says what.
+fn statuses(rows: &[Row]) -> Vec<Status> {
+    for row in rows {
+        let asks = matches!(row.status, Status::Failed | Status::Warning);
+        assert_eq!(asks, !row.remedy.is_empty(), "{row:?}");
+        assert!(!row.target.is_empty() && !row.message.is_empty(), "{row:?}");
+    }
+    rows.iter().map(|row| row.status).collect()
+}
+
+fn one(row: Row) -> Status {
+    statuses(&[row])[0]
+}
+
+#[test]
+fn a_leader_is_needed_once_rackhand_is_installed() {
+    let leader = |holder| LeaderFacts {
+        lease: "rackhand-system/rackhand-controller".into(),
+        holder,
+        duration: SignedDuration::from_secs(15),
+    };
+    let held = |age| {
+        Ok(Some((
+            "controller-0".to_owned(),
+            SignedDuration::from_secs(age),
+        )))
+    };
+    assert_eq!(one(cluster::leader(&leader(held(3)), true)), Status::Ok);
+    assert_eq!(
+        one(cluster::leader(&leader(held(16)), true)),
+        Status::Failed
+    );
+    assert_eq!(
+        one(cluster::leader(&leader(Ok(None)), true)),
+        Status::Failed
+    );
+    assert_eq!(
+        one(cluster::leader(&leader(Ok(None)), false)),
+        Status::Skipped
+    );
+    let unread = leader(Err("forbidden".into()));
+    assert_eq!(one(cluster::leader(&unread, false)), Status::Failed);
+}
+
+#[test]
+fn the_version_of_a_cluster_decides_about_the_taint() {
+    let of = |major: &str, minor: &str| {
+        let facts = ClusterFacts {
+            name: "metal3/a".into(),
+            version: Ok((major.into(), minor.into())),
+            nodes: None,
+        };
+        statuses(&cluster::cluster(&facts))
+    };
+    assert_eq!(of("1", "28"), [Status::Ok]);
+    assert_eq!(of("1", "31+"), [Status::Ok]);
+    assert_eq!(of("2", "0"), [Status::Ok]);
+    assert_eq!(of("1", "27"), [Status::Warning]);
+    assert_eq!(of("1", ""), [Status::Warning]);
+    let unreachable = ClusterFacts {
+        name: "metal3/a".into(),
+        version: Err("connection refused".into()),
+        nodes: Some(Err("connection refused".into())),
+    };
+    assert_eq!(statuses(&cluster::cluster(&unreachable)), [Status::Failed]);
+}
+
+#[test]
+fn each_node_needs_a_lease() {
+    let of = |nodes| {
+        let facts = ClusterFacts {
+            name: "metal3/a".into(),
+            version: Ok(("1".into(), "33".into())),
+            nodes: Some(nodes),
+        };
+        statuses(&cluster::cluster(&facts))[1]
+    };
+    let nodes = |without_lease| {
+        Ok(NodesFacts {
+            count: 3,
+            without_lease,
+        })
+    };
+    assert_eq!(of(nodes(Ok(Vec::new()))), Status::Ok);
+    assert_eq!(of(nodes(Ok(vec!["n1".into()]))), Status::Warning);
+    assert_eq!(of(nodes(Err("forbidden".into()))), Status::Skipped);
+    assert_eq!(of(Err("forbidden".into())), Status::Failed);
+}
+
+fn kind(own: bool, served: &[&str]) -> KindFacts {
+    KindFacts {
+        kind: "MachineHealthCheck",
+        group: "cluster.x-k8s.io",
+        own,
+        readable: &["v1beta1", "v1beta2"],
+        served: Ok(served.iter().map(|&v| v.to_owned()).collect()),
+    }
+}
+
+#[test]
+fn a_kind_is_served_in_a_version_that_is_read() {
+    let of = |facts: KindFacts| statuses(&cluster::kinds(&[facts]))[0];
+    assert_eq!(of(kind(false, &["v1beta2"])), Status::Ok);
+    assert_eq!(of(kind(false, &["v1alpha4", "v1beta1"])), Status::Ok);
+    assert_eq!(of(kind(false, &["v1"])), Status::Failed);
+    assert_eq!(of(kind(false, &[])), Status::Skipped);
+    assert_eq!(of(kind(true, &[])), Status::Failed);
+    let unknown = KindFacts {
+        served: Err("timeout".into()),
+        ..kind(false, &[])
+    };
+    assert_eq!(of(unknown), Status::Failed);
+}
+
+#[test]
+fn without_any_kind_of_health_check_nothing_detects_failures() {
+    let rows = cluster::kinds(&[kind(false, &[])]);
+    assert_eq!(statuses(&rows), [Status::Skipped, Status::Warning]);
+    assert_eq!(cluster::kinds(&[kind(false, &["v1beta1"])]).len(), 1);
+}
+
+fn rights(role: Role, granted: Result<bool, String>) -> RightsFacts {
+    let right = RIGHTS.iter().find(|right| right.role == role).unwrap();
+    RightsFacts {
+        account: "system:serviceaccount:rackhand-system:rackhand-controller".into(),
+        rights: vec![RightFacts {
+            right: *right,
+            namespace: Some("metal3".into()),
+            granted,
+        }],
+        skipped: None,
+    }
+}
+
+#[test]
+fn a_right_that_is_needed_and_missing_fails() {
+    let none = Facts::default();
+    let of = |facts: &RightsFacts, all: &Facts| statuses(&cluster::rights(facts, all, true))[0];
+    assert_eq!(of(&rights(Role::Controller, Ok(true)), &none), Status::Ok);
+    assert_eq!(
+        of(&rights(Role::Controller, Ok(false)), &none),
+        Status::Failed
+    );
+    let unknown = rights(Role::Controller, Err("timeout".into()));
+    assert_eq!(of(&unknown, &none), Status::Warning);
+    // Rights for Nodes are needed only where their checks are evaluated.
+    let nodes = rights(Role::Nodes, Ok(false));
+    assert_eq!(of(&nodes, &none), Status::Ok);
+    let evaluating = Facts {
+        checks: vec![check(CheckKind::Medik8s)],
+        ..Facts::default()
+    };
+    assert_eq!(of(&nodes, &evaluating), Status::Failed);
+    let before = cluster::rights(&nodes, &evaluating, false);
+    assert_eq!(statuses(&before), [Status::Skipped]);
+    let skipped = RightsFacts {
+        skipped: Some("forbidden".into()),
+        ..rights(Role::Controller, Ok(true))
+    };
+    assert_eq!(of(&skipped, &none), Status::Skipped);
+}
+
+#[test]
+fn the_remedy_for_secrets_is_the_binding_in_their_namespace() {
+    let rows = cluster::rights(&rights(Role::Secrets, Ok(false)), &Facts::default(), true);
+    let expected = "create rolebinding rackhand-secrets --namespace metal3 --clusterrole \
+                    rackhand-secrets --serviceaccount rackhand-system:rackhand-controller";
+    assert!(rows[0].remedy.contains(expected), "{rows:?}");
+}
+
+fn check(kind: CheckKind) -> CheckFacts {
+    CheckFacts {
+        kind,
+        name: "metal3/workers".into(),
+        ours: true,
+        idle: None,
+        kept_off: false,
+        remediations: vec!["PowerRemediation".into()],
+        unreadable: None,
+    }
+}
+
+fn managers(found: &[Manager]) -> ManagerFacts {
+    let found = found
+        .iter()
+        .map(|m| (*m, "ns/manager".to_owned(), "image:v1.2.3".to_owned()));
+    ManagerFacts {
+        found: found.collect(),
+        unknown: None,
+    }
+}
+
+#[test]
+fn exactly_one_controller_evaluates_a_check() {
+    let unknown = ManagerFacts {
+        unknown: Some("forbidden".into()),
+        ..ManagerFacts::default()
+    };
+    for (kind, manager) in [
+        (CheckKind::ClusterApi, Manager::ClusterApi),
+        (CheckKind::OpenShift, Manager::OpenShift),
+        (CheckKind::Medik8s, Manager::Medik8s),
+    ] {
+        let runs = managers(&[manager]);
+        for (ours, kept_off, facts, expected) in [
+            (true, false, &runs, Status::Failed),
+            (true, true, &runs, Status::Ok),
+            (false, false, &runs, Status::Ok),
+            (false, true, &runs, Status::Failed),
+            (true, false, &managers(&[]), Status::Ok),
+            (false, false, &managers(&[]), Status::Failed),
+            (true, false, &unknown, Status::Warning),
+            (true, true, &unknown, Status::Ok),
+            (false, false, &unknown, Status::Skipped),
+        ] {
+            let check = CheckFacts {
+                ours,
+                kept_off,
+                ..check(kind)
+            };
+            let found = statuses(&evaluation::checks(&[check], facts));
+            assert_eq!(found, [expected], "{kind:?} {ours} {kept_off} {facts:?}");
+        }
+    }
+    let idle = CheckFacts {
+        idle: Some("dry run".into()),
+        ..check(CheckKind::ClusterApi)
+    };
+    let rows = evaluation::checks(&[idle], &managers(&[]));
+    assert_eq!(statuses(&rows), [Status::Warning]);
+    assert_eq!(
+        statuses(&evaluation::checks(&[], &managers(&[]))),
+        [Status::Warning]
+    );
+    let broken = CheckFacts {
+        unreadable: Some("maxUnhealthy: x".into()),
+        ..check(CheckKind::ClusterApi)
+    };
+    let rows = evaluation::checks(&[broken], &managers(&[]));
+    assert_eq!(statuses(&rows), [Status::Failed]);
+}
+
+#[test]
+fn metal3_remediations_are_carried_out_by_one_controller() {
+    let of_metal3 = CheckFacts {
+        remediations: vec!["Metal3Remediation".into()],
+        ..check(CheckKind::ClusterApi)
+    };
+    let alone = evaluation::checks(std::slice::from_ref(&of_metal3), &managers(&[]));
+    assert_eq!(statuses(&alone), [Status::Ok]);
+    let both = evaluation::checks(&[of_metal3], &managers(&[Manager::Capm3]));
+    assert_eq!(statuses(&both), [Status::Ok, Status::Failed]);
+}
+
+#[test]
+fn other_controllers_are_listed_with_their_versions() {
+    let found = |manager, image: &str| ManagerFacts {
+        found: vec![(manager, "ns/d".into(), image.into())],
+        unknown: None,
+    };
+    let bmo = |image| {
+        statuses(&evaluation::managers(&found(
+            Manager::BaremetalOperator,
+            image,
+        )))
+    };
+    assert_eq!(
+        bmo("quay.io/metal3-io/baremetal-operator:v0.13.2"),
+        [Status::Warning]
+    );
+    assert_eq!(
+        bmo("quay.io/metal3-io/baremetal-operator:v0.14.0-beta.0"),
+        [Status::Ok]
+    );
+    assert_eq!(bmo("registry:5000/baremetal-operator"), [Status::Ok]);
+    assert_eq!(
+        bmo("baremetal-operator:v0.13.0@sha256:00"),
+        [Status::Warning]
+    );
+    let capm3 = evaluation::managers(&found(Manager::Capm3, "capm3:v0.13.0"));
+    assert_eq!(statuses(&capm3), [Status::Ok]);
+    let unknown = ManagerFacts {
+        unknown: Some("forbidden".into()),
+        ..ManagerFacts::default()
+    };
+    assert_eq!(statuses(&evaluation::managers(&unknown)), [Status::Skipped]);
+}
+
+#[test]
+fn certificates_are_renewed_a_month_before_they_end() {
+    let of = |end: Timestamp| statuses(&racks::own_certificate(Some(&Ok(end)), now()))[0];
+    assert_eq!(of(days(31)), Status::Ok);
+    assert_eq!(of(days(29)), Status::Warning);
+    assert_eq!(of(days(-1)), Status::Failed);
+    let none = racks::own_certificate(Some(&Err("no such file".into())), now());
+    assert_eq!(statuses(&none), [Status::Skipped]);
+}
+
+#[test]
+fn an_agent_is_reached_from_here_and_by_the_leader() {
+    let agent = |probe, connected| AgentFacts {
+        name: "rack-a".into(),
+        rack: "rack-a".into(),
+        endpoint: "agent:7443".into(),
+        connected,
+        probe,
+    };
+    let answers = |end| {
+        Some(Ok(AgentProbe {
+            not_after: end,
+            hosts: 4,
+        }))
+    };
+    let no = Some((false, "refused".to_owned()));
+    let yes = Some((true, String::new()));
+    let of = |probe, connected| statuses(&racks::agents(&[agent(probe, connected)], now()));
+    assert_eq!(of(answers(days(90)), yes.clone()), [Status::Ok, Status::Ok]);
+    assert_eq!(of(answers(days(3)), None), [Status::Ok, Status::Warning]);
+    let by_leader = of(answers(days(90)), no.clone());
+    assert_eq!(by_leader, [Status::Ok, Status::Ok, Status::Failed]);
+    assert_eq!(
+        of(Some(Err("refused".into())), yes.clone()),
+        [Status::Failed]
+    );
+    assert_eq!(of(None, yes), [Status::Ok]);
+    assert_eq!(of(None, no), [Status::Failed]);
+    assert_eq!(of(None, None), [Status::Skipped]);
+    assert_eq!(statuses(&racks::agents(&[], now())), [Status::Failed]);
+}
+
+#[test]
+fn each_node_has_a_host_of_its_own() {
+    let target = |name: &str, checked, host: Result<&str, &str>| TargetFacts {
+        name: name.into(),
+        checked,
+        host: host.map(str::to_owned).map_err(str::to_owned),
+    };
+    let of = |all: &[TargetFacts]| statuses(&racks::targets(all));
+    assert_eq!(
+        of(&[target("a", true, Ok("r/1")), target("b", true, Ok("r/2"))]),
+        [Status::Ok]
+    );
+    assert_eq!(
+        of(&[target("a", true, Ok("r/1")), target("b", true, Ok("r/1"))]),
+        [Status::Failed]
+    );
+    assert_eq!(of(&[target("a", true, Err("none"))]), [Status::Failed]);
+    assert_eq!(of(&[target("a", false, Err("none"))]), [Status::Skipped]);
+    assert!(of(&[]).is_empty());
+}
+
+#[test]
+fn what_agents_find_at_bmcs_is_reported_where_it_is_wrong() {
+    let found = |check: &str, status| HostCheck {
+        check: check.into(),
+        status,
+        found: "something".into(),
+        advice: String::new(),
+    };
+    let host = |checks| HostFacts {
+        name: "r/1".into(),
+        checks,
+    };
+    let of = |checks| statuses(&racks::hosts(&[host(checks)]));
+    let fine = vec![found("name", Status::Ok), found("credentials", Status::Ok)];
+    assert_eq!(of(Ok(fine.clone())), [Status::Ok]);
+    let mut wrong = fine;
+    wrong.push(found("privilege", Status::Failed));
+    wrong.push(found("clock", Status::Warning));
+    assert_eq!(of(Ok(wrong)), [Status::Failed, Status::Warning]);
+    assert_eq!(of(Ok(vec![found("name", Status::Ok)])), [Status::Skipped]);
+    assert_eq!(of(Err("no agent".into())), [Status::Skipped]);
+}
+
+#[test]
+fn clocks_may_differ_by_what_the_measurement_is_inexact() {
+    let clock = |ahead: i64, exact: i64| ClockFacts {
+        name: "API server".into(),
+        judges: true,
+        ahead: Ok((
+            SignedDuration::from_secs(ahead),
+            SignedDuration::from_secs(exact),
+        )),
+    };
+    let of = |facts: ClockFacts| statuses(&cluster::clocks(&[facts]))[0];
+    assert_eq!(of(clock(0, 1)), Status::Ok);
+    assert_eq!(of(clock(-6, 1)), Status::Ok);
+    assert_eq!(of(clock(7, 1)), Status::Warning);
+    assert_eq!(of(clock(-70, 1)), Status::Failed);
+    assert_eq!(of(clock(30, 40)), Status::Ok);
+    let unknown = ClockFacts {
+        ahead: Err("no host answers".into()),
+        ..clock(0, 0)
+    };
+    assert_eq!(of(unknown), Status::Skipped);
+}
+
+#[test]
+fn nothing_installed_is_reported_with_what_to_do_first() {
+    let facts = Facts {
+        kinds: vec![kind(true, &[])],
+        leader: LeaderFacts {
+            lease: "rackhand-system/rackhand-controller".into(),
+            ..LeaderFacts::default()
+        },
+        rights: RightsFacts {
+            account: "a".into(),
+            ..RightsFacts::default()
+        },
+        ..Facts::default()
+    };
+    let report = evaluate(&facts, now());
+    statuses(&report.rows);
+    let of = |check: &str| {
+        let rows = report.rows.iter().filter(|row| row.check == check);
+        rows.map(|row| row.status).collect::<Vec<_>>()
+    };
+    assert_eq!(of("leader"), [Status::Skipped]);
+    assert_eq!(of("rights"), [Status::Skipped]);
+    assert_eq!(of("kinds")[0], Status::Failed);
+    assert_eq!(report.count(Status::Failed), 2);
+}

@@ -1,0 +1,260 @@
+//! The entry of a remediation in the history of its host, and how it is merged into the object.
+//!
+//! Pure. To merge an entry again changes nothing, so it may be written again after a crash.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+use rackhand_api::{
+    kinds::{
+        host_history::{
+            HostHistorySpec, HostHistoryStatus, HostRemediation, HostStep, REMEDIATIONS, STEPS,
+            TEXT,
+        },
+        power_record::Attempt,
+    },
+    names::{CAUSE_ANNOTATION, MADE_BY_ANNOTATION, kinds},
+};
+use rackhand_core::{overview::TimelineEntry, remediation::State};
+use sha2::{Digest, Sha256};
+
+use super::super::status::{attempts, evidence, whole};
+use crate::store::{
+    object::{Key, Kind},
+    request::RequestId,
+};
+
+/// Readings of the BMC that are kept of the evidence.
+const READINGS: usize = 4;
+
+/// Characters that a name of an object may have.
+const NAME: usize = 253;
+
+/// The outcome of a remediation that is gone and whose end nobody recorded.
+const UNRECORDED: &str = "unrecorded";
+
+/// What an entry is made from.
+pub(super) struct EntryFacts<'a> {
+    pub(super) id: &'a RequestId,
+    /// The remediation object, as last seen.
+    pub(super) object: &'a DynamicObject,
+    pub(super) state: &'a State,
+    /// The steps that this process has seen.
+    pub(super) timeline: &'a [TimelineEntry],
+    /// Why its Node is unhealthy, where no health check has recorded it.
+    pub(super) node_cause: Option<String>,
+    /// Outcome and reason.
+    pub(super) outcome: Option<(&'static str, &'static str)>,
+    pub(super) now: Timestamp,
+}
+
+/// The host of a remediation and its entry; `None` if its host is not known.
+pub(super) fn entry(facts: &EntryFacts<'_>) -> Option<(HostHistorySpec, HostRemediation)> {
+    let EntryFacts { object, state, .. } = *facts;
+    let host = state.host.as_ref()?;
+    let metadata = &object.metadata;
+    let annotation = |name: &str| {
+        let annotations = metadata.annotations.as_ref()?;
+        annotations.get(name).map(String::as_str)
+    };
+    let created = metadata.creation_timestamp.as_ref().map(|t| t.0);
+    let mut attempts = attempts(state);
+    for attempt in &mut attempts {
+        attempt.message = attempt.message.as_deref().map(shortened);
+    }
+    let message = state.failure.clone().or_else(|| {
+        let failed = state.end_reason.as_ref();
+        failed.map(ToString::to_string)
+    });
+    // A remediation that ended under an earlier leader ended when it entered its last step.
+    let finished = if state.step.is_terminal() {
+        state.since
+    } else {
+        facts.now
+    };
+    let spec = HostHistorySpec {
+        rack: host.rack.clone(),
+        host: host.host.clone(),
+    };
+    let entry = HostRemediation {
+        uid: metadata.uid.clone()?,
+        kind: facts.id.kind.kind().to_owned(),
+        namespace: facts.id.key.namespace.clone(),
+        name: facts.id.key.name.clone(),
+        cluster: state.cluster.clone(),
+        node: state.node.as_ref().map(|node| node.name.clone()),
+        requested_by: annotation(MADE_BY_ANNOTATION)
+            .and_then(check_of)
+            .or_else(|| owner(object)),
+        cause: annotation(CAUSE_ANNOTATION)
+            .map(str::to_owned)
+            .or_else(|| facts.node_cause.clone())
+            .map(|cause| shortened(&cause)),
+        created_at: whole(created.unwrap_or(state.attempt_started)),
+        steps: steps(facts.timeline.iter().map(|entry| HostStep {
+            at: whole(entry.at),
+            step: entry.step.clone(),
+        })),
+        attempts,
+        power_off: state.off.as_ref().map(|off| {
+            let mut off = evidence(off);
+            let surplus = off.readings.len().saturating_sub(READINGS);
+            off.readings.drain(..surplus);
+            off
+        }),
+        finished_at: facts.outcome.map(|_| whole(finished)),
+        outcome: facts.outcome.map(|(outcome, _)| outcome.to_owned()),
+        reason: facts.outcome.map(|(_, reason)| reason.to_owned()),
+        message: message.as_deref().map(shortened),
+    };
+    Some((spec, entry))
+}
+
+/// The check that `made-by` names.
+fn check_of(made_by: &str) -> Option<String> {
+    let (check, _) = made_by.rsplit_once('/')?;
+    Some(check.replacen('/', " ", 1))
+}
+
+/// The owner that is no Machine: a NodeHealthCheck, or whoever else created the object.
+fn owner(object: &DynamicObject) -> Option<String> {
+    let owners = object.metadata.owner_references.as_ref()?;
+    let owner = owners.iter().find(|owner| owner.kind != kinds::MACHINE)?;
+    Some(format!("{} {}", owner.kind, owner.name))
+}
+
+fn shortened(text: &str) -> String {
+    if text.chars().count() <= TEXT {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(TEXT - 3).collect();
+    format!("{kept}...")
+}
+
+/// The steps in the order of their times, the latest ones if there are too many.
+fn steps(all: impl IntoIterator<Item = HostStep>) -> Vec<HostStep> {
+    let all: BTreeSet<HostStep> = all.into_iter().collect();
+    let surplus = all.len().saturating_sub(STEPS);
+    all.into_iter().skip(surplus).collect()
+}
+
+/// Whether a remediation has begun to act on its host, or has finished.
+pub(super) fn is_worth_recording(entry: &HostRemediation) -> bool {
+    entry.outcome.is_some() || !entry.attempts.is_empty()
+}
+
+/// Merges what is newly known of a remediation into the history of its host.
+pub(super) fn merge(status: &HostHistoryStatus, entry: &HostRemediation) -> HostHistoryStatus {
+    let mut merged = status.clone();
+    if let Some(known) = merged.remediations.iter_mut().find(|r| r.uid == entry.uid) {
+        *known = update(known, entry);
+        return merged;
+    }
+    let oldest = merged.remediations.last();
+    let full = merged.remediations.len() >= REMEDIATIONS;
+    if full && oldest.is_some_and(|oldest| entry.created_at <= oldest.created_at) {
+        // It was listed and counted before.
+        return merged;
+    }
+    merged.total = merged.total.saturating_add(1);
+    merged.remediations.push(entry.clone());
+    merged
+        .remediations
+        .sort_by(|a, b| (b.created_at, &b.uid).cmp(&(a.created_at, &a.uid)));
+    merged.remediations.truncate(REMEDIATIONS);
+    merged
+}
+
+/// What is known of one remediation from both: the new entry counts, except that an outcome, a cause and
+/// what only the known entry has are kept.
+pub(super) fn update(known: &HostRemediation, new: &HostRemediation) -> HostRemediation {
+    let both = known.steps.iter().chain(&new.steps).cloned();
+    // The controller that carries it out knows better than one that found it gone.
+    let is_open = known.outcome.as_deref().is_none_or(|o| o == UNRECORDED);
+    let end = if is_open && new.outcome.is_some() {
+        new
+    } else {
+        known
+    };
+    let or = |new: &Option<String>, known: &Option<String>| new.clone().or_else(|| known.clone());
+    HostRemediation {
+        cluster: or(&new.cluster, &known.cluster),
+        node: or(&new.node, &known.node),
+        requested_by: or(&known.requested_by, &new.requested_by),
+        cause: or(&known.cause, &new.cause),
+        steps: steps(both),
+        attempts: merged_attempts(&known.attempts, &new.attempts),
+        power_off: new.power_off.clone().or_else(|| known.power_off.clone()),
+        finished_at: end.finished_at,
+        outcome: end.outcome.clone(),
+        reason: end.reason.clone(),
+        message: if is_open {
+            new.message.clone()
+        } else {
+            known.message.clone()
+        },
+        ..known.clone()
+    }
+}
+
+fn merged_attempts(known: &[Attempt], new: &[Attempt]) -> Vec<Attempt> {
+    let only_known = known.iter().filter(|attempt| {
+        let number = attempt.number;
+        new.iter().all(|other| other.number != number)
+    });
+    let mut all: Vec<Attempt> = only_known.chain(new).cloned().collect();
+    all.sort_by_key(|attempt| attempt.number);
+    let surplus = all.len().saturating_sub(REMEDIATIONS);
+    all.drain(..surplus);
+    all
+}
+
+/// Name of the object of a host. A host whose names cannot stand in it as they are gets a hash of them.
+pub(super) fn object_name(rack: &str, host: &str) -> String {
+    let is_label = |text: &str| {
+        let inside = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        !text.is_empty()
+            && text.chars().all(inside)
+            && !text.starts_with('-')
+            && !text.ends_with('-')
+    };
+    let plain = format!("{rack}.{host}");
+    if is_label(rack) && is_label(host) && plain.len() <= NAME {
+        return plain;
+    }
+    let digest = Sha256::digest(format!("{rack}\n{host}"));
+    let hash: String = digest.iter().take(8).map(|b| format!("{b:02x}")).collect();
+    let safe: String = plain
+        .chars()
+        .map(|c| c.to_ascii_lowercase())
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .take(NAME - hash.len() - 1)
+        .collect();
+    format!("{}.{hash}", safe.trim_matches('-'))
+        .trim_start_matches('.')
+        .to_owned()
+}
+
+/// An entry whose remediation is gone although nobody recorded its outcome.
+pub(super) fn unrecorded(entry: &HostRemediation, now: Timestamp) -> HostRemediation {
+    let last = entry.steps.last().map_or(now, |step| step.at);
+    HostRemediation {
+        outcome: Some(UNRECORDED.to_owned()),
+        reason: Some("ControllerEnded".to_owned()),
+        finished_at: Some(last),
+        ..entry.clone()
+    }
+}
+
+/// The remediation object of an entry.
+pub(super) fn request_id(entry: &HostRemediation) -> Option<RequestId> {
+    let kind = Kind::REQUESTS
+        .into_iter()
+        .find(|k| k.kind() == entry.kind)?;
+    let key = Key::new(&*entry.namespace, &*entry.name);
+    Some(RequestId::new(kind, key))
+}
+
+#[cfg(test)]
+mod tests;

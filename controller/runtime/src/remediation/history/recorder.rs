@@ -1,0 +1,297 @@
+//! Writes the histories of hosts, and reads them when this process begins to lead.
+//!
+//! Best effort: a remediation never waits for it, and goes on if it fails.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use kube::{
+    Api, ResourceExt,
+    api::{ListParams, Patch, PatchParams, PostParams},
+};
+use parking_lot::Mutex;
+use rackhand_api::{
+    kinds::host_history::{HostHistory, HostHistorySpec, HostRemediation},
+    names::{GROUP, kinds},
+};
+use rackhand_core::{
+    overview::{FinishedRemediation, TimelineEntry},
+    recurrence::ordinal,
+};
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    entry::{is_worth_recording, merge, object_name, request_id, unrecorded},
+    queue::{Batch, Queue},
+};
+use crate::{
+    leader::writer::{Lane, Writer},
+    remediation::Context,
+    store::{
+        api::{ApiError, call, optional},
+        clock,
+        watch::pause,
+    },
+};
+
+/// Objects that are written at one time.
+const CONCURRENT: usize = 4;
+/// Objects in one page of a list.
+const PAGE: u32 = 500;
+/// Pause before histories are listed again.
+const LIST_RETRY: Duration = Duration::from_secs(30);
+/// How long the last writes may take when this process ends.
+const LAST_WRITES: Duration = Duration::from_secs(2);
+
+/// What is to be written. Cheap to submit to.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    queue: Mutex<Queue>,
+    bell: Notify,
+}
+
+impl Recorder {
+    /// Submits what is known of a remediation.
+    pub(super) fn submit(&self, spec: HostHistorySpec, entry: HostRemediation) {
+        if !is_worth_recording(&entry) {
+            return;
+        }
+        let name = object_name(&spec.rack, &spec.host);
+        if !self.queue.lock().put(name, spec, entry, Instant::now()) {
+            tracing::warn!("too many histories wait to be written; one is dropped");
+        }
+        self.bell.notify_one();
+    }
+}
+
+/// Reads the histories once the remediations are `listed`, and writes what is submitted, until `cancel`.
+pub(in crate::remediation) async fn run(
+    context: Arc<Context>,
+    listed: CancellationToken,
+    cancel: CancellationToken,
+) {
+    let load = async {
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            () = listed.cancelled() => {}
+        }
+        load(&context, &cancel).await;
+    };
+    tokio::join!(load, write_all(&context, &cancel));
+}
+
+async fn write_all(context: &Context, cancel: &CancellationToken) {
+    let recorder = &context.recorder;
+    loop {
+        let next = recorder.queue.lock().next_due();
+        let wait = next.map(|next| tokio::time::sleep_until(next.into()));
+        tokio::select! {
+            () = cancel.cancelled() => break,
+            () = recorder.bell.notified() => {}
+            () = async { match wait { Some(wait) => wait.await, None => std::future::pending().await } } => {}
+        }
+        let writing = write_due(context);
+        tokio::pin!(writing);
+        tokio::select! {
+            () = &mut writing => {}
+            () = cancel.cancelled() => {
+                tokio::time::timeout(LAST_WRITES, writing).await.ok();
+                break;
+            }
+        }
+    }
+    recorder.queue.lock().flush(Instant::now());
+    let last = tokio::time::timeout(LAST_WRITES, write_due(context));
+    if last.await.is_err() {
+        tracing::warn!("not every history of a host was written in time");
+    }
+}
+
+async fn write_due(context: &Context) {
+    let recorder = &context.recorder;
+    loop {
+        let due = recorder.queue.lock().take_due(Instant::now(), CONCURRENT);
+        if due.is_empty() {
+            return;
+        }
+        let writes = due.into_iter().map(|(name, batch)| async move {
+            let written = write(context, &name, &batch).await;
+            (name, batch, written)
+        });
+        let mut writes = stream::iter(writes).buffer_unordered(CONCURRENT);
+        while let Some((name, batch, written)) = writes.next().await {
+            let Err(error) = written else { continue };
+            let host = format!("{}/{}", batch.spec.rack, batch.spec.host);
+            let mut queue = recorder.queue.lock();
+            if queue.put_back(name, batch, Instant::now()) {
+                tracing::debug!(host, %error, "the history of a host is not written; trying again");
+            } else {
+                tracing::warn!(host, %error, "the history of a host is not written");
+            }
+        }
+    }
+}
+
+async fn histories(context: &Context) -> Result<Api<HostHistory>, ApiError> {
+    let found = context
+        .served
+        .find(&context.client, GROUP, kinds::HOST_HISTORY);
+    match found.await {
+        Ok(Some(_)) => Ok(Api::all(context.client.clone())),
+        Ok(None) => Err(ApiError::other(
+            kinds::HOST_HISTORY,
+            "its CRD is not installed",
+        )),
+        Err(error) => Err(ApiError::other(kinds::HOST_HISTORY, error)),
+    }
+}
+
+/// Merges a batch into its object, which it creates if needed.
+async fn write(context: &Context, name: &str, batch: &Batch) -> Result<(), ApiError> {
+    let objects = histories(context).await?;
+    let writer = context.writer.on(Lane::Reports);
+    let what = format!("HostHistory {name}");
+    let found = optional(call(&what, objects.get(name)).await)?;
+    let object = match found {
+        Some(object) => object,
+        None => create(&writer, &objects, name, &batch.spec).await?,
+    };
+    if object.spec != batch.spec {
+        let why = format!(
+            "it is of the host {}/{}",
+            object.spec.rack, object.spec.host
+        );
+        return Err(ApiError::other(what, why));
+    }
+    let before = object.status.clone().unwrap_or_default();
+    let after = batch
+        .entries
+        .values()
+        .fold(before.clone(), |s, e| merge(&s, e));
+    let times: Vec<Timestamp> = after.remediations.iter().map(|r| r.created_at).collect();
+    for entry in batch.entries.values() {
+        if let Some(occurrence) = ordinal(&times, entry.created_at) {
+            let history = &context.live.history;
+            history.set_occurrence(&entry.uid, occurrence);
+        }
+    }
+    if after == before {
+        return Ok(());
+    }
+    let patch = json!({
+        "metadata": { "resourceVersion": object.resource_version() },
+        "status": after,
+    });
+    let name = name.to_owned();
+    let write = move || async move {
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        objects.patch_status(&name, &params, &patch).await.map(drop)
+    };
+    writer.write("host_history", what, write).await
+}
+
+async fn create(
+    writer: &Writer,
+    objects: &Api<HostHistory>,
+    name: &str,
+    spec: &HostHistorySpec,
+) -> Result<HostHistory, ApiError> {
+    let object = HostHistory::new(name, spec.clone());
+    let objects = objects.clone();
+    let create = move || async move { objects.create(&PostParams::default(), &object).await };
+    let what = format!("HostHistory {name}");
+    writer.write("host_history", what, create).await
+}
+
+/// Shows what happened under earlier leaders, and ends the entries of remediations that are gone.
+async fn load(context: &Context, cancel: &CancellationToken) {
+    let mut reported = false;
+    while let Err(error) = load_once(context).await {
+        if !std::mem::replace(&mut reported, true) {
+            tracing::warn!(%error, "the histories of hosts cannot be read; trying again");
+        }
+        if pause(cancel, LIST_RETRY).await {
+            return;
+        }
+    }
+}
+
+/// Reads page by page: the histories of a large fleet are large.
+async fn load_once(context: &Context) -> Result<(), ApiError> {
+    let objects = histories(context).await?;
+    let mut params = ListParams::default().limit(PAGE);
+    loop {
+        let page = call(kinds::HOST_HISTORY, objects.list(&params)).await?;
+        for object in page.items {
+            take_in(context, &object);
+        }
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(()),
+        }
+    }
+}
+
+fn take_in(context: &Context, object: &HostHistory) {
+    let (spec, now) = (&object.spec, clock::monotonic_now());
+    let history = &context.live.history;
+    let entries = || object.status.iter().flat_map(|s| &s.remediations);
+    let times: Vec<Timestamp> = entries().map(|entry| entry.created_at).collect();
+    for entry in entries() {
+        if let Some(mut shown) = finished_remediation(spec, entry) {
+            shown.occurrence = ordinal(&times, entry.created_at);
+            history.add_finished(&entry.uid, shown, now);
+        } else if is_gone(context, entry) {
+            let ended = unrecorded(entry, now);
+            context.recorder.submit(spec.clone(), ended);
+        } else {
+            history.add_steps(&entry.uid, entry.created_at, timeline(entry));
+        }
+    }
+}
+
+/// Whether the remediation was one of this controller's and does not exist any more. The remediations
+/// were listed live before.
+fn is_gone(context: &Context, entry: &HostRemediation) -> bool {
+    let Some(id) = request_id(entry) else {
+        return false;
+    };
+    let watched = context.config.namespace.as_ref();
+    let mine = watched.is_none_or(|namespace| *namespace == entry.namespace)
+        && context.served.known(id.kind).is_some();
+    let found = context.index.request(&id);
+    let exists = found.is_some_and(|found| found.object.uid().as_ref() == Some(&entry.uid));
+    mine && !exists
+}
+
+fn timeline(entry: &HostRemediation) -> Vec<TimelineEntry> {
+    let steps = entry.steps.iter().map(|step| TimelineEntry {
+        step: step.step.clone(),
+        at: step.at,
+    });
+    steps.collect()
+}
+
+/// As the status page shows it; `None` while it runs.
+fn finished_remediation(
+    spec: &HostHistorySpec,
+    entry: &HostRemediation,
+) -> Option<FinishedRemediation> {
+    Some(FinishedRemediation {
+        request: format!("{} {}/{}", entry.kind, entry.namespace, entry.name),
+        node: entry.node.clone(),
+        host: Some(format!("{}/{}", spec.rack, spec.host)),
+        created: entry.created_at,
+        timeline: timeline(entry),
+        finished: entry.finished_at?,
+        outcome: entry.outcome.clone()?,
+        reason: entry.reason.clone().unwrap_or_default(),
+        occurrence: None,
+    })
+}

@@ -1,0 +1,157 @@
+//! Gathers what a preflight evaluates, with the rights of whoever runs it. It changes nothing.
+//!
+//! What cannot be read becomes a row that says so; nothing here decides.
+
+mod access;
+mod checks;
+mod cluster;
+mod racks;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::{Client, api::ListParams, core::TypeMeta};
+use rackhand_api::names::{GROUP, groups, kinds};
+use rackhand_core::preflight::{ClusterFacts, Facts, KindFacts, Report, evaluate};
+
+use crate::{
+    config::Config,
+    store::{
+        api::{ClientError, call, management_client, words},
+        index::Index,
+        object::{Key, Kind, Served, api},
+    },
+};
+
+/// Connections and calls at one time.
+const CONCURRENT: usize = 16;
+
+/// Checks a cluster and its racks.
+///
+/// # Errors
+/// There is no connection to the management cluster.
+pub async fn preflight(config: &Config) -> Result<Report, ClientError> {
+    let client = management_client(config.kubeconfig.as_deref()).await?;
+    let gatherer = Gatherer {
+        client,
+        config,
+        served: Served::default(),
+        index: Arc::new(Index::new(Vec::new())),
+    };
+    let facts = gatherer.gather().await;
+    Ok(evaluate(&facts, Timestamp::now()))
+}
+
+/// Reads facts.
+struct Gatherer<'a> {
+    client: Client,
+    config: &'a Config,
+    served: Served,
+    /// The objects of the management cluster and the Nodes of all clusters.
+    index: Arc<Index>,
+}
+
+/// The versions in which a kind is read.
+fn readable(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Cluster
+        | Kind::Machine
+        | Kind::MachineHealthCheck
+        | Kind::Metal3Machine
+        | Kind::Metal3Remediation => &["v1beta1", "v1beta2"],
+        Kind::OpenShiftMachine | Kind::OpenShiftCheck => &["v1beta1"],
+        Kind::BareMetalHost
+        | Kind::NodeHealthCheck
+        | Kind::PowerRemediation
+        | Kind::PowerPolicy
+        | Kind::RackAgent => &["v1alpha1"],
+    }
+}
+
+/// Kinds that are not watched: name, group and versions.
+const UNWATCHED: [(&str, &str, &[&str]); 3] = [
+    (kinds::POWER_REMEDIATION_TEMPLATE, GROUP, &["v1alpha1"]),
+    (kinds::HOST_HISTORY, GROUP, &["v1alpha1"]),
+    (
+        kinds::METAL3_REMEDIATION_TEMPLATE,
+        groups::INFRASTRUCTURE,
+        &["v1beta1", "v1beta2"],
+    ),
+];
+
+impl Gatherer<'_> {
+    async fn gather(&self) -> Facts {
+        let mut facts = Facts {
+            leader: cluster::leader(&self.client, self.config).await,
+            ..Facts::default()
+        };
+        let (kinds, api_clock) =
+            tokio::join!(self.kinds(), cluster::api_server_clock(&self.client));
+        facts.kinds = kinds;
+        facts.clocks.push(api_clock);
+        for kind in Kind::ALL {
+            if let Err(why) = self.list(kind).await {
+                // A kind that is served and cannot be listed is reported as such.
+                let fact = facts
+                    .kinds
+                    .iter_mut()
+                    .find(|fact| fact.kind == kind.kind() && fact.group == kind.group());
+                if let Some(fact) = fact {
+                    fact.served = Err(why);
+                }
+            }
+        }
+        facts.managers = cluster::managers(&self.client).await;
+        facts.checks = self.checks().await;
+        facts.clusters = self.clusters(&facts).await;
+        facts.rights = self.rights().await;
+        self.racks(&mut facts).await;
+        facts
+    }
+
+    async fn kinds(&self) -> Vec<KindFacts> {
+        let watched = Kind::ALL.map(|kind| (kind.kind(), kind.group(), readable(kind)));
+        let mut all = Vec::new();
+        for (kind, group, readable) in watched.into_iter().chain(UNWATCHED) {
+            all.push(KindFacts {
+                kind,
+                group,
+                own: group == GROUP,
+                readable,
+                served: cluster::served_versions(&self.client, group, kind).await,
+            });
+        }
+        all
+    }
+
+    /// Lists the objects of a kind into the index; none if the kind is not served.
+    async fn list(&self, kind: Kind) -> Result<(), String> {
+        let found = self.served.find(&self.client, kind.group(), kind.kind());
+        let Some(resource) = found.await.map_err(|error| words(&error))? else {
+            return Ok(());
+        };
+        let namespace = self.config.namespace.as_deref().unwrap_or_default();
+        let namespace = if kind.namespaced() { namespace } else { "" };
+        let objects = api(&self.client, &resource, namespace);
+        let listed = call(kind.kind(), objects.list(&ListParams::default())).await;
+        for mut object in listed.map_err(|error| error.to_string())? {
+            object.types = Some(TypeMeta {
+                api_version: resource.api_version.clone(),
+                kind: resource.kind.clone(),
+            });
+            self.index.apply(kind, object);
+        }
+        Ok(())
+    }
+
+    /// The management cluster and every workload cluster.
+    async fn clusters(&self, facts: &Facts) -> Vec<ClusterFacts> {
+        use rackhand_core::preflight::CheckKind;
+        let local = facts.evaluates(CheckKind::Medik8s) || facts.evaluates(CheckKind::OpenShift);
+        let mut all = vec![cluster::facts(&self.client, &self.index, &Key::local(), local).await];
+        for key in self.index.clusters() {
+            all.push(cluster::facts(&self.client, &self.index, &key, true).await);
+        }
+        all
+    }
+}

@@ -1,0 +1,410 @@
+//! Agents, hosts and the Machines and Nodes on them, through the read-only calls of the agents.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use futures::{StreamExt, stream};
+use jiff::{SignedDuration, Timestamp};
+use rackhand_api::{
+    kinds::rack_agent::RackAgentSpec,
+    names::{conditions::CONNECTED, kinds},
+    views::{MachineView, TemplateRef},
+};
+use rackhand_core::{
+    hosts::Rack,
+    preflight::{
+        AgentFacts, AgentProbe, ClockFacts, Facts, HostCheck, HostFacts, Status, TargetFacts,
+    },
+    remediation::HostView,
+};
+use rackhand_proto::{
+    ClientTls, TlsFiles, agent_not_after, connect, convert::duration_to_proto, v1,
+};
+use serde_json::Value;
+use tonic::{Request, transport::Channel};
+
+use super::{CONCURRENT, Gatherer, cluster::ahead};
+use crate::{
+    agents::racks_of,
+    clusters::node_facts,
+    remediation::{Target, bmc_endpoint, host},
+    store::{
+        index::Entry,
+        object::{Key, Kind},
+    },
+};
+
+type Client = v1::power_client::PowerClient<Channel>;
+
+/// How long an agent may take for a call without a BMC.
+const CALL: Duration = Duration::from_secs(5);
+/// How long it may take to check a host.
+const CHECK: Duration = Duration::from_secs(30);
+
+/// An agent that answers.
+struct Reached {
+    spec: RackAgentSpec,
+    client: Client,
+    hosts: Vec<v1::Host>,
+}
+
+impl Gatherer<'_> {
+    /// Adds what is known of agents, hosts and their Nodes.
+    pub(super) async fn racks(&self, facts: &mut Facts) {
+        // Not the controller's alone: an operator may run this with a certificate of their own.
+        let dir = &self.config.agent_tls_dir;
+        let files = || TlsFiles::in_dir(dir);
+        let tls = ClientTls::controller(files()).or_else(|_| ClientTls::operator(files()));
+        facts.own_certificate = Some(match &tls {
+            Ok(tls) => Ok(tls.not_after()),
+            Err(error) => Err(error.to_string()),
+        });
+        let mut reached = Vec::new();
+        for (key, object) in self.index.rack_agents() {
+            let spec = object.data.get("spec").cloned().unwrap_or_default();
+            let Ok(spec) = serde_json::from_value::<RackAgentSpec>(spec) else {
+                continue;
+            };
+            let probe = match &tls {
+                Err(_) => None,
+                Ok(tls) => Some(match probe(&spec, tls).await {
+                    Ok((probe, agent)) => {
+                        reached.push(agent);
+                        Ok(probe)
+                    }
+                    Err(why) => Err(why),
+                }),
+            };
+            facts.agents.push(AgentFacts {
+                name: key.to_string(),
+                rack: spec.rack.clone(),
+                endpoint: spec.endpoint.clone(),
+                connected: connected(&object.data),
+                probe,
+            });
+        }
+        if tls.is_err() {
+            return;
+        }
+        let said = reached
+            .iter()
+            .map(|agent| (&agent.spec, agent.hosts.as_slice()));
+        let racks = racks_of(said);
+        // Which hosts an agent knows only the agent can say.
+        let complete = reached.len() == facts.agents.len();
+        let resolved = self.targets(&racks);
+        facts.targets = resolved
+            .iter()
+            .filter(|(target, _)| complete || target.host.is_ok())
+            .map(|(target, _)| target.clone())
+            .collect();
+        let hosts = self.host_checks(&reached, &resolved).await;
+        facts.hosts = hosts;
+        for agent in &reached {
+            facts.clocks.push(agent.clock().await);
+        }
+    }
+
+    /// The Machines and Nodes that are to have a host, and the BareMetalHosts through which they have one.
+    fn targets(&self, racks: &BTreeMap<String, Rack>) -> Vec<(TargetFacts, Option<Key>)> {
+        let mut all = Vec::new();
+        for key in self.index.keys(Kind::Machine) {
+            let Some(entry) = self.index.machine(&key) else {
+                continue;
+            };
+            let Ok(view) = entry.view.clone() else {
+                continue;
+            };
+            let cluster = view.cluster_name.clone();
+            let target = Target {
+                cluster: cluster.map(|name| Key::new(&*key.namespace, name)),
+                ..of_machine(entry, &view)
+            };
+            let checked = self.is_machine_checked(&key.namespace, &view);
+            all.push(self.resolved(format!("Machine {key}"), checked, &target, racks));
+        }
+        for key in self.index.keys(Kind::OpenShiftMachine) {
+            let Some(entry) = self.index.openshift_machine(&key) else {
+                continue;
+            };
+            let Ok(view) = entry.view.clone() else {
+                continue;
+            };
+            let target = Target {
+                cluster: Some(Key::local()),
+                openshift: Some(key.clone()),
+                ..of_machine(entry, &view)
+            };
+            let checked = self.index.openshift_checks().iter().any(|(check, entry)| {
+                check.namespace == key.namespace
+                    && entry.view.as_ref().is_ok_and(|c| {
+                        let requests = is_ours(c.remediation_template.as_ref());
+                        (requests || c.external_baremetal) && c.selector.matches(&view.meta.labels)
+                    })
+            });
+            all.push(self.resolved(format!("Machine {key}"), checked, &target, racks));
+        }
+        all.extend(self.own_nodes(racks));
+        // A Machine without a Node may not have been provisioned.
+        all.retain(|(target, _)| target.host.is_ok() || target.checked);
+        all
+    }
+
+    /// The Nodes of this cluster that NodeHealthChecks select.
+    fn own_nodes(&self, racks: &BTreeMap<String, Rack>) -> Vec<(TargetFacts, Option<Key>)> {
+        let checks = self.index.keys(Kind::NodeHealthCheck).into_iter();
+        let checks: Vec<_> = checks
+            .filter_map(|key| self.index.node_check(&key)?.view.ok())
+            .filter(|check| {
+                let steps = check.escalation.iter().map(|step| &step.template);
+                let mut templates = check.template.iter().chain(steps);
+                templates.any(|t| t.kind == kinds::POWER_REMEDIATION_TEMPLATE)
+            })
+            .collect();
+        let nodes = self.index.nodes(&Key::local()).into_iter();
+        let selected = nodes.filter(|node| {
+            let labels = node.metadata.labels.clone().unwrap_or_default();
+            checks.iter().any(|check| check.selector.matches(&labels))
+        });
+        selected
+            .map(|node| {
+                let name = node.metadata.name.clone().unwrap_or_default();
+                let target = Target {
+                    machine: None,
+                    cluster: Some(Key::local()),
+                    node: Some(name.clone()),
+                    by_node: true,
+                    openshift: None,
+                };
+                self.resolved(format!("Node {name}"), true, &target, racks)
+            })
+            .collect()
+    }
+
+    fn is_machine_checked(&self, namespace: &str, machine: &MachineView) -> bool {
+        let checks = self.index.checks_in(namespace);
+        machine.node_name.is_some()
+            && checks.iter().any(|entry| {
+                entry.view.as_ref().is_ok_and(|check| {
+                    is_ours(check.remediation_template.as_ref())
+                        && check.cluster_name == machine.cluster_name
+                        && check.selector.matches(&machine.meta.labels)
+                })
+            })
+    }
+
+    fn resolved(
+        &self,
+        name: String,
+        checked: bool,
+        target: &Target,
+        racks: &BTreeMap<String, Rack>,
+    ) -> (TargetFacts, Option<Key>) {
+        let node = target.cluster.as_ref().zip(target.node.as_ref());
+        let node = node.and_then(|(cluster, name)| self.index.node(cluster, name));
+        let node = node.map(|node| node_facts(&node, None));
+        let (view, bmh) = host(&self.index, racks, target, node.as_ref(), None);
+        let host = match view {
+            HostView::Found(host) => Ok(format!("{}/{}", host.rack, host.host)),
+            HostView::NotFound(reason) => Err(reason.to_string()),
+        };
+        let facts = TargetFacts {
+            name,
+            checked,
+            host,
+        };
+        (facts, bmh)
+    }
+
+    /// Has the agents check the hosts of their inventories, and those of BareMetalHosts.
+    async fn host_checks(
+        &self,
+        agents: &[Reached],
+        resolved: &[(TargetFacts, Option<Key>)],
+    ) -> Vec<HostFacts> {
+        let mut seen = BTreeSet::new();
+        let mut wanted = Vec::new();
+        for agent in agents {
+            for known in &agent.hosts {
+                let name = format!("{}/{}", agent.spec.rack, known.name);
+                if seen.insert(name.clone()) {
+                    wanted.push((name, agent, known.name.clone(), None));
+                }
+            }
+        }
+        for (target, bmh) in resolved {
+            let (Ok(name), Some(bmh)) = (&target.host, bmh) else {
+                continue;
+            };
+            let Some((rack, host)) = name.split_once('/') else {
+                continue;
+            };
+            let agent = agents.iter().find(|agent| agent.spec.rack == rack);
+            if let Some(agent) = agent.filter(|_| seen.insert(name.clone())) {
+                wanted.push((name.clone(), agent, host.to_owned(), Some(bmh)));
+            }
+        }
+        let checked = wanted
+            .into_iter()
+            .map(|(name, agent, host, bmh)| async move {
+                let checks = async {
+                    let endpoint = match bmh {
+                        Some(bmh) => Some(self.endpoint(bmh).await?),
+                        None => None,
+                    };
+                    agent.check(v1::Target { host, endpoint }).await
+                };
+                HostFacts {
+                    name,
+                    checks: checks.await,
+                }
+            });
+        stream::iter(checked).buffered(CONCURRENT).collect().await
+    }
+
+    async fn endpoint(&self, bmh: &Key) -> Result<v1::BmcEndpoint, String> {
+        let found = self.index.host(bmh).and_then(|entry| entry.view.ok());
+        let view = found.ok_or_else(|| format!("BareMetalHost {bmh} cannot be read"))?;
+        let endpoint = bmc_endpoint(&self.client, bmh, &view).await;
+        endpoint.map_err(|error| error.to_string())?
+    }
+}
+
+fn is_ours(template: Option<&TemplateRef>) -> bool {
+    template.is_some_and(|template| {
+        let ours = [
+            kinds::POWER_REMEDIATION_TEMPLATE,
+            kinds::METAL3_REMEDIATION_TEMPLATE,
+        ];
+        ours.contains(&template.kind.as_str())
+    })
+}
+
+fn of_machine(entry: Entry<MachineView>, view: &MachineView) -> Target {
+    Target {
+        node: view.node_name.clone(),
+        machine: Some(entry),
+        cluster: None,
+        by_node: false,
+        openshift: None,
+    }
+}
+
+/// Whether the leader is connected to an agent, and its message.
+fn connected(data: &Value) -> Option<(bool, String)> {
+    let conditions = data.pointer("/status/conditions")?.as_array()?;
+    let connected = conditions.iter().find(|c| c["type"] == CONNECTED)?;
+    let message = connected["message"].as_str().unwrap_or_default();
+    Some((connected["status"] == "True", message.to_owned()))
+}
+
+async fn probe(spec: &RackAgentSpec, tls: &ClientTls) -> Result<(AgentProbe, Reached), String> {
+    let not_after = agent_not_after(&spec.endpoint, &spec.rack, tls)
+        .await
+        .map_err(|error| error.to_string())?;
+    let channel = connect(&spec.endpoint, &spec.rack, tls)
+        .await
+        .map_err(|error| error.to_string())?;
+    let mut client = Client::new(channel);
+    let listed = within(
+        client.list_hosts(timed(v1::ListHostsRequest {}, CALL)),
+        CALL,
+    )
+    .await?;
+    if listed.rack != spec.rack {
+        return Err(format!(
+            "it serves rack {:?}, and its RackAgent names {:?}",
+            listed.rack, spec.rack
+        ));
+    }
+    let probe = AgentProbe {
+        not_after,
+        hosts: listed.hosts.len(),
+    };
+    let reached = Reached {
+        spec: spec.clone(),
+        client,
+        hosts: listed.hosts,
+    };
+    Ok((probe, reached))
+}
+
+fn timed<T>(message: T, limit: Duration) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(limit);
+    request
+}
+
+async fn within<T>(
+    call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
+    limit: Duration,
+) -> Result<T, String> {
+    match tokio::time::timeout(limit * 2, call).await {
+        Ok(Ok(answer)) => Ok(answer.into_inner()),
+        Ok(Err(status)) => Err(status.message().to_owned()),
+        Err(_) => Err(format!("no answer within {:?}", limit * 2)),
+    }
+}
+
+impl Reached {
+    async fn check(&self, target: v1::Target) -> Result<Vec<HostCheck>, String> {
+        let request = v1::CheckHostRequest {
+            target: Some(target),
+            timeout: Some(duration_to_proto(CHECK)),
+        };
+        let mut client = self.client.clone();
+        let answer = within(client.check_host(timed(request, CHECK)), CHECK).await?;
+        let checks = answer.checks.into_iter().map(|check| HostCheck {
+            status: match check.verdict() {
+                v1::Verdict::Ok => Status::Ok,
+                v1::Verdict::Warning => Status::Warning,
+                v1::Verdict::Failed => Status::Failed,
+                v1::Verdict::Skipped | v1::Verdict::Unspecified => Status::Skipped,
+            },
+            check: check.check,
+            found: check.found,
+            advice: check.advice,
+        });
+        Ok(checks.collect())
+    }
+
+    /// The agent's clock, which stands on each reading of a BMC.
+    async fn clock(&self) -> ClockFacts {
+        let mut found = Err("no host of its inventory has answered".to_owned());
+        for host in self.hosts.iter().take(3) {
+            if let Some(ahead) = self.reading_ahead(&host.name).await {
+                found = Ok(ahead);
+                break;
+            }
+        }
+        ClockFacts {
+            name: format!("agent of rack {} ({})", self.spec.rack, self.spec.endpoint),
+            judges: false,
+            ahead: found,
+        }
+    }
+
+    async fn reading_ahead(&self, host: &str) -> Option<(SignedDuration, SignedDuration)> {
+        let request = v1::ReadPowerRequest {
+            target: Some(v1::Target {
+                host: host.to_owned(),
+                endpoint: None,
+            }),
+            timeout: Some(duration_to_proto(CALL)),
+        };
+        let mut client = self.client.clone();
+        let before = Timestamp::now();
+        let answer = within(client.read_power(timed(request, CALL)), CALL)
+            .await
+            .ok()?;
+        let after = Timestamp::now();
+        let Some(v1::read_power_response::Result::Reading(reading)) = answer.result else {
+            return None;
+        };
+        let at = reading.at?;
+        let at = Timestamp::new(at.seconds, at.nanos).ok()?;
+        Some(ahead(at, before, after, SignedDuration::ZERO))
+    }
+}
