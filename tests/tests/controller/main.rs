@@ -33,6 +33,7 @@ mod openshift;
 mod overlap;
 mod page;
 mod path;
+mod plugin;
 mod power_remediation;
 mod preflight;
 mod rack_agents;

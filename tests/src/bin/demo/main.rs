@@ -17,7 +17,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use rackhand_tests::stage::Stage;
+use rackhand_tests::{process::Process, stage::Stage};
 
 /// Shows how a hung node is fenced, its pod moves, and the node comes back; or how one failure is
 /// handled.
@@ -30,6 +30,10 @@ struct Args {
     /// Leave everything running at the end, and print how to explore it.
     #[arg(long)]
     keep: bool,
+    /// Show the status page in a browser meanwhile: print its URL, and leave everything running until
+    /// Ctrl-C.
+    #[arg(long, conflicts_with = "scenario")]
+    page: bool,
     /// Directory for all files; emptied at the start.
     #[arg(long, default_value = ".demo")]
     dir: PathBuf,
@@ -47,6 +51,8 @@ struct Shown {
     outcome: Result<()>,
     /// The stage that keeps running with `--keep`.
     kept: Option<Stage>,
+    /// The status page.
+    page: Option<Process>,
 }
 
 impl Shown {
@@ -54,6 +60,7 @@ impl Shown {
         Self {
             outcome,
             kept: None,
+            page: None,
         }
     }
 }
@@ -93,6 +100,7 @@ async fn run(args: &Args) -> Result<()> {
     if let Some(stage) = shown.kept {
         tokio::signal::ctrl_c().await?;
         screen::Screen::new().step("stopping everything");
+        drop(shown.page);
         drop(stage);
     }
     shown.outcome

@@ -1,10 +1,11 @@
 //! The demonstration without a scenario: a hung node is fenced, its pod moves, and the node recovers.
 
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use kube::ResourceExt;
 use rackhand_tests::{
+    process::{Process, free_port},
     rack::{OsState, PowerTimings},
     stage::{HealthTimes, HostLink, RackSpec, Stage, StageConfig, wait_until},
 };
@@ -59,8 +60,12 @@ pub(crate) async fn show(args: &Args, dir: &Path) -> Result<Shown> {
     let stage = Stage::start(dir, config(args)).await?;
     stage.apply_rack_agents().await?;
     out.step("every node is Ready; starting two controllers under their own ServiceAccount");
+    let mut ports = BTreeMap::new();
     for name in ["controller-0", "controller-1"] {
-        stage.start_controller(name).await?;
+        let port = free_port()?;
+        let address = format!("--metrics-address=127.0.0.1:{port}");
+        stage.start_controller_as(name, vec![address]).await?;
+        ports.insert(name, port);
     }
     stage.apply_workload(REPLICAS).await?;
     let (pod, victim) = workload_runs(&stage, REPLICAS).await?;
@@ -69,17 +74,44 @@ pub(crate) async fn show(args: &Args, dir: &Path) -> Result<Shown> {
     ));
     stage.apply_health_check().await?;
     counted(&stage).await?;
+    let page = match args.page {
+        true => Some(page(out, &stage, &ports).await?),
+        false => None,
+    };
 
     let outcome = remediate(out, &stage, &pod, &victim).await;
     if let Err(error) = &outcome {
         out.title(&format!("failed: {error:#}\n\n{}", stage.logs()));
     }
-    if !args.keep {
+    if !args.keep && !args.page {
         return Ok(Shown::ended(outcome));
     }
     explore(out, &stage, &victim);
-    let kept = Some(stage);
-    Ok(Shown { outcome, kept })
+    if let Some((_, url)) = &page {
+        out.print(&format!("  status page: {url}"));
+    }
+    Ok(Shown {
+        outcome,
+        kept: Some(stage),
+        page: page.map(|(process, _)| process),
+    })
+}
+
+/// Starts the status page of the leader and prints its URL.
+async fn page(
+    out: Screen,
+    stage: &Stage,
+    ports: &BTreeMap<&str, u16>,
+) -> Result<(Process, String)> {
+    let (holder, _) = stage.leader().await?;
+    let port = ports.iter().find(|(name, _)| holder.starts_with(**name));
+    let (_, port) =
+        port.with_context(|| format!("{holder:?} leads, which was not started here"))?;
+    let (process, url) = stage.start_page(*port).await?;
+    out.step(&format!(
+        "the status page, for a browser on this machine: {url}"
+    ));
+    Ok((process, url))
 }
 
 /// Hangs the node of the pod, and shows all events until it has recovered.

@@ -221,7 +221,10 @@ async fn one(scenario: &Scenario, keep: bool, dir: &Path) -> Shown {
     if let Some(stage) = &kept {
         environment::explore(stage);
     }
-    Shown { outcome, kept }
+    Shown {
+        kept,
+        ..Shown::ended(outcome)
+    }
 }
 
 async fn played(scenario: &Scenario, environment: &Environment) -> Result<()> {
