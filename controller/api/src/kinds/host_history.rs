@@ -1,7 +1,7 @@
 //! HostHistory: the latest remediations of one host.
 //!
-//! Owns its schema. It is a record for people: nothing is decided from it, and it never holds a secret or
-//! the address of a BMC.
+//! Owns its schema. It is a record for people; of all decisions only those of a PowerPolicy about cooldown
+//! and attempts rest on it. It never holds a secret or the address of a BMC.
 
 use jiff::Timestamp;
 use kube::CustomResource;
@@ -27,8 +27,8 @@ pub const TEXT: usize = 512;
     status = "HostHistoryStatus",
     derive = "PartialEq",
     category = "rackhand",
-    doc = "The latest remediations of one host. The controller writes it for people, and decides \
-           nothing from it.",
+    doc = "The latest remediations of one host. The controller writes it for people; only the \
+           cooldown and attempts of a PowerPolicy are decided from it.",
     printcolumn(
         name = "Rack",
         type_ = "string",

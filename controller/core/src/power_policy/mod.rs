@@ -82,6 +82,8 @@ pub struct Subject {
     pub assumed: BTreeSet<String>,
     /// Finished remediations of the same host, and the finished attempts of this one.
     pub past: Vec<PastRemediation>,
+    /// Why the finished remediations cannot be read, if they cannot.
+    pub past_unread: Option<String>,
 }
 
 /// What the policies decide.
@@ -182,6 +184,7 @@ pub fn evaluate(
             continue;
         }
         holds.extend(policy.schedule_holds(subject, now));
+        holds.extend(policy.unread_hold(subject));
         for limit in &policy.attempts {
             let Some(hold) = limit.exceeded(policy, &subject.past, now) else {
                 continue;
@@ -225,6 +228,20 @@ impl PowerPolicy {
             detail,
             until,
         }
+    }
+
+    /// Whether earlier remediations of a host matter to the policy.
+    pub fn depends_on_past(&self) -> bool {
+        self.cooldown.is_some() || !self.attempts.is_empty()
+    }
+
+    fn unread_hold(&self, subject: &Subject) -> Option<Hold> {
+        let why = subject.past_unread.as_ref()?;
+        let detail = format!(
+            "the earlier remediations of the host cannot be read: {why}; to continue: kubectl rackhand approve"
+        );
+        let holds = self.depends_on_past() && !subject.approved;
+        holds.then(|| self.hold(Rule::Attempts, detail, None))
     }
 
     fn assumed_hold(&self, subject: &Subject) -> Option<Hold> {

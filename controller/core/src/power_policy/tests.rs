@@ -162,6 +162,20 @@ fn policy_that_may_select_the_host_holds_until_a_person_approves() {
 }
 
 #[test]
+fn history_that_cannot_be_read_holds_where_it_matters() {
+    let mut p = policy("p");
+    let unread = Subject {
+        past_unread: Some("timeout".to_owned()),
+        ..Subject::default()
+    };
+    assert!(begins(&decide(&[p.clone()], &unread, now())));
+    p.cooldown = Some(HOUR);
+    let held = hold(decide(&[p.clone()], &unread, now()));
+    assert_eq!((held.rule, held.until), (Rule::Attempts, None));
+    assert!(begins(&decide(&[p], &approved(unread), now())));
+}
+
+#[test]
 fn budget_counts_begun_remediations_of_the_same_value_only() {
     let mut p = policy("p");
     p.budgets = vec![Budget {

@@ -134,13 +134,17 @@ impl Engine {
         let guard = self.etcd_guard(&target, state.as_ref()).await;
         let config = &self.context.config;
         let node = KnownNode::of(&workload, self.snapshot.node.as_ref());
-        let PolicyInput { facts, mut subject } = policy_input(
+        let mut input = policy_input(
             &context.index,
             &target,
             found.as_ref(),
             &node,
             state.as_ref(),
         );
+        if Progress::of(state.as_ref()) == Progress::Ready {
+            self.read_past(found.as_ref(), &mut input).await;
+        }
+        let PolicyInput { facts, mut subject } = input;
         subject.approved = is_approved(&view);
         let mut me = active(
             &self.context.index,

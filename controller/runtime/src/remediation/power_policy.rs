@@ -10,7 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
-use rackhand_api::names::{APPROVED_ANNOTATION, PDUS_ANNOTATION};
+use rackhand_api::{
+    kinds::host_history::HostHistory,
+    names::{APPROVED_ANNOTATION, PDUS_ANNOTATION},
+};
 use rackhand_core::{
     power_policy::{
         PastRemediation, Placement, PolicyFacts, PowerPolicy, Rule, Subject, Verdict, evaluate,
@@ -18,7 +21,7 @@ use rackhand_core::{
     remediation::{ActiveRemediation, HostRef, Progress, Reason, State, Step, WorkloadView},
 };
 
-use super::{engine::Engine, target::Target};
+use super::{engine::Engine, history, target::Target};
 use crate::store::{
     index::Index,
     object::Key,
@@ -134,6 +137,34 @@ fn own_attempts(state: Option<&State>) -> Vec<PastRemediation> {
         .collect()
 }
 
+/// The earlier attempts on the host that switched it off, of all other remediations. The last one of a
+/// remediation that succeeded ended with it.
+fn past_attempts(history: &HostHistory, uid: &str) -> Vec<PastRemediation> {
+    let others = history.status.iter().flat_map(|s| &s.remediations);
+    let mut past = Vec::new();
+    for remediation in others.filter(|r| r.uid != uid) {
+        let succeeded = remediation.outcome.as_deref() == Some("succeeded");
+        let switched_off = remediation
+            .attempts
+            .iter()
+            .filter(|a| a.powered_off_at.is_some());
+        let first = past.len();
+        past.extend(switched_off.map(|attempt| PastRemediation {
+            begun: attempt.started_at,
+            ended: attempt.finished_at.unwrap_or(attempt.started_at),
+            succeeded: false,
+            attempts: 1,
+        }));
+        let ended = remediation.finished_at.filter(|_| succeeded);
+        if let (Some(ended), Some(last)) = (ended, past.get_mut(first..).and_then(<[_]>::last_mut))
+        {
+            last.ended = ended;
+            last.succeeded = true;
+        }
+    }
+    past
+}
+
 /// Whether a person has approved this remediation.
 pub(super) fn is_approved(view: &RequestView) -> bool {
     let meta = view.meta();
@@ -153,6 +184,26 @@ pub(super) enum PolicyDecision {
 }
 
 impl Engine {
+    /// Reads the earlier remediations of the host, if one of its policies depends on them.
+    pub(super) async fn read_past(&self, host: Option<&HostRef>, input: &mut PolicyInput) {
+        let stored = self.context.index.power_policies();
+        let depends = stored
+            .iter()
+            .filter_map(|entry| entry.view.as_ref().ok())
+            .any(|stored| {
+                stored.policy.depends_on_past()
+                    && input.facts.policies.contains(&stored.policy.name)
+            });
+        let Some(host) = host.filter(|_| depends) else {
+            return;
+        };
+        match history::read(&self.context, &host.rack, &host.host).await {
+            Ok(Some(found)) => input.subject.past.extend(past_attempts(&found, &self.uid)),
+            Ok(None) => {}
+            Err(error) => input.subject.past_unread = Some(error.to_string()),
+        }
+    }
+
     /// Evaluates the policies that select the host.
     pub(super) fn decide_by_policies(
         &self,

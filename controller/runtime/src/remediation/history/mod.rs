@@ -18,7 +18,7 @@ use rackhand_core::{
     remediation::State,
 };
 pub(crate) use recorder::Recorder;
-pub(super) use recorder::run;
+pub(super) use recorder::{read, run};
 
 /// Number of finished remediations kept.
 const FINISHED: usize = 1_000;

@@ -152,6 +152,18 @@ async fn histories(context: &Context) -> Result<Api<HostHistory>, ApiError> {
     }
 }
 
+/// The history of a host, read live; `None` if there is none yet.
+pub(in crate::remediation) async fn read(
+    context: &Context,
+    rack: &str,
+    host: &str,
+) -> Result<Option<HostHistory>, ApiError> {
+    let objects = histories(context).await?;
+    let name = object_name(rack, host);
+    let found = optional(call(format!("HostHistory {name}"), objects.get(&name)).await)?;
+    Ok(found.filter(|object| object.spec.rack == rack && object.spec.host == host))
+}
+
 /// Merges a batch into its object, which it creates if needed.
 async fn write(context: &Context, name: &str, batch: &Batch) -> Result<(), ApiError> {
     let objects = histories(context).await?;

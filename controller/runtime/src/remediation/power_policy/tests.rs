@@ -1,4 +1,5 @@
 use kube::api::DynamicObject;
+use rackhand_api::kinds::host_history::HostHistorySpec;
 use serde_json::{Value, json};
 
 use super::*;
@@ -110,4 +111,39 @@ fn only_attempts_that_switched_off_count() {
     switched_off["off"] = "2026-01-01T00:01:00Z".into();
     state.attempts = serde_json::from_value(json!([attempt, switched_off])).unwrap();
     assert_eq!(own_attempts(Some(&state)).len(), 1);
+}
+
+#[test]
+fn attempts_of_other_remediations_count_and_a_success_ends_with_its_remediation() {
+    let attempt = |off: bool| {
+        let mut attempt = json!({ "number": 1, "startedAt": "2026-01-01T00:00:00Z" });
+        if off {
+            attempt["poweredOffAt"] = "2026-01-01T00:01:00Z".into();
+        }
+        attempt
+    };
+    let remediation = |uid: &str, outcome: &str, attempts: Value| {
+        json!({
+            "uid": uid, "kind": "PowerRemediation", "namespace": "ns", "name": uid,
+            "createdAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:20:00Z",
+            "outcome": outcome, "attempts": attempts,
+        })
+    };
+    let mut history = HostHistory::new(
+        "r1.h",
+        HostHistorySpec {
+            rack: "r1".into(),
+            host: "h".into(),
+        },
+    );
+    history.status = serde_json::from_value(json!({ "total": 3, "remediations": [
+        remediation("me", "failed", json!([attempt(true)])),
+        remediation("a", "succeeded", json!([attempt(true), attempt(true)])),
+        remediation("b", "withdrawn", json!([attempt(false)])),
+    ]}))
+    .unwrap();
+    let past = past_attempts(&history, "me");
+    let succeeded: Vec<bool> = past.iter().map(|p| p.succeeded).collect();
+    assert_eq!(succeeded, [false, true]);
+    assert_eq!(past[1].ended.to_string(), "2026-01-01T00:20:00Z");
 }
