@@ -37,6 +37,7 @@ mod plugin;
 mod power_remediation;
 mod preflight;
 mod rack_agents;
+mod restored;
 mod rights;
 mod shards;
 mod skew;
