@@ -15,11 +15,12 @@ const LONG: Duration = Duration::from_secs(120);
 #[tokio::test(flavor = "multi_thread")]
 async fn status_page_shows_racks_remediations_and_operator_actions() {
     let dir = tempfile::tempdir().unwrap();
-    let mut config = StageConfig::fast(vec![
+    // Beside a browser and other programs a short Lease is not always renewed in time.
+    let racks = vec![
         RackSpec::new("rack-a", 4, HostLink::Inventory),
         RackSpec::new("rack-b", 4, HostLink::Detached),
-    ]);
-    config.controller_args.push("--power-timeout=6s".into());
+    ];
+    let config = StageConfig::steady(racks, &["--power-timeout=6s"]);
     let stage = Stage::start(dir.path(), config).await.unwrap();
     if let Err(error) = scenario(&stage).await {
         panic!("{error:#}\n{}", stage.logs());
