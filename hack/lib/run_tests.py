@@ -209,9 +209,8 @@ def slots():
     if chosen := os.environ.get("RACKHAND_TEST_SLOTS"):
         return max(1, int(chosen))
     gibibytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    # A test with a control plane waits for most of its time: three programs keep two cores busy.
     # A control plane with its agents takes up to 2 GiB.
-    return max(1, min((os.cpu_count() or 2) * 3 // 2, int(gibibytes / 2)))
+    return max(1, min(os.cpu_count() or 2, int(gibibytes / 2)))
 
 
 def run_all(jobs):
