@@ -30,9 +30,9 @@ pub enum ConnectError {
     /// The address is malformed.
     #[error("agent address {endpoint:?}: {reason}; expected host:port")]
     Endpoint {
-        /// The configured endpoint.
+        /// Endpoint as it was configured.
         endpoint: String,
-        /// The reason.
+        /// Why it cannot be used.
         reason: String,
     },
     /// No TCP connection, or no socket.
@@ -48,7 +48,7 @@ pub enum ConnectError {
     Timeout {
         /// The endpoint of the agent.
         endpoint: String,
-        /// The time limit.
+        /// Time that the connection was given.
         after: Duration,
     },
     /// The peer's certificate is not that of a trusted agent of this rack.
@@ -56,9 +56,9 @@ pub enum ConnectError {
     Untrusted {
         /// The endpoint of the agent.
         endpoint: String,
-        /// The expected rack.
+        /// Rack that the certificate should name.
         rack: String,
-        /// The reason.
+        /// Why the certificate is not accepted.
         reason: String,
     },
     /// The handshake failed for another reason.

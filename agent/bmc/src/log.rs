@@ -5,13 +5,13 @@ use jiff::Timestamp;
 /// Severity of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Severity {
-    /// Informational.
+    /// The entry reports normal operation.
     Ok,
-    /// Degraded operation.
+    /// The entry reports degraded operation.
     Warning,
     /// A failure.
     Critical,
-    /// Not reported.
+    /// The BMC reports no severity.
     Unknown,
 }
 

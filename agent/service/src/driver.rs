@@ -29,7 +29,7 @@ pub struct BmcSpec {
     pub kg: Option<SecretString>,
     /// How the certificate is verified.
     pub trust: Trust,
-    /// Protocol settings.
+    /// Settings of the protocols, such as timeouts and authentication.
     pub options: BmcOptions,
     /// Time limit for connecting, TLS included.
     pub connect_timeout: Duration,

@@ -55,7 +55,7 @@ pub enum StartError {
     /// An error of a directory, a socket or a port.
     #[error("{what}: {source}")]
     Io {
-        /// The failed step.
+        /// Step of the start that failed.
         what: String,
         /// The error of the operating system.
         source: io::Error,

@@ -55,9 +55,9 @@ pub mod kinds {
     pub const POWER_REMEDIATION: &str = "PowerRemediation";
     /// Our PowerRemediationTemplate.
     pub const POWER_REMEDIATION_TEMPLATE: &str = "PowerRemediationTemplate";
-    /// Our PowerPolicy.
+    /// PowerPolicy of our own group.
     pub const POWER_POLICY: &str = "PowerPolicy";
-    /// Our HostHistory.
+    /// HostHistory of our own group.
     pub const HOST_HISTORY: &str = "HostHistory";
     /// Our RackAgent.
     pub const RACK_AGENT: &str = "RackAgent";

@@ -9,11 +9,11 @@ use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDow
 pub enum HealthChecks {
     /// All checks of a kind whose CRD Rackhand has installed; of other kinds, only annotated checks.
     Auto,
-    /// No health check.
+    /// No check of any kind.
     None,
     /// Only checks with the annotation `rackhand.dev/evaluate: "true"`.
     Annotated,
-    /// All health checks.
+    /// All checks of every kind, whoever has installed its CRD.
     All,
 }
 

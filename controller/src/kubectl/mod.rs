@@ -100,9 +100,9 @@ enum Pausable {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
-    /// Table for people.
+    /// A table for people.
     Table,
-    /// JSON for programs.
+    /// JSON for programs to parse.
     Json,
 }
 

@@ -72,7 +72,7 @@ pub enum TlsError {
     Pem {
         /// Path of the file.
         path: PathBuf,
-        /// The expected content.
+        /// What the file should contain.
         expected: &'static str,
     },
     /// The own certificate has expired.
@@ -88,7 +88,7 @@ pub enum TlsError {
     NotYetValid {
         /// Path of the file.
         path: PathBuf,
-        /// Start of validity.
+        /// When the certificate becomes valid.
         at: Timestamp,
     },
     /// Certificate and key do not match.
@@ -99,7 +99,7 @@ pub enum TlsError {
         /// Path of the certificate.
         cert: PathBuf,
     },
-    /// Unsupported key.
+    /// The key is of a kind that TLS does not support.
     #[error("key {path}: {reason}")]
     Key {
         /// Path of the file.
@@ -107,20 +107,20 @@ pub enum TlsError {
         /// The reason; never the key.
         reason: String,
     },
-    /// Unusable CA certificate.
+    /// The CA certificate cannot be used.
     #[error("CA {path}: {reason}")]
     Ca {
         /// Path of the file.
         path: PathBuf,
-        /// The reason.
+        /// Why the CA certificate cannot be used.
         reason: String,
     },
-    /// Unusable revocation list.
+    /// The revocation list cannot be used.
     #[error("revocation list {path}: {reason}")]
     Crl {
         /// Path of the file.
         path: PathBuf,
-        /// The reason.
+        /// Why the revocation list cannot be used.
         reason: String,
     },
     /// The revocation list was removed.
@@ -136,7 +136,7 @@ pub enum TlsError {
     Identity {
         /// Path of the file.
         path: PathBuf,
-        /// The reason.
+        /// Why the identity is not accepted.
         why: IdentityError,
     },
     /// A certificate of another role than that of this process.
@@ -146,7 +146,7 @@ pub enum TlsError {
         path: PathBuf,
         /// The identity in the certificate.
         found: String,
-        /// The expected identity.
+        /// Identity that the certificate should have.
         expected: String,
     },
     /// rustls rejects the set.

@@ -237,7 +237,7 @@ impl Breakage {
         }
     }
 
-    /// Distorts the decision.
+    /// Changes the decision as this breakage does.
     pub fn decision(self, d: &mut Decision, o: &Observation, w: &World) {
         let waits = matches!(d.next, Next::Wait(_));
         let step = w.object.state.as_ref().map(|s| s.step);

@@ -18,7 +18,7 @@ const SHARDS: usize = 64;
 
 /// What happens next in a world in which nothing fails any more.
 pub enum Next<S, A> {
-    /// It has ended.
+    /// The run has ended, with nothing left.
     Ended,
     /// It has not ended, and nothing can happen.
     Stuck,

@@ -13,11 +13,11 @@ use crate::{
 pub struct Roster {
     /// The controllers.
     pub controllers: Vec<ProcessId>,
-    /// The agents.
+    /// Agents that faults may hit.
     pub agents: Vec<AgentProcess>,
 }
 
-/// An agent.
+/// An agent as faults address it.
 #[derive(Debug)]
 pub struct AgentProcess {
     /// Its process.

@@ -22,9 +22,9 @@ use crate::{
 /// What happens, and to how much.
 #[derive(Debug, Clone)]
 pub struct Region {
-    /// The seed.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// The hosts.
+    /// Number of hosts in all racks.
     pub hosts: usize,
     /// The racks, each with an agent that loses its power too.
     pub racks: usize,

@@ -80,7 +80,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// In one line.
+    /// A summary of the run in one line.
     #[must_use]
     pub fn line(&self) -> String {
         format!(

@@ -41,7 +41,7 @@ struct Open {
 /// An injected fault.
 #[derive(Debug, Clone)]
 pub(super) struct Begun {
-    /// The fault.
+    /// Which fault was injected.
     pub(super) fault: Fault,
     /// Name of the target.
     pub(super) target: String,

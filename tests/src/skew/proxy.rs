@@ -66,7 +66,7 @@ impl ContractProxy {
         Ok(Self { address, task })
     }
 
-    /// Where it listens.
+    /// Address on which the proxy listens.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Stage;
 use crate::cluster::{apply, apply_yaml};
 
-/// The CRDs.
+/// CRDs of the OpenShift kinds that the tests need.
 pub const OPENSHIFT_KINDS: &str = r#"
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

@@ -17,7 +17,6 @@ use super::{NAMESPACE, Stage};
 
 const LINK: &str = "metal3.io/BareMetalHost";
 const UNHEALTHY: [&str; 2] = ["capi.metal3.io/unhealthy", "capm3.metal3.io/unhealthy"];
-/// Polling interval.
 const POLL: Duration = Duration::from_millis(200);
 
 /// A running provider; dropping it stops it.

@@ -22,7 +22,6 @@ use super::{NAMESPACE, Stage};
 /// Key of the out-of-service taint.
 pub const TAINT: &str = "node.kubernetes.io/out-of-service";
 
-/// Polling interval.
 const POLL: Duration = Duration::from_millis(50);
 
 /// Polls until the condition holds; a failed read is repeated.

@@ -52,7 +52,7 @@ pub struct Nth {
     pub index: u64,
     /// Interval of further affected datagrams; `None` for only one.
     pub every: Option<u64>,
-    /// The fault.
+    /// What happens to the datagram.
     pub fault: Fault,
 }
 

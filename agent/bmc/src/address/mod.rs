@@ -112,7 +112,7 @@ pub enum AddressError {
     /// Contains `@`: credentials belong in the Secret.
     #[error("a BMC address must not contain a user name or password; put them into its Secret")]
     UserInfo,
-    /// Unknown scheme.
+    /// The scheme of the URL is neither Redfish nor IPMI.
     #[error("unknown BMC address scheme {0:?}; use redfish:// or ipmi://")]
     UnknownScheme(String),
     /// No host after the scheme.

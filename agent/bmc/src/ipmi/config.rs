@@ -21,11 +21,11 @@ pub enum SuiteChoice {
     /// Suite 17, and suite 3 if the BMC rejects 17. The client remembers the suite that worked.
     #[default]
     Auto,
-    /// This suite only.
+    /// Offers this cipher suite and no other.
     Only(Suite),
 }
 
-/// Time limits.
+/// How long an IPMI session waits for the BMC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// Limit of name resolution, and separately of the handshake from its first packet to its last.
@@ -51,9 +51,9 @@ impl Default for Timeouts {
 /// respond, and after two unanswered packets the client opens a new session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retransmission {
-    /// The first interval.
+    /// Wait before the first retransmission.
     pub first: Duration,
-    /// The longest interval.
+    /// Upper bound of the wait, which grows with each retransmission.
     pub most: Duration,
 }
 
@@ -88,7 +88,7 @@ pub struct IpmiConfig {
     /// Minimum time from the end of one call to the start of the next; none by default. A BMC that
     /// hangs on rapid commands may need 5 s, which is Ironic's default for every BMC.
     pub min_interval: Duration,
-    /// Time limits.
+    /// How long the session waits for the BMC.
     pub timeouts: Timeouts,
     /// Intervals at which an unanswered packet is sent again.
     pub retransmission: Retransmission,

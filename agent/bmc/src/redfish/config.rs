@@ -61,9 +61,9 @@ pub struct RedfishConfig {
     pub password: SecretString,
     /// Certificates that are trusted.
     pub trust: Trust,
-    /// Authentication method.
+    /// How the client authenticates.
     pub auth: AuthPolicy,
-    /// Time limits.
+    /// How long the client waits for the BMC.
     pub timeouts: Timeouts,
     /// Keep the connection open for the next read. Off by default: some BMCs fail with long-lived
     /// connections, and iLO resets connections that are reused. Commands always use a new

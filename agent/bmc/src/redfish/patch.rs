@@ -39,7 +39,7 @@ impl Condition {
     }
 }
 
-/// A non-empty ETag.
+/// The ETag of a response, unless it is empty.
 fn usable(etag: Option<&str>) -> Option<&str> {
     let tag = etag?.trim();
     let inner = tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"');
@@ -75,7 +75,7 @@ pub(super) enum Outcome {
     Yes(String),
     /// Accepted, but failed later, with the text of the BMC.
     No(String),
-    /// Rejected, or unknown.
+    /// The BMC rejected the change, or it is not known whether the change was made.
     Failed(BmcError),
 }
 

@@ -17,7 +17,7 @@ pub struct Admission {
     pub host: String,
     /// All addresses of the host.
     pub at: Host,
-    /// The requested action.
+    /// Power action that the operation carries out.
     pub action: Action,
     /// Owner of the operation: a remediation or an operator.
     pub owner: String,

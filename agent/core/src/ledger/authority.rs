@@ -37,7 +37,7 @@ impl fmt::Display for Authority {
     }
 }
 
-/// A power action.
+/// A power action that an operation carries out on its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// A hard power-off.

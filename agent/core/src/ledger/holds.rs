@@ -58,7 +58,7 @@ pub fn hold_on<V: Records>(
     Ok(holds.min_by_key(|hold| hold.owner == owner))
 }
 
-/// Releases these holds.
+/// Changes that release each of these holds.
 pub(super) fn lift<R>(holds: &[(String, Hold)]) -> impl Iterator<Item = Change<R>> {
     holds.iter().map(|(key, _)| Change::Hold {
         key: key.clone(),

@@ -10,7 +10,7 @@ const FORGOTTEN_AT_ONCE: usize = 16;
 /// Retention of finished operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Maximum number.
+    /// Maximum number of finished operations that are kept.
     pub operations: u64,
     /// Maximum age after their end.
     pub age: Duration,

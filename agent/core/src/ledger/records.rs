@@ -137,9 +137,9 @@ pub struct TermSetBack {
     pub election: String,
     /// Time, in nanoseconds of the Unix epoch.
     pub at: i64,
-    /// Term number before.
+    /// Highest term of the election before it was set back.
     pub from: u64,
-    /// Term number after.
+    /// Highest term of the election from then on.
     pub to: u64,
     /// The caller.
     pub by: String,

@@ -66,7 +66,7 @@ pub enum Refused {
     },
     /// The id belongs to another operation.
     OtherOperation {
-        /// The operation id.
+        /// Id under which another operation is already known.
         id: String,
         /// Action of that operation.
         action: String,

@@ -235,7 +235,7 @@ pub struct SetBack {
     pub election: String,
     /// The highest term that counts as used from then on.
     pub to: u64,
-    /// The caller.
+    /// Who set the term back, as authenticated by the agent.
     pub by: String,
     /// The reason, for the record.
     pub reason: String,

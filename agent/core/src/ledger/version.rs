@@ -5,9 +5,9 @@
 /// Identity of a journal, and the number of its writes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Version {
-    /// Instance id.
+    /// Random id of the journal file; a new file has another one.
     pub instance: String,
-    /// Number of writes.
+    /// Number of writes to the journal, which only grows.
     pub generation: u64,
 }
 
@@ -35,9 +35,9 @@ pub fn newer_copy<'a>(
 /// Reason why a process cannot continue with a file that replaced its journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Replaced {
-    /// Another journal.
+    /// By a journal with another instance id.
     Other,
-    /// An older copy.
+    /// By an older copy of the same journal.
     Older,
 }
 

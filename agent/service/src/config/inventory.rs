@@ -86,7 +86,7 @@ pub struct BmcOptions {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} matches several hosts: {}; use one of these names", candidates.join(", "))]
 pub struct Ambiguous {
-    /// The requested name.
+    /// Name for which the inventory has no host.
     pub name: String,
     /// The hosts that have the name.
     pub candidates: Vec<String>,

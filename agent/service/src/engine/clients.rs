@@ -40,7 +40,7 @@ struct Entry {
 /// The purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallKind {
-    /// A power reading.
+    /// The client only reads the power state.
     Read,
     /// A power command.
     Command,

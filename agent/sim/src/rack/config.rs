@@ -42,7 +42,7 @@ pub struct HostConfig {
     pub name: String,
     /// System UUID that the BMC and the Node report.
     pub uuid: String,
-    /// Serial number.
+    /// Serial number that the simulated system reports.
     pub serial: String,
     /// Whether the host is on at first.
     pub starts_on: bool,

@@ -36,7 +36,7 @@ impl Counters {
 pub struct Cause {
     /// The last command that the machine accepted.
     pub reset: ResetType,
-    /// The sender.
+    /// Who sent the command, as the log names it.
     pub by: String,
 }
 

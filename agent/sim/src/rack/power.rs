@@ -48,7 +48,7 @@ pub enum OsState {
     Hung,
 }
 
-/// Durations of transitions.
+/// How long each power transition of a simulated host takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerTimings {
     /// From a hard off until the power is gone.

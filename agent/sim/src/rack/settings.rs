@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 /// Lifetime of a boot override.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum OverrideLifetime {
-    /// No override.
+    /// The host boots from its default source.
     #[default]
     Disabled,
     /// For the next boot.
     Once,
-    /// Until changed.
+    /// The override stays until it is changed.
     Continuous,
 }
 
 /// A boot override.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootOverride {
-    /// Its lifetime.
+    /// How long the override applies.
     pub lifetime: OverrideLifetime,
     /// The target, in Redfish's values: `None`, `Pxe`, `Hdd`, `Cd`, `UsbCd`, `BiosSetup`.
     pub target: String,
@@ -68,7 +68,7 @@ pub enum LedState {
     /// Off, or the state at rest.
     #[default]
     Off,
-    /// Lit permanently.
+    /// The LED is lit without blinking.
     Lit,
     Blinking,
 }
@@ -76,7 +76,7 @@ pub enum LedState {
 /// Severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Severity {
-    /// Informational.
+    /// The event reports normal operation.
     #[serde(rename = "OK")]
     Ok,
     Warning,

@@ -97,11 +97,11 @@ pub struct HostRemediation {
     /// UID of the remediation object.
     #[schemars(length(max = 128))]
     pub uid: String,
-    /// Its kind.
+    /// Kind of the remediation object.
     pub kind: String,
-    /// Its namespace.
+    /// Namespace of the remediation object.
     pub namespace: String,
-    /// Its name.
+    /// Name of the remediation object.
     pub name: String,
     /// Cluster of the Node, as namespace/name; absent for the cluster of the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,7 +123,7 @@ pub struct HostRemediation {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 40), extend("x-kubernetes-list-type" = "atomic"))]
     pub steps: Vec<HostStep>,
-    /// The attempts.
+    /// The attempts to bring the host back, the first one first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
     pub attempts: Vec<Attempt>,
@@ -151,7 +151,7 @@ pub struct HostRemediation {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HostStep {
-    /// When it began.
+    /// When the remediation entered the step.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: Timestamp,
     /// The step, such as PoweringOff or Draining.

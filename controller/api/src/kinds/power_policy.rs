@@ -112,7 +112,7 @@ pub struct PolicySelector {
     pub racks: Vec<String>,
 }
 
-/// A recurring period.
+/// A period that recurs by a cron expression.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PolicyPeriod {

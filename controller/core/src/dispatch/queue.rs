@@ -28,7 +28,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::fro
 /// answers in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Window {
-    /// The present size.
+    /// Number of items that wait at present.
     pub now: usize,
     /// The lower bound of the size.
     pub fewest: usize,

@@ -11,7 +11,7 @@ pub enum Turn<E> {
     DryRun(Option<E>),
     /// Begin no effect; only write the conditions of the Machine.
     Show,
-    /// Begin the effect.
+    /// Begin the effect, and keep it as under way.
     Begin(E),
 }
 

@@ -9,7 +9,7 @@ use super::OpenShiftMachine;
 pub enum ExternalProgress {
     /// There is no request.
     None,
-    /// The remediation runs.
+    /// The external remediation has neither succeeded nor failed.
     Running,
     /// The host was power-cycled and the Node is back.
     Succeeded,
@@ -34,7 +34,7 @@ pub enum MarkCarrier {
 /// The next step of the flow of `external-baremetal` for one Machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ExternalStep {
-    /// Nothing is due.
+    /// Nothing has to be done for the Machine now.
     Nothing,
     /// Create the request by which the host is fenced and power-cycled.
     Request,

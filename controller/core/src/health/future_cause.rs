@@ -17,7 +17,7 @@ pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(10);
 pub struct FutureCause {
     /// The cause that makes the machine unhealthy once its timeout has passed.
     pub cause: Cause,
-    /// The recorded time.
+    /// lastTransitionTime of the condition, as it was recorded.
     pub since: Timestamp,
 }
 

@@ -13,7 +13,7 @@ const NAMED: usize = 10;
 pub struct LimitStatus {
     /// Whether the limit allows remediation.
     pub open: bool,
-    /// Number of targets.
+    /// Number of targets that the check selects.
     pub expected: u32,
     /// Number of machines that count against the limit.
     pub not_healthy: u32,

@@ -12,7 +12,7 @@ use crate::health::deadline;
 /// The health of a Node by its conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Class {
-    /// No rule matches.
+    /// No unhealthy condition of the check matches the Node.
     Healthy,
     /// A rule matches, and its duration has not passed. The value is when it has; `None`: unknown. Such a
     /// Node counts neither as healthy nor as unhealthy.

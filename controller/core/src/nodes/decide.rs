@@ -42,7 +42,7 @@ pub enum Action {
     Delete {
         /// Name of the Node.
         node: String,
-        /// The remediation.
+        /// Remediation object that is created.
         request: RequestId,
         /// UID of the remediation.
         uid: String,
@@ -51,7 +51,7 @@ pub enum Action {
     Delay {
         /// Name of the Node.
         node: String,
-        /// The remediation.
+        /// Remediation object that is deleted.
         request: RequestId,
         /// When the Node became healthy.
         since: Option<Timestamp>,
@@ -60,7 +60,7 @@ pub enum Action {
     TimeOut {
         /// Name of the Node.
         node: String,
-        /// The remediation.
+        /// Remediation object that is annotated.
         request: RequestId,
         /// Value of the annotation.
         at: Timestamp,
@@ -69,7 +69,7 @@ pub enum Action {
     TellOld {
         /// Name of the Node.
         node: String,
-        /// The remediation.
+        /// Remediation object that is older than two days.
         request: RequestId,
     },
     /// Renew the Lease of the Node.
@@ -107,7 +107,7 @@ pub struct Event {
 pub struct Finished {
     /// Name of the Node.
     pub node: String,
-    /// The remediation.
+    /// Remediation object that has ended.
     pub request: RequestId,
     /// How long the remediation existed.
     pub lasted: Duration,
@@ -143,7 +143,7 @@ pub struct Outside {
 /// The decision of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The new status.
+    /// Status of the check after the decision.
     pub memory: NodeCheckStatus,
     /// The actions, which are independent of each other.
     pub actions: Vec<Action>,

@@ -19,9 +19,9 @@ pub struct Budget {
 pub enum Domain {
     /// All hosts that the policy selects.
     Policy,
-    /// The workload cluster.
+    /// Hosts of the same workload cluster.
     Cluster,
-    /// The rack.
+    /// Hosts of the same rack.
     Rack,
     /// The PDU; a host that two PDUs feed counts for both.
     Pdu,

@@ -11,7 +11,7 @@ use super::{Hold, PowerPolicy, Rule};
 pub struct PastRemediation {
     /// When its first attempt began.
     pub begun: Timestamp,
-    /// When it ended.
+    /// When the attempt ended.
     pub ended: Timestamp,
     /// Whether the Node was healthy again at its end.
     pub succeeded: bool,

@@ -27,7 +27,7 @@ pub use schedule::{Schedule, ScheduleError};
 /// A policy, parsed. Which hosts it selects is evaluated by the caller.
 #[derive(Debug, Clone, Default)]
 pub struct PowerPolicy {
-    /// `metadata.name`.
+    /// `metadata.name` of the PowerPolicy.
     pub name: String,
     /// If there are any, a remediation begins only within one of them.
     pub windows: Vec<Schedule>,
@@ -62,7 +62,7 @@ pub struct PolicyFacts {
 pub struct Placement {
     /// `namespace/name` of the workload cluster.
     pub cluster: Option<String>,
-    /// Rack.
+    /// Rack of the agent that serves the host.
     pub rack: Option<String>,
     /// PDUs that feed it.
     pub pdus: BTreeSet<String>,
@@ -91,10 +91,10 @@ pub struct Subject {
 pub enum Verdict {
     /// It may begin. The warnings name limits that were exceeded without consequence.
     Begin {
-        /// Messages for Events.
+        /// Messages for Events, one for each limit that was exceeded.
         warnings: Vec<String>,
     },
-    /// It is held.
+    /// It does not begin before the hold ends.
     Hold(Hold),
     /// It ends without an attempt, as if all attempts had failed.
     Exhausted(Hold),
@@ -122,7 +122,7 @@ pub enum Rule {
     Selection,
     /// Outside of every window.
     Window,
-    /// Within a freeze.
+    /// A freeze applies: a period, or an annotation.
     Freeze,
     /// A budget is used up.
     Budget,

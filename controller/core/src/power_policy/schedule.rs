@@ -23,7 +23,7 @@ pub enum ScheduleError {
     /// The cron expression cannot be parsed.
     #[error("schedule {text:?} is not a cron expression of five fields: {cause}")]
     Cron {
-        /// The expression.
+        /// The cron expression as it was written.
         text: String,
         /// What is wrong with it.
         cause: String,

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 /// Everything that was gathered.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// The leader Lease.
+    /// Who leads, by the Lease of the election.
     pub leader: LeaderFacts,
     /// The management cluster and the workload clusters.
     pub clusters: Vec<ClusterFacts>,
@@ -15,17 +15,17 @@ pub struct Facts {
     pub rights: RightsFacts,
     /// Controllers of other projects.
     pub managers: ManagerFacts,
-    /// The health checks.
+    /// Health checks of all kinds, whoever evaluates them.
     pub checks: Vec<CheckFacts>,
     /// Until when the certificate for agents is valid; `None`: there is none here, why.
     pub own_certificate: Option<Result<Timestamp, String>>,
-    /// The rack agents.
+    /// Rack agents, as their RackAgent objects name them.
     pub agents: Vec<AgentFacts>,
     /// The Machines and Nodes that are to have a host.
     pub targets: Vec<TargetFacts>,
     /// The hosts of the racks.
     pub hosts: Vec<HostFacts>,
-    /// The clocks.
+    /// Clocks of the API server and of the agents, compared with this machine.
     pub clocks: Vec<ClockFacts>,
 }
 
@@ -43,10 +43,10 @@ impl Facts {
     }
 }
 
-/// The leader Lease.
+/// The Lease of the election, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaderFacts {
-    /// `namespace/name`.
+    /// Namespace and name of the Lease, as `namespace/name`.
     pub lease: String,
     /// Holder, and how long ago it was renewed; `Ok(None)`: nobody leads.
     pub holder: Result<Option<(String, SignedDuration)>, String>,
@@ -67,7 +67,7 @@ impl Default for LeaderFacts {
 /// A cluster with Nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterFacts {
-    /// `namespace/name`, or `management`.
+    /// The Cluster as `namespace/name`, or `management` for the management cluster.
     pub name: String,
     /// Major and minor version; why the cluster cannot be reached.
     pub version: Result<(String, String), String>,
@@ -78,7 +78,7 @@ pub struct ClusterFacts {
 /// The Nodes of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodesFacts {
-    /// Number of Nodes.
+    /// Number of Nodes in the cluster.
     pub count: usize,
     /// Names of those without a Lease in kube-node-lease; why the Leases cannot be listed.
     pub without_lease: Result<Vec<String>, String>,
@@ -87,11 +87,11 @@ pub struct NodesFacts {
 /// A kind, and the versions in which it is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KindFacts {
-    /// The kind.
+    /// Name of the kind, as in `kind:`.
     pub kind: &'static str,
-    /// Its group.
+    /// API group of the kind.
     pub group: &'static str,
-    /// It is Rackhand's.
+    /// Whether the kind is one of Rackhand's.
     pub own: bool,
     /// Versions that Rackhand can read.
     pub readable: &'static [&'static str],
@@ -102,7 +102,7 @@ pub struct KindFacts {
 /// The rights of the controller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RightsFacts {
-    /// Whose rights.
+    /// Account whose rights were queried.
     pub account: String,
     /// What the API server answered, by right.
     pub rights: Vec<RightFacts>,
@@ -113,7 +113,7 @@ pub struct RightsFacts {
 /// One right, and whether the account has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RightFacts {
-    /// The right.
+    /// The right that was queried.
     pub right: super::Right,
     /// Namespace in which it was asked for; `None` for all.
     pub namespace: Option<String>,
@@ -164,14 +164,14 @@ pub enum CheckKind {
     Medik8s,
 }
 
-/// A health check.
+/// A health check, and who evaluates it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckFacts {
     /// Whose kind it is.
     pub kind: CheckKind,
-    /// `namespace/name`.
+    /// The check as `namespace/name`.
     pub name: String,
-    /// Rackhand evaluates it.
+    /// Whether Rackhand evaluates the check.
     pub ours: bool,
     /// Rackhand's evaluation is paused, or a dry run.
     pub idle: Option<String>,
@@ -183,14 +183,14 @@ pub struct CheckFacts {
     pub unreadable: Option<String>,
 }
 
-/// A rack agent.
+/// A rack agent, and what its connection shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentFacts {
     /// Name of the RackAgent.
     pub name: String,
-    /// Its rack.
+    /// Rack that the agent serves.
     pub rack: String,
-    /// Where it listens.
+    /// Address of the agent, as `host:port`.
     pub endpoint: String,
     /// Whether the leader is connected to it, with its message; `None`: not reported.
     pub connected: Option<(bool, String)>,
@@ -221,7 +221,7 @@ pub struct TargetFacts {
 /// A host of a rack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostFacts {
-    /// `rack/host`.
+    /// The host as `rack/host`.
     pub name: String,
     /// What its agent has found; why it could not be asked.
     pub checks: Result<Vec<HostCheck>, String>,
@@ -230,13 +230,13 @@ pub struct HostFacts {
 /// One check of a host by its agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostCheck {
-    /// Such as `credentials`.
+    /// What the agent checked, for example `credentials`.
     pub check: String,
-    /// The result.
+    /// Whether the host passed the check.
     pub status: super::Status,
-    /// What was found.
+    /// What the agent found, for people.
     pub found: String,
-    /// What to do.
+    /// What a person should do about it.
     pub advice: String,
 }
 

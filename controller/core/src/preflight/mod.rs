@@ -22,7 +22,7 @@ pub use rights::{Need, OWN_NAMESPACE, RIGHTS, Right, Role};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// Nothing to do.
+    /// The check passed.
     Ok,
     /// Remediation works, but somebody should look at it.
     Warning,
@@ -51,9 +51,9 @@ pub struct Row {
     pub check: &'static str,
     /// What was checked: a cluster, a host, an agent.
     pub target: String,
-    /// The result.
+    /// Whether the check passed.
     pub status: Status,
-    /// What was found.
+    /// What was found, for people.
     pub message: String,
     /// What to do; never empty if the check failed.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -26,7 +26,7 @@ pub enum Role {
 /// When a role is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// In every installation.
+    /// Every installation needs it.
     Always,
     /// In each namespace with Clusters or BareMetalHosts.
     InNamespaces,
@@ -101,7 +101,7 @@ pub struct Right {
     pub group: &'static str,
     /// The resource, with its subresource.
     pub resource: &'static str,
-    /// The verbs.
+    /// Verbs of RBAC that are granted.
     pub verbs: &'static [&'static str],
     /// Names of the objects; empty for all.
     pub names: &'static [&'static str],
@@ -151,7 +151,7 @@ const CAPM3: &str = "infrastructure.cluster.x-k8s.io";
 const OPENSHIFT: &str = "machine.openshift.io";
 const MEDIK8S: &str = "remediation.medik8s.io";
 
-/// All rights.
+/// All rights that the shipped manifests grant.
 pub const RIGHTS: &[Right] = &[
     right(Role::Controller, OURS, "rackagents", LIST),
     right(Role::Controller, OURS, "powerpolicies", LIST),

@@ -45,7 +45,7 @@ pub enum OperationOutcome {
         /// For a power-off, the command that the BMC took before them.
         taken: Option<CommandTaken>,
     },
-    /// The deadline passed.
+    /// The deadline passed before the power state was confirmed.
     Unconfirmed {
         /// The last failure, as a clause for messages.
         why: String,

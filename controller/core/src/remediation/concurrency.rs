@@ -42,9 +42,9 @@ pub struct ActiveRemediation {
     pub created: Timestamp,
     /// Whether the remediation waits, could begin, or has begun.
     pub progress: Progress,
-    /// The Machine, `namespace/name`.
+    /// Its Machine, as `namespace/name`.
     pub machine: Option<String>,
-    /// The Node, `cluster/name`.
+    /// Its Node, as `cluster/name`.
     pub node: Option<String>,
     /// Address of the BMC.
     pub bmc: Option<String>,

@@ -21,7 +21,7 @@ pub enum PowerState {
 /// One reading of a BMC, as reported by an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PowerReading {
-    /// The power state.
+    /// Power state that the BMC reported.
     pub state: PowerState,
     /// The state as the BMC reported it.
     pub raw: String,

@@ -29,7 +29,7 @@ pub(super) struct Progress {
     pub(super) dry_run: bool,
 }
 
-/// An evaluated check.
+/// A health check as its dialect evaluates it.
 pub(super) trait Evaluated {
     fn progress(&mut self) -> &mut Progress;
 }

@@ -29,7 +29,7 @@ use crate::store::{
     watch::pause,
 };
 
-/// Interval of scans.
+/// Interval between two scans for orphaned requests.
 const INTERVAL: Duration = Duration::from_secs(600);
 /// Interval after an incomplete scan, because the API server did not answer or has newer objects than the
 /// index.

@@ -39,7 +39,7 @@ pub(super) struct PolicyInput {
 /// The Node as far as it is known.
 pub(super) enum KnownNode<'a> {
     Read(&'a Node),
-    /// There is none.
+    /// The host has no Node.
     None,
     Unread,
 }

@@ -37,7 +37,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Controllers alone.
+    /// The world without an operator.
     pub fn rack(budget: u8) -> Self {
         Self {
             name: "rack",

@@ -51,7 +51,6 @@ struct Shown {
     outcome: Result<()>,
     /// The stage that keeps running with `--keep`.
     kept: Option<Stage>,
-    /// The status page.
     page: Option<Process>,
 }
 

@@ -53,7 +53,7 @@ const MORE_STATES: &[(u8, &[&str])] = &[
 /// Purpose of a watchdog timer (table 42-3, Watchdog 2).
 const WATCHDOG_USES: [&str; 6] = ["", "BIOS FRB2", "BIOS/POST", "OS Load", "SMS/OS", "OEM"];
 
-/// Decodes one entry.
+/// Decodes one record of the system event log.
 pub(super) fn entry(entry: &[u8; ENTRY_SIZE]) -> LogEntry {
     let [low, high, record_type, t0, t1, t2, t3, rest @ ..] = *entry;
     let stamp = timestamp(u32::from_le_bytes([t0, t1, t2, t3]));

@@ -57,7 +57,7 @@ pub(super) enum HandshakeEvent {
     Next,
     /// The session is open.
     Done(Box<Session>),
-    /// The handshake failed.
+    /// The BMC refused the session, or its proof of the password is wrong.
     No(Refusal),
 }
 

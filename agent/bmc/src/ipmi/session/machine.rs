@@ -18,7 +18,7 @@ use crate::{
     ipmi::wire::{Frame, PayloadType},
 };
 
-/// The next action.
+/// What the caller of the session machine does next.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::ipmi) enum Step {
     /// Send this datagram.

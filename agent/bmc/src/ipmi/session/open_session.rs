@@ -19,7 +19,7 @@ pub(super) struct Session {
     pub(super) managed: u32,
     /// The highest privilege that the session allows.
     pub(super) most: Level,
-    /// The current privilege.
+    /// Privilege level that the BMC has granted to the session.
     pub(super) level: Level,
     /// GUID of the managed system, from RAKP message 2.
     pub(super) guid: [u8; 16],

@@ -89,7 +89,7 @@ fn equal(a: &[u8], b: &[u8]) -> bool {
 /// Values that both ends share after RAKP messages 1 and 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handshake {
-    /// The selected suite.
+    /// Cipher suite that both sides agreed on.
     pub suite: Suite,
     /// The console's session id.
     pub console: u32,

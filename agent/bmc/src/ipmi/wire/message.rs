@@ -40,7 +40,7 @@ pub struct Response {
 }
 
 impl Request {
-    /// Encodes the request.
+    /// Encodes the request with both checksums.
     pub fn encode(&self) -> Vec<u8> {
         let head = [BMC, self.net_fn << 2 | self.lun & 3];
         let body = [CONSOLE, self.sequence << 2, self.command];
@@ -82,7 +82,7 @@ impl Request {
 }
 
 impl Response {
-    /// Encodes the response.
+    /// Encodes the response with both checksums.
     pub fn encode(&self) -> Vec<u8> {
         let head = [CONSOLE, self.net_fn << 2];
         let body = [BMC, self.sequence << 2 | self.lun & 3, self.command];

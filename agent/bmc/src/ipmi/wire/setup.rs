@@ -38,7 +38,7 @@ pub struct Opened {
 }
 
 impl OpenRequest {
-    /// Encodes the message.
+    /// Encodes the payload of the RMCP+ packet.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![self.tag, self.privilege & 0x0f, 0, 0];
         bytes.extend(self.console.to_le_bytes());
@@ -64,7 +64,7 @@ impl OpenRequest {
 }
 
 impl OpenResponse {
-    /// Encodes the message.
+    /// Encodes the payload of the RMCP+ packet.
     pub fn encode(&self) -> Vec<u8> {
         let (status, privilege) = match self.result {
             Ok(opened) => (0, opened.privilege),
@@ -145,7 +145,7 @@ pub struct Rakp1 {
 }
 
 impl Rakp1 {
-    /// Encodes the message.
+    /// Encodes the payload of the RMCP+ packet.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![self.tag, 0, 0, 0];
         bytes.extend(self.managed.to_le_bytes());
@@ -203,7 +203,7 @@ pub struct Rakp2Body {
 }
 
 impl Rakp2 {
-    /// Encodes the message.
+    /// Encodes the payload of the RMCP+ packet.
     pub fn encode(&self) -> Vec<u8> {
         let status = status(&self.result);
         let mut bytes = vec![self.tag, status, 0, 0];
@@ -270,7 +270,7 @@ pub struct Rakp4 {
 }
 
 impl Rakp3 {
-    /// Encodes the message.
+    /// Encodes the payload of the RMCP+ packet.
     pub fn encode(&self) -> Vec<u8> {
         coded(self.tag, self.managed, &self.result)
     }
@@ -291,7 +291,7 @@ impl Rakp3 {
 }
 
 impl Rakp4 {
-    /// Encodes the message.
+    /// Encodes the payload of the RMCP+ packet.
     pub fn encode(&self) -> Vec<u8> {
         coded(self.tag, self.console, &self.result)
     }

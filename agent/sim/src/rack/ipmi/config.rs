@@ -64,7 +64,7 @@ impl User {
 #[derive(Clone, Debug)]
 pub struct IpmiConfig {
     pub users: Vec<User>,
-    /// Allowed cipher suites.
+    /// Cipher suites that the simulated BMC accepts.
     pub suites: Vec<Suite>,
     /// K_g; `None`: not configured.
     pub kg: Option<SecretSlice<u8>>,

@@ -48,7 +48,7 @@ pub enum Dropped {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controlled {
     pub control: ChassisControl,
-    /// The machine's result.
+    /// What the simulated host answered to the command.
     pub answer: Answer,
 }
 

@@ -27,11 +27,11 @@ pub trait HostPower: Send {
 pub struct PowerCounts {
     /// Number of power losses.
     pub offs: u64,
-    /// Number of power-ons.
+    /// Number of times that the host was switched on.
     pub ons: u64,
     /// Resets without loss of power.
     pub resets: u64,
-    /// Non-maskable interrupts received.
+    /// Number of non-maskable interrupts that the host received.
     pub nmis: u64,
     /// Shutdown requests to the operating system.
     pub softs: u64,

@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 /// A role of DSP0266, 13.4.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// All privileges.
+    /// Account that may read, configure and switch everything.
     Administrator,
     /// May switch and configure systems.
     Operator,

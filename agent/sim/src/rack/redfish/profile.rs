@@ -99,7 +99,7 @@ impl Default for BootFacts {
 /// How a System reports POST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostReport {
-    /// Not at all.
+    /// The product does not report it.
     Nowhere,
     /// `BootProgress.LastState`.
     BootProgress,

@@ -11,7 +11,7 @@ pub struct Session {
     pub id: String,
     /// Its secret token.
     pub token: String,
-    /// Its user.
+    /// Name of the user who opened the session.
     pub user: String,
     used: Instant,
 }

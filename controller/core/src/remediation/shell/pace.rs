@@ -34,7 +34,7 @@ pub enum Turn {
 /// When the next turn is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Pace {
-    /// Immediately.
+    /// Decide again without a pause.
     Now,
     /// After this time, regardless of events.
     Pause(Duration),

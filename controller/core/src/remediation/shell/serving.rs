@@ -5,7 +5,7 @@
 pub enum ServingState {
     /// The agent has not been probed yet.
     Untried,
-    /// The agent answers.
+    /// The agent answers, so it may be commanded.
     Answers,
     /// The agent does not answer, or belongs to another rack now.
     Silent,

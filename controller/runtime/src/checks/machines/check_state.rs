@@ -13,7 +13,7 @@ use crate::{
     store::object::Key,
 };
 
-/// An evaluated check.
+/// A health check of Machines and what the engine knows of it.
 pub(in crate::checks) struct CheckState<M: MachineDialect> {
     pub(super) spec: Spec<M>,
     pub(super) fleet: Fleet<M::Policy>,

@@ -147,7 +147,7 @@ fn attributes(right: &Right, namespace: Option<&str>, lease: &str) -> Vec<Resour
         .collect()
 }
 
-/// Who runs this.
+/// Name of the account that runs the preflight.
 async fn me(client: &Client) -> Result<String, ApiError> {
     let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
     let review = SelfSubjectReview::default();

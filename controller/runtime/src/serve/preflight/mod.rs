@@ -42,7 +42,7 @@ pub async fn preflight(config: &Config) -> Result<Report, ClientError> {
     Ok(evaluate(&facts, Timestamp::now()))
 }
 
-/// Reads facts.
+/// Collects facts about a cluster with the rights of whoever runs the preflight.
 struct Gatherer<'a> {
     client: Client,
     config: &'a Config,

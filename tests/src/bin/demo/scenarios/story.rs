@@ -18,7 +18,6 @@ use crate::{
     timeline::Timeline,
 };
 
-/// Polling interval.
 const POLL: Duration = Duration::from_millis(100);
 /// Timeout of a shown command.
 const COMMAND: Duration = Duration::from_secs(60);

@@ -23,7 +23,7 @@ use crate::{
     store::{api::ApiError, object::Key},
 };
 
-/// A usable template.
+/// A template from which remediations can be created.
 #[derive(Debug, Clone)]
 pub(super) struct NodeTemplate {
     /// The API resource of its remediations.
