@@ -19,9 +19,9 @@ TARGET = ROOT / "target" / "tests"
 
 # Programs whose tests start control planes of their own: each test is a job.
 SPLIT = {"controller"}
-# Their modules whose tests share one control plane (`fixture_tests!`) and mostly wait: all at once.
-SHARED = {"cooperative", "docs", "failure_table", "fencing"}
-SHARED_THREADS = 64
+# Their modules whose tests run in one process, and how many of them at one time: those that share one
+# control plane (`fixture_tests!`) mostly wait; those of the documentation start one each.
+TOGETHER = {"cooperative": 64, "failure_table": 64, "fencing": 64, "docs": 1}
 # What hack/test --quick runs beside the tests without a control plane.
 QUICK = ("path::", "ipmi_remediation::", "overlap::")
 # Programs without a control plane that take too long for it.
@@ -191,10 +191,10 @@ def jobs_of(programs, filters, own):
         together = {}
         for test in tests:
             module = test.partition("::")[0]
-            together.setdefault(module if module in SHARED else test, []).append(test)
+            together.setdefault(module if module in TOGETHER else test, []).append(test)
         exact = own if "--exact" in own else [*own, "--exact"]
         for title, names in together.items():
-            threads = SHARED_THREADS if title in SHARED else 1
+            threads = TOGETHER.get(title, 1)
             yield Job(f"{name} {title}", [executable, *exact, *names], directory, names,
                       threads_of(own, threads))
 

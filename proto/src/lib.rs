@@ -8,8 +8,6 @@ mod connect;
 pub mod convert;
 pub mod identity;
 pub mod limits;
-#[cfg(test)]
-mod reference;
 pub mod tls;
 mod trace;
 

@@ -6,6 +6,7 @@
 //! - [`campaign`]: a storm of faults over all of it.
 //! - [`cluster`]: a real Kubernetes control plane on loopback.
 //! - [`process`]: processes that never outlive their test.
+//! - [`repository`]: the files of this repository, and programs in it.
 //! - [`pki`]: a certificate authority in a directory.
 //! - [`skew`]: peers of another version.
 //! - [`stage`]: all of it, with our own binaries as processes.
@@ -20,6 +21,7 @@ pub mod browser;
 pub mod campaign;
 pub mod cluster;
 pub mod process;
+pub mod repository;
 pub mod skew;
 pub mod stage;
 pub mod udp_proxy;

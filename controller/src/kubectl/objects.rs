@@ -53,6 +53,12 @@ pub(super) const NODE_CHECK: KindName = KindName {
     kind: "NodeHealthCheck",
 };
 
+pub(super) const BARE_METAL_HOST: KindName = KindName {
+    group: "metal3.io",
+    versions: &["v1alpha1"],
+    kind: "BareMetalHost",
+};
+
 /// A kind that the cluster serves.
 pub(super) struct Served {
     resource: ApiResource,

@@ -1,27 +1,16 @@
 //! The agent's Debian package, from the programs of this build: its content works, and lintian
 //! reports no error.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
+use std::{path::PathBuf, process::Command};
+
+use rackhand_tests::{
+    repository::{self, root},
+    stage::binaries,
 };
-
-use rackhand_tests::stage::binaries;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap()
-        .to_owned()
-}
 
 /// Standard output of a command that must succeed.
 fn output(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{command:?}: {out}{err}");
-    out
+    repository::output(command).unwrap()
 }
 
 fn is_there(program: &str) -> bool {

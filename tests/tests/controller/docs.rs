@@ -2,10 +2,10 @@
 //! else is marked with the reason, and checked for its syntax.
 
 mod blocks;
+mod fixture;
 mod objects;
 mod placeholders;
 mod run;
-mod scene;
 mod syntax;
 
 use std::collections::BTreeSet;
@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, Result};
 
 use blocks::{Step, Treatment, pages, steps};
+use fixture::PageFixture;
 use objects::World;
-use scene::Scene;
 
 /// Pages that install Rackhand: each has a cluster of its own.
 const INSTALLING: [(&str, World); 5] = [
@@ -25,37 +25,40 @@ const INSTALLING: [(&str, World); 5] = [
     ("docs/quick-start/nodes.md", World::Nodes),
 ];
 
-async fn run_page(scene: &Scene, page: &str) -> Result<usize> {
+async fn run_page(fixture: &PageFixture, page: &str) -> Result<usize> {
     let mut run = 0;
     for step in steps(page)? {
         match step {
-            Step::StartController => scene.start_controller(page).await?,
-            Step::StartAgent => scene.start_agent().await?,
+            Step::StartController => fixture.start_controller(page).await?,
+            Step::StartAgent => fixture.start_agent().await?,
             Step::Manifest(file) => {
                 let place = || format!("{}:{}", file.page, file.line);
-                scene.check_manifest(&file).await.with_context(place)?;
+                fixture.check_manifest(&file).await.with_context(place)?;
             }
             Step::Configuration(file) => {
                 let place = || format!("{}:{}", file.page, file.line);
-                scene.check_configuration(&file).await.with_context(place)?;
+                fixture
+                    .check_configuration(&file)
+                    .await
+                    .with_context(place)?;
             }
             Step::Block(block) if matches!(block.treatment, Treatment::NotRun(_)) => {}
             Step::Block(block) => {
-                let done = scene.run(&block).await;
-                done.with_context(|| format!("{block}\n{}", scene.logs()))?;
+                let done = fixture.run(&block).await;
+                done.with_context(|| format!("{block}\n{}", fixture.logs()))?;
                 run += 1;
             }
         }
     }
-    scene.end_background();
+    fixture.end_background();
     Ok(run)
 }
 
 async fn installing_page_runs(page: &str) {
     let (_, world) = INSTALLING.iter().find(|(name, _)| *name == page).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let scene = Scene::start(dir.path(), *world).await.unwrap();
-    match run_page(&scene, page).await {
+    let fixture = PageFixture::start(dir.path(), *world).await.unwrap();
+    match run_page(&fixture, page).await {
         Ok(run) => assert!(run > 0, "{page} has no block that runs"),
         Err(error) => panic!("{error:#}"),
     }
@@ -89,14 +92,16 @@ async fn quick_start_of_plain_nodes_runs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_of_all_other_pages_run() {
     let dir = tempfile::tempdir().unwrap();
-    let scene = Scene::start(dir.path(), World::Installed).await.unwrap();
-    scene.write_agent_files().await.unwrap();
-    scene.start_agent().await.unwrap();
+    let fixture = PageFixture::start(dir.path(), World::Installed)
+        .await
+        .unwrap();
+    fixture.write_agent_files().await.unwrap();
+    fixture.start_agent().await.unwrap();
     let mut failures = Vec::new();
     for page in pages().unwrap() {
         if INSTALLING.iter().all(|(installing, _)| *installing != page) {
             failures.extend(
-                run_page(&scene, &page)
+                run_page(&fixture, &page)
                     .await
                     .err()
                     .map(|e| format!("{e:#}")),

@@ -14,6 +14,7 @@ use rackhand_tests::{
     cluster::{ControlPlane, Parts, apply},
     pki::{CertSpec, Pki},
     process::{Process, free_port},
+    repository::{output, root},
     stage::{SYSTEM, binaries, tls_dir, wait_until},
 };
 use serde_json::{Value, json};
@@ -36,18 +37,6 @@ mount -o remount,bind,ro "$0"
 if touch "$0/written" 2>/dev/null; then echo "the root file system can be written" >&2; exit 1; fi
 exec chroot --userspec=65532:65532 "$0" "$@"
 "#;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-fn output(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("{command:?}"))?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    ensure!(output.status.success(), "{command:?}: {out}{err}");
-    Ok(out)
-}
 
 fn build(to: &Path) -> Result<()> {
     let bins = binaries()?;

@@ -5,23 +5,16 @@ use std::{
     process::Command,
 };
 
-use rackhand_tests::{cluster::parse_yaml, stage::binaries};
+use rackhand_tests::{
+    cluster::parse_yaml,
+    repository::{self, root},
+    stage::binaries,
+};
 use serde_json::Value;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap()
-        .to_owned()
-}
-
-/// What it writes to standard output; it must end well.
+/// Standard output of a command that must succeed.
 fn output(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{command:?}: {out}{err}");
-    out
+    repository::output(command).unwrap()
 }
 
 fn manifest(path: &Path) -> Value {

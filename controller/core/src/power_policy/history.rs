@@ -6,17 +6,15 @@ use jiff::Timestamp;
 
 use super::{Hold, PowerPolicy, Rule};
 
-/// A finished remediation of the host.
+/// A finished attempt that switched the host off.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct PastRemediation {
-    /// When its first attempt began.
+pub struct PastAttempt {
+    /// When the attempt began.
     pub begun: Timestamp,
     /// When the attempt ended.
     pub ended: Timestamp,
     /// Whether the Node was healthy again at its end.
     pub succeeded: bool,
-    /// Attempts that switched the host off.
-    pub attempts: u32,
 }
 
 /// A limit of the attempts on one host within a time.
@@ -46,30 +44,21 @@ impl AttemptLimit {
     pub(super) fn exceeded(
         &self,
         policy: &PowerPolicy,
-        past: &[PastRemediation],
+        past: &[PastAttempt],
         now: Timestamp,
     ) -> Option<Hold> {
         let counted_until =
-            |p: &PastRemediation| p.begun.checked_add(self.within).unwrap_or(Timestamp::MAX);
-        let mut recent: Vec<&PastRemediation> =
-            past.iter().filter(|p| counted_until(p) > now).collect();
-        let attempts = |list: &[&PastRemediation]| -> u32 {
-            list.iter().fold(0, |sum, p| sum.saturating_add(p.attempts))
-        };
-        let made = attempts(&recent);
-        if made < self.max {
+            |p: &PastAttempt| p.begun.checked_add(self.within).unwrap_or(Timestamp::MAX);
+        let mut ends: Vec<Timestamp> = past.iter().map(counted_until).collect();
+        ends.retain(|end| *end > now);
+        let made = ends.len();
+        let max = usize::try_from(self.max).unwrap_or(usize::MAX);
+        if made < max {
             return None;
         }
-        // With the oldest ones out of the period, one more is allowed again.
-        recent.sort_by_key(|p| std::cmp::Reverse(p.begun));
-        let mut until = None;
-        while let Some(oldest) = recent.pop() {
-            until = Some(counted_until(oldest));
-            if attempts(&recent) < self.max {
-                break;
-            }
-        }
-        let until = until.filter(|_| self.max > 0);
+        // Once so many are out of the period that one more is allowed; with none allowed, never.
+        ends.sort_unstable();
+        let until = ends.get(made - max).copied().filter(|_| max > 0);
         let detail = format!(
             "{made} attempts on this host within {}, at most {} are allowed; to continue: kubectl rackhand approve",
             in_words(self.within),
@@ -80,11 +69,7 @@ impl AttemptLimit {
 }
 
 /// The hold after a successful remediation, if it lasts.
-pub(super) fn cooldown(
-    policy: &PowerPolicy,
-    past: &[PastRemediation],
-    now: Timestamp,
-) -> Option<Hold> {
+pub(super) fn cooldown(policy: &PowerPolicy, past: &[PastAttempt], now: Timestamp) -> Option<Hold> {
     let cooldown = policy.cooldown?;
     let last = past.iter().filter(|p| p.succeeded).map(|p| p.ended).max()?;
     let until = last.checked_add(cooldown).unwrap_or(Timestamp::MAX);

@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use crate::remediation::ActiveRemediation;
 
 pub use budget::{Budget, Domain};
-pub use history::{AttemptLimit, PastRemediation, WhenExceeded};
+pub use history::{AttemptLimit, PastAttempt, WhenExceeded};
 pub use schedule::{Schedule, ScheduleError};
 
 /// A policy, parsed. Which hosts it selects is evaluated by the caller.
@@ -55,6 +55,8 @@ pub struct PolicyFacts {
     pub policies: BTreeSet<String>,
     /// Where the host is.
     pub placement: Placement,
+    /// The policy that holds the remediation, if one does.
+    pub held_by: Option<String>,
 }
 
 /// Where a host is, for budgets.
@@ -80,9 +82,9 @@ pub struct Subject {
     /// Policies among those that select the host of which this is only assumed, because the labels
     /// of its Node cannot be read.
     pub assumed: BTreeSet<String>,
-    /// Finished remediations of the same host, and the finished attempts of this one.
-    pub past: Vec<PastRemediation>,
-    /// Why the finished remediations cannot be read, if they cannot.
+    /// Finished attempts on the same host that switched it off, also those of this remediation.
+    pub past: Vec<PastAttempt>,
+    /// Why the attempts of earlier remediations cannot be read, if they cannot.
     pub past_unread: Option<String>,
 }
 
@@ -113,7 +115,7 @@ pub struct Hold {
     pub until: Option<Timestamp>,
 }
 
-/// A rule of a policy, as the metric label and the CLI show it.
+/// A rule of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rule {
     /// The policy cannot be parsed.
@@ -134,22 +136,6 @@ pub enum Rule {
     Approval,
 }
 
-impl Rule {
-    /// The value of metric labels.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Invalid => "invalid",
-            Self::Selection => "selection",
-            Self::Window => "window",
-            Self::Freeze => "freeze",
-            Self::Budget => "budget",
-            Self::Cooldown => "cooldown",
-            Self::Attempts => "attempts",
-            Self::Approval => "approval",
-        }
-    }
-}
-
 impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PowerPolicy {}: {}", self.policy, self.detail)?;
@@ -160,7 +146,7 @@ impl fmt::Display for Hold {
     }
 }
 
-/// Decides whether `me` may begin, by the policies that select its host. `others` are the unfinished
+/// Decides whether `me` may begin. `policies` are those that select its host; `others` are the unfinished
 /// remediations.
 pub fn evaluate(
     policies: &[PowerPolicy],
@@ -169,16 +155,10 @@ pub fn evaluate(
     others: &[&ActiveRemediation],
     now: Timestamp,
 ) -> Verdict {
-    let selecting = || {
-        let names = &me.policy.policies;
-        policies
-            .iter()
-            .filter(|policy| names.contains(&policy.name))
-    };
     let mut holds = Vec::new();
     let mut warnings = Vec::new();
     let mut exhausted = None;
-    for policy in selecting() {
+    for policy in policies {
         if subject.assumed.contains(&policy.name) {
             holds.extend(policy.assumed_hold(subject));
             continue;
@@ -206,7 +186,7 @@ pub fn evaluate(
     }
     // What is held for another reason takes no place in a budget.
     if holds.is_empty() {
-        for policy in selecting() {
+        for policy in policies {
             holds.extend(budget::holds(policy, me, others));
         }
     }

@@ -42,6 +42,7 @@ fn active(uid: &str, progress: Progress, rack_name: &str) -> ActiveRemediation {
         policy: PolicyFacts {
             policies: BTreeSet::from(["p".to_owned(), "w".to_owned()]),
             placement: rack(rack_name),
+            held_by: None,
         },
     }
 }
@@ -56,7 +57,7 @@ fn decide(policies: &[PowerPolicy], subject: &Subject, now: Timestamp) -> Verdic
     )
 }
 
-fn with_past(past: &[PastRemediation]) -> Subject {
+fn with_past(past: &[PastAttempt]) -> Subject {
     Subject {
         past: past.to_vec(),
         ..Subject::default()
@@ -68,12 +69,11 @@ fn approved(mut subject: Subject) -> Subject {
     subject
 }
 
-fn past(begun: &str, succeeded: bool) -> PastRemediation {
-    PastRemediation {
+fn past(begun: &str, succeeded: bool) -> PastAttempt {
+    PastAttempt {
         begun: at(begun),
         ended: at(begun) + Duration::from_secs(60),
         succeeded,
-        attempts: 1,
     }
 }
 
@@ -282,7 +282,7 @@ fn budget_is_not_evaluated_for_what_another_rule_holds() {
 fn cooldown_counts_from_the_end_of_the_last_success() {
     let mut p = policy("p");
     p.cooldown = Some(HOUR);
-    let of = |past: &[PastRemediation]| decide(&[p.clone()], &with_past(past), now());
+    let of = |past: &[PastAttempt]| decide(&[p.clone()], &with_past(past), now());
     assert!(begins(&of(&[past("2026-03-02T11:30:00Z", false)])));
     assert!(begins(&of(&[past("2026-03-02T10:00:00Z", true)])));
     let held = hold(of(&[past("2026-03-02T11:30:00Z", true)]));

@@ -9,10 +9,7 @@ mod creator;
 
 use std::fmt;
 
-use kube::{
-    api::{DynamicObject, ListParams},
-    core::TypeMeta,
-};
+use kube::api::DynamicObject;
 use rackhand_api::{
     names::{
         CAPI_PAUSED_ANNOTATION, MADE_BY_ANNOTATION, OPENSHIFT_EXTERNAL_BAREMETAL,
@@ -33,7 +30,7 @@ use super::{Context, dialects::unmark, requests};
 use crate::store::{
     api::{ApiError, call, optional},
     index::{Entry, Index},
-    object::{Key, Kind, api},
+    object::{Key, Kind, api, list},
 };
 
 /// The project whose MachineHealthChecks and Machines are meant.
@@ -371,13 +368,7 @@ async fn read_checks(context: &Context, kind: Kind, namespace: &str) -> Result<(
     let what = format!("{}s of namespace {namespace}", kind.kind());
     let resource = context.served.known(kind);
     let resource = resource.ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
-    let checks = api(&context.client, &resource, namespace);
-    for mut check in call(&what, checks.list(&ListParams::default())).await? {
-        // The items of a list do not name their kind.
-        check.types = Some(TypeMeta {
-            api_version: resource.api_version.clone(),
-            kind: resource.kind.clone(),
-        });
+    for check in list(&context.client, &resource, namespace, &what).await? {
         context.index.apply(kind, check);
     }
     Ok(())

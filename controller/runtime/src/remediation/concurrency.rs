@@ -10,7 +10,7 @@ use rackhand_api::{
     views::MachineView,
 };
 use rackhand_core::{
-    power_policy::{PolicyFacts, Subject},
+    power_policy::PolicyFacts,
     remediation::{
         ActiveRemediation, BareMetalHostFacts, ControlPlane, EtcdGuard, HostRef, Progress, Reason,
         State, Step, check_concurrency,
@@ -20,7 +20,7 @@ use serde_json::json;
 
 use super::{
     engine::Engine,
-    power_policy::{KnownNode, PolicyDecision, policy_input},
+    power_policy::{KnownNode, PolicyDecision, PolicyInput, policy_input},
     stored_state::stored_state,
     target::{Target, target},
 };
@@ -50,7 +50,7 @@ impl Engine {
         mut me: ActiveRemediation,
         able: bool,
         quorum: Option<ControlPlane>,
-        subject: &Subject,
+        input: &PolicyInput,
         now: Timestamp,
     ) -> Permission {
         let mut active = self.context.active.lock();
@@ -73,11 +73,16 @@ impl Engine {
         };
         me.progress = right.progress;
         if begins && right.progress == Progress::Begun {
-            match self.decide_by_policies(&me, subject, &others, now) {
+            match self.decide_by_policies(&me, input, &others, now) {
                 PolicyDecision::Begin { warnings } => permission.warnings = warnings,
-                PolicyDecision::Refuse { reason, progress } => {
+                PolicyDecision::Refuse {
+                    reason,
+                    progress,
+                    held_by,
+                } => {
                     permission.refused = Some(reason);
                     me.progress = progress;
+                    me.policy.held_by = held_by;
                 }
             }
         }

@@ -136,7 +136,6 @@ impl Engine {
         self.context.live.remove(&self.id);
         self.context.live.history.forget(&self.uid);
         self.context.active.lock().remove(&self.uid);
-        self.context.held.lock().remove(&self.uid);
         self.context.metrics.forget(&self.uid);
     }
 
@@ -228,7 +227,7 @@ impl Engine {
             .quorum(&seen.target, seen.guard, decision.begins, state)
             .await;
         let permission =
-            self.resolve_concurrency(seen.me, decision.begins, quorum, &seen.subject, now);
+            self.resolve_concurrency(seen.me, decision.begins, quorum, &seen.policies, now);
         for warning in &permission.warnings {
             self.emit_event(true, "PolicyLimitExceeded", warning);
         }

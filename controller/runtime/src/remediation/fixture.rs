@@ -270,7 +270,6 @@ impl Fixture {
                 ..Config::default()
             },
             active: parking_lot::Mutex::default(),
-            held: parking_lot::Mutex::default(),
             live: Arc::default(),
             recorder: super::Recorder::default(),
             leases: parking_lot::Mutex::default(),

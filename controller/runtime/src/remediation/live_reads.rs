@@ -3,7 +3,7 @@
 //! An object that a request depends on and that is not in the index is read from the API server
 //! before a decision, and added to the index. It is absent only if the API server lacks it too.
 
-use kube::{ResourceExt, api::ListParams, core::TypeMeta};
+use kube::ResourceExt;
 use rackhand_api::names::{
     CLUSTER_NAMESPACE_ANNOTATION, MACHINE_ANNOTATION, METAL3_UUID_LABEL,
     OPENSHIFT_MACHINE_ANNOTATION, conditions::HEALTH_CHECK_SUCCEEDED,
@@ -18,7 +18,7 @@ use crate::{
     checks::is_judged,
     store::{
         api::{ApiError, call, optional, words},
-        object::{Key, Kind, api},
+        object::{Key, Kind, api, list},
         request::RequestView,
     },
 };
@@ -182,14 +182,7 @@ impl Engine {
         let Some(resource) = found.map_err(|e| ApiError::other(kind.kind(), words(&e)))? else {
             return Ok(());
         };
-        let objects = api(&context.client, &resource, namespace);
-        let listed = call(kind.kind(), objects.list(&ListParams::default())).await?;
-        for mut object in listed.items {
-            // The items of a list do not name their kind.
-            object.types = Some(TypeMeta {
-                api_version: resource.api_version.clone(),
-                kind: resource.kind.clone(),
-            });
+        for object in list(&context.client, &resource, namespace, kind.kind()).await? {
             context.index.apply(kind, object);
         }
         Ok(())

@@ -38,11 +38,7 @@ use std::{
     time::Duration,
 };
 
-use kube::{
-    Client, ResourceExt,
-    api::{DynamicObject, ListParams},
-    core::TypeMeta,
-};
+use kube::{Client, ResourceExt, api::DynamicObject};
 use parking_lot::Mutex;
 use rackhand_api::names::WATCH_FILTER_LABEL;
 use rackhand_core::remediation::{ActiveRemediation, LeaseMemory};
@@ -75,9 +71,9 @@ use crate::{
     config::Config,
     leader::{events::Events, writer::Writer},
     store::{
-        api::{ApiError, call},
+        api::ApiError,
         index::{Change, ChangeQueue, Index},
-        object::{Key, Kind, Served, api},
+        object::{Key, Kind, Served, list},
         request::RequestId,
         watch::pause,
     },
@@ -96,8 +92,6 @@ pub(crate) struct Context {
     pub(crate) config: Config,
     /// Remediations by UID as last evaluated, for the concurrency check (F6).
     pub(crate) active: Mutex<BTreeMap<String, ActiveRemediation>>,
-    /// The policy that holds a remediation, by the UID of the remediation.
-    pub(crate) held: Mutex<BTreeMap<String, String>>,
     /// The inputs of the last decision of each remediation.
     pub(crate) live: Arc<LiveFacts>,
     /// Writes what each did into the history of its host.
@@ -289,15 +283,7 @@ async fn relist_requests(context: &Context) -> Result<(), ApiError> {
             continue;
         };
         let namespace = context.config.namespace.as_deref().unwrap_or_default();
-        let objects = api(&context.client, &resource, namespace);
-        let every = ListParams::default();
-        for mut object in call(kind.kind(), objects.list(&every)).await? {
-            // The items of a list do not name their kind.
-            object.types = Some(TypeMeta {
-                api_version: resource.api_version.clone(),
-                kind: resource.kind.clone(),
-            });
-            object.metadata.managed_fields = None;
+        for object in list(&context.client, &resource, namespace, kind.kind()).await? {
             context.index.apply(kind, object);
         }
     }
@@ -356,7 +342,6 @@ fn refresh(
     {
         task.stop.cancel();
         context.active.lock().remove(&task.uid);
-        context.held.lock().remove(&task.uid);
         context.metrics.forget(&task.uid);
         tasks.remove(id);
     }

@@ -3,12 +3,9 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use rackhand_core::{
-    power_policy::Subject,
-    remediation::{
-        ActiveRemediation, AgentFacts, BareMetalHostFacts, BmcAccess, EtcdGuard, HostView,
-        Observation, Progress, Reason, State, Step, WorkloadView,
-    },
+use rackhand_core::remediation::{
+    ActiveRemediation, AgentFacts, BareMetalHostFacts, BmcAccess, EtcdGuard, HostView, Observation,
+    Progress, Reason, State, Step, WorkloadView,
 };
 
 use super::{
@@ -32,8 +29,8 @@ pub(super) struct Observed {
     pub(super) me: ActiveRemediation,
     pub(super) target: Target,
     pub(super) guard: Option<Result<EtcdGuard, String>>,
-    /// What power policies need to know of it.
-    pub(super) subject: Subject,
+    /// Its power policies, and what they need to know of it.
+    pub(super) policies: PolicyInput,
 }
 
 impl Engine {
@@ -144,8 +141,7 @@ impl Engine {
         if Progress::of(state.as_ref()) == Progress::Ready {
             self.read_past(found.as_ref(), &mut input).await;
         }
-        let PolicyInput { facts, mut subject } = input;
-        subject.approved = is_approved(&view);
+        input.subject.approved = is_approved(&view);
         let mut me = active(
             &self.context.index,
             &self.id,
@@ -154,7 +150,7 @@ impl Engine {
             found.as_ref(),
             state.as_ref(),
         );
-        me.policy = facts;
+        me.policy = input.facts.clone();
         let observation = Observation {
             request: request_facts(&self.context.index, config, &self.id, &view, &target),
             machine: machine_facts(&self.context.index, &target),
@@ -187,7 +183,7 @@ impl Engine {
             me,
             target,
             guard,
-            subject,
+            policies: input,
         }))
     }
 

@@ -16,7 +16,7 @@ use rackhand_api::{
 };
 use rackhand_core::{
     power_policy::{
-        PastRemediation, Placement, PolicyFacts, PowerPolicy, Rule, Subject, Verdict, evaluate,
+        PastAttempt, Placement, PolicyFacts, PowerPolicy, Rule, Subject, Verdict, evaluate,
     },
     remediation::{ActiveRemediation, HostRef, Progress, Reason, State, Step, WorkloadView},
 };
@@ -29,9 +29,10 @@ use crate::store::{
     request::RequestView,
 };
 
-/// The policies of a host, and what they need to know of it.
+/// The policies that select a host, and what they need to know of it.
 #[derive(Debug, Default)]
 pub(super) struct PolicyInput {
+    pub(super) policies: Vec<PowerPolicy>,
     pub(super) facts: PolicyFacts,
     pub(super) subject: Subject,
 }
@@ -101,6 +102,7 @@ pub(super) fn policy_input(
             }
         }
         input.facts.policies.insert(name.clone());
+        input.policies.push(stored.policy.clone());
     }
     input.subject.annotations = annotations.iter().flat_map(|a| a.keys().cloned()).collect();
     input.subject.past = own_attempts(state);
@@ -124,22 +126,21 @@ fn names(list: &str) -> BTreeSet<String> {
 }
 
 /// The finished attempts of this remediation.
-fn own_attempts(state: Option<&State>) -> Vec<PastRemediation> {
+fn own_attempts(state: Option<&State>) -> Vec<PastAttempt> {
     let attempts = state.map(|s| s.attempts.as_slice()).unwrap_or_default();
     let switched_off = attempts.iter().filter(|a| a.off.is_some());
     switched_off
-        .map(|attempt| PastRemediation {
+        .map(|attempt| PastAttempt {
             begun: attempt.started,
             ended: attempt.ended,
             succeeded: false,
-            attempts: 1,
         })
         .collect()
 }
 
 /// The earlier attempts on the host that switched it off, of all other remediations. The last one of a
 /// remediation that succeeded ended with it.
-fn past_attempts(history: &HostHistory, uid: &str) -> Vec<PastRemediation> {
+fn past_attempts(history: &HostHistory, uid: &str) -> Vec<PastAttempt> {
     let others = history.status.iter().flat_map(|s| &s.remediations);
     let mut past = Vec::new();
     for remediation in others.filter(|r| r.uid != uid) {
@@ -149,11 +150,10 @@ fn past_attempts(history: &HostHistory, uid: &str) -> Vec<PastRemediation> {
             .iter()
             .filter(|a| a.powered_off_at.is_some());
         let first = past.len();
-        past.extend(switched_off.map(|attempt| PastRemediation {
+        past.extend(switched_off.map(|attempt| PastAttempt {
             begun: attempt.started_at,
             ended: attempt.finished_at.unwrap_or(attempt.started_at),
             succeeded: false,
-            attempts: 1,
         }));
         let ended = remediation.finished_at.filter(|_| succeeded);
         if let (Some(ended), Some(last)) = (ended, past.get_mut(first..).and_then(<[_]>::last_mut))
@@ -180,20 +180,15 @@ pub(super) enum PolicyDecision {
     Refuse {
         reason: Reason,
         progress: Progress,
+        /// The policy that holds it, unless it ends.
+        held_by: Option<String>,
     },
 }
 
 impl Engine {
     /// Reads the earlier remediations of the host, if one of its policies depends on them.
     pub(super) async fn read_past(&self, host: Option<&HostRef>, input: &mut PolicyInput) {
-        let stored = self.context.index.power_policies();
-        let depends = stored
-            .iter()
-            .filter_map(|entry| entry.view.as_ref().ok())
-            .any(|stored| {
-                stored.policy.depends_on_past()
-                    && input.facts.policies.contains(&stored.policy.name)
-            });
+        let depends = input.policies.iter().any(PowerPolicy::depends_on_past);
         let Some(host) = host.filter(|_| depends) else {
             return;
         };
@@ -208,28 +203,14 @@ impl Engine {
     pub(super) fn decide_by_policies(
         &self,
         me: &ActiveRemediation,
-        subject: &Subject,
+        input: &PolicyInput,
         others: &[&ActiveRemediation],
         now: Timestamp,
     ) -> PolicyDecision {
-        self.context.held.lock().remove(&self.uid);
-        if me.policy.policies.is_empty() {
-            return PolicyDecision::Begin {
-                warnings: Vec::new(),
-            };
-        }
-        let stored = self.context.index.power_policies();
-        let policies: Vec<PowerPolicy> = stored
-            .iter()
-            .filter_map(|entry| Some(entry.view.as_ref().ok()?.policy.clone()))
-            .collect();
+        let state = self.shell.state.as_ref();
         // A host that is to be kept off, because no attempt is left, is not attempted again.
-        let keep_off = self
-            .shell
-            .state
-            .as_ref()
-            .is_some_and(|s| s.keep_off.is_some());
-        match evaluate(&policies, me, subject, others, now) {
+        let keep_off = state.is_some_and(|s| s.keep_off.is_some());
+        match evaluate(&input.policies, me, &input.subject, others, now) {
             Verdict::Begin { warnings } => PolicyDecision::Begin { warnings },
             Verdict::Exhausted(_) if keep_off => PolicyDecision::Begin {
                 warnings: Vec::new(),
@@ -237,17 +218,16 @@ impl Engine {
             Verdict::Exhausted(hold) => PolicyDecision::Refuse {
                 reason: Reason::PolicyLimitReached(hold.to_string()),
                 progress: Progress::Waiting,
+                held_by: None,
             },
-            Verdict::Hold(hold) => {
-                let reason = Reason::HeldByPolicy(hold.to_string());
-                let progress = match hold.rule {
+            Verdict::Hold(hold) => PolicyDecision::Refuse {
+                reason: Reason::HeldByPolicy(hold.to_string()),
+                progress: match hold.rule {
                     Rule::Budget => Progress::Ready,
                     _ => Progress::Waiting,
-                };
-                let mut held = self.context.held.lock();
-                held.insert(self.uid.clone(), hold.policy);
-                PolicyDecision::Refuse { reason, progress }
-            }
+                },
+                held_by: Some(hold.policy),
+            },
         }
     }
 }

@@ -107,7 +107,6 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         metrics: metrics.remediation.clone(),
         config: config.clone(),
         active: parking_lot::Mutex::default(),
-        held: parking_lot::Mutex::default(),
         live: parts.live.clone(),
         recorder: remediation::Recorder::default(),
         leases: parking_lot::Mutex::default(),

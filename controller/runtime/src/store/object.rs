@@ -9,15 +9,15 @@ use std::{
 
 use kube::{
     Client, Resource,
-    api::{Api, DynamicObject},
-    core::{ApiResource, DynamicResourceScope, GroupVersionKind},
+    api::{Api, DynamicObject, ListParams},
+    core::{ApiResource, DynamicResourceScope, GroupVersionKind, TypeMeta},
     discovery,
 };
 use parking_lot::RwLock;
 use rackhand_api::names::{GROUP, groups, kinds};
 use tokio::sync::Semaphore;
 
-use crate::store::api::{ApiError, words};
+use crate::store::api::{ApiError, call, words};
 
 /// Namespace and name; the namespace is empty for cluster-scoped objects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -280,6 +280,40 @@ async fn in_time<T>(
         let why = format!("no answer about {what} in time");
         Err(kube::Error::Service(why.into()))
     })
+}
+
+/// Lists the objects of a resource; of all namespaces if `namespace` is empty. `what` names the call in
+/// errors.
+pub(crate) async fn list(
+    client: &Client,
+    resource: &ApiResource,
+    namespace: &str,
+    what: &str,
+) -> Result<Vec<DynamicObject>, ApiError> {
+    list_with(client, resource, namespace, what, &ListParams::default()).await
+}
+
+/// The same, with a selection.
+pub(crate) async fn list_with(
+    client: &Client,
+    resource: &ApiResource,
+    namespace: &str,
+    what: &str,
+    params: &ListParams,
+) -> Result<Vec<DynamicObject>, ApiError> {
+    let objects = api(client, resource, namespace);
+    let listed = call(what, objects.list(params)).await?;
+    let items = listed.items.into_iter();
+    Ok(items.map(|object| with_kind(object, resource)).collect())
+}
+
+/// Sets the kind, which an item of a list does not name.
+pub(crate) fn with_kind(mut object: DynamicObject, resource: &ApiResource) -> DynamicObject {
+    object.types = Some(TypeMeta {
+        api_version: resource.api_version.clone(),
+        kind: resource.kind.clone(),
+    });
+    object
 }
 
 /// A typed handle to dynamic objects.

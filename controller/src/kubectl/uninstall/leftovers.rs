@@ -14,22 +14,14 @@ use kube::{
     api::{DeleteParams, ListParams},
 };
 use rackhand_api::names::{
-    CRD_LABEL, GROUP, MANAGED_BY, MANAGED_BY_LABEL, OUT_OF_SERVICE_TAINT_KEY, PAUSED_ANNOTATION,
+    CRD_LABEL, GROUP, HOLD_ANNOTATION_PREFIX, MANAGED_BY, MANAGED_BY_LABEL,
+    OUT_OF_SERVICE_TAINT_KEY, PAUSED_ANNOTATION,
 };
 use serde::de::DeserializeOwned;
 
 use super::{
-    super::objects::{self, Found, KindName},
+    super::objects::{self, Found},
     CHECKS, PAUSED_BY_US, leases, name,
-};
-
-/// What the name of a hold key on a BareMetalHost begins with; the UID of the remediation follows.
-const HOLD_KEY: &str = "reboot.metal3.io/rackhand-";
-
-const BARE_METAL_HOST: KindName = KindName {
-    group: "metal3.io",
-    versions: &["v1alpha1"],
-    kind: "BareMetalHost",
 };
 
 /// Removes what is Rackhand's, and reports what may be somebody else's.
@@ -48,7 +40,9 @@ pub(super) async fn remove(client: &Client, namespace: &str) -> anyhow::Result<(
         delete(&named, "Lease", &lease.name_any()).await?;
     }
     remove_crds(client).await?;
-    report_taints(client).await
+    report_taints(client).await?;
+    println!("Nothing of Rackhand is left in this cluster.");
+    Ok(())
 }
 
 async fn resume_checks(client: &Client) -> anyhow::Result<()> {
@@ -70,17 +64,17 @@ async fn resume_checks(client: &Client) -> anyhow::Result<()> {
 
 /// Their remediations are gone, so nothing else removes these.
 async fn remove_holds(client: &Client) -> anyhow::Result<()> {
-    for host in objects::list(client, BARE_METAL_HOST).await? {
+    for host in objects::list(client, objects::BARE_METAL_HOST).await? {
         let keys = host.annotations().keys();
         let ours: Vec<String> = keys
-            .filter(|key| key.starts_with(HOLD_KEY))
+            .filter(|key| key.starts_with(HOLD_ANNOTATION_PREFIX))
             .cloned()
             .collect();
         if ours.is_empty() {
             continue;
         }
-        let shown = name(BARE_METAL_HOST, &host);
-        let mut found = Found::of(client, BARE_METAL_HOST, host).await?;
+        let shown = name(objects::BARE_METAL_HOST, &host);
+        let mut found = Found::of(client, objects::BARE_METAL_HOST, host).await?;
         for key in ours {
             found.annotate(&key, None).await?;
             println!("removed: {key} of {shown}");
@@ -161,7 +155,6 @@ async fn report_taints(client: &Client) -> anyhow::Result<()> {
             );
         }
     }
-    println!("Nothing of Rackhand is left in this cluster.");
     Ok(())
 }
 

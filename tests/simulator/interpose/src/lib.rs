@@ -6,9 +6,9 @@
 //! tokio's driver) goes through them, so that it runs unchanged in virtual time and in the same way each
 //! time. On every other thread they are the system calls.
 
-mod memory;
+mod heap_usage;
 
-pub use memory::{CountingAllocator, bytes_held};
+pub use heap_usage::{CountingAllocator, bytes_held};
 
 use std::{
     cell::{Cell, RefCell},

@@ -4,13 +4,11 @@
 //! `run in the background` starts it and lets it run until the page ends. `test: start the
 //! controller` and `test: start the agent` stand where a reader's cluster or systemd starts them.
 
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-};
+use std::fmt;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
+use rackhand_tests::repository::root;
 
 /// Languages of blocks that hold commands.
 const SHELL: [&str; 2] = ["sh", "console"];
@@ -70,11 +68,6 @@ pub enum Step {
     Configuration(File),
     StartController,
     StartAgent,
-}
-
-/// The root of this repository.
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// Every page whose commands a reader may run.

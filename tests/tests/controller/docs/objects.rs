@@ -5,11 +5,10 @@ use kube::Client;
 use rackhand_api::names;
 use rackhand_tests::{
     cluster::{apply, apply_file, apply_yaml, shipped},
+    repository::root,
     stage::OPENSHIFT_KINDS,
 };
 use serde_json::{Value, json};
-
-use super::blocks::root;
 
 /// What a cluster is, before Rackhand is installed in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

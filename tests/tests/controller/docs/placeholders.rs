@@ -1,6 +1,6 @@
 //! Values for the placeholders of the pages.
 
-use super::scene::HOST;
+use super::fixture::HOST;
 
 /// What stands for the placeholders of the pages.
 const PLACEHOLDERS: [(&str, &str); 8] = [

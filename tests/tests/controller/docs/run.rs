@@ -1,4 +1,4 @@
-//! Runs the commands of a page in its scene.
+//! Runs the commands of a page in its fixture.
 
 use std::{
     fs,
@@ -11,11 +11,11 @@ use rackhand_tests::{process::Process, stage::wait_until};
 
 use super::{
     blocks::{Block, File, Treatment},
+    fixture::{LONG, PageFixture},
     placeholders::with_placeholders,
-    scene::{LONG, Scene},
 };
 
-impl Scene {
+impl PageFixture {
     /// Runs a block as its marker says.
     ///
     /// # Errors

@@ -8,9 +8,9 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use rackhand_api::crds;
-use rackhand_tests::stage::binaries;
+use rackhand_tests::{repository::root, stage::binaries};
 
-use super::{blocks::root, placeholders::with_placeholders};
+use super::placeholders::with_placeholders;
 
 /// Kinds of Kubernetes itself that the pages name.
 const BUILT_IN: [&str; 11] = [

@@ -21,9 +21,12 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::super::Context;
-use crate::store::{
-    object::{Kind, api},
-    watch::pause,
+use crate::{
+    leader::writer::Lane,
+    store::{
+        object::{Kind, api},
+        watch::pause,
+    },
 };
 
 /// Longest time until a status shows a change.
@@ -54,15 +57,14 @@ pub(in crate::remediation) async fn run(context: Arc<Context>, cancel: Cancellat
 
 /// The remediations under way and those that are held, by policy.
 fn counts(context: &Context) -> (BTreeMap<String, i32>, BTreeMap<String, i32>) {
-    let mut active = BTreeMap::new();
-    let known = context.active.lock();
-    let begun = known.values().filter(|a| a.progress == Progress::Begun);
-    for name in begun.flat_map(|a| &a.policy.policies) {
-        *active.entry(name.clone()).or_default() += 1;
-    }
-    let mut held = BTreeMap::new();
-    for (uid, name) in context.held.lock().iter() {
-        if known.contains_key(uid) {
+    let (mut active, mut held) = (BTreeMap::new(), BTreeMap::new());
+    for remediation in context.active.lock().values() {
+        if remediation.progress == Progress::Begun {
+            for name in &remediation.policy.policies {
+                *active.entry(name.clone()).or_default() += 1;
+            }
+        }
+        if let Some(name) = &remediation.policy.held_by {
             *held.entry(name.clone()).or_default() += 1;
         }
     }
@@ -130,7 +132,7 @@ async fn write(context: &Context, object: &DynamicObject, status: &PowerPolicySt
     let what = format!("status of PowerPolicy {name}");
     let written = context
         .writer
-        .on(crate::leader::writer::Lane::Reports)
+        .on(Lane::Reports)
         .write("policy_status", what, move || async move {
             let patch = Patch::Merge(&body);
             objects

@@ -11,14 +11,14 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, Client,
     api::{DynamicObject, ListParams},
-    core::{ApiResource, GroupVersionKind, TypeMeta},
+    core::{ApiResource, GroupVersionKind},
 };
 use rackhand_core::explanation::time_span;
 
 use super::{ExplainError, Found, Subject, snapshot::Snapshot};
 use crate::store::{
     api::{call, optional, words},
-    object::{Key, Kind, Served, api},
+    object::{self, Key, Kind, Served, api, with_kind},
 };
 
 /// Finds the object and reads what its view is computed from.
@@ -166,16 +166,7 @@ async fn get_from(
     let objects = api(client, resource, &key.namespace);
     let found = optional(call(what, objects.get(&key.name)).await);
     let found = found.map_err(|error| error.to_string())?;
-    Ok(found.map(|object| typed(object, resource)))
-}
-
-/// Sets the kind, which an item of a list does not name.
-fn typed(mut object: DynamicObject, resource: &ApiResource) -> DynamicObject {
-    object.types.get_or_insert_with(|| TypeMeta {
-        api_version: resource.api_version.clone(),
-        kind: resource.kind.clone(),
-    });
-    object
+    Ok(found.map(|object| with_kind(object, resource)))
 }
 
 /// The objects of a resource; of all namespaces if `namespace` is empty.
@@ -193,8 +184,6 @@ async fn list_with(
     namespace: &str,
     params: &ListParams,
 ) -> Result<Vec<DynamicObject>, String> {
-    let objects = api(client, resource, namespace);
-    let listed = call(&resource.kind, objects.list(params)).await;
-    let items = listed.map_err(|error| error.to_string())?.items.into_iter();
-    Ok(items.map(|object| typed(object, resource)).collect())
+    let listed = object::list_with(client, resource, namespace, &resource.kind, params).await;
+    listed.map_err(|error| error.to_string())
 }

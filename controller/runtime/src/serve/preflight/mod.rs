@@ -10,16 +10,16 @@ mod racks;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::{Client, api::ListParams, core::TypeMeta};
+use kube::Client;
 use rackhand_api::names::{GROUP, groups, kinds};
 use rackhand_core::preflight::{ClusterFacts, Facts, KindFacts, Report, evaluate};
 
 use crate::{
     config::Config,
     store::{
-        api::{ClientError, call, management_client, words},
+        api::{ClientError, management_client, words},
         index::Index,
-        object::{Key, Kind, Served, api},
+        object::{Key, Kind, Served, list},
     },
 };
 
@@ -90,7 +90,7 @@ impl Gatherer<'_> {
         facts.kinds = kinds;
         facts.clocks.push(api_clock);
         for kind in Kind::ALL {
-            if let Err(why) = self.list(kind).await {
+            if let Err(why) = self.read_kind(kind).await {
                 // A kind that is served and cannot be listed is reported as such.
                 let fact = facts
                     .kinds
@@ -125,20 +125,15 @@ impl Gatherer<'_> {
     }
 
     /// Lists the objects of a kind into the index; none if the kind is not served.
-    async fn list(&self, kind: Kind) -> Result<(), String> {
+    async fn read_kind(&self, kind: Kind) -> Result<(), String> {
         let found = self.served.find(&self.client, kind.group(), kind.kind());
         let Some(resource) = found.await.map_err(|error| words(&error))? else {
             return Ok(());
         };
         let namespace = self.config.namespace.as_deref().unwrap_or_default();
         let namespace = if kind.namespaced() { namespace } else { "" };
-        let objects = api(&self.client, &resource, namespace);
-        let listed = call(kind.kind(), objects.list(&ListParams::default())).await;
-        for mut object in listed.map_err(|error| error.to_string())? {
-            object.types = Some(TypeMeta {
-                api_version: resource.api_version.clone(),
-                kind: resource.kind.clone(),
-            });
+        let listed = list(&self.client, &resource, namespace, kind.kind()).await;
+        for object in listed.map_err(|error| error.to_string())? {
             self.index.apply(kind, object);
         }
         Ok(())

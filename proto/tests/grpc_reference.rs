@@ -1,5 +1,7 @@
 //! The reference page of the gRPC service, from the descriptors and their comments.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::collections::BTreeMap;
 
 use prost::Message as _;
@@ -8,9 +10,8 @@ use prost_types::{
     FileDescriptorSet, ServiceDescriptorProto,
     field_descriptor_proto::{Label, Type},
 };
+use rackhand_proto::FILE_DESCRIPTOR_SET;
 use rackhand_reference::cell;
-
-use super::FILE_DESCRIPTOR_SET;
 
 const PACKAGE: &str = "rackhand.power.v1";
 const INTRODUCTION: &str = "\

@@ -15,12 +15,12 @@ use rackhand_tests::{
     pki::Pki,
     process::{Process, free_port},
     rack::{PowerTimings, Rack, RackConfig},
+    repository::root,
     stage::{binaries, wait_until},
 };
 use secrecy::SecretString;
 
 use super::{
-    blocks::root,
     objects::{self, World},
     placeholders::{replace_word, with_placeholders},
 };
@@ -35,8 +35,8 @@ const CREDENTIALS: &str = "/run/credentials/rackhand-agent.service";
 /// The folder in which a page's commands run, as a reader would be in this repository.
 const REPOSITORY: [&str; 3] = ["deploy", "hack", "proto"];
 
-/// A place in which pages are tried.
-pub struct Scene {
+/// An API server, a rack and folders, in which the commands of pages run.
+pub struct PageFixture {
     processes: Mutex<Vec<Process>>,
     rack: Rack,
     plane: ControlPlane,
@@ -46,7 +46,7 @@ pub struct Scene {
     pub(super) dir: PathBuf,
 }
 
-impl Scene {
+impl PageFixture {
     /// Starts it in a directory of its own.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Scene {
             };
         });
         let rack = Rack::bare(config, Some(&pki)).await?;
-        let scene = Self {
+        let fixture = Self {
             processes: Mutex::default(),
             rack,
             plane,
@@ -73,11 +73,11 @@ impl Scene {
             agent_port: free_port()?,
             dir: dir.to_owned(),
         };
-        scene.make_folders()?;
-        let client = scene.plane.client().await?;
-        let kubeconfig = fs::read_to_string(scene.plane.kubeconfig())?;
-        objects::install(&client, world, &scene.bmc_address()?, &kubeconfig).await?;
-        Ok(scene)
+        fixture.make_folders()?;
+        let client = fixture.plane.client().await?;
+        let kubeconfig = fs::read_to_string(fixture.plane.kubeconfig())?;
+        objects::install(&client, world, &fixture.bmc_address()?, &kubeconfig).await?;
+        Ok(fixture)
     }
 
     fn make_folders(&self) -> Result<()> {
@@ -112,7 +112,7 @@ impl Scene {
         Ok(host.system_url()?.replacen("https", "redfish", 1))
     }
 
-    /// A script as it is run here: with this scene's paths and addresses.
+    /// A script as it is run here: with this fixture's paths and addresses.
     pub(super) fn localised(&self, script: &str) -> Result<String> {
         let bmc = self.bmc_address()?;
         let authority = bmc.split('/').nth(2).unwrap_or_default().to_owned();
@@ -133,7 +133,7 @@ impl Scene {
         Ok(script)
     }
 
-    /// A text with this scene's folders in place of those of the system, and its placeholders.
+    /// A text with this fixture's folders in place of those of the system, and its placeholders.
     pub(super) fn in_own_folders(&self, text: &str) -> String {
         let dir = self.dir.display();
         // The installation has bound the rights in `metal3` already.
@@ -193,7 +193,7 @@ impl Scene {
         sockets.filter(|socket| socket.exists()).last()
     }
 
-    /// Keeps a process until the scene ends.
+    /// Keeps a process until the fixture ends.
     pub(super) fn keep(&self, process: Process) {
         self.processes.lock().push(process);
     }
