@@ -97,6 +97,7 @@ pub async fn approval_and_budget(w: &World) -> Result<()> {
     )
     .await?;
     for host in hosts {
+        w.wait_step(host, "Succeeded").await?;
         w.wait_back(host).await?;
         w.stage.one_cycle(host)?;
         w.withdraw(host).await.ok();
@@ -156,6 +157,7 @@ pub async fn freeze_and_mistake(w: &World) -> Result<()> {
     ])?;
     patch_node(w, "pol-3", json!({ "annotations": { FREEZE: null } })).await?;
     for host in ["pol-3", "pol-4"] {
+        w.wait_step(host, "Succeeded").await?;
         w.wait_back(host).await?;
         w.stage.one_cycle(host)?;
     }
