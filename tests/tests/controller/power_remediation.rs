@@ -5,7 +5,7 @@
 
 pub mod exhausted;
 mod orphans;
-mod policies;
+pub mod policies;
 pub mod requesters;
 pub mod strategies;
 pub mod world;

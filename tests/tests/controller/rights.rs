@@ -149,12 +149,13 @@ async fn with_machines(dir: &Path) -> Audit {
     let w = &world;
     let mut all = Scenarios::new();
     {
-        use power_remediation::{exhausted, requesters, strategies};
+        use power_remediation::{exhausted, policies, requesters, strategies};
         all.add("by_check", requesters::by_check(w));
         all.add("openshift", requesters::openshift(w));
         all.add("escalate", exhausted::escalate(w));
         all.add("retire", exhausted::retire(w));
         all.add("delete_node", strategies::delete_node(w));
+        all.add("power_policy", policies::mistake_is_reported(w));
     }
     all.add("metal3", metal3(&w.stage));
     all.add(
