@@ -8,11 +8,12 @@ use rackhand_proto::{CallErrorKind, Refusal, classify, v1};
 use tonic::{Code, Status};
 
 /// The result of a command for one host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ExitStatus {
     /// Done as requested.
     Done,
     /// Failed, or unknown.
+    #[default]
     Failed,
     /// Refused by the agent: another owner holds the host, or the permission is missing.
     Refused,

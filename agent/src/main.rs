@@ -7,6 +7,7 @@
 #[macro_use]
 mod stdio;
 
+mod bmc;
 mod bmc_call;
 mod boot_device;
 mod cli;
@@ -101,6 +102,7 @@ async fn obey(command: Command) -> anyhow::Result<ExitCode> {
         Command::Inventory(args) => inventory::inventory(args).await,
         Command::BootDevice(args) => boot_device::boot_device(args).await,
         Command::Identify(args) => identify::identify(args).await,
+        Command::Bmc(args) => bmc::bmc(args).await,
         Command::Sensors(args) => sensors::sensors(args).await,
         Command::Events(args) => event_log::events(args).await,
         Command::Operations(args) => operations::operations(args).await,

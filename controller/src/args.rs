@@ -130,6 +130,11 @@ pub(crate) struct Args {
     #[arg(long, default_value = "3m", value_parser = seconds)]
     power_timeout: Duration,
 
+    /// Time between two readings of each BMC outside of remediations. A BMC that fails three times is
+    /// reported by the Node condition FencingUnavailable. 0s: no readings.
+    #[arg(long, default_value = "5m", value_parser = seconds)]
+    bmc_check_interval: Duration,
+
     /// Leave timeAdded out of the out-of-service taint.
     #[arg(long)]
     no_taint_time: bool,
@@ -312,6 +317,7 @@ impl Args {
                 Action::DeleteNode => Some(NodeAction::Delete),
             },
             power_timeout: self.power_timeout,
+            bmc_check_interval: self.bmc_check_interval,
             taint_time_added: !self.no_taint_time,
             settings: BTreeMap::new(),
         }

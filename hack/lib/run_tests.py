@@ -29,6 +29,8 @@ SLOW = {"bmc", "rack"}
 
 RESULT = re.compile(r"^test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored")
 LINE = re.compile(r"^test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)")
+# How many jobs may run beside those of the slots while the processors are idle.
+ADDITIONAL = 2
 GRACE = 15
 """Seconds that a job has to end after it was told to."""
 
@@ -104,7 +106,7 @@ class Job:
         self.tests, self.threads = list(tests), threads
         self.log = TARGET / (re.sub(r"[^\w]+", "-", name)[:100] + ".log")
         self.process = None
-        self.seconds = 0.0
+        self.seconds = self.processor = 0.0
         self.passed = self.failed = self.ignored = 0
         self.failures = []
         self.times = []
@@ -122,8 +124,10 @@ class Job:
             for line in self.process.stdout:
                 log.write(line)
                 self.read(line.decode(errors="replace"), time.monotonic() - begun, ends)
-        code = self.process.wait()
+        _, status, usage = os.wait4(self.process.pid, 0)
+        code = self.process.returncode = os.waitstatus_to_exitcode(status)
         self.seconds = time.monotonic() - begun
+        self.processor = usage.ru_utime + usage.ru_stime
         if code and not self.failed:
             self.failed = max(1, len(self.failures))
             self.failures.append(f"(ended with {code})")
@@ -213,10 +217,44 @@ def slots():
     return max(1, min(os.cpu_count() or 2, int(gibibytes / 2)))
 
 
+class Spare:
+    """Whether the machine carries one more job than it has slots: most tests wait most of the time."""
+
+    PERIOD = 10
+    """Seconds without the beginning of a job, over which the processors are watched."""
+    IDLE = 0.45
+    MEMORY = 6 * 2**30
+
+    def __init__(self):
+        self.watch()
+
+    def watch(self):
+        self.since, self.idle, self.total = time.monotonic(), *self.ticks()
+
+    @staticmethod
+    def ticks():
+        fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        return fields[3] + fields[4], sum(fields)
+
+    @staticmethod
+    def memory():
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) * 1024
+
+    def found(self):
+        """True at most once in a period, when the processors were idle and memory is free."""
+        if time.monotonic() - self.since < self.PERIOD:
+            return False
+        idle, total = self.idle, self.total
+        self.watch()
+        share = (self.idle - idle) / max(1, self.total - total)
+        return share > self.IDLE and self.memory() > self.MEMORY
+
+
 def run_all(jobs):
     """Runs all of them; returns False if it was interrupted."""
     left, running, stopped = list(jobs), set(), threading.Event()
-    lock = threading.Lock()
+    lock, spare = threading.Lock(), Spare()
 
     def stop(*_):
         stopped.set()
@@ -224,13 +262,16 @@ def run_all(jobs):
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
 
-    def slot():
+    def slot(additional):
         while True:
+            if additional and left and not stopped.wait(1) and not spare.found():
+                continue
             with lock:
                 if not left or stopped.is_set():
                     return
                 job = left.pop(0)
                 running.add(job)
+                spare.watch()
             print(f"-- begins: {job.name}", file=sys.stderr, flush=True)
             try:
                 job.run()
@@ -239,12 +280,15 @@ def run_all(jobs):
                 job.failures.append(f"({error})")
             with lock:
                 running.discard(job)
-                print(f"\n== {job.name} ({job.seconds:.1f} s)", flush=True)
+                print(f"\n== {job.name} ({job.seconds:.1f} s, {job.processor:.1f} s of a processor)",
+                      flush=True)
                 if job.log.exists():
                     sys.stdout.write(job.log.read_text(errors="replace"))
                 sys.stdout.flush()
 
-    slots_ = [threading.Thread(target=slot, daemon=True) for _ in range(slots())]
+    additional = 0 if "RACKHAND_TEST_SLOTS" in os.environ else ADDITIONAL
+    slots_ = [threading.Thread(target=slot, args=(number >= slots(),), daemon=True)
+              for number in range(slots() + additional)]
     for thread in slots_:
         thread.start()
     while any(thread.is_alive() for thread in slots_):
@@ -324,8 +368,9 @@ def report(jobs, seconds):
         say("failed:")
         print("\n".join(failures), file=sys.stderr)
     count = {word: sum(getattr(job, word) for job in jobs) for word in ("passed", "failed", "ignored")}
+    busy = sum(job.processor for job in jobs) / seconds
     print(f"\n{count['passed']} passed, {count['failed']} failed, {count['ignored']} ignored"
-          f" in {seconds:.0f} s", flush=True)
+          f" in {seconds:.0f} s, on {busy:.1f} processors", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 //! Command-line arguments, one module per command.
 
+mod bmc;
 mod boot_device;
 mod daemon;
 mod event_log;
@@ -20,6 +21,7 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
+pub(crate) use bmc::{BmcAction, BmcArgs, BmcInfoArgs, BmcResetArgs};
 pub(crate) use boot_device::{BootAction, BootArgs, BootDevice, BootSetArgs};
 pub(crate) use daemon::{
     CheckArgs, CompletionsArgs, EnrollArgs, Enrolled, LogFormat, ManArgs, ServeArgs, SimArgs,
@@ -78,6 +80,8 @@ pub(crate) enum Command {
     Host(HostArgs),
     /// Validate an inventory, or generate one from manifests.
     Inventory(InventoryArgs),
+    /// Show facts about BMCs, or restart them.
+    Bmc(BmcArgs),
     /// Read or set the boot device of hosts.
     BootDevice(BootArgs),
     /// Switch the identify LED of hosts on or off.
@@ -221,6 +225,7 @@ impl Command {
         Some(match self {
             Self::Power(PowerArgs { action }) => action.common_mut(),
             Self::Host(HostArgs { action }) => action.common_mut(),
+            Self::Bmc(BmcArgs { action }) => action.common_mut(),
             Self::BootDevice(BootArgs { action }) => action.common_mut(),
             Self::Identify(args) => &mut args.change.common,
             Self::Sensors(args) => &mut args.long.common,

@@ -368,6 +368,34 @@ fn simulated_rack_prints_commands_and_leaves_no_files() {
 
 /// Error messages for common mistakes of an operator.
 #[test]
+fn bmcs_are_described_and_restarted() {
+    let sim = Sim::start(&["--hosts", "3", "--dead", "0"]);
+    let info = sim.run(&["bmc", "info", "--all", "-o", "json"]);
+    assert_eq!(info.code, 0, "{info:?}");
+    for row in json(&info.out).as_array().unwrap() {
+        assert!(!row["service"].as_str().unwrap().is_empty(), "{row}");
+        assert!(!row["firmware"].as_str().unwrap().is_empty(), "{row}");
+        assert_eq!(row["may_switch"], true, "{row}");
+    }
+    let table = sim.run(&["bmc", "info", "sim-01"]);
+    assert!(table.out.starts_with("HOST"), "{table:?}");
+
+    let dry = sim.run(&["bmc", "reset", "sim-01", "--dry-run"]);
+    assert_eq!(dry.out, "would restart the BMC of sim-01\n");
+    let unasked = sim.run(&["bmc", "reset", "sim-01"]);
+    assert_eq!(unasked.code, 2, "{unasked:?}");
+    assert!(unasked.err.contains("--yes"), "{unasked:?}");
+    let reset = sim.run(&["bmc", "reset", "sim-01", "--yes"]);
+    assert_eq!(reset.code, 0, "{reset:?}");
+    let operations = sim.run(&["operations", "list", "--host", "sim-01"]);
+    assert!(operations.out.contains("bmc-reset"), "{operations:?}");
+
+    assert_eq!(sim.run(&["power", "off", "sim-02"]).code, 0);
+    let status = sim.run(&["power", "status", "sim-02", "-o", "json"]);
+    assert!(status.out.contains("off"), "{status:?}");
+}
+
+#[test]
 fn usage_errors_include_the_next_step() {
     let sim = Sim::start(&["--hosts", "3"]);
     for (args, code, says) in [

@@ -323,6 +323,8 @@ pub mod conditions {
     pub const BLOCKED: &str = "Blocked";
     /// On a PowerRemediation: the current step takes longer than its timeout.
     pub const OVERDUE: &str = "Overdue";
+    /// On a Node: its BMC does not answer between remediations, so that it could not be fenced.
+    pub const FENCING_UNAVAILABLE: &str = "FencingUnavailable";
     /// On a RackAgent: the controller has a live connection to it.
     pub const CONNECTED: &str = "Connected";
 }

@@ -5,10 +5,11 @@
 //! host of a Machine ([`hosts`]), the comparison of host identities ([`identity`]), leader election
 //! ([`lease`]), whether a watch is behind ([`freshness`]), when unhealthy members are handed over
 //! ([`handover`]), whether a power policy holds a remediation ([`power_policy`]), the queue of the
-//! health-check engine ([`dispatch`]), what an installation lacks ([`preflight`]), and how often a host was
-//! remediated ([`recurrence`]). Must never read a clock, do I/O, or use a client; no function here is
+//! health-check engine ([`dispatch`]), what an installation lacks ([`preflight`]), how often a host was
+//! remediated ([`recurrence`]), and whether a BMC could fence its host ([`bmc_health`]). Must never read a clock, do I/O, or use a client; no function here is
 //! `async`.
 
+pub mod bmc_health;
 pub mod dispatch;
 pub mod explanation;
 pub mod freshness;

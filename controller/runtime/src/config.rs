@@ -75,6 +75,8 @@ pub struct Config {
     pub node_action: Option<NodeAction>,
     /// Timeout of one power operation.
     pub power_timeout: Duration,
+    /// Time between two readings of each BMC outside of remediations; zero: none are taken.
+    pub bmc_check_interval: Duration,
     /// Whether `timeAdded` is set on the taint. Some controllers do not accept it.
     pub taint_time_added: bool,
     /// The flags that decisions depend on, by name, as given. The leader writes them to its Lease for
@@ -105,6 +107,7 @@ impl Default for Config {
             node_gone: NodeGone::PowerCycle,
             node_action: None,
             power_timeout: Duration::from_secs(180),
+            bmc_check_interval: Duration::from_secs(300),
             taint_time_added: true,
             settings: BTreeMap::new(),
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::profiles::client::{
     SETTLED, Seen, config, count, done, off, operate, received, stepped, watched,
 };
-use crate::rack_support::ask::Sim;
+use crate::rack_support::redfish_client::Sim;
 use rackhand_bmc::operation::{Goal, Outcome};
 use rackhand_bmc::{
     Bmc, BreakerSettings, ErrorKind, Failover, FailoverSettings, PowerCommand, PowerReading,

@@ -20,7 +20,7 @@ use rackhand_tests::{
 };
 use serde_json::json;
 
-use super::{node_health_check, openshift, power_remediation};
+use super::{bmc_watch, node_health_check, openshift, power_remediation};
 
 /// All folders that grant rights.
 const FOLDERS: [&str; 6] = [
@@ -124,12 +124,16 @@ async fn controller_rbac_rights_are_sufficient_and_minimal() {
 async fn with_machines(dir: &Path) -> Audit {
     let racks = vec![
         RackSpec::new("mhc", 1, HostLink::Inventory).in_pool("power"),
-        rack("known", &["esc-1", "old-1"], HostLink::Inventory),
+        rack("known", &["esc-1", "old-1", "bmc-1"], HostLink::Inventory),
         rack("managed", &["retire-1", "ocp-1"], HostLink::Managed),
         RackSpec::new("metal", 1, HostLink::Managed),
     ];
-    let config = audited(racks, &["--power-timeout=20s", "--cooperative-grace=1s"]);
-    let stage = Stage::start(dir, config).await.unwrap();
+    let arguments = [
+        "--power-timeout=20s",
+        "--cooperative-grace=1s",
+        "--bmc-check-interval=1s",
+    ];
+    let stage = Stage::start(dir, audited(racks, &arguments)).await.unwrap();
     let port = free_port().unwrap();
     let outcome = async {
         for folder in ["nodes", "workload-delete-node"] {
@@ -157,6 +161,10 @@ async fn with_machines(dir: &Path) -> Audit {
         all.add("delete_node", strategies::delete_node(w));
         all.add("power_policy", policies::mistake_is_reported(w));
     }
+    all.add(
+        "unavailable_bmc_is_reported",
+        bmc_watch::is_reported(&w.stage, "bmc-1", "host check bmc-1"),
+    );
     all.add("metal3", metal3(&w.stage));
     all.add(
         "metrics_require_authorised_token",

@@ -1,6 +1,6 @@
 //! Behaviour of single BMC profiles, tested with plain reqwest.
 
-use crate::rack_support::ask::Sim;
+use crate::rack_support::redfish_client::Sim;
 use rackhand_tests::rack::redfish::Vendor;
 use rackhand_tests::rack::{OsState, PowerState};
 use reqwest::Method;
@@ -55,7 +55,7 @@ async fn only_idrac10_rejects_if_match_on_an_action() {
         let tag = sim.get(&sim.system()).await;
         let tag = tag.header("etag").unwrap_or("*").to_owned();
         let path = format!("{}/Actions/ComputerSystem.Reset", sim.system());
-        let request = sim.ask(Method::POST, &path).header("If-Match", tag);
+        let request = sim.request(Method::POST, &path).header("If-Match", tag);
         let said = sim
             .send(request.json(&json!({"ResetType": "ForceOff"})))
             .await;
@@ -196,7 +196,7 @@ async fn bmc_reset_is_unreachable_then_not_ready_and_drops_sessions() {
 
     sim.host.bmc_listens(false).await.unwrap();
     let refused = sim
-        .try_send(sim.ask(Method::GET, &sim.system()))
+        .try_send(sim.request(Method::GET, &sim.system()))
         .await
         .unwrap_err();
     assert!(refused.is_connect(), "{refused:?}");

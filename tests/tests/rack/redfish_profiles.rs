@@ -1,7 +1,7 @@
 //! Each profile of the simulated BMC, tested with plain reqwest: the properties in which all
 //! profiles differ. Behaviour of single profiles is in `quirks.rs`.
 
-use crate::rack_support::ask::Sim;
+use crate::rack_support::redfish_client::Sim;
 use rackhand_tests::rack::PowerState;
 use rackhand_tests::rack::redfish::Vendor;
 use serde_json::{Value, json};

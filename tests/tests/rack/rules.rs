@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::rack_support::SOON;
-use crate::rack_support::ask::Sim;
+use crate::rack_support::redfish_client::Sim;
 use rackhand_tests::rack::redfish::Vendor;
 use rackhand_tests::rack::{Action, PowerState, ResetType, Rule};
 use reqwest::Method;
@@ -68,7 +68,7 @@ async fn connection_reset_after_the_command_keeps_its_effect() {
     );
     let path = format!("{}/Actions/ComputerSystem.Reset", sim.system());
     let off = sim
-        .ask(Method::POST, &path)
+        .request(Method::POST, &path)
         .json(&json!({"ResetType": "ForceOff"}));
     sim.try_send(off).await.unwrap_err();
     assert_eq!(sim.host.real_power(), PowerState::PoweringOff);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::rack_support::SOON;
-use crate::rack_support::ask::Sim;
+use crate::rack_support::redfish_client::Sim;
 use rackhand_tests::pki::Pki;
 use rackhand_tests::rack::redfish::Vendor;
 use rackhand_tests::rack::{PowerState, Rack, RackConfig, ResetType};
@@ -115,7 +115,7 @@ async fn matching_if_none_match_returns_304() {
     let said = sim.get(&sim.system()).await;
     let tag = said.header("etag").unwrap();
     let ask = || {
-        sim.ask(Method::GET, &sim.system())
+        sim.request(Method::GET, &sim.system())
             .header("If-None-Match", tag)
     };
     let again = sim.send(ask()).await;
@@ -131,7 +131,7 @@ async fn matching_if_none_match_returns_304() {
 #[tokio::test]
 async fn allow_header_lists_methods_and_others_are_rejected() {
     let sim = Sim::of(Vendor::Generic).await;
-    let head = sim.send(sim.ask(Method::HEAD, &sim.system())).await;
+    let head = sim.send(sim.request(Method::HEAD, &sim.system())).await;
     assert_eq!((head.status, head.text.as_str()), (200, ""));
     assert!(
         head.header("content-length")
@@ -140,9 +140,9 @@ async fn allow_header_lists_methods_and_others_are_rejected() {
             .unwrap()
             > 100
     );
-    let options = sim.send(sim.ask(Method::OPTIONS, &sim.system())).await;
+    let options = sim.send(sim.request(Method::OPTIONS, &sim.system())).await;
     assert_eq!(options.header("allow"), Some("GET, HEAD, PATCH"));
-    let refused = sim.send(sim.ask(Method::DELETE, &sim.system())).await;
+    let refused = sim.send(sim.request(Method::DELETE, &sim.system())).await;
     assert_eq!(
         (refused.status, refused.header("allow")),
         (405, Some("GET, HEAD, PATCH"))

@@ -5,7 +5,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod api;
-pub(crate) mod ask;
+pub(crate) mod redfish_client;
 
 use std::process::{Command, Output};
 use std::time::Duration;

@@ -4,6 +4,7 @@
 //! sender, answer a reading from a cache, or let a caller interrupt an operation by disconnecting.
 
 mod bmc_call;
+mod bmc_care;
 mod boot_device;
 mod caller;
 mod checkup;
@@ -301,6 +302,20 @@ impl Power for PowerService {
         request: Request<v1::ClearEventsRequest>,
     ) -> Result<Response<v1::ClearEventsResponse>, Status> {
         self.events_cleared(request).await
+    }
+
+    async fn read_bmc(
+        &self,
+        request: Request<v1::ReadBmcRequest>,
+    ) -> Result<Response<v1::ReadBmcResponse>, Status> {
+        self.bmc_facts(request).await
+    }
+
+    async fn reset_bmc(
+        &self,
+        request: Request<v1::ResetBmcRequest>,
+    ) -> Result<Response<v1::ResetBmcResponse>, Status> {
+        self.bmc_reset(request).await
     }
 
     async fn check_host(

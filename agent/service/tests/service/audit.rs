@@ -112,6 +112,16 @@ async fn other_changes_are_journalled_with_caller_and_outcome() {
         force: true,
     };
     operator.clear_events(clear).await.unwrap();
+    let reset = |force| v1::ResetBmcRequest {
+        target: target("node-1"),
+        timeout: None,
+        force,
+    };
+    let refused = operator.reset_bmc(reset(false)).await.unwrap_err();
+    assert_eq!(Refusal::of(&refused), Some(Refusal::Held));
+    let not_an_operator = controller.reset_bmc(reset(true)).await.unwrap_err();
+    assert_eq!(not_an_operator.code(), tonic::Code::PermissionDenied);
+    operator.reset_bmc(reset(true)).await.unwrap();
     let release = v1::ReleaseRequest {
         target: target("node-1"),
         force: true,
@@ -150,6 +160,7 @@ async fn other_changes_are_journalled_with_caller_and_outcome() {
             ("boot-device", true, "rem-1"),
             ("identify", false, ""),
             ("clear-events", true, "rem-1"),
+            ("bmc-reset", true, "rem-1"),
             ("release", true, "rem-1"),
             ("on", true, ""),
         ],

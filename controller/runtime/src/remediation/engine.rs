@@ -130,7 +130,7 @@ impl Engine {
         }
         // The deletion may be observed before the response to the patch that caused it.
         if matches!(self.load(), Err(ReconcileError::Gone)) {
-            let ended = self.outcome_metrics.gone(self.shell.state.as_ref());
+            let ended = self.outcome_metrics.deleted(self.shell.state.as_ref());
             self.count(ended);
         }
         self.context.live.remove(&self.id);
@@ -179,11 +179,12 @@ impl Engine {
                     self.emit_event(note.warning, note.reason, &note.message);
                 }
                 if let Command::RemoveFinalizer(outcome) = command {
-                    self.outcome_metrics.leaves(outcome, &decision.reason);
+                    self.outcome_metrics
+                        .removing_finalizer(outcome, &decision.reason);
                 }
                 self.act(&command, &observation).await?;
                 if matches!(command, Command::RemoveFinalizer(_)) {
-                    let ended = self.outcome_metrics.left();
+                    let ended = self.outcome_metrics.finalizer_removed();
                     self.count(ended);
                 }
                 self.shell.done(&command);
@@ -199,7 +200,9 @@ impl Engine {
                     self.report_reason(&decision.reason, None, now).await?;
                 }
                 let state = self.shell.state.as_ref();
-                let ended = self.outcome_metrics.over(state, outcome, &decision.reason);
+                let ended = self
+                    .outcome_metrics
+                    .finished(state, outcome, &decision.reason);
                 if ended.is_none() {
                     self.record_earlier_end(decision.reason.label());
                 }

@@ -33,6 +33,11 @@ struct ReasonLabels {
     reason: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RackLabels {
+    rack: String,
+}
+
 /// Buckets from 50 ms to about 14 minutes, because a step may be a single write or a drain.
 fn step_histogram() -> Histogram {
     Histogram::new(exponential_buckets(0.05, 2.0, 15))
@@ -69,6 +74,7 @@ pub(crate) struct RemediationMetrics {
     unconfirmed: Counter,
     panics: Counter,
     blocked: Family<ReasonLabels, Gauge>,
+    fencing_unavailable: Family<RackLabels, Gauge>,
     /// The current blocking reason of each remediation, by UID, which is never a label.
     blocked_now: Mutex<BTreeMap<String, &'static str>>,
     /// The unfinished remediations, by UID.
@@ -152,6 +158,12 @@ impl RemediationMetrics {
                 "Remediations that cannot go on by themselves now, by reason",
                 Family::default(),
             ),
+            fencing_unavailable: register(
+                r,
+                "fencing_unavailable_hosts",
+                "Hosts whose BMC could not fence them, by rack",
+                Family::default(),
+            ),
             blocked_now: Mutex::default(),
             unfinished_now: Mutex::default(),
         }
@@ -191,6 +203,16 @@ impl RemediationMetrics {
 
     pub(super) fn count_panic(&self) {
         self.panics.inc();
+    }
+
+    /// Records the number of hosts of each rack whose BMC could not fence them.
+    pub(super) fn set_fencing_unavailable(&self, racks: &BTreeMap<&str, i64>) {
+        self.fencing_unavailable.clear();
+        for (rack, hosts) in racks {
+            let rack = (*rack).to_owned();
+            let labels = RackLabels { rack };
+            self.fencing_unavailable.get_or_create(&labels).set(*hosts);
+        }
     }
 
     /// Records the step of a remediation; `None` if it has ended.
@@ -302,6 +324,7 @@ mod tests {
         metrics.set_blocked("a", Some("Paused"));
         metrics.observe_end("succeeded", Duration::from_secs(60));
         metrics.set_step("a", Some(("Draining", Timestamp::UNIX_EPOCH)));
-        assert_documented(&registry, 10);
+        metrics.set_fencing_unavailable(&BTreeMap::from([("r1", 2)]));
+        assert_documented(&registry, 11);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Manages the tasks and what wakes them.
 
+mod bmc_watch;
 mod commands;
 mod concurrency;
 mod credentials;
@@ -62,7 +63,8 @@ pub(crate) use metrics::RemediationMetrics;
 pub(crate) use quorum::control_plane;
 pub(crate) use stored_state::stored_state;
 pub(crate) use target::{
-    Target, find_machine, host, host_of_machine, host_of_openshift, of_openshift, target,
+    FleetMember, Target, find_machine, fleet, host, host_of_machine, host_of_openshift,
+    of_openshift, target,
 };
 
 use crate::{
@@ -184,13 +186,14 @@ struct Task {
 }
 
 /// Runs every remediation, releases holds that earlier ones left at agents, keeps the status of power
-/// policies, and writes the histories of hosts, until `cancel`.
+/// policies, writes the histories of hosts, and reads their BMCs between remediations, until `cancel`.
 pub(crate) async fn run(context: Arc<Context>, inbox: Arc<ChangeQueue>, cancel: CancellationToken) {
     let listed = CancellationToken::new();
     tokio::join!(
         run_tasks(context.clone(), inbox, listed.clone(), cancel.clone()),
         orphaned_holds::run(context.clone(), cancel.clone()),
         Box::pin(history::run(context.clone(), listed, cancel.clone())),
+        bmc_watch::run(context.clone(), cancel.clone()),
         power_policy::status::run(context, cancel),
     );
 }

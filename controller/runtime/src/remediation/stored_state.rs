@@ -158,7 +158,7 @@ impl Engine {
             let ours = finalizer(self.id.kind);
             e.object.finalizers().iter().any(|f| f == ours)
         });
-        let ended = self.outcome_metrics.wrote(state, reason, finalizer);
+        let ended = self.outcome_metrics.state_written(state, reason, finalizer);
         self.count(ended);
         self.shell.written(state);
         self.recorded.shown = Some(DisplayedReason {

@@ -3,6 +3,8 @@
 //! Uses only the index and the inventories that agents reported, so that `explain` gets the same
 //! result. It never chooses between several candidates.
 
+mod fleet;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::Node;
@@ -19,6 +21,8 @@ use rackhand_core::{
     hosts::{BareMetalHostRef, HostQuery, Rack, resolve},
     remediation::{HostView, NodeFacts, Reason, State, Step},
 };
+
+pub(crate) use fleet::{FleetMember, fleet};
 
 use crate::store::{
     index::{Entry, Index},

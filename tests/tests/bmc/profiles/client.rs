@@ -15,7 +15,7 @@ use rackhand_bmc::{
 use rackhand_tests::rack::redfish::{Profile, Vendor};
 use rackhand_tests::rack::{Counters, ResetType, SimHost};
 
-use crate::rack_support::ask::Sim;
+use crate::rack_support::redfish_client::Sim;
 
 /// Longer than any operation here takes on a loaded machine.
 const DEADLINE: Duration = Duration::from_secs(60);

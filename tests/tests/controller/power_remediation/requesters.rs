@@ -92,7 +92,8 @@ pub async fn by_node(w: &World) -> Result<()> {
     ensure!(host.hang(), "the host was not up");
     // Like medik8s with several templates of a kind.
     let named = json!({ NODE_NAME: "node-1" });
-    w.ask("node-1-x7k2", false, named, json!({})).await?;
+    w.create_request("node-1-x7k2", false, named, json!({}))
+        .await?;
     let begun = |o: &Value| condition(o, "Processing") == "True";
     let object = w.wait("node-1-x7k2", "begun", begun).await?;
     ensure!(condition(&object, "Succeeded") == "Unknown", "{object}");
@@ -116,7 +117,8 @@ pub async fn by_node(w: &World) -> Result<()> {
     w.withdraw("node-1-x7k2").await?;
     w.wait_gone("node-1-x7k2").await?;
 
-    w.ask("nobody", false, json!({}), json!({})).await?;
+    w.create_request("nobody", false, json!({}), json!({}))
+        .await?;
     let object = w.wait_step("nobody", "Blocked").await?;
     ensure!(object["status"]["phase"] == "Aborted", "{object}");
     ensure!(object["status"]["reason"] == "NodeNotFound", "{object}");

@@ -175,7 +175,7 @@ pub async fn delete_node(w: &World) -> Result<()> {
     let before = w.stage.node("old-1").await?;
     ensure!(w.stage.host("old-1")?.hang(), "the host was not up");
     let asked = json!({ "rackhand.dev/node-action": "delete-node" });
-    w.ask("old-1", true, asked, json!({})).await?;
+    w.create_request("old-1", true, asked, json!({})).await?;
     let object = w.wait_step("old-1", "Succeeded").await?;
     let backup = "remediation.metal3.io/node-labels-backup";
     ensure!(

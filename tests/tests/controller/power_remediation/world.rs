@@ -38,7 +38,7 @@ impl World {
     }
 
     /// Creates a remediation, by the Machine of this name or by the Node.
-    pub async fn ask(
+    pub async fn create_request(
         &self,
         name: &str,
         machine: bool,
@@ -70,7 +70,7 @@ impl World {
     }
 
     pub async fn strategy(&self, host: &str, strategy: Value) -> Result<()> {
-        self.ask(host, true, json!({}), strategy).await
+        self.create_request(host, true, json!({}), strategy).await
     }
 
     pub async fn wait(

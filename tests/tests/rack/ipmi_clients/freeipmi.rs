@@ -4,12 +4,12 @@ use std::net::Ipv4Addr;
 use rackhand_bmc::ipmi::wire::Suite;
 use rackhand_tests::rack::ipmi::{Bmc, Farm, FarmConfig, IpmiBmc};
 
-use super::peer::{PATIENCE, Said, bmc, only, power_counts, row, run, value};
+use super::peer::{PATIENCE, ProgramOutput, bmc, only, power_counts, row, run, value};
 
 /// Long timeouts, so that a loaded machine causes no retransmission.
 const PATIENT: [&str; 2] = ["--retransmission-timeout=15000", "--session-timeout=50000"];
 
-async fn free(program: &str, bmc: &IpmiBmc, user: [&str; 2], args: &[&str]) -> Said {
+async fn free(program: &str, bmc: &IpmiBmc, user: [&str; 2], args: &[&str]) -> ProgramOutput {
     let host = bmc.address().to_string();
     let [name, password] = user;
     let base = ["-D", "LAN_2_0", "-h", &host, "-u", name, "-p", password];

@@ -3,10 +3,10 @@ use rackhand_tests::rack::ipmi::config::guid_of;
 use rackhand_tests::rack::ipmi::{ChassisControl, IpmiBmc, PowerCounts, Privilege, User};
 use secrecy::SecretSlice;
 
-use super::peer::{Said, bmc, nothing_is_left, only, power_counts, row, run, value};
+use super::peer::{ProgramOutput, bmc, nothing_is_left, only, power_counts, row, run, value};
 
 /// One attempt with a long timeout, so that a loaded machine causes no retransmission.
-async fn tool_as(bmc: &IpmiBmc, user: &[&str], args: &[&str]) -> Said {
+async fn tool_as(bmc: &IpmiBmc, user: &[&str], args: &[&str]) -> ProgramOutput {
     let port = bmc.address().port().to_string();
     let base = [
         "-I",

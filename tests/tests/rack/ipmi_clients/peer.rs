@@ -31,13 +31,13 @@ pub fn only(suite: Suite) -> impl FnOnce(&mut IpmiConfig) {
 
 /// Result of a program.
 #[derive(Debug)]
-pub struct Said {
+pub struct ProgramOutput {
     pub ok: bool,
     /// Standard output, then standard error.
     pub text: String,
 }
 
-impl Said {
+impl ProgramOutput {
     /// The output of a program that succeeded.
     pub fn done(self) -> String {
         assert!(self.ok, "failed: {}", self.text);
@@ -52,7 +52,7 @@ impl Said {
 }
 
 /// Runs a program to its end.
-pub async fn run(program: &str, args: &[&str]) -> Said {
+pub async fn run(program: &str, args: &[&str]) -> ProgramOutput {
     let mut command = Command::new(find(program));
     command.args(args).stdin(Stdio::null()).kill_on_drop(true);
     command.env("LC_ALL", "C").env("TZ", "UTC");
@@ -62,7 +62,7 @@ pub async fn run(program: &str, args: &[&str]) -> Said {
         panic!("{program} is needed for this test and does not start: {error}; run hack/setup")
     });
     let text = [output.stdout, output.stderr].concat();
-    Said {
+    ProgramOutput {
         ok: output.status.success(),
         text: String::from_utf8_lossy(&text).into_owned(),
     }

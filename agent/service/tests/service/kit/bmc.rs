@@ -347,7 +347,15 @@ impl Bmc for FakeClient {
     fn facts(&self) -> BmcFuture<'_, Facts> {
         Box::pin(async {
             self.bmc.call(|| {}).await;
-            Ok(Facts::default())
+            Ok(Facts {
+                firmware: Some("2.1".into()),
+                clock: Some(jiff::Timestamp::UNIX_EPOCH),
+                ..Facts::default()
+            })
         })
+    }
+
+    fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {
+        Box::pin(async { Ok(self.bmc.change("BMC reset".into()).await) })
     }
 }

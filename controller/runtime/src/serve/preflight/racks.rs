@@ -7,11 +7,7 @@ use std::{
 
 use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
-use rackhand_api::{
-    kinds::rack_agent::RackAgentSpec,
-    names::{conditions::CONNECTED, kinds},
-    views::{MachineView, TemplateRef},
-};
+use rackhand_api::{kinds::rack_agent::RackAgentSpec, names::conditions::CONNECTED};
 use rackhand_core::{
     hosts::Rack,
     preflight::{
@@ -29,11 +25,8 @@ use super::{CONCURRENT, Gatherer, cluster::ahead};
 use crate::{
     agents::racks_of,
     clusters::node_facts,
-    remediation::{Target, bmc_endpoint, host},
-    store::{
-        index::Entry,
-        object::{Key, Kind},
-    },
+    remediation::{FleetMember, bmc_endpoint, fleet, host},
+    store::object::Key,
 };
 
 type Client = v1::power_client::PowerClient<Channel>;
@@ -109,99 +102,19 @@ impl Gatherer<'_> {
 
     /// The Machines and Nodes that are to have a host, and the BareMetalHosts through which they have one.
     fn targets(&self, racks: &BTreeMap<String, Rack>) -> Vec<(TargetFacts, Option<Key>)> {
-        let mut all = Vec::new();
-        for key in self.index.keys(Kind::Machine) {
-            let Some(entry) = self.index.machine(&key) else {
-                continue;
-            };
-            let Ok(view) = entry.view.clone() else {
-                continue;
-            };
-            let cluster = view.cluster_name.clone();
-            let target = Target {
-                cluster: cluster.map(|name| Key::new(&*key.namespace, name)),
-                ..of_machine(entry, &view)
-            };
-            let checked = self.is_machine_checked(&key.namespace, &view);
-            all.push(self.resolved(format!("Machine {key}"), checked, &target, racks));
-        }
-        for key in self.index.keys(Kind::OpenShiftMachine) {
-            let Some(entry) = self.index.openshift_machine(&key) else {
-                continue;
-            };
-            let Ok(view) = entry.view.clone() else {
-                continue;
-            };
-            let target = Target {
-                cluster: Some(Key::local()),
-                openshift: Some(key.clone()),
-                ..of_machine(entry, &view)
-            };
-            let checked = self.index.openshift_checks().iter().any(|(check, entry)| {
-                check.namespace == key.namespace
-                    && entry.view.as_ref().is_ok_and(|c| {
-                        let requests = is_ours(c.remediation_template.as_ref());
-                        (requests || c.external_baremetal) && c.selector.matches(&view.meta.labels)
-                    })
-            });
-            all.push(self.resolved(format!("Machine {key}"), checked, &target, racks));
-        }
-        all.extend(self.own_nodes(racks));
+        let fleet = fleet(&self.index).into_iter();
+        let mut all: Vec<_> = fleet.map(|member| self.resolved(member, racks)).collect();
         // A Machine without a Node may not have been provisioned.
         all.retain(|(target, _)| target.host.is_ok() || target.checked);
         all
     }
 
-    /// The Nodes of this cluster that NodeHealthChecks select.
-    fn own_nodes(&self, racks: &BTreeMap<String, Rack>) -> Vec<(TargetFacts, Option<Key>)> {
-        let checks = self.index.keys(Kind::NodeHealthCheck).into_iter();
-        let checks: Vec<_> = checks
-            .filter_map(|key| self.index.node_check(&key)?.view.ok())
-            .filter(|check| {
-                let steps = check.escalation.iter().map(|step| &step.template);
-                let mut templates = check.template.iter().chain(steps);
-                templates.any(|t| t.kind == kinds::POWER_REMEDIATION_TEMPLATE)
-            })
-            .collect();
-        let nodes = self.index.nodes(&Key::local()).into_iter();
-        let selected = nodes.filter(|node| {
-            let labels = node.metadata.labels.clone().unwrap_or_default();
-            checks.iter().any(|check| check.selector.matches(&labels))
-        });
-        selected
-            .map(|node| {
-                let name = node.metadata.name.clone().unwrap_or_default();
-                let target = Target {
-                    machine: None,
-                    cluster: Some(Key::local()),
-                    node: Some(name.clone()),
-                    by_node: true,
-                    openshift: None,
-                };
-                self.resolved(format!("Node {name}"), true, &target, racks)
-            })
-            .collect()
-    }
-
-    fn is_machine_checked(&self, namespace: &str, machine: &MachineView) -> bool {
-        let checks = self.index.checks_in(namespace);
-        machine.node_name.is_some()
-            && checks.iter().any(|entry| {
-                entry.view.as_ref().is_ok_and(|check| {
-                    is_ours(check.remediation_template.as_ref())
-                        && check.cluster_name == machine.cluster_name
-                        && check.selector.matches(&machine.meta.labels)
-                })
-            })
-    }
-
     fn resolved(
         &self,
-        name: String,
-        checked: bool,
-        target: &Target,
+        member: FleetMember,
         racks: &BTreeMap<String, Rack>,
     ) -> (TargetFacts, Option<Key>) {
+        let target = &member.target;
         let node = target.cluster.as_ref().zip(target.node.as_ref());
         let node = node.and_then(|(cluster, name)| self.index.node(cluster, name));
         let node = node.map(|node| node_facts(&node, None));
@@ -211,8 +124,8 @@ impl Gatherer<'_> {
             HostView::NotFound(reason) => Err(reason.to_string()),
         };
         let facts = TargetFacts {
-            name,
-            checked,
+            name: member.name,
+            checked: member.checked,
             host,
         };
         (facts, bmh)
@@ -269,26 +182,6 @@ impl Gatherer<'_> {
         let view = found.ok_or_else(|| format!("BareMetalHost {bmh} cannot be read"))?;
         let endpoint = bmc_endpoint(&self.client, bmh, &view).await;
         endpoint.map_err(|error| error.to_string())?
-    }
-}
-
-fn is_ours(template: Option<&TemplateRef>) -> bool {
-    template.is_some_and(|template| {
-        let ours = [
-            kinds::POWER_REMEDIATION_TEMPLATE,
-            kinds::METAL3_REMEDIATION_TEMPLATE,
-        ];
-        ours.contains(&template.kind.as_str())
-    })
-}
-
-fn of_machine(entry: Entry<MachineView>, view: &MachineView) -> Target {
-    Target {
-        node: view.node_name.clone(),
-        machine: Some(entry),
-        cluster: None,
-        by_node: false,
-        openshift: None,
     }
 }
 

@@ -55,7 +55,7 @@ fn node(name: &str, ready: &str, since: &str) -> Value {
         "apiVersion": "v1", "kind": "Node",
         "metadata": { "name": name, "uid": name, "labels": { "pool": "a" } },
         "status": { "conditions": [
-            { "type": "Ready", "status": ready, "reason": "Said", "lastTransitionTime": since },
+            { "type": "Ready", "status": ready, "reason": "KubeletStatus", "lastTransitionTime": since },
         ]},
     })
 }

@@ -11,13 +11,13 @@ use super::SOON;
 
 /// A response.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) headers: reqwest::header::HeaderMap,
     pub(crate) text: String,
 }
 
-impl Said {
+impl Response {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
@@ -81,27 +81,27 @@ impl Sim {
     }
 
     /// A request with valid credentials.
-    pub(crate) fn ask(&self, method: Method, path: &str) -> RequestBuilder {
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let url = format!("{}{path}", self.base);
         let request = self.client.request(method, url);
         request.basic_auth("admin", Some("secret"))
     }
 
-    pub(crate) async fn send(&self, request: RequestBuilder) -> Said {
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Response {
         self.try_send(request).await.unwrap()
     }
 
-    pub(crate) async fn try_send(&self, request: RequestBuilder) -> reqwest::Result<Said> {
+    pub(crate) async fn try_send(&self, request: RequestBuilder) -> reqwest::Result<Response> {
         let answer = request.send().await?;
-        Ok(Said {
+        Ok(Response {
             status: answer.status().as_u16(),
             headers: answer.headers().clone(),
             text: answer.text().await?,
         })
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Said {
-        self.send(self.ask(Method::GET, path)).await
+    pub(crate) async fn get(&self, path: &str) -> Response {
+        self.send(self.request(Method::GET, path)).await
     }
 
     /// The document of a GET, which must succeed.
@@ -111,25 +111,25 @@ impl Sim {
         said.json()
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Said {
-        self.send(self.ask(Method::POST, path).json(body)).await
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Response {
+        self.send(self.request(Method::POST, path).json(body)).await
     }
 
-    pub(crate) async fn patch(&self, path: &str, if_match: Option<&str>, body: &Value) -> Said {
-        let mut request = self.ask(Method::PATCH, path).json(body);
+    pub(crate) async fn patch(&self, path: &str, if_match: Option<&str>, body: &Value) -> Response {
+        let mut request = self.request(Method::PATCH, path).json(body);
         if let Some(tag) = if_match {
             request = request.header("If-Match", tag);
         }
         self.send(request).await
     }
 
-    pub(crate) async fn reset(&self, kind: &str) -> Said {
+    pub(crate) async fn reset(&self, kind: &str) -> Response {
         let path = format!("{}/Actions/ComputerSystem.Reset", self.system());
         self.post(&path, &json!({"ResetType": kind})).await
     }
 
     /// Opens a session.
-    pub(crate) async fn login(&self) -> Said {
+    pub(crate) async fn login(&self) -> Response {
         let url = format!("{}/redfish/v1/SessionService/Sessions", self.base);
         let who = json!({"UserName": "admin", "Password": "secret"});
         self.send(self.client.post(url).json(&who)).await

@@ -1,0 +1,84 @@
+//! The BMC itself: its facts, and its restart.
+
+use jiff::Timestamp;
+use rackhand_bmc::Facts;
+use rackhand_proto::{
+    convert::timestamp_to_proto,
+    v1::{self, read_bmc_response::Result as Read, reset_bmc_response::Result as Reset},
+};
+use tonic::{Request, Response};
+
+use super::{
+    Answer, PowerService,
+    bmc_call::{RECORDS, by_hand, changed_or_failure},
+    caller::Caller,
+};
+use crate::engine::{Change, convert::failure_to_proto};
+
+impl PowerService {
+    pub(super) async fn bmc_facts(
+        &self,
+        request: Request<v1::ReadBmcRequest>,
+    ) -> Answer<v1::ReadBmcResponse> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let target = self.target(&caller, request.target)?;
+        let limit = self.limit(request.timeout.as_ref(), RECORDS)?;
+        let facts = self
+            .engine
+            .read_other(&target, limit, |bmc| bmc.facts())
+            .await;
+        let result = match facts {
+            Ok(facts) => Read::Facts(facts_to_proto(facts, Timestamp::now())),
+            Err(error) => Read::Failure(failure_to_proto(&target.host, &error)),
+        };
+        Ok(Response::new(v1::ReadBmcResponse {
+            result: Some(result),
+        }))
+    }
+
+    pub(super) async fn bmc_reset(
+        &self,
+        request: Request<v1::ResetBmcRequest>,
+    ) -> Answer<v1::ResetBmcResponse> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let owner = by_hand(&caller, "reset a BMC")?;
+        let target = self.target(&caller, request.target)?;
+        let limit = self.limit(request.timeout.as_ref(), 1)?;
+        // A remediation that holds the host off has to read its power state until it is on again (F3).
+        let change = Change {
+            action: "bmc-reset",
+            what: "BMC reset".to_owned(),
+            owner,
+            minds_holds: true,
+            force: request.force,
+        };
+        let host = target.host.clone();
+        let sent = self
+            .engine
+            .change(target, limit, change, |bmc| bmc.reset_bmc())
+            .await?;
+        let result = match changed_or_failure(&host, sent) {
+            Ok(changed) => Reset::Changed(changed),
+            Err(failure) => Reset::Failure(failure),
+        };
+        Ok(Response::new(v1::ResetBmcResponse {
+            result: Some(result),
+        }))
+    }
+}
+
+fn facts_to_proto(facts: Facts, read_at: Timestamp) -> v1::BmcFacts {
+    v1::BmcFacts {
+        service: facts.service.unwrap_or_default(),
+        firmware: facts.firmware.unwrap_or_default(),
+        reset_types: facts.actions.unwrap_or_default(),
+        privilege: facts.privilege.unwrap_or_default(),
+        may_switch: facts.may_switch,
+        cipher_suite: facts.suite.map(u32::from),
+        cipher_suites: facts.suites.into_iter().flatten().map(u32::from).collect(),
+        clock: facts.clock.map(timestamp_to_proto),
+        read_at: Some(timestamp_to_proto(read_at)),
+    }
+}

@@ -1,0 +1,217 @@
+//! `bmc info` and `bmc reset`.
+
+use std::process::ExitCode;
+
+use jiff::SignedDuration;
+use rackhand_proto::{
+    convert::timestamp_from_proto,
+    v1::{self, read_bmc_response::Result as Read, reset_bmc_response::Result as Reset},
+};
+use serde::Serialize;
+
+use crate::bmc_call::{ChangeRow, Client, answer, dry_run, limit, request, show, target};
+use crate::{
+    cli::{BmcAction, BmcArgs, BmcInfoArgs, BmcResetArgs, LongReadArgs},
+    exit_code::{ExitStatus, Fault},
+    fan_out::{self, HostResult, confirm},
+    output::{TableRow, brief, print},
+    power::{connect, known, meant},
+};
+
+/// The facts about one BMC.
+#[derive(Debug, Default, Serialize)]
+struct Row {
+    host: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    service: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    firmware: String,
+    /// Role or privilege of the account.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    privilege: String,
+    /// Whether the account may switch power.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    may_switch: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cipher_suite: Option<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cipher_suites: Vec<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reset_types: Vec<String>,
+    /// Time of the BMC's clock.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    clock: String,
+    /// Seconds by which that clock is ahead of the agent's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock_ahead: Option<i64>,
+    /// read, failed or unreachable.
+    result: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    error: String,
+    #[serde(skip)]
+    end: ExitStatus,
+}
+
+impl Row {
+    fn of(host: String, read: Result<v1::BmcFacts, Fault>) -> Self {
+        let facts = match read {
+            Ok(facts) => facts,
+            Err(fault) => {
+                return Self {
+                    host,
+                    result: fault.end.word(),
+                    error: fault.message,
+                    end: fault.end,
+                    ..Self::default()
+                };
+            }
+        };
+        let time = |at: Option<&prost_types::Timestamp>| timestamp_from_proto(at?).ok();
+        let clock = time(facts.clock.as_ref());
+        let ahead = clock.zip(time(facts.read_at.as_ref()));
+        Self {
+            host,
+            service: facts.service,
+            firmware: facts.firmware,
+            privilege: facts.privilege,
+            may_switch: facts.may_switch,
+            cipher_suite: facts.cipher_suite,
+            cipher_suites: facts.cipher_suites,
+            reset_types: facts.reset_types,
+            clock: clock.map(|clock| format!("{clock:.0}")).unwrap_or_default(),
+            clock_ahead: ahead.map(|(clock, now)| clock.duration_since(now).as_secs()),
+            result: "read",
+            error: String::new(),
+            end: ExitStatus::Done,
+        }
+    }
+
+    fn clock(&self) -> String {
+        match self.clock_ahead {
+            None => "-".to_owned(),
+            Some(-1..=1) => "right".to_owned(),
+            Some(ahead) => {
+                let word = if ahead > 0 { "ahead" } else { "behind" };
+                format!("{:#} {word}", SignedDuration::from_secs(ahead.abs()))
+            }
+        }
+    }
+
+    fn account(&self) -> String {
+        match (self.privilege.as_str(), self.may_switch) {
+            ("", Some(true)) => "may switch power".to_owned(),
+            (privilege, Some(false)) => format!("{privilege} (may not switch power)"),
+            (privilege, _) => known_or_dash(privilege),
+        }
+    }
+}
+
+fn known_or_dash(text: &str) -> String {
+    match text {
+        "" => "-".to_owned(),
+        text => text.to_owned(),
+    }
+}
+
+impl TableRow for Row {
+    const HEAD: &'static [&'static str] = &[
+        "HOST",
+        "SERVICE",
+        "FIRMWARE",
+        "ACCOUNT",
+        "CLOCK",
+        "NOTE",
+        "SUITE",
+        "RESET TYPES",
+    ];
+    const SHORT: usize = 6;
+
+    fn fields(&self) -> Vec<String> {
+        let suite = self.cipher_suite.map(|suite| suite.to_string());
+        vec![
+            self.host.clone(),
+            known_or_dash(&self.service),
+            known_or_dash(&self.firmware),
+            self.account(),
+            self.clock(),
+            brief(&self.host, &self.error).to_owned(),
+            suite.unwrap_or_else(|| "-".to_owned()),
+            known_or_dash(&self.reset_types.join(",")),
+        ]
+    }
+
+    fn name(&self) -> &str {
+        &self.host
+    }
+}
+
+impl HostResult for Row {
+    fn result(&self) -> &str {
+        self.result
+    }
+
+    fn end(&self) -> ExitStatus {
+        self.end
+    }
+}
+
+pub(crate) async fn bmc(args: BmcArgs) -> anyhow::Result<ExitCode> {
+    match args.action {
+        BmcAction::Info(args) => info(args).await,
+        BmcAction::Reset(args) => reset(args).await,
+    }
+}
+
+async fn info(args: BmcInfoArgs) -> anyhow::Result<ExitCode> {
+    let LongReadArgs { timeout, common } = args.long;
+    let read = |mut client: Client, host: String| {
+        let asked = v1::ReadBmcRequest {
+            target: target(&host),
+            timeout: limit(timeout),
+        };
+        async move {
+            let read = answer(client.read_bmc(request(asked, timeout)).await);
+            let facts = read.and_then(|response| match response.result {
+                Some(Read::Facts(facts)) => Ok(facts),
+                Some(Read::Failure(failure)) => Err(Fault::of_failure(failure)),
+                None => Err(Fault::empty()),
+            });
+            Row::of(host, facts)
+        }
+    };
+    let (rows, _) = fan_out::read_chosen(&args.hosts, &common, read).await?;
+    print(&rows, common.output)?;
+    Ok(fan_out::finish(&rows, common.output, "read"))
+}
+
+async fn reset(args: BmcResetArgs) -> anyhow::Result<ExitCode> {
+    const WHAT: &str = "restart the BMC of";
+    let mut client = connect(&args.confirmed.change.common).await?;
+    let known = known(&mut client).await?;
+    let hosts = meant(&args.hosts, &known)?;
+    if args.confirmed.change.dry_run {
+        return Ok(dry_run(WHAT, &hosts, &known.hosts));
+    }
+    if !args.confirmed.yes {
+        confirm(WHAT, &hosts)?;
+    }
+    let change = |host: String| one(client.clone(), host, &args);
+    let rows = fan_out::change(hosts, change).await;
+    show(&rows, args.confirmed.change.common.output, "restarted")
+}
+
+async fn one(mut client: Client, host: String, args: &BmcResetArgs) -> ChangeRow {
+    let change = &args.confirmed.change;
+    let asked = v1::ResetBmcRequest {
+        target: target(&host),
+        timeout: limit(change.timeout),
+        force: change.common.force,
+    };
+    let sent = answer(client.reset_bmc(request(asked, change.timeout)).await);
+    let changed = sent.and_then(|response| match response.result {
+        Some(Reset::Changed(changed)) => Ok(changed),
+        Some(Reset::Failure(failure)) => Err(Fault::of_failure(failure)),
+        None => Err(Fault::empty()),
+    });
+    ChangeRow::of(host, "restarted", changed)
+}

@@ -1,0 +1,253 @@
+//! Reads the BMCs of the fleet between remediations, so that one that could not fence its host is known
+//! before it is needed.
+//!
+//! Owns: the Node condition [`FENCING_UNAVAILABLE`] and the metric of the same name. Must never: switch
+//! anything, delay a remediation, or report a BMC because its agent does not answer.
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use rackhand_api::names::conditions::FENCING_UNAVAILABLE;
+use rackhand_core::{
+    bmc_health::{BmcHealth, Unavailable},
+    remediation::{HostRef, HostView},
+};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Context,
+    credentials::bmc_endpoint,
+    target::{fleet, host},
+};
+use crate::{
+    clusters::node_facts,
+    leader::writer::Lane,
+    store::{object::Key, watch::pause},
+};
+
+/// Interval in which the fleet is searched for BMCs that are due.
+const TICK: Duration = Duration::from_secs(5);
+/// Time that a BMC has for one reading.
+const READING: Duration = Duration::from_secs(20);
+/// BMCs that are read at one time; one that does not answer takes [`READING`].
+const CONCURRENT: usize = 64;
+
+/// Owns the condition in the Node's status, and nothing else of it.
+const FIELD_MANAGER: &str = "rackhand-bmc-watch";
+
+/// A host that may be fenced.
+struct Watched {
+    host: HostRef,
+    bmh: Option<Key>,
+    /// Its cluster and Node.
+    node: Option<(Key, String)>,
+}
+
+/// Reads every BMC once in the interval of the configuration, until `cancel`.
+pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
+    let interval = context.config.bmc_check_interval;
+    if interval.is_zero() {
+        return cancel.cancelled().await;
+    }
+    let mut health = BTreeMap::new();
+    while !pause(&cancel, TICK).await {
+        let watched = watched(&context);
+        let reading = read_due(&context, &watched, &mut health, interval);
+        if cancel.run_until_cancelled(reading).await.is_none() {
+            return;
+        }
+        count(&context, &watched, &health);
+    }
+}
+
+/// Reads the BMCs that are due, and reports what has changed.
+async fn read_due(
+    context: &Arc<Context>,
+    watched: &BTreeMap<String, Arc<Watched>>,
+    health: &mut BTreeMap<String, BmcHealth>,
+    interval: Duration,
+) {
+    let now = Timestamp::now();
+    health.retain(|name, _| watched.contains_key(name));
+    let mut due = Vec::new();
+    for (name, watched) in watched {
+        let health = health.entry(name.clone());
+        let health = health.or_insert_with(|| BmcHealth::new(now, interval, place(name)));
+        if health.next <= now
+            && !is_remediated(context, &watched.host)
+            && context.agents.of_rack(&watched.host.rack).is_ok()
+        {
+            due.push((name.clone(), watched.clone(), context.clone()));
+        }
+    }
+    let readings = due.into_iter().map(|(name, watched, context)| async move {
+        let reading = read(&context, &watched).await;
+        (name, watched, reading)
+    });
+    let mut readings = stream::iter(readings).buffer_unordered(CONCURRENT);
+    while let Some((name, watched, reading)) = readings.next().await {
+        // An agent that was lost meanwhile says nothing about the BMC.
+        let is_lost = context.agents.of_rack(&watched.host.rack).is_err();
+        let Some(health) = health.get_mut(&name).filter(|_| !is_lost) else {
+            continue;
+        };
+        health.record(reading, Timestamp::now(), interval);
+        report(context, &watched, health.unavailable()).await;
+    }
+}
+
+/// The hosts of the fleet by rack and name.
+fn watched(context: &Context) -> BTreeMap<String, Arc<Watched>> {
+    let (index, racks) = (&context.index, context.agents.racks());
+    let mut all = BTreeMap::new();
+    for member in fleet(index) {
+        let target = member.target;
+        let node = target.cluster.clone().zip(target.node.clone());
+        let facts = node.as_ref().and_then(|(cluster, name)| {
+            let node = index.node(cluster, name)?;
+            Some(node_facts(&node, None))
+        });
+        let (HostView::Found(host), bmh) = host(index, &racks, &target, facts.as_ref(), None)
+        else {
+            continue;
+        };
+        let name = format!("{}/{}", host.rack, host.host);
+        all.insert(name, Arc::new(Watched { host, bmh, node }));
+    }
+    all
+}
+
+/// A number that distributes hosts over the interval, the same in each process.
+fn place(name: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Whether a remediation works on the host, which reads its BMC itself.
+fn is_remediated(context: &Context, host: &HostRef) -> bool {
+    let active = context.active.lock();
+    active.values().any(|r| r.bmc.as_ref() == Some(&host.bmc))
+}
+
+async fn read(context: &Context, watched: &Watched) -> Result<(), String> {
+    let endpoint = match &watched.bmh {
+        None => None,
+        Some(key) => {
+            let entry = context.index.host(key).and_then(|entry| entry.view.ok());
+            let view = entry.ok_or_else(|| format!("BareMetalHost {key} cannot be read"))?;
+            let endpoint = bmc_endpoint(&context.client, key, &view).await;
+            Some(endpoint.map_err(|error| error.to_string())??)
+        }
+    };
+    let owner = format!("bmc-check-{}", watched.host.host);
+    let view = context
+        .agents
+        .read_power(&watched.host, endpoint, &owner, READING)
+        .await;
+    view.result.map(drop)
+}
+
+/// Writes the condition of the Node where it is not what it is to be.
+async fn report(context: &Context, watched: &Watched, unavailable: Option<Unavailable>) {
+    let Some((cluster, name)) = &watched.node else {
+        return;
+    };
+    let Some(node) = context.index.node(cluster, name) else {
+        return;
+    };
+    let host = &watched.host.host;
+    if is_set(&node) == unavailable.is_some() {
+        return;
+    }
+    let now = Timestamp::now();
+    let (status, reason, message) = match &unavailable {
+        Some(Unavailable { since, message }) => {
+            tracing::warn!(host, rack = watched.host.rack, node = name, %since, message,
+                "the BMC cannot fence its host");
+            // An agent checks the hosts of its inventory; preflight has the credentials of the others.
+            let check = match watched.bmh {
+                None => format!("rackhand-agent host check {host}"),
+                Some(_) => "kubectl rackhand preflight".to_owned(),
+            };
+            let message = format!(
+                "BMC of host {host} of rack {}: {message}; a remediation of this node would wait \
+                 for a person. `{check}` finds out why",
+                watched.host.rack
+            );
+            ("True", "BMCUnavailable", message)
+        }
+        None => {
+            tracing::info!(
+                host,
+                rack = watched.host.rack,
+                node = name,
+                "the BMC answers again"
+            );
+            let message = format!("the BMC of host {host} answers");
+            ("False", "BMCAvailable", message)
+        }
+    };
+    let body = json!({ "apiVersion": "v1", "kind": "Node", "status": { "conditions": [{
+        "type": FENCING_UNAVAILABLE,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastHeartbeatTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+    }] } });
+    let Some(workload) = context.workloads.get(cluster) else {
+        return;
+    };
+    let nodes: Api<Node> = Api::all(workload.client.clone());
+    let (cluster, name) = (cluster.clone(), name.clone());
+    let what = format!("condition {FENCING_UNAVAILABLE} of node {name} of cluster {cluster}");
+    let written = context
+        .writer
+        .on(Lane::Reports)
+        .write("node condition", what, move || async move {
+            let params = PatchParams::apply(FIELD_MANAGER).force();
+            nodes
+                .patch_status(&name, &params, &Patch::Apply(body))
+                .await
+        })
+        .await;
+    match written {
+        Ok(node) => context.index.apply_node(&cluster, node),
+        Err(error) => tracing::warn!(%error, "the condition is tried again with the next reading"),
+    }
+}
+
+fn is_set(node: &Node) -> bool {
+    let status = node.status.as_ref();
+    let mut conditions = status
+        .and_then(|s| s.conditions.as_ref())
+        .into_iter()
+        .flatten();
+    conditions.any(|c| c.type_ == FENCING_UNAVAILABLE && c.status == "True")
+}
+
+fn count(
+    context: &Context,
+    watched: &BTreeMap<String, Arc<Watched>>,
+    health: &BTreeMap<String, BmcHealth>,
+) {
+    let mut racks: BTreeMap<&str, i64> = BTreeMap::new();
+    for (name, watched) in watched {
+        let unavailable = health.get(name).is_some_and(|h| h.unavailable().is_some());
+        *racks.entry(&watched.host.rack).or_default() += i64::from(unavailable);
+    }
+    context.metrics.set_fencing_unavailable(&racks);
+}

@@ -1,0 +1,78 @@
+//! The Node condition that tells that a BMC could not fence its host.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
+use kube::Api;
+use rackhand_tests::stage::{HostLink, LONG, RackSpec, Stage, StageConfig, wait_until};
+
+const CONTROLLER: &str = "controller-0";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn node_of_an_unavailable_bmc_has_a_condition_until_it_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let racks = vec![
+        RackSpec::new("known", 2, HostLink::Inventory),
+        RackSpec::new("managed", 1, HostLink::Managed),
+    ];
+    let config = StageConfig::steady(racks, &["--bmc-check-interval=1s"]);
+    let stage = Stage::start(dir.path(), config).await.unwrap();
+    if let Err(error) = run(&stage).await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+}
+
+async fn run(stage: &Stage) -> Result<()> {
+    stage.apply_rack_agents().await?;
+    stage.apply_health_check().await?;
+    stage.start_controller(CONTROLLER).await?;
+    is_reported(stage, "known-1", "rackhand-agent host check known-1").await?;
+    is_reported(stage, "managed-1", "kubectl rackhand preflight").await?;
+    let (_, metrics) = stage.admin(CONTROLLER, "/metrics").await?;
+    for rack in ["known", "managed"] {
+        let line = format!("rackhand_fencing_unavailable_hosts{{rack=\"{rack}\"}} 1");
+        ensure!(metrics.contains(&line), "{metrics}");
+    }
+    stage.host("known-1")?.bmc_alive().await?;
+    wait_for(stage, "known-1", "False", "answers").await?;
+    stage.host("managed-1")?.bmc_alive().await?;
+    wait_for(stage, "managed-1", "False", "answers").await?;
+    ensure!(condition(stage, "known-2").await?.is_none(), "it answered");
+    for host in ["known-1", "known-2", "managed-1"] {
+        stage.untouched(host)?;
+    }
+    Ok(())
+}
+
+/// The Node of a host whose BMC dies gets the condition, and the host is left alone.
+pub async fn is_reported(stage: &Stage, host: &str, advice: &str) -> Result<()> {
+    stage.host(host)?.bmc_dead().await?;
+    wait_for(stage, host, "True", advice).await
+}
+
+async fn wait_for(stage: &Stage, node: &str, status: &str, message: &str) -> Result<()> {
+    wait_until(
+        &format!("{node}: FencingUnavailable is {status}"),
+        LONG,
+        || async {
+            let seen = condition(stage, node).await?;
+            let is_so = seen.as_ref().is_some_and(|c| {
+                c.status == status && c.message.as_deref().is_some_and(|m| m.contains(message))
+            });
+            Ok(if is_so {
+                Ok(())
+            } else {
+                Err(format!("{seen:?}"))
+            })
+        },
+    )
+    .await
+}
+
+async fn condition(stage: &Stage, node: &str) -> Result<Option<NodeCondition>> {
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    let status = nodes.get(node).await?.status.unwrap_or_default();
+    let conditions = status.conditions.into_iter().flatten();
+    Ok(conditions
+        .filter(|c| c.type_ == "FencingUnavailable")
+        .last())
+}
