@@ -204,9 +204,10 @@ async fn with_nodes(dir: &Path) -> Audit {
         world::{World, begin, renew},
     };
     let rack = RackSpec::new("bare", 1, HostLink::Inventory);
+    let arguments = ["--power-timeout=20s", "--bmc-check-interval=1s"];
     let config = StageConfig {
         plain: true,
-        ..audited(vec![rack], &["--power-timeout=20s"])
+        ..audited(vec![rack], &arguments)
     };
     let stage = Stage::start(dir, config).await.unwrap();
     let renewing = tokio::spawn(renew(stage.client.clone()));
@@ -220,7 +221,10 @@ async fn with_nodes(dir: &Path) -> Audit {
     all.add("printed", life::printed(w));
     all.add("escalation", steps::escalation(w));
     all.add("power", steps::power(w));
-    let outcome = all.run().await;
+    let outcome = match all.run().await {
+        Ok(()) => bmc_watch::is_reported(&w.stage, "bare-1", "host check bare-1").await,
+        failed => failed,
+    };
     renewing.abort();
     if let Err(error) = outcome {
         panic!("{error:#}\n{}", world.stage.report().await);
