@@ -71,8 +71,6 @@ async fn wait_for(stage: &Stage, node: &str, status: &str, message: &str) -> Res
 async fn condition(stage: &Stage, node: &str) -> Result<Option<NodeCondition>> {
     let nodes: Api<Node> = Api::all(stage.client.clone());
     let status = nodes.get(node).await?.status.unwrap_or_default();
-    let conditions = status.conditions.into_iter().flatten();
-    Ok(conditions
-        .filter(|c| c.type_ == "FencingUnavailable")
-        .last())
+    let mut conditions = status.conditions.into_iter().flatten();
+    Ok(conditions.find(|c| c.type_ == "FencingUnavailable"))
 }
