@@ -99,6 +99,13 @@ pub const NODE_ACTION_ANNOTATION: &str = "rackhand.dev/node-action";
 pub const NODE_ACTION_DELETE: &str = "delete-node";
 /// Set the out-of-service taint, whatever the cluster's version.
 pub const NODE_ACTION_TAINT: &str = "taint";
+/// On a Metal3Remediation (also from its template) or on its Cluster: who deletes the pods of a host that
+/// is confirmed off, [`POD_DELETION_IMMEDIATE`] or [`POD_DELETION_POD_GC`], which is the default.
+pub const POD_DELETION_ANNOTATION: &str = "rackhand.dev/pod-deletion";
+/// Rackhand deletes the pods.
+pub const POD_DELETION_IMMEDIATE: &str = "Immediate";
+/// The garbage collector of pods deletes the pods.
+pub const POD_DELETION_POD_GC: &str = "PodGC";
 /// On a NodeHealthCheck: how long a new Node may take until the first status
 /// of its kubelet, as a Go duration. Without it no such time limit applies.
 pub const NODE_STARTUP_TIMEOUT_ANNOTATION: &str = "rackhand.dev/node-startup-timeout";

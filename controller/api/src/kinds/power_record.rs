@@ -27,6 +27,10 @@ pub struct Attempt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub drained_at: Option<Timestamp>,
+    /// How many pods of the host Rackhand deleted, after it was confirmed off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub pods_deleted: Option<i32>,
     /// When the BMC had confirmed that the host was on again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]

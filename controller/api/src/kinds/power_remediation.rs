@@ -105,6 +105,9 @@ pub struct PowerStrategy {
     /// timeouts.drainSeconds.
     #[serde(default)]
     pub drain_policy: DrainPolicy,
+    /// Who deletes the pods of the host once it is confirmed off and tainted.
+    #[serde(default)]
+    pub pod_deletion: PodDeletion,
     /// What happens when the workload cluster did not answer for
     /// timeouts.taintSeconds after the confirmed power-off, so that no taint
     /// could be set.
@@ -126,6 +129,7 @@ impl Default for PowerStrategy {
             retry_limit: default_retry_limit(),
             timeouts: None,
             drain_policy: DrainPolicy::default(),
+            pod_deletion: PodDeletion::default(),
             unreachable_policy: UnreachablePolicy::default(),
             node_gone_policy: NodeGonePolicy::default(),
             on_exhausted: OnExhausted::default(),
@@ -170,6 +174,21 @@ pub enum DrainPolicy {
     /// any case the host stays off and tainted until this object is deleted and
     /// the workloads have moved.
     GiveUp,
+}
+
+/// Who deletes the pods of a host that is confirmed off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum PodDeletion {
+    /// Rackhand deletes them as soon as the taint has evicted them, only while
+    /// the BMC reports off. The controller needs the right to delete pods;
+    /// without it, the effect is that of PodGC.
+    #[default]
+    Immediate,
+    /// Rackhand deletes no pods. The garbage collector of pods in
+    /// kube-controller-manager deletes them within 20 seconds, once the Node is
+    /// not ready.
+    #[serde(rename = "PodGC")]
+    PodGc,
 }
 
 /// What happens when no taint can be set because the workload cluster does not

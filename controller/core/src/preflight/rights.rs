@@ -258,7 +258,7 @@ pub const RIGHTS: &[Right] = &[
     ),
     right(Role::Secrets, "", "secrets", &["get"]),
     right(Role::Nodes, "", "nodes", &["get", "list", "watch", "patch"]),
-    right(Role::Nodes, "", "pods", &["list"]),
+    right(Role::Nodes, "", "pods", &["list", "delete"]),
     right(
         Role::Nodes,
         "storage.k8s.io",

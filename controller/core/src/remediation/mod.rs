@@ -18,6 +18,7 @@ mod concurrency;
 mod evidence;
 mod observation;
 mod outdated;
+mod pods;
 mod policy;
 mod power;
 mod reason;
@@ -35,8 +36,10 @@ pub use concurrency::{
 pub use evidence::{CommandTaken, OffEvidence, confirmed_off, latest_reading_stands};
 pub use observation::{BareMetalHostFacts, HostView, MachineView, Observation, RequestFacts};
 pub use outdated::{JournalEntry, is_outdated};
+pub use pods::{BoundPod, PodDeletions, PodRef, deletion_is_justified};
 pub use policy::{
-    DrainBlocked, NodeAction, NodeGone, OnExhausted, Policy, PolicyError, Strategy, WorkloadDown,
+    DrainBlocked, NodeAction, NodeGone, OnExhausted, PodDeletion, Policy, PolicyError, Strategy,
+    WorkloadDown,
 };
 pub use power::{PowerReading, PowerState, PowerView};
 pub use reason::Reason;

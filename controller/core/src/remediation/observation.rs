@@ -8,8 +8,8 @@ use jiff::Timestamp;
 
 use super::{
     AgentId, AgentView, BmcAccess, Command, Drain, HostRef, NodeAction, OperationOutcome,
-    OperationView, PinnedOperation, Policy, PolicyError, PowerState, PowerView, Reason, State,
-    Step, WorkloadView, agent_view::LONGEST_POWER_ON_DELAY, power::PowerReading,
+    OperationView, PinnedOperation, PodDeletions, Policy, PolicyError, PowerState, PowerView,
+    Reason, State, Step, WorkloadView, agent_view::LONGEST_POWER_ON_DELAY, power::PowerReading,
 };
 
 /// The remediation object.
@@ -140,6 +140,8 @@ pub struct Observation {
     /// What keeps the Node from being drained, listed by its name, because its pods remain when the
     /// Node object is gone. `None` if it was not listed.
     pub drain: Option<Drain>,
+    /// What came of the deletions of pods since the last write of the state.
+    pub pod_deletions: PodDeletions,
     /// Whether the Node is tainted or deleted.
     pub node_action: NodeAction,
     /// What prevents the remediation from beginning or going on now (F6).

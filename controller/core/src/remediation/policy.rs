@@ -73,6 +73,15 @@ pub enum NodeAction {
     Delete,
 }
 
+/// Who deletes the pods of a host that is confirmed off and tainted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PodDeletion {
+    /// Rackhand, as soon as they are Terminating.
+    Immediate,
+    /// The garbage collector of pods of Kubernetes, which looks every 20 s.
+    PodGc,
+}
+
 /// The settings of a remediation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Policy {
@@ -111,6 +120,8 @@ pub struct Policy {
     pub drain_timeout: Duration,
     /// What happens after the drain timeout.
     pub drain_blocked: DrainBlocked,
+    /// Who deletes the pods.
+    pub pod_deletion: PodDeletion,
     /// Time for which a plain power cycle keeps the host off after it was confirmed off.
     pub cycle_hold: Duration,
     /// Time after the confirmed off for which the workload cluster may be out of reach.
@@ -145,6 +156,8 @@ impl Default for Policy {
             drain_poll: Duration::from_secs(1),
             drain_timeout: Duration::from_secs(600),
             drain_blocked: DrainBlocked::KeepOff,
+            // What CAPM3 relies on.
+            pod_deletion: PodDeletion::PodGc,
             // Long enough for a power supply to discharge.
             cycle_hold: Duration::from_secs(5),
             defer_timeout: Duration::from_secs(600),

@@ -170,6 +170,9 @@ pub struct AttemptRecord {
     /// When the drain was finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drained: Option<Timestamp>,
+    /// Pods that Rackhand deleted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pods_deleted: u32,
     /// When the host was confirmed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Timestamp>,
@@ -268,6 +271,9 @@ pub struct State {
     /// When the drain was finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drained: Option<Timestamp>,
+    /// Pods that Rackhand deleted in this attempt. Only reported.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pods_deleted: u32,
     /// When the host was confirmed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Timestamp>,
@@ -297,6 +303,14 @@ pub struct State {
     pub attempts: Vec<AttemptRecord>,
 }
 
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
 /// Attempts that are kept, so that the object does not grow without bound.
 const ATTEMPTS_KEPT: usize = 10;
 
@@ -324,6 +338,7 @@ impl State {
             lease_at_off: None,
             taint: None,
             drained: None,
+            pods_deleted: 0,
             on: None,
             agent_holds: false,
             pinned: None,
@@ -353,6 +368,7 @@ impl State {
             started: self.attempt_started,
             off: self.off.as_ref().map(OffEvidence::at),
             drained: self.drained,
+            pods_deleted: self.pods_deleted,
             on: self.on,
             ended: now,
             step: Some(self.step),

@@ -15,6 +15,7 @@ mod fenced;
 mod node_identity;
 mod operations;
 mod orphan;
+mod pods;
 mod power_off;
 mod power_on;
 
@@ -27,8 +28,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    AgentPin, AgentView, BmcAccess, NodeFacts, Observation, Policy, Progress, Reason, State, Step,
-    Strategy, WorkloadView,
+    AgentPin, AgentView, BmcAccess, NodeFacts, Observation, PodRef, Policy, Progress, Reason,
+    State, Step, Strategy, WorkloadView,
 };
 
 /// One effect on the outside world. Each is idempotent or identified by data, so repeating it is
@@ -73,6 +74,13 @@ pub enum Command {
     AddTaint,
     /// Removes the out-of-service taint from the Node.
     RemoveTaint,
+    /// Deletes pods of the tainted Node, with grace period 0.
+    DeletePods {
+        /// UID of the Node.
+        node: String,
+        /// The pods.
+        pods: Vec<PodRef>,
+    },
     /// Saves the Node's labels and annotations on the object, before the Node is deleted.
     BackUpNode,
     /// Deletes the Node.

@@ -23,6 +23,7 @@ mod node_identity;
 mod observe;
 mod orphan;
 mod outdated;
+mod pods;
 mod policies;
 mod power_authority;
 mod random_runs;

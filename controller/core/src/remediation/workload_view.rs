@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::BoundPod;
+
 /// The out-of-service taint on a Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Taint {
@@ -72,12 +74,23 @@ pub enum WorkloadView {
     Present(NodeFacts),
 }
 
-/// What keeps a Node from being drained.
+/// The pods that are bound to a Node, and its volumes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Drain {
-    /// `namespace/name` of pods that are bound to the Node, are not mirror pods and do not tolerate
-    /// the taint.
-    pub pods: Vec<String>,
+    /// Every pod that is bound to the Node.
+    pub pods: Vec<BoundPod>,
     /// Names of the Node's VolumeAttachments.
     pub volumes: Vec<String>,
+}
+
+impl Drain {
+    /// The pods that keep the Node from being drained (F4).
+    pub fn remaining(&self) -> impl Iterator<Item = &BoundPod> {
+        self.pods.iter().filter(|pod| pod.keeps_from_drain())
+    }
+
+    /// Whether nothing is left on the Node (F4).
+    pub fn is_finished(&self) -> bool {
+        self.remaining().next().is_none() && self.volumes.is_empty()
+    }
 }

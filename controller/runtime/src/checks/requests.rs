@@ -10,8 +10,8 @@ use rackhand_api::{
     names::{
         CAUSE_ANNOTATION, CLONED_FROM_GROUPKIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION,
         CLUSTER_NAME_LABEL, MADE_BY_ANNOTATION, NODE_ACTION_ANNOTATION,
-        OPENSHIFT_CLONED_FROM_GROUPKIND_ANNOTATION, OPENSHIFT_CLONED_FROM_NAME_ANNOTATION, groups,
-        kinds, request_kind,
+        OPENSHIFT_CLONED_FROM_GROUPKIND_ANNOTATION, OPENSHIFT_CLONED_FROM_NAME_ANNOTATION,
+        POD_DELETION_ANNOTATION, groups, kinds, request_kind,
     },
     views::{MachineView, RemediationTemplateView, TemplateRef, group_of},
 };
@@ -105,7 +105,7 @@ fn request_body(
     machine: &MachineView,
     maker: &Maker<'_>,
 ) -> DynamicObject {
-    let of_template = template.meta.annotations.get(NODE_ACTION_ANNOTATION);
+    let of_template = &template.meta.annotations;
     let template = &template.template;
     let mut body = template.clone();
     let api_version = text(&body, "apiVersion").unwrap_or_else(|| reference.api_version.clone());
@@ -118,11 +118,13 @@ fn request_body(
         found.cloned().unwrap_or_default()
     };
     let (mut annotations, mut labels) = (map("annotations"), map("labels"));
-    // CAPM3's template schema has no field for it.
-    if let Some(action) = of_template {
-        annotations
-            .entry(NODE_ACTION_ANNOTATION)
-            .or_insert_with(|| action.clone().into());
+    // CAPM3's template schema has no fields for them.
+    for key in [NODE_ACTION_ANNOTATION, POD_DELETION_ANNOTATION] {
+        if let Some(value) = of_template.get(key) {
+            annotations
+                .entry(key)
+                .or_insert_with(|| value.clone().into());
+        }
     }
     let owner = machine.meta.api_version.clone().unwrap_or_default();
     let (from_name, from_kind) = if group_of(&owner) == groups::OPENSHIFT_MACHINE {

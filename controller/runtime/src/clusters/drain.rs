@@ -1,36 +1,46 @@
-//! The pods and volumes that keep a Node from being drained (F4).
+//! The pods and volumes of a Node (F4).
 
 use k8s_openapi::api::core::v1::{Pod, Toleration};
 use kube::ResourceExt;
 use rackhand_api::names::{
     OUT_OF_SERVICE_TAINT_EFFECT, OUT_OF_SERVICE_TAINT_KEY, OUT_OF_SERVICE_TAINT_VALUE,
 };
-use rackhand_core::remediation::Drain;
+use rackhand_core::remediation::{BoundPod, Drain, PodRef};
 
 use super::AttachedVolume;
 
 /// Marks a static pod, which a kubelet creates from a file.
 const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
-/// The listed objects that keep the Node from being drained.
-pub(crate) fn remaining_on<'a>(
+/// The listed objects of the Node.
+pub(crate) fn bound_to<'a>(
     node: &str,
     pods: &[Pod],
     volumes: impl IntoIterator<Item = &'a AttachedVolume>,
 ) -> Drain {
     let here = |pod: &&Pod| pod.spec.as_ref().and_then(|s| s.node_name.as_deref()) == Some(node);
     Drain {
-        pods: pods
-            .iter()
-            .filter(here)
-            .filter(|pod| !pod.annotations().contains_key(MIRROR_ANNOTATION) && !tolerates(pod))
-            .map(|pod| format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any()))
-            .collect(),
+        pods: pods.iter().filter(here).map(bound_pod).collect(),
         volumes: volumes
             .into_iter()
             .filter(|volume| volume.node == node)
             .map(|volume| volume.name.clone())
             .collect(),
+    }
+}
+
+fn bound_pod(pod: &Pod) -> BoundPod {
+    BoundPod {
+        id: PodRef {
+            namespace: pod.namespace().unwrap_or_default(),
+            name: pod.name_any(),
+            uid: pod.uid().unwrap_or_default(),
+            version: pod.resource_version().unwrap_or_default(),
+        },
+        is_mirror: pod.annotations().contains_key(MIRROR_ANNOTATION),
+        tolerates_taint: tolerates(pod),
+        is_terminating: pod.metadata.deletion_timestamp.is_some(),
+        has_finalizers: !pod.finalizers().is_empty(),
     }
 }
 

@@ -24,7 +24,7 @@ use rackhand_api::names::{KUBECONFIG_SECRET_KEY, kubeconfig_secret};
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use drain::remaining_on;
+pub(crate) use drain::bound_to;
 pub(crate) use etcd_guard::{OPENSHIFT_ETCD, OPENSHIFT_NODE_LABEL, ask_guard, guard};
 pub(crate) use facts::{lease_facts, node_facts, ready};
 pub(crate) use workload_client::{AttachedVolume, WorkloadClient};

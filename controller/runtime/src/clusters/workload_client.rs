@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use rackhand_core::remediation::{Drain, LeaseFacts, LeaseMemory};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{drain::remaining_on, facts::node_lease};
+use super::{drain::bound_to, facts::node_lease};
 use crate::store::{
     api::{ApiError, CALL_TIMEOUT, call, optional},
     clock,
@@ -140,7 +140,7 @@ impl WorkloadClient {
         };
         let (pods, volumes) = tokio::join!(pods, self.volumes());
         let volumes = volumes.map_err(|why| ApiError::other("VolumeAttachments", why))?;
-        Ok(remaining_on(node, &pods?.items, volumes.iter()))
+        Ok(bound_to(node, &pods?.items, volumes.iter()))
     }
 
     /// Lists all VolumeAttachments, because the API server cannot select those of one Node. A list

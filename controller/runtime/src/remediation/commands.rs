@@ -115,6 +115,7 @@ impl Engine {
             }
             Command::AddTaint => self.taint(o, true).await,
             Command::RemoveTaint => self.taint(o, false).await,
+            Command::DeletePods { node, pods } => self.delete_pods(o, node, pods).await,
             Command::BackUpNode => self.back_up_node(o).await,
             Command::DeleteNode { uid } => self.delete_node(o, uid).await,
             Command::RestoreNode => self.restore_node(o).await,

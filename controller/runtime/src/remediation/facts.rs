@@ -7,14 +7,16 @@ use rackhand_api::{
     names::{
         self, CAPI_PAUSED_ANNOTATION, CONFIRM_FENCED_ANNOTATION, MEDIK8S_TIMED_OUT_ANNOTATION,
         NODE_ACTION_ANNOTATION, NODE_ACTION_DELETE, NODE_ACTION_TAINT, PAUSED_ANNOTATION,
-        REBOOT_ANNOTATION, SKIP_REMEDIATION_ANNOTATION,
+        POD_DELETION_ANNOTATION, POD_DELETION_IMMEDIATE, POD_DELETION_POD_GC, REBOOT_ANNOTATION,
+        SKIP_REMEDIATION_ANNOTATION,
         conditions::{HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED},
         groups, kinds,
     },
     views::{BareMetalHostView, MachineView, Meta, find_condition},
 };
 use rackhand_core::remediation::{
-    BareMetalHostFacts, MachineView as MachineFacts, NodeAction, RequestFacts, node_action,
+    BareMetalHostFacts, MachineView as MachineFacts, NodeAction, PodDeletion, Policy, RequestFacts,
+    node_action,
 };
 
 use super::{policy::finalizer, target::Target};
@@ -72,8 +74,30 @@ pub(crate) fn request_facts(
         finalizer: meta.has_finalizer(finalizer(id.kind)),
         confirm_fenced: meta.annotations.get(CONFIRM_FENCED_ANNOTATION).cloned(),
         paused,
-        policy: view.policy(config),
+        policy: view.policy(config).map(|policy| Policy {
+            pod_deletion: pod_deletion(index, view, target).unwrap_or(policy.pod_deletion),
+            ..policy
+        }),
     }
+}
+
+/// Who deletes the pods, by the annotation of a Metal3Remediation or of its Cluster, because CAPM3's schema
+/// has no field for it. A PowerRemediation has one.
+fn pod_deletion(index: &Index, view: &RequestView, target: &Target) -> Option<PodDeletion> {
+    let RequestView::Metal3(remediation) = view else {
+        return None;
+    };
+    let word = |meta: &Meta| match meta
+        .annotations
+        .get(POD_DELETION_ANNOTATION)
+        .map(String::as_str)
+    {
+        Some(POD_DELETION_IMMEDIATE) => Some(PodDeletion::Immediate),
+        Some(POD_DELETION_POD_GC) => Some(PodDeletion::PodGc),
+        _ => None,
+    };
+    let cluster = target.cluster.as_ref().and_then(|key| index.cluster(key));
+    word(&remediation.meta).or_else(|| word(&cluster?.view.ok()?.meta))
 }
 
 /// Whether the Node is tainted or deleted: by the annotation of the request, that of its Cluster,

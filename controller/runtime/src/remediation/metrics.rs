@@ -38,6 +38,11 @@ struct RackLabels {
     rack: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabels {
+    result: &'static str,
+}
+
 /// Buckets from 50 ms to about 14 minutes, because a step may be a single write or a drain.
 fn step_histogram() -> Histogram {
     Histogram::new(exponential_buckets(0.05, 2.0, 15))
@@ -72,6 +77,7 @@ pub(crate) struct RemediationMetrics {
     events: Family<ReasonLabels, Counter>,
     violations: Family<ReasonLabels, Counter>,
     unconfirmed: Counter,
+    pod_deletions: Family<ResultLabels, Counter>,
     panics: Counter,
     blocked: Family<ReasonLabels, Gauge>,
     fencing_unavailable: Family<RackLabels, Gauge>,
@@ -146,6 +152,12 @@ impl RemediationMetrics {
                 "Power-offs that were not confirmed in time and wait for a person",
                 Counter::default(),
             ),
+            pod_deletions: register(
+                r,
+                "pod_deletions",
+                "Deletions of pods of hosts that are confirmed off, by result",
+                Family::default(),
+            ),
             panics: register(
                 r,
                 "remediation_panics",
@@ -199,6 +211,12 @@ impl RemediationMetrics {
 
     pub(super) fn count_unconfirmed(&self) {
         self.unconfirmed.inc();
+    }
+
+    pub(super) fn count_pod_deletion(&self, result: &'static str) {
+        self.pod_deletions
+            .get_or_create(&ResultLabels { result })
+            .inc();
     }
 
     pub(super) fn count_panic(&self) {
@@ -320,11 +338,12 @@ mod tests {
         metrics.count_event("Recovered");
         metrics.count_violation("FenceViolated");
         metrics.count_unconfirmed();
+        metrics.count_pod_deletion("deleted");
         metrics.count_panic();
         metrics.set_blocked("a", Some("Paused"));
         metrics.observe_end("succeeded", Duration::from_secs(60));
         metrics.set_step("a", Some(("Draining", Timestamp::UNIX_EPOCH)));
         metrics.set_fencing_unavailable(&BTreeMap::from([("r1", 2)]));
-        assert_documented(&registry, 11);
+        assert_documented(&registry, 12);
     }
 }

@@ -22,6 +22,7 @@ mod observe;
 mod operation;
 mod orphaned_holds;
 mod outcome_metrics;
+mod pod_commands;
 mod policy;
 mod power_policy;
 mod quorum;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use rackhand_core::remediation::{
     ActiveRemediation, AgentFacts, BareMetalHostFacts, BmcAccess, EtcdGuard, HostView, Observation,
-    Progress, Reason, State, Step, WorkloadView,
+    PodDeletions, Progress, Reason, State, Step, WorkloadView,
 };
 
 use super::{
@@ -174,6 +174,7 @@ impl Engine {
             power: None,
             silent_since: None,
             drain,
+            pod_deletions: PodDeletions::default(),
             node_action: wanted_node_action(&self.context.index, config, &view, &target),
             completed: BTreeSet::new(),
         };

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use rackhand_api::{
     kinds::power_remediation::{
-        DrainPolicy, NodeGonePolicy, OnExhausted as AskedOnExhausted, PowerRemediationSpec,
-        PowerStrategyType, UnreachablePolicy,
+        DrainPolicy, NodeGonePolicy, OnExhausted as AskedOnExhausted,
+        PodDeletion as AskedPodDeletion, PowerRemediationSpec, PowerStrategyType,
+        UnreachablePolicy,
     },
     names::{METAL3_REMEDIATION_FINALIZER, POWER_REMEDIATION_FINALIZER},
     views::Strategy as Metal3Strategy,
 };
 use rackhand_core::remediation::{
-    DrainBlocked, NodeGone, OnExhausted, Policy, PolicyError, Strategy, WorkloadDown,
+    DrainBlocked, NodeGone, OnExhausted, PodDeletion, Policy, PolicyError, Strategy, WorkloadDown,
 };
 
 use crate::{
@@ -98,6 +99,10 @@ fn power_policy(spec: &PowerRemediationSpec, config: &Config) -> Result<Policy, 
             DrainPolicy::StayOff => DrainBlocked::KeepOff,
             DrainPolicy::PowerOn => DrainBlocked::PowerOn,
             DrainPolicy::GiveUp => DrainBlocked::GiveUp,
+        },
+        pod_deletion: match strategy.pod_deletion {
+            AskedPodDeletion::Immediate => PodDeletion::Immediate,
+            AskedPodDeletion::PodGc => PodDeletion::PodGc,
         },
         workload_down: match strategy.unreachable_policy {
             UnreachablePolicy::StayOff => WorkloadDown::KeepOff,

@@ -183,6 +183,7 @@ pub(super) fn attempts(state: &State) -> Vec<Attempt> {
             started_at: whole(state.attempt_started),
             powered_off_at: state.off.as_ref().map(|off| whole(off.at())),
             drained_at: state.drained.map(whole),
+            pods_deleted: count(state.pods_deleted),
             powered_on_at: state.on.map(whole),
             finished_at: None,
             failed_step: None,
@@ -197,6 +198,10 @@ fn number(attempt: u32) -> i32 {
     i32::try_from(attempt.max(1)).unwrap_or(i32::MAX)
 }
 
+fn count(pods: u32) -> Option<i32> {
+    (pods > 0).then(|| i32::try_from(pods).unwrap_or(i32::MAX))
+}
+
 fn ended(record: &AttemptRecord) -> Attempt {
     let failed = record.reason != Reason::Recovered;
     Attempt {
@@ -204,6 +209,7 @@ fn ended(record: &AttemptRecord) -> Attempt {
         started_at: whole(record.started),
         powered_off_at: record.off.map(whole),
         drained_at: record.drained.map(whole),
+        pods_deleted: count(record.pods_deleted),
         powered_on_at: record.on.map(whole),
         finished_at: Some(whole(record.ended)),
         failed_step: record.step.filter(|_| failed).map(shown),

@@ -63,6 +63,12 @@ impl ApiError {
         self.code() == Some(409)
     }
 
+    /// Whether the API server has refused the request itself, so that a repetition is refused as well.
+    pub(crate) fn is_client_error(&self) -> bool {
+        self.code()
+            .is_some_and(|code| (400..500).contains(&code) && code != 429)
+    }
+
     /// A label for metrics.
     pub(crate) fn label(&self) -> &'static str {
         match (self, self.code()) {

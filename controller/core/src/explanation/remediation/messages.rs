@@ -33,6 +33,10 @@ pub(super) fn command_message(command: &Command) -> String {
         Command::Release => "releases the hold at the agent".into(),
         Command::AddTaint => "adds the out-of-service taint to the node".into(),
         Command::RemoveTaint => "removes the out-of-service taint from the node".into(),
+        Command::DeletePods { pods, .. } => {
+            let names: Vec<String> = pods.iter().map(ToString::to_string).collect();
+            format!("deletes pods of the host that is off: {}", names.join(", "))
+        }
         Command::BackUpNode => "saves the node's labels and annotations on the object".into(),
         Command::DeleteNode { uid } => format!("deletes the node (UID {uid})"),
         Command::RestoreNode => "restores the labels and annotations of the node".into(),

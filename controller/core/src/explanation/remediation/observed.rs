@@ -1,6 +1,6 @@
 //! What a remediation observes, as named lines.
 
-use crate::remediation::{HostView, Observation, Taint, WorkloadView};
+use crate::remediation::{HostView, Observation, PodDeletion, Taint, WorkloadView};
 
 /// What is known of Machine, Node, host and BareMetalHost, by name.
 pub fn observed(machine: Option<&str>, o: &Observation) -> Vec<(String, String)> {
@@ -27,6 +27,9 @@ pub fn observed(machine: Option<&str>, o: &Observation) -> Vec<(String, String)>
         WorkloadView::ClusterGone { name } => line("node", format!("Cluster {name} is gone")),
         WorkloadView::NotJoined => line("node", "never joined".into()),
         WorkloadView::Unreachable { why } => line("node", format!("not seen: {why}")),
+    }
+    if let Some(pods) = pods(o) {
+        line("pods", pods);
     }
     match &o.host {
         HostView::Found(host) => line("host", format!("{} of rack {}", host.host, host.rack)),
@@ -56,4 +59,25 @@ pub fn observed(machine: Option<&str>, o: &Observation) -> Vec<(String, String)>
         line("bmh", format!("{}: {words}", bmh.name));
     }
     lines
+}
+
+/// What is known of the pods of a Node that is drained, and who deletes them.
+fn pods(o: &Observation) -> Option<String> {
+    let left = o.drain.as_ref()?.remaining().count();
+    let policy = o.request.policy.as_ref().ok()?;
+    let who = match policy.pod_deletion {
+        PodDeletion::Immediate => "deleted by Rackhand once they are Terminating",
+        PodDeletion::PodGc => "deleted by the garbage collector of pods",
+    };
+    let deletions = &o.pod_deletions;
+    let deleted = match deletions.deleted.len() {
+        0 => String::new(),
+        n => format!(", {n} deleted"),
+    };
+    let refused: String = deletions
+        .refused
+        .iter()
+        .map(|(pod, why)| format!("; {pod} is left to the garbage collector: {why}"))
+        .collect();
+    Some(format!("{left} left{deleted}, {who}{refused}"))
 }

@@ -15,7 +15,8 @@ use jiff::Timestamp;
 
 use super::{
     AgentId, AgentPin, AgentView, BmcAccess, Command, Decision, HostRef, Observation,
-    OperationView, PowerView, State, Step, WorkloadView, latest_reading_stands, operation_id,
+    OperationView, PodDeletions, PodRef, PowerView, State, Step, WorkloadView,
+    latest_reading_stands, operation_id,
 };
 
 pub use lease_memory::LeaseMemory;
@@ -42,6 +43,8 @@ pub struct Shell {
     pub silent_since: Option<Timestamp>,
     /// Commands carried out since the state was last written.
     pub completed: BTreeSet<Command>,
+    /// What came of deletions of pods since then.
+    pub pod_deletions: PodDeletions,
     /// The Machine of a Node that names none was looked up live before the end.
     pub machine_sought: bool,
     /// The command of the previous turn, so that a repetition is paused.
@@ -83,6 +86,7 @@ impl Shell {
             access: BmcAccess::Known,
             silent_since: None,
             completed: BTreeSet::new(),
+            pod_deletions: PodDeletions::default(),
             machine_sought: false,
             last: None,
             failures: 0,
@@ -128,6 +132,7 @@ impl Shell {
         if self.state != state {
             // Commands of another state are not done in this one.
             self.completed.clear();
+            self.pod_deletions = PodDeletions::default();
         }
         self.state = state;
     }
@@ -199,6 +204,7 @@ impl Shell {
         o.answered = self.unknown_to();
         o.power.clone_from(&self.power);
         o.completed.clone_from(&self.completed);
+        o.pod_deletions.clone_from(&self.pod_deletions);
         self.silent_since = o.silence(self.state.as_ref(), self.silent_since, now);
         o.silent_since = self.silent_since;
         o
@@ -238,6 +244,18 @@ impl Shell {
     pub fn reading_stands(&self, now: Timestamp) -> Result<(), String> {
         let off = self.state.as_ref().and_then(|s| s.off.as_ref());
         latest_reading_stands(off, self.power.as_ref(), now)
+    }
+
+    /// Records that a pod was deleted, or that the API server refused to.
+    pub fn pod_deleted(&mut self, pod: PodRef, answer: Result<(), String>) {
+        match answer {
+            Ok(()) => {
+                self.pod_deletions.deleted.insert(pod);
+            }
+            Err(why) => {
+                self.pod_deletions.refused.insert(pod, why);
+            }
+        }
     }
 
     /// Records that a command was carried out.

@@ -28,6 +28,7 @@ impl StepContext<'_> {
         s.taint = None;
         s.node_action = None;
         s.drained = None;
+        s.pods_deleted = 0;
         s.on = None;
         s.power_on_repeats = 0;
         s.end_reason = None;

@@ -40,7 +40,7 @@ impl StepContext<'_> {
             return self.fence_violated(s, &seen);
         }
         let left = match &self.o.drain {
-            Some(drain) if drain.pods.is_empty() && drain.volumes.is_empty() => None,
+            Some(drain) if drain.is_finished() => None,
             Some(drain) => Some(names(drain)),
             None => Some("pods and volumes".into()),
         };
@@ -59,7 +59,11 @@ impl StepContext<'_> {
                 } else {
                     Reason::Draining(left)
                 };
-                self.monitor_hold(s, reason, Some(self.policy.drain_poll))
+                if let Some(d) = self.delete_pods(&s, &reason) {
+                    return d;
+                }
+                let poll = self.drain_poll(&s);
+                self.monitor_hold(s, reason, Some(poll))
             }
             (None, _) => self.drained(s, None),
         }
@@ -73,6 +77,7 @@ impl StepContext<'_> {
             return d;
         }
         s.drained = Some(self.now);
+        self.count_deleted_pods(&mut s);
         if let Some(why) = self.offline() {
             return self.abort(s, why);
         }
@@ -80,7 +85,10 @@ impl StepContext<'_> {
             None => Note {
                 warning: false,
                 reason: "Drained",
-                message: "no pod and no volume is left on the node".into(),
+                message: format!(
+                    "no pod and no volume is left on the node{}",
+                    deleted_pods(s.pods_deleted)
+                ),
             },
             Some(left) => {
                 let reason = Reason::DrainSkipped(left);
@@ -100,6 +108,7 @@ impl StepContext<'_> {
     /// while pods are left (F3, F4).
     fn give_up(&self, mut s: State, left: String) -> Decision {
         let reason = Reason::DrainGivenUp(left);
+        self.count_deleted_pods(&mut s);
         if !s.is_recorded() {
             s.record_attempt(reason.clone(), self.now);
         }
@@ -109,6 +118,15 @@ impl StepContext<'_> {
             note.warning = true;
         }
         d
+    }
+}
+
+/// How many pods Rackhand has deleted, as the end of a sentence.
+fn deleted_pods(pods: u32) -> String {
+    match pods {
+        0 => String::new(),
+        1 => "; 1 pod was deleted by Rackhand".into(),
+        n => format!("; {n} pods were deleted by Rackhand"),
     }
 }
 
@@ -127,8 +145,9 @@ fn names(drain: &Drain) -> String {
         let what = if names.len() == 1 { one } else { many };
         (!names.is_empty()).then(|| format!("{} {what} ({}{more})", names.len(), shown.join(", ")))
     };
+    let pods: Vec<String> = drain.remaining().map(|pod| pod.id.to_string()).collect();
     [
-        list("pod", "pods", &drain.pods),
+        list("pod", "pods", &pods),
         list("volume", "volumes", &drain.volumes),
     ]
     .into_iter()

@@ -82,6 +82,22 @@ pub(super) fn mk_node() -> NodeFacts {
     }
 }
 
+/// A pod of the namespace shop that is Terminating, as after the taint.
+pub(super) fn mk_pod(name: &str) -> BoundPod {
+    BoundPod {
+        id: PodRef {
+            namespace: "shop".into(),
+            name: name.into(),
+            uid: format!("uid-of-{name}"),
+            version: "1".into(),
+        },
+        is_mirror: false,
+        tolerates_taint: false,
+        is_terminating: true,
+        has_finalizers: false,
+    }
+}
+
 pub(super) fn mk_bmh() -> BareMetalHostFacts {
     BareMetalHostFacts {
         name: "metal/host-7".into(),
@@ -136,6 +152,7 @@ pub(super) fn mk_observation() -> Observation {
         power: None,
         silent_since: None,
         drain: None,
+        pod_deletions: PodDeletions::default(),
         node_action: NodeAction::Taint,
         conflict: None,
         completed: BTreeSet::new(),

@@ -58,6 +58,7 @@ pub(super) struct Run {
     /// The state stored in the object, which survives a crash.
     pub(super) state: Option<State>,
     pub(super) completed: BTreeSet<Command>,
+    pub(super) pod_deletions: PodDeletions,
     pub(super) power: Option<PowerView>,
     pub(super) silent: Option<Timestamp>,
     pub(super) lease: Option<(i64, i64)>,
@@ -89,6 +90,7 @@ impl Run {
             world: World::new(plan, request, bmh),
             state: None,
             completed: BTreeSet::new(),
+            pod_deletions: PodDeletions::default(),
             power: None,
             silent: None,
             lease: None,
@@ -163,6 +165,7 @@ impl Run {
     fn crash(&mut self) {
         self.world.log("*** the controller crashes");
         self.completed.clear();
+        self.pod_deletions = PodDeletions::default();
         (self.power, self.lease, self.seen, self.last) = (None, None, None, None);
         self.silent = None;
         self.wake = Some(self.world.now + self.world.rng.range(1, 8) * TICK);
@@ -199,6 +202,7 @@ impl Run {
                 let stored = serde_json::to_string(&d.state).unwrap();
                 self.state = Some(serde_json::from_str(&stored).unwrap());
                 self.completed.clear();
+                self.pod_deletions = PodDeletions::default();
                 if self.crashes_now(true) {
                     self.crash();
                 }
@@ -331,6 +335,20 @@ impl Run {
                     return false;
                 }
                 w.cluster.taint = Taint::Absent;
+            }
+            Command::DeletePods { node, pods } => {
+                if w.workload_down {
+                    return false;
+                }
+                if *node != format!("n7-{}", w.cluster.deleted) || w.cluster.taint != Taint::Ours {
+                    w.fail("F1: pods of a Node that is not ours are deleted");
+                }
+                self.may_taint(&state);
+                for pod in pods {
+                    if self.world.force_delete(pod) {
+                        self.pod_deletions.deleted.insert(pod.clone());
+                    }
+                }
             }
             Command::BackUpNode => {
                 if w.workload_down || !w.cluster.node {

@@ -78,6 +78,8 @@ pub(super) struct Plan {
     pub(super) legacy: bool,
     pub(super) strategy: Strategy,
     pub(super) on_exhausted: Option<OnExhausted>,
+    /// Whether Rackhand deletes the pods.
+    pub(super) deletes_pods: bool,
     /// Policy for a drain that does not end; `None`: the default.
     pub(super) drain_blocked: Option<DrainBlocked>,
     pub(super) off_takes: i64,
@@ -162,6 +164,7 @@ impl Plan {
         if plan.silent && r.one_in(2) {
             plan.faults.push((r.range(200, 600) * 500, Fault::Person));
         }
+        plan.deletes_pods = Rng(seed ^ 0x90d5).one_in(2);
         for fault in [Fault::JournalLost, Fault::Takeover] {
             if r.one_in(6) {
                 plan.faults.push((r.range(2, 160) * 500, fault));
@@ -177,6 +180,11 @@ impl Plan {
             strategy: self.strategy,
             on_exhausted: self.on_exhausted.unwrap_or(usual.on_exhausted),
             drain_blocked: self.drain_blocked.unwrap_or(usual.drain_blocked),
+            pod_deletion: if self.deletes_pods {
+                PodDeletion::Immediate
+            } else {
+                PodDeletion::PodGc
+            },
             ..usual
         }
     }

@@ -45,7 +45,7 @@ fn failed_node_passes_through_all_steps_in_order() {
     let (s, _) = writes(&o, &s, 26);
     assert_eq!(s.step, Step::Draining);
     o.drain = Some(Drain {
-        pods: vec!["shop/db-0".into()],
+        pods: vec![mk_pod("db-0")],
         volumes: vec![],
     });
     let reason = Reason::Draining("1 pod (shop/db-0)".into());
@@ -223,7 +223,7 @@ fn f3_power_is_read_periodically_while_draining() {
     let mut o = mk_held();
     node(&mut o).taint = Taint::Ours;
     o.drain = Some(Drain {
-        pods: vec!["shop/db-0".into()],
+        pods: vec![mk_pod("db-0")],
         volumes: vec![],
     });
     let s = mk_state(Step::Draining);
@@ -238,7 +238,7 @@ fn f3_power_is_read_periodically_while_draining() {
 fn f4_no_power_on_while_a_pod_or_volume_is_left() {
     for left in [
         Drain {
-            pods: vec!["shop/db-0".into()],
+            pods: vec![mk_pod("db-0")],
             volumes: vec![],
         },
         Drain {
@@ -292,7 +292,7 @@ fn f4_policy_may_end_a_blocked_drain_with_a_warning() {
     node(&mut o).taint = Taint::Ours;
     policy(&mut o).drain_blocked = DrainBlocked::PowerOn;
     o.drain = Some(Drain {
-        pods: vec!["shop/db-0".into()],
+        pods: vec![mk_pod("db-0")],
         volumes: vec![],
     });
     o.power = mk_power(599, PowerState::Off);
@@ -324,7 +324,7 @@ fn f4_pods_of_a_deleted_node_are_drained() {
             assert_eq!(s.step, Step::Draining);
         }
         o.drain = Some(Drain {
-            pods: vec!["shop/db-0".into()],
+            pods: vec![mk_pod("db-0")],
             volumes: vec![],
         });
         assert_eq!(waits(&o, &s, 2).0.label(), "Draining");
@@ -338,7 +338,7 @@ fn f4_drain_message_names_at_most_five_objects_of_a_kind() {
     let mut o = mk_held();
     node(&mut o).taint = Taint::Ours;
     o.power = mk_power(1, PowerState::Off);
-    let pods = (0..7).map(|i| format!("shop/db-{i}")).collect();
+    let pods = (0..7).map(|i| mk_pod(&format!("db-{i}"))).collect();
     o.drain = Some(Drain {
         pods,
         volumes: vec!["csi-1".into()],

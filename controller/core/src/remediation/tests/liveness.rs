@@ -6,7 +6,7 @@ use proptest::prelude::{ProptestConfig, any, prop_assert, proptest};
 use super::{super::*, build::*, faults::Rng, waiting::STEPS};
 
 impl Rng {
-    fn pick<T: Clone>(&mut self, list: &[T]) -> T {
+    pub(super) fn pick<T: Clone>(&mut self, list: &[T]) -> T {
         let length = i64::try_from(list.len()).unwrap();
         list[usize::try_from(self.range(0, length)).unwrap()].clone()
     }
@@ -129,12 +129,13 @@ fn random_policy(r: &mut Rng) -> Result<Policy, PolicyError> {
             DrainBlocked::PowerOn,
             DrainBlocked::GiveUp,
         ]),
+        pod_deletion: r.pick(&[PodDeletion::Immediate, PodDeletion::PodGc]),
         workload_down: r.pick(&[WorkloadDown::KeepOff, WorkloadDown::PowerOn]),
         ..Policy::default()
     })
 }
 
-fn random_observation(r: &mut Rng) -> Observation {
+pub(super) fn random_observation(r: &mut Rng) -> Observation {
     let mut o = mk_observation();
     o.request = RequestFacts {
         deleting: r.one_in(5),
@@ -186,11 +187,12 @@ fn random_observation(r: &mut Rng) -> Observation {
     o.operation = random_operation(r);
     o.power = random_power(r);
     o.silent_since = r.one_in(2).then(|| at(r.time()));
+    let pod = random_pod(r);
     o.drain = r.pick(&[
         None,
         Some(Drain::default()),
         Some(Drain {
-            pods: vec!["shop/db-0".into()],
+            pods: vec![pod],
             volumes: vec!["csi-1".into()],
         }),
     ]);
@@ -209,7 +211,17 @@ fn random_observation(r: &mut Rng) -> Observation {
     o
 }
 
-fn random_state(r: &mut Rng) -> State {
+pub(super) fn random_pod(r: &mut Rng) -> BoundPod {
+    BoundPod {
+        is_mirror: r.one_in(6),
+        tolerates_taint: r.one_in(6),
+        is_terminating: !r.one_in(4),
+        has_finalizers: r.one_in(6),
+        ..mk_pod("db-0")
+    }
+}
+
+pub(super) fn random_state(r: &mut Rng) -> State {
     let mut s = mk_state(r.pick(&STEPS));
     let some_time = |r: &mut Rng| r.one_in(2).then(|| at(r.time()));
     s.since = at(r.range(-100, 0));

@@ -49,12 +49,7 @@ impl Run {
             .as_ref()
             .is_some_and(|s| s.step == Step::Draining);
         let drain = || Drain {
-            pods: w
-                .cluster
-                .pod
-                .iter()
-                .map(|_| "shop/db-0".to_owned())
-                .collect(),
+            pods: w.bound_pod().into_iter().collect(),
             volumes: w
                 .cluster
                 .volume
@@ -105,6 +100,7 @@ impl Run {
                 NodeAction::Taint
             },
             drain: (draining && !w.workload_down).then(drain),
+            pod_deletions: self.pod_deletions.clone(),
             conflict: w
                 .conflict
                 .then(|| Reason::OtherRemediation("another one".into())),

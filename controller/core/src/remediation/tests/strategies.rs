@@ -250,7 +250,7 @@ fn stay_off_confirms_off_once_more_and_counts_as_failed() {
 fn given_up_drain_leaves_the_host_off_and_escalates() {
     let mut o = mk_drained(600);
     o.drain = Some(Drain {
-        pods: vec!["shop/db-0".into()],
+        pods: vec![mk_pod("db-0")],
         volumes: vec![],
     });
     policy(&mut o).drain_blocked = DrainBlocked::GiveUp;
@@ -278,7 +278,7 @@ fn given_up_drain_leaves_the_host_off_and_escalates() {
 fn blocked_drain_does_not_power_on_a_host_that_stays_off() {
     let mut o = mk_drained(600);
     o.drain = Some(Drain {
-        pods: vec!["shop/db-0".into()],
+        pods: vec![mk_pod("db-0")],
         volumes: vec![],
     });
     policy(&mut o).drain_blocked = DrainBlocked::PowerOn;

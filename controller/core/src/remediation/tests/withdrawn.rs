@@ -211,7 +211,7 @@ fn f4_withdrawal_after_a_possible_taint_finishes_the_drain() {
             node(&mut o).taint = Taint::Ours;
             o.power = mk_power(1, PowerState::Off);
             o.drain = Some(Drain {
-                pods: vec!["shop/db-0".into()],
+                pods: vec![mk_pod("db-0")],
                 volumes: vec![],
             });
             let mut s = mk_state(step);

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::{
     super::*,
     bmc::Op,
+    build::mk_pod,
     faults::{Plan, Rng},
 };
 
@@ -325,6 +326,25 @@ impl World {
                 self.fail("a workload runs twice");
             }
         }
+    }
+
+    /// The pod that is bound to our node. A kubelet that comes back reports about it, which changes its version.
+    pub(super) fn bound_pod(&self) -> Option<BoundPod> {
+        let is_terminating = self.cluster.pod?;
+        let mut pod = mk_pod("db-0");
+        pod.is_terminating = is_terminating;
+        pod.id.version = format!("{is_terminating}-{}", self.cluster.boot_id);
+        Some(pod)
+    }
+
+    /// The API server deletes the pod at once, if it is still that pod. Returns whether it was.
+    pub(super) fn force_delete(&mut self, pod: &PodRef) -> bool {
+        let same = self.bound_pod().is_some_and(|bound| bound.id == *pod);
+        if same {
+            self.cluster.pod = None;
+            self.cluster.pod_gone_at = Some(self.now);
+        }
+        same
     }
 
     pub(super) fn delete_node(&mut self) {

@@ -153,6 +153,7 @@ fn status_shows_attempts_and_evidence_without_bmc_address() {
         started: at(0),
         off: Some(at(10)),
         drained: Some(at(20)),
+        pods_deleted: 3,
         on: Some(at(30)),
         ended: at(60),
         step: Some(Step::Restoring),
@@ -167,6 +168,8 @@ fn status_shows_attempts_and_evidence_without_bmc_address() {
     assert_eq!(shown.attempts.len(), 2);
     assert_eq!(shown.attempts[0].failed_step, Some(ShownStep::Restoring));
     assert_eq!(shown.attempts[0].reason.as_deref(), Some("BootTimeout"));
+    assert_eq!(shown.attempts[0].pods_deleted, Some(3));
+    assert_eq!(shown.attempts[1].pods_deleted, None);
     assert_eq!(
         (shown.attempts[1].number, shown.attempts[1].finished_at),
         (2, None)

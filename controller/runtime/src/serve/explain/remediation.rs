@@ -18,15 +18,15 @@ use rackhand_core::{
     explanation::{RemediationFacts, RemediationView, explain_remediation, observed},
     remediation::{
         ActiveRemediation, BmcAccess, Drain, HostView, Observation, OperationView, PinnedOperation,
-        PowerReading, PowerState, PowerView, Progress, Reason, State, Step, WorkloadView,
-        check_concurrency,
+        PodDeletions, PowerReading, PowerState, PowerView, Progress, Reason, State, Step,
+        WorkloadView, check_concurrency,
     },
 };
 use serde_json::Value;
 
 use super::{ExplainError, snapshot::Snapshot};
 use crate::{
-    clusters::{AttachedVolume, lease_facts, node_facts, remaining_on},
+    clusters::{AttachedVolume, bound_to, lease_facts, node_facts},
     config::Config,
     remediation::{
         Target, active, bmh_facts, competing_controller, control_plane, find_machine, host,
@@ -139,6 +139,7 @@ fn facts(
         power,
         silent_since: None,
         drain,
+        pod_deletions: PodDeletions::default(),
         node_action: wanted_node_action(index, config, &view, &target),
         completed: BTreeSet::new(),
     };
@@ -291,7 +292,7 @@ fn drain(
     }
     let (pods, volumes) = (pods.unwrap_or_default(), volumes.unwrap_or_default());
     let attached: Vec<AttachedVolume> = volumes.iter().map(AttachedVolume::from).collect();
-    Some(remaining_on(node, &pods, &attached))
+    Some(bound_to(node, &pods, &attached))
 }
 
 /// Every unfinished remediation that can be parsed.
