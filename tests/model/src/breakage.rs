@@ -15,6 +15,7 @@ use crate::{
     actions::Fault,
     agent::{End, Op, reading},
     check::Setting,
+    observe::bound_pod,
     world::{UID, World},
 };
 
@@ -47,11 +48,13 @@ pub enum Breakage {
     NodeVersionIgnored,
     HostVersionIgnored,
     LateHoldTaken,
+    PodsDeletedEarly,
+    PodsUnguarded,
 }
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -77,6 +80,8 @@ impl Breakage {
         Self::NodeVersionIgnored,
         Self::HostVersionIgnored,
         Self::LateHoldTaken,
+        Self::PodsDeletedEarly,
+        Self::PodsUnguarded,
     ];
 
     /// The breakage in words, as reports print it.
@@ -106,6 +111,8 @@ impl Breakage {
             Self::ObjectVersionIgnored => "a former leader's state replaces a newer one",
             Self::NodeVersionIgnored => "a former leader's taint is set on a changed Node",
             Self::HostVersionIgnored => "a former leader's hold is set on a changed BareMetalHost",
+            Self::PodsDeletedEarly => "pods are deleted while the power-off still runs",
+            Self::PodsUnguarded => "the Node is not read again before its pods are deleted",
             Self::LateHoldTaken => "a hold on its way is not refused after the withdrawal",
         }
     }
@@ -115,7 +122,7 @@ impl Breakage {
         let (cooperative, faults): (bool, &[Fault]) = match self {
             Self::SilenceIsOff | Self::TriesForgotten => (false, &[Fault::Silent]),
             Self::OffBeforeCommand => (false, &[Fault::BmcReset]),
-            Self::UidNotPinned => (false, &[Fault::NodeReplaced]),
+            Self::UidNotPinned | Self::PodsUnguarded => (false, &[Fault::NodeReplaced]),
             Self::HoldLossUnseen => (true, &[Fault::HoldRemoved]),
             Self::CancelIgnored => (false, &[Fault::Deleted]),
             Self::ConfirmationKept => (false, &[Fault::EarlyConfirmation, Fault::Silent]),
@@ -157,7 +164,9 @@ impl Breakage {
             Self::DrainUnchecked => o.drain = o.drain.as_ref().map(|_| Drain::default()),
             Self::DrainNeverEnds => {
                 if let Some(drain) = &mut o.drain {
-                    drain.pods = vec!["shop/db-0".into()];
+                    let mut pod = bound_pod(w);
+                    pod.is_terminating = false;
+                    drain.pods = vec![pod];
                 }
             }
             Self::SilenceIsOff => {
@@ -245,6 +254,12 @@ impl Breakage {
             Self::TaintDuringPowerOff if step == Some(Step::PoweringOff) && waits => {
                 d.next = Next::Do(Command::AddTaint);
             }
+            Self::PodsDeletedEarly if step == Some(Step::PoweringOff) && waits => {
+                d.next = Next::Do(Command::DeletePods {
+                    node: format!("uid-{}", w.node.uid),
+                    pods: vec![bound_pod(w).id],
+                });
+            }
             Self::HoldRemovedEarly if step == Some(Step::Draining) && waits => {
                 d.next = Next::Do(Command::RemoveHold);
             }
@@ -286,6 +301,11 @@ impl Breakage {
             Self::FinalizerKept => matches!(command, Command::RemoveFinalizer(_)),
             _ => false,
         }
+    }
+
+    /// Whether the checks immediately before the deletion of pods are left out as well.
+    pub fn deletes_unguarded(self) -> bool {
+        matches!(self, Self::PodsDeletedEarly | Self::PodsUnguarded) || self.is_unguarded()
     }
 
     /// Whether the check immediately before the taint is left out as well. It refuses a taint without a

@@ -130,6 +130,9 @@ impl Model for Setting {
             Property::always("F1: taint only with proof", |_, w: &World| {
                 !is(w, Wrong::Taint)
             }),
+            Property::always("F1: pods deleted only with proof", |_, w: &World| {
+                !is(w, Wrong::PodDeletion)
+            }),
             Property::always("F2: intent is durable", |_, w: &World| {
                 !is(w, Wrong::Intent)
             }),

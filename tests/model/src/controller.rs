@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rackhand_core::remediation::{
-    Begun, Command, Mode, Next, OffEvidence, Outcome, Pace, PowerState, PowerView, State, Step,
-    Taint, Turn, operation_id,
+    Begun, Command, LeaseMemory, Mode, Next, OffEvidence, Outcome, Pace, PowerState, PowerView,
+    State, Step, Taint, Turn, deletion_is_justified, operation_id,
 };
 
 use crate::{
@@ -192,6 +192,19 @@ impl World {
                 self.node.taint = Taint::Ours;
             }
             Command::RemoveTaint => self.node.taint = Taint::Absent,
+            Command::DeletePods { node, pods } => {
+                let guarded = !breakage.is_some_and(Breakage::deletes_unguarded);
+                if guarded && self.guard_deletion(node).is_err() {
+                    return false;
+                }
+                if *node != format!("uid-{}", self.node.uid) {
+                    self.broken(Wrong::PodDeletion);
+                }
+                self.delete_pods(held, state, node);
+                for pod in pods {
+                    self.process.shell.pod_deleted(pod.clone(), Ok(()));
+                }
+            }
             Command::BackUpNode
             | Command::DeleteNode { .. }
             | Command::RestoreNode
@@ -210,6 +223,7 @@ impl World {
             Next::Do(Command::ReadPower) => false,
             // The age of the reading is checked immediately before the taint is sent.
             Next::Do(Command::AddTaint) => self.process.shell.reading_stands(NOW).is_ok(),
+            Next::Do(Command::DeletePods { node, .. }) => self.guard_deletion(node).is_ok(),
             Next::Do(_) => true,
             Next::Wait(_) | Next::Done(_) => false,
         }
@@ -233,6 +247,7 @@ impl World {
             object: self.object != before.object,
             node: node != before.node,
             host: self.hold != before.hold,
+            pod: self.pod.bound != before.pod.bound || self.host.boots != before.host.boots,
         };
         let own = self.process.held.as_ref();
         if now == Changed::default() || own.is_none() && self.late.is_none() {
@@ -243,6 +258,7 @@ impl World {
             changed.object |= now.object;
             changed.node |= now.node;
             changed.host |= now.host;
+            changed.pod |= now.pod;
         }
     }
 
@@ -250,6 +266,9 @@ impl World {
     /// `resourceVersion` of its observation (F7).
     fn is_refused(held: &Held, breakage: Option<Breakage>) -> bool {
         let (changed, ignored) = match &held.next {
+            // A host that comes on is switched off again before it boots (F3), so that no run within the
+            // budget shows what the version of the pod prevents.
+            Next::Do(Command::DeletePods { .. }) => return held.changed.pod,
             Next::Do(Command::AddTaint | Command::RemoveTaint) => {
                 (held.changed.node, Breakage::NodeVersionIgnored)
             }
@@ -287,6 +306,9 @@ impl World {
             Next::Do(Command::AddTaint) => {
                 self.judge_taint(&held.state, held.hold);
                 self.node.taint = Taint::Ours;
+            }
+            Next::Do(Command::DeletePods { node, .. }) => {
+                self.delete_pods(&held, &held.state, &node)
             }
             Next::Do(command) => {
                 self.execute(&held, &held.state, &command, breakage);
@@ -328,20 +350,43 @@ impl World {
         self.agent.ops.push(Op::new(id, on, wait, limit));
     }
 
+    /// The checks immediately before pods are deleted: the age of the reading, and a live read of the Node.
+    fn guard_deletion(&self, node: &str) -> Result<(), String> {
+        self.process.shell.reading_stands(NOW)?;
+        let live = crate::observe::node(self, &mut LeaseMemory::default());
+        Ok(deletion_is_justified(Some(&live), node)?)
+    }
+
+    /// The API server deletes the pod at once, whatever runs. F1: as for the taint, which is on.
+    fn delete_pods(&mut self, held: &Held, state: &State, node: &str) {
+        if !self.pod.bound {
+            return;
+        }
+        let is_pinned = state.node.as_ref().is_some_and(|n| n.uid == node);
+        if !is_pinned || !self.is_proven(state, held.hold) {
+            self.broken(Wrong::PodDeletion);
+        }
+        self.pod.bound = false;
+    }
+
     /// F1: proven in this attempt, for the pinned Node, on a host that is held and not running.
     fn judge_taint(&mut self, state: &State, hold: Option<bool>) {
         let uid = format!("uid-{}", self.node.uid);
-        let pinned = state.node.as_ref().is_some_and(|n| n.uid == uid);
+        let is_pinned = state.node.as_ref().is_some_and(|n| n.uid == uid);
+        if !is_pinned || !self.is_proven(state, hold) {
+            self.broken(Wrong::Taint);
+        }
+    }
+
+    /// Whether the host was proven off in this attempt, is held, and does not run.
+    fn is_proven(&self, state: &State, hold: Option<bool>) -> bool {
         let proven = match &state.off {
             Some(OffEvidence::Bmc { taken, .. }) => taken.is_some(),
             Some(OffEvidence::Person { .. }) => self.object.confirmed,
             None => false,
         };
         let held = state.mode == Mode::Direct || hold != Some(false);
-        let pinned = pinned && state.lease_at_off.is_some();
-        if !(pinned && proven && held) || self.host.up {
-            self.broken(Wrong::Taint);
-        }
+        state.lease_at_off.is_some() && proven && held && !self.host.up
     }
 
     /// F4: drained, unless nothing was moved.

@@ -4,6 +4,7 @@
 //!
 //! - When the host was confirmed off: whether the latest reading is from before that (`power_within`).
 //! - When the drain was finished, and the times of attempts: that there is one. They are only reported.
+//! - How many pods were deleted: not at all. It is only reported.
 //! - Until when a pinned operation may command the BMC: the time itself while it is long enough to begin
 //!   the operation (`begin_operation`); later it decides nothing, because there is one agent.
 //! - Since when a Lease has not been renewed: whether the latest reading is from before that
@@ -106,6 +107,7 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
         lease_at_off,
         taint,
         drained,
+        pods_deleted: _,
         on,
         agent_holds,
         pinned,
@@ -149,6 +151,7 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
             started: _,
             off,
             drained,
+            pods_deleted: _,
             on,
             ended: _,
             step,
@@ -180,6 +183,7 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
         access,
         silent_since,
         completed,
+        pod_deletions,
         machine_sought,
         last,
         failures,
@@ -187,7 +191,7 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
     let asked = power.as_ref().map(|view| view.asked);
     hash_some(state.as_ref(), h, |state, h| hash_state(state, asked, h));
     (loaded, operation, power, access, silent_since).hash(h);
-    (completed, machine_sought, last, failures).hash(h);
+    (completed, pod_deletions, machine_sought, last, failures).hash(h);
 }
 
 fn hash_leases<H: Hasher>(leases: &LeaseMemory, asked: Option<Timestamp>, ready: bool, h: &mut H) {

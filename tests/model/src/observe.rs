@@ -3,9 +3,10 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use rackhand_core::remediation::{
-    AgentFacts, AgentId, AgentView, BareMetalHostFacts, BmcAccess, Decision, Drain, HostRef,
-    HostView, LeaseMemory, MachineView, NodeAction, NodeFacts, Observation, OnExhausted,
-    OperationEvent, PinnedOperation, Policy, RequestFacts, Shell, Step, WorkloadView, step,
+    AgentFacts, AgentId, AgentView, BareMetalHostFacts, BmcAccess, BoundPod, Decision, Drain,
+    HostRef, HostView, LeaseMemory, MachineView, NodeAction, NodeFacts, Observation, OnExhausted,
+    OperationEvent, PinnedOperation, PodDeletion, PodDeletions, PodRef, Policy, RequestFacts,
+    Shell, Step, Taint, WorkloadView, step,
 };
 
 use crate::{
@@ -34,6 +35,7 @@ pub fn policy() -> Policy {
         hold_watch: s(10),
         drain_poll: s(10),
         drain_timeout: s(20),
+        pod_deletion: PodDeletion::Immediate,
         ..Policy::default()
     }
 }
@@ -42,7 +44,7 @@ fn name(what: &str, n: u8) -> String {
     format!("{what}-{n}")
 }
 
-fn node(w: &World, leases: &mut LeaseMemory) -> NodeFacts {
+pub(crate) fn node(w: &World, leases: &mut LeaseMemory) -> NodeFacts {
     let renewed = w.node.lease.to_string();
     let lease = leases.observe(NODE, renewed, Duration::from_secs(40), NOW);
     NodeFacts {
@@ -54,6 +56,22 @@ fn node(w: &World, leases: &mut LeaseMemory) -> NodeFacts {
         ready_unknown: !w.node.ready,
         taint: w.node.taint,
         lease: Some(lease),
+    }
+}
+
+/// The pod, which Kubernetes evicts as soon as its Node is tainted.
+pub(crate) fn bound_pod(w: &World) -> BoundPod {
+    BoundPod {
+        id: PodRef {
+            namespace: "shop".into(),
+            name: "db-0".into(),
+            uid: "pod-1".into(),
+            version: "1".into(),
+        },
+        is_mirror: false,
+        tolerates_taint: false,
+        is_terminating: w.node.taint != Taint::Absent,
+        has_finalizers: false,
     }
 }
 
@@ -120,12 +138,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
     let state = shell.state.clone();
     let draining = state.as_ref().is_some_and(|s| s.step == Step::Draining);
     let drain = || Drain {
-        pods: w
-            .pod
-            .bound
-            .then(|| "shop/db-0".into())
-            .into_iter()
-            .collect(),
+        pods: w.pod.bound.then(|| bound_pod(w)).into_iter().collect(),
         volumes: w.pod.volume.then(|| "csi-1".into()).into_iter().collect(),
     };
     let bmh = w.hold.map(bare_metal_host);
@@ -171,6 +184,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
         power: None,
         silent_since: None,
         drain: draining.then(drain),
+        pod_deletions: PodDeletions::default(),
         node_action: NodeAction::Taint,
         conflict: None,
         completed: BTreeSet::new(),

@@ -175,6 +175,7 @@ fn command_words(command: &Command) -> String {
         Command::ReadPower => "read the power from the BMC".into(),
         Command::Release => "release the agent's hold".into(),
         Command::AddTaint => "taint the Node".into(),
+        Command::DeletePods { .. } => "delete the pod".into(),
         Command::RemoveTaint => "remove the taint".into(),
         other => format!("do {other:?}"),
     }

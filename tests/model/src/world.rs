@@ -42,6 +42,8 @@ pub struct Changed {
     pub node: bool,
     /// The BareMetalHost.
     pub host: bool,
+    /// The pod. A kubelet that has booted reports about it.
+    pub pod: bool,
 }
 
 /// A decision that was made and is not carried out yet; the world may change before it is.
@@ -172,6 +174,8 @@ pub struct Pod {
 pub enum Wrong {
     /// F1: our taint without proof, on a running host, unheld, or on another Node than the pinned one.
     Taint,
+    /// F1: a pod was deleted without proof, on a running host, or of another Node than the pinned one.
+    PodDeletion,
     /// F2: a power-off that is not in the stored state, or without our hold.
     Intent,
     /// F4: a power-on before the drain was finished.
