@@ -69,6 +69,8 @@ pub struct Counts {
     pub ended: u64,
     /// Taints that were set.
     pub taints: u64,
+    /// Pods that Rackhand deleted.
+    pub pod_deletions: u64,
     /// Faults, by name.
     pub faults: BTreeMap<String, u64>,
     /// How long hosts were away until their Nodes were Ready again.
@@ -231,6 +233,19 @@ impl World {
                 }
                 ChangeKind::Modified => {}
             }
+        }
+    }
+
+    /// F1: a pod is deleted by Rackhand only while its host is off and its Node is tainted.
+    pub(crate) fn judge_pod_deletion(&mut self, name: &str) {
+        self.fleet.oracle.counts.pod_deletions += 1;
+        let is_off = |id| self.fleet.host(id).power == Power::Off;
+        let off = self.fleet.find(name).is_some_and(is_off);
+        let node = self.api.get(NODES, "", name);
+        if !off || !node.is_some_and(|node| tainted(&node)) {
+            self.violate(format!(
+                "F1: a pod of {name} is deleted while that is not off and tainted"
+            ));
         }
     }
 

@@ -53,10 +53,11 @@ impl fmt::Display for Report {
         let healed = all(|o| &o.healed);
         writeln!(
             f,
-            "remediations: {}, power-offs: {}, taints: {}, starts of processes: {}",
+            "remediations: {}, power-offs: {}, taints: {}, deleted pods: {}, starts of processes: {}",
             sum(|o| o.counts.remediations),
             sum(|o| o.counts.power_offs),
             sum(|o| o.counts.taints),
+            sum(|o| o.counts.pod_deletions),
             sum(|o| o.starts.into()),
         )?;
         writeln!(

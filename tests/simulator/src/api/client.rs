@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     request::{Reply, Request},
+    resource::PODS,
     watch::Line,
 };
 use crate::kernel::{ProcessId, Simulation, World};
@@ -173,11 +174,15 @@ impl World {
             return;
         }
         let name = self.name(process).to_owned();
+        let node = self.node_of_pod_to_delete(&request);
         let reply = self.api.handle(&request);
         let code = match &reply {
             Reply::Document(code, _) => *code,
             Reply::Watch(_) => 200,
         };
+        if let (200, Some(node)) = (code, node) {
+            self.judge_pod_deletion(&node);
+        }
         let reads = request.method == "GET";
         if !reads {
             self.log(format_args!(
@@ -198,6 +203,17 @@ impl World {
         };
         self.settle_changes();
         self.respond(process, response, answer);
+    }
+
+    /// The Node of the pod that a request deletes. Only Rackhand deletes pods by requests.
+    fn node_of_pod_to_delete(&self, request: &Request) -> Option<String> {
+        let mut parts = request.path.rsplit('/');
+        let (name, kind, namespace) = (parts.next()?, parts.next()?, parts.next()?);
+        if request.method != "DELETE" || kind != PODS.plural {
+            return None;
+        }
+        let pod = self.api.get(PODS, namespace, name)?;
+        pod["spec"]["nodeName"].as_str().map(str::to_owned)
     }
 
     fn respond(
