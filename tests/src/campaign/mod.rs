@@ -82,6 +82,7 @@ pub async fn run(dir: &Path, campaign: Campaign, tell: &(dyn Fn(&str) + Sync)) -
         for controller in CONTROLLERS {
             stage.start_controller(controller).await?;
         }
+        stage.delete_pods_at_once().await?;
         stage.apply_health_check().await?;
         let storm = Storm::new(&stage, &api, &agents, stormy.clone(), campaign.seed);
         let whole = async {
@@ -114,9 +115,10 @@ async fn judge(
     storm: &Storm<'_>,
     campaign: Campaign,
 ) -> Result<Report> {
-    let (mut taints, mut offs) = (0, 0);
+    let (mut taints, mut offs, mut deletions) = (0, 0, 0);
     for host in hosts {
         stage.tainted_only_while_off(recorder, host).await?;
+        deletions += stage.pods_deleted_only_while_off(host).await?;
         taints += recorder.taints(host).iter().filter(|(_, on)| *on).count();
         offs += oracle::off_only_on_request(stage, recorder, host)?;
     }
@@ -132,6 +134,7 @@ async fn judge(
             all
         }),
         taints,
+        deletions,
         offs,
         terms,
     })

@@ -19,6 +19,8 @@ pub struct Report {
     pub recoveries: Vec<Duration>,
     /// Number of out-of-service taints that were set.
     pub taints: usize,
+    /// Number of times that Rackhand deleted pods of a host.
+    pub deletions: usize,
     /// Number of power-offs that the BMCs received.
     pub offs: usize,
     /// The last term of the leader Lease.
@@ -54,6 +56,11 @@ impl fmt::Display for Report {
             self.offs
         )?;
         writeln!(f, "{:>5} taints, each while the host was off", self.taints)?;
+        writeln!(
+            f,
+            "{:>5} deletions of pods, each while the host was off",
+            self.deletions
+        )?;
         writeln!(
             f,
             "{:>5} hung hosts recovered, in {:.1} s (50 %), {:.1} s (90 %), {:.1} s (100 %)",

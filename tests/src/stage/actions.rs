@@ -45,6 +45,17 @@ impl Stage {
         Ok(())
     }
 
+    /// Has Rackhand delete the pods of hosts that are confirmed off, for Metal3Remediations too.
+    ///
+    /// # Errors
+    /// The API server rejects the change.
+    pub async fn delete_pods_at_once(&self) -> Result<()> {
+        let clusters = self.api("cluster.x-k8s.io", "v1beta1", "Cluster");
+        let key = "rackhand.dev/pod-deletion";
+        self.annotate(&clusters, CLUSTER, key, Some("Immediate"))
+            .await
+    }
+
     /// Creates the remediation of a Machine like a health check; returns its UID.
     ///
     /// # Errors

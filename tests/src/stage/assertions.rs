@@ -243,6 +243,37 @@ impl Stage {
         Ok(())
     }
 
+    /// Checks that Rackhand deleted pods only while the host was off; returns how often it did.
+    ///
+    /// # Errors
+    /// Pods were deleted while the host was not off.
+    pub async fn pods_deleted_only_while_off(&self, host: &str) -> Result<usize> {
+        let log = self.host(host)?.log();
+        let mut deletions = 0;
+        for event in self.events(host).await? {
+            let Some(at) = event.event_time.as_ref().map(|t| t.0) else {
+                continue;
+            };
+            if event.reason.as_deref() != Some("PodsDeleted") {
+                continue;
+            }
+            let power = log
+                .iter()
+                .filter(|entry| entry.stamp.wall <= at)
+                .filter_map(|entry| match entry.event {
+                    LogEvent::Power(power) => Some(power),
+                    _ => None,
+                })
+                .next_back();
+            ensure!(
+                power == Some(PowerState::Off),
+                "pods of {host} were deleted while it was {power:?}"
+            );
+            deletions += 1;
+        }
+        Ok(deletions)
+    }
+
     /// Checks that the Node was never tainted.
     ///
     /// # Errors

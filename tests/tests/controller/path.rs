@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use rackhand_tests::{
     rack::{LogEvent, PowerState, ResetType},
-    stage::{HostLink, RackSpec, Stage, StageConfig, wait_until},
+    stage::{HostLink, RackSpec, Recorder, Stage, StageConfig, wait_until},
 };
 
 const LONG: Duration = Duration::from_secs(120);
@@ -57,6 +57,8 @@ async fn hung_node_is_fenced_its_pod_moves_and_node_recovers() {
 
 async fn scenario(stage: &Stage) -> Result<()> {
     stage.apply_rack_agents().await?;
+    stage.delete_pods_at_once().await?;
+    let recorder = Recorder::start(&stage.client);
     stage.start_controller("controller-0").await?;
     stage.apply_workload(4).await?;
     let (pod, victim) = settled(stage, 4).await?;
@@ -86,6 +88,7 @@ async fn scenario(stage: &Stage) -> Result<()> {
     )
     .await?;
 
+    deleted_at_once(stage, &recorder, &victim, &pod).await?;
     let host = stage.host(&victim)?;
     let counters = host.counters();
     anyhow::ensure!(
@@ -117,5 +120,34 @@ async fn scenario(stage: &Stage) -> Result<()> {
         status.success(),
         "the controller exits successfully after SIGTERM: {status}"
     );
+    Ok(())
+}
+
+/// Checks that Rackhand deleted the pod while the host was off, and prints how long the pod was away.
+async fn deleted_at_once(
+    stage: &Stage,
+    recorder: &Recorder,
+    victim: &str,
+    pod: &str,
+) -> Result<()> {
+    stage.tainted_only_while_off(recorder, victim).await?;
+    let events = stage.events(victim).await?;
+    let told = events
+        .iter()
+        .find(|e| e.reason.as_deref() == Some("PodsDeleted"));
+    let note = told.and_then(|e| e.note.clone()).unwrap_or_default();
+    anyhow::ensure!(note.contains(&format!("default/{pod}")), "{note:?}");
+
+    let tainted = recorder.taints(victim).into_iter().find(|(_, on)| *on);
+    let tainted = tainted.context("the node was never tainted")?.0;
+    let processes = stage.racks().iter().flat_map(|r| r.processes());
+    let started = processes
+        .filter(|p| p.process.pod.name == *pod && p.host != *victim)
+        .map(|p| p.process.started_at.at)
+        .find(|at| *at > tainted);
+    let took = started
+        .context("the pod was not started")?
+        .duration_since(tainted);
+    println!("from the taint to {pod} starting elsewhere: {took:.2?}");
     Ok(())
 }

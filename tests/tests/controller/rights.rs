@@ -180,9 +180,15 @@ async fn with_machines(dir: &Path) -> Audit {
     world.stage.plane().audit().unwrap()
 }
 
-/// A host recovers by a Metal3Remediation of a MachineHealthCheck.
+/// A host recovers by a Metal3Remediation of a MachineHealthCheck, and its pod is deleted at once.
 async fn metal3(stage: &Stage) -> Result<()> {
     let host = "metal-1";
+    stage.delete_pods_at_once().await?;
+    stage.bind_pod(host, false).await?;
+    stage
+        .host(host)?
+        .wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
+        .await?;
     stage.apply_health_check().await?;
     ensure!(stage.host(host)?.hang(), "{host} was not up");
     wait_until("a remediation is created", LONG, || async {

@@ -59,6 +59,7 @@ pub(crate) async fn show(args: &Args, dir: &Path) -> Result<Shown> {
     );
     let stage = Stage::start(dir, config(args)).await?;
     stage.apply_rack_agents().await?;
+    stage.delete_pods_at_once().await?;
     out.step("every node is Ready; starting two controllers under their own ServiceAccount");
     let mut ports = BTreeMap::new();
     for name in ["controller-0", "controller-1"] {

@@ -40,10 +40,12 @@ pub(crate) fn show(
 
   from the deadline of the health check to the power-off at the BMC   {:>7.2} s
   from the hang to the confirmed power-off                            {:>7.2} s
+  from the taint to the pod starting on another host                  {:>7.2} s
   from the hang to the pod running again, on {:<25}{:>7.2} s
   from the hang to the node being Ready                               {:>7.2} s",
         seconds(deadline, command),
         timeline.since(confirmed),
+        seconds(tainted, started),
         node,
         timeline.since(running),
         timeline.since(back),

@@ -34,6 +34,8 @@ pub async fn power_off(w: &World) -> Result<()> {
         "{status}"
     );
     ensure!(status["attempts"][0]["drainedAt"].is_string(), "{status}");
+    // The pod was Terminating, and Rackhand deleted it.
+    ensure!(status["attempts"][0]["podsDeleted"] == 1, "{status}");
     ensure!(
         status["inPlace"] == json!(["PowerOff", "Taint"]),
         "{status}"
