@@ -62,6 +62,7 @@ enum Fault {
     WatchesLate,
     WatchesBroken,
     HistoryCompacted,
+    NodeFrozen,
     UpgradeOfControllers,
     UpgradeOfAgents,
 }
@@ -71,12 +72,12 @@ use Fault::{
     BmcLosesAnswer, BmcReportsOff, BmcReset, BmcSilent, BmcSlow, ControllerClock, ControllerKilled,
     ControllerPaused, ControllerSuspended, HistoryCompacted, HostHangs, HostHangsForAWhile,
     HostIsSwitchedOn, HostLosesPower, HostPanics, JournalWiped, LinkLossy, LinkReset, LinkSilent,
-    LinkSlow, NodeDeleted, RemediationDeleted, UpgradeOfAgents, UpgradeOfControllers,
+    LinkSlow, NodeDeleted, NodeFrozen, RemediationDeleted, UpgradeOfAgents, UpgradeOfControllers,
     WatchesBroken, WatchesLate,
 };
 
 /// Every fault, its share of all, its name, and for how many seconds it may last.
-const FAULTS: [(Fault, u32, &str, (u64, u64)); 33] = [
+const FAULTS: [(Fault, u32, &str, (u64, u64)); 34] = [
     (HostHangs, 14, "host hangs", (0, 0)),
     (HostHangsForAWhile, 6, "host hangs for a while", (20, 900)),
     (HostPanics, 6, "kernel panic", (0, 0)),
@@ -89,6 +90,7 @@ const FAULTS: [(Fault, u32, &str, (u64, u64)); 33] = [
         (0, 0),
     ),
     (RemediationDeleted, 3, "remediation deleted", (0, 0)),
+    (NodeFrozen, 4, "Node frozen", (60, 900)),
     (BmcSilent, 6, "BMC silent", (5, 600)),
     (BmcSlow, 4, "BMC slow", (30, 600)),
     (BmcReset, 4, "BMC reset", (20, 120)),
@@ -168,6 +170,7 @@ pub fn heal(world: &mut World, roster: &Roster) {
     for id in world.fleet.ids() {
         let bmc = &mut world.fleet.host_mut(id).bmc;
         *bmc = crate::fleet::BmcCondition::default();
+        world.unfreeze(id);
     }
     let agents: Vec<ProcessId> = roster.agents.iter().map(|agent| agent.id).collect();
     for controller in &roster.controllers {
@@ -226,12 +229,12 @@ fn choose(world: &mut World, roster: &Arc<Roster>, until: Duration) {
 fn act(world: &mut World, roster: &Arc<Roster>, fault: Fault, lasts: Duration) -> Option<String> {
     match fault {
         HostHangs | HostHangsForAWhile | HostPanics | HostLosesPower | HostIsSwitchedOn
-        | NodeDeleted | RemediationDeleted | BmcSilent | BmcSlow | BmcReset | BmcReportsOff
-        | BmcIgnoresCommands | BmcLosesAnswer => {
+        | NodeDeleted | NodeFrozen | RemediationDeleted | BmcSilent | BmcSlow | BmcReset
+        | BmcReportsOff | BmcIgnoresCommands | BmcLosesAnswer => {
             let count = world.fleet.ids().count();
             let id = HostId::at(world.rng.usize(..count));
             act_on_host(world, fault, id, lasts)?;
-            if !matches!(fault, HostIsSwitchedOn) {
+            if !matches!(fault, HostIsSwitchedOn | NodeFrozen) {
                 let until = world.now() + lasts + RESTART;
                 world.fleet.oracle.disturbed.add_for_host(id, until);
             }
@@ -339,6 +342,11 @@ fn act_on_host(world: &mut World, fault: Fault, id: HostId, lasts: Duration) -> 
             let options = serde_json::Value::Null;
             world.api.delete(NODES, "", &name, &options).ok()?;
             world.settle_changes();
+            Some(())
+        }
+        NodeFrozen if !world.is_frozen(id) => {
+            world.freeze(id);
+            world.after(lasts, move |world| world.unfreeze(id));
             Some(())
         }
         RemediationDeleted => {
@@ -457,6 +465,7 @@ fn act_on_agent(
         }
         JournalWiped => {
             world.kill(agent);
+            world.note_lost_journal(agent);
             let journal = journal.clone();
             // After the process has ended, before it starts again.
             world.after(Duration::from_millis(100), move |_| {

@@ -6,6 +6,7 @@
 //! simulated (`rackhand-interpose`), so that a seed always gives the same run.
 
 pub mod api;
+mod breakage;
 pub mod faults;
 pub mod fleet;
 pub mod kernel;
@@ -15,6 +16,7 @@ mod region;
 mod report;
 mod run;
 
+pub use breakage::Breakage;
 pub use rackhand_interpose::CountingAllocator;
 pub use region::{Region, RegionReport};
 pub use report::Report;

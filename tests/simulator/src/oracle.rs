@@ -13,7 +13,7 @@ use crate::{
             VOLUME_ATTACHMENTS,
         },
     },
-    fleet::{HostId, NAMESPACE, OUT_OF_SERVICE, Os, Power, has_taint},
+    fleet::{Check, HostId, NAMESPACE, OUT_OF_SERVICE, Os, Power, has_taint},
     kernel::World,
 };
 
@@ -23,6 +23,9 @@ const UNDER_WAY: Duration = Duration::from_secs(60);
 /// How long after everything works a host that must stay off may be on (F3): the interval of readings
 /// (`hold_watch`), and the power-off with its confirmation.
 const SWITCHED_OFF_AGAIN: Duration = Duration::from_secs(60);
+
+/// How long after a taint the holds of its host are asked for.
+const HOLDS: Duration = Duration::from_secs(2);
 
 /// Until when faults act, beside those of hosts themselves; with the time to start again.
 #[derive(Debug, Default)]
@@ -47,7 +50,7 @@ impl Disturbances {
         *known = (*known).max(until);
     }
 
-    fn until(&self, host: HostId, rack: usize) -> Duration {
+    pub(crate) fn until(&self, host: HostId, rack: usize) -> Duration {
         let rack = self.racks.get(&rack).copied().unwrap_or_default();
         let host = self.hosts.get(&host).copied().unwrap_or_default();
         self.all.max(rack).max(host)
@@ -97,6 +100,8 @@ pub struct Oracle {
     pub(crate) disturbed: Disturbances,
     /// When the last remediation of each host was gone.
     gone: BTreeMap<String, Duration>,
+    /// How many remediations there are by each check.
+    live: BTreeMap<Check, usize>,
 }
 
 impl World {
@@ -127,14 +132,10 @@ impl World {
         &'a self,
         host: &'a str,
     ) -> impl Iterator<Item = (Resource, &'a Arc<Value>)> {
-        REMEDIATIONS
-            .into_iter()
-            .flat_map(|resource| {
-                self.api
-                    .list(resource)
-                    .map(move |object| (resource, object))
-            })
-            .filter(move |(_, object)| host_of(object) == host)
+        REMEDIATIONS.into_iter().flat_map(move |resource| {
+            let objects = self.api.bound_to(resource, host);
+            objects.map(move |object| (resource, object))
+        })
     }
 
     /// F2: a host is switched off only while there is a remediation of it, and its hold where it has a
@@ -165,13 +166,29 @@ impl World {
         (count(PODS), count(VOLUME_ATTACHMENTS))
     }
 
+    /// Whether a host is tainted and not drained.
+    pub(crate) fn must_stay_off(&self, id: HostId) -> bool {
+        let name = &self.fleet.host(id).name;
+        let node = self.api.get(NODES, "", name);
+        node.is_some_and(|node| tainted(&node)) && self.bound_to(name) != (0, 0)
+    }
+
+    /// F5: a command goes to the host that it is meant for.
+    pub(crate) fn judge_identity(&mut self, addressed: HostId, reached: HostId) {
+        if addressed != reached {
+            let name = |id| self.fleet.host(id).name.clone();
+            let (addressed, reached) = (name(addressed), name(reached));
+            self.violate(format!(
+                "F5: a command for {addressed} is sent to the BMC of {reached}"
+            ));
+        }
+    }
+
     /// F3: a host that gets power while it is tainted and not drained is switched off again, at the
     /// latest a while after all that concerns it works.
     pub(crate) fn judge_stays_off(&mut self, id: HostId, since: Duration) {
         let host = self.fleet.host(id);
-        let node = self.api.get(NODES, "", &host.name);
-        let is_tainted = node.is_some_and(|node| tainted(&node));
-        if host.power != Power::On || !is_tainted || self.bound_to(&host.name) == (0, 0) {
+        if host.power != Power::On || !self.must_stay_off(id) {
             return;
         }
         let (now, name) = (self.now(), host.name.clone());
@@ -229,6 +246,12 @@ impl World {
                 ChangeKind::Deleted => {
                     self.log(format_args!("remediation of {owner} is gone"));
                     self.fleet.oracle.counts.ended += 1;
+                    if let Some(id) = self.fleet.find(&owner) {
+                        self.fleet.policy.end(id);
+                        let check = self.fleet.host(id).check;
+                        let live = self.fleet.oracle.live.entry(check).or_default();
+                        *live = live.saturating_sub(1);
+                    }
                     self.fleet.oracle.gone.insert(owner, now);
                 }
                 ChangeKind::Modified => {}
@@ -276,20 +299,22 @@ impl World {
                 "F5: {name} is tainted, and its Node is not the one of its power-off"
             ));
         }
+        if let Some(id) = self.fleet.find(&name) {
+            self.break_under_taint(id);
+            self.after(HOLDS, move |world| world.judge_holds(id));
+        }
     }
 
     /// F10: no more remediations at one time than the limit allows.
     fn judge_limit(&mut self, host: &str) {
-        let check_of = |name: &str| Some(self.fleet.host(self.fleet.find(name)?).check);
-        let Some(check) = check_of(host) else {
+        let found = self.fleet.find(host);
+        let Some(check) = found.map(|id| self.fleet.host(id).check) else {
             self.violate(format!("a remediation is for {host:?}, which is no host"));
             return;
         };
-        let all = REMEDIATIONS.into_iter();
-        let all = all.flat_map(|resource| self.api.list(resource));
-        let live = all
-            .filter(|object| check_of(host_of(object)) == Some(check))
-            .count();
+        let live = self.fleet.oracle.live.entry(check).or_default();
+        *live += 1;
+        let live = *live;
         let limit = self.fleet.limit(check);
         if live > limit {
             self.violate(format!(
@@ -368,10 +393,10 @@ impl World {
 }
 
 /// The kinds of remediations.
-const REMEDIATIONS: [Resource; 2] = [METAL3_REMEDIATIONS, POWER_REMEDIATIONS];
+pub(crate) const REMEDIATIONS: [Resource; 2] = [METAL3_REMEDIATIONS, POWER_REMEDIATIONS];
 
 /// The host that a remediation is for: medik8s names it, otherwise its Machine has its name.
-fn host_of(remediation: &Value) -> &str {
+pub(crate) fn host_of(remediation: &Value) -> &str {
     let metadata = &remediation["metadata"];
     let named = metadata["annotations"]["remediation.medik8s.io/node-name"].as_str();
     let owners = metadata["ownerReferences"].as_array();

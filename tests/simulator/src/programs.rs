@@ -116,6 +116,7 @@ impl Site {
             let world = simulation.world();
             self.agent_config(&world.fleet, rack, &name, &tls)?
         };
+        let state = self.state_dir(&name);
         let path = self.dir.join(format!("{name}.toml"));
         let config = config::Config::parse(&path, &text, None)
             .map_err(|error| anyhow::anyhow!("{error}"))
@@ -124,13 +125,19 @@ impl Site {
         Ok(Arc::new(move |process| {
             let (simulation, config) = (simulation.clone(), config.clone());
             let (rack, name, tls) = (rack_name.clone(), name.clone(), tls.clone());
+            let state = state.clone();
             async move {
                 let tls = match ServerTls::load(TlsFiles::in_dir(&tls), &rack) {
                     Ok(tls) => tls,
                     Err(error) => return error.to_string(),
                 };
                 let connections = listen(simulation.clone(), process, endpoint(&name));
-                let mut asked = simulation.world().fleet.journals.open(&name, process);
+                let mut asked =
+                    simulation
+                        .world()
+                        .fleet
+                        .journals
+                        .open(&name, process, state.clone());
                 let driver = Arc::new(SimulatedBmcs {
                     simulation: simulation.clone(),
                     agent: process,

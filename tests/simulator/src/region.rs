@@ -97,6 +97,7 @@ impl Region {
         spec.checks = vec![Check::Power];
         spec.max_unhealthy = MAX_UNHEALTHY;
         spec.second_agents = false;
+        spec.rack_budget = None;
         spec
     }
 

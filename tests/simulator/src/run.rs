@@ -11,8 +11,9 @@ use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    breakage::Breakage,
     faults::{self, AgentProcess, Roster},
-    fleet::{Fleet, FleetSpec, Os},
+    fleet::{Fleet, FleetSpec},
     kernel::{Kernel, World},
     oracle::{Counts, Violation},
     programs::Site,
@@ -33,9 +34,9 @@ pub struct Options {
     pub follow: bool,
     /// Keep the lines of the log.
     pub keep_log: bool,
-    /// An assumption of Rackhand does not hold: BMCs report off, whatever they were told and did. For a
-    /// test of the oracle; three hosts hang at the start.
-    pub lying_bmcs: bool,
+    /// An assumption that does not hold, for a test of the oracle: some hosts hang at the start, and no other
+    /// faults come.
+    pub breakage: Option<Breakage>,
 }
 
 impl Options {
@@ -49,7 +50,7 @@ impl Options {
             racks: 3,
             follow: false,
             keep_log: false,
-            lying_bmcs: false,
+            breakage: None,
         }
     }
 }
@@ -213,7 +214,7 @@ pub(crate) fn set_up(dir: &Path, world: World) -> Result<(Kernel, Arc<Roster>)> 
 fn simulate(dir: &Path, options: &Options) -> Result<Outcome> {
     let spec = FleetSpec::of(options.hosts, options.racks, options.seed);
     let mut world = World::new(options.seed, Fleet::new(spec));
-    world.fleet.lying_bmcs = options.lying_bmcs;
+    world.fleet.breakage = options.breakage;
     if options.follow {
         world.follow_log();
     }
@@ -223,15 +224,14 @@ fn simulate(dir: &Path, options: &Options) -> Result<Outcome> {
     let (mut kernel, roster) = set_up(dir, world)?;
     let simulation = kernel.simulation();
     kernel.run_until(START)?;
-    if options.lying_bmcs {
-        let mut world = simulation.world();
-        for id in world.fleet.ids().take(3) {
-            world.fail_os(id, Os::Hung);
-        }
-    }
     let end = START + options.time;
     let mut healed = Vec::new();
     let mut time = START;
+    if let Some(breakage) = options.breakage {
+        simulation.world().begin_breakage(breakage);
+        kernel.run_until(end)?;
+        time = end;
+    }
     while time < end {
         time = (time + STORM).min(end);
         faults::begin(&mut simulation.world(), &roster, time);

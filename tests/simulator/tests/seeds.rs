@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rackhand_simulator::{Options, Outcome};
+use rackhand_simulator::{Breakage, Options, Outcome};
 
 fn run(options: &Options) -> anyhow::Result<Outcome> {
     let program = env!("CARGO_BIN_EXE_rackhand-simulator");
@@ -40,18 +40,57 @@ fn every_rule_holds_in_a_fixed_seed() {
     assert!(outcome.counts.taints > 0, "{:?}", outcome.counts);
 }
 
-/// Where an assumption does not hold, no code can keep the rules: the oracle must see that.
+/// Five minutes in which some hosts hang, and an assumption does not hold.
+fn run_broken(breakage: Breakage) -> Outcome {
+    let options = Options {
+        breakage: Some(breakage),
+        ..Options::new(0, minutes(5))
+    };
+    run(&options).unwrap()
+}
+
+/// Where an assumption does not hold, no code can keep the rules: the oracle must report that.
+#[track_caller]
+fn is_reported(breakage: Breakage, reports: &[&str]) {
+    let violations = run_broken(breakage).violations;
+    for report in reports {
+        let found = violations.iter().any(|v| v.what.contains(report));
+        assert!(found, "{breakage:?}, {report}: {violations:#?}");
+    }
+}
+
 #[test]
-fn f1_bmcs_that_always_report_off_are_detected() {
-    let outcome = run(&Options {
-        lying_bmcs: true,
-        ..Options::new(1, minutes(10))
-    });
-    let violations = outcome.unwrap().violations;
-    assert!(
-        violations.iter().any(|v| v.what.starts_with("F1")),
-        "{violations:?}"
-    );
-    let twice = |what: &str| what.contains("are in use on");
-    assert!(violations.iter().any(|v| twice(&v.what)), "{violations:?}");
+fn f1_oracle_reports_bmcs_that_always_report_off() {
+    is_reported(Breakage::LyingBmcs, &["F1: ", "are in use on"]);
+}
+
+#[test]
+fn f3_oracle_reports_host_that_comes_on_under_its_taint() {
+    is_reported(Breakage::OnUnderTaint, &["F3: "]);
+}
+
+#[test]
+fn f4_oracle_reports_journal_that_loses_holds() {
+    is_reported(Breakage::LostHolds, &["F4: "]);
+}
+
+#[test]
+fn f5_oracle_reports_commands_to_another_host() {
+    // The other host works, and is switched off.
+    is_reported(Breakage::ForgedIdentities, &["F5: ", "F2: "]);
+}
+
+/// With BMC addresses that are exchanged, the identities that the BMCs report keep the other host on.
+#[test]
+fn f5_exchanged_bmc_addresses_switch_nothing() {
+    let outcome = run_broken(Breakage::ExchangedBmcs);
+    assert_eq!(outcome.violations, []);
+    assert!(outcome.counts.remediations > 0, "{:?}", outcome.counts);
+    assert_eq!(outcome.counts.taints, 0);
+    assert_eq!(outcome.counts.power_offs, 0);
+}
+
+#[test]
+fn oracle_reports_budget_of_a_policy_that_is_exceeded() {
+    is_reported(Breakage::NoPolicy, &["PowerPolicy: "]);
 }

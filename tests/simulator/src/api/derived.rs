@@ -1,5 +1,5 @@
-//! What the store keeps so that the world need not search: the objects bound to a Node, and renewals of
-//! the Leases of Nodes, which are written when somebody reads them.
+//! What the store keeps so that the world need not search: the objects bound to a Node, the remediations of a
+//! host, attached volumes, and renewals of the Leases of Nodes, which are written when somebody reads them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,12 +10,15 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    change::Change,
+    change::{Change, ChangeKind},
     request::Selection,
-    resource::{LEASES, Resource},
+    resource::{LEASES, Resource, VOLUME_ATTACHMENTS},
     store::{ApiServer, Key},
 };
-use crate::kernel::wall_clock;
+use crate::{
+    kernel::wall_clock,
+    oracle::{REMEDIATIONS, host_of},
+};
 
 /// Where the Leases of Nodes lie.
 pub(crate) const NODE_LEASES: &str = "kube-node-lease";
@@ -25,9 +28,15 @@ pub(crate) const NODE_LEASES: &str = "kube-node-lease";
 pub(super) struct Derived {
     bound: BTreeMap<Resource, BTreeMap<String, BTreeSet<Key>>>,
     renewals: BTreeMap<String, Duration>,
+    /// The number of VolumeAttachments of each volume.
+    attached: BTreeMap<String, usize>,
 }
 
-fn node_of(object: &Value) -> Option<&str> {
+/// The Node that an object is bound to, or the host that it remediates.
+fn node_of(resource: Resource, object: &Value) -> Option<&str> {
+    if REMEDIATIONS.contains(&resource) {
+        return Some(host_of(object));
+    }
     object["spec"]["nodeName"].as_str()
 }
 
@@ -40,10 +49,14 @@ impl Derived {
     /// An object has changed.
     pub(super) fn apply(&mut self, change: &Change) {
         let after = match change.kind {
-            super::ChangeKind::Deleted => None,
-            _ => node_of(&change.object),
+            ChangeKind::Deleted => None,
+            _ => node_of(change.resource, &change.object),
         };
-        let before = change.before.as_ref().and_then(|before| node_of(before));
+        let before = change.before.as_ref();
+        let before = before.and_then(|before| node_of(change.resource, before));
+        if change.resource == VOLUME_ATTACHMENTS {
+            self.count_attachment(change);
+        }
         if before == after {
             return;
         }
@@ -58,9 +71,32 @@ impl Derived {
     }
 }
 
+impl Derived {
+    fn count_attachment(&mut self, change: &Change) {
+        let volume = change.object["spec"]["source"]["persistentVolumeName"].as_str();
+        let count = self.attached.entry(volume.unwrap_or_default().to_owned());
+        let count = count.or_default();
+        match change.kind {
+            ChangeKind::Added => *count += 1,
+            ChangeKind::Deleted => *count = count.saturating_sub(1),
+            ChangeKind::Modified => {}
+        }
+    }
+}
+
 impl ApiServer {
+    /// Whether a volume is attached to any Node.
+    #[must_use]
+    pub fn is_attached(&self, volume: &str) -> bool {
+        self.derived.attached.get(volume).is_some_and(|n| *n > 0)
+    }
+
     /// The objects of a kind that are bound to a Node.
-    pub fn bound_to(&self, resource: Resource, node: &str) -> impl Iterator<Item = &Arc<Value>> {
+    pub fn bound_to(
+        &self,
+        resource: Resource,
+        node: &str,
+    ) -> impl Iterator<Item = &Arc<Value>> + use<'_> {
         let keys = self.derived.bound.get(&resource);
         let keys = keys.and_then(|nodes| nodes.get(node));
         let table = self.tables.get(&resource);

@@ -87,6 +87,15 @@ pub const MACHINES: Resource = kind(CAPI, "v1beta1", "machines", "Machine");
 /// Health checks of Cluster API.
 pub const MACHINE_HEALTH_CHECKS: Resource =
     kind(CAPI, "v1beta1", "machinehealthchecks", "MachineHealthCheck");
+/// Machines of OpenShift.
+pub const OPENSHIFT_MACHINES: Resource = kind(OPENSHIFT, "v1beta1", "machines", "Machine");
+/// Health checks of OpenShift.
+pub const OPENSHIFT_HEALTH_CHECKS: Resource = kind(
+    OPENSHIFT,
+    "v1beta1",
+    "machinehealthchecks",
+    "MachineHealthCheck",
+);
 /// Machines of CAPM3.
 pub const METAL3_MACHINES: Resource = kind(CAPM3, "v1beta1", "metal3machines", "Metal3Machine");
 /// Remediations of CAPM3.
@@ -123,15 +132,19 @@ pub const NODE_HEALTH_CHECKS: Resource = kind(
 /// Histories of hosts.
 pub const HOST_HISTORIES: Resource =
     kind(OURS, "v1alpha1", "hosthistories", "HostHistory").cluster_wide();
+/// Power policies.
+pub const POWER_POLICIES: Resource =
+    kind(OURS, "v1alpha1", "powerpolicies", "PowerPolicy").cluster_wide();
 /// Agents.
 pub const RACK_AGENTS: Resource = kind(OURS, "v1alpha1", "rackagents", "RackAgent").cluster_wide();
 
 const CAPI: &str = "cluster.x-k8s.io";
 const CAPM3: &str = "infrastructure.cluster.x-k8s.io";
+const OPENSHIFT: &str = "machine.openshift.io";
 const OURS: &str = "rackhand.dev";
 
 /// Every kind that is served.
-pub const RESOURCES: [Resource; 22] = [
+pub const RESOURCES: [Resource; 24] = [
     NODES,
     NAMESPACES,
     PODS,
@@ -155,13 +168,15 @@ pub const RESOURCES: [Resource; 22] = [
     CLUSTERS,
     MACHINES,
     MACHINE_HEALTH_CHECKS,
+    OPENSHIFT_MACHINES,
+    OPENSHIFT_HEALTH_CHECKS,
     METAL3_MACHINES,
     METAL3_REMEDIATIONS,
     METAL3_REMEDIATION_TEMPLATES,
     BARE_METAL_HOSTS,
     POWER_REMEDIATIONS,
     POWER_REMEDIATION_TEMPLATES,
-    kind(OURS, "v1alpha1", "powerpolicies", "PowerPolicy").cluster_wide(),
+    POWER_POLICIES,
     RACK_AGENTS,
     HOST_HISTORIES,
     NODE_HEALTH_CHECKS,

@@ -397,8 +397,12 @@ impl ApiServer {
         let object = Arc::new(object);
         let table = self.tables.entry(resource).or_default();
         let before = table.objects.remove(key);
-        self.applied
-            .retain(|(r, k, _), _| *r != resource || k != key);
+        let first = (resource, key.clone(), String::new());
+        let applied = self.applied.range(first..).map(|(id, _)| id);
+        let applied = applied.take_while(|(r, k, _)| *r == resource && k == key);
+        for id in applied.cloned().collect::<Vec<_>>() {
+            self.applied.remove(&id);
+        }
         self.record(resource, ChangeKind::Deleted, object.clone(), before);
         object
     }

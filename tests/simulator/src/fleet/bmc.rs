@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     api::resource::NODES,
+    breakage::Breakage,
     kernel::{ProcessId, Simulation, World},
 };
 
@@ -37,11 +38,16 @@ impl Driver for SimulatedBmcs {
         let spec = specs.into_iter().next();
         let found = spec.as_ref().and_then(|spec| {
             let (rack, place) = place_of(*spec.resolved.first()?)?;
-            self.simulation.world().fleet.at(rack, place)
+            let world = self.simulation.world();
+            let addressed = world.fleet.at(rack, place)?;
+            let breakage = world.fleet.breakage;
+            let host = breakage.map_or(addressed, |broken| broken.reached(addressed));
+            Some((addressed, host))
         });
         match (spec, found) {
-            (Some(spec), Some(host)) => Ok(Arc::new(SimulatedBmc {
+            (Some(spec), Some((addressed, host))) => Ok(Arc::new(SimulatedBmc {
                 driver: self.clone(),
+                addressed,
                 host,
                 address: spec.address.to_string(),
                 limit: spec.call_timeout,
@@ -60,6 +66,9 @@ impl Driver for SimulatedBmcs {
 #[derive(Debug)]
 struct SimulatedBmc {
     driver: SimulatedBmcs,
+    /// The host that this BMC is said to switch.
+    addressed: HostId,
+    /// The host that it switches.
     host: HostId,
     address: String,
     limit: Duration,
@@ -108,8 +117,10 @@ impl SimulatedBmc {
 
     fn identity(&self) -> SystemIdentity {
         let world = self.driver.simulation.world();
+        let is_forged = world.fleet.breakage == Some(Breakage::ForgedIdentities);
+        let host = if is_forged { self.addressed } else { self.host };
         SystemIdentity {
-            system_uuid: Some(world.fleet.host(self.host).system_uuid()),
+            system_uuid: Some(world.fleet.host(host).system_uuid()),
             ..SystemIdentity::default()
         }
     }
@@ -138,6 +149,8 @@ impl Bmc for SimulatedBmc {
 
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
         Box::pin(async move {
+            let simulation = &self.driver.simulation;
+            simulation.world().judge_identity(self.addressed, self.host);
             match self.ask(Request::Command(command)).await? {
                 Answer::Taken => Ok(Accepted {
                     command: command.words().to_owned(),
@@ -200,7 +213,9 @@ impl World {
             return;
         }
         let answer = match request {
-            Request::Read if self.fleet.lying_bmcs => Answer::State(PowerState::Off),
+            Request::Read if self.fleet.breakage == Some(Breakage::LyingBmcs) => {
+                Answer::State(PowerState::Off)
+            }
             Request::Read => Answer::State(state(self.fleet.host(id))),
             Request::Command(command) => {
                 let answer = self.take_command(id, asker, command);
@@ -228,7 +243,7 @@ impl World {
             Asker::Agent(process) => self.name(process).to_owned(),
             Asker::Ironic => "ironic".to_owned(),
         };
-        let (now, lying) = (self.now(), self.fleet.lying_bmcs);
+        let (now, lying) = (self.now(), self.fleet.breakage == Some(Breakage::LyingBmcs));
         let host = self.fleet.host_mut(id);
         host.bmc.reports_off = false;
         let ignored = now < host.bmc.ignores_until || lying;
@@ -242,6 +257,7 @@ impl World {
             let host = self.fleet.host_mut(id);
             host.last_off = now;
             host.node_at_off = node.map(|node| text(&node, "uid"));
+            self.judge_begin(id);
         }
         if ignored {
             return Answer::Taken;

@@ -14,6 +14,7 @@ use crate::{
         Change, ChangeKind, Resource,
         resource::{NODES, PODS, VOLUME_ATTACHMENTS},
     },
+    breakage::Breakage,
     kernel::World,
 };
 
@@ -291,8 +292,7 @@ impl World {
             .unwrap_or_default()
             .to_owned();
         let ends = !found["metadata"]["deletionTimestamp"].is_null();
-        let of_pod = |va: &Value| va["spec"]["source"]["persistentVolumeName"] == *pod;
-        let busy = self.api.list(VOLUME_ATTACHMENTS).any(|va| of_pod(va));
+        let busy = self.api.is_attached(pod);
         if ends || busy || self.api.away {
             return;
         }
@@ -314,6 +314,9 @@ impl World {
     fn detach(&mut self, pod: &str, host: &str) {
         let node = self.api.get(NODES, "", host);
         let free = node.is_none_or(|node| is_ready(&node) || has_taint(&node, OUT_OF_SERVICE));
+        if self.fleet.breakage.is_some_and(Breakage::keeps_volumes) {
+            return;
+        }
         let retry = if self.api.away {
             Duration::from_secs(5)
         } else if free {

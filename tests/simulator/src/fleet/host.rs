@@ -30,11 +30,13 @@ pub enum Check {
     Power,
     /// A NodeHealthCheck of medik8s, which makes PowerRemediations by Node.
     Node,
+    /// A MachineHealthCheck of OpenShift that makes PowerRemediations.
+    OpenShift,
 }
 
 impl Check {
     /// Every one.
-    pub const ALL: [Self; 3] = [Self::Metal3, Self::Power, Self::Node];
+    pub const ALL: [Self; 4] = [Self::Metal3, Self::Power, Self::Node, Self::OpenShift];
 
     /// Its name, and the label of its Machines or Nodes.
     #[must_use]
@@ -43,6 +45,7 @@ impl Check {
             Self::Metal3 => "metal3",
             Self::Power => "power",
             Self::Node => "node",
+            Self::OpenShift => "openshift",
         }
     }
 }
@@ -224,6 +227,7 @@ impl World {
         }
         let name = host.name.clone();
         host.power = Power::On;
+        self.fleet.policy.end(id);
         self.log(format_args!("{name} is on, by {by}"));
         self.boot(id);
         let now = self.now();

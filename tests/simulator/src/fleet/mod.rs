@@ -8,12 +8,13 @@ mod journals;
 mod kubelet;
 mod metal3;
 mod objects;
+mod policy;
 
 pub use bmc::SimulatedBmcs;
 pub(crate) use cluster::{OUT_OF_SERVICE, has_taint};
 pub use host::{BmcCondition, Check, Host, HostId, Link, Os, Power};
 pub use objects::{CLUSTER, NAMESPACE, SYSTEM};
-pub(crate) use objects::{bmc_url, endpoint};
+pub(crate) use objects::{FROZEN, bmc_url, endpoint};
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-use crate::oracle::Oracle;
+use crate::{breakage::Breakage, oracle::Oracle};
 
 /// How a fleet is made up.
 #[derive(Debug, Clone)]
@@ -36,6 +37,8 @@ pub struct FleetSpec {
     pub max_unhealthy: usize,
     /// Whether each second rack has two agents.
     pub second_agents: bool,
+    /// How many hosts of a rack a PowerPolicy lets be remediated at one time.
+    pub rack_budget: Option<usize>,
 }
 
 impl fmt::Display for FleetSpec {
@@ -70,23 +73,30 @@ impl FleetSpec {
         self.racks.iter().map(|(_, size)| size).sum()
     }
 
-    /// So many hosts in so many racks, under all health checks in turn. The links of the racks are in
-    /// turn too, and a seed tells which comes first.
+    /// So many hosts in so many racks, under three health checks in turn. The links of the racks are in
+    /// turn too. A seed tells which comes first, and whose the third check is.
     #[must_use]
     pub fn of(hosts: usize, racks: usize, seed: u64) -> Self {
         let links = [Link::Inventory, Link::Managed, Link::Detached];
         let racks = racks.clamp(1, hosts.max(1));
         let size = |rack: usize| hosts / racks + usize::from(rack < hosts % racks);
         let first = usize::try_from(seed % 3).unwrap_or(0);
+        // Beside a MachineHealthCheck of OpenShift, one of medik8s is disabled.
+        let last = if seed.is_multiple_of(2) {
+            Check::Node
+        } else {
+            Check::OpenShift
+        };
         let link = |rack: usize| links.get((first + rack) % links.len()).copied();
         Self {
             racks: (0..racks)
                 .map(|rack| (link(rack).unwrap_or(Link::Inventory), size(rack)))
                 .collect(),
             pods: hosts,
-            checks: Check::ALL.to_vec(),
+            checks: vec![Check::Metal3, Check::Power, last],
             max_unhealthy: 60,
             second_agents: true,
+            rack_budget: Some(2),
         }
     }
 }
@@ -124,6 +134,10 @@ pub struct Fleet {
     pub(crate) spec: FleetSpec,
     pub(crate) hosts: Vec<Host>,
     pub(crate) by_name: BTreeMap<String, HostId>,
+    /// How many hosts are under each health check.
+    by_check: BTreeMap<Check, usize>,
+    /// The first host of each rack.
+    first_of_rack: Vec<usize>,
     pub(crate) oracle: Oracle,
     pub(crate) journals: journals::Journals,
     pub(crate) bmc_requests: BmcRequests,
@@ -131,8 +145,10 @@ pub struct Fleet {
     pub(crate) started_on: BTreeMap<String, BTreeSet<HostId>>,
     /// Since when Nodes are gone.
     pub(crate) missing: BTreeMap<String, Duration>,
-    /// All BMCs report off, always, and switch nothing.
-    pub(crate) lying_bmcs: bool,
+    /// The assumption that does not hold, in a test of the oracle.
+    pub(crate) breakage: Option<Breakage>,
+    /// The hosts that are remediated and frozen, for the judgement of the PowerPolicy.
+    pub(crate) policy: policy::PolicyRecord,
     /// Until when nothing that Kubernetes' own controllers do happens, because the API was away.
     pub(crate) quiet_until: Duration,
 }
@@ -142,24 +158,33 @@ impl Fleet {
     #[must_use]
     pub fn new(spec: FleetSpec) -> Self {
         let mut hosts = Vec::new();
+        let mut first_of_rack = Vec::new();
         for (rack, (link, size)) in spec.racks.iter().enumerate() {
+            first_of_rack.push(hosts.len());
             for place in 0..*size {
                 let check = spec.checks.get(hosts.len() % spec.checks.len().max(1));
                 let check = check.copied().unwrap_or(Check::Metal3);
                 hosts.push(Host::new(rack, place, *link, check));
             }
         }
+        let mut by_check = BTreeMap::new();
+        for host in &hosts {
+            *by_check.entry(host.check).or_default() += 1;
+        }
         let by_name = hosts.iter().enumerate();
         let by_name = by_name.map(|(at, host)| (host.name.clone(), HostId(at)));
         Self {
             by_name: by_name.collect(),
+            by_check,
+            first_of_rack,
             hosts,
             oracle: Oracle::default(),
             journals: journals::Journals::default(),
             bmc_requests: BmcRequests::default(),
             started_on: BTreeMap::new(),
             missing: BTreeMap::new(),
-            lying_bmcs: false,
+            breakage: None,
+            policy: policy::PolicyRecord::default(),
             quiet_until: Duration::ZERO,
             spec,
         }
@@ -168,8 +193,7 @@ impl Fleet {
     /// The host at a place of a rack.
     #[must_use]
     pub(crate) fn at(&self, rack: usize, place: usize) -> Option<HostId> {
-        let before = self.spec.racks.get(..rack)?.iter();
-        let first: usize = before.map(|(_, size)| size).sum();
+        let first = self.first_of_rack.get(rack)?;
         let (_, size) = self.spec.racks.get(rack)?;
         (place < *size).then_some(HostId(first + place))
     }
@@ -211,7 +235,7 @@ pub(crate) fn rack_name(rack: usize) -> String {
 impl Fleet {
     /// How many hosts are under a health check.
     pub(crate) fn count(&self, check: Check) -> usize {
-        self.hosts.iter().filter(|host| host.check == check).count()
+        self.by_check.get(&check).copied().unwrap_or(0)
     }
 
     /// How many hosts under a health check may be remediated at one time.

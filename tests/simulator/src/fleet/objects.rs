@@ -9,9 +9,11 @@ use crate::{
         resource::{
             BARE_METAL_HOSTS, CLUSTERS, LEASES, MACHINE_HEALTH_CHECKS, MACHINES, METAL3_MACHINES,
             METAL3_REMEDIATION_TEMPLATES, NAMESPACES, NODE_HEALTH_CHECKS, NODES,
+            OPENSHIFT_HEALTH_CHECKS, OPENSHIFT_MACHINES, POWER_POLICIES,
             POWER_REMEDIATION_TEMPLATES, RACK_AGENTS, SECRETS,
         },
     },
+    breakage::Breakage,
     kernel::{World, wall_clock},
 };
 
@@ -19,6 +21,8 @@ use crate::{
 pub const NAMESPACE: &str = "metal3";
 /// The name of the cluster.
 pub const CLUSTER: &str = "demo";
+/// The annotation of a Node whose host must not be remediated, by the PowerPolicy.
+pub(crate) const FROZEN: &str = "simulator.example/frozen";
 /// Where the controllers' Lease lies.
 pub const SYSTEM: &str = "rackhand-system";
 
@@ -57,13 +61,21 @@ impl World {
             self.write(resource, NAMESPACE, object);
         }
         for check in spec.checks {
-            if check == Check::Node {
-                let check = node_check(&self.fleet);
-                self.write(NODE_HEALTH_CHECKS, "", check);
-            } else {
-                let check = machine_check(check, spec.max_unhealthy);
-                self.write(MACHINE_HEALTH_CHECKS, NAMESPACE, check);
+            let of_machines = machine_check(check, spec.max_unhealthy);
+            match check {
+                Check::Metal3 | Check::Power => {
+                    self.write(MACHINE_HEALTH_CHECKS, NAMESPACE, of_machines);
+                }
+                Check::OpenShift => self.write(OPENSHIFT_HEALTH_CHECKS, NAMESPACE, of_machines),
+                Check::Node => {
+                    let check = node_check(&self.fleet);
+                    self.write(NODE_HEALTH_CHECKS, "", check);
+                }
             }
+        }
+        let is_absent = self.fleet.breakage == Some(Breakage::NoPolicy);
+        if let Some(most) = spec.rack_budget.filter(|_| !is_absent) {
+            self.write(POWER_POLICIES, "", power_policy(most));
         }
         self.api.take_changes();
     }
@@ -131,7 +143,8 @@ fn host_objects(host: &Host, now: &str) -> Vec<(Resource, &'static str, Value)> 
     } else {
         json!({ "apiVersion": "infrastructure.example/v1", "kind": "PlainMachine", "name": name })
     };
-    let machine = json!({
+    let is_openshift = host.check == Check::OpenShift;
+    let mut machine = json!({
         "metadata": {
             "name": name,
             "labels": { "cluster.x-k8s.io/cluster-name": CLUSTER, "pool": host.check.name() },
@@ -153,8 +166,18 @@ fn host_objects(host: &Host, now: &str) -> Vec<(Resource, &'static str, Value)> 
         "spec": { "holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now.replace('Z', ".000000Z") },
     });
     let mut objects = vec![(NODES, "", node(host, now)), (LEASES, NODE_LEASES, lease)];
-    // A Node that its agent's inventory alone knows needs no Machine for medik8s.
-    if metal3 || host.check != Check::Node {
+    if is_openshift {
+        machine["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet", "name": "workers",
+            "uid": "workers", "controller": true,
+        }]);
+        if metal3 {
+            let host = format!("{NAMESPACE}/{name}");
+            machine["metadata"]["annotations"] = json!({ "metal3.io/BareMetalHost": host });
+        }
+        objects.push((OPENSHIFT_MACHINES, NAMESPACE, machine));
+    } else if metal3 || host.check != Check::Node {
+        // A Node that its agent's inventory alone knows needs no Machine for medik8s.
         objects.push((MACHINES, NAMESPACE, machine));
     }
     if metal3 {
@@ -203,6 +226,12 @@ fn metal3_objects(host: &Host, rack: &str) -> Vec<(Resource, &'static str, Value
         "metadata": { "name": format!("{name}-bmc") },
         "stringData": { "username": "admin", "password": "secret" },
     });
+    let is_openshift = host.check == Check::OpenShift;
+    let consumer = if is_openshift {
+        (OPENSHIFT_MACHINES.api_version(), OPENSHIFT_MACHINES.kind)
+    } else {
+        (METAL3_MACHINES.api_version(), METAL3_MACHINES.kind)
+    };
     let host = json!({
         "metadata": {
             "name": name, "annotations": annotations, "labels": { "rackhand.dev/rack": rack },
@@ -215,8 +244,7 @@ fn metal3_objects(host: &Host, rack: &str) -> Vec<(Resource, &'static str, Value
                 "disableCertificateVerification": true,
             },
             "consumerRef": {
-                "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "Metal3Machine",
-                "name": name, "namespace": NAMESPACE,
+                "apiVersion": consumer.0, "kind": consumer.1, "name": name, "namespace": NAMESPACE,
             },
         },
         "status": {
@@ -225,11 +253,14 @@ fn metal3_objects(host: &Host, rack: &str) -> Vec<(Resource, &'static str, Value
             "provisioning": { "state": "provisioned", "ID": "" },
         },
     });
-    vec![
-        (METAL3_MACHINES, NAMESPACE, metal3_machine),
+    let mut objects = vec![
         (SECRETS, NAMESPACE, secret),
         (BARE_METAL_HOSTS, NAMESPACE, host),
-    ]
+    ];
+    if !is_openshift {
+        objects.insert(0, (METAL3_MACHINES, NAMESPACE, metal3_machine));
+    }
+    objects
 }
 
 /// The address of a host's BMC, as an inventory or a BareMetalHost has it.
@@ -256,7 +287,7 @@ fn templates() -> [(Resource, Value); 2] {
 fn template_of(check: Check) -> Value {
     let resource = match check {
         Check::Metal3 => METAL3_REMEDIATION_TEMPLATES,
-        Check::Power | Check::Node => POWER_REMEDIATION_TEMPLATES,
+        Check::Power | Check::Node | Check::OpenShift => POWER_REMEDIATION_TEMPLATES,
     };
     json!({
         "apiVersion": resource.api_version(), "kind": resource.kind,
@@ -264,12 +295,11 @@ fn template_of(check: Check) -> Value {
     })
 }
 
-/// A health check of Cluster API.
+/// A health check of Cluster API or OpenShift.
 fn machine_check(check: Check, max_unhealthy: usize) -> Value {
-    json!({
+    let mut object = json!({
         "metadata": { "name": check.name() },
         "spec": {
-            "clusterName": CLUSTER,
             "maxUnhealthy": format!("{max_unhealthy}%"),
             "nodeStartupTimeout": "0s",
             "selector": { "matchLabels": { "pool": check.name() } },
@@ -278,6 +308,21 @@ fn machine_check(check: Check, max_unhealthy: usize) -> Value {
                 { "type": "Ready", "status": "False", "timeout": "60s" },
             ],
             "remediationTemplate": template_of(check),
+        },
+    });
+    if check != Check::OpenShift {
+        object["spec"]["clusterName"] = CLUSTER.into();
+    }
+    object
+}
+
+/// A policy for all hosts: so many remediations at one time in a rack, and none of a frozen Node.
+fn power_policy(most_in_rack: usize) -> Value {
+    json!({
+        "metadata": { "name": "racks" },
+        "spec": {
+            "budgets": [{ "per": "Rack", "maxConcurrent": most_in_rack }],
+            "freezeAnnotations": [FROZEN],
         },
     })
 }

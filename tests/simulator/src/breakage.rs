@@ -1,0 +1,79 @@
+//! Assumptions that do not hold, on purpose: a test lets one of them fail, and the oracle must report it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    fleet::{HostId, Os},
+    kernel::World,
+};
+
+/// What is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Breakage {
+    /// BMCs report off, whatever they were told and did.
+    LyingBmcs,
+    /// A host comes on once its Node is tainted, and from then on its BMC takes commands and does nothing.
+    OnUnderTaint,
+    /// The BMCs of the first two hosts are exchanged. Each reports the identity of the host that it switches,
+    /// by which Rackhand notices it.
+    ExchangedBmcs,
+    /// As before, but each reports the identity that is expected of it.
+    ForgedIdentities,
+    /// The agents of a rack lose their journals once a Node of it is tainted.
+    LostHolds,
+    /// There is no PowerPolicy, although remediations are judged by one.
+    NoPolicy,
+}
+
+impl Breakage {
+    /// How many hosts hang at the start.
+    fn hung(self) -> usize {
+        match self {
+            // The second one is healthy, and must stay on.
+            Self::ExchangedBmcs | Self::ForgedIdentities => 1,
+            _ => 3,
+        }
+    }
+
+    /// The host that is reached at the address of another one.
+    pub(crate) fn reached(self, address: HostId) -> HostId {
+        let first = [HostId::at(0), HostId::at(1)];
+        match self {
+            Self::ExchangedBmcs | Self::ForgedIdentities if address == first[0] => first[1],
+            Self::ExchangedBmcs | Self::ForgedIdentities if address == first[1] => first[0],
+            _ => address,
+        }
+    }
+
+    /// Whether volumes stay attached, so that a Node is not drained before the rule is broken.
+    pub(crate) fn keeps_volumes(self) -> bool {
+        matches!(self, Self::OnUnderTaint | Self::LostHolds)
+    }
+}
+
+impl World {
+    /// Some hosts hang, so that they are remediated.
+    pub(crate) fn begin_breakage(&mut self, breakage: Breakage) {
+        for id in self.fleet.ids().take(breakage.hung()) {
+            self.fail_os(id, Os::Hung);
+        }
+    }
+
+    /// Breaks what is broken under a taint.
+    pub(crate) fn break_under_taint(&mut self, id: HostId) {
+        match self.fleet.breakage {
+            Some(Breakage::OnUnderTaint) => {
+                self.fleet.host_mut(id).bmc.ignores_until = Duration::MAX;
+                self.give_power(id, "itself");
+                // It does not get as far as its kubelet.
+                let host = self.fleet.host_mut(id);
+                host.os = Os::Panicked;
+                host.epoch += 1;
+            }
+            Some(Breakage::LostHolds) => self.lose_journals(self.fleet.host(id).rack),
+            _ => {}
+        }
+    }
+}
