@@ -16,6 +16,7 @@ pub mod election;
 mod fingerprint;
 pub mod liveness;
 pub mod observe;
+pub mod policies;
 pub mod rack;
 pub mod replay;
 pub mod story;

@@ -9,7 +9,7 @@ use rackhand_model::{
     check::{Bounds, Cut, Report, Setting, explore, explore_checks, explore_election},
     checks,
     election::{Broken, Election},
-    rack,
+    policies, rack,
 };
 
 /// Explores every interleaving of a remediation in small worlds.
@@ -111,6 +111,14 @@ fn worlds(args: &Args) -> bool {
                 }
             }
         }
+        for budget in budgets.iter().copied().filter(|_| chosen("policies")) {
+            let setting = policies::Setting {
+                budget,
+                breakage: None,
+            };
+            let report = policies::explore(setting, args.bounds());
+            good &= print_world("policies", budget, &report);
+        }
         let budgets = args.budget.map_or(vec![0, 1], |budget| vec![budget]);
         for budget in budgets.into_iter().filter(|_| chosen("election")) {
             let election = Election {
@@ -190,6 +198,12 @@ fn breakages(args: &Args) -> bool {
         let budget = setting.budget;
         let report = rack::check::explore(setting, args.bounds());
         good &= print_breakage(breakage.description(), "rack", budget, &report);
+    }
+    for breakage in policies::Breakage::ALL {
+        let setting = policies::Setting::broken(breakage);
+        let budget = setting.budget;
+        let report = policies::explore(setting, args.bounds());
+        good &= print_breakage(breakage.description(), "policies", budget, &report);
     }
     for broken in Broken::ALL {
         let election = Election {

@@ -8,7 +8,7 @@ use rackhand_model::{
     check::{Bounds, Report, Setting, explore, explore_checks, explore_election},
     checks,
     election::{Broken, Election},
-    rack,
+    policies, rack,
     replay::replay,
 };
 
@@ -91,6 +91,27 @@ fn every_rule_holds_in_a_rack_with_late_calls_takeovers_and_agent_crashes() {
 fn every_breakage_of_a_rack_is_found() {
     for breakage in rack::breakage::Breakage::ALL {
         let report = rack::check::explore(breakage.setting(), Bounds::threads(1));
+        let found = report.found.first();
+        let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
+        assert!(!found.story.is_empty());
+    }
+}
+
+#[test]
+fn budgets_of_power_policies_hold_with_two_faults() {
+    let setting = policies::Setting {
+        budget: 2,
+        breakage: None,
+    };
+    let report = holds(policies::explore(setting, Bounds::threads(1)));
+    assert!(report.states > 1_000, "{} states", report.states);
+}
+
+#[test]
+fn every_breakage_of_power_policies_is_found() {
+    for breakage in policies::Breakage::ALL {
+        let setting = policies::Setting::broken(breakage);
+        let report = policies::explore(setting, Bounds::threads(1));
         let found = report.found.first();
         let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
         assert!(!found.story.is_empty());

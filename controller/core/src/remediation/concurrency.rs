@@ -31,6 +31,26 @@ impl Progress {
     }
 }
 
+/// Progress of a remediation that is evaluated, possibly again. `stored` is that of its stored state; `able`:
+/// it would begin if nothing prevented it; `before` is the result of the last evaluation by this process.
+///
+/// A remediation that this process has let begin keeps its place although the stored state does not show it:
+/// the write may have been taken without a response. Evaluated as if it had not begun, it could lose its place
+/// to an older one, and both would have begun once the write shows.
+pub fn progress_again(
+    stored: Progress,
+    able: bool,
+    before: Option<Progress>,
+    state: Option<&State>,
+) -> Progress {
+    let is_first_attempt = state.is_none_or(|s| s.step == Step::Pending);
+    match stored {
+        Progress::Ready if !able => Progress::Waiting,
+        Progress::Ready if is_first_attempt && before == Some(Progress::Begun) => Progress::Begun,
+        stored => stored,
+    }
+}
+
 /// An unfinished remediation, as far as it concerns other remediations.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ActiveRemediation {

@@ -13,7 +13,7 @@ use rackhand_core::{
     power_policy::PolicyFacts,
     remediation::{
         ActiveRemediation, BareMetalHostFacts, ControlPlane, EtcdGuard, HostRef, Progress, Reason,
-        State, Step, check_concurrency,
+        State, Step, check_concurrency, progress_again,
     },
 };
 use serde_json::json;
@@ -54,10 +54,8 @@ impl Engine {
         now: Timestamp,
     ) -> Permission {
         let mut active = self.context.active.lock();
-        active.remove(&self.uid);
-        if me.progress == Progress::Ready && !able {
-            me.progress = Progress::Waiting;
-        }
+        let before = active.remove(&self.uid).map(|before| before.progress);
+        me.progress = progress_again(me.progress, able, before, self.shell.state.as_ref());
         let begins = me.progress == Progress::Ready;
         let begun_by_earlier_process = if me.progress == Progress::Begun {
             Vec::new()

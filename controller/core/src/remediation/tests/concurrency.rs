@@ -3,7 +3,7 @@
 use super::{
     super::{
         ActiveRemediation, Command, ControlPlane, EtcdGuard, Progress, Reason, State, Step,
-        check_concurrency, step,
+        check_concurrency, progress_again, step,
     },
     build::{
         at, bmh, does, mk_direct, mk_direct_state, mk_observation, mk_state, node, waits, writes,
@@ -348,4 +348,27 @@ fn f6_begun_remediation_reports_a_lost_quorum() {
             .reason
             .is_some_and(|b| b.to_string().contains("no answer"))
     );
+}
+
+#[test]
+fn f6_beginning_whose_write_had_no_response_keeps_its_place() {
+    let (ready, begun, waiting) = (Progress::Ready, Progress::Begun, Progress::Waiting);
+    let pending = State::new(at(0));
+    let retrying = State {
+        step: Step::Retrying,
+        ..State::new(at(0))
+    };
+    for state in [None, Some(&pending)] {
+        assert_eq!(progress_again(ready, true, Some(begun), state), begun);
+        assert_eq!(progress_again(ready, true, Some(ready), state), ready);
+        assert_eq!(progress_again(ready, true, None, state), ready);
+        // What cannot begin blocks no other.
+        assert_eq!(progress_again(ready, false, Some(begun), state), waiting);
+    }
+    // Before the next attempt, concurrency and policies are evaluated again.
+    assert_eq!(
+        progress_again(ready, true, Some(begun), Some(&retrying)),
+        ready
+    );
+    assert_eq!(progress_again(begun, true, None, Some(&pending)), begun);
 }
