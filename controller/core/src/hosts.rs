@@ -3,9 +3,13 @@
 //! Owns the precedence of names. Must never choose between several hosts: switching the wrong one is an
 //! outage.
 
+mod racks;
+
 use std::{collections::BTreeMap, net::IpAddr};
 
 use crate::remediation::{HostRef, Reason};
+
+pub use racks::Racks;
 
 /// A host in an agent's inventory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,13 +68,9 @@ pub struct BareMetalHostRef {
 ///
 /// # Errors
 /// No host was found, or several match, or the sources contradict each other. The reason names them.
-pub fn resolve(wanted: &HostQuery, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Reason> {
-    let mut found: Vec<(&String, &InventoryHost)> = Vec::new();
-    for (rack, served) in racks {
-        for host in served.hosts.iter().filter(|h| fits(h, wanted)) {
-            found.push((rack, host));
-        }
-    }
+pub fn resolve(wanted: &HostQuery, racks: &Racks) -> Result<HostRef, Reason> {
+    let mut found = racks.candidates(wanted);
+    found.retain(|(_, host)| fits(host, wanted));
     match found.as_slice() {
         [] => by_bmh(wanted, racks),
         [(rack, host)] => {
@@ -184,15 +184,19 @@ fn names(racks: &[&str]) -> String {
     racks.join(", ")
 }
 
-fn fits(host: &InventoryHost, wanted: &HostQuery) -> bool {
-    let said =
-        |there: &str, here: &Option<String>| !there.is_empty() && here.as_deref() == Some(there);
-    let node = if host.node_name.is_empty() {
+/// The Node that runs on a host.
+fn node_of(host: &InventoryHost) -> &str {
+    if host.node_name.is_empty() {
         &host.name
     } else {
         &host.node_name
-    };
-    said(node, &wanted.node_name)
+    }
+}
+
+fn fits(host: &InventoryHost, wanted: &HostQuery) -> bool {
+    let said =
+        |there: &str, here: &Option<String>| !there.is_empty() && here.as_deref() == Some(there);
+    said(node_of(host), &wanted.node_name)
         || said(&host.provider_id, &wanted.provider_id)
         || wanted
             .system_uuid
@@ -203,23 +207,27 @@ fn fits(host: &InventoryHost, wanted: &HostQuery) -> bool {
 /// Compares system UUIDs. Firmware writes the first three groups in either byte order: SMBIOS before 2.6
 /// and after it differ, and so do BMC and operating system.
 fn same_uuid(a: &str, b: &str) -> bool {
-    let digits = |text: &str| -> Option<String> {
-        let digits: String = text.chars().filter(|c| *c != '-').collect();
-        let is_uuid = digits.len() == 32 && digits.chars().all(|c| c.is_ascii_hexdigit());
-        is_uuid.then(|| digits.to_ascii_lowercase())
-    };
-    let swapped = |text: &str| -> Option<String> {
-        let group = |from: usize, to: usize| -> Option<String> {
-            let bytes = text.get(from..to)?.as_bytes().rchunks(2);
-            Some(bytes.map(|pair| String::from_utf8_lossy(pair)).collect())
-        };
-        let (first, second, third) = (group(0, 8)?, group(8, 12)?, group(12, 16)?);
-        Some(format!("{first}{second}{third}{}", text.get(16..)?))
-    };
-    match (digits(a), digits(b)) {
-        (Some(a), Some(b)) => a == b || swapped(&a).as_ref() == Some(&b),
+    match (uuid_digits(a), uuid_digits(b)) {
+        (Some(a), Some(b)) => a == b || uuid_swapped(&a).as_ref() == Some(&b),
         _ => !a.is_empty() && a.eq_ignore_ascii_case(b),
     }
+}
+
+/// The hexadecimal digits of a UUID.
+fn uuid_digits(text: &str) -> Option<String> {
+    let digits: String = text.chars().filter(|c| *c != '-').collect();
+    let is_uuid = digits.len() == 32 && digits.chars().all(|c| c.is_ascii_hexdigit());
+    is_uuid.then(|| digits.to_ascii_lowercase())
+}
+
+/// The digits with the first three groups in the other byte order.
+fn uuid_swapped(digits: &str) -> Option<String> {
+    let group = |from: usize, to: usize| -> Option<String> {
+        let bytes = digits.get(from..to)?.as_bytes().rchunks(2);
+        Some(bytes.map(|pair| String::from_utf8_lossy(pair)).collect())
+    };
+    let (first, second, third) = (group(0, 8)?, group(8, 12)?, group(12, 16)?);
+    Some(format!("{first}{second}{third}{}", digits.get(16..)?))
 }
 
 fn by_bmh(wanted: &HostQuery, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Reason> {

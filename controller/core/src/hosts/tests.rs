@@ -38,14 +38,14 @@ fn bmh(address: &str, rack: Option<&str>) -> HostQuery {
 
 #[test]
 fn host_is_found_by_node_name_or_else_by_host_name() {
-    let racks = BTreeMap::from([("a".into(), rack(&[("h1", "n1", ""), ("n2", "", "")]))]);
+    let racks = Racks::from([("a".into(), rack(&[("h1", "n1", ""), ("n2", "", "")]))]);
     assert_eq!(resolve(&node("n1"), &racks).unwrap().host, "h1");
     assert_eq!(resolve(&node("n2"), &racks).unwrap().host, "n2");
 }
 
 #[test]
 fn host_with_another_node_name_is_not_found_by_host_name() {
-    let racks = BTreeMap::from([("a".into(), rack(&[("n2", "n1", "")]))]);
+    let racks = Racks::from([("a".into(), rack(&[("n2", "n1", "")]))]);
     assert!(matches!(
         resolve(&node("n2"), &racks),
         Err(Reason::HostNotFound(_))
@@ -54,7 +54,7 @@ fn host_with_another_node_name_is_not_found_by_host_name() {
 
 #[test]
 fn f5_two_matching_hosts_are_ambiguous() {
-    let racks = BTreeMap::from([
+    let racks = Racks::from([
         ("a".into(), rack(&[("h1", "n1", "")])),
         ("b".into(), rack(&[("h2", "", "0000-1")])),
     ]);
@@ -71,7 +71,7 @@ fn f5_two_matching_hosts_are_ambiguous() {
 #[test]
 fn host_is_found_by_system_uuid_in_either_byte_order() {
     let uuid = "00112233-4455-6677-8899-aabbccddeeff";
-    let racks = BTreeMap::from([("a".into(), rack(&[("h1", "other", uuid)]))]);
+    let racks = Racks::from([("a".into(), rack(&[("h1", "other", uuid)]))]);
     let by_uuid = |uuid: &str| {
         let wanted = HostQuery {
             system_uuid: Some(uuid.into()),
@@ -103,7 +103,7 @@ fn host_is_found_by_provider_id_and_duplicates_are_ambiguous() {
             provider_id: Some("metal3://ns/h1/m1".into()),
             ..node("n1")
         };
-        resolve(&wanted, &BTreeMap::from([("a".into(), all)])).map(|host| host.host)
+        resolve(&wanted, &Racks::from([("a".into(), all)])).map(|host| host.host)
     };
     let (fits, other) = ("metal3://ns/h1/m1", "metal3://ns/h1");
     assert_eq!(by_provider(&[("h1", fits), ("h2", other)]), Ok("h1".into()));
@@ -116,7 +116,7 @@ fn host_is_found_by_provider_id_and_duplicates_are_ambiguous() {
 
 #[test]
 fn inventory_takes_precedence_over_bare_metal_host() {
-    let racks = BTreeMap::from([("a".into(), rack(&[("h1", "n1", "")]))]);
+    let racks = Racks::from([("a".into(), rack(&[("h1", "n1", "")]))]);
     let wanted = HostQuery {
         node_name: Some("n1".into()),
         ..bmh("ipmi://192.0.2.1", None)
@@ -135,7 +135,7 @@ fn bare_metal_host_resolves_to_the_rack_whose_network_has_its_bmc() {
         bmc_networks: vec![n.into()],
         ..Default::default()
     };
-    let racks = BTreeMap::from([
+    let racks = Racks::from([
         ("a".into(), net("192.0.2.0/25")),
         ("b".into(), net("192.0.2.128/25")),
         ("c".into(), net("2001:db8::/32")),
@@ -165,7 +165,7 @@ fn bare_metal_host_resolves_to_the_rack_whose_network_has_its_bmc() {
     assert!(resolve(&bmh("redfish://bmc.example", Some("z")), &racks).is_err());
 }
 
-fn ambiguous(wanted: &HostQuery, racks: &BTreeMap<String, Rack>) -> String {
+fn ambiguous(wanted: &HostQuery, racks: &Racks) -> String {
     match resolve(wanted, racks) {
         Err(Reason::HostAmbiguous(why)) => why,
         other => panic!("{other:?}"),
@@ -183,7 +183,7 @@ fn served(networks: &[&str], hosts: &[(&str, &str, &str)], bmc: &str) -> Rack {
 
 #[test]
 fn f5_inventory_conflicting_with_rack_label_or_network_is_ambiguous() {
-    let racks = BTreeMap::from([
+    let racks = Racks::from([
         ("a".to_owned(), served(&["192.0.2.0/25"], &[], "")),
         (
             "b".to_owned(),
@@ -214,7 +214,9 @@ fn f5_inventory_conflicting_with_rack_label_or_network_is_ambiguous() {
     assert_eq!((found.rack.as_str(), found.host.as_str()), ("b", "h1"));
     // The BMC in the inventory lies in the network of another rack.
     let mut stolen = racks.clone();
-    stolen.get_mut("b").unwrap().hosts[0].bmc = "ipmi://bmc-1, redfish://192.0.2.9".into();
+    let mut rack = stolen["b"].clone();
+    rack.hosts[0].bmc = "ipmi://bmc-1, redfish://192.0.2.9".into();
+    stolen.set("b", rack);
     let stolen = ambiguous(&node("n1"), &stolen);
     assert!(stolen.contains("192.0.2.9"), "{stolen}");
     assert!(resolve(&node("n1"), &racks).is_ok());
@@ -222,7 +224,7 @@ fn f5_inventory_conflicting_with_rack_label_or_network_is_ambiguous() {
 
 #[test]
 fn f5_rack_label_conflicting_with_bmc_networks_is_ambiguous() {
-    let racks = BTreeMap::from([
+    let racks = Racks::from([
         ("a".to_owned(), served(&["192.0.2.0/25"], &[], "")),
         ("b".to_owned(), served(&["192.0.2.128/25"], &[], "")),
         ("c".to_owned(), served(&[], &[], "")),
@@ -247,13 +249,13 @@ fn f5_rack_label_conflicting_with_bmc_networks_is_ambiguous() {
 
 #[test]
 fn f5_only_rack_is_not_used_for_a_bmc_outside_its_networks() {
-    let racks = BTreeMap::from([("a".to_owned(), served(&["192.0.2.0/25"], &[], ""))]);
+    let racks = Racks::from([("a".to_owned(), served(&["192.0.2.0/25"], &[], ""))]);
     assert!(matches!(
         resolve(&bmh("redfish://198.51.100.1", None), &racks),
         Err(Reason::HostNotFound(_))
     ));
     assert!(resolve(&bmh("redfish://bmc.example", None), &racks).is_ok());
-    let silent = BTreeMap::from([("a".to_owned(), served(&[], &[], ""))]);
+    let silent = Racks::from([("a".to_owned(), served(&[], &[], ""))]);
     assert!(resolve(&bmh("redfish://198.51.100.1", None), &silent).is_ok());
 }
 
@@ -267,7 +269,7 @@ fn f5_inventory_with_a_different_system_uuid_is_ambiguous() {
         system_uuid: Some(mine.into()),
         ..node("n1")
     };
-    let with = |uuid: &str| BTreeMap::from([("a".to_owned(), rack(&[("h1", "n1", uuid)]))]);
+    let with = |uuid: &str| Racks::from([("a".to_owned(), rack(&[("h1", "n1", uuid)]))]);
     assert!(ambiguous(&wanted, &with(other)).contains(other));
     for fine in ["", mine, "33221100-5544-7766-8899-aabbccddeeff"] {
         assert!(resolve(&wanted, &with(fine)).is_ok(), "{fine}");
@@ -278,7 +280,7 @@ fn f5_inventory_with_a_different_system_uuid_is_ambiguous() {
 fn f5_two_bmcs_for_one_host_of_a_rack_are_ambiguous() {
     let mut one = rack(&[("h1", "n1", ""), ("h1", "n1", "")]);
     one.hosts[1].bmc = "elsewhere".into();
-    let racks = BTreeMap::from([("a".to_owned(), one)]);
+    let racks = Racks::from([("a".to_owned(), one)]);
     assert_eq!(
         ambiguous(&node("n1"), &racks),
         "a/h1 at bmc-of-h1, a/h1 at elsewhere"
@@ -287,7 +289,7 @@ fn f5_two_bmcs_for_one_host_of_a_rack_are_ambiguous() {
 
 #[test]
 fn host_not_found_message_names_the_node_and_the_inventory() {
-    let message = resolve(&node("n9"), &BTreeMap::new())
+    let message = resolve(&node("n9"), &Racks::default())
         .unwrap_err()
         .to_string();
     assert!(
@@ -310,4 +312,32 @@ fn malformed_network_contains_no_address() {
         assert!(!contains(network, ip), "{network}");
     }
     assert!(contains("0.0.0.0/0", ip) && contains("192.0.2.1", ip));
+}
+
+#[test]
+fn f5_host_is_found_after_its_rack_changed_and_not_after_it_is_gone() {
+    let uuid = "4C4C4544-0042-3510-8054-C2C04F4E4E32";
+    let mut racks = Racks::from([
+        ("a".to_owned(), rack(&[("h1", "n1", "")])),
+        ("b".to_owned(), rack(&[("h2", "", ""), ("h3", "n3", uuid)])),
+    ]);
+    let host = |racks: &Racks, wanted: &HostQuery| resolve(wanted, racks).map(|found| found.host);
+    assert_eq!(host(&racks, &node("n1")), Ok("h1".to_owned()));
+    assert_eq!(host(&racks, &node("h2")), Ok("h2".to_owned()));
+    racks.set("b", rack(&[("h3", "n1", "")]));
+    assert!(matches!(
+        host(&racks, &node("n1")),
+        Err(Reason::HostAmbiguous(_))
+    ));
+    assert!(matches!(
+        host(&racks, &node("h2")),
+        Err(Reason::HostNotFound(_))
+    ));
+    racks.remove("a");
+    assert_eq!(host(&racks, &node("n1")), Ok("h3".to_owned()));
+    racks.remove("b");
+    assert!(matches!(
+        host(&racks, &node("n1")),
+        Err(Reason::HostNotFound(_))
+    ));
 }

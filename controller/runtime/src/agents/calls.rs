@@ -85,12 +85,16 @@ impl Agents {
 
     /// The client and the term, if this process leads now in the term that was claimed at the
     /// agent.
-    fn authority(&self, at: AgentConnection) -> Result<(Client, v1::Term), CallFailure> {
+    fn authority(
+        &self,
+        at: AgentConnection,
+        rack: &str,
+    ) -> Result<(Client, v1::Term), CallFailure> {
         let (client, claimed) = (at.client, at.term);
         match self.leader.term() {
             Some(number) if number == claimed => Ok((client, self.term(number))),
             Some(number) => {
-                self.probe_all();
+                self.probe_rack(rack);
                 Err(CallFailure::Retryable(format!(
                     "term {number} is not claimed there yet"
                 )))
@@ -99,11 +103,11 @@ impl Agents {
         }
     }
 
-    fn call_failure(&self, status: &tonic::Status) -> CallFailure {
+    fn call_failure(&self, rack: &str, status: &tonic::Status) -> CallFailure {
         let error = classify(status);
         match error.kind {
             CallErrorKind::Retryable => {
-                self.probe_all();
+                self.probe_rack(rack);
                 CallFailure::Retryable(error.message)
             }
             // Our own term is not claimed; the task of the connection claims it again.
@@ -113,7 +117,7 @@ impl Agents {
                 | Refusal::StaleSequence
                 | Refusal::Standby,
             ) => {
-                self.probe_all();
+                self.probe_rack(rack);
                 CallFailure::Retryable(error.message)
             }
             CallErrorKind::Permanent | CallErrorKind::Refused(_) => {
@@ -125,11 +129,12 @@ impl Agents {
     /// Waits until an agent has accepted a call that has no result.
     async fn taken<T>(
         &self,
+        rack: &str,
         call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
     ) -> Result<T, CallFailure> {
         match tokio::time::timeout(CALL * 2, call).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
-            Ok(Err(status)) => Err(self.call_failure(&status)),
+            Ok(Err(status)) => Err(self.call_failure(rack, &status)),
             Err(_) => Err(CallFailure::Retryable("the agent did not answer".into())),
         }
     }
@@ -151,8 +156,8 @@ impl Agents {
         }
         let agent = at.id.agent.clone();
         let latest = at.clock.latest();
-        let (mut client, term) = self.authority(at)?;
-        let id = request.id;
+        let (mut client, term) = self.authority(at, &request.host.rack)?;
+        let (id, rack) = (request.id, &request.host.rack);
         let message = v1::BeginRequest {
             operation_id: id.to_owned(),
             target: Some(Self::target(request.host, request.endpoint)),
@@ -167,7 +172,7 @@ impl Agents {
         };
         let mut request = traced_operation(message, id);
         request.set_timeout(CALL);
-        let begun = self.taken(client.begin(request)).await?;
+        let begun = self.taken(rack, client.begin(request)).await?;
         // The next probe of the agent writes it to the status.
         self.see_journal(&agent, begun.journal.as_ref());
         Ok(())
@@ -213,7 +218,7 @@ impl Agents {
             Some(at) => at,
             None => self.of_rack(&host.rack).map_err(CallFailure::Retryable)?,
         };
-        let (mut client, term) = self.authority(at)?;
+        let (mut client, term) = self.authority(at, &host.rack)?;
         let message = v1::CancelRequest {
             operation_id: id.to_owned(),
             term: Some(term),
@@ -221,7 +226,8 @@ impl Agents {
         };
         let mut request = traced_operation(message, id);
         request.set_timeout(CALL);
-        self.taken(client.cancel(request)).await.map(drop)
+        let call = client.cancel(request);
+        self.taken(&host.rack, call).await.map(drop)
     }
 
     /// The state of an operation at one agent, whether it serves its rack or stands by. An agent that does
@@ -317,7 +323,7 @@ impl Agents {
         endpoint: Option<v1::BmcEndpoint>,
         owner: &str,
     ) -> Result<(), CallFailure> {
-        let (mut client, term) = self.authority(at)?;
+        let (mut client, term) = self.authority(at, &host.rack)?;
         let message = v1::ReleaseRequest {
             target: Some(Self::target(host, endpoint)),
             term: Some(term),
@@ -327,7 +333,8 @@ impl Agents {
         };
         let mut request = traced(message, owner, "release");
         request.set_timeout(CALL);
-        self.taken(client.release(request)).await.map(drop)
+        let call = client.release(request);
+        self.taken(&host.rack, call).await.map(drop)
     }
 
     /// Reads the power state of the BMC now, for the remediation `uid`. `asked` is taken before the

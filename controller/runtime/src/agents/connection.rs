@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rackhand_api::kinds::rack_agent::RackAgentSpec;
 use rackhand_proto::v1;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{Agents, CALL, Client, ConnectError, State, clock::AgentClock, required, within};
@@ -16,7 +17,13 @@ const PROBE_SILENT: Duration = Duration::from_secs(1);
 
 impl Agents {
     /// Probes the agent until `stop`.
-    pub(super) async fn maintain(&self, key: &Key, spec: &RackAgentSpec, stop: &CancellationToken) {
+    pub(super) async fn maintain(
+        &self,
+        key: &Key,
+        spec: &RackAgentSpec,
+        probe_now: &Notify,
+        stop: &CancellationToken,
+    ) {
         let mut client = match (self.connect)(&spec.endpoint, &spec.rack, &self.tls) {
             Ok(channel) => Client::new(channel),
             Err(error) => {
@@ -35,7 +42,7 @@ impl Agents {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(wait) => {}
-                () = self.probe_now.notified() => {}
+                () = probe_now.notified() => {}
             }
         }
     }
@@ -124,8 +131,8 @@ impl Agents {
             if let State::Ready { term, standby } = *state {
                 tracing::info!(agent = %key, rack = spec.rack, hosts, term, standby, "rack agent connected");
             }
-            self.rebuild_racks();
-            self.index.announce(&Change::Agent);
+            self.rebuild_rack(&spec.rack);
+            self.index.announce(&Change::Agent(spec.rack));
         }
         self.count();
     }
@@ -140,17 +147,17 @@ impl Agents {
             agent.state = State::Silent { why: why.clone() };
             agent.client = None;
             agent.tried = true;
-            changed.then(|| agent.seen_journals.clone())
+            changed.then(|| (agent.spec.rack.clone(), agent.seen_journals.clone()))
         };
-        if let Some(journals) = changed {
+        if let Some((rack, journals)) = changed {
             tracing::warn!(agent = %key, %why, "rack agent is not used");
             self.status.mark_disconnected(key, why, &journals);
             if !matches!(why, ConnectError::Unreachable(_)) {
                 self.emit_event(key, why);
             }
-            self.index.announce(&Change::Agent);
             // Another agent of the rack may take over.
-            self.probe_all();
+            self.probe_rack(&rack);
+            self.index.announce(&Change::Agent(rack));
         }
         self.count();
     }

@@ -47,7 +47,7 @@ impl Agents {
         };
         // A probe shows sooner than the next call whether only this stream was lost.
         let lost = |why: String| {
-            self.probe_all();
+            self.probe_rack(&rack);
             events.send(OperationEvent::Lost(why)).ok();
         };
         let message = v1::AwaitRequest {

@@ -27,9 +27,9 @@ use std::{
 };
 
 use kube::api::DynamicObject;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use rackhand_api::kinds::rack_agent::RackAgentSpec;
-use rackhand_core::{hosts::Rack, lease::TermOutlier};
+use rackhand_core::{hosts::Racks, lease::TermOutlier};
 use rackhand_proto::{ClientTls, classify, v1};
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -119,6 +119,8 @@ struct Agent {
     seen: bool,
     /// Whether the agent was probed, with or without success.
     tried: bool,
+    /// Ends the wait until the next probe.
+    probe_now: Arc<Notify>,
     stop: CancellationToken,
 }
 
@@ -127,8 +129,8 @@ pub(crate) struct Agents {
     agents: RwLock<BTreeMap<Key, Agent>>,
     /// The agent that serves each rack, which is kept while it answers. Locked after `agents`.
     serving: Mutex<BTreeMap<String, Key>>,
-    /// The hosts of each rack, rebuilt when an agent changes.
-    racks: RwLock<Arc<BTreeMap<String, Rack>>>,
+    /// The hosts of each rack, replaced when an agent of it changes. Locked after `agents`.
+    racks: RwLock<Racks>,
     counter: AtomicU64,
     leader: Leader,
     election: String,
@@ -138,7 +140,6 @@ pub(crate) struct Agents {
     metrics: AgentMetrics,
     status: AgentStatus,
     events: Events,
-    probe_now: Notify,
 }
 
 impl Agents {
@@ -164,7 +165,6 @@ impl Agents {
             metrics,
             status,
             events,
-            probe_now: Notify::new(),
         })
     }
 
@@ -221,7 +221,7 @@ impl Agents {
                 seen_journals.merge(&before.seen_journals);
             }
             self.remove(&key);
-            let stop = cancel.child_token();
+            let (stop, probe_now) = (cancel.child_token(), Arc::new(Notify::new()));
             let agent = Agent {
                 spec: spec.clone(),
                 state: State::Silent {
@@ -236,12 +236,13 @@ impl Agents {
                 holds: Vec::new(),
                 seen: false,
                 tried: false,
+                probe_now: probe_now.clone(),
                 stop: stop.clone(),
             };
             self.agents.write().insert(key.clone(), agent);
-            self.rebuild_racks();
+            self.rebuild_rack(&spec.rack);
             let this = self.clone();
-            tasks.spawn(async move { this.maintain(&key, &spec, &stop).await });
+            tasks.spawn(async move { this.maintain(&key, &spec, &probe_now, &stop).await });
         }
         self.count();
     }
@@ -250,8 +251,9 @@ impl Agents {
         let removed = self.agents.write().remove(key);
         if let Some(agent) = removed {
             agent.stop.cancel();
-            self.rebuild_racks();
-            self.index.announce(&Change::Agent);
+            let rack = agent.spec.rack;
+            self.rebuild_rack(&rack);
+            self.index.announce(&Change::Agent(rack));
         }
     }
 
@@ -279,8 +281,8 @@ impl Agents {
     }
 
     /// The hosts of each rack. Those of a silent agent are included as it last reported them.
-    pub(crate) fn racks(&self) -> Arc<BTreeMap<String, Rack>> {
-        self.racks.read().clone()
+    pub(crate) fn racks(&self) -> RwLockReadGuard<'_, Racks> {
+        self.racks.read()
     }
 
     /// Whether the inventory of a rack knows a host.
@@ -290,12 +292,17 @@ impl Agents {
         serving.any(|a| a.hosts.iter().any(|h| h.name == host))
     }
 
-    fn rebuild_racks(&self) {
+    fn rebuild_rack(&self, name: &str) {
         let agents = self.agents.read();
-        let said = agents.values().map(|a| (&a.spec, a.hosts.as_slice()));
-        let racks = Arc::new(racks::of(said));
+        let of_rack = agents.values().filter(|a| a.spec.rack == name);
+        let said = of_rack.map(|a| (&a.spec, a.hosts.as_slice()));
+        let rack = racks::of(said).remove(name);
         // Under the lock of the agents, so that an older result never replaces a newer one.
-        *self.racks.write() = racks;
+        let mut racks = self.racks.write();
+        match rack {
+            Some(rack) => racks.set(name, rack),
+            None => racks.remove(name),
+        }
     }
 
     /// Agents that never reported their hosts; a host that was not found may be theirs.
@@ -311,9 +318,12 @@ impl Agents {
             .collect()
     }
 
-    /// Probes all agents now, after a call to one has failed.
-    pub(crate) fn probe_all(&self) {
-        self.probe_now.notify_waiters();
+    /// Probes the agents of a rack now, after a call to one has failed: another one may take over.
+    pub(crate) fn probe_rack(&self, rack: &str) {
+        let agents = self.agents.read();
+        for agent in agents.values().filter(|agent| agent.spec.rack == rack) {
+            agent.probe_now.notify_waiters();
+        }
     }
 
     /// The next sequence number. One counter for all hosts increases for each host, too.

@@ -39,7 +39,7 @@ pub(crate) fn concerns(change: &Change) -> bool {
     match change {
         Change::Object(kind, _) => matches!(kind, Kind::Machine | Kind::OpenShiftMachine),
         Change::Node(..) | Change::Workload(_) => true,
-        Change::Agent => false,
+        Change::Agent(_) => false,
     }
 }
 
@@ -165,7 +165,7 @@ fn touched(index: &Index, changes: BTreeSet<Change>) -> BTreeSet<NodeId> {
                 let named = index.named_nodes(&cluster);
                 nodes.extend(named.into_iter().map(|node| (cluster.clone(), node)));
             }
-            Change::Object(..) | Change::Node(..) | Change::Agent => {}
+            Change::Object(..) | Change::Node(..) | Change::Agent(_) => {}
         }
     }
     nodes

@@ -121,6 +121,8 @@ pub(crate) struct WatchInterest {
     pub(crate) machine: Option<Key>,
     /// The BareMetalHost of the remediation.
     pub(crate) host: Option<Key>,
+    /// The rack of the host; `None` while the host is not known, which an agent of any rack may know.
+    pub(crate) rack: Option<String>,
     /// The host is chosen, so that no other Machine or BareMetalHost matters. Before that, and
     /// between attempts, a link may appear, or a control plane recover, anywhere.
     pub(crate) settled: bool,
@@ -137,6 +139,11 @@ enum Wakeup {
 }
 
 impl WatchInterest {
+    /// Whether an agent of a rack matters.
+    fn concerns_rack(&self, rack: &str) -> bool {
+        self.rack.as_deref().is_none_or(|own| own == rack)
+    }
+
     fn wakeup_for(&self, id: &RequestId, kind: Kind, object: &Key) -> Wakeup {
         let own = match kind {
             // No decision depends on these; changes of agents are announced separately.
@@ -262,7 +269,9 @@ async fn run_tasks(
                 Change::Workload(cluster) => {
                     touched.extend(interested(&tasks, |i| i.cluster.as_ref() == Some(&cluster)));
                 }
-                Change::Agent => touched.extend(tasks.keys().cloned()),
+                Change::Agent(rack) => {
+                    touched.extend(interested(&tasks, |i| i.concerns_rack(&rack)));
+                }
             }
         }
         wake_tasks(&tasks, &touched);
@@ -441,5 +450,14 @@ mod tests {
         assert_eq!(wakeups(&interest), [now, now, now, no, no, no, no]);
         let elsewhere = Key::new("other", "c");
         assert_eq!(interest.wakeup_for(&id, Kind::Cluster, &elsewhere), no);
+    }
+
+    #[test]
+    fn agent_of_another_rack_wakes_only_while_no_host_is_found() {
+        let mut interest = WatchInterest::default();
+        assert!(interest.concerns_rack("r1"));
+        interest.rack = Some("r2".into());
+        assert!(!interest.concerns_rack("r1"));
+        assert!(interest.concerns_rack("r2"));
     }
 }

@@ -83,8 +83,10 @@ impl Engine {
             WorkloadView::Present(node) => Some(node),
             _ => None,
         };
-        let racks = self.context.agents.racks();
-        let (host, bmh_key) = host(&self.context.index, &racks, &target, node, state.as_ref());
+        let (host, bmh_key) = {
+            let racks = self.context.agents.racks();
+            host(&self.context.index, &racks, &target, node, state.as_ref())
+        };
         let host = if target.by_node && target.machine().is_none() {
             let cluster = target.cluster.as_ref();
             let connecting = cluster.is_some_and(|c| self.context.index.is_connecting(c));
@@ -101,6 +103,7 @@ impl Engine {
             let mut interest = self.interest.lock();
             interest.machine.clone_from(&self.machine);
             interest.host.clone_from(&bmh_key);
+            interest.rack = found.as_ref().map(|host| host.rack.clone());
             let early = |s: &State| matches!(s.step, Step::Pending | Step::Retrying);
             interest.settled = state.as_ref().is_some_and(|s| !early(s));
         }

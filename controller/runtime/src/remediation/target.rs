@@ -5,7 +5,7 @@
 
 mod fleet;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::{ResourceExt, api::DynamicObject};
@@ -18,7 +18,7 @@ use rackhand_api::{
     views::{BareMetalHostView, MachineView, ObjectRef},
 };
 use rackhand_core::{
-    hosts::{BareMetalHostRef, HostQuery, Rack, resolve},
+    hosts::{BareMetalHostRef, HostQuery, Racks, resolve},
     remediation::{HostView, NodeFacts, Reason, State, Step},
 };
 
@@ -197,7 +197,7 @@ fn provider_id(node: &Node) -> Option<&str> {
 /// registered the Node.
 pub(crate) fn host(
     index: &Index,
-    racks: &BTreeMap<String, Rack>,
+    racks: &Racks,
     target: &Target,
     node: Option<&NodeFacts>,
     state: Option<&State>,

@@ -114,7 +114,7 @@ pub(crate) fn concerns(change: &Change) -> bool {
     match change {
         Change::Object(kind, _) => *kind == Kind::NodeHealthCheck,
         Change::Node(cluster, _) | Change::Workload(cluster) => *cluster == Key::local(),
-        Change::Agent => false,
+        Change::Agent(_) => false,
     }
 }
 

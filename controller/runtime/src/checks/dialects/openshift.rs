@@ -53,7 +53,7 @@ pub(crate) fn concerns(change: &Change) -> bool {
         Change::Object(Kind::OpenShiftMachine | Kind::OpenShiftCheck, _) => true,
         Change::Object(kind, _) => Kind::REQUESTS.contains(kind),
         Change::Node(cluster, _) | Change::Workload(cluster) => *cluster == Key::local(),
-        Change::Agent => false,
+        Change::Agent(_) => false,
     }
 }
 

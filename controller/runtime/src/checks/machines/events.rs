@@ -49,7 +49,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
                     self.examine_machine(&key);
                 }
                 Change::Node(cluster, node) => self.node_changed(&cluster, &node),
-                Change::Object(..) | Change::Workload(_) | Change::Agent => {}
+                Change::Object(..) | Change::Workload(_) | Change::Agent(_) => {}
             }
         }
     }

@@ -1,4 +1,5 @@
 use kube::api::DynamicObject;
+use rackhand_core::hosts::Rack;
 use serde_json::{Value, json};
 
 use super::*;
@@ -106,7 +107,7 @@ fn host_without_machine_is_found_by_node_label_or_provider_id() {
         index.apply(Kind::BareMetalHost, bmh("h7", "u7", &consumer));
         index.apply(Kind::BareMetalHost, bmh("h8", "u8", &json!(null)));
         index.apply_node(&Key::local(), node.clone());
-        let racks = BTreeMap::from([("r1".to_owned(), Rack::default())]);
+        let racks = Racks::from([("r1".to_owned(), Rack::default())]);
         let (view, key) = host(&index, &racks, &by_node(&index), None, None);
         let HostView::Found(host) = view else {
             panic!("{view:?} for {node:?}");
@@ -144,11 +145,11 @@ fn host_is_found_in_inventory_by_provider_id() {
         hosts: vec![inventory],
         bmc_networks: vec![],
     };
-    let racks = BTreeMap::from([("r1".to_owned(), rack)]);
+    let racks = Racks::from([("r1".to_owned(), rack)]);
     let (view, key) = host(&index, &racks, &by_node(&index), None, None);
     assert!(matches!(view, HostView::Found(h) if h.host == "u42" && h.bmh.is_none()));
     assert_eq!(key, None);
-    let nobody = host(&index, &BTreeMap::new(), &by_node(&index), None, None).0;
+    let nobody = host(&index, &Racks::default(), &by_node(&index), None, None).0;
     assert!(matches!(
         nobody,
         HostView::NotFound(Reason::HostNotFound(_))
@@ -223,7 +224,7 @@ fn openshift_machine_links_node_and_host_in_management_cluster() {
     let index = index();
     let consumer = json!({ "kind": "Machine", "name": "m1", "namespace": "api" });
     index.apply(Kind::BareMetalHost, bmh("h7", "u7", &consumer));
-    let racks = BTreeMap::from([("r1".to_owned(), Rack::default())]);
+    let racks = Racks::from([("r1".to_owned(), Rack::default())]);
     let (_, target) = of_machine(
         &index,
         Some(openshift_machine("u1", "worker", Some("n1"))),
@@ -294,7 +295,7 @@ fn f5_host_is_resolved_again_only_between_attempts() {
     let labels = json!({ "name": "n1", "labels": { "metal3.io/uuid": "u8" } });
     index.apply_node(&Key::local(), node(&labels, ""));
     index.apply(Kind::BareMetalHost, bmh("h8", "u8", &json!({})));
-    let racks = BTreeMap::from([("r1".to_owned(), Rack::default())]);
+    let racks = Racks::from([("r1".to_owned(), Rack::default())]);
     let target = by_node(&index);
     let mut state = State::new(jiff::Timestamp::UNIX_EPOCH);
     state.host = Some(rackhand_core::remediation::HostRef {

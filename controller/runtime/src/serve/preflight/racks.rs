@@ -1,15 +1,12 @@
 //! Agents, hosts and the Machines and Nodes on them, through the read-only calls of the agents.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use rackhand_api::{kinds::rack_agent::RackAgentSpec, names::conditions::CONNECTED};
 use rackhand_core::{
-    hosts::Rack,
+    hosts::Racks,
     preflight::{
         AgentFacts, AgentProbe, ClockFacts, Facts, HostCheck, HostFacts, Status, TargetFacts,
     },
@@ -84,7 +81,7 @@ impl Gatherer<'_> {
         let said = reached
             .iter()
             .map(|agent| (&agent.spec, agent.hosts.as_slice()));
-        let racks = racks_of(said);
+        let racks: Racks = racks_of(said).into_iter().collect();
         // Which hosts an agent knows only the agent can say.
         let complete = reached.len() == facts.agents.len();
         let resolved = self.targets(&racks);
@@ -101,7 +98,7 @@ impl Gatherer<'_> {
     }
 
     /// The Machines and Nodes that are to have a host, and the BareMetalHosts through which they have one.
-    fn targets(&self, racks: &BTreeMap<String, Rack>) -> Vec<(TargetFacts, Option<Key>)> {
+    fn targets(&self, racks: &Racks) -> Vec<(TargetFacts, Option<Key>)> {
         let fleet = fleet(&self.index).into_iter();
         let mut all: Vec<_> = fleet.map(|member| self.resolved(member, racks)).collect();
         // A Machine without a Node may not have been provisioned.
@@ -109,11 +106,7 @@ impl Gatherer<'_> {
         all
     }
 
-    fn resolved(
-        &self,
-        member: FleetMember,
-        racks: &BTreeMap<String, Rack>,
-    ) -> (TargetFacts, Option<Key>) {
+    fn resolved(&self, member: FleetMember, racks: &Racks) -> (TargetFacts, Option<Key>) {
         let target = &member.target;
         let node = target.cluster.as_ref().zip(target.node.as_ref());
         let node = node.and_then(|(cluster, name)| self.index.node(cluster, name));

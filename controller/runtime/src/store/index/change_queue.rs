@@ -18,8 +18,8 @@ pub(crate) enum Change {
     Node(Key, String),
     /// The connection to a workload cluster.
     Workload(Key),
-    /// An agent, or the hosts that it serves.
-    Agent,
+    /// An agent of this rack, or the hosts that it serves.
+    Agent(String),
 }
 
 #[derive(Default)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kube::api::DynamicObject;
 use rackhand_api::names::conditions::CONNECTED;
 use rackhand_core::{
-    hosts::Rack,
+    hosts::{Rack, Racks},
     remediation::{AgentView, HostView, Reason},
 };
 use serde_json::Value;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::store::index::Index;
 
 /// The racks by their RackAgent objects, without the inventories, which only the agents have.
-pub(super) fn racks(index: &Index) -> BTreeMap<String, Rack> {
+pub(super) fn racks(index: &Index) -> Racks {
     let mut racks: BTreeMap<String, Rack> = BTreeMap::new();
     for (_, object) in index.rack_agents() {
         let Some(name) = rack_of(&object) else {
@@ -26,7 +26,7 @@ pub(super) fn racks(index: &Index) -> BTreeMap<String, Rack> {
         rack.bmc_networks
             .extend(networks.filter_map(Value::as_str).map(str::to_owned));
     }
-    racks
+    racks.into_iter().collect()
 }
 
 fn rack_of(agent: &DynamicObject) -> Option<&str> {
