@@ -22,7 +22,7 @@ mod serve;
 mod store;
 
 pub use agents::AgentConnector;
-pub use clusters::WorkloadConnector;
+pub use clusters::{WorkloadConnector, workload_cluster_client};
 pub use config::{Config, HealthChecks, MetricsConfig};
 pub use rackhand_core::preflight::{Report as PreflightReport, Status as PreflightStatus};
 pub use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDown};
@@ -33,4 +33,4 @@ pub use serve::explain::{
 };
 pub use serve::page::{PageProxy, ProxyError};
 pub use serve::preflight::preflight;
-pub use store::api::ClientError;
+pub use store::api::{ClientError, FIELD_MANAGER};

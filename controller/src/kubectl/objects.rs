@@ -35,6 +35,12 @@ pub(super) const RACK_AGENT: KindName = KindName {
     kind: "RackAgent",
 };
 
+pub(super) const CLUSTER: KindName = KindName {
+    group: "cluster.x-k8s.io",
+    versions: &["v1beta1", "v1beta2"],
+    kind: "Cluster",
+};
+
 pub(super) const CLUSTER_API_CHECK: KindName = KindName {
     group: "cluster.x-k8s.io",
     versions: &["v1beta1", "v1beta2"],

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const CONTROLLER: &str = "controller-0";
 const SUCCEEDED: &str = "HealthCheckSucceeded";
 /// The name of a Node in both clusters.
-const NODE: &str = "node-1";
+pub(super) const NODE: &str = "node-1";
 /// Rights of the controller in a workload cluster, with two ServiceAccounts.
 const RIGHTS: &str = r"
 apiVersion: rbac.authorization.k8s.io/v1
@@ -24,7 +24,7 @@ metadata:
 rules:
   - apiGroups: ['']
     resources: [nodes]
-    verbs: [get, list, watch]
+    verbs: [get, list, watch, patch]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -48,10 +48,10 @@ metadata: {name: second, namespace: kube-system}
 ";
 
 /// A workload cluster with one Node.
-struct Workload {
+pub(super) struct Workload {
     name: &'static str,
-    plane: ControlPlane,
-    client: Client,
+    pub(super) plane: ControlPlane,
+    pub(super) client: Client,
 }
 
 struct World {
@@ -172,7 +172,7 @@ fn connections(w: &World, cluster: &Workload) -> Result<usize> {
 }
 
 impl Workload {
-    async fn start(stage: &Stage, name: &'static str) -> Result<Self> {
+    pub(super) async fn start(stage: &Stage, name: &'static str) -> Result<Self> {
         let plane = ControlPlane::start(&stage.dir().join(name), Parts::ApiOnly).await?;
         let client = plane.client().await?;
         apply_yaml(&client, RIGHTS).await?;

@@ -7,21 +7,31 @@ use k8s_openapi::{
     api::{
         admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
         coordination::v1::Lease,
+        core::v1::Node,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kube::{Api, ResourceExt, api::ListParams};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{ListParams, Patch, PatchParams},
+};
 use rackhand_tests::{
-    cluster::{apply, shipped},
+    cluster::{Server, apply, shipped},
     rack::PowerState,
     stage::{HostLink, LONG, RackSpec, SYSTEM, Stage, StageConfig, binaries, wait_until},
 };
+use serde_json::json;
+
+use super::clusters::{NODE, Workload};
 
 /// Past its power-off, and before it.
 const OFF: &str = "off-1";
 const WAITS: &str = "waits-1";
 const CONTROLLER: &str = "controller-0";
 const PAUSED: &str = "rackhand.dev/paused";
+const TAINT: &str = "node.kubernetes.io/out-of-service";
+/// The name of the controller in `metadata.managedFields`.
+const MANAGER: &str = "rackhand-controller";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_uninstallation_ends_remediations_first_and_leaves_nothing() {
@@ -102,6 +112,12 @@ async fn without_a_controller(stage: &Stage) -> Result<()> {
     ensure!(!done && text.contains("no controller leads"), "{text}");
     ensure!(text.contains("metal3/off-1 (Draining)"), "{text}");
     ensure!(stage.tainted(OFF).await?, "the taint is left");
+    let node = stage.node(OFF).await?;
+    ensure!(
+        manager_of_taints(&node) == Some(MANAGER),
+        "by this an uninstallation knows whose taint it is: {:?}",
+        node.meta().managed_fields
+    );
     ensure!(
         crds(stage)
             .await?
@@ -199,6 +215,116 @@ async fn the_rest(stage: &Stage) -> Result<()> {
     let (again, text) = finished(uninstall(stage)?).await?;
     ensure!(again, "a second time: {text}");
     Ok(())
+}
+
+/// Remediations that were removed by hand, with their finalizers, leave taints.
+#[tokio::test(flavor = "multi_thread")]
+async fn f9_uninstallation_removes_own_taints_from_workload_clusters_and_names_unreachable_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = StageConfig::steady(Vec::new(), &[]);
+    let stage = Stage::start(dir.path(), config).await.unwrap();
+    let east = Workload::start(&stage, "east").await.unwrap();
+    let west = Workload::start(&stage, "west").await.unwrap();
+    if let Err(error) = taints_of_workload_clusters(&stage, &east, &west).await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+}
+
+async fn taints_of_workload_clusters(
+    stage: &Stage,
+    east: &Workload,
+    west: &Workload,
+) -> Result<()> {
+    const FOREIGN: &str = "node-of-somebody-else";
+    for (client, node, manager) in [
+        (&east.client, NODE, MANAGER),
+        (&west.client, NODE, MANAGER),
+        (&west.client, FOREIGN, "kubectl-taint"),
+    ] {
+        apply(
+            client,
+            json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": node } }),
+        )
+        .await?;
+        taint(client, node, manager).await?;
+    }
+
+    east.plane.kill(Server::ApiServer)?;
+    let (done, text) = finished(uninstall(stage)?).await?;
+    ensure!(!done, "{text}");
+    for told in [
+        "cluster metal3/east: ",
+        "--skip-cluster NAMESPACE/NAME",
+        "removed: the taint node.kubernetes.io/out-of-service of node node-1 of cluster metal3/west\n",
+        "kept: the taint node.kubernetes.io/out-of-service of node node-of-somebody-else of cluster \
+         metal3/west: ",
+    ] {
+        ensure!(text.contains(told), "{told}: {text}");
+    }
+    ensure!(taints(&west.client, NODE).await? == ["other"], "west");
+    ensure!(
+        taints(&west.client, FOREIGN).await? == ["other", TAINT],
+        "it is not ours"
+    );
+    let ours = |name: &String| name.ends_with(".rackhand.dev");
+    ensure!(crds(stage).await?.iter().any(ours), "CRDs are kept");
+
+    east.plane.restart(Server::ApiServer)?;
+    wait_until("the API of east answers", LONG, || async {
+        let answer = taints(&east.client, NODE).await;
+        Ok(answer.map(drop).map_err(|error| format!("{error:#}")))
+    })
+    .await?;
+    let mut wrong = uninstall(stage)?;
+    wrong.arg("--skip-cluster=metal3/north");
+    let (done, text) = finished(wrong).await?;
+    ensure!(
+        !done && text.contains("metal3/north: there is no Cluster"),
+        "{text}"
+    );
+
+    west.plane.kill(Server::ApiServer)?;
+    let mut skipping = uninstall(stage)?;
+    skipping.arg("--skip-cluster=metal3/west");
+    let (done, text) = finished(skipping).await?;
+    ensure!(
+        done && text.contains("skipped: cluster metal3/west"),
+        "{text}"
+    );
+    ensure!(taints(&east.client, NODE).await? == ["other"], "east");
+    ensure!(!crds(stage).await?.iter().any(ours), "CRDs are removed");
+    Ok(())
+}
+
+/// Sets the out-of-service taint beside another taint.
+async fn taint(client: &Client, node: &str, manager: &str) -> Result<()> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let params = PatchParams {
+        field_manager: Some(manager.to_owned()),
+        ..PatchParams::default()
+    };
+    let patch = json!({ "spec": { "taints": [
+        { "key": "other", "effect": "NoSchedule" },
+        { "key": TAINT, "value": "nodeshutdown", "effect": "NoExecute" },
+    ]}});
+    nodes.patch(node, &params, &Patch::Merge(patch)).await?;
+    Ok(())
+}
+
+async fn taints(client: &Client, node: &str) -> Result<Vec<String>> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let spec = nodes.get(node).await?.spec;
+    let taints = spec.and_then(|spec| spec.taints).unwrap_or_default();
+    Ok(taints.into_iter().map(|taint| taint.key).collect())
+}
+
+fn manager_of_taints(node: &Node) -> Option<&str> {
+    let mut entries = node.meta().managed_fields.iter().flatten();
+    let entry = entries.find(|entry| {
+        let fields = entry.fields_v1.as_ref();
+        fields.is_some_and(|fields| fields.0["f:spec"]["f:taints"].is_object())
+    })?;
+    entry.manager.as_deref()
 }
 
 async fn crds(stage: &Stage) -> Result<Vec<String>> {

@@ -334,6 +334,20 @@ pub(crate) async fn client_of(management: &Client, key: &Key) -> Result<(Client,
     client_by(&system_connector(), management, key).await
 }
 
+/// The client of a workload cluster by the Secret `<name>-kubeconfig` in the namespace of its Cluster, as the
+/// controller connects to it.
+///
+/// # Errors
+/// The Secret is missing or cannot be used. The message contains no part of the kubeconfig.
+pub async fn workload_cluster_client(
+    management: &Client,
+    namespace: &str,
+    name: &str,
+) -> Result<Client, String> {
+    let (client, _) = client_of(management, &Key::new(namespace, name)).await?;
+    Ok(client)
+}
+
 async fn client_by(
     connector: &WorkloadConnector,
     management: &Client,

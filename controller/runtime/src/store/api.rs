@@ -14,7 +14,7 @@ use kube::{
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The name of this program in audit logs and in `metadata.managedFields`.
-pub(crate) const FIELD_MANAGER: &str = "rackhand-controller";
+pub const FIELD_MANAGER: &str = "rackhand-controller";
 
 /// A call that failed.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,6 @@ use k8s_openapi::{
     api::{
         admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
         coordination::v1::Lease,
-        core::v1::Node,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -14,23 +13,29 @@ use kube::{
     api::{DeleteParams, ListParams},
 };
 use rackhand_api::names::{
-    CRD_LABEL, GROUP, HOLD_ANNOTATION_PREFIX, MANAGED_BY, MANAGED_BY_LABEL,
-    OUT_OF_SERVICE_TAINT_KEY, PAUSED_ANNOTATION,
+    CRD_LABEL, GROUP, HOLD_ANNOTATION_PREFIX, HOLD_WITHDRAWN_ANNOTATION, MANAGED_BY,
+    MANAGED_BY_LABEL, PAUSED_ANNOTATION,
 };
 use serde::de::DeserializeOwned;
 
 use super::{
     super::objects::{self, Found},
     CHECKS, PAUSED_BY_US, leases, name,
+    taints::{self, Clusters},
 };
 
 /// Removes what is Rackhand's, and reports what may be somebody else's.
 ///
 /// # Errors
 /// Something cannot be removed; running this again goes on from there.
-pub(super) async fn remove(client: &Client, namespace: &str) -> anyhow::Result<()> {
-    resume_checks(client).await?;
+pub(super) async fn remove(
+    client: &Client,
+    namespace: &str,
+    clusters: &Clusters,
+) -> anyhow::Result<()> {
     remove_holds(client).await?;
+    taints::remove(client, clusters).await?;
+    resume_checks(client).await?;
     let policies: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
     remove_labelled(&policies, "ValidatingAdmissionPolicyBinding").await?;
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
@@ -40,8 +45,9 @@ pub(super) async fn remove(client: &Client, namespace: &str) -> anyhow::Result<(
         delete(&named, "Lease", &lease.name_any()).await?;
     }
     remove_crds(client).await?;
-    report_taints(client).await?;
-    println!("Nothing of Rackhand is left in this cluster.");
+    println!(
+        "Nothing of Rackhand is left in this cluster and the workload clusters that were searched."
+    );
     Ok(())
 }
 
@@ -67,7 +73,9 @@ async fn remove_holds(client: &Client) -> anyhow::Result<()> {
     for host in objects::list(client, objects::BARE_METAL_HOST).await? {
         let keys = host.annotations().keys();
         let ours: Vec<String> = keys
-            .filter(|key| key.starts_with(HOLD_ANNOTATION_PREFIX))
+            .filter(|key| {
+                key.starts_with(HOLD_ANNOTATION_PREFIX) || *key == HOLD_WITHDRAWN_ANNOTATION
+            })
             .cloned()
             .collect();
         if ours.is_empty() {
@@ -138,24 +146,6 @@ async fn count(client: &Client, crd: &CustomResourceDefinition) -> anyhow::Resul
     let objects: Api<kube::api::DynamicObject> = Api::all_with(client.clone(), &resource);
     let listed = objects.list(&ListParams::default()).await;
     Ok(listed.with_context(|| crd.name_any())?.items.len())
-}
-
-/// A taint does not say who has set it.
-async fn report_taints(client: &Client) -> anyhow::Result<()> {
-    let nodes: Api<Node> = Api::all(client.clone());
-    for node in nodes.list(&ListParams::default()).await.context("Nodes")? {
-        let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
-        let is_tainted =
-            |taint: &k8s_openapi::api::core::v1::Taint| taint.key == OUT_OF_SERVICE_TAINT_KEY;
-        if taints.into_iter().flatten().any(is_tainted) {
-            println!(
-                "kept: the taint {OUT_OF_SERVICE_TAINT_KEY} of node {}: no remediation is left that has set \
-                 it, so somebody else did",
-                node.name_any()
-            );
-        }
-    }
-    Ok(())
 }
 
 async fn delete<K>(objects: &Api<K>, kind: &str, name: &str) -> anyhow::Result<()>

@@ -5,6 +5,7 @@
 
 mod leftovers;
 mod plan;
+mod taints;
 
 use std::{
     collections::BTreeSet,
@@ -20,7 +21,9 @@ use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, DynamicObject, ListParams, Preconditions},
 };
-use rackhand_api::names::{PAUSED_ANNOTATION, SETTINGS_ANNOTATION, STATE_ANNOTATION};
+use rackhand_api::names::{
+    BLOCKED_ANNOTATION, PAUSED_ANNOTATION, SETTINGS_ANNOTATION, STATE_ANNOTATION,
+};
 use tokio::time::{Instant, sleep};
 
 use self::plan::{FoundRemediation, Installation, NextStep, next_step};
@@ -53,6 +56,9 @@ pub(crate) struct Uninstall {
     /// How long remediations may take to end.
     #[arg(long, default_value = "30m", value_parser = crate::args::seconds)]
     timeout: Duration,
+
+    #[command(flatten)]
+    clusters: taints::Clusters,
 }
 
 /// Takes one step after the other, until nothing is left or somebody has to act.
@@ -116,7 +122,9 @@ pub(super) async fn run(
                 );
                 return Ok(());
             }
-            NextStep::RemoveRest => return leftovers::remove(client, &lease.namespace).await,
+            NextStep::RemoveRest => {
+                return leftovers::remove(client, &lease.namespace, &uninstall.clusters).await;
+            }
         }
     }
 }
@@ -131,7 +139,8 @@ fn confirm(step: &NextStep) -> anyhow::Result<()> {
         NextStep::NoController(_) | NextStep::RemovePrograms(_) => return Ok(()),
         NextStep::RemoveRest => print!(
             "This removes Rackhand's CRDs with every RackAgent and PowerRemediationTemplate, its Leases, \
-             admission policies, and what was left of its hold keys and annotations."
+             admission policies, and what was left of its hold keys and annotations, and of its \
+             out-of-service taints here and in every workload cluster."
         ),
         NextStep::Pause(_) | NextStep::Withdraw(_) | NextStep::Wait(_) => print!(
             "This pauses every health check and withdraws every remediation: hosts that were not switched \
@@ -189,7 +198,9 @@ async fn remediations(client: &Client) -> anyhow::Result<Vec<(KindName, DynamicO
         let listed = objects::list(client, kind).await?.into_iter();
         let ours = listed.filter(|object| {
             kind.kind == objects::POWER_REMEDIATION.kind
-                || object.annotations().contains_key(STATE_ANNOTATION)
+                || [STATE_ANNOTATION, BLOCKED_ANNOTATION]
+                    .iter()
+                    .any(|key| object.annotations().contains_key(*key))
         });
         found.extend(ours.map(|object| (kind, object)));
     }
