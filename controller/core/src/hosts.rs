@@ -162,13 +162,12 @@ fn contradictions(
 }
 
 /// The racks whose networks hold the BMC at this address.
-pub(crate) fn racks_serving<'a>(address: &str, racks: &'a BTreeMap<String, Rack>) -> Vec<&'a str> {
-    let Some(ip) = address_ip(address) else {
-        return Vec::new();
-    };
-    let holds = |rack: &Rack| rack.bmc_networks.iter().any(|n| contains(n, ip));
-    let serving = racks.iter().filter(|(_, rack)| holds(rack));
-    serving.map(|(name, _)| name.as_str()).collect()
+fn racks_serving<'a>(address: &str, racks: &'a BTreeMap<String, Rack>) -> Vec<&'a str> {
+    let mut networks = RackNetworks::default();
+    for (name, rack) in racks {
+        networks.add(name, &rack.bmc_networks);
+    }
+    networks.serving(address)
 }
 
 /// Whether a rack restricts its networks, and none of them contains the address.
@@ -294,30 +293,72 @@ fn address_ip(address: &str) -> Option<IpAddr> {
     host.parse().or_else(|_| authority.parse()).ok()
 }
 
+/// A network in CIDR notation, or one address.
+#[derive(Debug, Clone, Copy)]
+struct Network {
+    base: IpAddr,
+    bits: u32,
+}
+
+impl Network {
+    /// `None` if it is malformed.
+    fn parse(text: &str) -> Option<Self> {
+        let (base, bits) = match text.split_once('/') {
+            Some((base, bits)) => (base.parse().ok()?, Some(bits.parse().ok()?)),
+            None => (text.parse().ok()?, None),
+        };
+        let longest = match base {
+            IpAddr::V4(_) => 32,
+            IpAddr::V6(_) => 128,
+        };
+        let bits = bits.unwrap_or(longest);
+        (bits <= longest).then_some(Self { base, bits })
+    }
+
+    fn contains(self, ip: IpAddr) -> bool {
+        match (self.base, ip) {
+            (IpAddr::V4(base), IpAddr::V4(ip)) => {
+                let differ = u32::from(base) ^ u32::from(ip);
+                differ.checked_shr(32 - self.bits).unwrap_or(0) == 0
+            }
+            (IpAddr::V6(base), IpAddr::V6(ip)) => {
+                let differ = u128::from(base) ^ u128::from(ip);
+                differ.checked_shr(128 - self.bits).unwrap_or(0) == 0
+            }
+            _ => false,
+        }
+    }
+}
+
 /// Whether a CIDR network contains an address; a malformed network contains none.
 fn contains(network: &str, ip: IpAddr) -> bool {
-    let Some((base, bits)) = network.split_once('/') else {
-        return network.parse() == Ok(ip);
-    };
-    let (Ok(base), Ok(bits)) = (base.parse::<IpAddr>(), bits.parse::<u32>()) else {
-        return false;
-    };
-    match (base, ip) {
-        (IpAddr::V4(base), IpAddr::V4(ip)) => {
-            bits <= 32
-                && (u32::from(base) ^ u32::from(ip))
-                    .checked_shr(32 - bits)
-                    .unwrap_or(0)
-                    == 0
-        }
-        (IpAddr::V6(base), IpAddr::V6(ip)) => {
-            bits <= 128
-                && (u128::from(base) ^ u128::from(ip))
-                    .checked_shr(128 - bits)
-                    .unwrap_or(0)
-                    == 0
-        }
-        _ => false,
+    Network::parse(network).is_some_and(|network| network.contains(ip))
+}
+
+/// The BMC networks of racks, parsed once to look up many addresses.
+#[derive(Debug, Default)]
+pub(crate) struct RackNetworks<'a>(BTreeMap<&'a str, Vec<Network>>);
+
+impl<'a> RackNetworks<'a> {
+    /// Adds a rack, or networks of it. A malformed network contains nothing.
+    pub(crate) fn add(&mut self, rack: &'a str, networks: &[String]) {
+        let parsed = networks.iter().filter_map(|text| Network::parse(text));
+        self.0.entry(rack).or_default().extend(parsed);
+    }
+
+    /// The racks whose networks hold the BMC at this address.
+    pub(crate) fn serving(&self, address: &str) -> Vec<&'a str> {
+        let Some(ip) = address_ip(address) else {
+            return Vec::new();
+        };
+        let holds = |networks: &[Network]| networks.iter().any(|network| network.contains(ip));
+        let serving = self.0.iter().filter(|(_, networks)| holds(networks));
+        serving.map(|(rack, _)| *rack).collect()
+    }
+
+    /// The rack, if there is only one.
+    pub(crate) fn only(&self) -> Option<&'a str> {
+        self.0.keys().next().copied().filter(|_| self.0.len() == 1)
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     BareMetalHostEntry, HostCounts, HostState, HostView, InventoryEntry, NodeEntry, NodeReady,
     Overview, OverviewFacts, RackView, RemediationEntry, RunningRemediation, hosts::NodeIndex,
 };
-use crate::hosts::{Rack, racks_serving};
+use crate::hosts::RackNetworks;
 
 /// How long a finished remediation is shown.
 const SHOWN_FOR: SignedDuration = SignedDuration::from_hours(24);
@@ -71,7 +71,7 @@ struct RackBuilder {
 struct Builder<'a> {
     racks: BTreeMap<String, RackBuilder>,
     /// BMC networks by rack, to find the rack of a BareMetalHost without a label.
-    networks: BTreeMap<String, Rack>,
+    networks: RackNetworks<'a>,
     nodes: NodeIndex<'a>,
     by_host: BTreeMap<(&'a str, &'a str), &'a RunningRemediation>,
     by_node: BTreeMap<(&'a str, &'a str), &'a RunningRemediation>,
@@ -84,10 +84,9 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     fn new(facts: &'a OverviewFacts) -> Self {
-        let mut networks: BTreeMap<String, Rack> = BTreeMap::new();
+        let mut networks = RackNetworks::default();
         for agent in &facts.agents {
-            let rack = networks.entry(agent.rack.clone()).or_default();
-            rack.bmc_networks.extend(agent.bmc_networks.iter().cloned());
+            networks.add(&agent.rack, &agent.bmc_networks);
         }
         let named =
             |key: &'a Option<(String, String)>| key.as_ref().map(|(a, b)| (a.as_str(), b.as_str()));
@@ -136,11 +135,9 @@ impl<'a> Builder<'a> {
         }
         let rack = match &host.rack {
             Some(rack) => rack.clone(),
-            None => match racks_serving(&host.address, &self.networks).as_slice() {
+            None => match self.networks.serving(&host.address).as_slice() {
                 [rack] => (*rack).to_owned(),
-                [] if self.networks.len() == 1 => {
-                    self.networks.keys().next().cloned().unwrap_or_default()
-                }
+                [] => self.networks.only().unwrap_or_default().to_owned(),
                 _ => String::new(),
             },
         };
