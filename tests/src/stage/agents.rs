@@ -154,6 +154,19 @@ impl Stage {
         removed.with_context(|| state.display().to_string())
     }
 
+    /// Moves the state directory of an agent that does not run to another agent, which was not started yet,
+    /// as to another machine.
+    ///
+    /// # Errors
+    /// The directory cannot be moved.
+    pub fn move_agent_state(&self, from: &str, to: &str) -> Result<()> {
+        let (from, to) = (self.agent_state(from), self.agent_state(to));
+        if let Some(parent) = to.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        std::fs::rename(&from, &to).with_context(|| from.display().to_string())
+    }
+
     pub(super) fn agent_state(&self, name: &str) -> PathBuf {
         self.dir.join(format!("agent-{name}")).join("state")
     }

@@ -28,6 +28,7 @@ mod input;
 mod ipmi_remediation;
 mod manifests;
 mod medik8s;
+mod moved_agent;
 mod node_health_check;
 mod observability;
 mod openshift;
