@@ -8,28 +8,54 @@ use kube::{
 };
 use rackhand_tests::{
     cluster::apply_yaml,
-    stage::{HostLink, LONG, RackSpec, SYSTEM, Scenarios, Stage, StageConfig, wait_until},
+    stage::{
+        HostLink, LONG, RackSpec, Recorder, SYSTEM, Scenarios, Stage, StageConfig, wait_until,
+    },
 };
 use serde_json::json;
 
 const SHARDS: [&str; 3] = ["a", "b", "c"];
 const FILTER: &str = "cluster.x-k8s.io/watch-filter";
+/// A check that selects the Machine of another shard's check, for remediations of another kind.
+const BOTH_B: &str = r#"
+apiVersion: rackhand.dev/v1alpha1
+kind: PowerRemediationTemplate
+metadata: { name: reboot, namespace: metal3 }
+spec: { template: { spec: { strategy: { type: Reboot } } } }
+---
+apiVersion: cluster.x-k8s.io/v1beta1
+kind: MachineHealthCheck
+metadata: { name: both-b, namespace: metal3 }
+spec:
+  clusterName: demo
+  maxUnhealthy: 100%
+  nodeStartupTimeout: 0m
+  selector: { matchLabels: { nodepool: both } }
+  unhealthyConditions:
+    - { type: Ready, status: Unknown, timeout: 1s }
+  remediationTemplate:
+    apiVersion: rackhand.dev/v1alpha1
+    kind: PowerRemediationTemplate
+    name: reboot
+"#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f6_shards_share_a_management_cluster() {
     let dir = tempfile::tempdir().unwrap();
     let rack = |name: &&str| RackSpec::new(name, 2, HostLink::Inventory).in_pool(name);
     let mut racks: Vec<RackSpec> = SHARDS.iter().map(rack).collect();
+    racks.push(RackSpec::new("both", 1, HostLink::Inventory).in_pool("both"));
     racks.push(RackSpec::new("none", 1, HostLink::Inventory).in_pool("by-hand"));
     let stage = Stage::start(dir.path(), StageConfig::steady(racks, &[]))
         .await
         .unwrap();
-    if let Err(error) = run(&stage).await {
+    let recorder = Recorder::start(&stage.client);
+    if let Err(error) = run(&stage, &recorder).await {
         panic!("{error:#}\n{}", stage.report().await);
     }
 }
 
-async fn run(stage: &Stage) -> Result<()> {
+async fn run(stage: &Stage, recorder: &Recorder) -> Result<()> {
     stage.apply_rack_agents().await?;
     allow_leases(stage).await?;
     for shard in SHARDS {
@@ -55,6 +81,10 @@ async fn run(stage: &Stage) -> Result<()> {
     all.add("a_shard_works_on_its_own_alone", own(stage));
     all.add("a_shard_that_is_removed_is_taken_over", removed(stage));
     all.add("a_remediation_of_no_shard_is_reported", unclaimed(stage));
+    all.add(
+        "f1_checks_of_two_shards_for_one_host_run_nothing_twice",
+        overlapping(stage, recorder),
+    );
     all.run().await?;
     let twice = stage.ran_twice();
     ensure!(twice.is_empty(), "ran twice: {twice:?}");
@@ -144,6 +174,55 @@ async fn removed(stage: &Stage) -> Result<()> {
     let object = stage.remediations().get("c-1").await?;
     ensure!(object.uid().as_deref() == Some(&uid), "it was made anew");
     back(stage, "c-1").await
+}
+
+/// Two checks that the documentation forbids: neither shard knows of the other's remediation before it has
+/// begun, so both may begin at once.
+async fn overlapping(stage: &Stage, recorder: &Recorder) -> Result<()> {
+    const HOST: &str = "both-1";
+    stage.bind_pod(HOST, true).await?;
+    let runs = stage.host(HOST)?;
+    runs.wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
+        .await?;
+    apply_yaml(
+        &stage.client,
+        &stage.health_check_of("both-a", "both", "100%"),
+    )
+    .await?;
+    apply_yaml(&stage.client, BOTH_B).await?;
+    for shard in ["a", "b"] {
+        label(&stage.checks(), &format!("both-{shard}"), shard).await?;
+    }
+    ensure!(runs.hang(), "{HOST} was not up");
+    wait_until("it is tainted", LONG, || async {
+        Ok(match stage.tainted(HOST).await? {
+            true => Ok(()),
+            false => Err("not tainted".to_owned()),
+        })
+    })
+    .await?;
+    stage.let_pod_go(HOST).await?;
+    stage.wait_back(HOST).await?;
+    wait_until("nothing is left", LONG, || async {
+        let mut left = stage.left_on(HOST).await?;
+        if stage.remediation(HOST).await?.is_some() {
+            left.push("Metal3Remediation".to_owned());
+        }
+        if stage
+            .api("rackhand.dev", "v1alpha1", "PowerRemediation")
+            .get_opt(HOST)
+            .await?
+            .is_some()
+        {
+            left.push("PowerRemediation".to_owned());
+        }
+        Ok(match left.is_empty() {
+            true => Ok(()),
+            false => Err(format!("{left:?}")),
+        })
+    })
+    .await?;
+    stage.tainted_only_while_off(recorder, HOST).await
 }
 
 async fn unclaimed(stage: &Stage) -> Result<()> {
