@@ -1,12 +1,11 @@
 //! Process hardening before a secret is read.
 //!
-//! Must never: prevent the start; a rejected setting is logged.
+//! Must never: prevent the start; a rejected setting is reported.
 
 use nix::sys::{
     prctl,
     resource::{Resource, getrlimit, setrlimit},
 };
-use tracing::warn;
 
 /// Number of file descriptors: more than the limits of the listeners and one connection for each
 /// BMC of a rack need.
@@ -23,8 +22,9 @@ pub(crate) fn memory() -> nix::Result<()> {
     setrlimit(Resource::RLIMIT_CORE, 0, 0)
 }
 
-/// The same, and raises the limit of file descriptors to the maximum, for an agent with many BMCs.
-pub(crate) fn confine() {
+/// The same, and raises the limit of file descriptors to the maximum, for an agent with many BMCs. Returns
+/// what failed.
+pub(crate) fn confine() -> Vec<(&'static str, nix::Error)> {
     let done = memory().map_err(|error| ("core dumps cannot be switched off", error));
     let more = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(soft, hard)| {
@@ -32,7 +32,5 @@ pub(crate) fn confine() {
             setrlimit(Resource::RLIMIT_NOFILE, wanted, hard)
         })
         .map_err(|error| ("the limit of file descriptors cannot be raised", error));
-    for (what, error) in [done, more].into_iter().filter_map(Result::err) {
-        warn!(%error, "{what}");
-    }
+    [done, more].into_iter().filter_map(Result::err).collect()
 }

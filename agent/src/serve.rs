@@ -4,10 +4,13 @@ use std::{pin::pin, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use rackhand_agent_service::{Agent, Hardware, config::Config};
+use rackhand_proto::otlp::{self, ExportedService, SpanExport};
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{
+    EnvFilter, Layer as _, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
 
 use crate::{
     cli::{LogFormat, ServeArgs},
@@ -15,17 +18,12 @@ use crate::{
 };
 
 pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
-    let filter = EnvFilter::try_new(&args.log).context("--log")?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .with_writer(std::io::stderr);
-    match args.log_format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
-    }
-    confine();
+    let rejected = confine();
     let config = Config::load(&args.config)?;
+    let export = init_log(&args, &config)?;
+    for (what, error) in rejected {
+        warn!(%error, "{what}");
+    }
     for warning in config.warnings() {
         warn!("{warning}");
     }
@@ -58,7 +56,36 @@ pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     notify(&[NotifyState::Stopping]);
     info!("stopping");
     agent.shutdown().await;
+    if let Some(export) = export {
+        tokio::task::spawn_blocking(move || export.finish()).await?;
+    }
     Ok(code)
+}
+
+/// Sets up the log to standard error, and the export of trace spans if it is configured.
+fn init_log(args: &ServeArgs, config: &Config) -> anyhow::Result<Option<SpanExport>> {
+    let filter = EnvFilter::try_new(&args.log).context("--log")?;
+    let log = tracing_subscriber::fmt::layer()
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .with_writer(std::io::stderr);
+    let log = match args.log_format {
+        LogFormat::Text => log.boxed(),
+        LogFormat::Json => log.json().boxed(),
+    };
+    let service = || ExportedService {
+        name: "rackhand-agent",
+        version: env!("CARGO_PKG_VERSION"),
+        instance: config.rack.clone(),
+    };
+    let endpoint = config.otlp_endpoint.as_ref();
+    let started = endpoint.map(|endpoint| otlp::start(endpoint, service()));
+    let (spans, export) = started.transpose().context("otlp_endpoint")?.unzip();
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(log)
+        .with(spans)
+        .init();
+    Ok(export)
 }
 
 /// Action of a signal.

@@ -9,11 +9,15 @@ use std::{
     time::Duration,
 };
 
+use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
+use rackhand_proto::otlp::{self, ExportedService, OtlpEndpoint, SpanExport};
 use rackhand_runtime::{
     Config, DrainBlocked, HealthChecks, MetricsConfig, NodeAction, NodeGone, WorkloadDown,
 };
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{
+    EnvFilter, Layer as _, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
 
 use crate::{
     explain::Explain,
@@ -142,6 +146,11 @@ pub(crate) struct Args {
     /// Format of the log.
     #[arg(long, value_enum, default_value = "text")]
     log_format: LogFormat,
+
+    /// URL of an OTLP receiver by gRPC, such as http://collector:4317, to which trace spans are exported;
+    /// without it none are.
+    #[arg(long, value_name = "URL")]
+    otlp_endpoint: Option<OtlpEndpoint>,
 }
 
 /// Command to run instead of the controller.
@@ -260,18 +269,34 @@ impl Args {
         }
     }
 
-    /// Sets up the log to standard error, filtered by RUST_LOG.
-    pub(crate) fn init_log(&self) {
+    /// Sets up the log to standard error, filtered by RUST_LOG, and the controller's export of trace spans.
+    ///
+    /// # Errors
+    /// The export cannot be set up.
+    pub(crate) fn init_log(&self) -> anyhow::Result<Option<SpanExport>> {
         let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-        let log = tracing_subscriber::fmt()
-            .with_env_filter(filter)
+        let log = tracing_subscriber::fmt::layer()
             .with_ansi(std::io::stderr().is_terminal())
             .with_writer(std::io::stderr);
-        if self.log_format == LogFormat::Json {
-            log.json().init();
-        } else {
-            log.with_target(false).init();
-        }
+        let log = match self.log_format {
+            LogFormat::Json => log.json().boxed(),
+            LogFormat::Text => log.with_target(false).boxed(),
+        };
+        let service = || ExportedService {
+            name: "rackhand-controller",
+            version: env!("CARGO_PKG_VERSION"),
+            instance: self.replica.clone(),
+        };
+        let runs_controller = self.command.is_none();
+        let endpoint = self.otlp_endpoint.as_ref().filter(|_| runs_controller);
+        let started = endpoint.map(|endpoint| otlp::start(endpoint, service()));
+        let (spans, export) = started.transpose().context("--otlp-endpoint")?.unzip();
+        tracing_subscriber::registry()
+            .with(filter)
+            .with(log)
+            .with(spans)
+            .init();
+        Ok(export)
     }
 
     pub(crate) fn config(self) -> Config {

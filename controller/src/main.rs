@@ -49,7 +49,7 @@ async fn run() -> anyhow::Result<()> {
     let line: Vec<OsString> = std::env::args_os().collect();
     let matches = args::Args::command().get_matches_from(&line);
     let mut args = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    args.init_log();
+    let export = args.init_log()?;
     match args.command.take() {
         Some(args::Command::Explain { what }) => {
             let command_line = explain::CommandLine {
@@ -100,5 +100,8 @@ async fn run() -> anyhow::Result<()> {
     });
     let result = rackhand_runtime::run(config, stop).await;
     listener.abort();
+    if let Some(export) = export {
+        tokio::task::spawn_blocking(move || export.finish()).await?;
+    }
     result
 }

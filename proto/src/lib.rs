@@ -8,6 +8,7 @@ mod connect;
 pub mod convert;
 pub mod identity;
 pub mod limits;
+pub mod otlp;
 pub mod tls;
 mod trace;
 

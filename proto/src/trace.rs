@@ -6,7 +6,13 @@
 
 use std::{fmt, str::FromStr};
 
+use opentelemetry::{
+    Context,
+    trace::{SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceId, TraceState},
+};
 use tonic::metadata::{MetadataMap, MetadataValue};
+use tracing::Span;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 /// The metadata key, as W3C Trace Context names it.
 const TRACEPARENT: &str = "traceparent";
@@ -49,6 +55,40 @@ impl TraceContext {
     pub fn inject(&self, metadata: &mut MetadataMap) {
         if let Ok(value) = MetadataValue::try_from(self.to_string()) {
             metadata.insert(TRACEPARENT, value);
+        }
+    }
+
+    /// Makes a new span a part of this trace, with attributes, where spans are exported ([`crate::otlp`]).
+    pub fn adopt(&self, span: &Span, attributes: impl IntoIterator<Item = (&'static str, String)>) {
+        let parent = SpanContext::new(
+            TraceId::from_bytes(self.trace.to_be_bytes()),
+            SpanId::from_bytes(self.parent.to_be_bytes()),
+            TraceFlags::SAMPLED,
+            true,
+            TraceState::default(),
+        );
+        // Fails where spans are not exported.
+        let parent = Context::new().with_remote_span_context(parent);
+        if span.set_parent(parent).is_ok() {
+            for (key, value) in attributes {
+                span.set_attribute(key, value);
+            }
+        }
+    }
+
+    /// The same trace, for a call from the current span if that is exported as a part of it: what the call
+    /// does is then shown below that span.
+    #[must_use]
+    pub fn below_current_span(self) -> Self {
+        let context = Span::current().context();
+        let current = context.span().span_context().clone();
+        let trace = u128::from_be_bytes(current.trace_id().to_bytes());
+        if !current.is_valid() || trace != self.trace {
+            return self;
+        }
+        Self {
+            parent: u64::from_be_bytes(current.span_id().to_bytes()),
+            ..self
         }
     }
 

@@ -317,7 +317,7 @@ struct Services {
 impl Services {
     fn server(&self) -> Server<Stack<Admission, Stack<Refused, Identity>>> {
         Server::builder()
-            .trace_fn(|request| trace_span(TraceContext::of_headers(request.headers())))
+            .trace_fn(trace_span)
             // Longer than the longest reading; streams are not limited by it.
             .timeout(Duration::from_secs(75))
             // An operator may read all hosts of a rack at once, including dead ones. One connection
@@ -331,11 +331,15 @@ impl Services {
 }
 
 /// The tracing span of a call, shared with the caller's trace.
-fn trace_span(trace: Option<TraceContext>) -> Span {
-    match trace {
-        Some(trace) => error_span!("call", trace_id = trace.trace_id()),
-        None => Span::none(),
-    }
+fn trace_span(request: &http::Request<()>) -> Span {
+    let Some(trace) = TraceContext::of_headers(request.headers()) else {
+        return Span::none();
+    };
+    let span = error_span!("call", trace_id = trace.trace_id());
+    let method = request.uri().path().trim_start_matches('/').to_owned();
+    let attributes = [("rpc.system", "grpc".to_owned()), ("rpc.method", method)];
+    trace.adopt(&span, attributes);
+    span
 }
 
 fn report(what: &str, result: Result<(), tonic::transport::Error>) {

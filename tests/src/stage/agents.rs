@@ -319,7 +319,7 @@ impl Stage {
                 hosts.push(host);
             }
         }
-        let config = json!({
+        let mut config = json!({
             "rack": rack,
             "listen": format!("127.0.0.1:{port}"),
             "admin_listen": format!("127.0.0.1:{admin}"),
@@ -332,6 +332,9 @@ impl Stage {
             "defaults": { "trust": { "ca_file": self.pki.ca_file() } },
             "hosts": hosts,
         });
+        if let Some(endpoint) = &self.config.otlp_endpoint {
+            config["otlp_endpoint"] = json!(endpoint);
+        }
         let path = dir.join("agent.toml");
         std::fs::write(&path, toml::to_string(&config)?)?;
         Ok(path)

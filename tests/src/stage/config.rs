@@ -140,6 +140,8 @@ pub struct StageConfig {
     pub audited: bool,
     /// Whether controllers and agents log in JSON.
     pub json_logs: bool,
+    /// The receiver of the trace spans of controllers and agents.
+    pub otlp_endpoint: Option<String>,
     /// The setup for fault injection.
     pub faults: FaultSetup,
 }
@@ -198,6 +200,7 @@ impl StageConfig {
             brief_boots: false,
             audited: false,
             json_logs: false,
+            otlp_endpoint: None,
             faults: FaultSetup::default(),
         }
     }

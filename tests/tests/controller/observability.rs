@@ -2,6 +2,7 @@
 //! alerts returns data, and logs share trace ids.
 
 mod metric_names;
+mod otlp;
 pub mod prometheus;
 mod trace;
 

@@ -28,6 +28,7 @@ use secrecy::zeroize::Zeroizing;
 pub use inventory::{Ambiguous, BmcEntry, BmcOptions, HostEntry, Inventory};
 pub use location::Problem;
 use location::{Diagnostics, KeyPath};
+use rackhand_proto::otlp::OtlpEndpoint;
 pub use secret::{Password, PasswordError};
 pub use sources::Fingerprint;
 
@@ -45,6 +46,8 @@ pub struct Config {
     pub remote: Option<Remote>,
     /// Address of health checks and metrics in plain HTTP; `None`: not served.
     pub admin: Option<SocketAddr>,
+    /// The receiver of trace spans; `None`: not exported.
+    pub otlp_endpoint: Option<OtlpEndpoint>,
     /// The local socket.
     pub socket: PathBuf,
     /// The directory of the journal.

@@ -37,6 +37,9 @@ pub(super) struct File {
     /// Address and port of `/livez`, `/readyz` and `/metrics` over plain HTTP. Use a loopback
     /// address.
     pub(super) admin_listen: Option<String>,
+    /// URL of an OTLP receiver by gRPC, such as `http://collector:4317`, to which trace spans are exported.
+    /// Without it none are.
+    pub(super) otlp_endpoint: Option<String>,
     /// Networks of the BMCs. The agent connects to no other address, whoever asks.
     pub(super) allowed_bmc_networks: Vec<String>,
     /// A controller may send address and password of a BMC that is not in the inventory.

@@ -57,6 +57,7 @@ fn configuration_with_every_key_is_parsed() {
     let text = format!(
         "{HEAD}\
 admin_listen = '127.0.0.1:7444'
+otlp_endpoint = 'http://collector:4317'
 accept_endpoints_from_controller = true
 
 [defaults]
@@ -95,6 +96,8 @@ bmc = {{ address = 'redfish://bmc-8.example', username = 'ops', password_file = 
     assert_eq!(remote.listen, "0.0.0.0:7443".parse().unwrap());
     assert_eq!(remote.tls, dir.path().join("tls"));
     assert_eq!(config.admin, Some("127.0.0.1:7444".parse().unwrap()));
+    let receiver = config.otlp_endpoint.map(|endpoint| endpoint.to_string());
+    assert_eq!(receiver.as_deref(), Some("http://collector:4317"));
     assert_eq!(config.times.operation, Duration::from_secs(90));
     assert_eq!(config.times.poll_max, Duration::from_millis(1500));
     assert_eq!(config.staging.of("p1"), Duration::from_millis(500));

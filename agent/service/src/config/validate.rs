@@ -11,7 +11,7 @@ use std::{
 
 use rackhand_agent_core::host_key::HostKey;
 use rackhand_bmc::{Trust, UuidMatch, same_system_uuid};
-use rackhand_proto::identity::is_name;
+use rackhand_proto::{identity::is_name, otlp::OtlpEndpoint};
 
 use super::{
     Config, Fingerprint, HostEntry, Inventory, Networks, Remote, StaggerSettings, Times,
@@ -56,6 +56,7 @@ impl Validator<'_> {
         }
         let remote = self.remote(&file);
         let admin = self.socket_address("admin_listen", file.admin_listen.as_deref());
+        let otlp_endpoint = self.otlp_endpoint(file.otlp_endpoint.as_deref());
         let networks = self.networks(&file.allowed_bmc_networks);
         let times = self.times(&file.defaults);
         let default_trust = match &file.defaults.trust {
@@ -79,6 +80,7 @@ impl Validator<'_> {
             rack: file.rack,
             remote,
             admin,
+            otlp_endpoint,
             socket: self.beside.join(file.socket),
             state: self.beside.join(file.state),
             times,
@@ -127,6 +129,15 @@ impl Validator<'_> {
             self.problem(&key_path, format_args!("{text:?}: {what}"));
         }
         address
+    }
+
+    fn otlp_endpoint(&mut self, text: Option<&str>) -> Option<OtlpEndpoint> {
+        let parsed = text?.parse();
+        if let Err(why) = &parsed {
+            let key_path = self.root.key("otlp_endpoint");
+            self.problem(&key_path, why);
+        }
+        parsed.ok()
     }
 
     fn networks(&mut self, networks: &[String]) -> Networks {

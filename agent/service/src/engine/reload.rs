@@ -60,6 +60,7 @@ fn fixed(old: &Config, new: &Config) -> Vec<&'static str> {
         ("listen", listen(old) != listen(new)),
         ("tls", tls(old) != tls(new)),
         ("admin_listen", old.admin != new.admin),
+        ("otlp_endpoint", old.otlp_endpoint != new.otlp_endpoint),
         ("socket", old.socket != new.socket),
         ("state", old.state != new.state),
     ];

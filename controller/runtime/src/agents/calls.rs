@@ -48,7 +48,7 @@ pub(crate) struct OffRequest {
 pub(super) fn traced<T>(message: T, uid: &str, part: &str) -> tonic::Request<T> {
     let mut request = tonic::Request::new(message);
     if let Some(trace) = TraceContext::of_remediation(uid, part) {
-        trace.inject(request.metadata_mut());
+        trace.below_current_span().inject(request.metadata_mut());
     }
     request
 }

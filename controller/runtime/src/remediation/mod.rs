@@ -382,16 +382,18 @@ fn refresh(
         let run = || Box::pin(engine().run(stop.clone()));
         supervise::supervise(&what, &metrics, &stop, run).await;
     };
-    running.spawn(run.instrument(trace_span(&task.uid)));
+    running.spawn(run.instrument(trace_span(&task.uid, id)));
     tasks.insert(id.clone(), task);
 }
 
 /// The trace span that the log lines of a remediation share with those of the agents, at every log level.
-fn trace_span(uid: &str) -> Span {
-    match TraceContext::of_remediation(uid, "") {
-        Some(trace) => tracing::error_span!("remediation", trace_id = trace.trace_id()),
-        None => Span::none(),
-    }
+fn trace_span(uid: &str, id: &RequestId) -> Span {
+    let Some(trace) = TraceContext::of_remediation(uid, "") else {
+        return Span::none();
+    };
+    let span = tracing::error_span!("remediation", trace_id = trace.trace_id());
+    trace.adopt(&span, [("rackhand.remediation", id.to_string())]);
+    span
 }
 
 #[cfg(test)]

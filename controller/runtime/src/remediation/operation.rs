@@ -6,6 +6,7 @@ use rackhand_core::remediation::{
     PinnedOperation, is_outdated,
 };
 use tokio::{sync::mpsc, task::AbortHandle};
+use tracing::Instrument as _;
 
 use super::engine::Engine;
 use crate::agents::OperationEvent;
@@ -107,7 +108,7 @@ impl Engine {
         let agents = self.context.agents.clone();
         let following = agents.follow(host.rack.clone(), at, id, sender);
         // Owned by the stream; ends with it or after the outcome.
-        let task = tokio::spawn(following).abort_handle();
+        let task = tokio::spawn(following.in_current_span()).abort_handle();
         self.events = Some(OperationStream { events, task });
     }
 
