@@ -308,7 +308,7 @@ impl World {
                 self.node.taint = Taint::Ours;
             }
             Next::Do(Command::DeletePods { node, .. }) => {
-                self.delete_pods(&held, &held.state, &node)
+                self.delete_pods(&held, &held.state, &node);
             }
             Next::Do(command) => {
                 self.execute(&held, &held.state, &command, breakage);

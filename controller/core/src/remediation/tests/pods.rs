@@ -98,7 +98,7 @@ fn f1_pods_are_deleted_only_with_the_proof_of_this_attempt() {
         }),
         ("not confirmed", |_, s| s.off = None),
         ("not read since", |o, _| {
-            o.power = mk_power(-10, PowerState::Off)
+            o.power = mk_power(-10, PowerState::Off);
         }),
         ("read as on", |o, _| o.power = mk_power(1, PowerState::On)),
         ("read as PoweringOff", |o, _| {
