@@ -25,6 +25,9 @@ rules:
   - apiGroups: ['']
     resources: [nodes]
     verbs: [get, list, watch, patch]
+  - apiGroups: ['']
+    resources: [nodes/status]
+    verbs: [patch]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding

@@ -30,6 +30,7 @@ const WAITS: &str = "waits-1";
 const CONTROLLER: &str = "controller-0";
 const PAUSED: &str = "rackhand.dev/paused";
 const TAINT: &str = "node.kubernetes.io/out-of-service";
+const CONDITION: &str = "FencingUnavailable";
 /// The name of the controller in `metadata.managedFields`.
 const MANAGER: &str = "rackhand-controller";
 
@@ -248,6 +249,13 @@ async fn taints_of_workload_clusters(
         .await?;
         taint(client, node, manager).await?;
     }
+    let condition = json!({ "status": { "conditions": [{
+        "type": CONDITION, "status": "True", "reason": "BMCUnavailable", "message": "",
+    }]}});
+    let nodes: Api<Node> = Api::all(west.client.clone());
+    nodes
+        .patch_status(NODE, &PatchParams::default(), &Patch::Strategic(condition))
+        .await?;
 
     east.plane.kill(Server::ApiServer)?;
     let (done, text) = finished(uninstall(stage)?).await?;
@@ -256,12 +264,15 @@ async fn taints_of_workload_clusters(
         "cluster metal3/east: ",
         "--skip-cluster NAMESPACE/NAME",
         "removed: the taint node.kubernetes.io/out-of-service of node node-1 of cluster metal3/west\n",
+        "removed: condition FencingUnavailable of node node-1 of cluster metal3/west\n",
         "kept: the taint node.kubernetes.io/out-of-service of node node-of-somebody-else of cluster \
          metal3/west: ",
     ] {
         ensure!(text.contains(told), "{told}: {text}");
     }
     ensure!(taints(&west.client, NODE).await? == ["other"], "west");
+    let left = conditions(&west.client, NODE).await?;
+    ensure!(left == ["Ready"], "conditions of west: {left:?}");
     ensure!(
         taints(&west.client, FOREIGN).await? == ["other", TAINT],
         "it is not ours"
@@ -316,6 +327,14 @@ async fn taints(client: &Client, node: &str) -> Result<Vec<String>> {
     let spec = nodes.get(node).await?.spec;
     let taints = spec.and_then(|spec| spec.taints).unwrap_or_default();
     Ok(taints.into_iter().map(|taint| taint.key).collect())
+}
+
+async fn conditions(client: &Client, node: &str) -> Result<Vec<String>> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let status = nodes.get(node).await?.status;
+    let conditions = status.and_then(|status| status.conditions);
+    let types = conditions.into_iter().flatten().map(|c| c.type_);
+    Ok(types.collect())
 }
 
 fn manager_of_taints(node: &Node) -> Option<&str> {

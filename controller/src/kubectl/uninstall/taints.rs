@@ -1,5 +1,5 @@
-//! Out-of-service taints that are left on Nodes of the management cluster and of the workload clusters, once
-//! no remediation is left.
+//! What is left on Nodes of the management cluster and of the workload clusters, once no remediation is left:
+//! out-of-service taints, and the condition `FencingUnavailable`.
 //!
 //! Must never: remove a taint that somebody else may have set. `metadata.managedFields` names who last
 //! changed the taints of a Node. Rackhand changes them only to set or to remove its own taint, so a Node
@@ -16,6 +16,7 @@ use kube::{
 };
 use rackhand_api::names::{
     OUT_OF_SERVICE_TAINT_EFFECT, OUT_OF_SERVICE_TAINT_KEY, OUT_OF_SERVICE_TAINT_VALUE,
+    conditions::FENCING_UNAVAILABLE,
 };
 use rackhand_runtime::{FIELD_MANAGER, workload_cluster_client};
 use serde_json::json;
@@ -46,7 +47,7 @@ enum Origin {
     Unproven,
 }
 
-/// Removes the taints of Rackhand from all clusters, and reports the others.
+/// Removes the taints and conditions of Rackhand from all clusters, and reports other out-of-service taints.
 ///
 /// # Errors
 /// A cluster cannot be searched. All others were.
@@ -105,23 +106,20 @@ async fn remove_from(
     let mut page = ListParams::default().limit(PAGE);
     loop {
         let listed = nodes.list(&page).await.context("listing its Nodes")?;
-        for node in listed.items {
-            let (Some(origin), Some(uid)) = (origin(&node), node.uid()) else {
+        for node in &listed.items {
+            let (Some(origin), Some(uid)) = (origin(node), node.uid()) else {
                 continue;
             };
             if !seen.insert(uid) {
                 continue;
             }
             let name = node.name_any();
-            let shown = match cluster {
-                "" => format!("node {name}"),
-                cluster => format!("node {name} of cluster {cluster}"),
-            };
+            let shown = shown(&name, cluster);
             match origin {
                 Origin::Ours => {
                     let body = Patch::Merge(json!({
                         "metadata": { "resourceVersion": node.resource_version() },
-                        "spec": { "taints": without_ours(&node) },
+                        "spec": { "taints": without_ours(node) },
                     }));
                     let patched = nodes.patch(&name, &PatchParams::default(), &body).await;
                     patched.with_context(|| format!("removing the taint of node {name}"))?;
@@ -134,10 +132,46 @@ async fn remove_from(
                 ),
             }
         }
+        for node in &listed.items {
+            remove_condition(&nodes, node, cluster).await?;
+        }
         match listed.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
             None => return Ok(()),
         }
+    }
+}
+
+/// Only Rackhand sets a condition of this type.
+async fn remove_condition(nodes: &Api<Node>, node: &Node, cluster: &str) -> anyhow::Result<()> {
+    let status = node.status.as_ref();
+    let mut conditions = status
+        .and_then(|s| s.conditions.as_ref())
+        .into_iter()
+        .flatten();
+    if !conditions.any(|condition| condition.type_ == FENCING_UNAVAILABLE) {
+        return Ok(());
+    }
+    let name = node.name_any();
+    let body = json!({ "status": { "conditions": [
+        { "$patch": "delete", "type": FENCING_UNAVAILABLE },
+    ]}});
+    let patched = nodes
+        .patch_status(&name, &PatchParams::default(), &Patch::Strategic(body))
+        .await;
+    patched.with_context(|| format!("removing condition {FENCING_UNAVAILABLE} of node {name}"))?;
+    println!(
+        "removed: condition {FENCING_UNAVAILABLE} of {}",
+        shown(&name, cluster)
+    );
+    Ok(())
+}
+
+/// A Node, for people.
+fn shown(node: &str, cluster: &str) -> String {
+    match cluster {
+        "" => format!("node {node}"),
+        cluster => format!("node {node} of cluster {cluster}"),
     }
 }
 
