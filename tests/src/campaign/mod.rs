@@ -118,7 +118,9 @@ async fn judge(
     let (mut taints, mut offs, mut deletions) = (0, 0, 0);
     for host in hosts {
         stage.tainted_only_while_off(recorder, host).await?;
-        deletions += stage.pods_deleted_only_while_off(host).await?;
+        deletions += stage
+            .pods_deleted_only_while_off(host, storm::CLOCK_ERROR)
+            .await?;
         taints += recorder.taints(host).iter().filter(|(_, on)| *on).count();
         offs += oracle::off_only_on_request(stage, recorder, host)?;
     }

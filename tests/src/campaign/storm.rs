@@ -26,6 +26,8 @@ const OPEN: usize = 4;
 const LATE: Duration = Duration::from_millis(400);
 /// Maximum step of a clock in seconds, forwards or backwards.
 const CONTROLLER_CLOCK: i64 = 12;
+/// The most by which the time of a controller's Event is wrong.
+pub(super) const CLOCK_ERROR: Duration = Duration::from_secs(CONTROLLER_CLOCK.unsigned_abs() + 1);
 const AGENT_CLOCK: i64 = 600;
 /// Probability of each fault of a datagram.
 const DATAGRAMS: f64 = 0.05;

@@ -243,12 +243,22 @@ impl Stage {
         Ok(())
     }
 
-    /// Checks that Rackhand deleted pods only while the host was off; returns how often it did.
+    /// Checks that Rackhand deleted pods only while the host was off; returns how often it did. The time of a
+    /// deletion is that of the controller's clock, which is wrong by at most `clock_error`.
     ///
     /// # Errors
     /// Pods were deleted while the host was not off.
-    pub async fn pods_deleted_only_while_off(&self, host: &str) -> Result<usize> {
+    pub async fn pods_deleted_only_while_off(
+        &self,
+        host: &str,
+        clock_error: Duration,
+    ) -> Result<usize> {
         let log = self.host(host)?.log();
+        let powers = log.iter().filter_map(|entry| match entry.event {
+            LogEvent::Power(power) => Some((entry.stamp.wall, power)),
+            _ => None,
+        });
+        let powers: Vec<_> = powers.collect();
         let mut deletions = 0;
         for event in self.events(host).await? {
             let Some(at) = event.event_time.as_ref().map(|t| t.0) else {
@@ -257,17 +267,15 @@ impl Stage {
             if event.reason.as_deref() != Some("PodsDeleted") {
                 continue;
             }
-            let power = log
+            let (first, last) = (at - clock_error, at + clock_error);
+            let before = powers.iter().rfind(|(since, _)| *since <= first);
+            let within = powers
                 .iter()
-                .filter(|entry| entry.stamp.wall <= at)
-                .filter_map(|entry| match entry.event {
-                    LogEvent::Power(power) => Some(power),
-                    _ => None,
-                })
-                .next_back();
+                .filter(|(since, _)| *since > first && *since <= last);
+            let seen: Vec<_> = before.into_iter().chain(within).collect();
             ensure!(
-                power == Some(PowerState::Off),
-                "pods of {host} were deleted while it was {power:?}"
+                seen.iter().any(|(_, power)| *power == PowerState::Off),
+                "pods of {host} were deleted at {at}, while it was {seen:?}"
             );
             deletions += 1;
         }
