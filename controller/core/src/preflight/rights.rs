@@ -258,6 +258,7 @@ pub const RIGHTS: &[Right] = &[
     ),
     right(Role::Secrets, "", "secrets", &["get"]),
     right(Role::Nodes, "", "nodes", &["get", "list", "watch", "patch"]),
+    right(Role::Nodes, "", "nodes/status", &["patch"]),
     right(Role::Nodes, "", "pods", &["list", "delete"]),
     right(
         Role::Nodes,

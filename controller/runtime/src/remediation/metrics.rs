@@ -64,6 +64,9 @@ const OUTCOMES: [&str; 4] = ["succeeded", "escalated", "failed", "withdrawn"];
 /// The reasons of a violation, as labels.
 const VIOLATIONS: [&str; 2] = ["FenceViolated", "HoldLost"];
 
+/// The results of the deletion of a pod, as labels.
+const POD_DELETIONS: [&str; 5] = ["deleted", "gone", "changed", "refused", "failed"];
+
 /// The step of an unfinished remediation, and when the remediation was created.
 type Unfinished = (&'static str, Timestamp);
 
@@ -94,6 +97,10 @@ impl RemediationMetrics {
         for reason in VIOLATIONS {
             let labels = ReasonLabels { reason };
             metrics.violations.get_or_create(&labels).inc_by(0);
+        }
+        for result in POD_DELETIONS {
+            let labels = ResultLabels { result };
+            metrics.pod_deletions.get_or_create(&labels).inc_by(0);
         }
         for outcome in OUTCOMES {
             drop(metrics.durations.get_or_create(&EndLabels { outcome }));
