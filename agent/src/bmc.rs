@@ -9,13 +9,12 @@ use rackhand_proto::{
 };
 use serde::Serialize;
 
-use crate::bmc_call::{ChangeRow, Client, answer, dry_run, limit, request, show, target};
+use crate::bmc_call::{ChangeRow, Client, answer, change_confirmed, limit, request, target};
 use crate::{
     cli::{BmcAction, BmcArgs, BmcInfoArgs, BmcResetArgs, LongReadArgs},
     exit_code::{ExitStatus, Fault},
-    fan_out::{self, HostResult, confirm},
+    fan_out::{self, HostResult},
     output::{TableRow, brief, print},
-    power::{connect, known, meant},
 };
 
 /// The facts about one BMC.
@@ -185,19 +184,15 @@ async fn info(args: BmcInfoArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn reset(args: BmcResetArgs) -> anyhow::Result<ExitCode> {
-    const WHAT: &str = "restart the BMC of";
-    let mut client = connect(&args.confirmed.change.common).await?;
-    let known = known(&mut client).await?;
-    let hosts = meant(&args.hosts, &known)?;
-    if args.confirmed.change.dry_run {
-        return Ok(dry_run(WHAT, &hosts, &known.hosts));
-    }
-    if !args.confirmed.yes {
-        confirm(WHAT, &hosts)?;
-    }
-    let change = |host: String| one(client.clone(), host, &args);
-    let rows = fan_out::change(hosts, change).await;
-    show(&rows, args.confirmed.change.common.output, "restarted")
+    let change = |client, host| one(client, host, &args);
+    change_confirmed(
+        "restart the BMC of",
+        "restarted",
+        &args.hosts,
+        &args.confirmed,
+        change,
+    )
+    .await
 }
 
 async fn one(mut client: Client, host: String, args: &BmcResetArgs) -> ChangeRow {

@@ -11,11 +11,12 @@ use serde::Serialize;
 use tonic::{Request, Response, Status, transport::Channel};
 
 use crate::{
-    cli::Output,
+    cli::{ConfirmedChangeArgs, Output},
     exit_code::{ExitStatus, Fault},
-    fan_out::{self, HostResult},
+    fan_out::{self, HostResult, confirm},
     host_selection::is_called,
     output::{TableRow, brief, print},
+    power::{connect, known, meant},
 };
 
 /// Time that the agent may take beyond the time limit of the BMC.
@@ -113,6 +114,31 @@ impl HostResult for ChangeRow {
 pub(crate) fn show(rows: &[ChangeRow], output: Output, done: &str) -> anyhow::Result<ExitCode> {
     print(rows, output)?;
     Ok(fan_out::finish(rows, output, done))
+}
+
+/// Changes hosts after a confirmation, and prints the results. `what` is for the question, such as "clear the
+/// event log of", and `done` for the summary.
+///
+/// # Errors
+/// The agent cannot be reached, a host is not known, or the confirmation was declined.
+pub(crate) async fn change_confirmed<F: Future<Output = ChangeRow>>(
+    what: &str,
+    done: &str,
+    hosts: &[String],
+    confirmed: &ConfirmedChangeArgs,
+    change: impl Fn(Client, String) -> F,
+) -> anyhow::Result<ExitCode> {
+    let mut client = connect(&confirmed.change.common).await?;
+    let known = known(&mut client).await?;
+    let hosts = meant(hosts, &known)?;
+    if confirmed.change.dry_run {
+        return Ok(dry_run(what, &hosts, &known.hosts));
+    }
+    if !confirmed.yes {
+        confirm(what, &hosts)?;
+    }
+    let rows = fan_out::change(hosts, |host| change(client.clone(), host)).await;
+    show(&rows, confirmed.change.common.output, done)
 }
 
 /// Prints what would be done to which hosts, and their holds.

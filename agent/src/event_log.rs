@@ -9,14 +9,13 @@ use rackhand_proto::{
 use serde::Serialize;
 
 use crate::bmc_call::{
-    ChangeRow, Client, answer, dry_run, limit, request, severity_word, show, target,
+    ChangeRow, Client, answer, change_confirmed, limit, request, severity_word, target,
 };
 use crate::{
     cli::{EventsAction, EventsArgs, EventsClearArgs, EventsListArgs, LongReadArgs, Output},
     exit_code::{ExitStatus, Fault},
-    fan_out::{self, HostResult, confirm},
+    fan_out::{self, HostResult},
     output::{TableRow, brief, print, table},
-    power::{connect, known, meant},
 };
 
 /// One entry of a log.
@@ -189,19 +188,15 @@ fn entries(rows: &[Row], wide: bool) -> String {
 }
 
 async fn clear(args: EventsClearArgs) -> anyhow::Result<ExitCode> {
-    const WHAT: &str = "clear the event log of";
-    let mut client = connect(&args.confirmed.change.common).await?;
-    let known = known(&mut client).await?;
-    let hosts = meant(&args.hosts, &known)?;
-    if args.confirmed.change.dry_run {
-        return Ok(dry_run(WHAT, &hosts, &known.hosts));
-    }
-    if !args.confirmed.yes {
-        confirm(WHAT, &hosts)?;
-    }
-    let change = |host: String| one(client.clone(), host, &args);
-    let rows = fan_out::change(hosts, change).await;
-    show(&rows, args.confirmed.change.common.output, "cleared")
+    let change = |client, host| one(client, host, &args);
+    change_confirmed(
+        "clear the event log of",
+        "cleared",
+        &args.hosts,
+        &args.confirmed,
+        change,
+    )
+    .await
 }
 
 async fn one(mut client: Client, host: String, args: &EventsClearArgs) -> ChangeRow {

@@ -21,7 +21,7 @@ use crate::{
     time::{NOW, after},
 };
 
-/// The remediations.
+/// Remediations in the world.
 const COUNT: usize = 3;
 /// The rack of each.
 const RACKS: [&str; COUNT] = ["a", "a", "b"];
@@ -35,7 +35,7 @@ const ROUNDS: usize = 8;
 pub enum Stage {
     /// It has begun nothing.
     Waiting,
-    /// It has begun.
+    /// Its host may be switched off.
     Begun,
     /// It has ended and is deleted.
     Gone,
@@ -109,7 +109,7 @@ pub enum Breakage {
 }
 
 impl Breakage {
-    /// Every fault.
+    /// Every breakage of this world.
     pub const ALL: [Self; 6] = [
         Self::EarlierForgotten,
         Self::NotListed,
@@ -414,7 +414,7 @@ impl Model for Setting {
     }
 }
 
-/// Explores the world.
+/// Explores every order of events within these bounds.
 pub fn explore(setting: Setting, bounds: Bounds) -> Report {
     let first_only = setting.breakage.is_some();
     explore_model(setting, first_only, bounds, |_, path| {

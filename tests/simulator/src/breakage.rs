@@ -9,7 +9,7 @@ use crate::{
     kernel::World,
 };
 
-/// What is broken.
+/// A part of the world that is broken on purpose, so that the oracle must report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Breakage {
     /// BMCs report off, whatever they were told and did.

@@ -3,8 +3,8 @@
 //! Owns: permissions, and the message of every refusal. Must never: trust a message about its
 //! sender, answer a reading from a cache, or let a caller interrupt an operation by disconnecting.
 
+mod bmc;
 mod bmc_call;
-mod bmc_care;
 mod boot_device;
 mod caller;
 mod checkup;

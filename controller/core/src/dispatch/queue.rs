@@ -23,6 +23,8 @@ const BEGIN_WITH: usize = 16;
 const ONE_SIGN: Duration = Duration::from_secs(1);
 /// Backoff after a failure: the first and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+/// Delay of a retry that is due while its machine is in flight.
+const POSTPONED: Duration = Duration::from_millis(200);
 
 /// How many machines are in flight at one time. The number adapts to how many calls the API server
 /// answers in time.
@@ -154,11 +156,6 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
         }
     }
 
-    /// Whether the machine is in flight.
-    pub fn is_running(&self, item: &Item<K>) -> bool {
-        self.running.contains(item)
-    }
-
     /// The machine is in flight from now on.
     pub fn begin(&mut self, item: Item<K>) {
         self.running.insert(item);
@@ -199,7 +196,8 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
         self.retries.first().map(|(at, _)| *at)
     }
 
-    /// Takes the machines whose retry is due.
+    /// Takes the machines whose retry is due. Of those in flight it is postponed: what is in flight does not
+    /// end their backoff.
     pub fn due(&mut self, now: T) -> Vec<Item<K>> {
         let mut due = Vec::new();
         while let Some((at, _)) = self.retries.first()
@@ -209,6 +207,12 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
         }
         for item in &due {
             self.retry_at.remove(item);
+        }
+        let (running, due): (Vec<_>, Vec<_>) = due
+            .into_iter()
+            .partition(|item| self.running.contains(item));
+        for item in &running {
+            self.later(item, now + POSTPONED);
         }
         due
     }
@@ -332,6 +336,21 @@ mod tests {
         assert_eq!(queue.pop(), Some(item("b")));
         assert!(queue.due(start).is_empty());
         queue.forget(&"check");
+        assert_eq!(queue.next_retry(), None);
+    }
+
+    #[test]
+    fn retry_of_a_machine_in_flight_is_postponed_and_not_lost() {
+        let mut queue = Queue::default();
+        let start = Instant::now();
+        queue.failed(&item("a"), start);
+        queue.failed(&item("b"), start);
+        queue.begin(item("a"));
+        let at = queue.next_retry().unwrap();
+        assert_eq!(queue.due(at), [item("b")]);
+        assert_eq!(queue.next_retry(), Some(at + POSTPONED));
+        queue.end(&item("a"));
+        assert_eq!(queue.due(at + POSTPONED), [item("a")]);
         assert_eq!(queue.next_retry(), None);
     }
 }

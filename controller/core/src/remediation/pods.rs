@@ -30,7 +30,7 @@ impl fmt::Display for PodRef {
 /// A pod that is bound to a Node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct BoundPod {
-    /// The pod.
+    /// Identity and version of the pod.
     pub id: PodRef,
     /// Whether it is the image of a static pod, which a kubelet creates from a file.
     pub is_mirror: bool,

@@ -78,7 +78,7 @@ pub enum Command {
     DeletePods {
         /// UID of the Node.
         node: String,
-        /// The pods.
+        /// The pods, in the versions that were observed.
         pods: Vec<PodRef>,
     },
     /// Saves the Node's labels and annotations on the object, before the Node is deleted.

@@ -32,8 +32,6 @@ pub(super) use results::panicked;
 
 /// Resync interval of a check.
 pub(super) const RESYNC: Duration = Duration::from_secs(60);
-/// Delay of a retry that is due while an effect for its member is in flight.
-const RUNNING: Duration = Duration::from_millis(200);
 /// Maximum number of watch events that are applied before the next decision.
 const BATCH: usize = 256;
 
@@ -179,11 +177,6 @@ impl<D: Dialect> Engine<D> {
             }
         }
         for item in self.queue.due(now) {
-            // Its backoff is still to end: what runs does not end it.
-            if self.queue.is_running(&item) {
-                self.queue.later(&item, now + RUNNING);
-                continue;
-            }
             self.items.retry_due(&item);
             D::retry(self, &item);
         }

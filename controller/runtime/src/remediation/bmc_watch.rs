@@ -61,14 +61,18 @@ pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
     if interval.is_zero() {
         return cancel.cancelled().await;
     }
-    let mut health = BTreeMap::new();
+    let (mut health, mut counted) = (BTreeMap::new(), BTreeMap::new());
     while !pause(&cancel, TICK).await {
         let watched = watched(&context);
         let reading = read_due(&context, &watched, &mut health, interval);
         if cancel.run_until_cancelled(reading).await.is_none() {
             return;
         }
-        count(&context, &watched, &health);
+        let unavailable = unavailable_by_rack(&watched, &health);
+        context
+            .metrics
+            .set_fencing_unavailable(&counted, &unavailable);
+        counted = unavailable;
     }
 }
 
@@ -172,7 +176,7 @@ async fn report(context: &Context, watched: &Watched, unavailable: Option<Unavai
     if is_set(&node) == unavailable.is_some() {
         return;
     }
-    let now = Timestamp::now();
+    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let (status, reason, message) = match &unavailable {
         Some(Unavailable { since, message }) => {
             tracing::warn!(host, rack = watched.host.rack, node = name, %since, message,
@@ -205,8 +209,8 @@ async fn report(context: &Context, watched: &Watched, unavailable: Option<Unavai
         "status": status,
         "reason": reason,
         "message": message,
-        "lastHeartbeatTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": now,
     }] } });
     let Some(workload) = context.workloads.get(cluster) else {
         return;
@@ -239,15 +243,14 @@ fn is_set(node: &Node) -> bool {
     conditions.any(|c| c.type_ == FENCING_UNAVAILABLE && c.status == "True")
 }
 
-fn count(
-    context: &Context,
+fn unavailable_by_rack(
     watched: &BTreeMap<String, Arc<Watched>>,
     health: &BTreeMap<String, BmcHealth>,
-) {
-    let mut racks: BTreeMap<&str, i64> = BTreeMap::new();
+) -> BTreeMap<String, i64> {
+    let mut racks = BTreeMap::new();
     for (name, watched) in watched {
         let unavailable = health.get(name).is_some_and(|h| h.unavailable().is_some());
-        *racks.entry(&watched.host.rack).or_default() += i64::from(unavailable);
+        *racks.entry(watched.host.rack.clone()).or_default() += i64::from(unavailable);
     }
-    context.metrics.set_fencing_unavailable(&racks);
+    racks
 }

@@ -230,13 +230,20 @@ impl RemediationMetrics {
         self.panics.inc();
     }
 
-    /// Records the number of hosts of each rack whose BMC could not fence them.
-    pub(super) fn set_fencing_unavailable(&self, racks: &BTreeMap<&str, i64>) {
-        self.fencing_unavailable.clear();
+    /// Records the number of hosts of each rack whose BMC could not fence them. Racks that were recorded
+    /// `before` and have no host any more are removed.
+    pub(super) fn set_fencing_unavailable(
+        &self,
+        before: &BTreeMap<String, i64>,
+        racks: &BTreeMap<String, i64>,
+    ) {
+        let labels = |rack: &String| RackLabels { rack: rack.clone() };
         for (rack, hosts) in racks {
-            let rack = (*rack).to_owned();
-            let labels = RackLabels { rack };
-            self.fencing_unavailable.get_or_create(&labels).set(*hosts);
+            let gauge = self.fencing_unavailable.get_or_create(&labels(rack));
+            gauge.set(*hosts);
+        }
+        for rack in before.keys().filter(|rack| !racks.contains_key(*rack)) {
+            self.fencing_unavailable.remove(&labels(rack));
         }
     }
 
@@ -350,7 +357,8 @@ mod tests {
         metrics.set_blocked("a", Some("Paused"));
         metrics.observe_end("succeeded", Duration::from_secs(60));
         metrics.set_step("a", Some(("Draining", Timestamp::UNIX_EPOCH)));
-        metrics.set_fencing_unavailable(&BTreeMap::from([("r1", 2)]));
+        let racks = BTreeMap::from([("r1".to_owned(), 2)]);
+        metrics.set_fencing_unavailable(&BTreeMap::new(), &racks);
         assert_documented(&registry, 12);
     }
 }

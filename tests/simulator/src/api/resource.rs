@@ -87,7 +87,7 @@ pub const MACHINES: Resource = kind(CAPI, "v1beta1", "machines", "Machine");
 /// Health checks of Cluster API.
 pub const MACHINE_HEALTH_CHECKS: Resource =
     kind(CAPI, "v1beta1", "machinehealthchecks", "MachineHealthCheck");
-/// Machines of OpenShift.
+/// Machines of OpenShift's machine API.
 pub const OPENSHIFT_MACHINES: Resource = kind(OPENSHIFT, "v1beta1", "machines", "Machine");
 /// Health checks of OpenShift.
 pub const OPENSHIFT_HEALTH_CHECKS: Resource = kind(
@@ -132,7 +132,7 @@ pub const NODE_HEALTH_CHECKS: Resource = kind(
 /// Histories of hosts.
 pub const HOST_HISTORIES: Resource =
     kind(OURS, "v1alpha1", "hosthistories", "HostHistory").cluster_wide();
-/// Power policies.
+/// Rackhand's power policies, which have no namespace.
 pub const POWER_POLICIES: Resource =
     kind(OURS, "v1alpha1", "powerpolicies", "PowerPolicy").cluster_wide();
 /// Agents.

@@ -77,9 +77,6 @@ impl Engine {
     /// Retries that are due, and requests that are examined again.
     pub fn fire(&mut self, api: &Api, breakage: Option<Breakage>) {
         for item in self.queue.due(CLOCK) {
-            if self.queue.is_running(&item) {
-                continue;
-            }
             self.items.retry_due(&item);
             self.request_changed(api, &item, breakage);
             self.reconsider(&item, breakage);
