@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use rackhand_core::{
     power_policy::{
-        Budget, Domain, Placement, PolicyFacts, PowerPolicy, Subject, Verdict, evaluate,
+        Budget, Domain, HostWorkload, Placement, PolicyFacts, PowerPolicy, Subject, Verdict, evaluate,
     },
     remediation::{ActiveRemediation, Progress, check_concurrency, progress_again},
 };
@@ -188,6 +188,7 @@ fn active(number: usize, progress: Progress) -> ActiveRemediation {
                 rack: Some(RACKS[number].to_owned()),
                 ..Placement::default()
             },
+            workload: HostWorkload::default(),
             held_by: None,
         },
     }

@@ -32,7 +32,7 @@ fn racks() -> Vec<RackSpec> {
             "known",
             &[
                 "off-1", "cycle-1", "node-1", "esc-1", "told-1", "stay-1", "late-1", "old-1",
-                "pol-1", "pol-2", "pol-3", "pol-4",
+                "pol-1", "pol-2", "pol-3", "pol-4", "pol-5",
             ],
             HostLink::Inventory,
         ),

@@ -82,23 +82,26 @@ pub(super) fn holds(
             let mut begun = 0_u32;
             let mut before = 0_u32;
             for other in sharing {
-                let older = (other.created, &other.uid) < (me.created, &me.uid);
                 match other.progress {
                     Progress::Begun => begun = begun.saturating_add(1),
-                    Progress::Ready if older => before = before.saturating_add(1),
+                    Progress::Ready if other.precedence() < me.precedence() => {
+                        before = before.saturating_add(1);
+                    }
                     Progress::Ready | Progress::Waiting => {}
                 }
             }
             if begun.saturating_add(before) < budget.max_concurrent {
                 continue;
             }
-            let place = budget.per.describe(value.as_deref().unwrap_or("(unknown)"));
+            let domain = budget.per.describe(value.as_deref().unwrap_or("(unknown)"));
             let max = budget.max_concurrent;
             let detail = match (max, before) {
-                (0, _) => format!("its budget allows no remediation {place}; raise it to continue"),
-                (_, 0) => format!("{begun} of at most {max} remediations {place} are under way"),
+                (0, _) => {
+                    format!("its budget allows no remediation {domain}; raise it to continue")
+                }
+                (_, 0) => format!("{begun} of at most {max} remediations {domain} are under way"),
                 _ => format!(
-                    "{begun} of at most {max} remediations {place} are under way, and {before} go first"
+                    "{begun} of at most {max} remediations {domain} are under way, and {before} go first, by age and by what waits on their hosts"
                 ),
             };
             holds.push(policy.hold(Rule::Budget, detail, None));

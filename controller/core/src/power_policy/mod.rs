@@ -9,6 +9,7 @@
 
 mod budget;
 mod history;
+mod queue;
 mod schedule;
 
 use std::{
@@ -22,6 +23,7 @@ use crate::remediation::ActiveRemediation;
 
 pub use budget::{Budget, Domain};
 pub use history::{AttemptLimit, PastAttempt, WhenExceeded};
+pub use queue::{HostWorkload, WaitingPod};
 pub use schedule::{Schedule, ScheduleError};
 
 /// A policy, parsed. Which hosts it selects is evaluated by the caller.
@@ -55,6 +57,8 @@ pub struct PolicyFacts {
     pub policies: BTreeSet<String>,
     /// Where the host is.
     pub placement: Placement,
+    /// What waits for the host, for the order of those that wait for a budget.
+    pub workload: HostWorkload,
     /// The policy that holds the remediation, if one does.
     pub held_by: Option<String>,
 }
@@ -208,6 +212,11 @@ impl PowerPolicy {
             detail,
             until,
         }
+    }
+
+    /// Whether the workload of a host matters to the policy.
+    pub fn depends_on_workload(&self) -> bool {
+        !self.budgets.is_empty()
     }
 
     /// Whether earlier remediations of a host matter to the policy.

@@ -42,6 +42,7 @@ fn active(uid: &str, progress: Progress, rack_name: &str) -> ActiveRemediation {
         policy: PolicyFacts {
             policies: BTreeSet::from(["p".to_owned(), "w".to_owned()]),
             placement: rack(rack_name),
+            workload: HostWorkload::default(),
             held_by: None,
         },
     }
@@ -393,5 +394,33 @@ proptest! {
                 break;
             }
         }
+    }
+}
+
+#[test]
+fn budget_goes_first_to_the_host_whose_workload_waits() {
+    let budget = Budget {
+        per: Domain::Policy,
+        max_concurrent: 1,
+    };
+    let mut p = policy("p");
+    p.budgets = vec![budget];
+    let queued = |uid: &str, created: &str, workload| {
+        let mut queued = active(uid, Progress::Ready, "r1");
+        queued.created = at(created);
+        queued.policy.workload = workload;
+        queued
+    };
+    let idle = queued("a", "2026-03-02T11:00:00Z", HostWorkload::None);
+    let replaced = queued("b", "2026-03-02T11:01:00Z", HostWorkload::Replaced);
+    let waits = queued("c", "2026-03-02T11:02:00Z", HostWorkload::Waits);
+    let late = queued("d", "2026-03-02T11:20:00Z", HostWorkload::Waits);
+    let all = [&idle, &replaced, &waits, &late];
+    let mut order = all.to_vec();
+    order.sort_by_key(|queued| queued.precedence());
+    assert_eq!(order, [&waits, &replaced, &idle, &late]);
+    for me in all {
+        let verdict = evaluate(&[p.clone()], me, &Subject::default(), &all, now());
+        assert_eq!(begins(&verdict), *me == waits, "{}", me.uid);
     }
 }

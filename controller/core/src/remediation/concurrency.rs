@@ -14,7 +14,7 @@ pub enum Progress {
     /// Nothing has begun, and the remediation waits for something other than another remediation. It
     /// blocks no other.
     Waiting,
-    /// Nothing has begun, and the remediation could begin. The oldest one goes first.
+    /// Nothing has begun, and the remediation could begin. See [`ActiveRemediation::precedence`] for their order.
     Ready,
     /// The remediation has begun: its host may be held or switched.
     Begun,
@@ -58,7 +58,7 @@ pub struct ActiveRemediation {
     pub name: String,
     /// `metadata.uid` of the remediation.
     pub uid: String,
-    /// Creation time; the older remediation goes first.
+    /// Creation time; the older remediation goes first, see [`Self::precedence`].
     pub created: Timestamp,
     /// Whether the remediation waits, could begin, or has begun.
     pub progress: Progress,
@@ -72,6 +72,16 @@ pub struct ActiveRemediation {
     pub control_plane_of: Option<String>,
     /// The power policies of its host, and where the host is.
     pub policy: PolicyFacts,
+}
+
+impl ActiveRemediation {
+    /// The order of those that could begin; the least goes first. It is one order for hosts, control planes and
+    /// budgets, so that no two wait for each other.
+    pub fn precedence(&self) -> (Timestamp, &str) {
+        let delay = self.policy.workload.precedence_delay();
+        let counted = self.created.checked_add(delay);
+        (counted.unwrap_or(Timestamp::MAX), &self.uid)
+    }
 }
 
 /// The control plane that a machine belongs to.
@@ -204,9 +214,9 @@ pub fn check_concurrency<'a>(
     let quorum = quorum.and_then(|plane| plane.costs_quorum());
     // One that could cost the quorum waits for another member, possibly for the next one in order.
     let ready = me.progress == Progress::Ready && quorum.is_none();
-    let older = rivals.iter().find(|other| {
-        other.progress == Progress::Ready && (other.created, &other.uid) < (me.created, &me.uid)
-    });
+    let older = rivals
+        .iter()
+        .find(|other| other.progress == Progress::Ready && other.precedence() < me.precedence());
     let reason = begun.map(named).or(quorum).or_else(|| older.map(named));
     ConcurrencyDecision {
         progress: match (ready, &reason) {

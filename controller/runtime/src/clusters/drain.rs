@@ -37,11 +37,16 @@ fn bound_pod(pod: &Pod) -> BoundPod {
             uid: pod.uid().unwrap_or_default(),
             version: pod.resource_version().unwrap_or_default(),
         },
-        is_mirror: pod.annotations().contains_key(MIRROR_ANNOTATION),
+        is_mirror: is_mirror(pod),
         tolerates_taint: tolerates(pod),
         is_terminating: pod.metadata.deletion_timestamp.is_some(),
         has_finalizers: !pod.finalizers().is_empty(),
     }
+}
+
+/// Whether it is the image of a static pod.
+pub(super) fn is_mirror(pod: &Pod) -> bool {
+    pod.annotations().contains_key(MIRROR_ANNOTATION)
 }
 
 /// Whether the pod tolerates the out-of-service taint without a time limit.

@@ -6,6 +6,7 @@
 mod drain;
 mod etcd_guard;
 mod facts;
+mod host_workload;
 pub(crate) mod node_absence;
 pub(crate) mod sync;
 mod workload_client;

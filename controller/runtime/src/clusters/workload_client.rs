@@ -22,10 +22,13 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use parking_lot::Mutex;
-use rackhand_core::remediation::{Drain, LeaseFacts, LeaseMemory};
+use rackhand_core::{
+    power_policy::HostWorkload,
+    remediation::{Drain, LeaseFacts, LeaseMemory},
+};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{drain::bound_to, facts::node_lease};
+use super::{drain::bound_to, facts::node_lease, host_workload::host_workload};
 use crate::store::{
     api::{ApiError, CALL_TIMEOUT, call, optional},
     clock,
@@ -130,17 +133,23 @@ impl WorkloadClient {
 
     /// Lists live what keeps the Node from being drained (F4).
     pub(crate) async fn drain(&self, node: &str) -> Result<Drain, ApiError> {
-        let pods = async {
-            let _permit = self.acquire().await?;
-            let pods: Api<Pod> = Api::all(self.client.clone());
-            let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
-            let listed = call(format!("pods of node {node}"), pods.list(&on_node)).await;
-            self.record_answer(&listed);
-            listed
-        };
-        let (pods, volumes) = tokio::join!(pods, self.volumes());
+        let (pods, volumes) = tokio::join!(self.pods(node), self.volumes());
         let volumes = volumes.map_err(|why| ApiError::other("VolumeAttachments", why))?;
-        Ok(bound_to(node, &pods?.items, volumes.iter()))
+        Ok(bound_to(node, &pods?, volumes.iter()))
+    }
+
+    /// Lists live what waits for the host of the Node.
+    pub(crate) async fn host_workload(&self, node: &str) -> Result<HostWorkload, ApiError> {
+        Ok(host_workload(&self.pods(node).await?))
+    }
+
+    async fn pods(&self, node: &str) -> Result<Vec<Pod>, ApiError> {
+        let _permit = self.acquire().await?;
+        let pods: Api<Pod> = Api::all(self.client.clone());
+        let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
+        let listed = call(format!("pods of node {node}"), pods.list(&on_node)).await;
+        self.record_answer(&listed);
+        Ok(listed?.items)
     }
 
     /// Lists all VolumeAttachments, because the API server cannot select those of one Node. A list

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use rackhand_core::{
     explanation::{RemediationFacts, observed},
+    power_policy::HostWorkload,
     remediation::{
         Command, Decision, FAILURES_TOLD, Next, Observation, Pace, Reason, Shell, State, Step,
         Turn, step,
@@ -52,6 +53,8 @@ pub(super) struct Engine {
     pub(super) node: Option<String>,
     pub(super) held: bool,
     pub(super) outcome_metrics: OutcomeMetrics,
+    /// What waits for the host, and when that was read.
+    pub(super) host_workload: Option<(Timestamp, HostWorkload)>,
     /// Keeps the connection to the workload cluster.
     pub(super) connection: Option<RetainedConnection>,
     /// The deadline of the current step.
@@ -92,6 +95,7 @@ impl Engine {
             history: StateHistory::default(),
             events: None,
             outcome_metrics: OutcomeMetrics::default(),
+            host_workload: None,
             connection: None,
             until: None,
             machine: None,

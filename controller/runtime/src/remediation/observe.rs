@@ -132,7 +132,7 @@ impl Engine {
         self.read_access(found.as_ref()).await?;
         let pinned = self.pinned_operation(agent_id.as_ref(), now).await;
         let guard = self.etcd_guard(&target, state.as_ref()).await;
-        let config = &self.context.config;
+        let config = &context.config;
         let node = KnownNode::of(&workload, self.snapshot.node.as_ref());
         let mut input = policy_input(
             &context.index,
@@ -143,6 +143,7 @@ impl Engine {
         );
         if Progress::of(state.as_ref()) == Progress::Ready {
             self.read_past(found.as_ref(), &mut input).await;
+            self.read_host_workload(&target, &mut input, now).await;
         }
         input.subject.approved = is_approved(&view);
         let mut me = active(

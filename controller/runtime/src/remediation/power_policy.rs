@@ -5,9 +5,12 @@
 
 pub(super) mod status;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use rackhand_api::{
@@ -28,6 +31,11 @@ use crate::store::{
     power_policy::{NodeLabels, Selected},
     request::RequestView,
 };
+
+/// How long a remediation waits for the pods of its Node.
+const HOST_WORKLOAD_WAIT: Duration = Duration::from_secs(1);
+/// How long what was read counts. Each change of another remediation evaluates all that wait.
+const HOST_WORKLOAD_AGE: SignedDuration = SignedDuration::from_secs(60);
 
 /// The policies that select a host, and what they need to know of it.
 #[derive(Debug, Default)]
@@ -196,6 +204,35 @@ impl Engine {
             Ok(Some(found)) => input.subject.past.extend(past_attempts(&found, &self.uid)),
             Ok(None) => {}
             Err(error) => input.subject.past_unread = Some(error.to_string()),
+        }
+    }
+
+    /// Reads what waits for the host, if one of its policies has a budget. What is not known within a second
+    /// does not delay the remediation.
+    pub(super) async fn read_host_workload(
+        &mut self,
+        target: &Target,
+        input: &mut PolicyInput,
+        now: Timestamp,
+    ) {
+        let depends = input.policies.iter().any(PowerPolicy::depends_on_workload);
+        let (Some(cluster), Some(node), true) = (&target.cluster, &target.node, depends) else {
+            return;
+        };
+        let recent = self
+            .host_workload
+            .filter(|(at, _)| now.duration_since(*at) < HOST_WORKLOAD_AGE);
+        if let Some((_, workload)) = recent {
+            input.facts.workload = workload;
+            return;
+        }
+        let Some(client) = self.context.workloads.get(cluster) else {
+            return;
+        };
+        let read = tokio::time::timeout(HOST_WORKLOAD_WAIT, client.host_workload(node)).await;
+        if let Ok(Ok(workload)) = read {
+            self.host_workload = Some((now, workload));
+            input.facts.workload = workload;
         }
     }
 

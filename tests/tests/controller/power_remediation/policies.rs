@@ -51,10 +51,12 @@ spec:
       durationSeconds: 3600
 ";
 
-/// Of two approved remediations the second begins when the first has ended.
+/// Of three approved remediations one is under way at a time, and of two that wait the one goes first on whose
+/// host a pod runs.
 pub async fn approval_and_budget(w: &World) -> Result<()> {
     apply_yaml(&w.stage.client, POLICIES).await?;
-    let hosts = ["pol-1", "pol-2"];
+    let hosts = ["pol-1", "pol-2", "pol-5"];
+    w.stage.bind_pod("pol-5", false).await?;
     for host in hosts {
         patch_node(w, host, json!({ "labels": { "policy-test": "budget" } })).await?;
     }
@@ -65,12 +67,12 @@ pub async fn approval_and_budget(w: &World) -> Result<()> {
     for host in hosts {
         w.wait(host, "held", held("requires the approval")).await?;
     }
-    wait_until("two are held", LONG, || async {
+    wait_until("three are held", LONG, || async {
         let row = w.stage.kubectl(&["get", "powerpolicies", "--no-headers"])?;
         let row = row.lines().find(|line| line.starts_with("one-at-a-time"));
         let cells: Vec<&str> = row.unwrap_or_default().split_whitespace().take(4).collect();
         Ok(match cells.as_slice() {
-            [_, "True", "0", "2"] => Ok(()),
+            [_, "True", "0", "3"] => Ok(()),
             other => Err(format!("{other:?}")),
         })
     })
@@ -92,20 +94,22 @@ pub async fn approval_and_budget(w: &World) -> Result<()> {
     }
     w.wait(
         "pol-2",
-        "waits for the budget",
-        held("1 of at most 1 remediations"),
+        "waits for the budget and for the other one",
+        held("1 of at most 1 remediations of its hosts are under way, and 1 go"),
     )
     .await?;
-    for host in hosts {
+    for host in ["pol-1", "pol-5", "pol-2"] {
         w.wait_step(host, "Succeeded").await?;
         w.wait_back(host).await?;
         w.stage.one_cycle(host)?;
         w.withdraw(host).await.ok();
         w.wait_gone(host).await?;
     }
-    let on = w.stage.commanded("pol-1", ResetType::On)?;
-    let off = w.stage.commanded("pol-2", ResetType::ForceOff)?;
-    ensure!(off > on, "the budget was exceeded");
+    for [first, second] in [["pol-1", "pol-5"], ["pol-5", "pol-2"]] {
+        let on = w.stage.commanded(first, ResetType::On)?;
+        let off = w.stage.commanded(second, ResetType::ForceOff)?;
+        ensure!(off > on, "{second} was switched off before {first} was on");
+    }
     Ok(())
 }
 
