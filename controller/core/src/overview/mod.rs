@@ -126,6 +126,8 @@ pub struct NodeEntry {
     pub ready: NodeReady,
     /// When that status began.
     pub since: Option<Timestamp>,
+    /// Message of the condition FencingUnavailable, while that is True.
+    pub fencing_unavailable: Option<String>,
 }
 
 /// Status of the condition Ready of a Node.
@@ -261,6 +263,9 @@ pub struct HostCounts {
     pub blocked: usize,
     /// Hosts without a Node.
     pub without_node: usize,
+    /// Hosts whose BMC could not switch them off now, in whatever state they are.
+    #[serde(default)]
+    pub fencing_unavailable: usize,
 }
 
 /// A rack with its agents and hosts.
@@ -320,6 +325,9 @@ pub struct HostView {
     /// The remediation or person that keeps the host off; empty if none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub held_by: String,
+    /// Why the BMC could not switch the host off now, from readings between remediations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fencing_unavailable: Option<String>,
 }
 
 /// A remediation that runs.

@@ -172,6 +172,7 @@ impl<'a> Builder<'a> {
             step: running.map(|r| r.view.step.clone()),
             remediation: running.map(|r| r.view.request.clone()),
             held_by: String::new(),
+            fencing_unavailable: node.and_then(|n| n.fencing_unavailable.clone()),
         }
     }
 
@@ -181,7 +182,7 @@ impl<'a> Builder<'a> {
         let mut racks = Vec::new();
         for (name, mut rack) in self.racks.into_iter().chain(of_no_rack) {
             for host in &rack.hosts {
-                self.counts.add(host.state);
+                self.counts.add(host);
             }
             rack.hosts
                 .sort_by_cached_key(|h| (Reverse(unit(&h.position)), natural(&h.name)));
@@ -196,9 +197,10 @@ impl<'a> Builder<'a> {
 }
 
 impl HostCounts {
-    fn add(&mut self, state: HostState) {
+    fn add(&mut self, host: &HostView) {
         self.all += 1;
-        *match state {
+        self.fencing_unavailable += usize::from(host.fencing_unavailable.is_some());
+        *match host.state {
             HostState::Ready => &mut self.ready,
             HostState::NotReady => &mut self.not_ready,
             HostState::Remediating => &mut self.remediating,

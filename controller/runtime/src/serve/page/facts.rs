@@ -8,7 +8,8 @@ use kube::ResourceExt;
 use rackhand_api::{
     IntOrPercent,
     names::{
-        CAPI_PAUSED_ANNOTATION, PAUSED_ANNOTATION, RACK_LABEL, conditions::REMEDIATION_ALLOWED,
+        CAPI_PAUSED_ANNOTATION, PAUSED_ANNOTATION, RACK_LABEL,
+        conditions::{FENCING_UNAVAILABLE, REMEDIATION_ALLOWED},
         groups, kinds,
     },
     views::{Condition, Meta},
@@ -75,6 +76,10 @@ fn node_entry(cluster: &str, node: &Node) -> NodeEntry {
     let status = node.status.as_ref();
     let conditions = status.and_then(|s| s.conditions.as_ref());
     let ready = conditions.and_then(|all| all.iter().find(|c| c.type_ == "Ready"));
+    let unavailable = conditions.and_then(|all| {
+        let mut set = all.iter().filter(|c| c.status == "True");
+        set.find(|c| c.type_ == FENCING_UNAVAILABLE)
+    });
     NodeEntry {
         cluster: cluster.to_owned(),
         name: node.name_any(),
@@ -88,6 +93,7 @@ fn node_entry(cluster: &str, node: &Node) -> NodeEntry {
             _ => NodeReady::Unknown,
         },
         since: ready.and_then(|c| c.last_transition_time.as_ref().map(|t| t.0)),
+        fencing_unavailable: unavailable.map(|c| c.message.clone().unwrap_or_default()),
     }
 }
 

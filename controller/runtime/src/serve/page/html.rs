@@ -111,6 +111,11 @@ fn summary(overview: &Overview) -> Markup {
         (counts.remediating, "in remediation", "remediating"),
         (counts.blocked, "blocked", "blocked"),
         (counts.without_node, "without a Node", "without-node"),
+        (
+            counts.fencing_unavailable,
+            "without a working BMC",
+            "not-ready",
+        ),
         (silent, "agents out of reach", "blocked"),
     ];
     html! {
@@ -185,6 +190,9 @@ fn host_view(host: &HostView, now: Timestamp) -> Markup {
                 }
                 @if let Some(power) = &host.power { ", power " (power) }
                 @if !host.held_by.is_empty() { ", held off" }
+                @if let Some(why) = &host.fencing_unavailable {
+                    ", " b title=(why) { "BMC does not answer" }
+                }
             }
             @if let Some(request) = &host.remediation {
                 (explain_link(request, "why"))

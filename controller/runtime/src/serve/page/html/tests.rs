@@ -47,6 +47,34 @@ fn html_page_escapes_text_of_objects() {
 }
 
 #[test]
+fn host_whose_bmc_does_not_answer_is_marked_with_the_cause() {
+    let node = |name: &str, cause: Option<&str>| NodeEntry {
+        name: name.into(),
+        ready: NodeReady::True,
+        fencing_unavailable: cause.map(str::to_owned),
+        ..NodeEntry::default()
+    };
+    let host = |name: &str| InventoryEntry {
+        name: name.into(),
+        node_name: name.into(),
+        ..InventoryEntry::default()
+    };
+    let facts = OverviewFacts {
+        agents: vec![AgentFacts {
+            rack: "r1".into(),
+            hosts: vec![host("n1"), host("n2")],
+            ..AgentFacts::default()
+        }],
+        nodes: vec![node("n1", None), node("n2", Some("no answer in 5 s"))],
+        ..OverviewFacts::default()
+    };
+    let html = shown(&facts);
+    assert!(html.contains("<b>1</b> without a working BMC"), "{html}");
+    let marks = html.matches("title=\"no answer in 5 s\"").count();
+    assert_eq!(marks, 1, "{html}");
+}
+
+#[test]
 fn html_page_of_empty_cluster_has_placeholder_sentences() {
     let html = shown(&OverviewFacts::default());
     for sentence in [
@@ -93,6 +121,7 @@ fn ten_thousand_hosts() -> OverviewFacts {
                     _ => NodeReady::True,
                 },
                 since: Timestamp::from_second(10).ok(),
+                fencing_unavailable: None,
             });
             if rack % 2 == 0 {
                 agent.hosts.push(InventoryEntry {
