@@ -24,6 +24,7 @@ use rackhand_core::{
     remediation::{HostRef, HostView},
 };
 use serde_json::json;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -37,8 +38,11 @@ use crate::{
     store::{object::Key, watch::pause},
 };
 
-/// Interval in which the fleet is searched for BMCs that are due.
+/// Interval in which BMCs are searched that are due.
 const TICK: Duration = Duration::from_secs(5);
+/// Longest time for which the hosts of the fleet and their agents count as resolved. To resolve them costs time
+/// of a processor in proportion to the fleet.
+const RESOLVED_FOR: Duration = Duration::from_secs(60);
 /// Time that a BMC has for one reading.
 const READING: Duration = Duration::from_secs(20);
 /// BMCs that are read at one time; one that does not answer takes [`READING`].
@@ -62,8 +66,13 @@ pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
         return cancel.cancelled().await;
     }
     let (mut health, mut counted) = (BTreeMap::new(), BTreeMap::new());
+    let mut watched = BTreeMap::new();
+    let mut resolved: Option<Instant> = None;
     while !pause(&cancel, TICK).await {
-        let watched = watched(&context);
+        if resolved.is_none_or(|at| at.elapsed() >= RESOLVED_FOR.min(interval)) {
+            watched = resolve(&context);
+            resolved = Some(Instant::now());
+        }
         let reading = read_due(&context, &watched, &mut health, interval);
         if cancel.run_until_cancelled(reading).await.is_none() {
             return;
@@ -113,7 +122,7 @@ async fn read_due(
 }
 
 /// The hosts of the fleet by rack and name.
-fn watched(context: &Context) -> BTreeMap<String, Arc<Watched>> {
+fn resolve(context: &Context) -> BTreeMap<String, Arc<Watched>> {
     let (index, racks) = (&context.index, context.agents.racks());
     let mut all = BTreeMap::new();
     for member in fleet(index) {
