@@ -92,6 +92,9 @@ pub const PDUS_ANNOTATION: &str = "rackhand.dev/pdus";
 pub const STATE_ANNOTATION: &str = "rackhand.dev/state";
 /// On a Metal3Remediation whose [`STATE_ANNOTATION`] cannot be parsed: why nothing is done.
 pub const BLOCKED_ANNOTATION: &str = "rackhand.dev/blocked";
+/// On a remediation that had not begun when a controller became the leader: the identity of that controller in
+/// the Lease. Setting it makes the API server refuse what an earlier leader had sent.
+pub const CLAIMED_BY_ANNOTATION: &str = "rackhand.dev/claimed-by";
 /// On a remediation (also from its template) or on a Cluster: what is done with the Node of a host that
 /// is confirmed off, [`NODE_ACTION_DELETE`] or [`NODE_ACTION_TAINT`].
 pub const NODE_ACTION_ANNOTATION: &str = "rackhand.dev/node-action";

@@ -60,6 +60,9 @@ pub(crate) struct Fixture {
     pub(crate) context: Arc<Context>,
 }
 
+/// The identity of the leader.
+pub(crate) const IDENTITY: &str = "controller-1";
+
 pub(crate) fn cluster() -> Key {
     Key::new("ns", "c")
 }
@@ -269,6 +272,7 @@ impl Fixture {
                 namespace: Some("ns".into()),
                 ..Config::default()
             },
+            identity: IDENTITY.to_owned(),
             active: parking_lot::Mutex::default(),
             live: Arc::default(),
             recorder: super::Recorder::default(),

@@ -3,6 +3,7 @@
 //! Manages the tasks and what wakes them.
 
 mod bmc_watch;
+mod claim;
 mod commands;
 mod concurrency;
 mod credentials;
@@ -74,9 +75,8 @@ use crate::{
     config::Config,
     leader::{events::Events, writer::Writer},
     store::{
-        api::ApiError,
         index::{Change, ChangeQueue, Index},
-        object::{Key, Kind, Served, list},
+        object::{Key, Kind, Served},
         request::RequestId,
         watch::pause,
     },
@@ -93,6 +93,8 @@ pub(crate) struct Context {
     pub(crate) events: Events,
     pub(crate) metrics: Arc<RemediationMetrics>,
     pub(crate) config: Config,
+    /// The identity of this process in the leader Lease, which no other process has.
+    pub(crate) identity: String,
     /// Remediations by UID as last evaluated, for the concurrency check (F6).
     pub(crate) active: Mutex<BTreeMap<String, ActiveRemediation>>,
     /// The inputs of the last decision of each remediation.
@@ -183,7 +185,7 @@ const LATER: (Duration, Duration, Duration) = (
     Duration::from_secs(10),
 );
 
-/// Pause before requests are listed again.
+/// Pause before the remediations are listed and claimed again.
 const LIST_RETRY: Duration = Duration::from_secs(1);
 
 struct Task {
@@ -212,8 +214,8 @@ async fn run_tasks(
     listed: CancellationToken,
     cancel: CancellationToken,
 ) {
-    while let Err(error) = relist_requests(&context).await {
-        tracing::warn!(%error, "requests cannot be listed; nothing is begun before that");
+    while let Err(error) = claim::claim_requests(&context).await {
+        tracing::warn!(%error, "the remediations cannot be listed and claimed; none begins before that");
         if pause(&cancel, LIST_RETRY).await {
             return;
         }
@@ -286,21 +288,6 @@ fn wake_tasks(tasks: &BTreeMap<RequestId, Task>, who: &BTreeSet<RequestId>) {
     for task in who.iter().filter_map(|id| tasks.get(id)) {
         task.wake.notify_one();
     }
-}
-
-/// Lists the requests live at the start, because a watch that lags would not show what an earlier
-/// leader has begun (F6).
-async fn relist_requests(context: &Context) -> Result<(), ApiError> {
-    for kind in Kind::REQUESTS {
-        let Some(resource) = context.served.known(kind) else {
-            continue;
-        };
-        let namespace = context.config.namespace.as_deref().unwrap_or_default();
-        for object in list(&context.client, &resource, namespace, kind.kind()).await? {
-            context.index.apply(kind, object);
-        }
-    }
-    Ok(())
 }
 
 fn interested(

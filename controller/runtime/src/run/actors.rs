@@ -106,6 +106,7 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         events: events.clone(),
         metrics: metrics.remediation.clone(),
         config: config.clone(),
+        identity: leader.identity().to_owned(),
         active: parking_lot::Mutex::default(),
         live: parts.live.clone(),
         recorder: remediation::Recorder::default(),
