@@ -11,7 +11,7 @@ use crate::{
 /// A fault; each costs one of the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fault {
-    /// The controller crashes and loses everything that is not written.
+    /// The controller crashes and loses everything that is not written. Another one takes over.
     Crash,
     /// A write or a command fails before it has an effect.
     Lost,
@@ -52,7 +52,7 @@ pub enum Action {
     Decide,
     /// The controller carries out its decision.
     Carry,
-    /// A controller that took over claims its term at the agent.
+    /// The controller claims its term at the agent: after a takeover, or because the journal is new.
     Claim,
     /// The call of a deposed controller arrives.
     Late,
@@ -196,7 +196,7 @@ impl World {
             Fault::AnswerLost => command,
             Fault::Delay => !self.urgent().is_empty() && self.next_due().is_some(),
             Fault::AgentRestart => open,
-            Fault::JournalWiped => self.agent.holds || !self.agent.ops.is_empty(),
+            Fault::JournalWiped => !self.agent.ledger.operations.is_empty(),
             Fault::Silent => !self.bmc.silent,
             Fault::BmcReset => !self.bmc.reset && !self.bmc.silent && self.host.power == Power::On,
             Fault::Deposed => self.late.is_none() && self.sends(),
@@ -250,7 +250,10 @@ impl World {
                     w.carries(held, breakage, true);
                 }
             }
-            Action::Claim => w.claimed = true,
+            Action::Claim => {
+                w.agent.claim(w.sent.term);
+                w.claimed = true;
+            }
             Action::Late => w.late_call_arrives(breakage),
             Action::Agent => w.agent_acts(),
             Action::Power => match w.host.power {
@@ -289,7 +292,7 @@ impl World {
 
     fn fails(&mut self, fault: Fault, breakage: Option<Breakage>) {
         match fault {
-            Fault::Crash => self.process = Process::new().into(),
+            Fault::Crash => self.new_leader(),
             Fault::Lost => {
                 if let Some(held) = self.process.held.take() {
                     self.call_failed(&held.next);
@@ -307,6 +310,7 @@ impl World {
             }
             Fault::JournalWiped => {
                 self.agent.wipe();
+                self.claimed = false;
                 self.process.shell.operation_event(OperationEvent::Lost);
             }
             Fault::Silent => (self.bmc.silent, self.was_silent) = (true, true),

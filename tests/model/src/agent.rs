@@ -1,248 +1,270 @@
-//! The agent: operations, one after another, and its journal.
+//! The agent: its journal, and the queue of its operations.
+//!
+//! What is admitted, refused, recorded and overtaken is decided by the agent's own code: the ledger and the
+//! queue of `rackhand_agent_core`. Restated is, in `operation`, how an operation sends and reads.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, convert::Infallible, time::Duration};
 
 use jiff::Timestamp;
-use rackhand_core::remediation::{
-    CommandTaken, OperationOutcome, OperationView, PowerReading, PowerState,
+use rackhand_agent_core::{
+    bmc_queue::{self, OperationRank},
+    host_key::{HostKey, HostKeys},
+    ledger::{
+        self, Action, Admission, Admitted, Authority, Change, Host, Outcome, Release, Sequence,
+        Term,
+    },
 };
+use rackhand_core::remediation::JournalEntry;
 
 use crate::{
-    time::{NOW, after, shift, until},
-    world::{Power, World, Wrong},
+    operation::{End, Op, Phase, Run},
+    time::{NOW, shift},
+    world::UID,
 };
 
-/// Seconds between two readings of an operation.
-const READ_EVERY: u64 = 2;
+/// The election of the controllers.
+pub const ELECTION: &str = "prod";
+/// The key of the host.
+pub const HOST: &str = "10.0.0.7";
 
-/// What an operation does next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Phase {
-    /// Sends its command.
-    Command,
-    /// Reads; so many readings have said what is wanted.
-    Read(u8),
-}
+/// The ledger of the agent.
+pub type Ledger = ledger::Ledger<End>;
 
-/// How an operation ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum End {
-    /// The BMC reported what was wanted.
-    Confirmed,
-    /// Its deadline passed.
-    Unconfirmed,
-    /// It was cancelled.
-    Cancelled,
-    /// The agent was restarted.
-    Interrupted,
-}
-
-/// One operation.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Op {
-    /// Its id.
-    pub id: String,
-    /// A power-on; otherwise a hard power-off.
-    pub on: bool,
-    /// What it does next.
-    pub phase: Phase,
-    /// When.
-    pub due: Timestamp,
-    /// When it gives up.
-    pub deadline: Timestamp,
-    /// It ends before its next command.
-    pub cancel: bool,
-    /// A command was sent.
-    pub sent: bool,
-    /// How it ended.
-    pub end: Option<End>,
-}
-
-impl Op {
-    /// An operation that begins now and sends its command `wait` later.
-    pub fn new(id: &str, on: bool, wait: Duration, limit: Duration) -> Self {
-        let at = |d| NOW.checked_add(d).unwrap_or(Timestamp::MAX);
-        Self {
-            id: id.to_owned(),
-            on,
-            phase: Phase::Command,
-            due: at(wait),
-            deadline: at(wait.saturating_add(limit)),
-            cancel: false,
-            sent: false,
-            end: None,
-        }
-    }
-
-    /// Forgets what no longer matters once it has ended.
-    fn settle(&mut self) {
-        (self.due, self.deadline) = (NOW, NOW);
-        self.phase = Phase::Command;
-        self.cancel = false;
-    }
-
-    /// As the agent reports it.
-    pub fn view(&self) -> OperationView {
-        let outcome = match self.end {
-            None => return OperationView::Running,
-            Some(End::Confirmed) => self.confirmed(),
-            Some(End::Unconfirmed) => OperationOutcome::Unconfirmed {
-                why: "the BMC did not report it in time".into(),
-            },
-            Some(End::Cancelled) => OperationOutcome::Cancelled,
-            Some(End::Interrupted) => OperationOutcome::Interrupted,
-        };
-        OperationView::Finished {
-            outcome,
-            commands_sent: u32::from(self.sent),
-        }
-    }
-
-    /// The outcome with its evidence. The agent's clock starts with the command.
-    pub fn confirmed(&self) -> OperationOutcome {
-        let state = if self.on {
-            PowerState::On
-        } else {
-            PowerState::Off
-        };
-        let read = |n| reading(state, n * READ_EVERY * 1000);
-        OperationOutcome::Confirmed {
-            readings: vec![read(1), read(2)],
-            taken: self.sent.then(|| CommandTaken {
-                command: "ForceOff".into(),
-                answer: "204".into(),
-                since_start_ms: 0,
-            }),
-        }
+/// The authority of a controller.
+pub fn authority(sent: Sequence) -> Authority {
+    Authority::Controller {
+        election: ELECTION.into(),
+        term: sent.term,
+        holder: format!("pod-{}", sent.term),
+        sequence: sent.sequence,
     }
 }
 
-/// A reading of our BMC.
-pub fn reading(state: PowerState, since_start_ms: u64) -> PowerReading {
-    PowerReading {
-        state,
-        raw: format!("{state:?}"),
-        protocol: "Redfish".into(),
-        identity: String::new(),
-        at: NOW,
-        since_start_ms,
-        bmc: "10.0.0.7".into(),
+fn host() -> Host {
+    Host {
+        keys: HostKeys::new([HostKey::parse(HOST)]),
+        ..Host::default()
     }
+}
+
+/// The value of a decision, which cannot fail in memory.
+fn value<T>(decision: Result<T, Infallible>) -> T {
+    match decision {
+        Ok(value) => value,
+    }
+}
+
+/// What came of a request to begin an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beginning {
+    /// It was begun now.
+    Started,
+    /// It was begun before.
+    Known,
+    /// The ledger refused it.
+    Refused,
 }
 
 /// The agent.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Agent {
     /// Which journal it has.
     pub journal: u8,
-    /// Its journal has a hold of our remediation.
-    pub holds: bool,
-    /// Operations, the oldest first. Only the first one that has not ended acts.
-    pub ops: Vec<Op>,
+    /// What stands in the journal.
+    pub ledger: Ledger,
+    /// The queue of the BMC.
+    pub queue: bmc_queue::State,
+    /// Operations that run, the oldest first.
+    pub runs: Vec<Run>,
 }
 
 impl Agent {
-    /// The operation with this id.
-    pub fn op(&self, id: &str) -> Option<&Op> {
-        self.ops.iter().find(|op| op.id == id)
+    /// An agent at which this term is claimed.
+    pub fn new(term: u64) -> Self {
+        let mut agent = Self::default();
+        agent.claim(term);
+        agent
     }
 
-    /// The operation whose turn it is.
+    fn commit(&mut self, changes: impl IntoIterator<Item = Change<End>>) {
+        self.ledger.apply(changes);
+    }
+
+    /// The time of the agent's clock, as far as the order of records depends on it.
+    fn clock(&self) -> i64 {
+        i64::try_from(self.ledger.operations.len()).unwrap_or(i64::MAX)
+    }
+
+    /// A controller claims its term.
+    pub fn claim(&mut self, number: u64) {
+        let term = Term {
+            number,
+            holder: format!("pod-{number}"),
+            standby: false,
+            sequence: 0,
+        };
+        let (_, changes) = value(ledger::claim(&self.ledger, ELECTION, term));
+        self.commit(changes);
+    }
+
+    /// A controller begins an operation, which sends its command `wait` later and gives up `limit` after
+    /// that.
+    pub fn begin(
+        &mut self,
+        sent: Sequence,
+        (id, on): (&str, bool),
+        wait: Duration,
+        limit: Duration,
+    ) -> Beginning {
+        let action = if on {
+            Action::On
+        } else {
+            Action::Off { hold: true }
+        };
+        let admission = Admission {
+            id: id.to_owned(),
+            key: HOST.into(),
+            host: "host-7".into(),
+            at: host(),
+            action,
+            owner: UID.into(),
+            authority: authority(sent),
+            force: false,
+            now: self.clock(),
+        };
+        let (admitted, changes) = value(admission.decide(&self.ledger));
+        match admitted {
+            Admitted::Known(_) => return Beginning::Known,
+            Admitted::Refused(_) => return Beginning::Refused,
+            Admitted::Started { .. } => self.commit(changes),
+        }
+        let (number, overtaken) = self.queue.join(HOST, OperationRank::of(action));
+        for run in &mut self.runs {
+            run.cancelled |= overtaken.contains(&run.number);
+        }
+        let at = |d| NOW.checked_add(d).unwrap_or(Timestamp::MAX);
+        self.runs.push(Run {
+            id: id.to_owned(),
+            on,
+            number,
+            phase: Phase::Command,
+            due: at(wait),
+            deadline: at(wait.saturating_add(limit)),
+            cancelled: false,
+        });
+        Beginning::Started
+    }
+
+    /// A controller cancels an operation before its next command; whether its term is taken, or there was
+    /// nothing to cancel.
+    pub fn cancel(&mut self, sent: Sequence, id: &str) -> bool {
+        let authority = authority(sent);
+        let is_known = self.ledger.operations.contains_key(id);
+        if is_known && value(ledger::check_term(&self.ledger, &authority)).is_err() {
+            return false;
+        }
+        if let Some(run) = self.runs.iter_mut().find(|run| run.id == id) {
+            run.cancelled = true;
+            let change = value(ledger::cancelled(&self.ledger, id, &authority.to_string()));
+            self.commit(change);
+        }
+        true
+    }
+
+    /// A controller releases the hold of our remediation; whether the ledger takes it.
+    pub fn release(&mut self, sent: Sequence) -> bool {
+        let release = Release {
+            id: format!("{UID}/release/{}", self.clock()),
+            key: HOST.into(),
+            at: host(),
+            authority: authority(sent),
+            owner: UID.into(),
+            force: false,
+            now: self.clock(),
+        };
+        let (released, changes) = value(release.decide(&self.ledger));
+        self.commit(changes);
+        released.is_ok()
+    }
+
+    /// Whether the journal has a hold of our remediation.
+    pub fn holds(&self) -> bool {
+        self.ledger.holds.values().any(|hold| hold.owner == UID)
+    }
+
+    /// The operation with this id.
+    pub fn op(&self, id: &str) -> Option<Op> {
+        let known = self.ledger.operations.get(id)?;
+        Some(Op {
+            on: known.action == Action::On.word(),
+            sent: !known.sending.is_empty(),
+            end: known.outcome.clone(),
+        })
+    }
+
+    /// The records of our remediation, the newest first.
+    pub fn history(&self) -> Vec<JournalEntry> {
+        let ours = self.ledger.operations.values().filter(|op| op.owner == UID);
+        let ordered: BTreeSet<_> = ours.map(|op| (op.begun, &op.id, &op.action)).collect();
+        let entry = |(_, id, action): (i64, &String, &String)| JournalEntry {
+            id: id.clone(),
+            is_off: action == "off",
+            is_release: action == "release",
+        };
+        ordered.into_iter().rev().map(entry).collect()
+    }
+
+    /// The operation that acts next: one that ends, or the one whose turn it is.
     pub fn current(&self) -> Option<usize> {
-        self.ops.iter().position(|op| op.end.is_none())
+        let acts = |run: &Run| run.cancelled || self.queue.has_turn(HOST, run.number);
+        self.runs.iter().position(acts)
     }
 
     /// When it acts next.
     pub fn due(&self) -> Option<Timestamp> {
-        self.current().map(|i| self.ops[i].due)
+        self.current().map(|i| self.runs[i].due)
     }
 
     /// The agent's process is restarted and reads its journal.
     pub fn restart(&mut self) {
-        for op in self.ops.iter_mut().filter(|op| op.end.is_none()) {
-            op.end = Some(End::Interrupted);
-            op.settle();
-        }
+        self.runs.clear();
+        self.queue = bmc_queue::State::default();
+        let (_, changes) = value(ledger::interrupt_running(&self.ledger, self.clock()));
+        self.commit(changes);
     }
 
     /// The agent is started anew with an empty journal.
     pub fn wipe(&mut self) {
-        self.ops.clear();
-        self.holds = false;
-        self.journal = self.journal.saturating_add(1);
+        *self = Self {
+            journal: self.journal.saturating_add(1),
+            ..Self::default()
+        };
     }
 
     /// Lets the time pass.
     pub fn pass(&mut self, passed: Duration) {
-        for op in self.ops.iter_mut().filter(|op| op.end.is_none()) {
-            shift(&mut op.due, passed);
-            shift(&mut op.deadline, passed);
+        for run in &mut self.runs {
+            shift(&mut run.due, passed);
+            shift(&mut run.deadline, passed);
         }
     }
-}
 
-impl World {
-    /// What the BMC reports.
-    pub fn read_bmc(&self) -> Option<PowerState> {
-        if self.bmc.silent {
-            return None;
+    /// An operation writes down that it sends its command.
+    pub(crate) fn sends(&mut self, which: usize) {
+        let Run { id, on, number, .. } = &self.runs[which];
+        if !on {
+            self.queue.hold_turn(HOST, *number);
         }
-        Some(match self.host.power {
-            _ if self.bmc.lying || self.bmc.reset => PowerState::Off,
-            Power::On => PowerState::On,
-            Power::GoingOff(_) => PowerState::PoweringOff,
-            Power::Off => PowerState::Off,
-            Power::GoingOn(_) => PowerState::PoweringOn,
-        })
+        let change = value(ledger::sending(&self.ledger, id, self.clock()));
+        self.commit(change);
     }
 
-    /// The operation whose turn it is does its next act.
-    pub fn agent_acts(&mut self) {
-        let Some(i) = self.agent.current() else {
-            return;
-        };
-        let mut op = self.agent.ops[i].clone();
-        let wanted = if op.on {
-            PowerState::On
-        } else {
-            PowerState::Off
-        };
-        op.due = after(READ_EVERY);
-        if op.cancel {
-            op.end = Some(End::Cancelled);
-        } else if until(op.deadline).is_zero() {
-            op.end = Some(End::Unconfirmed);
-        } else if let Some(read) = self.read_bmc() {
-            match op.phase {
-                Phase::Command => {
-                    if self.done.is_some() {
-                        self.broken(Wrong::Late);
-                    }
-                    if !self.bmc.lying {
-                        self.switch(op.on);
-                    }
-                    self.bmc.reset = false;
-                    op.sent = true;
-                    op.phase = Phase::Read(0);
-                }
-                Phase::Read(n) if read == wanted => {
-                    op.phase = Phase::Read(n + 1);
-                    if op.on || n > 0 {
-                        op.end = Some(End::Confirmed);
-                    }
-                }
-                Phase::Read(_) => {
-                    let goes = matches!(read, PowerState::PoweringOff | PowerState::PoweringOn);
-                    op.phase = if goes { Phase::Read(0) } else { Phase::Command };
-                }
-            }
-        } else if op.phase != Phase::Command {
-            op.phase = Phase::Read(0);
-        }
-        if op.end.is_some() {
-            op.settle();
-        }
-        self.agent.ops[i] = op;
-        self.changed();
+    /// An operation ends.
+    pub(crate) fn ends(&mut self, which: usize, end: End) {
+        let run = self.runs.remove(which);
+        self.queue.leave(HOST, run.number);
+        let outcome = Outcome::Reported(end);
+        let change = value(ledger::finish(&self.ledger, &run.id, self.clock(), outcome));
+        self.commit(change);
     }
 }

@@ -13,9 +13,9 @@ use rackhand_core::remediation::{
 
 use crate::{
     actions::Fault,
-    agent::{End, Op, reading},
     check::Setting,
     observe::bound_pod,
+    operation::{Op, reading},
     world::{UID, World},
 };
 
@@ -170,7 +170,7 @@ impl Breakage {
                 }
             }
             Self::SilenceIsOff => {
-                off_if(o, op, |op| op.end == Some(End::Unconfirmed));
+                off_if(o, op, Op::is_unconfirmed);
                 o.silent_since = None;
                 if let Some(view) = &mut o.power
                     && view.result.is_err()
@@ -319,14 +319,11 @@ impl Breakage {
 }
 
 /// Reports a power-off as confirmed, with perfect evidence.
-fn off_if(o: &mut Observation, op: Option<&Op>, condition: impl Fn(&Op) -> bool) {
+fn off_if(o: &mut Observation, op: Option<Op>, condition: impl Fn(&Op) -> bool) {
     let Some(op) = op.filter(|op| !op.on && condition(op)) else {
         return;
     };
-    let op = Op {
-        sent: true,
-        ..op.clone()
-    };
+    let op = Op { sent: true, ..op };
     o.operation = Some(OperationView::Finished {
         outcome: op.confirmed(),
         commands_sent: 1,

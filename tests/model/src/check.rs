@@ -15,10 +15,11 @@ use crate::{
     breakage::Breakage,
     checks,
     election::Election,
+    judge::Wrong,
     liveness::{self, BOUND, Ends, healed, next_of_healed},
     replay::steps,
     story,
-    world::{World, Wrong},
+    world::World,
 };
 
 /// Failed tries of one operation that are followed; a BMC that is silent for ever is tried for ever.
@@ -278,7 +279,7 @@ pub fn explore_election(election: Election, bounds: Bounds) -> Report {
             .iter()
             .filter_map(|(race, turn)| Some((race, (*turn)?)));
         turns
-            .map(|(race, turn)| format!("{} s: {turn:?}", race.time))
+            .map(|(race, turn)| format!("tick {}: {turn:?}", race.time))
             .collect()
     })
 }

@@ -1,19 +1,21 @@
-//! The controller in the model: it observes, decides, carries out; and what it does is judged.
+//! The controller in the model: it observes, decides and carries out.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use rackhand_core::remediation::{
-    Begun, Command, LeaseMemory, Mode, Next, OffEvidence, Outcome, Pace, PowerState, PowerView,
-    State, Step, Taint, Turn, deletion_is_justified, operation_id,
+    Begun, Command, LeaseMemory, Next, Outcome, Pace, PowerState, PowerView, State, Taint, Turn,
+    deletion_is_justified,
 };
 
 use crate::{
-    agent::{Op, reading},
+    agent::Beginning,
     breakage::Breakage,
+    judge::Wrong,
     observe::{decide, policy},
+    operation::reading,
     time::NOW,
-    world::{Changed, Held, Node, Power, Process, Sleep, UID, World, Wrong},
+    world::{Changed, Held, Node, Power, Process, Sleep, World},
 };
 
 impl World {
@@ -39,14 +41,16 @@ impl World {
                     next,
                     changed: Changed::default(),
                     hold: self.hold,
+                    sent: self.sent,
                 });
             }
         }
     }
 
     /// Carries out a decision; `noted`: the controller learns that it was.
-    pub(crate) fn carries(&mut self, held: Held, breakage: Option<Breakage>, noted: bool) {
+    pub(crate) fn carries(&mut self, mut held: Held, breakage: Option<Breakage>, noted: bool) {
         self.process.sleep = Sleep::Awake;
+        held.sent = self.next_call();
         if Self::is_refused(&held, breakage) {
             return self.call_failed(&held.next);
         }
@@ -68,7 +72,7 @@ impl World {
                 let state = self.object.state.clone().unwrap_or_else(|| State::new(NOW));
                 let worked = skipped || self.execute(&held, &state, command, breakage);
                 if !worked {
-                    return self.turned(Turn::Failed);
+                    return self.call_failed(&next);
                 }
                 let begins = matches!(command, Command::PowerOff { .. } | Command::PowerOn { .. });
                 if noted {
@@ -161,28 +165,27 @@ impl World {
             Command::PowerOff {
                 id, command_after, ..
             } => {
-                let durable = state.agent_holds && operation_id(UID, state).as_ref() == Some(id);
-                if !durable || held.hold == Some(false) {
-                    self.broken(Wrong::Intent);
+                let limit = policy().power_off_timeout;
+                match self.begin(held, (id, false), *command_after, limit) {
+                    Beginning::Started => self.judge_power_off(state, id, held.hold),
+                    Beginning::Known => {}
+                    Beginning::Refused => return false,
                 }
-                self.begin(id, false, *command_after);
-                self.agent.holds = true;
             }
             Command::PowerOn { id } => {
-                self.judge_power_on(state);
-                self.begin(id, true, std::time::Duration::ZERO);
-                self.agent.holds = false;
-            }
-            Command::Cancel { id } => {
-                for op in self.agent.ops.iter_mut().filter(|op| op.id == *id) {
-                    op.cancel |= op.end.is_none();
+                let limit = policy().power_on_timeout;
+                match self.begin(held, (id, true), Duration::ZERO, limit) {
+                    Beginning::Started => self.judge_power_on(state),
+                    Beginning::Known => {}
+                    Beginning::Refused => return false,
                 }
             }
+            Command::Cancel { id } => return self.agent.cancel(held.sent, id),
             Command::ReadPower => {
                 let state = self.read_bmc();
                 self.read_power(state);
             }
-            Command::Release => self.agent.holds = false,
+            Command::Release => return self.agent.release(held.sent),
             Command::AddTaint => {
                 let guarded = !breakage.is_some_and(Breakage::is_unguarded);
                 if guarded && self.process.shell.reading_stands(NOW).is_err() {
@@ -231,9 +234,11 @@ impl World {
 
     /// The call stays on its way, and another controller leads.
     pub(crate) fn deposed(&mut self) {
-        self.late = self.process.held.take();
-        self.process = Process::new().into();
-        (self.deposed, self.claimed) = (true, false);
+        let sent = self.next_call();
+        let held = self.process.held.take();
+        self.late = held.map(|held| Held { sent, ..held });
+        self.deposed = true;
+        self.new_leader();
     }
 
     /// Notes which objects have other versions than before.
@@ -285,20 +290,13 @@ impl World {
 
     /// The call of a deposed controller arrives.
     pub(crate) fn late_call_arrives(&mut self, breakage: Option<Breakage>) {
-        let Some(held) = self.late.take() else {
+        let Some(mut held) = self.late.take() else {
             return;
         };
-        let to_agent = matches!(
-            held.next,
-            Next::Do(
-                Command::PowerOff { .. }
-                    | Command::PowerOn { .. }
-                    | Command::Cancel { .. }
-                    | Command::Release
-            )
-        );
-        let stale_term = to_agent && self.claimed && breakage != Some(Breakage::TermIgnored);
-        if stale_term || Self::is_refused(&held, breakage) {
+        if breakage == Some(Breakage::TermIgnored) {
+            held.sent = self.next_call();
+        }
+        if Self::is_refused(&held, breakage) {
             return;
         }
         match held.next.clone() {
@@ -320,34 +318,24 @@ impl World {
         }
     }
 
-    /// F9: nothing of ours is left at the end.
-    fn judge_left(&mut self) {
-        if self.object.finalizer
-            || self.hold == Some(true)
-            || self.agent.holds
-            || self.node.taint == Taint::Ours
-        {
-            self.broken(Wrong::Left);
+    fn begin(
+        &mut self,
+        held: &Held,
+        operation: (&str, bool),
+        wait: Duration,
+        limit: Duration,
+    ) -> Beginning {
+        let another_runs = self.agent.current().is_some();
+        let beginning = self.agent.begin(held.sent, operation, wait, limit);
+        if beginning == Beginning::Started {
+            if another_runs {
+                self.broken(Wrong::TwoOperations);
+            }
+            if self.done.is_some() {
+                self.broken(Wrong::Late);
+            }
         }
-    }
-
-    fn begin(&mut self, id: &str, on: bool, wait: std::time::Duration) {
-        if self.agent.op(id).is_some() {
-            return;
-        }
-        if self.agent.current().is_some() {
-            self.broken(Wrong::TwoOperations);
-        }
-        if self.done.is_some() {
-            self.broken(Wrong::Late);
-        }
-        let policy = policy();
-        let limit = if on {
-            policy.power_on_timeout
-        } else {
-            policy.power_off_timeout
-        };
-        self.agent.ops.push(Op::new(id, on, wait, limit));
+        beginning
     }
 
     /// The checks immediately before pods are deleted: the age of the reading, and a live read of the Node.
@@ -367,34 +355,5 @@ impl World {
             self.broken(Wrong::PodDeletion);
         }
         self.pod.bound = false;
-    }
-
-    /// F1: proven in this attempt, for the pinned Node, on a host that is held and not running.
-    fn judge_taint(&mut self, state: &State, hold: Option<bool>) {
-        let uid = format!("uid-{}", self.node.uid);
-        let is_pinned = state.node.as_ref().is_some_and(|n| n.uid == uid);
-        if !is_pinned || !self.is_proven(state, hold) {
-            self.broken(Wrong::Taint);
-        }
-    }
-
-    /// Whether the host was proven off in this attempt, is held, and does not run.
-    fn is_proven(&self, state: &State, hold: Option<bool>) -> bool {
-        let proven = match &state.off {
-            Some(OffEvidence::Bmc { taken, .. }) => taken.is_some(),
-            Some(OffEvidence::Person { .. }) => self.object.confirmed,
-            None => false,
-        };
-        let held = state.mode == Mode::Direct || hold != Some(false);
-        state.lease_at_off.is_some() && proven && held && !self.host.up
-    }
-
-    /// F4: drained, unless nothing was moved.
-    fn judge_power_on(&mut self, state: &State) {
-        let left = self.pod.bound || self.pod.volume;
-        let ours = self.node.taint == Taint::Ours;
-        if left && ours && state.step != Step::Aborting {
-            self.broken(Wrong::EarlyOn);
-        }
     }
 }

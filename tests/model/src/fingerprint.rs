@@ -7,6 +7,11 @@
 //! - How many pods were deleted: not at all. It is only reported.
 //! - Until when a pinned operation may command the BMC: the time itself while it is long enough to begin
 //!   the operation (`begin_operation`); later it decides nothing, because there is one agent.
+//! - The term of the controller: whether the agent knows it, an older one, or none. The numbers of calls: not
+//!   at all. A late call is the last one of its controller, and the next controller claims a higher term
+//!   before it commands, so whether the ledger takes a call depends on the terms.
+//! - In the journal: of an operation its outcome, and whether a command was sent; of a hold its owner. When
+//!   and by whom an operation was begun decides nothing here. Of numbers in the queue, the order.
 //! - Since when a Lease has not been renewed: whether the latest reading is from before that
 //!   (`read_since_renewal`); and the time itself, as long as that is short and the Node Ready
 //!   (`lease_quiet_from`). A Node that is not Ready becomes so with another renewal.
@@ -20,9 +25,12 @@ use std::{
 };
 
 use jiff::Timestamp;
+use rackhand_agent_core::ledger::{Operation, Outcome};
 use rackhand_core::remediation::{AgentPin, AttemptRecord, LeaseMemory, OffEvidence, Shell, State};
 
 use crate::{
+    agent::{Agent, ELECTION, HOST, Ledger},
+    operation::Run,
     time::{NOW, until},
     world::{Held, Object, Process, World},
 };
@@ -40,6 +48,7 @@ impl Hash for World {
             process,
             late,
             deposed,
+            sent,
             claimed,
             done,
             host,
@@ -73,7 +82,8 @@ impl Hash for World {
         hash_shell(shell, h);
         hash_leases(leases, asked, node.ready, h);
         (sleep, deposed, claimed, done, host, bmc).hash(h);
-        (agent, hold, node, pod, budget, was_silent, wrong).hash(h);
+        hash_agent(agent, sent.term, h);
+        (hold, node, pod, budget, was_silent, wrong).hash(h);
     }
 }
 
@@ -168,6 +178,7 @@ fn hash_call<H: Hasher>(call: &Held, asked: Option<Timestamp>, h: &mut H) {
         next,
         changed,
         hold,
+        sent: _,
     } = call;
     hash_state(state, asked, h);
     (next, changed, hold).hash(h);
@@ -200,5 +211,63 @@ fn hash_leases<H: Hasher>(leases: &LeaseMemory, asked: Option<Timestamp>, ready:
         let age = NOW.duration_since(*since).as_secs().min(QUIET);
         let is_read_since = asked.is_some_and(|asked| asked >= *since);
         (renewed, is_read_since, ready.then_some(age)).hash(h);
+    }
+}
+
+/// `term`: that of the controller that leads.
+fn hash_agent<H: Hasher>(agent: &Agent, term: u64, h: &mut H) {
+    let Agent {
+        journal,
+        ledger,
+        queue,
+        runs,
+    } = agent;
+    journal.hash(h);
+    let Ledger {
+        terms,
+        sequences: _,
+        holds,
+        operations,
+        // Which operations run or have ended follows from their outcomes. No term is set back.
+        running: _,
+        ended: _,
+        set_back: _,
+    } = ledger;
+    let known = terms.get(ELECTION).map(|known| known.number == term);
+    known.hash(h);
+    for hold in holds.values() {
+        hold.owner.hash(h);
+    }
+    // No decision looks for the record of a release.
+    let operations = operations.values().filter(|op| op.action != "release");
+    for operation in operations {
+        let Operation {
+            id,
+            action,
+            sending,
+            outcome,
+            ..
+        } = operation;
+        (id, action, sending.is_empty()).hash(h);
+        hash_some(outcome.as_ref(), h, |outcome, h| match outcome {
+            Outcome::Reported(end) => (0, end).hash(h),
+            Outcome::Interrupted { .. } => 1.hash(h),
+            Outcome::Released { .. } => 2.hash(h),
+        });
+    }
+    let queue: Vec<(u64, bool)> = queue.operations(HOST).collect();
+    for run in runs {
+        let Run {
+            id,
+            on: _,
+            number,
+            phase,
+            due,
+            deadline,
+            cancelled,
+        } = run;
+        (id, phase, due, deadline, cancelled).hash(h);
+        let place = queue.iter().position(|(queued, _)| queued == number);
+        (place, place.map(|place| queue[place].1)).hash(h);
     }
 }

@@ -1,9 +1,10 @@
 //! A model checker of remediation.
 //!
 //! Explores every interleaving of a small world around the real, unmodified
-//! [`rackhand_core::remediation::step`] and [`Shell`](rackhand_core::remediation::Shell): one controller, one host with its BMC, one agent, one Node and one
-//! pod with a volume; with a budget of faults. Nothing of the decisions is copied here: the model only
-//! observes, carries out, and lets things fail. The world [`rack`] does so with the decisions of the agent.
+//! [`rackhand_core::remediation::step`] and [`Shell`](rackhand_core::remediation::Shell), and the agent's own
+//! ledger and queue: one controller, one host with its BMC, one agent, one Node and one pod with a volume;
+//! with a budget of faults. Nothing of the decisions is copied here: the model only observes, carries out,
+//! and lets things fail. The world [`rack`] has two agents, and their journals on disks that fail.
 
 pub mod actions;
 pub mod agent;
@@ -14,8 +15,10 @@ mod controller;
 pub mod copy_on_write;
 pub mod election;
 mod fingerprint;
+pub mod judge;
 pub mod liveness;
 pub mod observe;
+pub mod operation;
 pub mod policies;
 pub mod rack;
 pub mod replay;

@@ -178,7 +178,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
         answered: None,
         pinned: PinnedOperation::Unknown,
         // Known from the last probe, which claims the term.
-        held: w.claimed && w.agent.holds,
+        held: w.claimed && w.agent.holds(),
         outdated: false,
         operation,
         power: None,

@@ -1,11 +1,13 @@
 //! A path through the world as a story, one line for each action.
 
+use rackhand_agent_core::ledger::Outcome;
 use rackhand_core::remediation::{Command, Next, PowerState, Taint};
 
 use crate::{
     actions::{Action, Fault},
     check::Setting,
     observe::decide,
+    operation::Phase,
     world::{Power, World},
 };
 
@@ -182,18 +184,18 @@ fn command_words(command: &Command) -> String {
 }
 
 fn agent(w: &World) -> String {
-    let Some(op) = w.agent.current().and_then(|i| w.agent.ops.get(i)) else {
+    let Some(run) = w.agent.current().and_then(|i| w.agent.runs.get(i)) else {
         return "The agent does nothing.".into();
     };
-    let what = if op.on { "power-on" } else { "power-off" };
+    let what = if run.on { "power-on" } else { "power-off" };
     let next = w.clone().next(Action::Agent, None);
-    let after = next.agent.op(&op.id);
+    let after = next.agent.op(&run.id);
     match (after.and_then(|op| op.end), w.read_bmc()) {
-        (Some(end), _) => format!("The agent ends the {what}: {end:?}."),
-        (None, None) => format!("The BMC does not answer the agent's {what}."),
-        (None, Some(_)) if op.phase == crate::agent::Phase::Command => {
+        (Some(Outcome::Reported(end)), _) => format!("The agent ends the {what}: {end:?}."),
+        (_, None) => format!("The BMC does not answer the agent's {what}."),
+        (_, Some(_)) if run.phase == Phase::Command => {
             format!("The agent sends the {what} to the BMC.")
         }
-        (None, Some(state)) => format!("The agent reads {} from the BMC.", word(state)),
+        (_, Some(state)) => format!("The agent reads {} from the BMC.", word(state)),
     }
 }

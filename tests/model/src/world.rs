@@ -4,11 +4,13 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
+use rackhand_agent_core::ledger::Sequence;
 use rackhand_core::remediation::{LeaseMemory, Next, Outcome, Shell, State, Taint};
 
 use crate::{
     agent::Agent,
     copy_on_write::CopyOnWrite,
+    judge::Wrong,
     time::{NOW, shift, shift_leases, shift_shell, shift_some, shift_state},
 };
 
@@ -19,6 +21,12 @@ pub const UID: &str = "r1";
 pub const SWITCH_TAKES: u64 = 2;
 /// Seconds from power until the kubelet runs.
 pub const BOOT_TAKES: u64 = 20;
+
+/// The first term, before the first call.
+const FIRST: Sequence = Sequence {
+    term: 1,
+    sequence: 0,
+};
 
 /// The remediation object, as stored in the Kubernetes API.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -58,6 +66,8 @@ pub struct Held {
     /// Whether our hold was on the BareMetalHost when it was observed. Nobody can see what happens
     /// between the decision and the command; F3 covers that.
     pub hold: Option<bool>,
+    /// The term and the number of its call, once it was sent.
+    pub sent: Sequence,
 }
 
 /// When the controller looks again.
@@ -169,27 +179,6 @@ pub struct Pod {
     pub elsewhere: bool,
 }
 
-/// A rule that was broken by an act; states in which something is wrong are not continued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Wrong {
-    /// F1: our taint without proof, on a running host, unheld, or on another Node than the pinned one.
-    Taint,
-    /// F1: a pod was deleted without proof, on a running host, or of another Node than the pinned one.
-    PodDeletion,
-    /// F2: a power-off that is not in the stored state, or without our hold.
-    Intent,
-    /// F4: a power-on before the drain was finished.
-    EarlyOn,
-    /// F6: an operation was begun while another one of the host had not ended.
-    TwoOperations,
-    /// F9: something of ours was left at the end.
-    Left,
-    /// F9: the host was left off at the end, although its BMC answers and no failure was reported.
-    LeftOff,
-    /// A command to the BMC after the end.
-    Late,
-}
-
 /// The state of the world.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct World {
@@ -201,7 +190,9 @@ pub struct World {
     pub late: Option<Held>,
     /// Another controller has taken over.
     pub deposed: bool,
-    /// The controller has claimed its term at the agent, which refuses older terms since then.
+    /// The term of the controller, and the number of its last call of the agent.
+    pub sent: Sequence,
+    /// The controller has claimed its term at the agent, as far as it knows.
     pub claimed: bool,
     /// The remediation has ended.
     pub done: Option<Outcome>,
@@ -238,6 +229,7 @@ impl World {
             process: Process::new().into(),
             late: None,
             deposed: false,
+            sent: FIRST,
             claimed: true,
             done: None,
             host: Host {
@@ -252,7 +244,7 @@ impl World {
                 reset: false,
                 lying,
             },
-            agent: CopyOnWrite::default(),
+            agent: Agent::new(FIRST.term).into(),
             hold: cooperative.then_some(false),
             node: Node {
                 uid: 1,
@@ -273,9 +265,20 @@ impl World {
         }
     }
 
-    /// Records the first rule that was broken.
-    pub fn broken(&mut self, wrong: Wrong) {
-        self.wrong.get_or_insert(wrong);
+    /// The next number of a call of the agent.
+    pub fn next_call(&mut self) -> Sequence {
+        self.sent.sequence += 1;
+        self.sent
+    }
+
+    /// Another process leads, in the next term, which it has to claim.
+    pub fn new_leader(&mut self) {
+        self.process = Process::new().into();
+        self.sent = Sequence {
+            term: self.sent.term + 1,
+            sequence: 0,
+        };
+        self.claimed = false;
     }
 
     /// Wakes a controller that waits for a change.
@@ -373,7 +376,7 @@ impl World {
             shift(t, passed);
         }
         shift_some(&mut self.host.boot, passed);
-        if self.agent.current().is_some() {
+        if !self.agent.runs.is_empty() {
             self.agent.pass(passed);
         }
     }

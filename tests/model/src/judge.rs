@@ -1,0 +1,81 @@
+//! Rules that an act can break, and what judges the acts of the controller by what is true in the world.
+
+use rackhand_core::remediation::{Mode, OffEvidence, State, Step, Taint, operation_id};
+
+use crate::world::{UID, World};
+
+/// A rule that was broken by an act; states in which something is wrong are not continued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Wrong {
+    /// F1: our taint without proof, on a running host, unheld, or on another Node than the pinned one.
+    Taint,
+    /// F1: a pod was deleted without proof, on a running host, or of another Node than the pinned one.
+    PodDeletion,
+    /// F2: a power-off that is not in the stored state, or without our hold.
+    Intent,
+    /// F4: a power-on before the drain was finished.
+    EarlyOn,
+    /// F6: an operation was begun while another one of the host had not ended.
+    TwoOperations,
+    /// F9: something of ours was left at the end.
+    Left,
+    /// F9: the host was left off at the end, although its BMC answers and no failure was reported.
+    LeftOff,
+    /// A command to the BMC after the end.
+    Late,
+}
+
+impl World {
+    /// Records the first rule that was broken.
+    pub fn broken(&mut self, wrong: Wrong) {
+        self.wrong.get_or_insert(wrong);
+    }
+
+    /// F9: nothing of ours is left at the end.
+    pub(crate) fn judge_left(&mut self) {
+        if self.object.finalizer
+            || self.hold == Some(true)
+            || self.agent.holds()
+            || self.node.taint == Taint::Ours
+        {
+            self.broken(Wrong::Left);
+        }
+    }
+
+    /// F2: the power-off is in the stored state, and the host is held.
+    pub(crate) fn judge_power_off(&mut self, state: &State, id: &str, hold: Option<bool>) {
+        let is_ours = operation_id(UID, state).is_some_and(|stored| stored == id);
+        if !is_ours || !state.agent_holds || hold == Some(false) {
+            self.broken(Wrong::Intent);
+        }
+    }
+
+    /// F1: proven in this attempt, for the pinned Node, on a host that is held and not running.
+    pub(crate) fn judge_taint(&mut self, state: &State, hold: Option<bool>) {
+        let uid = format!("uid-{}", self.node.uid);
+        let is_pinned = state.node.as_ref().is_some_and(|n| n.uid == uid);
+        if !is_pinned || !self.is_proven(state, hold) {
+            self.broken(Wrong::Taint);
+        }
+    }
+
+    /// Whether the host was proven off in this attempt, is held, and does not run.
+    pub(crate) fn is_proven(&self, state: &State, hold: Option<bool>) -> bool {
+        let proven = match &state.off {
+            Some(OffEvidence::Bmc { taken, .. }) => taken.is_some(),
+            Some(OffEvidence::Person { .. }) => self.object.confirmed,
+            None => false,
+        };
+        let held = state.mode == Mode::Direct || hold != Some(false);
+        state.lease_at_off.is_some() && proven && held && !self.host.up
+    }
+
+    /// F4: drained, unless nothing was moved.
+    pub(crate) fn judge_power_on(&mut self, state: &State) {
+        let left = self.pod.bound || self.pod.volume;
+        let ours = self.node.taint == Taint::Ours;
+        if left && ours && state.step != Step::Aborting {
+            self.broken(Wrong::EarlyOn);
+        }
+    }
+}

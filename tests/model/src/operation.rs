@@ -1,0 +1,191 @@
+//! The operations of the agent: each sends its command, reads what has come of it, and ends.
+
+use jiff::Timestamp;
+use rackhand_agent_core::ledger::Outcome;
+use rackhand_core::remediation::{
+    CommandTaken, OperationOutcome, OperationView, PowerReading, PowerState,
+};
+
+use crate::{
+    agent::HOST,
+    judge::Wrong,
+    time::{NOW, after, until},
+    world::{Power, World},
+};
+
+/// Seconds between two readings of an operation.
+const READ_EVERY: u64 = 2;
+
+/// What an operation does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Sends its command.
+    Command,
+    /// Reads; so many readings have said what is wanted.
+    Read(u8),
+}
+
+/// How an operation ended, as its runner reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum End {
+    /// The BMC reported what was wanted.
+    Confirmed,
+    /// Its deadline passed.
+    Unconfirmed,
+    /// It was cancelled or overtaken.
+    Cancelled,
+}
+
+/// An operation that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// Its id.
+    pub id: String,
+    /// A power-on; otherwise a hard power-off.
+    pub on: bool,
+    /// Its number in the queue.
+    pub number: u64,
+    /// What it does next.
+    pub phase: Phase,
+    /// When.
+    pub due: Timestamp,
+    /// When it gives up.
+    pub deadline: Timestamp,
+    /// It ends before its next command.
+    pub cancelled: bool,
+}
+
+/// An operation as the agent knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Op {
+    /// A power-on; otherwise a hard power-off.
+    pub on: bool,
+    /// A command was sent.
+    pub sent: bool,
+    /// How it ended; `None`: it runs.
+    pub end: Option<Outcome<End>>,
+}
+
+impl Op {
+    /// As the agent reports it.
+    pub fn view(&self) -> OperationView {
+        let outcome = match self.end {
+            None => return OperationView::Running,
+            Some(Outcome::Reported(End::Confirmed)) => self.confirmed(),
+            Some(Outcome::Reported(End::Unconfirmed)) => OperationOutcome::Unconfirmed {
+                why: "the BMC did not report it in time".into(),
+            },
+            Some(Outcome::Reported(End::Cancelled)) => OperationOutcome::Cancelled,
+            Some(Outcome::Interrupted { .. } | Outcome::Released { .. }) => {
+                OperationOutcome::Interrupted
+            }
+        };
+        OperationView::Finished {
+            outcome,
+            commands_sent: u32::from(self.sent),
+        }
+    }
+
+    /// Whether the deadline has passed without a confirmation.
+    pub fn is_unconfirmed(&self) -> bool {
+        self.end == Some(Outcome::Reported(End::Unconfirmed))
+    }
+
+    /// The outcome with its evidence. The agent's clock starts with the command.
+    pub fn confirmed(&self) -> OperationOutcome {
+        let state = if self.on {
+            PowerState::On
+        } else {
+            PowerState::Off
+        };
+        let read = |n| reading(state, n * READ_EVERY * 1000);
+        OperationOutcome::Confirmed {
+            readings: vec![read(1), read(2)],
+            taken: self.sent.then(|| CommandTaken {
+                command: "ForceOff".into(),
+                answer: "204".into(),
+                since_start_ms: 0,
+            }),
+        }
+    }
+}
+
+/// A reading of our BMC.
+pub fn reading(state: PowerState, since_start_ms: u64) -> PowerReading {
+    PowerReading {
+        state,
+        raw: format!("{state:?}"),
+        protocol: "Redfish".into(),
+        identity: String::new(),
+        at: NOW,
+        since_start_ms,
+        bmc: HOST.into(),
+    }
+}
+
+impl World {
+    /// What the BMC reports.
+    pub fn read_bmc(&self) -> Option<PowerState> {
+        if self.bmc.silent {
+            return None;
+        }
+        Some(match self.host.power {
+            _ if self.bmc.lying || self.bmc.reset => PowerState::Off,
+            Power::On => PowerState::On,
+            Power::GoingOff(_) => PowerState::PoweringOff,
+            Power::Off => PowerState::Off,
+            Power::GoingOn(_) => PowerState::PoweringOn,
+        })
+    }
+
+    /// The operation whose turn it is does its next act.
+    pub fn agent_acts(&mut self) {
+        let Some(which) = self.agent.current() else {
+            return;
+        };
+        let Run {
+            on,
+            phase,
+            deadline,
+            cancelled,
+            ..
+        } = self.agent.runs[which];
+        let wanted = if on { PowerState::On } else { PowerState::Off };
+        let (next, end) = match (self.read_bmc(), phase) {
+            _ if cancelled => (phase, Some(End::Cancelled)),
+            _ if until(deadline).is_zero() => (phase, Some(End::Unconfirmed)),
+            (None, Phase::Command) => (Phase::Command, None),
+            (None, Phase::Read(_)) => (Phase::Read(0), None),
+            (Some(_), Phase::Command) => {
+                self.commands(which, on);
+                (Phase::Read(0), None)
+            }
+            (Some(read), Phase::Read(n)) if read == wanted => {
+                let is_confirmed = on || n > 0;
+                (Phase::Read(n + 1), is_confirmed.then_some(End::Confirmed))
+            }
+            (Some(PowerState::PoweringOff | PowerState::PoweringOn), _) => (Phase::Read(0), None),
+            (Some(_), Phase::Read(_)) => (Phase::Command, None),
+        };
+        match end {
+            Some(end) => self.agent.ends(which, end),
+            None => {
+                let run = &mut self.agent.runs[which];
+                (run.phase, run.due) = (next, after(READ_EVERY));
+            }
+        }
+        self.changed();
+    }
+
+    /// The agent sends the command of an operation.
+    fn commands(&mut self, which: usize, on: bool) {
+        if self.done.is_some() {
+            self.broken(Wrong::Late);
+        }
+        self.agent.sends(which);
+        if !self.bmc.lying {
+            self.switch(on);
+        }
+        self.bmc.reset = false;
+    }
+}
