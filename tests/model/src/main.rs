@@ -55,9 +55,6 @@ impl Args {
     }
 }
 
-/// Long enough for a Lease to expire and for the next leader to lose it again.
-const SECONDS: u64 = 6;
-
 fn tell(report: &Report) {
     for found in &report.found {
         println!("\nBROKEN: {}", found.property);
@@ -120,17 +117,11 @@ fn worlds(args: &Args) -> bool {
             good &= print_world("policies", budget, &report);
         }
         let budgets = args.budget.map_or(vec![0, 1], |budget| vec![budget]);
-        for budget in budgets.into_iter().filter(|_| chosen("election")) {
-            let election = Election {
-                budget,
-                seconds: SECONDS,
-                broken: None,
-            };
-            good &= print_world(
-                "election",
-                budget,
-                &explore_election(election, args.bounds()),
-            );
+        let worlds = |budget: u8| [Election::even(budget), Election::drifting(budget)];
+        let worlds = budgets.into_iter().flat_map(worlds);
+        for world in worlds.filter(|world| chosen(world.name())) {
+            let (name, budget) = (world.name(), world.budget);
+            good &= print_world(name, budget, &explore_election(world, args.bounds()));
         }
     }
     good
@@ -206,13 +197,10 @@ fn breakages(args: &Args) -> bool {
         good &= print_breakage(breakage.description(), "policies", budget, &report);
     }
     for broken in Broken::ALL {
-        let election = Election {
-            budget: 1,
-            seconds: SECONDS,
-            broken: Some(broken),
-        };
-        let report = explore_election(election, args.bounds());
-        good &= print_breakage(broken.description(), "election", 1, &report);
+        let world = broken.setting();
+        let (name, budget) = (world.name(), world.budget);
+        let report = explore_election(world, args.bounds());
+        good &= print_breakage(broken.description(), name, budget, &report);
     }
     good
 }

@@ -45,25 +45,25 @@ fn every_rule_holds_while_another_leader_takes_over() {
     holds(explore(setting, Bounds::threads(1)));
 }
 
-/// An election of 4 s, in which a Lease can expire and be taken over.
-fn election(broken: Option<Broken>) -> Election {
-    Election {
-        budget: 1,
-        seconds: 4,
-        broken,
-    }
-}
+/// Long enough for a Lease to expire and be taken over.
+const TICKS: u64 = 4;
 
 #[test]
 fn f7_one_leader_at_a_time_and_in_each_term() {
-    let report = holds(explore_election(election(None), Bounds::threads(1)));
-    assert!(report.states > 10_000, "{} states", report.states);
+    for election in [Election::even(1), Election::drifting(0)] {
+        let election = Election {
+            ticks: TICKS,
+            ..election
+        };
+        let report = holds(explore_election(election, Bounds::threads(1)));
+        assert!(report.states > 10_000, "{} states", report.states);
+    }
 }
 
 #[test]
 fn every_breakage_of_the_election_is_found() {
     for broken in Broken::ALL {
-        let report = explore_election(election(Some(broken)), Bounds::threads(1));
+        let report = explore_election(broken.setting(), Bounds::threads(1));
         let found = report.found.first();
         let found = found.unwrap_or_else(|| panic!("not found: {}", broken.description()));
         assert!(!found.story.is_empty());
