@@ -24,6 +24,7 @@ use crate::{
     kubectl::{Kubectl, LeaseName},
     pki::Pki,
     preflight::Preflight,
+    rehearse::{Record, Rehearse},
 };
 
 /// Version, and the commit where the build names it.
@@ -167,6 +168,12 @@ pub(crate) enum Command {
     ///
     /// Exits with 1 if a check fails.
     Preflight(Preflight),
+    /// Replays a recorded history of Machines and Nodes through health checks and power policies, and shows what
+    /// would have been done; contacts no cluster.
+    Rehearse(Rehearse),
+    /// Records the changes of Machines and Nodes of a cluster for `rehearse`, until it is interrupted; changes
+    /// nothing.
+    Record(Record),
     /// Creates and renews the certificates by which controllers, agents and operators authenticate each
     /// other, for sites without a CA of their own.
     #[command(subcommand)]

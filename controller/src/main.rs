@@ -5,6 +5,7 @@ mod explain;
 mod kubectl;
 mod pki;
 mod preflight;
+mod rehearse;
 mod settings;
 
 use std::{ffi::OsString, process::ExitCode};
@@ -66,6 +67,10 @@ async fn run() -> anyhow::Result<()> {
                 line: &line,
             };
             return Box::pin(preflight::run(asked, command_line)).await;
+        }
+        Some(args::Command::Rehearse(asked)) => return rehearse::run(&asked),
+        Some(args::Command::Record(asked)) => {
+            return rehearse::record(asked, args.kubeconfig()).await;
         }
         Some(args::Command::Pki(command)) => {
             print!("{}", pki::run(command, jiff::Timestamp::now())?);

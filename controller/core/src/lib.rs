@@ -6,8 +6,9 @@
 //! ([`lease`]), whether a watch is behind ([`freshness`]), when unhealthy members are handed over
 //! ([`handover`]), whether a power policy holds a remediation ([`power_policy`]), the queue of the
 //! health-check engine ([`dispatch`]), what an installation lacks ([`preflight`]), how often a host was
-//! remediated ([`recurrence`]), and whether a BMC could fence its host ([`bmc_health`]). Must never read a clock, do I/O, or use a client; no function here is
-//! `async`.
+//! remediated ([`recurrence`]), whether a BMC could fence its host ([`bmc_health`]), and what all this would
+//! have done with a recorded history ([`rehearsal`]). Must never read a clock, do I/O, or use a client; no
+//! function here is `async`.
 
 pub mod bmc_health;
 pub mod dispatch;
@@ -23,4 +24,5 @@ pub mod overview;
 pub mod power_policy;
 pub mod preflight;
 pub mod recurrence;
+pub mod rehearsal;
 pub mod remediation;

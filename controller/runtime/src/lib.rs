@@ -24,7 +24,11 @@ mod store;
 pub use agents::AgentConnector;
 pub use clusters::{WorkloadConnector, workload_cluster_client};
 pub use config::{Config, HealthChecks, MetricsConfig};
+pub use rackhand_core::explanation::time_span;
 pub use rackhand_core::preflight::{Report as PreflightReport, Status as PreflightStatus};
+pub use rackhand_core::rehearsal::{
+    Outcome as RehearsalOutcome, RehearsalReport, RehearsedRemediation,
+};
 pub use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDown};
 pub use run::{Connections, run, run_over};
 pub use serve::explain::{
@@ -33,4 +37,5 @@ pub use serve::explain::{
 };
 pub use serve::page::{PageProxy, ProxyError};
 pub use serve::preflight::preflight;
+pub use serve::rehearse::{RecordError, RehearsalInput, Rehearsed, record, rehearse};
 pub use store::api::{ClientError, FIELD_MANAGER};

@@ -16,7 +16,7 @@ use secrecy::ExposeSecret;
 use serde_json::json;
 
 use super::{
-    BMC_USER, END, HostLink, KnownBy, LONG, RackSpec, Stage,
+    BMC_USER, END, HostLink, KnownBy, LONG, OtlpReceiver, RackSpec, Stage,
     faults::{Disk, clock_variables},
     wait_until,
 };
@@ -70,6 +70,7 @@ impl Stage {
             ("RACKHAND_LOG".to_owned(), self.config.log.clone()),
             ("NO_COLOR".to_owned(), "1".to_owned()),
         ];
+        env.extend(self.config.otlp.iter().flat_map(OtlpReceiver::variables));
         if self.config.faults.clocks {
             env.extend(clock_variables(&self.clock_file(&process_name))?);
         }
@@ -332,8 +333,8 @@ impl Stage {
             "defaults": { "trust": { "ca_file": self.pki.ca_file() } },
             "hosts": hosts,
         });
-        if let Some(endpoint) = &self.config.otlp_endpoint {
-            config["otlp_endpoint"] = json!(endpoint);
+        if let Some(otlp) = &self.config.otlp {
+            config["otlp_endpoint"] = json!(otlp.endpoint);
         }
         let path = dir.join("agent.toml");
         std::fs::write(&path, toml::to_string(&config)?)?;

@@ -1,6 +1,6 @@
 //! The settings of a stage.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use secrecy::SecretString;
 
@@ -110,6 +110,22 @@ pub struct HealthTimes {
     pub retries: u32,
 }
 
+/// A receiver of trace spans.
+#[derive(Debug, Clone)]
+pub struct OtlpReceiver {
+    /// Its URL.
+    pub endpoint: String,
+    /// File with the certificates that take the place of the system's roots.
+    pub roots: PathBuf,
+}
+
+impl OtlpReceiver {
+    /// The environment of a program that trusts these roots.
+    pub(super) fn variables(&self) -> [(String, String); 1] {
+        [("SSL_CERT_FILE".to_owned(), self.roots.display().to_string())]
+    }
+}
+
 /// The settings of a stage.
 #[derive(Debug, Clone)]
 pub struct StageConfig {
@@ -141,7 +157,7 @@ pub struct StageConfig {
     /// Whether controllers and agents log in JSON.
     pub json_logs: bool,
     /// The receiver of the trace spans of controllers and agents.
-    pub otlp_endpoint: Option<String>,
+    pub otlp: Option<OtlpReceiver>,
     /// The setup for fault injection.
     pub faults: FaultSetup,
 }
@@ -200,7 +216,7 @@ impl StageConfig {
             brief_boots: false,
             audited: false,
             json_logs: false,
-            otlp_endpoint: None,
+            otlp: None,
             faults: FaultSetup::default(),
         }
     }

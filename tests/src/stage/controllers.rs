@@ -71,6 +71,10 @@ impl Stage {
             ("RUST_LOG".to_owned(), self.config.log.clone()),
             ("NO_COLOR".to_owned(), "1".to_owned()),
         ];
+        if let Some(otlp) = &self.config.otlp {
+            command.push(format!("--otlp-endpoint={}", otlp.endpoint));
+            env.extend(otlp.variables());
+        }
         if self.config.faults.clocks {
             env.extend(faults::clock_variables(&self.clock_file(name))?);
         }

@@ -40,7 +40,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use assertions::LONG;
 pub use cluster_api::MANAGER;
-pub use config::{HealthTimes, HostLink, KnownBy, RackSpec, Speaks, StageConfig};
+pub use config::{HealthTimes, HostLink, KnownBy, OtlpReceiver, RackSpec, Speaks, StageConfig};
 pub use crowd::{Crowd, Round, rank};
 pub use faults::FaultSetup;
 pub use fixture::{Fixture, SharedFixture};

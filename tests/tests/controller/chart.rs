@@ -102,10 +102,33 @@ fn invalid_helm_values_are_refused_with_their_path() {
         ("agents[0].rack=r1", "configSecret"),
         ("namePrefix=Upper", "/namePrefix"),
         ("certManager.duration=soon", "/certManager/duration"),
+        (
+            "controller.otlpEndpoint=collector:4317",
+            "/controller/otlpEndpoint",
+        ),
+        (
+            "controller.otlpEndpoint=http://user:word@collector:4317",
+            "/controller/otlpEndpoint",
+        ),
     ] {
         let error = chart(&["--set", values]).unwrap_err();
         assert!(error.contains(place), "{values}: {error}");
     }
+}
+
+#[test]
+fn otlp_endpoint_of_chart_is_an_argument_of_the_controller() {
+    let arguments = |values: &[&str]| {
+        let rendered = chart(values).unwrap();
+        let deployment = rendered.iter().find(|o| o["kind"] == "Deployment").unwrap();
+        deployment["spec"]["template"]["spec"]["containers"][0]["args"].clone()
+    };
+    let endpoint = "https://collector.monitoring:4317";
+    let argument = format!("--otlp-endpoint={endpoint}");
+    let set = arguments(&["--set", &format!("controller.otlpEndpoint={endpoint}")]);
+    assert!(set.as_array().unwrap().contains(&argument.into()), "{set}");
+    let unset = arguments(&[]);
+    assert!(!unset.to_string().contains("otlp"), "{unset}");
 }
 
 #[test]

@@ -39,6 +39,7 @@ mod plugin;
 mod power_remediation;
 mod preflight;
 mod rack_agents;
+mod rehearse;
 mod restored;
 mod rights;
 mod shards;

@@ -46,7 +46,7 @@ pub(crate) use ownership::{
     CLUSTER_API_CRD, NODE_CHECK_CRD, OPENSHIFT_CRD, Ownership, carries_our_label, evaluates,
     is_our_crd, passes, paused,
 };
-pub(crate) use snapshot::{FleetObjects, cluster_facts, rules};
+pub(crate) use snapshot::{FleetObjects, cluster_facts, is_of, machine_facts, node_view, rules};
 pub(crate) use withdrawal::is_judged;
 
 use crate::{

@@ -9,7 +9,7 @@ use rackhand_api::{
     views::{ClusterView, MachineHealthCheckView, MachineView, Meta, TemplateRef, group_of},
 };
 use rackhand_core::health::{
-    Check, ClusterFacts, Condition, NodeFacts, NodeView, RequestView, Target,
+    Check, ClusterFacts, Condition, MachineFacts, NodeFacts, NodeView, RequestView, Target,
 };
 
 use super::{dialects::cluster_api_facts as cluster_api, facts};
@@ -42,6 +42,16 @@ pub(crate) fn rules(view: &MachineHealthCheckView) -> Check {
 /// The facts of a Cluster.
 pub(crate) fn cluster_facts(view: &ClusterView) -> ClusterFacts {
     cluster_api::cluster(view)
+}
+
+/// The facts of a Machine.
+pub(crate) fn machine_facts(view: &MachineView) -> MachineFacts {
+    cluster_api::machine(view)
+}
+
+/// A Node that exists.
+pub(crate) fn node_view(node: &Node) -> NodeView {
+    NodeView::Present(node_facts(node))
 }
 
 /// Whether an object is of a kind, in any version.
@@ -117,7 +127,7 @@ impl FleetObjects {
             return NodeView::NotJoined;
         };
         match self.nodes.iter().find(|node| node.name_any() == name) {
-            Some(node) => NodeView::Present(node_facts(node)),
+            Some(node) => node_view(node),
             None => NodeView::Missing {
                 name: name.to_owned(),
             },

@@ -62,6 +62,7 @@ pub(crate) use facts::{
 pub(crate) use history::Recorder;
 pub(crate) use live_facts::LiveFacts;
 pub(crate) use metrics::RemediationMetrics;
+pub(crate) use power_policy::names_in_list;
 pub(crate) use quorum::control_plane;
 pub(crate) use stored_state::stored_state;
 pub(crate) use target::{

@@ -117,7 +117,7 @@ pub(super) fn policy_input(
     input.facts.placement = Placement {
         cluster: target.cluster.as_ref().map(ToString::to_string),
         rack,
-        pdus: pdus.flat_map(|list| names(list)).collect(),
+        pdus: pdus.flat_map(|list| names_in_list(list)).collect(),
         labels: match node {
             KnownNode::Read(node) => Some(node.labels().clone()),
             KnownNode::None => Some(BTreeMap::new()),
@@ -128,7 +128,7 @@ pub(super) fn policy_input(
 }
 
 /// Names that are separated by commas.
-fn names(list: &str) -> BTreeSet<String> {
+pub(crate) fn names_in_list(list: &str) -> BTreeSet<String> {
     let names = list.split(',').map(str::trim);
     names.filter(|n| !n.is_empty()).map(str::to_owned).collect()
 }

@@ -1,5 +1,5 @@
-//! Servers for people and monitoring: the admin endpoints, the metrics, `explain` and the status page; and
-//! the preflight.
+//! Servers for people and monitoring: the admin endpoints, the metrics, `explain` and the status page; the
+//! preflight and the rehearsal.
 
 pub(crate) mod admin;
 pub(crate) mod authenticated;
@@ -7,3 +7,4 @@ pub(crate) mod explain;
 pub(crate) mod https;
 pub(crate) mod page;
 pub(crate) mod preflight;
+pub(crate) mod rehearse;

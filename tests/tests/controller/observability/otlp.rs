@@ -1,6 +1,6 @@
 //! Trace spans of controller and agents at a receiver of OTLP.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use anyhow::{Result, ensure};
 use opentelemetry_proto::tonic::{
@@ -12,8 +12,13 @@ use opentelemetry_proto::tonic::{
     trace::v1::Span,
 };
 use parking_lot::Mutex;
-use rackhand_tests::stage::{HostLink, LONG, RackSpec, Stage, StageConfig, wait_until};
-use tonic::{Request, Response, Status, transport::server::TcpIncoming};
+use rackhand_tests::stage::{
+    HostLink, LONG, OtlpReceiver, RackSpec, Stage, StageConfig, wait_until,
+};
+use tonic::{
+    Request, Response, Status,
+    transport::{Identity, Server, ServerTlsConfig, server::TcpIncoming},
+};
 
 const HOST: &str = "rack-a-1";
 
@@ -48,14 +53,21 @@ impl TraceService for Receiver {
 }
 
 impl Receiver {
-    fn start() -> Result<(Self, SocketAddr)> {
+    /// Starts a receiver with TLS. Writes its certificate into the directory.
+    fn start(dir: &Path) -> Result<(Self, OtlpReceiver)> {
         let receiver = Self::default();
+        let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
+        let roots = dir.join("otlp-roots.pem");
+        std::fs::write(&roots, certified.cert.pem())?;
+        let key = certified.signing_key.serialize_pem();
+        let tls = ServerTlsConfig::new().identity(Identity::from_pem(certified.cert.pem(), key));
         let incoming = TcpIncoming::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
-        let address = incoming.local_addr()?;
+        let port = incoming.local_addr()?.port();
         let service = TraceServiceServer::new(receiver.clone());
-        let server = tonic::transport::Server::builder().add_service(service);
+        let server = Server::builder().tls_config(tls)?.add_service(service);
         tokio::spawn(server.serve_with_incoming(incoming));
-        Ok((receiver, address))
+        let endpoint = format!("https://localhost:{port}");
+        Ok((receiver, OtlpReceiver { endpoint, roots }))
     }
 
     fn of(&self, service: &str) -> Vec<Span> {
@@ -80,12 +92,11 @@ fn has_event(span: &Span, name: &str) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn spans_of_controller_and_agent_arrive_by_otlp_in_one_trace() {
     let dir = tempfile::tempdir().unwrap();
-    let (receiver, address) = Receiver::start().unwrap();
-    let endpoint = format!("http://{address}");
+    let (receiver, otlp) = Receiver::start(dir.path()).unwrap();
     let racks = vec![RackSpec::new("rack-a", 1, HostLink::Inventory)];
     let config = StageConfig {
-        otlp_endpoint: Some(endpoint.clone()),
-        ..StageConfig::steady(racks, &[&format!("--otlp-endpoint={endpoint}")])
+        otlp: Some(otlp),
+        ..StageConfig::steady(racks, &[])
     };
     let stage = Stage::start(dir.path(), config).await.unwrap();
     if let Err(error) = scenario(&stage, &receiver).await {

@@ -153,7 +153,7 @@ fn find_node_check(snapshot: &Snapshot, name: Option<&str>) -> Result<Found, Exp
 #[derive(Deserialize)]
 struct Document(Value);
 
-pub(super) fn documents(text: &str) -> Result<Vec<DynamicObject>, ExplainError> {
+pub(in crate::serve) fn documents(text: &str) -> Result<Vec<DynamicObject>, ExplainError> {
     let mut objects = Vec::new();
     for (number, part) in text.split("\n---").enumerate() {
         let blank = |line: &str| {

@@ -3,6 +3,8 @@
 mod cluster_api;
 mod openshift;
 
+pub(in crate::serve) use cluster_api::assumed_cluster;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;

@@ -22,6 +22,7 @@ use kube::Client;
 use rackhand_core::explanation::{CheckView, RemediationView};
 use serde::{Deserialize, Serialize};
 
+pub(in crate::serve) use files::documents;
 pub use group::CheckGroup;
 pub use leader::{ControllerAddress, explain_by_leader};
 pub(crate) use leader::{EXPLAIN_PATH, Explainer, NoView, Question, controller_client};
@@ -34,6 +35,7 @@ use crate::{
         object::{Key, Kind},
     },
 };
+pub(in crate::serve) use machines::assumed_cluster;
 use snapshot::Snapshot;
 
 /// The kind of a remediation.

@@ -97,17 +97,22 @@ fn entry((machine, target): (MachineView, Target)) -> MachineEntry<MachineFacts>
     }
 }
 
+/// A Cluster that is not in the files.
+pub(in crate::serve) fn assumed_cluster() -> ClusterFacts {
+    ClusterFacts {
+        paused: false,
+        infrastructure_ready: Some(Timestamp::MIN),
+        control_plane_initialized: Some(Timestamp::MIN),
+    }
+}
+
 fn cluster(
     key: &Key,
     snapshot: &Snapshot,
     not_acting: &mut Vec<String>,
     notes: &mut Vec<String>,
 ) -> Result<ClusterFacts, ExplainError> {
-    let assumed = ClusterFacts {
-        paused: false,
-        infrastructure_ready: Some(Timestamp::MIN),
-        control_plane_initialized: Some(Timestamp::MIN),
-    };
+    let assumed = assumed_cluster();
     let cluster = snapshot.seen.get(groups::CLUSTER_API, kinds::CLUSTER, key);
     let Some(cluster) = cluster else {
         if snapshot.from_files {

@@ -1,0 +1,288 @@
+//! What a rehearsal found.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::health::LimitStatus;
+
+/// The result of a rehearsal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RehearsalReport {
+    /// The first moment of the history.
+    pub start: Timestamp,
+    /// The last one.
+    pub end: Timestamp,
+    /// The remediations, in the order in which they were requested.
+    pub remediations: Vec<RehearsedRemediation>,
+    /// When the limit of a check held a remediation.
+    pub limits: Vec<LimitSpan>,
+    /// The sums.
+    pub totals: Totals,
+}
+
+/// A remediation that would have been requested.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RehearsedRemediation {
+    /// The check that would have requested it, `namespace/name`.
+    pub check: String,
+    /// Name of the Machine.
+    pub machine: String,
+    /// Name of the Node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Why.
+    pub causes: Vec<String>,
+    /// When it would have been requested.
+    pub requested: Timestamp,
+    /// When the host would have been switched off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Timestamp>,
+    /// When it would have ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Timestamp>,
+    /// How it would have ended.
+    pub outcome: Outcome,
+    /// What held it before it began, in the order of time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<HeldSpan>,
+    /// Limits of policies that it would have exceeded without consequence.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// Outcome of a rehearsed remediation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Outcome {
+    /// It waits at the end of the history.
+    Waiting,
+    /// It is under way at the end of the history.
+    UnderWay,
+    /// The host was power-cycled.
+    Remediated,
+    /// The Node recovered before anything was switched.
+    RecoveredBefore,
+    /// The Machine was deleted meanwhile.
+    MachineDeleted,
+    /// A policy ended it without an attempt.
+    Exhausted,
+    /// The owner of the Machine replaces it, because the check names no template.
+    HandedOver,
+}
+
+/// What held a remediation for a time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeldSpan {
+    /// Name of the PowerPolicy; empty if another remediation goes first.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub policy: String,
+    /// What the rule found.
+    pub message: String,
+    /// Since when.
+    pub from: Timestamp,
+    /// When the hold ends by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
+/// A time in which a machine was unhealthy and the limit of its check allowed no remediation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LimitSpan {
+    /// The check.
+    pub check: String,
+    /// Since when.
+    pub from: Timestamp,
+    /// Until when; `None`: until the end of the history.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<Timestamp>,
+    /// Limit and counts when it closed.
+    pub message: String,
+}
+
+/// Sums of a rehearsal.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Totals {
+    /// Remediations that would have been requested.
+    pub requested: usize,
+    /// Hosts that would have been switched off.
+    pub begun: usize,
+    /// Remediations that would have ended without switching anything.
+    pub not_begun: usize,
+    /// Remediations that wait at the end.
+    pub waiting: usize,
+    /// Remediations under way at one time, at most.
+    pub most_concurrent: usize,
+    /// Seconds that remediations waited between request and begin, in all.
+    pub waited_seconds: i64,
+    /// Seconds of the longest wait.
+    pub longest_wait_seconds: i64,
+}
+
+impl RehearsalReport {
+    pub(super) fn new(start: Timestamp) -> Self {
+        Self {
+            start,
+            end: start,
+            remediations: Vec::new(),
+            limits: Vec::new(),
+            totals: Totals::default(),
+        }
+    }
+
+    /// Records a request and returns its number.
+    pub(super) fn request(
+        &mut self,
+        check: &str,
+        machine: &str,
+        node: Option<String>,
+        causes: Vec<String>,
+        now: Timestamp,
+    ) -> usize {
+        self.remediations.push(RehearsedRemediation {
+            check: check.to_owned(),
+            machine: machine.to_owned(),
+            node,
+            causes,
+            requested: now,
+            begun: None,
+            ended: None,
+            outcome: Outcome::Waiting,
+            held: Vec::new(),
+            warnings: Vec::new(),
+        });
+        self.remediations.len() - 1
+    }
+
+    pub(super) fn hold(
+        &mut self,
+        number: usize,
+        policy: &str,
+        message: &str,
+        until: Option<Timestamp>,
+        now: Timestamp,
+    ) {
+        let Some(remediation) = self.remediations.get_mut(number) else {
+            return;
+        };
+        let last = remediation.held.last();
+        if last.is_some_and(|last| last.policy == policy && last.message == message) {
+            return;
+        }
+        remediation.held.push(HeldSpan {
+            policy: policy.to_owned(),
+            message: message.to_owned(),
+            from: now,
+            until,
+        });
+    }
+
+    pub(super) fn begin(&mut self, number: usize, warnings: Vec<String>, now: Timestamp) {
+        if let Some(remediation) = self.remediations.get_mut(number) {
+            remediation.begun = Some(now);
+            remediation.outcome = Outcome::UnderWay;
+            remediation.warnings = warnings;
+        }
+        let under_way = self.remediations.iter();
+        let count = under_way.filter(|r| r.outcome == Outcome::UnderWay).count();
+        self.totals.most_concurrent = self.totals.most_concurrent.max(count);
+    }
+
+    pub(super) fn end(&mut self, number: usize, outcome: Outcome, now: Timestamp) {
+        if let Some(remediation) = self.remediations.get_mut(number) {
+            remediation.ended = Some(now);
+            remediation.outcome = outcome;
+        }
+    }
+
+    /// Records since when the limit of a check holds an unhealthy machine, and until when.
+    pub(super) fn limit(&mut self, check: &str, status: &LimitStatus, holds: bool, now: Timestamp) {
+        let mut spans = self.limits.iter_mut().rev();
+        let last = spans.find(|span| span.check == check && span.to.is_none());
+        match (last, holds) {
+            (Some(span), false) => span.to = Some(now),
+            (None, true) => self.limits.push(LimitSpan {
+                check: check.to_owned(),
+                from: now,
+                to: None,
+                message: status.message.clone(),
+            }),
+            _ => {}
+        }
+    }
+
+    pub(super) fn finish(&mut self, now: Timestamp) {
+        self.end = now;
+        let totals = &mut self.totals;
+        totals.requested = self.remediations.len();
+        for remediation in &self.remediations {
+            match (remediation.begun, remediation.outcome) {
+                (Some(_), _) => totals.begun += 1,
+                (None, Outcome::Waiting) => totals.waiting += 1,
+                (None, _) => totals.not_begun += 1,
+            }
+            let until = remediation.begun.or(remediation.ended).unwrap_or(now);
+            let waited = until.duration_since(remediation.requested).as_secs();
+            totals.waited_seconds = totals.waited_seconds.saturating_add(waited);
+            totals.longest_wait_seconds = totals.longest_wait_seconds.max(waited);
+        }
+    }
+}
+
+/// A remediation that two rehearsals of one history treat differently.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Difference {
+    /// The check.
+    pub check: String,
+    /// Name of the Machine.
+    pub machine: String,
+    /// Which remediation of the Machine, from 1.
+    pub number: usize,
+    /// As the first rehearsal has it; `None` if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first: Option<RehearsedRemediation>,
+    /// As the second one has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub second: Option<RehearsedRemediation>,
+}
+
+/// The remediations that begin at different times, end differently, or exist in one of the two only.
+pub fn compare(first: &RehearsalReport, second: &RehearsalReport) -> Vec<Difference> {
+    let (first, second) = (numbered(first), numbered(second));
+    let keys: BTreeSet<_> = first.keys().chain(second.keys()).collect();
+    let each = keys.into_iter().filter_map(|key| {
+        let (one, other) = (first.get(key), second.get(key));
+        let essence = |r: &&RehearsedRemediation| (r.requested, r.begun, r.outcome);
+        if one.map(essence) == other.map(essence) {
+            return None;
+        }
+        let (check, machine, number) = key;
+        Some(Difference {
+            check: (*check).to_owned(),
+            machine: (*machine).to_owned(),
+            number: *number,
+            first: one.map(|r| (*r).clone()),
+            second: other.map(|r| (*r).clone()),
+        })
+    });
+    each.collect()
+}
+
+/// The remediations by check, Machine and number.
+fn numbered(report: &RehearsalReport) -> BTreeMap<(&str, &str, usize), &RehearsedRemediation> {
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let mut all = BTreeMap::new();
+    for remediation in &report.remediations {
+        let key = (remediation.check.as_str(), remediation.machine.as_str());
+        let count = counts.entry(key).or_default();
+        *count += 1;
+        all.insert((key.0, key.1, *count), remediation);
+    }
+    all
+}

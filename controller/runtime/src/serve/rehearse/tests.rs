@@ -1,0 +1,162 @@
+use rackhand_core::rehearsal::Outcome;
+use serde_json::{Value, json};
+
+use super::*;
+
+const CHECK: &str = r"
+apiVersion: cluster.x-k8s.io/v1beta1
+kind: MachineHealthCheck
+metadata: { name: workers, namespace: metal3 }
+spec:
+  clusterName: c
+  selector: { matchLabels: { pool: a } }
+  maxUnhealthy: 40%
+  unhealthyConditions:
+    - { type: Ready, status: Unknown, timeout: 1m }
+  remediationTemplate:
+    apiVersion: rackhand.dev/v1alpha1
+    kind: PowerRemediationTemplate
+    name: t
+    namespace: metal3
+";
+
+const POLICY: &str = r"
+---
+apiVersion: rackhand.dev/v1alpha1
+kind: PowerPolicy
+metadata: { name: racks }
+spec:
+  budgets: [{ per: Rack, maxConcurrent: 1 }]
+";
+
+fn line(minute: u32, object: &Value) -> String {
+    let at = format!("2026-03-01T10:{minute:02}:00Z");
+    json!({ "at": at, "type": "MODIFIED", "object": object }).to_string()
+}
+
+fn node(name: &str, ready: &str, minute: u32) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": name, "labels": { "rackhand.dev/rack": "r1" } },
+        "status": { "conditions": [{
+            "type": "Ready", "status": ready,
+            "lastTransitionTime": format!("2026-03-01T10:{minute:02}:00Z"),
+        }] },
+    })
+}
+
+fn machine(name: &str) -> Value {
+    json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine",
+        "metadata": {
+            "name": format!("m-{name}"), "namespace": "metal3", "uid": format!("u-{name}"),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": { "pool": "a", "cluster.x-k8s.io/cluster-name": "c" },
+        },
+        "spec": { "clusterName": "c" },
+        "status": { "nodeRef": { "name": name } },
+    })
+}
+
+/// Five Machines, of which two Nodes fail at minute 10.
+fn recording() -> String {
+    let mut lines = Vec::new();
+    for number in 0..5 {
+        let name = format!("n{number}");
+        lines.push(line(0, &machine(&name)));
+        lines.push(line(0, &node(&name, "True", 0)));
+    }
+    for name in ["n1", "n2"] {
+        lines.push(line(10, &node(name, "Unknown", 10)));
+    }
+    lines.push(line(40, &node("n0", "True", 0)));
+    lines.join("\n")
+}
+
+fn input(rules: &str, history: String) -> RehearsalInput {
+    RehearsalInput {
+        files: vec![("rules.yaml".into(), rules.into())],
+        history: vec![("history".into(), history)],
+        takes: Duration::from_secs(300),
+        ..RehearsalInput::default()
+    }
+}
+
+#[test]
+fn recording_of_machines_and_nodes_is_rehearsed_with_a_budget_per_rack() {
+    let rules = format!("{CHECK}{POLICY}");
+    let mut input = input(&rules, recording());
+    input.compared = vec![("check.yaml".into(), CHECK.into())];
+    let rehearsed = rehearse(&input).unwrap();
+    let begun: Vec<(&str, Option<String>)> = rehearsed
+        .report
+        .remediations
+        .iter()
+        .map(|r| (r.machine.as_str(), r.begun.map(|at| at.to_string())))
+        .collect();
+    assert_eq!(
+        begun,
+        [
+            ("m-n1", Some("2026-03-01T10:11:00Z".into())),
+            ("m-n2", Some("2026-03-01T10:16:00Z".into())),
+        ]
+    );
+    let all = &rehearsed.report.remediations;
+    assert!(
+        all.iter().all(|r| r.outcome == Outcome::Remediated),
+        "{all:#?}"
+    );
+    let [difference] = rehearsed.differences.as_slice() else {
+        panic!("{:#?}", rehearsed.differences);
+    };
+    assert_eq!(difference.machine, "m-n2");
+    let [note] = rehearsed.notes.as_slice() else {
+        panic!("{:?}", rehearsed.notes);
+    };
+    assert!(
+        note.contains("Cluster metal3/c is not in the files"),
+        "{note}"
+    );
+}
+
+#[test]
+fn failure_trace_without_machines_is_rehearsed_node_by_node() {
+    let mut trace = String::from("node,down,up\n");
+    for number in 0..5 {
+        // The others are named by failures that are too short.
+        let up = if number == 3 { 5000 } else { 1030 };
+        trace += &format!("n{number},1000,{up}\n");
+    }
+    let rehearsed = rehearse(&input(CHECK, trace)).unwrap();
+    let [only] = rehearsed.report.remediations.as_slice() else {
+        panic!("{:#?}", rehearsed.report);
+    };
+    assert_eq!(
+        (only.machine.as_str(), only.requested.as_second()),
+        ("n3", 1060)
+    );
+    assert!(
+        rehearsed
+            .notes
+            .iter()
+            .any(|n| n.contains("each Node counts as"))
+    );
+}
+
+#[test]
+fn files_without_a_check_and_wrong_policies_are_reported() {
+    let error = rehearse(&input(POLICY, recording())).unwrap_err();
+    assert!(
+        error.to_string().contains("no MachineHealthCheck"),
+        "{error}"
+    );
+    let wrong = POLICY.replace("budgets: [{ per: Rack, maxConcurrent: 1 }]", "windows: 3");
+    let rehearsed = rehearse(&input(&format!("{CHECK}{wrong}"), recording())).unwrap();
+    assert_eq!(rehearsed.report.totals.waiting, 2);
+    assert!(
+        rehearsed
+            .notes
+            .iter()
+            .any(|n| n.contains("PowerPolicy racks holds"))
+    );
+}

@@ -1,0 +1,231 @@
+//! `rackhand-controller rehearse` and `record`.
+
+use std::{
+    fmt::{self, Display, Formatter},
+    io::Write,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use clap::Args;
+use jiff::{SignedDuration, Timestamp};
+use rackhand_runtime::{
+    RehearsalInput, RehearsalOutcome as Outcome, RehearsalReport, Rehearsed, RehearsedRemediation,
+};
+
+use crate::{args::seconds, explain::args::TableOutput, kubectl::table};
+
+/// What is rehearsed.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Rehearse {
+    /// File with MachineHealthChecks of Cluster API, their Clusters and PowerPolicies; may be repeated.
+    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+
+    /// File with the history: a recording of `record`, an audit log of an API server, the answer of Prometheus to
+    /// a range query of kube_node_status_condition, or a failure trace in CSV (node,down,up); may be repeated.
+    #[arg(long, value_name = "FILE", required = true)]
+    history: Vec<PathBuf>,
+
+    /// File for a second rehearsal in place of those of --file, with which the first one is compared; may be
+    /// repeated.
+    #[arg(long, value_name = "FILE")]
+    compare_with: Vec<PathBuf>,
+
+    /// How long each remediation is assumed to take. After it the Node counts as Ready until the history shows
+    /// another change of it.
+    #[arg(long, default_value = "5m", value_parser = seconds)]
+    remediation_takes: Duration,
+
+    /// How it is shown.
+    #[arg(short, long, value_enum, default_value = "table")]
+    output: TableOutput,
+}
+
+/// What is recorded.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Record {
+    /// Kubeconfig of the workload cluster whose Nodes are recorded; without it the Nodes of the cluster of
+    /// --kubeconfig.
+    #[arg(long, value_name = "FILE")]
+    workload_kubeconfig: Option<PathBuf>,
+
+    /// How long it is recorded; without it until it is interrupted.
+    #[arg(long = "for", value_name = "TIME", value_parser = seconds)]
+    time: Option<Duration>,
+
+    /// The file to append to; without it the standard output.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Rehearses and prints.
+///
+/// # Errors
+/// A file cannot be read or parsed.
+pub(crate) fn run(asked: &Rehearse) -> anyhow::Result<()> {
+    let rehearsed = rackhand_runtime::rehearse(&RehearsalInput {
+        files: read_all(&asked.files)?,
+        compared: read_all(&asked.compare_with)?,
+        history: read_all(&asked.history)?,
+        takes: asked.remediation_takes,
+    })?;
+    let text = match asked.output {
+        TableOutput::Table => Table(&rehearsed).to_string(),
+        TableOutput::Json => format!("{}\n", serde_json::to_string_pretty(&rehearsed)?),
+        TableOutput::Yaml => serde_saphyr::to_string(&rehearsed)?,
+    };
+    // A reader that went away has seen enough.
+    std::io::stdout().write_all(text.as_bytes()).ok();
+    Ok(())
+}
+
+/// Records.
+///
+/// # Errors
+/// The cluster cannot be reached, or the file cannot be written.
+pub(crate) async fn record(asked: Record, kubeconfig: Option<&Path>) -> anyhow::Result<()> {
+    let mut output: Box<dyn Write + Send> = match &asked.output {
+        None => Box::new(std::io::stdout()),
+        Some(path) => {
+            let file = std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path);
+            Box::new(file.with_context(|| format!("cannot write {}", path.display()))?)
+        }
+    };
+    let workload = asked.workload_kubeconfig.as_deref();
+    let recording = rackhand_runtime::record(kubeconfig, workload, asked.time, &mut *output);
+    let lines = tokio::select! {
+        lines = recording => lines?,
+        interrupted = tokio::signal::ctrl_c() => return interrupted.context("waiting for a signal"),
+    };
+    eprintln!("recorded {lines} changes");
+    Ok(())
+}
+
+fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<(String, String)>> {
+    let read = |path: &PathBuf| {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+        Ok((name, text))
+    };
+    paths.iter().map(read).collect()
+}
+
+struct Table<'a>(&'a Rehearsed);
+
+impl Display for Table<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let report = &self.0.report;
+        writeln!(f, "History from {:.0} to {:.0}", report.start, report.end)?;
+        remediations(f, &report.remediations)?;
+        if !report.limits.is_empty() {
+            let rows = report.limits.iter().map(|span| {
+                let to = span.to.unwrap_or(report.end);
+                [
+                    time(Some(span.from)),
+                    took(to.duration_since(span.from)),
+                    span.check.clone(),
+                    span.message.clone(),
+                ]
+            });
+            let rows: Vec<_> = rows.collect();
+            table::table(f, "limits", ["LIMIT SINCE", "FOR", "CHECK", "WHY"], &rows)?;
+        }
+        totals(f, report)?;
+        if let Some(other) = &self.0.compared {
+            let rows = self.0.differences.iter().map(|difference| {
+                [
+                    difference.machine.clone(),
+                    short(difference.first.as_ref()),
+                    short(difference.second.as_ref()),
+                ]
+            });
+            let rows: Vec<_> = rows.collect();
+            let head = ["MACHINE", "WITH --file", "WITH --compare-with"];
+            table::table(f, "differences", head, &rows)?;
+            totals(f, other)?;
+        }
+        for note in &self.0.notes {
+            writeln!(f, "Note: {note}")?;
+        }
+        Ok(())
+    }
+}
+
+fn remediations(f: &mut Formatter<'_>, all: &[RehearsedRemediation]) -> fmt::Result {
+    let rows = all.iter().map(|r| {
+        let waited = r.begun.map(|begun| took(begun.duration_since(r.requested)));
+        let last_hold = r.held.last().map(|held| match held.policy.as_str() {
+            "" => held.message.clone(),
+            policy => format!("PowerPolicy {policy}: {}", held.message),
+        });
+        [
+            time(Some(r.requested)),
+            r.machine.clone(),
+            r.node.clone().unwrap_or_default(),
+            waited.unwrap_or_else(|| "-".to_owned()),
+            outcome(r.outcome).to_owned(),
+            last_hold.unwrap_or_else(|| r.causes.join("; ")),
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    let head = [
+        "REQUESTED",
+        "MACHINE",
+        "NODE",
+        "OFF AFTER",
+        "OUTCOME",
+        "HELD BY, OR CAUSE",
+    ];
+    table::table(f, "remediations", head, &rows)
+}
+
+fn totals(f: &mut Formatter<'_>, report: &RehearsalReport) -> fmt::Result {
+    let totals = report.totals;
+    writeln!(
+        f,
+        "\n{} requested, {} switched off, {} ended without that, {} waiting; at most {} at one time; \
+         longest wait {}",
+        totals.requested,
+        totals.begun,
+        totals.not_begun,
+        totals.waiting,
+        totals.most_concurrent,
+        took(SignedDuration::from_secs(totals.longest_wait_seconds)),
+    )
+}
+
+/// A remediation in a few words.
+fn short(remediation: Option<&RehearsedRemediation>) -> String {
+    match remediation {
+        None => "none".to_owned(),
+        Some(r) => match r.begun {
+            Some(begun) => format!("off at {begun:.0}, {}", outcome(r.outcome)),
+            None => format!("requested at {:.0}, {}", r.requested, outcome(r.outcome)),
+        },
+    }
+}
+
+fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Waiting => "waiting",
+        Outcome::UnderWay => "under way",
+        Outcome::Remediated => "remediated",
+        Outcome::RecoveredBefore => "recovered before",
+        Outcome::MachineDeleted => "machine deleted",
+        Outcome::Exhausted => "ended by a policy",
+        Outcome::HandedOver => "owner replaces it",
+    }
+}
+
+fn time(at: Option<Timestamp>) -> String {
+    at.map_or_else(|| "-".to_owned(), |at| format!("{at:.0}"))
+}
+
+fn took(time: SignedDuration) -> String {
+    rackhand_runtime::time_span(Duration::try_from(time).unwrap_or_default())
+}
