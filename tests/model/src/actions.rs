@@ -4,6 +4,7 @@ use rackhand_core::remediation::{Next, OperationEvent, Step, Taint};
 
 use crate::{
     breakage::Breakage,
+    restore::Backup,
     time::until,
     world::{Power, Process, Sleep, World},
 };
@@ -43,6 +44,8 @@ pub enum Fault {
     EarlyConfirmation,
     /// A person switches the host off by hand and confirms that it is off.
     Person,
+    /// The etcd of the management cluster is restored from a backup.
+    Restored,
 }
 
 /// Everything that can happen.
@@ -77,6 +80,8 @@ pub enum Action {
     Unheard,
     /// The BMC answers again.
     Answers,
+    /// A backup of the management cluster is made.
+    BackUp,
     /// Nobody has anything to do before the next deadline, and time passes until then.
     Time,
     /// Something goes wrong.
@@ -84,7 +89,7 @@ pub enum Action {
 }
 
 /// All faults.
-pub const FAULTS: [Fault; 15] = [
+pub const FAULTS: [Fault; 16] = [
     Fault::Crash,
     Fault::Lost,
     Fault::AnswerLost,
@@ -100,6 +105,7 @@ pub const FAULTS: [Fault; 15] = [
     Fault::NodeReplaced,
     Fault::EarlyConfirmation,
     Fault::Person,
+    Fault::Restored,
 ];
 
 impl World {
@@ -158,6 +164,7 @@ impl World {
             (Action::Unheard, !self.host.up && self.node.ready),
             (Action::Answers, self.bmc.silent),
             (Action::Late, self.late.is_some()),
+            (Action::BackUp, self.can_back_up()),
         ];
         all.into_iter()
             .filter(|(_, on)| *on)
@@ -187,7 +194,7 @@ impl World {
         let command = matches!(held, Some(Next::Do(_)));
         let open = self.agent.current().is_some();
         let off = matches!(self.host.power, Power::Off);
-        if self.done.is_some() {
+        if self.done.is_some() && fault != Fault::Restored {
             return false;
         }
         match fault {
@@ -202,7 +209,8 @@ impl World {
             Fault::Deposed => self.late.is_none() && self.sends(),
             Fault::Button => off,
             Fault::HoldRemoved => self.hold == Some(true),
-            Fault::Deleted => !self.object.deleting,
+            // A request that is deleted at once after a restore leaves its host as it is (docs/lifecycle.md).
+            Fault::Deleted => !self.object.deleting && self.backup != Backup::Restored,
             Fault::NodeReplaced => true,
             Fault::EarlyConfirmation => {
                 let step = self.object.state.as_ref().map(|s| s.step);
@@ -213,6 +221,7 @@ impl World {
                 let step = self.object.state.as_ref().map(|s| s.step);
                 step == Some(Step::AwaitingConfirmation) && !self.object.confirmed
             }
+            Fault::Restored => self.can_restore(),
         }
     }
 
@@ -220,6 +229,7 @@ impl World {
     pub fn enabled(&self, faults: &[Fault]) -> Vec<Action> {
         // After the end, what an operation or a late call still does is all that matters.
         let ended = self.done.is_some() && self.agent.current().is_none() && self.late.is_none();
+        let ended = ended && !(self.budget > 0 && self.can_restore());
         if self.wrong.is_some() || ended {
             return Vec::new();
         }
@@ -230,10 +240,16 @@ impl World {
             all.push(Action::Time);
         }
         if self.budget > 0 {
-            // Runs without a takeover are those of the other worlds.
-            let due = faults.contains(&Fault::Deposed) && !self.deposed && self.budget == 1;
+            // Runs without a takeover, or without a restore, are those of the other worlds.
+            let awaited = [
+                (Fault::Deposed, !self.deposed),
+                (Fault::Restored, self.backup != Backup::Restored),
+            ];
+            let mut awaited = awaited.into_iter();
+            let due = awaited.find(|(fault, due)| *due && faults.contains(fault));
+            let due = due.map(|(fault, _)| fault).filter(|_| self.budget == 1);
             let can = faults.iter().filter(|f| self.can(**f));
-            let can = can.filter(|f| !due || **f == Fault::Deposed);
+            let can = can.filter(|f| due.is_none_or(|due| due == **f));
             all.extend(can.map(|f| Action::Fault(*f)));
         }
         all
@@ -268,13 +284,17 @@ impl World {
             Action::Renew => w.report(),
             Action::Unheard => w.node.ready = false,
             Action::Answers => w.bmc.silent = false,
+            Action::BackUp => w.back_up(),
             Action::Time => w.passes(),
             Action::Fault(fault) => {
                 w.budget = w.budget.saturating_sub(1);
                 w.fails(fault, breakage);
             }
         }
-        let ours = matches!(action, Action::Decide | Action::Carry | Action::Time);
+        let ours = matches!(
+            action,
+            Action::Decide | Action::Carry | Action::Time | Action::BackUp
+        );
         if !ours {
             w.changed();
         }
@@ -328,6 +348,7 @@ impl World {
                 self.cut();
                 self.object.confirmed = true;
             }
+            Fault::Restored => self.restore(),
         }
     }
 }

@@ -241,6 +241,29 @@ impl Agent {
         };
     }
 
+    /// The attempts of all operations began so much earlier, which is part of their ids.
+    pub fn age_attempts(&mut self, age: Duration) {
+        let earlier = NOW.checked_sub(age).unwrap_or(Timestamp::MIN);
+        let rename = |id: &str| {
+            let (now, earlier) = (NOW.as_second(), earlier.as_second());
+            id.replace(&format!("@{now}/"), &format!("@{earlier}/"))
+        };
+        let ledger = &mut self.ledger;
+        let operations = std::mem::take(&mut ledger.operations).into_values();
+        ledger.operations = operations
+            .map(|mut operation| {
+                operation.id = rename(&operation.id);
+                (operation.id.clone(), operation)
+            })
+            .collect();
+        ledger.running = ledger.running.iter().map(|id| rename(id)).collect();
+        let ended = ledger.ended.iter();
+        ledger.ended = ended.map(|(at, id)| (*at, rename(id))).collect();
+        for run in &mut self.runs {
+            run.id = rename(&run.id);
+        }
+    }
+
     /// Lets the time pass.
     pub fn pass(&mut self, passed: Duration) {
         for run in &mut self.runs {

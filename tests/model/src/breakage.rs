@@ -50,11 +50,12 @@ pub enum Breakage {
     LateHoldTaken,
     PodsDeletedEarly,
     PodsUnguarded,
+    OutdatedIgnored,
 }
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -82,6 +83,7 @@ impl Breakage {
         Self::LateHoldTaken,
         Self::PodsDeletedEarly,
         Self::PodsUnguarded,
+        Self::OutdatedIgnored,
     ];
 
     /// The breakage in words, as reports print it.
@@ -113,6 +115,7 @@ impl Breakage {
             Self::HostVersionIgnored => "a former leader's hold is set on a changed BareMetalHost",
             Self::PodsDeletedEarly => "pods are deleted while the power-off still runs",
             Self::PodsUnguarded => "the Node is not read again before its pods are deleted",
+            Self::OutdatedIgnored => "a restored state is not compared with the journals",
             Self::LateHoldTaken => "a hold on its way is not refused after the withdrawal",
         }
     }
@@ -135,11 +138,14 @@ impl Breakage {
             | Self::ObjectVersionIgnored
             | Self::HostVersionIgnored
             | Self::LateHoldTaken => (true, &[Fault::Deposed, Fault::Deleted]),
+            Self::OutdatedIgnored => (false, &[Fault::Restored]),
             _ => (false, &[]),
         };
         let budget = u8::try_from(faults.len()).unwrap_or(u8::MAX);
         let world = if faults.contains(&Fault::Deposed) {
             Setting::leaders(budget)
+        } else if faults.contains(&Fault::Restored) {
+            Setting::restored(budget)
         } else if cooperative {
             Setting::cooperative(budget)
         } else {
@@ -237,6 +243,7 @@ impl Breakage {
                     commands_sent: 0,
                 });
             }
+            Self::OutdatedIgnored => o.outdated = false,
             Self::JournalBelieved => {
                 for id in [&mut o.agent_id, &mut o.answered].into_iter().flatten() {
                     id.journal = "journal-0".into();

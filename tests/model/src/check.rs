@@ -18,6 +18,7 @@ use crate::{
     judge::Wrong,
     liveness::{self, BOUND, Ends, healed, next_of_healed},
     replay::steps,
+    restore::Backup,
     story,
     world::World,
 };
@@ -45,6 +46,8 @@ pub struct Setting {
     pub faults: Vec<Fault>,
     /// The deliberate fault, if any.
     pub breakage: Option<Breakage>,
+    /// The etcd of the management cluster may be restored from a backup.
+    pub restores: bool,
     /// Worlds that are known to end.
     pub ends: Arc<Ends>,
 }
@@ -53,7 +56,7 @@ impl Setting {
     /// A world in which only Rackhand switches the host.
     pub fn direct(budget: u8) -> Self {
         let mut faults = FAULTS.to_vec();
-        faults.retain(|f| !matches!(f, Fault::HoldRemoved | Fault::Deposed));
+        faults.retain(|f| !matches!(f, Fault::HoldRemoved | Fault::Deposed | Fault::Restored));
         Self {
             name: "direct",
             cooperative: false,
@@ -61,6 +64,7 @@ impl Setting {
             budget,
             faults,
             breakage: None,
+            restores: false,
             ends: Arc::default(),
         }
     }
@@ -68,7 +72,7 @@ impl Setting {
     /// A world in which baremetal-operator switches the host as well, following the hold.
     pub fn cooperative(budget: u8) -> Self {
         let mut faults = FAULTS.to_vec();
-        faults.retain(|f| *f != Fault::Deposed);
+        faults.retain(|f| !matches!(f, Fault::Deposed | Fault::Restored));
         Self {
             name: "cooperative",
             cooperative: true,
@@ -79,10 +83,26 @@ impl Setting {
 
     /// As `cooperative`, and another controller may take over while a call of the first one is on its way.
     pub fn leaders(budget: u8) -> Self {
+        let mut faults = FAULTS.to_vec();
+        faults.retain(|f| *f != Fault::Restored);
         Self {
             name: "leaders",
-            faults: FAULTS.to_vec(),
+            faults,
             ..Self::cooperative(budget)
+        }
+    }
+
+    /// As `direct`, and the etcd of the management cluster is restored from a backup. Where the journal is lost
+    /// as well, nobody knows what was done.
+    pub fn restored(budget: u8) -> Self {
+        let mut faults = FAULTS.to_vec();
+        let left_out = [Fault::HoldRemoved, Fault::Deposed, Fault::JournalWiped];
+        faults.retain(|f| !left_out.contains(f));
+        Self {
+            name: "restored",
+            faults,
+            restores: true,
+            ..Self::direct(budget)
         }
     }
 }
@@ -104,7 +124,15 @@ impl Model for Setting {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        vec![World::new(self.cooperative, self.lying, self.budget)]
+        let backup = if self.restores {
+            Backup::Due
+        } else {
+            Backup::Never
+        };
+        vec![World {
+            backup,
+            ..World::new(self.cooperative, self.lying, self.budget)
+        }]
     }
 
     fn actions(&self, w: &World, actions: &mut Vec<Action>) {
@@ -149,6 +177,9 @@ impl Model for Setting {
             }),
             Property::always("no command after the end", |_, w: &World| {
                 !is(w, Wrong::Late)
+            }),
+            Property::always("F12: no off by an older state", |_, w: &World| {
+                !is(w, Wrong::Outdated)
             }),
             Property::always("L1: it ends", |model: &Self, w: &World| {
                 w.wrong.is_some() || model.ends(w)

@@ -175,7 +175,10 @@ impl World {
             Command::PowerOn { id } => {
                 let limit = policy().power_on_timeout;
                 match self.begin(held, (id, true), Duration::ZERO, limit) {
-                    Beginning::Started => self.judge_power_on(state),
+                    Beginning::Started => {
+                        self.judge_power_on(state);
+                        self.ended_off = true;
+                    }
                     Beginning::Known => {}
                     Beginning::Refused => return false,
                 }
@@ -185,7 +188,12 @@ impl World {
                 let state = self.read_bmc();
                 self.read_power(state);
             }
-            Command::Release => return self.agent.release(held.sent),
+            Command::Release => {
+                let held_off = self.agent.holds();
+                let is_taken = self.agent.release(held.sent);
+                self.ended_off |= is_taken && held_off;
+                return is_taken;
+            }
             Command::AddTaint => {
                 let guarded = !breakage.is_some_and(Breakage::is_unguarded);
                 if guarded && self.process.shell.reading_stands(NOW).is_err() {

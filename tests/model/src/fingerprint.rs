@@ -12,6 +12,8 @@
 //!   before it commands, so whether the ledger takes a call depends on the terms.
 //! - In the journal: of an operation its outcome, and whether a command was sent; of a hold its owner. When
 //!   and by whom an operation was begun decides nothing here. Of numbers in the queue, the order.
+//! - A state in a backup: as it is. The order of records in the journal, and those of releases: where a state
+//!   may be restored.
 //! - Since when a Lease has not been renewed: whether the latest reading is from before that
 //!   (`read_since_renewal`); and the time itself, as long as that is short and the Node Ready
 //!   (`lease_quiet_from`). A Node that is not Ready becomes so with another renewal.
@@ -31,6 +33,7 @@ use rackhand_core::remediation::{AgentPin, AttemptRecord, LeaseMemory, OffEviden
 use crate::{
     agent::{Agent, ELECTION, HOST, Ledger},
     operation::Run,
+    restore::Backup,
     time::{NOW, until},
     world::{Held, Object, Process, World},
 };
@@ -57,6 +60,8 @@ impl Hash for World {
             hold,
             node,
             pod,
+            backup,
+            ended_off,
             budget,
             was_silent,
             wrong,
@@ -73,6 +78,7 @@ impl Hash for World {
         let Process {
             held,
             shell,
+            is_outdated,
             leases,
             sleep,
         } = &**process;
@@ -80,10 +86,19 @@ impl Hash for World {
             hash_some(call.as_ref(), h, |call, h| hash_call(call, asked, h));
         }
         hash_shell(shell, h);
+        is_outdated.hash(h);
         hash_leases(leases, asked, node.ready, h);
         (sleep, deposed, claimed, done, host, bmc).hash(h);
         hash_agent(agent, sent.term, h);
         (hold, node, pod, budget, was_silent, wrong).hash(h);
+        hash_backup(backup, *budget, h);
+        // What was done counts where an older state may come back.
+        if *backup != Backup::Never {
+            ended_off.hash(h);
+            for entry in agent.history() {
+                (entry.id, entry.is_off, entry.is_release).hash(h);
+            }
+        }
     }
 }
 
@@ -211,6 +226,16 @@ fn hash_leases<H: Hasher>(leases: &LeaseMemory, asked: Option<Timestamp>, ready:
         let age = NOW.duration_since(*since).as_secs().min(QUIET);
         let is_read_since = asked.is_some_and(|asked| asked >= *since);
         (renewed, is_read_since, ready.then_some(age)).hash(h);
+    }
+}
+
+fn hash_backup<H: Hasher>(backup: &Backup, budget: u8, h: &mut H) {
+    std::mem::discriminant(backup).hash(h);
+    // Without a fault that is left, it is not restored.
+    if let Backup::Made(object) = backup
+        && budget > 0
+    {
+        object.hash(h);
     }
 }
 

@@ -23,6 +23,8 @@ pub enum Wrong {
     LeftOff,
     /// A command to the BMC after the end.
     Late,
+    /// F12: a power-off on the word of a state from before the power-on.
+    Outdated,
 }
 
 impl World {
@@ -42,11 +44,15 @@ impl World {
         }
     }
 
-    /// F2: the power-off is in the stored state, and the host is held.
+    /// F2: the power-off is in the stored state, and the host is held. F12: that state is not of before the
+    /// power-on.
     pub(crate) fn judge_power_off(&mut self, state: &State, id: &str, hold: Option<bool>) {
         let is_ours = operation_id(UID, state).is_some_and(|stored| stored == id);
         if !is_ours || !state.agent_holds || hold == Some(false) {
             self.broken(Wrong::Intent);
+        }
+        if self.ended_off {
+            self.broken(Wrong::Outdated);
         }
     }
 

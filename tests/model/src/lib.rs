@@ -22,6 +22,7 @@ pub mod operation;
 pub mod policies;
 pub mod rack;
 pub mod replay;
+pub mod restore;
 pub mod story;
 pub mod time;
 pub mod world;

@@ -80,6 +80,7 @@ fn worlds(args: &Args) -> bool {
             Setting::direct(b),
             Setting::cooperative(b),
             Setting::leaders(b),
+            Setting::restored(b),
         ]
     };
     let chosen = |name: &str| args.world.is_empty() || args.world.iter().any(|w| w == name);

@@ -50,6 +50,7 @@ fn line(w: &World, action: Action, setting: &Setting) -> String {
         }
         Action::Renew => "The kubelet renews its Lease.".into(),
         Action::Unheard => "The control plane no longer hears the kubelet.".into(),
+        Action::BackUp => "A backup of the management cluster is made.".into(),
         Action::Answers => "The BMC answers again.".into(),
         Action::Time => "Time passes until the next deadline.".into(),
         Action::Fault(fault) => format!("FAULT: {}", fault_line(w, fault)),
@@ -84,6 +85,7 @@ fn fault_line(w: &World, fault: Fault) -> String {
         Fault::EarlyConfirmation => {
             "somebody confirms that the host is off, unasked, and it is not."
         }
+        Fault::Restored => "the etcd of the management cluster is restored from the backup.",
         Fault::Person => "a person switches the host off by hand and confirms it.",
     };
     what.into()

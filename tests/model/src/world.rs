@@ -11,6 +11,7 @@ use crate::{
     agent::Agent,
     copy_on_write::CopyOnWrite,
     judge::Wrong,
+    restore::Backup,
     time::{NOW, shift, shift_leases, shift_shell, shift_some, shift_state},
 };
 
@@ -88,6 +89,9 @@ pub struct Process {
     pub held: Option<Held>,
     /// What its engine remembers.
     pub shell: Shell,
+    /// Whether the state that it has read is older than the journal of the agent; `None`: it has not
+    /// compared them yet.
+    pub is_outdated: Option<bool>,
     /// Since when it has seen the Lease of the Node.
     pub leases: LeaseMemory,
     /// When it looks again.
@@ -100,6 +104,7 @@ impl Process {
         Self {
             held: None,
             shell: Shell::new(UID),
+            is_outdated: None,
             leases: LeaseMemory::default(),
             sleep: Sleep::Awake,
         }
@@ -208,6 +213,11 @@ pub struct World {
     pub node: Node,
     /// The pod.
     pub pod: Pod,
+    /// A backup of the management cluster.
+    pub backup: Backup,
+    /// Our remediation has begun to switch the host on again, or has released it. It switches nothing off
+    /// from then on.
+    pub ended_off: bool,
     /// Faults that may still happen.
     pub budget: u8,
     /// The BMC was silent at some time, so the host may be left off.
@@ -259,6 +269,8 @@ impl World {
                 process: true,
                 elsewhere: false,
             },
+            backup: Backup::Never,
+            ended_off: false,
             budget,
             was_silent: false,
             wrong: None,

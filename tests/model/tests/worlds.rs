@@ -45,6 +45,12 @@ fn every_rule_holds_while_another_leader_takes_over() {
     holds(explore(setting, Bounds::threads(1)));
 }
 
+#[test]
+fn f12_nothing_is_switched_off_by_a_state_that_was_restored() {
+    let report = holds(explore(Setting::restored(1), Bounds::threads(1)));
+    assert!(report.states > 5_000, "{} states", report.states);
+}
+
 /// Long enough for a Lease to expire and be taken over.
 const TICKS: u64 = 4;
 

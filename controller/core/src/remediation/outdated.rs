@@ -4,6 +4,8 @@
 //! journals of the agents tell: a host that was switched on again for a remediation is not switched off on
 //! the word of a state from before that (F11, F12).
 
+use jiff::Timestamp;
+
 use super::{State, Step};
 
 /// What an agent did for a remediation.
@@ -17,33 +19,56 @@ pub struct JournalEntry {
     pub is_release: bool,
 }
 
-/// Where an operation stands in the course of its remediation: attempt and its start, repetitions, off
-/// before on, try.
-type Position = (u32, i64, u32, u8, u32);
+/// An attempt: its number, and when it began. An attempt that keeps a host off for good has the number of the
+/// one before it.
+type Attempt = (u32, i64);
+
+/// Where an operation stands in the course of its remediation: attempt, off before on, repetitions, try.
+type Position = (Attempt, u8, u32, u32);
 
 const OFF: u8 = 1;
 const ON: u8 = 2;
 
-/// Whether the state is older than the journal of one agent. `entries`: what that journal has of this
-/// remediation, the newest first.
+/// Whether the state is older than the journal of one agent. `state`: as stored; `None`: the request has
+/// none. `entries`: what that journal has of this remediation, the newest first.
 ///
 /// A state is written before its operation is begun, so a journal is ahead of it only if the state was set
 /// back. While the newest entry is a power-off, the host is kept off for this remediation, and going on is
 /// right.
-pub fn is_outdated(uid: &str, state: &State, entries: &[JournalEntry]) -> bool {
-    let (Some(reached), Some(newest)) = (reached(state), entries.first()) else {
+///
+/// A state that was set back may have gone on before the journal could be read. So its repetitions are not
+/// compared with those of another step, and an attempt that began anew is recognised.
+pub fn is_outdated(uid: &str, state: Option<&State>, entries: &[JournalEntry]) -> bool {
+    let Some(newest) = entries.first().filter(|newest| !newest.is_off) else {
         return false;
     };
-    if newest.is_off {
+    let Some(state) = state else {
+        // It was set back to before its first state.
+        return true;
+    };
+    let Some(reached) = reached(state) else {
         return false;
+    };
+    let (attempt, what, ..) = reached;
+    let positions = || entries.iter().filter_map(|entry| position(uid, &entry.id));
+    if !positions().any(|p| p.0 == attempt) && positions().any(|p| began_before(state, p.0)) {
+        return true;
     }
-    let mut positions = entries.iter().filter_map(|entry| position(uid, &entry.id));
-    let (attempt, started, repeats, what, _) = reached;
-    let is_this_off = |p: &Position| *p >= (attempt, started, repeats, OFF, 0);
     if newest.is_release && what < ON {
-        return positions.any(|p| is_this_off(&p));
+        // Released only after the last power-off of the attempt.
+        return positions().any(|p| p.0 >= attempt);
     }
-    positions.any(|p| p > reached)
+    positions().any(|p| p > reached)
+}
+
+/// Whether the state does not know this attempt, although it has the number of the current one: an attempt
+/// begins once.
+fn began_before(state: &State, (number, started): Attempt) -> bool {
+    let is_same = |known: Timestamp| known.as_second() == started;
+    let mut recorded = state.attempts.iter();
+    number == state.attempt
+        && !is_same(state.attempt_started)
+        && !recorded.any(|known| known.number == number && is_same(known.started))
 }
 
 /// The last position that a remediation in this state can have reached; `None` if it only ends from here.
@@ -57,8 +82,8 @@ fn reached(s: &State) -> Option<Position> {
         Step::Aborting | Step::Succeeded | Step::Escalated | Step::Blocked => return None,
     };
     let repeats = s.power_off_repeats.saturating_add(s.power_on_repeats);
-    let started = s.attempt_started.as_second();
-    Some((s.attempt, started, repeats, what, tries))
+    let attempt = (s.attempt, s.attempt_started.as_second());
+    Some((attempt, what, repeats, tries))
 }
 
 /// Parses the id of an operation of this remediation; `None`: it is of another kind.
@@ -74,10 +99,9 @@ fn position(uid: &str, id: &str) -> Option<Position> {
     };
     let (repeats, tries) = parts.next()?.split_once('.')?;
     Some((
-        attempt.parse().ok()?,
-        started.parse().ok()?,
-        repeats.parse().ok()?,
+        (attempt.parse().ok()?, started.parse().ok()?),
         what,
+        repeats.parse().ok()?,
         tries.parse().ok()?,
     ))
 }

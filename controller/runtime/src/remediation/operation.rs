@@ -36,9 +36,10 @@ impl Engine {
     /// Compares a state that was read, and not written by this process, with the journals of the agents
     /// of its rack, before anything is done through them (F12).
     async fn compare_history(&mut self, host: &HostRef) -> Result<(), String> {
-        let Some(state) = self.shell.state.as_ref().filter(|_| !self.history.is_known) else {
+        if self.history.is_known {
             return Ok(());
-        };
+        }
+        let state = self.shell.state.as_ref();
         let agents = &self.context.agents;
         let journals = agents.history(&host.rack, &self.uid).await?;
         let is_outdated = |entries: &Vec<JournalEntry>| is_outdated(&self.uid, state, entries);

@@ -84,10 +84,10 @@ impl Run {
             answered: id.as_ref().filter(|_| w.agent_up).map(|_| w.agent_id()),
             pinned: PinnedOperation::Unknown,
             held: w.agent_up && w.agent_holds,
-            outdated: self.state.as_ref().is_some_and(|s| {
-                let journals = w.journals.values();
-                journals.into_iter().any(|j| is_outdated(UID, s, j))
-            }),
+            outdated: {
+                let mut journals = w.journals.values();
+                journals.any(|j| is_outdated(UID, self.state.as_ref(), j))
+            },
             operation: id
                 .filter(|_| w.agent_up)
                 .and_then(|id| w.ops.get(&w.op_key(&id)))

@@ -58,25 +58,122 @@ fn f12_a_state_from_before_a_power_on_of_its_remediation_is_outdated() {
     let back = || on(id(Step::PoweringOn, |_| {}));
     for step in BEFORE_OFF.into_iter().chain(OFF) {
         for newest in [back(), release(), on(id(Step::Aborting, |_| {}))] {
-            assert!(is_outdated(UID, &at(step), &[newest, first()]), "{step:?}");
+            assert!(
+                is_outdated(UID, Some(&at(step)), &[newest, first()]),
+                "{step:?}"
+            );
         }
         for ours in [
             vec![],
             vec![first()],
             vec![off("another/1@0/off/0.0".into())],
         ] {
-            assert!(!is_outdated(UID, &at(step), &ours), "{step:?}: {ours:?}");
+            assert!(
+                !is_outdated(UID, Some(&at(step)), &ours),
+                "{step:?}: {ours:?}"
+            );
         }
     }
     for step in ON {
         for entries in [vec![back(), first()], vec![release(), first()]] {
-            assert!(!is_outdated(UID, &at(step), &entries), "{step:?}");
+            assert!(!is_outdated(UID, Some(&at(step)), &entries), "{step:?}");
         }
         let again = on(id(Step::PoweringOn, |s| s.power_on_repeats = 1));
         assert!(
-            is_outdated(UID, &at(step), &[again, back(), first()]),
+            is_outdated(UID, Some(&at(step)), &[again, back(), first()]),
             "{step:?}"
         );
+    }
+}
+
+/// The backup was made after the request was created and before its first state was written.
+#[test]
+fn f12_a_request_without_a_state_is_outdated_by_a_power_on_of_its_remediation() {
+    let first = || off(id(Step::PoweringOff, |_| {}));
+    let back = || on(id(Step::PoweringOn, |_| {}));
+    for newest in [back(), release()] {
+        assert!(is_outdated(UID, None, &[newest, first()]));
+    }
+    assert!(!is_outdated(UID, None, &[]), "nothing was done");
+    assert!(!is_outdated(UID, None, &[first()]), "it is kept off");
+
+    // A state that was written before the journals could be read.
+    for step in BEFORE_OFF.into_iter().chain(OFF).chain(ON) {
+        let mut state = at(step);
+        state.attempt_started = time(1_000);
+        for newest in [back(), release()] {
+            let entries = [newest, first()];
+            assert!(is_outdated(UID, Some(&state), &entries), "{step:?}");
+        }
+        assert!(!is_outdated(UID, Some(&state), &[first()]), "{step:?}");
+    }
+
+    let mut o = mk_observation();
+    o.outdated = true;
+    let first = super::super::step(&o, None, time(1_000));
+    assert_eq!(first.state.step, Step::Pending);
+    let d = super::super::step(&o, Some(&first.state), time(1_000));
+    assert_eq!(d.next, Next::Write);
+    assert_eq!(d.state.step, Step::Aborting);
+    assert_eq!(d.reason, Reason::StateOutdated);
+}
+
+/// The host was kept off for the request, which was restored without a state and went on.
+#[test]
+fn an_attempt_that_began_anew_under_a_power_off_is_not_outdated_by_its_own_power_on() {
+    let anew = |step| {
+        let mut state = at(step);
+        state.attempt_started = time(1_000);
+        state
+    };
+    let id = |step| operation_id(UID, &anew(step)).unwrap();
+    let entries = [
+        on(id(Step::PoweringOn)),
+        off(id(Step::PoweringOff)),
+        off(operation_id(UID, &at(Step::PoweringOff)).unwrap()),
+    ];
+    for step in ON {
+        assert!(!is_outdated(UID, Some(&anew(step)), &entries), "{step:?}");
+    }
+}
+
+/// No agent could be reached at first, so the power-off was to be repeated.
+#[test]
+fn f12_repetitions_of_an_outdated_state_do_not_make_it_current() {
+    let first = || off(id(Step::PoweringOff, |_| {}));
+    let back = || on(id(Step::PoweringOn, |_| {}));
+    for step in OFF {
+        let mut state = at(step);
+        state.power_off_repeats = 1;
+        for newest in [back(), release()] {
+            let entries = [newest, first()];
+            assert!(is_outdated(UID, Some(&state), &entries), "{step:?}");
+        }
+        assert!(!is_outdated(UID, Some(&state), &[first()]), "{step:?}");
+    }
+}
+
+/// `OnExhausted::StayOff` begins another attempt under the number of the failed one.
+#[test]
+fn an_attempt_that_keeps_the_host_off_is_not_outdated_by_the_failed_one() {
+    let mut state = at(Step::Retrying);
+    state.attempts.push(AttemptRecord {
+        number: 1,
+        started: state.attempt_started,
+        off: None,
+        drained: None,
+        pods_deleted: 0,
+        on: None,
+        ended: time(900),
+        step: Some(Step::Booting),
+        reason: Reason::ExhaustedKeptOff(1),
+    });
+    state.attempt_started = time(1_000);
+    state.power_off_repeats = 1;
+    let first = off(id(Step::PoweringOff, |_| {}));
+    for newest in [on(id(Step::PoweringOn, |_| {})), release()] {
+        let entries = [newest, first.clone()];
+        assert!(!is_outdated(UID, Some(&state), &entries));
     }
 }
 
@@ -90,11 +187,11 @@ fn a_later_attempt_is_not_outdated_by_an_earlier_one() {
     for step in BEFORE_OFF.into_iter().chain(OFF).chain(ON) {
         let mut state = at(step);
         state.attempt = 2;
-        assert!(!is_outdated(UID, &state, &earlier), "{step:?}");
-        assert!(!is_outdated(UID, &state, &earlier[1..]), "{step:?}");
+        assert!(!is_outdated(UID, Some(&state), &earlier), "{step:?}");
+        assert!(!is_outdated(UID, Some(&state), &earlier[1..]), "{step:?}");
         let later = on(id(Step::PoweringOn, |s| s.attempt = 3));
         let entries: Vec<_> = std::iter::once(later).chain(earlier.clone()).collect();
-        assert!(is_outdated(UID, &state, &entries), "{step:?}");
+        assert!(is_outdated(UID, Some(&state), &entries), "{step:?}");
     }
 }
 
