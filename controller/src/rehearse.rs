@@ -19,7 +19,8 @@ use crate::{args::seconds, explain::args::TableOutput, kubectl::table};
 /// What is rehearsed.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Rehearse {
-    /// File with MachineHealthChecks of Cluster API, their Clusters and PowerPolicies; may be repeated.
+    /// File with MachineHealthChecks of Cluster API, their Clusters, NodeHealthChecks of medik8s, and
+    /// PowerPolicies; may be repeated.
     #[arg(short, long = "file", value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
@@ -216,6 +217,7 @@ fn outcome(outcome: Outcome) -> &'static str {
         Outcome::UnderWay => "under way",
         Outcome::Remediated => "remediated",
         Outcome::RecoveredBefore => "recovered before",
+        Outcome::TimedOut => "given up",
         Outcome::MachineDeleted => "machine deleted",
         Outcome::Exhausted => "ended by a policy",
         Outcome::HandedOver => "owner replaces it",

@@ -1,64 +1,40 @@
 //! Rehearsal: what health checks and power policies would have done with a recorded history.
 //!
 //! Owns the virtual time and the assumed remediations. Must never restate a rule: verdicts and limits are those
-//! of [`Fleet`], the order of remediations and the policies those of [`check_concurrency`] and [`evaluate`].
+//! of [`health::Fleet`] and [`crate::nodes::Fleet`], the order of remediations and the policies those of [`check_concurrency`] and [`evaluate`].
 //!
 //! What a remediation does is assumed: it ends after a fixed time, and the Node is Ready from then on, until
 //! the history shows another change of it.
 
+mod facts;
+mod fleet;
 mod report;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     handover::SETTLE,
-    health::{
-        Action, Check, ClusterFacts, Condition, Fleet, MachineFacts, NodeFacts, NodeView,
-        RequestView, Target, Verdict,
-    },
+    health,
     power_policy::{
-        Hold, PastAttempt, PolicyFacts, PowerPolicy, Rule, Subject, Verdict as PolicyVerdict,
-        evaluate,
+        Hold, PastAttempt, PowerPolicy, Rule, Subject, Verdict as PolicyVerdict, evaluate,
     },
     remediation::{ActiveRemediation, Progress, check_concurrency},
 };
 
+use fleet::{CheckFleet, NodeFleet, Wanted};
+
+pub use facts::{CheckRules, HostFacts, MemberFacts, RehearsedCheck};
 pub use report::{
     Difference, HeldSpan, LimitSpan, Outcome, RehearsalReport, RehearsedRemediation, Totals,
     compare,
 };
 
-/// A health check of Cluster API that is rehearsed.
-#[derive(Debug, Clone)]
-pub struct RehearsedCheck {
-    /// `namespace/name`.
-    pub name: String,
-    /// The rules of the check.
-    pub rules: Check,
-    /// Its Cluster.
-    pub cluster: ClusterFacts,
-}
-
-/// The host of a Machine, as the policies see it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct HostFacts {
-    /// Name of the Node.
-    pub node: Option<String>,
-    /// The policies that select the host, and where it is.
-    pub policy: PolicyFacts,
-    /// Annotations of its Node.
-    pub annotations: BTreeSet<String>,
-}
-
-/// A Machine in the history.
+/// A member in the history.
 #[derive(Debug, Clone)]
 struct Host {
-    recorded: NodeView,
+    recorded: MemberFacts,
     facts: HostFacts,
     /// The Node is taken for Ready, or the Machine for handed over, until the history shows a change.
     is_settled: bool,
@@ -78,17 +54,19 @@ struct Assumed {
     number: usize,
 }
 
-/// A Machine of a check.
-type Member = (usize, String);
+/// Name of a Machine or Node.
+type Member = String;
+
+/// A member of a check, which is known by its number.
+type HostKey = (usize, Member);
 
 /// Health checks and policies in virtual time.
-#[derive(Debug, Clone)]
 pub struct Rehearsal {
     takes: SignedDuration,
-    checks: Vec<RehearsedCheck>,
-    fleets: Vec<Fleet<Check>>,
+    names: Vec<String>,
+    fleets: Vec<CheckFleet>,
     policies: Vec<PowerPolicy>,
-    hosts: BTreeMap<Member, Host>,
+    hosts: BTreeMap<HostKey, Host>,
     now: Timestamp,
     /// When changes that were not evaluated yet have settled.
     settled_at: Option<Timestamp>,
@@ -103,13 +81,18 @@ impl Rehearsal {
         takes: Duration,
         start: Timestamp,
     ) -> Self {
-        let fleet = |check: &RehearsedCheck| {
-            Fleet::new(check.rules.clone(), check.cluster.clone(), None, start)
+        let (names, rules): (Vec<String>, Vec<CheckRules>) =
+            checks.into_iter().map(|c| (c.name, c.rules)).unzip();
+        let fleet = |rules| match rules {
+            CheckRules::Machines(check, cluster) => {
+                CheckFleet::Machines(Box::new(health::Fleet::new(check, cluster, None, start)))
+            }
+            CheckRules::Nodes(check) => CheckFleet::Nodes(Box::new(NodeFleet::new(check, start))),
         };
         Self {
             takes: SignedDuration::try_from(takes).unwrap_or(SignedDuration::MAX),
-            fleets: checks.iter().map(fleet).collect(),
-            checks,
+            names,
+            fleets: rules.into_iter().map(fleet).collect(),
             policies,
             hosts: BTreeMap::new(),
             now: start,
@@ -118,56 +101,43 @@ impl Rehearsal {
         }
     }
 
-    /// A Machine of a check appears or changes, or its Node does. `check` is the number of the check.
-    pub fn put(
-        &mut self,
-        check: usize,
-        machine: MachineFacts,
-        node: NodeView,
-        facts: HostFacts,
-        at: Timestamp,
-    ) {
+    /// A member of a check appears or changes. `check` is the number of the check.
+    pub fn put(&mut self, check: usize, member: MemberFacts, facts: HostFacts, at: Timestamp) {
         self.advance(at);
-        let member = (check, machine.name.clone());
-        let known = self.hosts.remove(&member);
-        let request = match known.as_ref().and_then(|host| host.remediation.as_ref()) {
-            Some(_) => RequestView::Open,
-            None => RequestView::None,
-        };
+        let key = (check, member.name().to_owned());
+        let known = self.hosts.remove(&key);
         let is_settled = known
             .as_ref()
-            .is_some_and(|host| host.is_settled && host.recorded == node);
+            .is_some_and(|host| host.is_settled && host.recorded == member);
+        let shown = match is_settled {
+            true => member.ready(facts.node.as_deref(), self.now),
+            false => member.clone(),
+        };
+        let (remediation, past) = known.map(|h| (h.remediation, h.past)).unwrap_or_default();
+        if let Some(fleet) = self.fleets.get_mut(check) {
+            fleet.put(shown, remediation.is_some(), self.now);
+        }
         let host = Host {
-            recorded: node.clone(),
+            recorded: member,
             facts,
             is_settled,
-            remediation: known.as_ref().and_then(|host| host.remediation.clone()),
-            past: known.map(|host| host.past).unwrap_or_default(),
+            remediation,
+            past,
         };
-        let node = match is_settled {
-            true => ready(&host, self.now),
-            false => node,
-        };
-        self.hosts.insert(member, host);
-        if let Some(fleet) = self.fleets.get_mut(check) {
-            let target = Target {
-                machine,
-                node,
-                request,
-            };
-            fleet.put(target, self.now);
-        }
+        self.hosts.insert(key, host);
         self.changed();
     }
 
-    /// A Machine is gone, or the check does not select it any more.
-    pub fn remove(&mut self, check: usize, machine: &str, at: Timestamp) {
+    /// A member is gone, or the check does not select it any more.
+    pub fn remove(&mut self, check: usize, member: &str, at: Timestamp) {
         self.advance(at);
-        let member = (check, machine.to_owned());
         if let Some(fleet) = self.fleets.get_mut(check) {
-            fleet.remove(machine, self.now);
+            fleet.remove(member, self.now);
         }
-        let gone = self.hosts.remove(&member).and_then(|h| h.remediation);
+        let gone = self
+            .hosts
+            .remove(&(check, member.to_owned()))
+            .and_then(|h| h.remediation);
         if let Some(assumed) = gone {
             self.report
                 .end(assumed.number, Outcome::MachineDeleted, self.now);
@@ -200,7 +170,7 @@ impl Rehearsal {
 
     /// When something happens without a change in the history.
     fn next_due(&self) -> Option<Timestamp> {
-        let deadlines = self.fleets.iter().filter_map(Fleet::next_deadline);
+        let deadlines = self.fleets.iter().filter_map(CheckFleet::next_deadline);
         let assumed = self.hosts.values().filter_map(|h| h.remediation.as_ref());
         let of_remediations = assumed.filter_map(|assumed| match assumed.begun {
             Some(begun) => begun.checked_add(self.takes).ok(),
@@ -215,13 +185,14 @@ impl Rehearsal {
         self.settled_at = None;
         self.end_remediations();
         for check in 0..self.fleets.len() {
-            self.evaluate_check(check);
+            // A remediation that was requested or withdrawn changes when the check is evaluated next.
+            while self.evaluate_check(check) {}
         }
         self.begin_remediations();
     }
 
     fn end_remediations(&mut self) {
-        for (member, host) in &mut self.hosts {
+        for ((check, member), host) in &mut self.hosts {
             let over = host.remediation.take_if(|assumed| {
                 let ends = assumed.begun.and_then(|b| b.checked_add(self.takes).ok());
                 ends.is_some_and(|ends| ends <= self.now)
@@ -235,86 +206,72 @@ impl Rehearsal {
             });
             self.report
                 .end(assumed.number, Outcome::Remediated, self.now);
-            if let Some(fleet) = self.fleets.get_mut(member.0) {
-                fleet.set_request(&member.1, RequestView::None, self.now);
-                fleet.set_node(&member.1, ready(host, self.now), self.now);
+            if let Some(fleet) = self.fleets.get_mut(*check) {
+                fleet.ended(member, self.now);
+                let ready = host.recorded.ready(host.facts.node.as_deref(), self.now);
+                fleet.put(ready, false, self.now);
             }
         }
     }
 
-    /// Requests and withdraws remediations as the check wants.
-    fn evaluate_check(&mut self, check: usize) {
-        let (Some(fleet), Some(about)) = (self.fleets.get_mut(check), self.checks.get(check))
-        else {
-            return;
+    /// Requests and withdraws remediations as the check wants. Returns whether there were any.
+    fn evaluate_check(&mut self, check: usize) -> bool {
+        let (Some(fleet), Some(name)) = (self.fleets.get_mut(check), self.names.get(check)) else {
+            return false;
         };
-        fleet.advance(self.now);
+        let mut has_changed = false;
         let requested = self.hosts.iter().filter(|((of, _), _)| *of == check);
         let requested = requested.filter(|(_, host)| host.remediation.is_some());
-        let mut names: BTreeSet<String> = requested.map(|((_, name), _)| name.clone()).collect();
-        names.extend(fleet.unhealthy().map(ToString::to_string));
-        for name in names {
-            let Some(host) = self.hosts.get_mut(&(check, name.clone())) else {
+        let requested = requested.map(|((_, member), _)| member.clone()).collect();
+        for wanted in fleet.wanted(requested, self.now) {
+            let member = wanted.member().clone();
+            let Some(host) = self.hosts.get_mut(&(check, member.clone())) else {
                 continue;
             };
-            let Some(wanted) = fleet.wanted(&name) else {
-                continue;
-            };
-            match (wanted.action, wanted.verdict) {
-                (Some(Action::CreateRequest { .. }), Verdict::Unhealthy { causes })
-                    if !host.is_settled =>
+            let node = host.facts.node.clone();
+            match wanted {
+                Wanted::Request { causes, .. }
+                    if !host.is_settled && host.remediation.is_none() =>
                 {
-                    let causes = causes.iter().map(ToString::to_string).collect();
-                    let number = self.report.request(
-                        &about.name,
-                        &name,
-                        host.facts.node.clone(),
-                        causes,
-                        self.now,
-                    );
+                    let number = self.report.request(name, &member, node, causes, self.now);
                     host.remediation = Some(Assumed {
-                        active: active(&about.name, &name, number, host, self.now),
+                        active: active(name, &member, number, host, self.now),
                         begun: None,
                         held: None,
                         number,
                     });
-                    fleet.set_request(&name, RequestView::Open, self.now);
+                    fleet.requested(&member, self.now);
+                    has_changed = true;
                 }
-                (Some(Action::MarkOwnerRemediated { .. }), Verdict::Unhealthy { causes })
-                    if !host.is_settled =>
-                {
-                    let causes = causes.iter().map(ToString::to_string).collect();
-                    let number = self.report.request(
-                        &about.name,
-                        &name,
-                        host.facts.node.clone(),
-                        causes,
-                        self.now,
-                    );
+                Wanted::HandOver { causes, .. } if !host.is_settled => {
+                    let number = self.report.request(name, &member, node, causes, self.now);
                     self.report.end(number, Outcome::HandedOver, self.now);
                     host.is_settled = true;
                 }
+                Wanted::Request { .. } | Wanted::HandOver { .. } => {}
                 // One that has begun is finished first (F11).
-                (Some(Action::DeleteRequest { .. }), _) => {
+                Wanted::Withdraw { .. } | Wanted::TimeOut { .. } => {
+                    let outcome = match wanted {
+                        Wanted::TimeOut { .. } => Outcome::TimedOut,
+                        _ => Outcome::RecoveredBefore,
+                    };
                     let waiting = host.remediation.take_if(|r| r.begun.is_none());
                     if let Some(assumed) = waiting {
-                        self.report
-                            .end(assumed.number, Outcome::RecoveredBefore, self.now);
-                        fleet.set_request(&name, RequestView::None, self.now);
+                        self.report.end(assumed.number, outcome, self.now);
+                        fleet.ended(&member, self.now);
+                        has_changed = true;
                     }
                 }
-                _ => {}
             }
         }
-        // Counted after the requests of this moment.
-        let gate = fleet.gate();
-        let holds = !gate.open && fleet.tally().unhealthy > 0;
-        self.report.limit(&about.name, &gate, holds, self.now);
+        // As it is after the requests of this moment.
+        self.report.limit(name, fleet.limit(), self.now);
+        has_changed
     }
 
     /// Lets those begin that may, in the order of production.
     fn begin_remediations(&mut self) {
-        let mut waiting: Vec<(Timestamp, String, Member)> = Vec::new();
+        let mut waiting: Vec<(Timestamp, String, HostKey)> = Vec::new();
         for (member, host) in &self.hosts {
             let Some(assumed) = host.remediation.as_ref().filter(|r| r.begun.is_none()) else {
                 continue;
@@ -328,7 +285,7 @@ impl Rehearsal {
         }
     }
 
-    fn begin_remediation(&mut self, member: &Member) {
+    fn begin_remediation(&mut self, member: &HostKey) {
         let Some(host) = self.hosts.get(member) else {
             return;
         };
@@ -397,34 +354,15 @@ impl Rehearsal {
     }
 
     /// The remediation of a Machine ends without an attempt, and nothing more is done before it changes.
-    fn settle(&mut self, member: &Member) {
+    fn settle(&mut self, member: &HostKey) {
         if let Some(host) = self.hosts.get_mut(member) {
             host.remediation = None;
             host.is_settled = true;
         }
         if let Some(fleet) = self.fleets.get_mut(member.0) {
-            fleet.set_request(&member.1, RequestView::None, self.now);
+            fleet.ended(&member.1, self.now);
         }
     }
-}
-
-/// The Node after a remediation.
-fn ready(host: &Host, since: Timestamp) -> NodeView {
-    let name = match (&host.recorded, &host.facts.node) {
-        (NodeView::Present(node), _) => node.name.clone(),
-        (_, Some(name)) => name.clone(),
-        (other, None) => return other.clone(),
-    };
-    let ready = Condition {
-        type_: "Ready".to_owned(),
-        status: "True".to_owned(),
-        reason: "KubeletReady".to_owned(),
-        last_transition: Some(since),
-    };
-    NodeView::Present(NodeFacts {
-        name,
-        conditions: vec![ready],
-    })
 }
 
 /// The remediation as others see it.

@@ -5,8 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::health::LimitStatus;
-
 /// The result of a rehearsal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -29,7 +27,7 @@ pub struct RehearsalReport {
 pub struct RehearsedRemediation {
     /// The check that would have requested it, `namespace/name`.
     pub check: String,
-    /// Name of the Machine.
+    /// Name of the Machine, or of the Node for a check of Nodes.
     pub machine: String,
     /// Name of the Node.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,7 +63,9 @@ pub enum Outcome {
     Remediated,
     /// The Node recovered before anything was switched.
     RecoveredBefore,
-    /// The Machine was deleted meanwhile.
+    /// The check gave it up before anything was switched, because it had waited for too long.
+    TimedOut,
+    /// The Machine or Node was deleted meanwhile.
     MachineDeleted,
     /// A policy ended it without an attempt.
     Exhausted,
@@ -200,17 +200,17 @@ impl RehearsalReport {
         }
     }
 
-    /// Records since when the limit of a check holds an unhealthy machine, and until when.
-    pub(super) fn limit(&mut self, check: &str, status: &LimitStatus, holds: bool, now: Timestamp) {
+    /// Records since when the limit of a check holds an unhealthy member, and until when. `held` is why.
+    pub(super) fn limit(&mut self, check: &str, held: Option<String>, now: Timestamp) {
         let mut spans = self.limits.iter_mut().rev();
         let last = spans.find(|span| span.check == check && span.to.is_none());
-        match (last, holds) {
-            (Some(span), false) => span.to = Some(now),
-            (None, true) => self.limits.push(LimitSpan {
+        match (last, held) {
+            (Some(span), None) => span.to = Some(now),
+            (None, Some(message)) => self.limits.push(LimitSpan {
                 check: check.to_owned(),
                 from: now,
                 to: None,
-                message: status.message.clone(),
+                message,
             }),
             _ => {}
         }
@@ -240,7 +240,7 @@ impl RehearsalReport {
 pub struct Difference {
     /// The check.
     pub check: String,
-    /// Name of the Machine.
+    /// Name of the Machine, or of the Node for a check of Nodes.
     pub machine: String,
     /// Which remediation of the Machine, from 1.
     pub number: usize,

@@ -1,7 +1,13 @@
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::{
-    health::{ConditionRule, IntOrPercent, Limit},
-    power_policy::{Budget, Domain, Schedule},
+    health::{
+        Check, ClusterFacts, Condition, ConditionRule, IntOrPercent, Limit, MachineFacts,
+        NodeFacts, NodeView,
+    },
+    nodes,
+    power_policy::{Budget, Domain, PolicyFacts, Schedule},
 };
 
 const MINUTE: i64 = 60;
@@ -15,24 +21,83 @@ fn check(most_unhealthy: &str) -> RehearsedCheck {
     let percent = most_unhealthy.trim_end_matches('%').parse().unwrap();
     RehearsedCheck {
         name: "default/workers".into(),
-        rules: Check {
-            startup_timeout: None,
-            node_conditions: vec![ConditionRule {
+        rules: CheckRules::Machines(
+            Check {
+                startup_timeout: None,
+                node_conditions: vec![ConditionRule {
+                    type_: "Ready".into(),
+                    status: "Unknown".into(),
+                    timeout: Duration::from_secs(60),
+                }],
+                machine_conditions: Vec::new(),
+                limit: Limit::AtMost(IntOrPercent::Percent(percent)),
+                external: true,
+                paused: false,
+            },
+            ClusterFacts {
+                paused: false,
+                infrastructure_ready: Some(at(-1000)),
+                control_plane_initialized: Some(at(-1000)),
+            },
+        ),
+    }
+}
+
+/// A check of Nodes with two steps.
+fn node_check() -> RehearsedCheck {
+    let step = |name: &str| nodes::Step {
+        template: nodes::Template {
+            api_version: "rackhand.dev/v1alpha1".into(),
+            request_kind: "PowerRemediation".into(),
+            namespace: "default".into(),
+            name: name.into(),
+        },
+        timeout: Some(Duration::from_secs(600)),
+    };
+    RehearsedCheck {
+        name: "nodes".into(),
+        rules: CheckRules::Nodes(nodes::Check {
+            name: "nodes".into(),
+            uid: "uid-nodes".into(),
+            conditions: vec![ConditionRule {
                 type_: "Ready".into(),
                 status: "Unknown".into(),
                 timeout: Duration::from_secs(60),
             }],
-            machine_conditions: Vec::new(),
-            limit: Limit::AtMost(IntOrPercent::Percent(percent)),
-            external: true,
-            paused: false,
-        },
-        cluster: ClusterFacts {
-            paused: false,
-            infrastructure_ready: Some(at(-1000)),
-            control_plane_initialized: Some(at(-1000)),
-        },
+            limit: nodes::Limit::MinHealthy(IntOrPercent::Percent(51)),
+            storm_cooldown: None,
+            steps: vec![step("first"), step("second")],
+            delay: nodes::Delay::None,
+            pauses: Vec::new(),
+            startup_timeout: None,
+            spares_terminating: false,
+        }),
     }
+}
+
+fn put_node(rehearsal: &mut Rehearsal, name: &str, status: &str, seconds: i64) {
+    let NodeView::Present(of) = node(name, status, seconds) else {
+        panic!("no conditions");
+    };
+    let node = nodes::NodeFacts {
+        name: name.into(),
+        created: Some(at(-1000)),
+        control_plane: false,
+        exclusion: nodes::Exclusion::None,
+        confirmed: false,
+        reconfiguring: false,
+        conditions: of.conditions,
+    };
+    rehearsal.put(0, MemberFacts::Node(node), facts(name), at(seconds));
+}
+
+/// Ten Nodes that are Ready, under a check of Nodes.
+fn nodes_of(policies: Vec<PowerPolicy>) -> Rehearsal {
+    let mut rehearsal = Rehearsal::new(vec![node_check()], policies, TAKES, at(0));
+    for number in 0..10 {
+        put_node(&mut rehearsal, &format!("n{number}"), "True", 0);
+    }
+    rehearsal
 }
 
 fn machine(name: &str) -> MachineFacts {
@@ -89,7 +154,11 @@ fn fleet(check: RehearsedCheck, policies: Vec<PowerPolicy>) -> Rehearsal {
 
 fn put(rehearsal: &mut Rehearsal, name: &str, status: &str, seconds: i64) {
     let node = node(name, status, seconds);
-    rehearsal.put(0, machine(name), node, facts(name), at(seconds));
+    let machine = MemberFacts::Machine {
+        machine: machine(name),
+        node,
+    };
+    rehearsal.put(0, machine, facts(name), at(seconds));
 }
 
 fn budget(max_concurrent: u32) -> PowerPolicy {
@@ -213,7 +282,10 @@ fn comparison_lists_what_two_policies_treat_differently() {
 #[test]
 fn machine_of_a_check_without_template_is_handed_over_once() {
     let mut owned = check("40%");
-    owned.rules.external = false;
+    let CheckRules::Machines(rules, _) = &mut owned.rules else {
+        panic!("{owned:?}");
+    };
+    rules.external = false;
     let mut rehearsal = fleet(owned, Vec::new());
     put(&mut rehearsal, "n1", "Unknown", 100);
     rehearsal.remove(0, "n1", at(2000));
@@ -221,4 +293,51 @@ fn machine_of_a_check_without_template_is_handed_over_once() {
     let outcomes: Vec<Outcome> = report.remediations.iter().map(|r| r.outcome).collect();
     assert_eq!(outcomes, [Outcome::HandedOver]);
     assert_eq!(report.totals.begun, 0);
+}
+
+#[test]
+fn node_of_a_node_health_check_is_remediated_once_for_each_failure() {
+    let mut rehearsal = nodes_of(vec![budget(1)]);
+    put_node(&mut rehearsal, "n1", "Unknown", 100);
+    put_node(&mut rehearsal, "n2", "Unknown", 100);
+    put_node(&mut rehearsal, "n1", "True", 2000);
+    put_node(&mut rehearsal, "n1", "Unknown", 3000);
+    let report = rehearsal.finish(at(120 * MINUTE));
+    let begun: Vec<(&str, i64)> = report
+        .remediations
+        .iter()
+        .map(|r| (r.machine.as_str(), r.begun.unwrap().as_second()))
+        .collect();
+    let expected = [("n1", 160), ("n2", 460), ("n1", 3060)];
+    assert_eq!(begun, expected.map(|(name, s)| (name, at(s).as_second())));
+    let all = &report.remediations;
+    assert!(
+        all.iter().all(|r| r.outcome == Outcome::Remediated),
+        "{all:#?}"
+    );
+}
+
+#[test]
+fn remediation_that_waits_longer_than_its_step_is_followed_by_the_next_step() {
+    let mut rehearsal = nodes_of(vec![budget(0)]);
+    put_node(&mut rehearsal, "n1", "Unknown", 100);
+    let report = rehearsal.finish(at(120 * MINUTE));
+    let outcomes: Vec<Outcome> = report.remediations.iter().map(|r| r.outcome).collect();
+    assert_eq!(outcomes.first(), Some(&Outcome::TimedOut), "{report:#?}");
+    assert_eq!(outcomes.len(), 2, "{report:#?}");
+    assert_eq!(report.totals.begun, 0);
+}
+
+#[test]
+fn limit_of_a_node_health_check_holds_a_mass_failure() {
+    let mut rehearsal = nodes_of(Vec::new());
+    for number in 0..6 {
+        put_node(&mut rehearsal, &format!("n{number}"), "Unknown", 100);
+    }
+    let report = rehearsal.finish(at(60 * MINUTE));
+    assert!(report.remediations.is_empty(), "{report:#?}");
+    let [span] = report.limits.as_slice() else {
+        panic!("{:#?}", report.limits);
+    };
+    assert!(span.message.contains("4 of 10"), "{}", span.message);
 }

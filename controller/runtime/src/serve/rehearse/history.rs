@@ -56,7 +56,7 @@ impl History {
         let mut notes = Vec::new();
         if !has_machines {
             notes.push(
-                "the history contains no Machines: each Node counts as a Machine that every check selects"
+                "the history contains no Machines: each Node counts as a Machine that every MachineHealthCheck selects"
                     .to_owned(),
             );
         }

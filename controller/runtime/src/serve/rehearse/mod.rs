@@ -12,17 +12,19 @@ mod trace;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use kube::ResourceExt;
+use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::{
     names::{groups, kinds},
-    views::{ClusterView, MachineHealthCheckView},
+    views::{ClusterView, LabelSelector, MachineHealthCheckView, NodeHealthCheckView},
 };
-use rackhand_core::rehearsal::{Difference, Rehearsal, RehearsalReport, RehearsedCheck, compare};
+use rackhand_core::rehearsal::{
+    CheckRules, Difference, Rehearsal, RehearsalReport, RehearsedCheck, compare,
+};
 use serde::Serialize;
 
 use super::explain::{ExplainError, assumed_cluster, documents};
 use crate::{
-    checks::{FleetObjects, cluster_facts, rules},
+    checks::{FleetObjects, cluster_facts, nodes, rules},
     store::{
         object::{Key, Kind},
         power_policy::StoredPolicy,
@@ -36,7 +38,7 @@ pub use recording::{RecordError, record};
 /// What is rehearsed. Each text has a name, for error messages.
 #[derive(Debug, Clone, Default)]
 pub struct RehearsalInput {
-    /// MachineHealthChecks of Cluster API, Clusters and PowerPolicies, in YAML.
+    /// MachineHealthChecks of Cluster API, Clusters, NodeHealthChecks and PowerPolicies, in YAML.
     pub files: Vec<(String, String)>,
     /// The same for a second rehearsal, with which the first one is compared.
     pub compared: Vec<(String, String)>,
@@ -95,28 +97,15 @@ fn rehearse_with(
     takes: Duration,
     notes: &mut Vec<String>,
 ) -> Result<RehearsalReport, ExplainError> {
-    let rehearsed = Rules::read(files, notes)?;
-    let checks = rehearsed.checks.iter().map(|(view, cluster, facts)| {
-        notes.extend(facts.is_none().then(|| {
-            format!(
-                "Cluster {cluster} is not in the files: it is assumed to be ready, initialized and not paused"
-            )
-        }));
-        RehearsedCheck {
-            name: Key::new(view.meta.namespace.clone().unwrap_or_default(), &view.meta.name)
-                .to_string(),
-            rules: rules(view),
-            cluster: facts.clone().unwrap_or_else(assumed_cluster),
-        }
-    });
-    let checks: Vec<RehearsedCheck> = checks.collect();
-    let policies = rehearsed
-        .policies
+    let rules = Rules::read(files, notes)?;
+    let checks = rules
+        .checks
         .iter()
-        .map(|p| p.policy.clone())
+        .map(|check| check.rules.clone())
         .collect();
+    let policies = rules.policies.iter().map(|p| p.policy.clone()).collect();
     let rehearsal = Rehearsal::new(checks, policies, takes, history.start);
-    let mut timeline = Timeline::new(&rehearsed, history.has_machines, rehearsal);
+    let mut timeline = Timeline::new(&rules, history.has_machines, rehearsal);
     for event in &history.events {
         timeline.apply(event, notes);
     }
@@ -125,13 +114,25 @@ fn rehearse_with(
 
 /// The checks and policies of the files.
 struct Rules {
-    /// Each with its Cluster, and the facts of that if it is in the files.
-    checks: Vec<(
-        MachineHealthCheckView,
-        Key,
-        Option<rackhand_core::health::ClusterFacts>,
-    )>,
+    checks: Vec<FileCheck>,
     policies: Vec<StoredPolicy>,
+}
+
+/// A check of the files.
+struct FileCheck {
+    rules: RehearsedCheck,
+    selects: CheckSelector,
+}
+
+/// What a check selects.
+enum CheckSelector {
+    /// Machines of a Cluster.
+    Machines {
+        cluster: Key,
+        selector: LabelSelector,
+    },
+    /// Nodes.
+    Nodes(LabelSelector),
 }
 
 impl Rules {
@@ -144,26 +145,24 @@ impl Rules {
         }
         let mut checks = Vec::new();
         for object in seen.of(groups::CLUSTER_API, kinds::MACHINE_HEALTH_CHECK) {
-            let view = MachineHealthCheckView::from_dynamic(object).map_err(|error| {
-                ExplainError::File(format!("MachineHealthCheck {}: {error}", Key::of(object)))
-            })?;
-            let cluster = Key::new(
-                Key::of(object).namespace,
-                view.cluster_name.clone().unwrap_or_default(),
-            );
-            let found = seen.get(groups::CLUSTER_API, kinds::CLUSTER, &cluster);
-            let facts = match found.map(ClusterView::from_dynamic).transpose() {
-                Ok(view) => view.map(|view| cluster_facts(&view)),
-                Err(error) => {
-                    return Err(ExplainError::File(format!("Cluster {cluster}: {error}")));
-                }
-            };
-            checks.push((view, cluster, facts));
+            checks.push(machine_check(object, &seen, notes)?);
+        }
+        for object in seen.of(groups::MEDIK8S, kinds::NODE_HEALTH_CHECK) {
+            let name = object.name_any();
+            let view = NodeHealthCheckView::from_dynamic(object)
+                .map_err(|error| ExplainError::File(format!("NodeHealthCheck {name}: {error}")))?;
+            checks.push(FileCheck {
+                rules: RehearsedCheck {
+                    name,
+                    rules: CheckRules::Nodes(nodes::rules_of(&view, false)),
+                },
+                selects: CheckSelector::Nodes(view.selector),
+            });
         }
         if checks.is_empty() {
             return Err(ExplainError::Request(
-                "the files hold no MachineHealthCheck of cluster.x-k8s.io; checks of OpenShift and \
-                 medik8s cannot be rehearsed"
+                "the files hold no MachineHealthCheck of cluster.x-k8s.io and no NodeHealthCheck of \
+                 remediation.medik8s.io; checks of OpenShift cannot be rehearsed"
                     .into(),
             ));
         }
@@ -185,10 +184,46 @@ impl Rules {
     }
 }
 
+fn machine_check(
+    object: &DynamicObject,
+    seen: &FleetObjects,
+    notes: &mut Vec<String>,
+) -> Result<FileCheck, ExplainError> {
+    let key = Key::of(object);
+    let view = MachineHealthCheckView::from_dynamic(object)
+        .map_err(|error| ExplainError::File(format!("MachineHealthCheck {key}: {error}")))?;
+    let cluster = Key::new(
+        &key.namespace,
+        view.cluster_name.clone().unwrap_or_default(),
+    );
+    let found = seen.get(groups::CLUSTER_API, kinds::CLUSTER, &cluster);
+    let facts = match found.map(ClusterView::from_dynamic).transpose() {
+        Ok(Some(view)) => cluster_facts(&view),
+        Ok(None) => {
+            notes.push(format!(
+                "Cluster {cluster} is not in the files: it is assumed to be ready, initialized and not paused"
+            ));
+            assumed_cluster()
+        }
+        Err(error) => return Err(ExplainError::File(format!("Cluster {cluster}: {error}"))),
+    };
+    Ok(FileCheck {
+        rules: RehearsedCheck {
+            name: key.to_string(),
+            rules: CheckRules::Machines(rules(&view), facts),
+        },
+        selects: CheckSelector::Machines {
+            cluster,
+            selector: view.selector,
+        },
+    })
+}
+
 /// A note about the objects that a rehearsal does not use.
 fn ignored(seen: &FleetObjects) -> Option<String> {
     let used = [
         kinds::MACHINE_HEALTH_CHECK,
+        kinds::NODE_HEALTH_CHECK,
         kinds::CLUSTER,
         Kind::PowerPolicy.kind(),
     ];

@@ -160,3 +160,41 @@ fn files_without_a_check_and_wrong_policies_are_reported() {
             .any(|n| n.contains("PowerPolicy racks holds"))
     );
 }
+
+const NODE_CHECK: &str = r"
+---
+apiVersion: remediation.medik8s.io/v1alpha1
+kind: NodeHealthCheck
+metadata: { name: nodes, uid: u-check }
+spec:
+  selector: { matchLabels: { rackhand.dev/rack: r1 } }
+  minHealthy: 51%
+  unhealthyConditions:
+    - { type: Ready, status: Unknown, duration: 2m }
+  remediationTemplate:
+    apiVersion: rackhand.dev/v1alpha1
+    kind: PowerRemediationTemplate
+    name: t
+    namespace: default
+";
+
+#[test]
+fn node_health_check_is_rehearsed_with_the_nodes_that_it_selects() {
+    let rehearsed = rehearse(&input(NODE_CHECK, recording())).unwrap();
+    let begun: Vec<(&str, String)> = rehearsed
+        .report
+        .remediations
+        .iter()
+        .map(|r| {
+            (
+                r.machine.as_str(),
+                r.begun.unwrap().strftime("%H:%M").to_string(),
+            )
+        })
+        .collect();
+    assert_eq!(begun, [("n1", "10:12".into()), ("n2", "10:12".into())]);
+    let [cause] = rehearsed.report.remediations[0].causes.as_slice() else {
+        panic!("{:#?}", rehearsed.report);
+    };
+    assert!(cause.contains("condition Ready is Unknown"), "{cause}");
+}

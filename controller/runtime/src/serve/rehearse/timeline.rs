@@ -7,22 +7,23 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use rackhand_api::{
     names::{CLUSTER_NAME_LABEL, PDUS_ANNOTATION, RACK_LABEL},
-    views::{MachineHealthCheckView, MachineView, Meta},
+    views::{LabelSelector, MachineView, Meta},
 };
 use rackhand_core::{
     health::{MachineFacts, NodeView},
     power_policy::{Placement, PolicyFacts},
-    rehearsal::{HostFacts, Rehearsal, RehearsalReport},
+    rehearsal::{HostFacts, MemberFacts, Rehearsal, RehearsalReport},
 };
 
 use super::{
-    Rules,
+    CheckSelector, Rules,
     history::{Change, HistoryEvent},
 };
 use crate::{
-    checks::{machine_facts, node_view},
+    checks::{machine_facts, node_view, nodes},
     remediation::names_in_list,
     store::{
+        index::SeenNode,
         object::Key,
         power_policy::{NodeLabels, Selected},
     },
@@ -91,8 +92,8 @@ impl<'a> Timeline<'a> {
     }
 
     fn node_changed(&mut self, name: &str, at: Timestamp) {
-        if !self.has_machines {
-            return self.node_as_machine(name, at);
+        for number in 0..self.rules.checks.len() {
+            self.node_of_check(number, name, at);
         }
         let of_node = self.machines.iter();
         let of_node = of_node.filter(|(_, machine)| machine.node_name.as_deref() == Some(name));
@@ -103,9 +104,42 @@ impl<'a> Timeline<'a> {
         }
     }
 
+    /// A Node as a member of a check of Nodes. Without Machines, each Node also counts as a Machine of its name
+    /// that every check of Machines selects.
+    fn node_of_check(&mut self, number: usize, name: &str, at: Timestamp) {
+        let Some(check) = self.rules.checks.get(number) else {
+            return;
+        };
+        let node = self.nodes.get(name);
+        let (member, cluster) = match &check.selects {
+            CheckSelector::Machines { .. } if self.has_machines => return,
+            CheckSelector::Machines { cluster, .. } => {
+                let member = node.map(|node| MemberFacts::Machine {
+                    machine: machine_of(node),
+                    node: node_view(node),
+                });
+                (member, Some(cluster))
+            }
+            CheckSelector::Nodes(selector) => {
+                let selected = node.filter(|node| selector.matches(node.labels()));
+                (selected.and_then(node_member), None)
+            }
+        };
+        match member {
+            Some(member) => {
+                let facts = self.host(cluster, None, Some(name), node);
+                self.rehearsal.put(number, member, facts, at);
+            }
+            None => self.rehearsal.remove(number, name, at),
+        }
+    }
+
     fn machine_changed(&mut self, key: &Key, machine: &MachineView, at: Timestamp) {
-        for (number, (check, cluster, _)) in self.rules.checks.iter().enumerate() {
-            if !selects(check, cluster, key, machine) {
+        for (number, check) in self.rules.checks.iter().enumerate() {
+            let CheckSelector::Machines { cluster, selector } = &check.selects else {
+                continue;
+            };
+            if !selects(selector, cluster, key, machine) {
                 self.rehearsal.remove(number, &key.name, at);
                 continue;
             }
@@ -120,31 +154,19 @@ impl<'a> Timeline<'a> {
                 (None, _) => NodeView::NotJoined,
                 (_, Some(node)) => node_view(node),
             };
-            let facts = self.host(cluster, Some(&machine.meta), name, node);
-            self.rehearsal
-                .put(number, machine_facts(machine), view, facts, at);
-        }
-    }
-
-    /// Without Machines, each Node counts as a Machine of its name that every check selects.
-    fn node_as_machine(&mut self, name: &str, at: Timestamp) {
-        let node = self.nodes.get(name);
-        for (number, (_, cluster, _)) in self.rules.checks.iter().enumerate() {
-            let Some(node) = node else {
-                self.rehearsal.remove(number, name, at);
-                continue;
+            let facts = self.host(Some(cluster), Some(&machine.meta), name, node);
+            let member = MemberFacts::Machine {
+                machine: machine_facts(machine),
+                node: view,
             };
-            let facts = self.host(cluster, None, Some(name), Some(node));
-            let machine = machine_of(node);
-            self.rehearsal
-                .put(number, machine, node_view(node), facts, at);
+            self.rehearsal.put(number, member, facts, at);
         }
     }
 
     /// The host as the policies see it. The history does not name racks; a label of Node or Machine does.
     fn host(
         &self,
-        cluster: &Key,
+        cluster: Option<&Key>,
         machine: Option<&Meta>,
         name: Option<&str>,
         node: Option<&Node>,
@@ -169,7 +191,7 @@ impl<'a> Timeline<'a> {
             policy: PolicyFacts {
                 policies,
                 placement: Placement {
-                    cluster: Some(cluster.to_string()),
+                    cluster: Some(cluster.unwrap_or(&Key::local()).to_string()),
                     rack: rack.cloned(),
                     pdus: annotations
                         .get(PDUS_ANNOTATION)
@@ -185,16 +207,17 @@ impl<'a> Timeline<'a> {
 }
 
 /// Whether a check selects a Machine.
-fn selects(
-    check: &MachineHealthCheckView,
-    cluster: &Key,
-    key: &Key,
-    machine: &MachineView,
-) -> bool {
+fn selects(selector: &LabelSelector, cluster: &Key, key: &Key, machine: &MachineView) -> bool {
     let labels = &machine.meta.labels;
     key.namespace == cluster.namespace
         && labels.get(CLUSTER_NAME_LABEL) == Some(&cluster.name)
-        && check.selector.matches(labels)
+        && selector.matches(labels)
+}
+
+/// A member of a check of Nodes.
+fn node_member(node: &Node) -> Option<MemberFacts> {
+    let seen = serde_json::to_value(node).and_then(serde_json::from_value::<SeenNode>);
+    Some(MemberFacts::Node(nodes::node_facts(&seen.ok()?)))
 }
 
 /// The Machine that a Node counts as.

@@ -11,6 +11,7 @@ mod environment;
 mod lying_bmc;
 mod messages;
 mod nodes;
+mod policy;
 mod rule;
 mod story;
 mod verdict;
@@ -41,7 +42,7 @@ pub(crate) struct Scenario {
 }
 
 /// All scenarios.
-static SCENARIOS: [Scenario; 7] = [
+static SCENARIOS: [Scenario; 8] = [
     Scenario {
         name: "dead-bmc",
         line: "a hung host with a dead BMC: nothing is moved until a person confirms off",
@@ -109,6 +110,13 @@ static SCENARIOS: [Scenario; 7] = [
             ..Settings::PLAIN
         },
         run: |story| Box::pin(nodes::run(story)),
+    },
+    Scenario {
+        name: "policy",
+        line: "a PowerPolicy holds a remediation during a payroll run, then until a person approves",
+        about: policy::ABOUT,
+        settings: Settings::PLAIN,
+        run: |story| Box::pin(policy::run(story)),
     },
 ];
 

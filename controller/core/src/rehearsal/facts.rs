@@ -1,0 +1,93 @@
+//! What a rehearsal is told: checks, their members and the hosts of these.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use crate::{
+    health::{self, ClusterFacts, Condition, MachineFacts, NodeView},
+    nodes,
+    power_policy::PolicyFacts,
+};
+
+/// A health check that is rehearsed.
+#[derive(Debug, Clone)]
+pub struct RehearsedCheck {
+    /// `namespace/name`, or the name of a check of Nodes.
+    pub name: String,
+    /// The rules of the check.
+    pub rules: CheckRules,
+}
+
+/// The rules of a check.
+#[derive(Debug, Clone)]
+pub enum CheckRules {
+    /// A MachineHealthCheck of Cluster API, and its Cluster.
+    Machines(health::Check, ClusterFacts),
+    /// A NodeHealthCheck of medik8s.
+    Nodes(nodes::Check),
+}
+
+/// A member of a check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MemberFacts {
+    /// A Machine and its Node.
+    Machine {
+        /// The Machine.
+        machine: MachineFacts,
+        /// Its Node.
+        node: NodeView,
+    },
+    /// A Node.
+    Node(nodes::NodeFacts),
+}
+
+/// The host of a member, as the policies see it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostFacts {
+    /// Name of the Node.
+    pub node: Option<String>,
+    /// The policies that select the host, and where it is.
+    pub policy: PolicyFacts,
+    /// Annotations of its Node.
+    pub annotations: BTreeSet<String>,
+}
+
+impl MemberFacts {
+    /// Name of the Machine or Node.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Machine { machine, .. } => &machine.name,
+            Self::Node(node) => &node.name,
+        }
+    }
+
+    /// The same after a remediation: its Node is Ready since then. `node` is its name if that is known.
+    pub(super) fn ready(&self, node: Option<&str>, since: Timestamp) -> Self {
+        let conditions = vec![Condition {
+            type_: "Ready".to_owned(),
+            status: "True".to_owned(),
+            reason: "KubeletReady".to_owned(),
+            last_transition: Some(since),
+        }];
+        match self {
+            Self::Node(facts) => Self::Node(nodes::NodeFacts {
+                conditions,
+                ..facts.clone()
+            }),
+            Self::Machine {
+                machine,
+                node: recorded,
+            } => Self::Machine {
+                machine: machine.clone(),
+                node: match node {
+                    Some(name) => NodeView::Present(health::NodeFacts {
+                        name: name.to_owned(),
+                        conditions,
+                    }),
+                    None => recorded.clone(),
+                },
+            },
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! The fleet of one check, of either kind, and what the check wants for its members.
+//!
+//! Must never decide: [`crate::health::Fleet`] and [`crate::nodes::Fleet`] do.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+
+use super::{Member, MemberFacts};
+use crate::{
+    health::{self, Action, RequestView, Target, Verdict},
+    nodes::{self, NodeCheckStatus, Outside, Request, RequestId, Step},
+};
+
+/// What a check wants for a member now.
+#[derive(Debug)]
+pub(super) enum Wanted {
+    /// Its remediation.
+    Request { member: Member, causes: Vec<String> },
+    /// Its replacement by the owner.
+    HandOver { member: Member, causes: Vec<String> },
+    /// The end of its remediation, because it is healthy.
+    Withdraw { member: Member },
+    /// The end of its remediation, because that took too long.
+    TimeOut { member: Member },
+}
+
+/// The fleet of one check.
+pub(super) enum CheckFleet {
+    Machines(Box<health::Fleet>),
+    Nodes(Box<NodeFleet>),
+}
+
+/// The fleet of a NodeHealthCheck, with what its status and its remediations would contain.
+pub(super) struct NodeFleet {
+    fleet: nodes::Fleet,
+    nodes: BTreeMap<String, Arc<nodes::NodeFacts>>,
+    status: NodeCheckStatus,
+    /// The remediations of each Node, which the fleet knows.
+    requests: BTreeMap<String, Vec<Request>>,
+    /// The steps for which a remediation is wanted.
+    steps: BTreeMap<String, Step>,
+    /// Why the limit holds an unhealthy Node.
+    closed: Option<String>,
+    wake_at: Option<Timestamp>,
+    created: u64,
+}
+
+impl Wanted {
+    pub(super) fn member(&self) -> &Member {
+        match self {
+            Self::Request { member, .. }
+            | Self::HandOver { member, .. }
+            | Self::Withdraw { member }
+            | Self::TimeOut { member } => member,
+        }
+    }
+}
+
+impl NodeFleet {
+    pub(super) fn new(check: nodes::Check, now: Timestamp) -> Self {
+        Self {
+            fleet: nodes::Fleet::new(check, now),
+            nodes: BTreeMap::new(),
+            status: NodeCheckStatus::default(),
+            requests: BTreeMap::new(),
+            steps: BTreeMap::new(),
+            closed: None,
+            wake_at: None,
+            created: 0,
+        }
+    }
+
+    fn wanted(&mut self, now: Timestamp) -> Vec<Wanted> {
+        let plan = self.fleet.decide(&Outside::default(), &self.status, now);
+        self.status = plan.memory;
+        self.wake_at = plan.wake_at;
+        self.closed = plan.closed.filter(|_| !plan.skipped.is_empty());
+        let mut wanted = Vec::new();
+        for action in plan.actions {
+            let member = action.node().to_owned();
+            match action {
+                nodes::Action::Create { step, .. } => {
+                    let causes = self.causes(&member, now);
+                    self.steps.insert(member.clone(), step);
+                    wanted.push(Wanted::Request { member, causes });
+                }
+                nodes::Action::Delete { request, .. } => {
+                    self.remove_request(&member, &request);
+                    wanted.push(Wanted::Withdraw { member });
+                }
+                nodes::Action::Delay { request, since, .. } => {
+                    self.change(&member, &request, |r| r.delayed_since = since);
+                }
+                nodes::Action::TimeOut { request, at, .. } => {
+                    self.change(&member, &request, |r| r.timed_out = Some(at));
+                    wanted.push(Wanted::TimeOut { member });
+                }
+                nodes::Action::TellOld { request, .. } => {
+                    self.change(&member, &request, |r| r.told_old = true);
+                }
+                nodes::Action::RenewLease { .. }
+                | nodes::Action::ReleaseLease { .. }
+                | nodes::Action::Unconfirm { .. } => {}
+            }
+        }
+        wanted
+    }
+
+    fn causes(&self, node: &str, now: Timestamp) -> Vec<String> {
+        let facts = self.nodes.get(node);
+        match facts.map(|facts| nodes::classify(self.fleet.check(), facts, now)) {
+            Some(nodes::Class::Matching(cause)) => vec![cause.to_string()],
+            _ => Vec::new(),
+        }
+    }
+
+    fn change(&mut self, node: &str, id: &RequestId, change: impl FnOnce(&mut Request)) {
+        let requests = self.requests.get_mut(node);
+        let found = requests.and_then(|all| all.iter_mut().find(|r| r.id == *id));
+        if let Some(request) = found {
+            change(request);
+            self.fleet.put_request(request.clone());
+        }
+    }
+
+    fn remove_request(&mut self, node: &str, id: &RequestId) {
+        self.fleet.remove_request(id);
+        if let Some(requests) = self.requests.get_mut(node) {
+            requests.retain(|request| request.id != *id);
+        }
+    }
+
+    /// The remediation that was wanted exists.
+    fn requested(&mut self, node: &str, now: Timestamp) {
+        let Some(step) = self.steps.remove(node) else {
+            return;
+        };
+        self.created += 1;
+        let uid = format!("rehearsed-{}", self.created);
+        let request = Request {
+            id: RequestId {
+                api_version: step.template.api_version,
+                kind: step.template.request_kind,
+                namespace: step.template.namespace,
+                name: format!("{node}-{}", self.created),
+            },
+            uid,
+            node: node.to_owned(),
+            template: Some(step.template.name),
+            owners: vec![self.fleet.check().uid.clone()],
+            created: now,
+            deleting: false,
+            timed_out: None,
+            succeeded: None,
+            node_goes: false,
+            delayed_since: None,
+            told_old: false,
+            control_plane: false,
+        };
+        self.fleet.put_request(request.clone());
+        self.requests
+            .entry(node.to_owned())
+            .or_default()
+            .push(request);
+    }
+}
+
+impl CheckFleet {
+    /// Adds a member or replaces its facts.
+    pub(super) fn put(&mut self, facts: MemberFacts, is_requested: bool, now: Timestamp) {
+        match (self, facts) {
+            (Self::Machines(fleet), MemberFacts::Machine { machine, node }) => {
+                let request = match is_requested {
+                    true => RequestView::Open,
+                    false => RequestView::None,
+                };
+                let target = Target {
+                    machine,
+                    node,
+                    request,
+                };
+                fleet.put(target, now);
+            }
+            (Self::Nodes(nodes), MemberFacts::Node(node)) => {
+                let node = Arc::new(node);
+                nodes.nodes.insert(node.name.clone(), node.clone());
+                nodes.fleet.put_node(node, true, now);
+            }
+            // A check has members of its own kind only.
+            (Self::Machines(_), MemberFacts::Node(_))
+            | (Self::Nodes(_), MemberFacts::Machine { .. }) => {}
+        }
+    }
+
+    pub(super) fn remove(&mut self, member: &str, now: Timestamp) {
+        match self {
+            Self::Machines(fleet) => fleet.remove(member, now),
+            Self::Nodes(nodes) => {
+                nodes.nodes.remove(member);
+                nodes.fleet.remove_node(member, now);
+            }
+        }
+    }
+
+    /// What the check wants. `requested` are the members with a remediation.
+    pub(super) fn wanted(&mut self, requested: BTreeSet<String>, now: Timestamp) -> Vec<Wanted> {
+        let fleet = match self {
+            Self::Machines(fleet) => fleet,
+            Self::Nodes(nodes) => return nodes.wanted(now),
+        };
+        fleet.advance(now);
+        let mut members = requested;
+        members.extend(fleet.unhealthy().map(ToString::to_string));
+        let mut wanted = Vec::new();
+        for member in members {
+            let Some(due) = fleet.wanted(&member) else {
+                continue;
+            };
+            let causes = match due.verdict {
+                Verdict::Unhealthy { causes } => causes.iter().map(ToString::to_string).collect(),
+                _ => Vec::new(),
+            };
+            match due.action {
+                Some(Action::CreateRequest { .. }) => {
+                    wanted.push(Wanted::Request { member, causes });
+                }
+                Some(Action::MarkOwnerRemediated { .. }) => {
+                    wanted.push(Wanted::HandOver { member, causes });
+                }
+                Some(Action::DeleteRequest { .. }) => wanted.push(Wanted::Withdraw { member }),
+                Some(
+                    Action::UnmarkOwnerRemediated { .. } | Action::ReportForeignRequest { .. },
+                )
+                | None => {}
+            }
+        }
+        wanted
+    }
+
+    /// A remediation that the check wanted exists from now on.
+    pub(super) fn requested(&mut self, member: &str, now: Timestamp) {
+        match self {
+            Self::Machines(fleet) => fleet.set_request(member, RequestView::Open, now),
+            Self::Nodes(nodes) => nodes.requested(member, now),
+        }
+    }
+
+    /// The remediation of a member is over.
+    pub(super) fn ended(&mut self, member: &str, now: Timestamp) {
+        // A NodeHealthCheck deletes the remediation itself, once the Node is healthy.
+        if let Self::Machines(fleet) = self {
+            fleet.set_request(member, RequestView::None, now);
+        }
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Timestamp> {
+        match self {
+            Self::Machines(fleet) => fleet.next_deadline(),
+            Self::Nodes(nodes) => {
+                let all = [nodes.wake_at, nodes.fleet.next_deadline()];
+                all.into_iter().flatten().min()
+            }
+        }
+    }
+
+    /// Why the limit holds an unhealthy member, if it does.
+    pub(super) fn limit(&self) -> Option<String> {
+        match self {
+            Self::Machines(fleet) => {
+                let gate = fleet.gate();
+                (!gate.open && fleet.tally().unhealthy > 0).then_some(gate.message)
+            }
+            Self::Nodes(nodes) => nodes.closed.clone(),
+        }
+    }
+}
