@@ -9,7 +9,8 @@ use super::{
     api::Name,
     breakage::Breakage,
     engine::{Since, Task},
-    world::{Api, MACHINES, RequestValue, World, Wrong, request_name},
+    objects::{Api, MACHINES, RequestValue, request_name},
+    world::{World, Wrong},
 };
 use crate::time::after;
 

@@ -3,7 +3,8 @@
 use super::{
     Action, Fault, Setting, Watch,
     engine::Task,
-    world::{CHECKS, MACHINES, World, Wrong},
+    objects::{CHECKS, MACHINES},
+    world::{World, Wrong},
 };
 
 /// Tells a path.

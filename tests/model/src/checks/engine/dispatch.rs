@@ -12,7 +12,7 @@ use super::{
     super::{
         api::Name,
         breakage::Breakage,
-        world::{Api, MACHINES, RequestValue, request_name},
+        objects::{Api, MACHINES, RequestValue, request_name},
     },
     CLOCK, Engine, Task,
     facts::rules,

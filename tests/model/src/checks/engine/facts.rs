@@ -10,7 +10,7 @@ use rackhand_core::health::{
 use super::super::{
     api::Name,
     breakage::Breakage,
-    world::{Api, CheckValue, MACHINES, request_name},
+    objects::{Api, CheckValue, MACHINES, request_name},
 };
 use crate::time::NOW;
 

@@ -21,7 +21,7 @@ use rackhand_core::{
 use super::{
     api::{Name, Stored},
     breakage::Breakage,
-    world::{Api, CheckValue, RequestValue},
+    objects::{Api, CheckValue, RequestValue},
 };
 use crate::{
     copy_on_write::CopyOnWrite,

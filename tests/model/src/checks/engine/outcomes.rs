@@ -8,7 +8,7 @@ use super::{
     super::{
         api::Name,
         breakage::Breakage,
-        world::{Api, MACHINES, request_name},
+        objects::{Api, MACHINES, request_name},
     },
     CLOCK, Engine, Since, Task,
 };

@@ -1,13 +1,17 @@
 //! Objects and their versions: what may be written, and what a write changes.
 
+mod fields;
+mod history;
+
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
+
+use fields::{complete_secret, remove};
 
 use super::{
     change::{Change, ChangeKind, Failure},
@@ -21,21 +25,18 @@ use crate::kernel::wall_clock;
 /// Namespace and name.
 pub type Key = (String, String);
 
-/// How much history is kept of each kind; an older watch must list again.
-const HISTORY: usize = 1000;
-
 /// One kind's objects and last changes.
 #[derive(Default)]
-pub(super) struct Table {
-    pub(super) objects: BTreeMap<Key, Arc<Value>>,
-    pub(super) history: VecDeque<Change>,
+pub(in crate::api) struct Table {
+    pub(in crate::api) objects: BTreeMap<Key, Arc<Value>>,
+    pub(in crate::api) history: VecDeque<Change>,
     /// The version up to which history was dropped.
-    pub(super) dropped: u64,
+    pub(in crate::api) dropped: u64,
 }
 
 /// What a write is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(in crate::api) enum Part {
     /// Everything but the status, where that is written apart.
     Main,
     /// The status alone.
@@ -47,15 +48,15 @@ pub struct ApiServer {
     now: Duration,
     version: u64,
     rng: fastrand::Rng,
-    pub(super) tables: BTreeMap<Resource, Table>,
+    pub(in crate::api) tables: BTreeMap<Resource, Table>,
     /// What was applied last, by object and manager.
     applied: BTreeMap<(Resource, Key, String), Value>,
     /// The rest of lists that are read by pages.
-    pub(super) pages: BTreeMap<String, (u64, Vec<Arc<Value>>)>,
-    pub(super) derived: Derived,
-    pub(super) watches: Watches,
+    pub(in crate::api) pages: BTreeMap<String, (u64, Vec<Arc<Value>>)>,
+    pub(in crate::api) derived: Derived,
+    pub(in crate::api) watches: Watches,
     /// Changes that nobody has looked at yet.
-    pub(super) changes: Vec<Change>,
+    pub(in crate::api) changes: Vec<Change>,
     /// It does not answer.
     pub away: bool,
     /// Requests that were answered, by verb and kind.
@@ -84,7 +85,7 @@ impl ApiServer {
         self.now = now;
     }
 
-    pub(super) fn now(&self) -> Duration {
+    pub(in crate::api) fn now(&self) -> Duration {
         self.now
     }
 
@@ -163,7 +164,7 @@ impl ApiServer {
     ///
     /// # Errors
     /// It is not there, or another version than the given one.
-    pub(super) fn replace(
+    pub(in crate::api) fn replace(
         &mut self,
         resource: Resource,
         key: &Key,
@@ -178,7 +179,7 @@ impl ApiServer {
     ///
     /// # Errors
     /// As for a replacement.
-    pub(super) fn merge(
+    pub(in crate::api) fn merge(
         &mut self,
         resource: Resource,
         key: &Key,
@@ -198,7 +199,7 @@ impl ApiServer {
     ///
     /// # Errors
     /// As for a replacement.
-    pub(super) fn apply(
+    pub(in crate::api) fn apply(
         &mut self,
         resource: Resource,
         key: &Key,
@@ -371,81 +372,7 @@ impl ApiServer {
         Ok(self.put(resource, key, new, Some(old)))
     }
 
-    fn put(
-        &mut self,
-        resource: Resource,
-        key: Key,
-        mut object: Value,
-        before: Option<Arc<Value>>,
-    ) -> Arc<Value> {
-        self.version += 1;
-        object["metadata"]["resourceVersion"] = self.version.to_string().into();
-        let object = Arc::new(object);
-        let table = self.tables.entry(resource).or_default();
-        table.objects.insert(key, object.clone());
-        let kind = match before {
-            Some(_) => ChangeKind::Modified,
-            None => ChangeKind::Added,
-        };
-        self.record(resource, kind, object.clone(), before);
-        object
-    }
-
-    fn remove(&mut self, resource: Resource, key: &Key, mut object: Value) -> Arc<Value> {
-        self.version += 1;
-        object["metadata"]["resourceVersion"] = self.version.to_string().into();
-        let object = Arc::new(object);
-        let table = self.tables.entry(resource).or_default();
-        let before = table.objects.remove(key);
-        let first = (resource, key.clone(), String::new());
-        let applied = self.applied.range(first..).map(|(id, _)| id);
-        let applied = applied.take_while(|(r, k, _)| *r == resource && k == key);
-        for id in applied.cloned().collect::<Vec<_>>() {
-            self.applied.remove(&id);
-        }
-        self.record(resource, ChangeKind::Deleted, object.clone(), before);
-        object
-    }
-
-    fn record(
-        &mut self,
-        resource: Resource,
-        kind: ChangeKind,
-        object: Arc<Value>,
-        before: Option<Arc<Value>>,
-    ) {
-        let change = Change {
-            resource,
-            kind,
-            object,
-            before,
-            version: self.version,
-        };
-        self.derived.apply(&change);
-        let table = self.tables.entry(resource).or_default();
-        table.history.push_back(change.clone());
-        if table.history.len() > HISTORY
-            && let Some(dropped) = table.history.pop_front()
-        {
-            table.dropped = dropped.version;
-        }
-        self.changes.push(change);
-    }
-
-    /// Forgets all history, as etcd's compaction does: watches that are behind must list again.
-    pub fn compact(&mut self) {
-        for table in self.tables.values_mut() {
-            table.dropped = self.version;
-            table.history.clear();
-        }
-    }
-
-    /// The changes since the last call.
-    pub fn take_changes(&mut self) -> Vec<Change> {
-        std::mem::take(&mut self.changes)
-    }
-
-    pub(super) fn watch(&mut self, watch: Watch) -> u64 {
+    pub(in crate::api) fn watch(&mut self, watch: Watch) -> u64 {
         self.watches.add(watch)
     }
 
@@ -464,26 +391,5 @@ impl ApiServer {
             b >> 52,
             b & 0xffff_ffff_ffff
         )
-    }
-}
-
-fn remove(object: &mut Value, field: &str) {
-    if let Some(fields) = object.as_object_mut() {
-        fields.remove(field);
-    }
-}
-
-/// `stringData` becomes `data`, and the type is set.
-fn complete_secret(object: &mut Value) {
-    if object["type"].is_null() {
-        object["type"] = "Opaque".into();
-    }
-    let Some(Value::Object(plain)) = object.get("stringData").cloned() else {
-        return;
-    };
-    remove(object, "stringData");
-    for (name, value) in plain {
-        let text = value.as_str().unwrap_or_default();
-        object["data"][name] = STANDARD.encode(text).into();
     }
 }

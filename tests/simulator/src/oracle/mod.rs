@@ -1,9 +1,13 @@
 //! What is judged, by what really happened to hosts and pods.
 
+mod disturbances;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub(crate) use disturbances::Disturbances;
 
 use crate::{
     api::{
@@ -26,36 +30,6 @@ const SWITCHED_OFF_AGAIN: Duration = Duration::from_secs(60);
 
 /// How long after a taint the holds of its host are asked for.
 const HOLDS: Duration = Duration::from_secs(2);
-
-/// Until when faults act, beside those of hosts themselves; with the time to start again.
-#[derive(Debug, Default)]
-pub(crate) struct Disturbances {
-    all: Duration,
-    racks: BTreeMap<usize, Duration>,
-    hosts: BTreeMap<HostId, Duration>,
-}
-
-impl Disturbances {
-    pub(crate) fn add_for_all(&mut self, until: Duration) {
-        self.all = self.all.max(until);
-    }
-
-    pub(crate) fn add_for_rack(&mut self, rack: usize, until: Duration) {
-        let known = self.racks.entry(rack).or_default();
-        *known = (*known).max(until);
-    }
-
-    pub(crate) fn add_for_host(&mut self, host: HostId, until: Duration) {
-        let known = self.hosts.entry(host).or_default();
-        *known = (*known).max(until);
-    }
-
-    pub(crate) fn until(&self, host: HostId, rack: usize) -> Duration {
-        let rack = self.racks.get(&rack).copied().unwrap_or_default();
-        let host = self.hosts.get(&host).copied().unwrap_or_default();
-        self.all.max(rack).max(host)
-    }
-}
 
 /// What has been counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

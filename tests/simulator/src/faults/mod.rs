@@ -1,0 +1,190 @@
+//! Faults of all kinds: which come, on what, when and for how long follows from the seed.
+
+mod kinds;
+mod targets;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use kinds::{
+    FAULTS,
+    Fault::{
+        self, AgentClock, AgentKilled, AgentPaused, ApiAway, ApiLinkSilent, ApiLinkSlow,
+        BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff, BmcReset, BmcSilent, BmcSlow,
+        ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended, HistoryCompacted,
+        HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostPanics, JournalWiped,
+        LinkLossy, LinkReset, LinkSilent, LinkSlow, NodeDeleted, NodeFrozen, RemediationDeleted,
+        UpgradeOfAgents, UpgradeOfControllers, WatchesBroken, WatchesLate,
+    },
+};
+use targets::{act_on_agent, act_on_controller, act_on_host};
+
+use crate::{
+    api::ApiCondition,
+    fleet::HostId,
+    kernel::{Condition, ProcessId, World},
+};
+
+/// The processes that faults act on.
+#[derive(Debug)]
+pub struct Roster {
+    /// The controllers.
+    pub controllers: Vec<ProcessId>,
+    /// Agents that faults may hit.
+    pub agents: Vec<AgentProcess>,
+}
+
+/// An agent as faults address it.
+#[derive(Debug)]
+pub struct AgentProcess {
+    /// Its process.
+    pub id: ProcessId,
+    /// Its rack, by number.
+    pub rack: usize,
+    /// The directory of its journal.
+    pub journal: PathBuf,
+}
+
+/// How long after a fault a process runs again, a controller leads, and connections are made again.
+const RESTART: Duration = Duration::from_secs(60);
+
+/// Faults from now on until a time.
+pub fn begin(world: &mut World, roster: &Arc<Roster>, until: Duration) {
+    let pause = world.between(Duration::from_secs(2), Duration::from_secs(150));
+    let roster = roster.clone();
+    world.after(pause, move |world| {
+        if world.now() < until {
+            choose(world, &roster, until);
+            begin(world, &roster, until);
+        }
+    });
+}
+
+/// Ends every fault that lasts, and makes hosts of BMCs honest. What has failed stays so.
+pub fn heal(world: &mut World, roster: &Roster) {
+    world.log(format_args!("everything is healed"));
+    set_api(world, false);
+    for id in world.fleet.ids() {
+        let bmc = &mut world.fleet.host_mut(id).bmc;
+        *bmc = crate::fleet::BmcCondition::default();
+        world.unfreeze(id);
+    }
+    let agents: Vec<ProcessId> = roster.agents.iter().map(|agent| agent.id).collect();
+    for controller in &roster.controllers {
+        world.set_api_condition(*controller, ApiCondition::default());
+        for agent in &agents {
+            world.set_condition(*controller, *agent, Condition::default());
+        }
+    }
+    for process in roster.controllers.iter().chain(&agents) {
+        world.resume(*process, Duration::ZERO);
+        world.set_wall_error(*process, 0);
+    }
+}
+
+fn set_api(world: &mut World, away: bool) {
+    if world.api.away != away {
+        world.api.away = away;
+        if away {
+            world.break_watches(None);
+        }
+    }
+}
+
+fn choose(world: &mut World, roster: &Arc<Roster>, until: Duration) {
+    let all: u32 = FAULTS.iter().map(|(_, share, ..)| share).sum();
+    let mut left = world.rng.u32(..all);
+    let chosen = FAULTS.into_iter().find(|(_, share, ..)| {
+        let found = left < *share;
+        left = left.saturating_sub(*share);
+        found
+    });
+    let Some((fault, _, name, (least, most))) = chosen else {
+        return;
+    };
+    let seconds = world.rng.u64(least..=most);
+    let lasts = Duration::from_secs(seconds);
+    // What lasts ends with the storm, whose end heals everything.
+    let lasts = lasts.min(until.saturating_sub(world.now()));
+    let target = act(world, roster, fault, lasts);
+    if let Some(target) = target {
+        world.log(format_args!(
+            "FAULT {name}: {target}, {} s",
+            lasts.as_secs()
+        ));
+        *world
+            .fleet
+            .oracle
+            .counts
+            .faults
+            .entry(name.to_owned())
+            .or_default() += 1;
+    }
+}
+
+/// Begins a fault; `None`: it makes no sense now.
+fn act(world: &mut World, roster: &Arc<Roster>, fault: Fault, lasts: Duration) -> Option<String> {
+    match fault {
+        HostHangs | HostHangsForAWhile | HostPanics | HostLosesPower | HostIsSwitchedOn
+        | NodeDeleted | NodeFrozen | RemediationDeleted | BmcSilent | BmcSlow | BmcReset
+        | BmcReportsOff | BmcIgnoresCommands | BmcLosesAnswer => {
+            let count = world.fleet.ids().count();
+            let id = HostId::at(world.rng.usize(..count));
+            act_on_host(world, fault, id, lasts)?;
+            if !matches!(fault, HostIsSwitchedOn | NodeFrozen) {
+                let until = world.now() + lasts + RESTART;
+                world.fleet.oracle.disturbed.add_for_host(id, until);
+            }
+            Some(world.fleet.host(id).name.clone())
+        }
+        ControllerKilled | ControllerPaused | ControllerSuspended | ControllerClock
+        | ApiLinkSilent | ApiLinkSlow | WatchesLate => {
+            let place = world.rng.usize(..roster.controllers.len());
+            let controller = *roster.controllers.get(place)?;
+            act_on_controller(world, fault, controller, lasts)?;
+            let until = world.now() + lasts + RESTART;
+            world.fleet.oracle.disturbed.add_for_all(until);
+            Some(world.name(controller).to_owned())
+        }
+        AgentKilled | AgentPaused | AgentClock | JournalWiped | LinkSilent | LinkSlow
+        | LinkLossy | LinkReset => {
+            let place = world.rng.usize(..roster.agents.len());
+            let agent = roster.agents.get(place)?;
+            act_on_agent(world, fault, agent, roster, lasts)?;
+            let until = world.now() + lasts + RESTART;
+            world.fleet.oracle.disturbed.add_for_rack(agent.rack, until);
+            Some(world.name(agent.id).to_owned())
+        }
+        ApiAway | WatchesBroken | HistoryCompacted => {
+            match fault {
+                ApiAway => {
+                    set_api(world, true);
+                    world.after(lasts, |world| set_api(world, false));
+                }
+                WatchesBroken => world.break_watches(None),
+                _ => world.expire_watches(),
+            }
+            let until = world.now() + lasts + RESTART;
+            world.fleet.oracle.disturbed.add_for_all(until);
+            Some("all".to_owned())
+        }
+        UpgradeOfControllers => {
+            upgrade(world, &roster.controllers);
+            Some("in turn".to_owned())
+        }
+        UpgradeOfAgents => {
+            let agents: Vec<ProcessId> = roster.agents.iter().map(|agent| agent.id).collect();
+            upgrade(world, &agents);
+            Some("in turn".to_owned())
+        }
+    }
+}
+
+fn upgrade(world: &mut World, processes: &[ProcessId]) {
+    let mut wait = Duration::ZERO;
+    for process in processes.iter().copied() {
+        world.after(wait, move |world| world.kill(process));
+        wait += Duration::from_secs(30);
+    }
+    let until = world.now() + wait + RESTART;
+    world.fleet.oracle.disturbed.add_for_all(until);
+}
