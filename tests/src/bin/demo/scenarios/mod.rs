@@ -113,7 +113,7 @@ static SCENARIOS: [Scenario; 8] = [
     },
     Scenario {
         name: "policy",
-        line: "a PowerPolicy holds a remediation during a payroll run, then until a person approves",
+        line: "a PowerPolicy holds a remediation: until it is approved, and during a payroll run",
         about: policy::ABOUT,
         settings: Settings::PLAIN,
         run: |story| Box::pin(policy::run(story)),

@@ -1,4 +1,4 @@
-//! A PowerPolicy holds a remediation: first because of an annotation, then until a person approves it.
+//! A PowerPolicy holds a remediation: until a person approves it, and then because of an annotation.
 
 use anyhow::{Result, ensure};
 use rackhand_tests::{cluster::apply_yaml, stage::Seen};
@@ -42,18 +42,26 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     story
         .line("fault", &format!("{victim} hangs: its kubelet is dead"))
         .await;
-    let frozen = stage.wait_remediation(&victim, "held by the annotation", |seen| {
-        is_held(seen, "example.com/payroll")
+    let unapproved = stage.wait_remediation(&victim, "held until it is approved", |seen| {
+        is_held(seen, "approval of a person")
     });
-    story.during(frozen).await?;
+    story.during(unapproved).await?;
     story.note(
         "The message names the policy, the rule, and who ends the hold. Nothing is switched, and nothing is \
          tainted.",
     );
-    story
-        .see("rackhand-controller status --namespace metal3")
-        .await?;
+    story.see("rackhand-controller status").await?;
     story.see("kubectl get powerpolicies").await?;
+    story
+        .see(&format!(
+            "rackhand-controller approve {victim} --namespace metal3"
+        ))
+        .await?;
+    let frozen = stage.wait_remediation(&victim, "held by the annotation", |seen| {
+        is_held(seen, "example.com/payroll")
+    });
+    story.during(frozen).await?;
+    story.note("The approval does not end the freeze.");
     story.check_power("during the payroll run", &victim, &[], &[]);
     story
         .check_never_tainted(&victim, "nothing was tainted during the payroll run")
@@ -68,16 +76,6 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     story
         .see(&format!(
             "kubectl annotate node {victim} example.com/payroll-"
-        ))
-        .await?;
-    let unapproved = stage.wait_remediation(&victim, "held until it is approved", |seen| {
-        is_held(seen, "approval of a person")
-    });
-    story.during(unapproved).await?;
-    story.check_power("before the approval", &victim, &[], &[]);
-    story
-        .see(&format!(
-            "rackhand-controller approve {victim} --namespace metal3"
         ))
         .await?;
     story.back().await?;
