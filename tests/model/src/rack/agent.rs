@@ -11,16 +11,10 @@ use std::{
 
 use rackhand_agent_core::{
     bmc_queue,
-    ledger::{self, Action, Admission, Change, Outcome, Retention, Sequence, Version},
+    ledger::{self, Action, Admission, Change, Outcome, Sequence, Version},
 };
 
 use super::world::Rack;
-
-/// Finished operations that a journal keeps: no more than somebody still asks for, so that it forgets.
-pub const KEEP: Retention = Retention {
-    operations: 1,
-    age: Duration::MAX,
-};
 
 /// How an operation ended, as its runner reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,18 +1,29 @@
 //! The operations of an agent: each waits for its turn, writes down that it sends its command, sends it,
 //! and ends.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use rackhand_agent_core::{
     bmc_queue::OperationRank,
-    ledger::{self, Action, Admission, Authority, Outcome},
+    ledger::{self, Action, Admission, Authority, Outcome, Retention},
 };
 
 use super::{
-    agent::{Agent, End, KEEP, Phase, Run, is_in_time, value},
+    agent::{Agent, End, Ledger, Phase, Run, is_in_time, value},
     breakage::Breakage,
     world::{HOST, REMEDIATION, Rack, Wrong},
 };
+
+/// The finished operations that a journal keeps: of a controller no more than it still asks for, so that the
+/// journal forgets. Production keeps so many that those of an operator do not displace it.
+fn kept(ledger: &Ledger) -> Retention {
+    let operations = ledger.operations.values();
+    let of_operator = operations.filter(|op| op.election.is_empty()).count();
+    Retention {
+        operations: 1 + u64::try_from(of_operator).unwrap_or(u64::MAX - 1),
+        age: Duration::MAX,
+    }
+}
 
 impl Rack {
     /// Starts an operation, and ends those that it overtakes.
@@ -139,7 +150,7 @@ impl Rack {
         let finished = value(ledger::finish(ledger, &run.id, now, Outcome::Reported(end)));
         let ledger = Arc::make_mut(&mut agent.disk.ledger);
         ledger.apply(finished);
-        let pruned = value(ledger::prune(ledger, now, KEEP));
+        let pruned = value(ledger::prune(ledger, now, kept(ledger)));
         agent.disk.commit(pruned);
     }
 }
