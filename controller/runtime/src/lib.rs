@@ -39,3 +39,15 @@ pub use serve::page::{PageProxy, ProxyError};
 pub use serve::preflight::preflight;
 pub use serve::rehearse::{RecordError, RehearsalInput, Rehearsed, record, rehearse};
 pub use store::api::{ClientError, FIELD_MANAGER};
+
+/// Parsers for fuzzing.
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing {
+    /// Makes the client of a workload cluster from the text of a kubeconfig. Connects to nothing.
+    ///
+    /// # Errors
+    /// The message with which it is refused, and the secrets in it, as far as it can be parsed.
+    pub async fn kubeconfig(text: &str) -> Result<(), (String, Vec<String>)> {
+        crate::store::api::fuzz_workload_client(text).await
+    }
+}

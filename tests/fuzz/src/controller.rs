@@ -1,4 +1,4 @@
-//! Inputs of the controller: objects of every kind that it reads, with their annotations.
+//! Inputs of the controller: objects of every kind that it reads, with their annotations, and kubeconfigs.
 
 use jiff::Timestamp;
 use rackhand_runtime::{Config, ExplainError, Subject, View, explain_files};
@@ -36,6 +36,34 @@ pub(crate) fn objects(bytes: &[u8]) {
             Ok(view) => assert!(!view.to_string().is_empty()),
             Err(error) => assert!(!error.to_string().is_empty()),
         }
+    }
+}
+
+/// Shortest secret that a message is searched for. Shorter ones occur in any sentence.
+const SECRET: usize = 12;
+
+/// The kubeconfig of a workload cluster, whose Secret a user of the cluster may write: whether its client can
+/// be made. A refusal tells no secret of it.
+///
+/// # Errors
+/// The message of the refusal.
+pub fn connects(text: &str) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .map_err(|error| error.to_string())?;
+    let refused = runtime.block_on(rackhand_runtime::fuzzing::kubeconfig(text));
+    refused.map_err(|(message, secrets)| {
+        let mut long = secrets.iter().filter(|secret| secret.len() >= SECRET);
+        assert!(!message.is_empty(), "a refusal has a reason");
+        assert!(!long.any(|secret| message.contains(secret)), "{message}");
+        message
+    })
+}
+
+/// Text as a kubeconfig.
+pub(crate) fn kubeconfig(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        connects(text).ok();
     }
 }
 

@@ -8,19 +8,20 @@ mod agent;
 mod bmc;
 mod controller;
 
-pub use controller::explains;
+pub use controller::{connects, explains};
 
 /// A function that parses any bytes.
 pub type Target = fn(&[u8]);
 
 /// Every target, by the name of its folder in `corpus`.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("address", bmc::address),
     ("agent_configuration", agent::configuration),
     ("certificates", agent::certificates),
     ("grpc", agent::grpc),
     ("ipmi_answers", rackhand_bmc::fuzzing::ipmi_answers),
     ("ipmi_wire", bmc::ipmi_wire),
+    ("kubeconfig", controller::kubeconfig),
     ("objects", controller::objects),
     ("redfish", rackhand_bmc::fuzzing::redfish),
 ];

@@ -176,6 +176,17 @@ fn objects_of_the_corpus_can_be_explained() {
     }
 }
 
+/// Those of the corpus that are complete are accepted; one that names a program or a file is refused.
+#[test]
+fn kubeconfigs_of_the_corpus_are_accepted_or_refused() {
+    for input in corpus("kubeconfig") {
+        let text = String::from_utf8(input).unwrap();
+        let refused = text.contains("exec:") || text.contains("tokenFile:");
+        let result = rackhand_fuzz::connects(&text);
+        assert_eq!(result.is_err(), refused, "{result:?}: {text}");
+    }
+}
+
 #[test]
 fn bmc_address_parser_survives_mutations() {
     mutate("address");
@@ -204,6 +215,11 @@ fn ipmi_client_survives_mutated_answers() {
 #[test]
 fn ipmi_packet_decoder_survives_mutations() {
     mutate("ipmi_wire");
+}
+
+#[test]
+fn kubeconfig_parser_survives_mutations() {
+    mutate("kubeconfig");
 }
 
 #[test]

@@ -206,6 +206,29 @@ pub(crate) async fn workload_client(kubeconfig: &str) -> Result<Client, ClientEr
     tuned(Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)
 }
 
+/// Makes the client of a workload cluster from the text of a kubeconfig, for fuzzing.
+///
+/// # Errors
+/// The message with which it is refused, and the token in it, where it can be parsed.
+#[cfg(feature = "fuzzing")]
+pub(crate) async fn fuzz_workload_client(kubeconfig: &str) -> Result<(), (String, Vec<String>)> {
+    use secrecy::ExposeSecret as _;
+
+    let Err(error) = workload_client(kubeconfig).await else {
+        return Ok(());
+    };
+    let file = Kubeconfig::from_yaml(kubeconfig).unwrap_or_default();
+    let users = file
+        .auth_infos
+        .into_iter()
+        .filter_map(|user| user.auth_info);
+    let secrets = users.flat_map(|user| [user.token, user.password, user.client_key_data]);
+    let secrets = secrets
+        .flatten()
+        .map(|secret| secret.expose_secret().to_owned());
+    Err((error.to_string(), secrets.collect()))
+}
+
 /// Rejects a kubeconfig that runs programs or refers to files: a user who may write a Secret must not run
 /// programs in this Pod or read its files.
 fn self_contained(file: &Kubeconfig) -> Result<(), ClientError> {
