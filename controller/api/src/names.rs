@@ -88,6 +88,8 @@ pub const CONFIRM_FENCED_ANNOTATION: &str = "rackhand.dev/confirm-fenced";
 pub const APPROVED_ANNOTATION: &str = "rackhand.dev/approved";
 /// On a Node or BareMetalHost: names of the PDUs that feed the host, separated by commas.
 pub const PDUS_ANNOTATION: &str = "rackhand.dev/pdus";
+/// On a Node or BareMetalHost: names of the switches that connect the host, separated by commas.
+pub const SWITCHES_ANNOTATION: &str = "rackhand.dev/switches";
 /// On a Metal3Remediation: our state that its schema has no place for, as JSON.
 pub const STATE_ANNOTATION: &str = "rackhand.dev/state";
 /// On a Metal3Remediation whose [`STATE_ANNOTATION`] cannot be parsed: why nothing is done.

@@ -4,7 +4,8 @@
 //! ([`remediation`]), the explanation of both ([`explanation`]), the overview of all ([`overview`]), the
 //! host of a Machine ([`hosts`]), the comparison of host identities ([`identity`]), leader election
 //! ([`lease`]), whether a watch is behind ([`freshness`]), when unhealthy members are handed over
-//! ([`handover`]), whether a power policy holds a remediation ([`power_policy`]), the queue of the
+//! ([`handover`]), whether a power policy holds a remediation ([`power_policy`]), whether hosts failed
+//! for one cause ([`shared_cause`]), the queue of the
 //! health-check engine ([`dispatch`]), what an installation lacks ([`preflight`]), how often a host was
 //! remediated ([`recurrence`]), whether a BMC could fence its host ([`bmc_health`]), and what all this would
 //! have done with a recorded history ([`rehearsal`]). Must never read a clock, do I/O, or use a client; no
@@ -26,3 +27,4 @@ pub mod preflight;
 pub mod recurrence;
 pub mod rehearsal;
 pub mod remediation;
+pub mod shared_cause;

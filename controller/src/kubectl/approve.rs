@@ -6,8 +6,8 @@ use rackhand_api::names::APPROVED_ANNOTATION;
 
 use super::{objects, status};
 
-/// The reason of a remediation that a PowerPolicy holds.
-const HELD: &str = "HeldByPolicy";
+/// The reasons of a remediation that a PowerPolicy holds.
+const HELD: [&str; 2] = ["HeldByPolicy", "HeldBySharedCause"];
 
 /// Sets the annotation that approves a remediation.
 ///
@@ -22,7 +22,7 @@ pub(super) async fn run(client: &Client, namespace: &str, name: &str) -> anyhow:
     ensure!(given != Some(&uid), "{what} is approved already");
     let shown = status::remediation(&found.object, found.what);
     ensure!(
-        shown.reason == HELD,
+        HELD.contains(&shown.reason.as_str()),
         "no PowerPolicy holds {what}: its reason is {}",
         if shown.reason.is_empty() {
             "(none)"

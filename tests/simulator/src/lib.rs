@@ -7,6 +7,7 @@
 
 pub mod api;
 mod breakage;
+mod causes;
 pub mod faults;
 pub mod fleet;
 pub mod kernel;
@@ -17,6 +18,7 @@ mod report;
 mod run;
 
 pub use breakage::Breakage;
+pub use causes::{Causes, CausesReport};
 pub use rackhand_interpose::CountingAllocator;
 pub use region::{Region, RegionReport};
 pub use report::Report;

@@ -6,7 +6,8 @@ use anyhow::Result;
 use clap::Parser;
 use parking_lot::Mutex;
 use rackhand_simulator::{
-    ALONE, CountingAllocator, Options, Outcome, Region, Report, fleet::FleetSpec, run, run_alone,
+    ALONE, Causes, CountingAllocator, Options, Outcome, Region, Report, fleet::FleetSpec, run,
+    run_alone,
 };
 
 /// Counts the memory of each simulated process.
@@ -46,6 +47,10 @@ struct Args {
     /// Racks; each second one has two agents.
     #[arg(long, default_value_t = 3)]
     racks: usize,
+    /// So many outages of each kind (racks, switches, PDUs, kernels, API servers), and what the judgement of
+    /// shared causes makes of them, instead of faults by chance.
+    #[arg(long, conflicts_with = "scenario")]
+    causes: Option<u32>,
     /// Seed after seed until a rule does not hold.
     #[arg(long)]
     forever: bool,
@@ -62,6 +67,11 @@ fn main() -> Result<ExitCode> {
     let args = Args::parse();
     if let Some(Scenario::RegionPowerLoss) = args.scenario {
         return region(&args);
+    }
+    if let Some(trials) = args.causes {
+        let seed = args.seed.unwrap_or(1);
+        println!("{}", Causes { seed, trials }.run());
+        return Ok(ExitCode::SUCCESS);
     }
     let program = std::env::current_exe()?;
     let begun = std::time::Instant::now();

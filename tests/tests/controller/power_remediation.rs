@@ -7,6 +7,7 @@ pub mod exhausted;
 mod orphans;
 pub mod policies;
 pub mod requesters;
+mod shared_causes;
 pub mod strategies;
 pub mod world;
 

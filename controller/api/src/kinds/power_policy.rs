@@ -3,6 +3,7 @@
 //! Owns its schema. It limits every kind of remediation that the controller carries out, whoever
 //! requested it; it must never permit what another rule forbids.
 
+use jiff::Timestamp;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -85,6 +86,10 @@ pub struct PowerPolicySpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub attempts: Vec<PolicyAttempts>,
+    /// Holds remediations of hosts that failed together, because one cause is likelier than as many
+    /// broken hosts. If it is not set, nothing is held for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_causes: Option<PolicySharedCauses>,
     /// Whether a person must approve each remediation with `kubectl rackhand approve`, which sets the
     /// annotation rackhand.dev/approved to the UID of the remediation.
     #[serde(default)]
@@ -192,6 +197,142 @@ pub enum AttemptsExceeded {
     Notify,
 }
 
+/// When hosts that failed together are held. The failures of all hosts are judged; what is held are the
+/// hosts that the policy selects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PolicySharedCauses {
+    /// Longest time between the first and the last failure, in seconds. For the Nodes of one kernel
+    /// version it is an hour, because a rollout reaches them one after the other.
+    #[serde(default = "window_seconds")]
+    #[schemars(range(min = 1, max = 86_400))]
+    pub window_seconds: i32,
+    /// Hosts that must have failed within the window; of one kernel version, two are enough.
+    #[serde(default = "min_hosts")]
+    #[schemars(range(min = 2, max = 100_000))]
+    pub min_hosts: i32,
+    /// Share that must have failed of the hosts of the rack, PDU, switch, kernel version or cluster, in
+    /// percent.
+    #[serde(default = "min_percent")]
+    #[schemars(range(min = 1, max = 100))]
+    pub min_percent: i32,
+    /// How long after the failure of a host its remediation waits, to see whether other hosts fail with
+    /// it, in seconds.
+    #[serde(default = "settling_seconds")]
+    #[schemars(range(min = 0, max = 600))]
+    pub settling_seconds: i32,
+    /// How long a cause holds a remediation, in seconds, counted from the first one that it holds or from
+    /// the failure of the host, whichever is later.
+    #[serde(default = "hold_seconds")]
+    #[schemars(range(min = 1, max = 604_800))]
+    pub hold_seconds: i32,
+    /// How long the other hosts are still held once half of the failed hosts have recovered, in seconds.
+    #[serde(default = "recovery_seconds")]
+    #[schemars(range(min = 0, max = 86_400))]
+    pub recovery_seconds: i32,
+    /// What happens after holdSeconds.
+    #[serde(default)]
+    pub on_timeout: SharedCauseTimeout,
+}
+
+/// What happens to held remediations when nobody has decided in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum SharedCauseTimeout {
+    /// They begin, as far as nothing else holds them.
+    #[default]
+    Proceed,
+    /// They are held until most of the failed hosts have recovered, or a person approves.
+    Stop,
+}
+
+/// Hosts of a rack report within about 15 s of each other: kubelets renew their Leases every 10 s, and
+/// the controller manager looks every 5 s. A power loss with staggered batteries takes longer.
+fn window_seconds() -> i32 {
+    120
+}
+
+/// Two hosts fail together by chance in a large fleet more than once a year.
+fn min_hosts() -> i32 {
+    3
+}
+
+fn min_percent() -> i32 {
+    50
+}
+
+/// See [`window_seconds`]. A health check with a timeout of more than this is not delayed.
+fn settling_seconds() -> i32 {
+    15
+}
+
+/// Long enough for a person on call, and short for workloads that wait to be fenced.
+fn hold_seconds() -> i32 {
+    900
+}
+
+/// Servers boot within two to five minutes.
+fn recovery_seconds() -> i32 {
+    300
+}
+
+/// A cause that several failed hosts share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SharedCauseStatus {
+    /// What the hosts share.
+    pub domain: SharedDomain,
+    /// Its name.
+    #[schemars(length(min = 1, max = 512))]
+    pub name: String,
+    /// What is likely: Unknown, PowerLoss, Network, RackUnreachable, Kernel or ClusterWide.
+    #[schemars(length(min = 1, max = 64))]
+    pub likely: String,
+    /// The arithmetic and what follows from it.
+    #[schemars(length(max = 1024))]
+    pub message: String,
+    /// When the cause was recognised.
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub since: Timestamp,
+    /// The first failure.
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub first_failed_at: Timestamp,
+    /// The last failure.
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub last_failed_at: Timestamp,
+    /// Most hosts that have been failed at once.
+    #[schemars(range(min = 0))]
+    pub failed: i32,
+    /// Hosts that are failed now.
+    #[schemars(range(min = 0))]
+    pub still_failed: i32,
+    /// Hosts of the domain.
+    #[schemars(range(min = 0))]
+    pub hosts: i32,
+    /// When it held the first remediation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub held_since: Option<Timestamp>,
+    /// When it holds remediations no longer, unless it ends before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub held_until: Option<Timestamp>,
+}
+
+/// What failed hosts can share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum SharedDomain {
+    /// The rack.
+    Rack,
+    /// A PDU that feeds them, by the annotation rackhand.dev/pdus.
+    PDU,
+    /// A switch that connects them, by the annotation rackhand.dev/switches.
+    Switch,
+    /// The kernel version of their Nodes, within a cluster.
+    Kernel,
+    /// The workload cluster.
+    Cluster,
+}
+
 /// What the controller found about a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -211,4 +352,11 @@ pub struct PowerPolicyStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub held: Option<i32>,
+    /// Causes that several failed hosts share, the first 32.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 32),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["domain", "name"])
+    )]
+    pub shared_causes: Vec<SharedCauseStatus>,
 }

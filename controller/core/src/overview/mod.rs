@@ -28,6 +28,8 @@ pub struct OverviewFacts {
     pub nodes: Vec<NodeEntry>,
     /// Clusters whose Nodes cannot be read, with the cause.
     pub unreachable: Vec<(String, String)>,
+    /// The causes that several failed hosts share.
+    pub shared_causes: Vec<SharedCauseEntry>,
     /// The health checks that Rackhand evaluates.
     pub checks: Vec<CheckSummary>,
     /// The remediations that have not finished.
@@ -239,12 +241,36 @@ pub struct Overview {
     /// Clusters whose Nodes cannot be read, with the cause.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unreachable_clusters: Vec<(String, String)>,
+    /// The causes that several failed hosts share.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shared_causes: Vec<SharedCauseEntry>,
     /// The health checks that Rackhand evaluates.
     pub checks: Vec<CheckSummary>,
     /// The remediations that run: blocked ones first, then the oldest step first.
     pub remediations: Vec<RemediationEntry>,
     /// The remediations that finished within a day, the latest first.
     pub finished: Vec<FinishedRemediation>,
+}
+
+/// A cause that several failed hosts share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SharedCauseEntry {
+    /// What the hosts share.
+    pub domain: String,
+    /// What is likely, as in the status of a PowerPolicy.
+    pub likely: String,
+    /// The arithmetic and what follows from it.
+    pub message: String,
+    /// When the cause was recognised.
+    pub since: Timestamp,
+    /// Hosts that are failed now.
+    pub still_failed: u32,
+    /// When it holds remediations no longer; `None` if it holds none, or until a person decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_until: Option<Timestamp>,
+    /// The policies that hold remediations for it.
+    pub policies: Vec<String>,
 }
 
 /// Numbers of hosts by state.

@@ -39,6 +39,7 @@ pub fn overview(facts: &OverviewFacts, now: Timestamp) -> Overview {
         counts,
         racks,
         unreachable_clusters: facts.unreachable.clone(),
+        shared_causes: facts.shared_causes.clone(),
         checks: facts.checks.clone(),
         remediations,
         finished: facts

@@ -19,7 +19,10 @@ use std::{
 
 use jiff::Timestamp;
 
-use crate::remediation::ActiveRemediation;
+use crate::{
+    remediation::ActiveRemediation,
+    shared_cause::{CauseHold, SharedCauseRules},
+};
 
 pub use budget::{Budget, Domain};
 pub use history::{AttemptLimit, PastAttempt, WhenExceeded};
@@ -46,6 +49,8 @@ pub struct PowerPolicy {
     pub attempts: Vec<AttemptLimit>,
     /// Whether a person must approve each remediation.
     pub approval: bool,
+    /// When hosts that fail together are held; `None`: never.
+    pub shared_causes: Option<SharedCauseRules>,
     /// What is wrong with the object, if it could not be parsed; it then holds what it selects.
     pub invalid: Option<String>,
 }
@@ -63,7 +68,7 @@ pub struct PolicyFacts {
     pub held_by: Option<String>,
 }
 
-/// Where a host is, for budgets.
+/// Where a host is, for budgets and shared causes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Placement {
     /// `namespace/name` of the workload cluster.
@@ -72,6 +77,10 @@ pub struct Placement {
     pub rack: Option<String>,
     /// PDUs that feed it.
     pub pdus: BTreeSet<String>,
+    /// Switches that connect it.
+    pub switches: BTreeSet<String>,
+    /// Kernel version of its Node.
+    pub kernel: Option<String>,
     /// Labels of its Node; `None` if they cannot be read.
     pub labels: Option<BTreeMap<String, String>>,
 }
@@ -90,6 +99,8 @@ pub struct Subject {
     pub past: Vec<PastAttempt>,
     /// Why the attempts of earlier remediations cannot be read, if they cannot.
     pub past_unread: Option<String>,
+    /// The holds because of other failures, by the policy whose rules they follow from.
+    pub cause_holds: BTreeMap<String, CauseHold>,
 }
 
 /// What the policies decide.
@@ -138,6 +149,10 @@ pub enum Rule {
     Attempts,
     /// Nobody has approved it yet.
     Approval,
+    /// The host failed a short time ago, and others may follow.
+    Settling,
+    /// Several hosts failed for one cause.
+    SharedCause,
 }
 
 impl fmt::Display for Hold {
@@ -181,6 +196,7 @@ pub fn evaluate(
             }
         }
         holds.extend(history::cooldown(policy, &subject.past, now));
+        holds.extend(policy.cause_hold(subject));
     }
     // A freeze holds also what would only be handed over: its owner may delete the Machine.
     if holds.is_empty()
@@ -237,6 +253,16 @@ impl PowerPolicy {
         let detail = "it selects Nodes by their labels, which cannot be read now; select by machines or racks, \
                       or approve this remediation: kubectl rackhand approve";
         (!subject.approved).then(|| self.hold(Rule::Selection, detail.to_owned(), None))
+    }
+
+    fn cause_hold(&self, subject: &Subject) -> Option<Hold> {
+        let hold = subject.cause_holds.get(&self.name)?;
+        let rule = match hold.settling {
+            true => Rule::Settling,
+            false => Rule::SharedCause,
+        };
+        let holds = self.shared_causes.is_some() && !subject.approved;
+        holds.then(|| self.hold(rule, hold.detail.clone(), hold.until))
     }
 
     fn schedule_holds(&self, me: &Subject, now: Timestamp) -> Vec<Hold> {

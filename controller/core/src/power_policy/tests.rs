@@ -327,6 +327,45 @@ fn attempts_of_a_day_stop_escalate_or_notify() {
 }
 
 #[test]
+fn shared_cause_holds_until_its_time_or_approval() {
+    use crate::shared_cause::{CauseHold, OnTimeout, SharedCauseRules};
+    let mut p = policy("p");
+    let hold_of = |settling| CauseHold {
+        settling,
+        detail: "7 of 8 hosts".to_owned(),
+        until: Some(at("2026-03-02T12:10:00Z")),
+    };
+    let mut me = Subject {
+        cause_holds: BTreeMap::from([("p".to_owned(), hold_of(false))]),
+        ..Subject::default()
+    };
+    assert!(begins(&decide(&[p.clone()], &me, now())), "no rules");
+    p.shared_causes = Some(SharedCauseRules {
+        window: HOUR,
+        min_hosts: 3,
+        min_percent: 50,
+        settling: HOUR,
+        hold: HOUR,
+        recovery: HOUR,
+        on_timeout: OnTimeout::Proceed,
+    });
+    let held = hold(decide(&[p.clone()], &me, now()));
+    assert_eq!(held.rule, Rule::SharedCause);
+    assert_eq!(
+        held.to_string(),
+        "PowerPolicy p: 7 of 8 hosts; until 2026-03-02T12:10:00Z"
+    );
+    assert!(begins(&decide(&[p.clone()], &approved(me.clone()), now())));
+    assert!(
+        begins(&decide(&[policy("q")], &me, now())),
+        "another policy"
+    );
+    me.cause_holds.insert("p".to_owned(), hold_of(true));
+    let held = hold(decide(&[p], &me, now()));
+    assert_eq!(held.rule, Rule::Settling);
+}
+
+#[test]
 fn freeze_also_holds_what_would_be_handed_over() {
     let mut p = policy("p");
     p.freezes = vec![nightly("0 11 * * *")];

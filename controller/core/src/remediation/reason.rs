@@ -29,6 +29,8 @@ pub enum Reason {
     HeldByOthers(String),
     OtherRemediation(String),
     HeldByPolicy(String),
+    HeldBySharedCause(String),
+    Settling(String),
     PolicyLimitReached(String),
     RivalController(String),
     ControlPlaneQuorum(String),
@@ -102,6 +104,8 @@ impl Reason {
             Self::HeldByOthers(_) => "HeldByOthers",
             Self::OtherRemediation(_) => "OtherRemediation",
             Self::HeldByPolicy(_) => "HeldByPolicy",
+            Self::HeldBySharedCause(_) => "HeldBySharedCause",
+            Self::Settling(_) => "Settling",
             Self::PolicyLimitReached(_) => "PolicyLimitReached",
             Self::RivalController(_) => "RivalController",
             Self::ControlPlaneQuorum(_) => "ControlPlaneQuorum",
@@ -184,11 +188,17 @@ impl Reason {
                 | Self::ExhaustedTold(_)
                 | Self::OperationLost(_)
                 | Self::PolicyLimitReached(_)
+                | Self::Settling(_)
         )
     }
 }
 
 impl Reason {
+    /// Whether the reason is that of many remediations at once, and an Event of its own reports it.
+    pub fn is_reported_once_for_many(&self) -> bool {
+        matches!(self, Self::HeldBySharedCause(_))
+    }
+
     /// Whether the wait has no deadline, because it ends only when something outside the remediation
     /// changes. The message names what.
     pub fn has_no_deadline(&self) -> bool {

@@ -354,7 +354,8 @@ impl Engine {
         if old.as_ref() == Some(&new) {
             return Ok(());
         }
-        if reason.is_blocked() && old.as_ref().map(|s| s.label) != Some(new.label) {
+        let is_new = old.as_ref().map(|s| s.label) != Some(new.label);
+        if reason.is_blocked() && is_new && !reason.is_reported_once_for_many() {
             self.emit_event(true, reason.label(), &new.message);
         }
         if new.overdue && old.is_some_and(|s| !s.overdue) {

@@ -5,14 +5,16 @@ use std::{collections::BTreeMap, sync::Arc};
 use parking_lot::Mutex;
 use rackhand_core::explanation::RemediationFacts;
 
-use super::history::History;
+use super::{history::History, shared_causes::SharedCauses};
 use crate::store::request::RequestId;
 
-/// The facts of every remediation that runs in this process, and the history of steps.
+/// The facts of every remediation that runs in this process, the history of steps, and the causes that
+/// failed hosts share.
 #[derive(Default)]
 pub(crate) struct LiveFacts {
     facts: Mutex<BTreeMap<RequestId, Arc<RemediationFacts>>>,
     pub(crate) history: History,
+    pub(crate) causes: SharedCauses,
 }
 
 impl LiveFacts {

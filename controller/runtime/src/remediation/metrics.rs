@@ -39,6 +39,13 @@ struct RackLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CauseLabels {
+    domain: &'static str,
+    name: String,
+    likely: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ResultLabels {
     result: &'static str,
 }
@@ -67,6 +74,9 @@ const VIOLATIONS: [&str; 2] = ["FenceViolated", "HoldLost"];
 /// The results of the deletion of a pod, as labels.
 const POD_DELETIONS: [&str; 5] = ["deleted", "gone", "changed", "refused", "failed"];
 
+/// The open causes by kind and name of the domain: what is likely, and the hosts that are failed.
+pub(super) type OpenCauses = BTreeMap<(&'static str, String), (&'static str, i64)>;
+
 /// The step of an unfinished remediation, and when the remediation was created.
 type Unfinished = (&'static str, Timestamp);
 
@@ -84,6 +94,9 @@ pub(crate) struct RemediationMetrics {
     panics: Counter,
     blocked: Family<ReasonLabels, Gauge>,
     fencing_unavailable: Family<RackLabels, Gauge>,
+    shared_causes: Family<CauseLabels, Gauge>,
+    /// The open causes that have a series.
+    shared_causes_now: Mutex<OpenCauses>,
     /// The current blocking reason of each remediation, by UID, which is never a label.
     blocked_now: Mutex<BTreeMap<String, &'static str>>,
     /// The unfinished remediations, by UID.
@@ -183,6 +196,13 @@ impl RemediationMetrics {
                 "Hosts whose BMC could not fence them, by rack",
                 Family::default(),
             ),
+            shared_causes: register(
+                r,
+                "shared_cause_failed_hosts",
+                "Hosts that are failed for one cause, by what they share and what is likely",
+                Family::default(),
+            ),
+            shared_causes_now: Mutex::default(),
             blocked_now: Mutex::default(),
             unfinished_now: Mutex::default(),
         }
@@ -245,6 +265,30 @@ impl RemediationMetrics {
         for rack in before.keys().filter(|rack| !racks.contains_key(*rack)) {
             self.fencing_unavailable.remove(&labels(rack));
         }
+    }
+
+    /// Records the open causes; the series of others are removed.
+    pub(super) fn set_shared_causes(&self, open: &OpenCauses) {
+        let mut before = self.shared_causes_now.lock();
+        if *before == *open {
+            return;
+        }
+        for ((domain, name), (likely, _)) in before.iter() {
+            self.shared_causes.remove(&CauseLabels {
+                domain,
+                name: name.clone(),
+                likely,
+            });
+        }
+        for ((domain, name), (likely, failed)) in open {
+            let labels = CauseLabels {
+                domain,
+                name: name.clone(),
+                likely,
+            };
+            self.shared_causes.get_or_create(&labels).set(*failed);
+        }
+        before.clone_from(open);
     }
 
     /// Records the step of a remediation; `None` if it has ended.
@@ -359,6 +403,11 @@ mod tests {
         metrics.set_step("a", Some(("Draining", Timestamp::UNIX_EPOCH)));
         let racks = BTreeMap::from([("r1".to_owned(), 2)]);
         metrics.set_fencing_unavailable(&BTreeMap::new(), &racks);
-        assert_documented(&registry, 12);
+        let cause = (("Rack", "r1".to_owned()), ("Network", 7));
+        metrics.set_shared_causes(&BTreeMap::from([cause]));
+        assert_documented(&registry, 13);
+        metrics.set_shared_causes(&BTreeMap::new());
+        let series = "rackhand_shared_cause_failed_hosts{";
+        assert!(!render(&registry).contains(series));
     }
 }

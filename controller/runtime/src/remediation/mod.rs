@@ -27,6 +27,7 @@ mod pod_commands;
 mod policy;
 mod power_policy;
 mod quorum;
+mod shared_causes;
 mod snapshot;
 mod state_format;
 mod status;
@@ -62,7 +63,7 @@ pub(crate) use facts::{
 pub(crate) use history::Recorder;
 pub(crate) use live_facts::LiveFacts;
 pub(crate) use metrics::RemediationMetrics;
-pub(crate) use power_policy::names_in_list;
+pub(crate) use power_policy::shared_names;
 pub(crate) use quorum::control_plane;
 pub(crate) use stored_state::stored_state;
 pub(crate) use target::{
@@ -197,11 +198,25 @@ struct Task {
 }
 
 /// Runs every remediation, releases holds that earlier ones left at agents, keeps the status of power
-/// policies, writes the histories of hosts, and reads their BMCs between remediations, until `cancel`.
+/// policies, judges which hosts fail together, writes the histories of hosts, and reads their BMCs between
+/// remediations, until `cancel`.
 pub(crate) async fn run(context: Arc<Context>, inbox: Arc<ChangeQueue>, cancel: CancellationToken) {
     let listed = CancellationToken::new();
+    let of_causes = Arc::<ChangeQueue>::default();
     tokio::join!(
-        run_tasks(context.clone(), inbox, listed.clone(), cancel.clone()),
+        run_tasks(
+            context.clone(),
+            inbox.clone(),
+            of_causes.clone(),
+            listed.clone(),
+            cancel.clone()
+        ),
+        Box::pin(shared_causes::run(
+            context.clone(),
+            of_causes,
+            inbox,
+            cancel.clone()
+        )),
         orphaned_holds::run(context.clone(), cancel.clone()),
         Box::pin(history::run(context.clone(), listed, cancel.clone())),
         bmc_watch::run(context.clone(), cancel.clone()),
@@ -212,6 +227,7 @@ pub(crate) async fn run(context: Arc<Context>, inbox: Arc<ChangeQueue>, cancel: 
 async fn run_tasks(
     context: Arc<Context>,
     inbox: Arc<ChangeQueue>,
+    of_causes: Arc<ChangeQueue>,
     listed: CancellationToken,
     cancel: CancellationToken,
 ) {
@@ -248,6 +264,9 @@ async fn run_tasks(
         };
         let mut touched: BTreeSet<RequestId> = BTreeSet::new();
         for change in changes {
+            if shared_causes::concerns(&change) {
+                of_causes.push(change.clone());
+            }
             match change {
                 Change::Object(kind, key) if Kind::REQUESTS.contains(&kind) => {
                     let id = RequestId::new(kind, key);

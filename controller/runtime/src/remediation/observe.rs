@@ -17,6 +17,7 @@ use super::{
 };
 use crate::store::{
     api::{ApiError, call, optional},
+    index::Index,
     object::{Key, Kind, api},
     request::RequestView,
 };
@@ -155,6 +156,14 @@ impl Engine {
             state.as_ref(),
         );
         me.policy = input.facts.clone();
+        if Progress::of(state.as_ref()) == Progress::Ready
+            && let Some(host) = &me.node
+        {
+            let failing = is_failing(&context.index, &target, &workload);
+            let causes = &context.live.causes;
+            let rack = found.as_ref().map(|host| host.rack.as_str());
+            input.subject.cause_holds = causes.holds(&input.policies, (host, rack), failing, now);
+        }
         let observation = Observation {
             request: request_facts(&self.context.index, config, &self.id, &view, &target),
             machine: machine_facts(&self.context.index, &target),
@@ -246,6 +255,14 @@ impl Engine {
         let view = entry?.view.ok()?;
         Some(bmh_facts(&view, key, &self.uid))
     }
+}
+
+/// Whether the index shows the Node, and the Node is not Ready. Where the index does not show it, nobody
+/// judges whether others fail with it.
+fn is_failing(index: &Index, target: &Target, workload: &WorkloadView) -> bool {
+    let node = target.cluster.as_ref().zip(target.node.as_ref());
+    let is_shown = node.is_some_and(|(cluster, node)| index.seen_node(cluster, node).is_some());
+    is_shown && matches!(workload, WorkloadView::Present(node) if !node.ready)
 }
 
 /// A host that an inventory knows by the system UUID of its Node is not missing while the Node

@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use rackhand_api::{
     kinds::host_history::HostHistory,
-    names::{APPROVED_ANNOTATION, PDUS_ANNOTATION},
+    names::{APPROVED_ANNOTATION, PDUS_ANNOTATION, SWITCHES_ANNOTATION},
 };
 use rackhand_core::{
     power_policy::{
@@ -95,7 +95,7 @@ pub(super) fn policy_input(
     let of_bmh = bmh.as_ref().map(|entry| entry.object.annotations());
     let annotations: Vec<&BTreeMap<String, String>> =
         node.annotations().into_iter().chain(of_bmh).collect();
-    let pdus = annotations.iter().filter_map(|a| a.get(PDUS_ANNOTATION));
+    let (pdus, switches) = shared_names(annotations.iter().copied());
     let rack = host.map(|h| h.rack.clone());
     let mut input = PolicyInput::default();
     let machine = target.machine().map(|m| &m.meta.labels);
@@ -117,7 +117,9 @@ pub(super) fn policy_input(
     input.facts.placement = Placement {
         cluster: target.cluster.as_ref().map(ToString::to_string),
         rack,
-        pdus: pdus.flat_map(|list| names_in_list(list)).collect(),
+        pdus,
+        switches,
+        kernel: None,
         labels: match node {
             KnownNode::Read(node) => Some(node.labels().clone()),
             KnownNode::None => Some(BTreeMap::new()),
@@ -127,8 +129,25 @@ pub(super) fn policy_input(
     input
 }
 
+/// The PDUs and switches that annotations of a Node or BareMetalHost name.
+pub(crate) fn shared_names<'a>(
+    annotations: impl Iterator<Item = &'a BTreeMap<String, String>>,
+) -> (BTreeSet<String>, BTreeSet<String>) {
+    let (mut pdus, mut switches) = (BTreeSet::new(), BTreeSet::new());
+    for all in annotations {
+        pdus.extend(
+            all.get(PDUS_ANNOTATION)
+                .into_iter()
+                .flat_map(|l| names_in_list(l)),
+        );
+        let named = all.get(SWITCHES_ANNOTATION).into_iter();
+        switches.extend(named.flat_map(|list| names_in_list(list)));
+    }
+    (pdus, switches)
+}
+
 /// Names that are separated by commas.
-pub(crate) fn names_in_list(list: &str) -> BTreeSet<String> {
+fn names_in_list(list: &str) -> BTreeSet<String> {
     let names = list.split(',').map(str::trim);
     names.filter(|n| !n.is_empty()).map(str::to_owned).collect()
 }
@@ -257,14 +276,24 @@ impl Engine {
                 progress: Progress::Waiting,
                 held_by: None,
             },
-            Verdict::Hold(hold) => PolicyDecision::Refuse {
-                reason: Reason::HeldByPolicy(hold.to_string()),
-                progress: match hold.rule {
-                    Rule::Budget => Progress::Ready,
-                    _ => Progress::Waiting,
-                },
-                held_by: Some(hold.policy),
-            },
+            Verdict::Hold(hold) => {
+                if let (Rule::SharedCause, Some(host)) = (hold.rule, &me.node) {
+                    let causes = &self.context.live.causes;
+                    causes.begin_hold(&hold.policy, host, now);
+                }
+                PolicyDecision::Refuse {
+                    reason: match hold.rule {
+                        Rule::SharedCause => Reason::HeldBySharedCause(hold.to_string()),
+                        Rule::Settling => Reason::Settling(hold.to_string()),
+                        _ => Reason::HeldByPolicy(hold.to_string()),
+                    },
+                    progress: match hold.rule {
+                        Rule::Budget => Progress::Ready,
+                        _ => Progress::Waiting,
+                    },
+                    held_by: Some(hold.policy),
+                }
+            }
         }
     }
 }

@@ -10,13 +10,14 @@ use rackhand_api::{
         machine_health_check::{Selector, SelectorOperator},
         power_policy::{
             AttemptsExceeded, BudgetDomain, PolicyBudget, PolicyPeriod, PolicySelector,
-            PowerPolicySpec,
+            PolicySharedCauses, PowerPolicySpec, SharedCauseTimeout,
         },
     },
     views::{LabelRequirement, LabelSelector, ViewError},
 };
-use rackhand_core::power_policy::{
-    AttemptLimit, Budget, Domain, PowerPolicy, Schedule, WhenExceeded,
+use rackhand_core::{
+    power_policy::{AttemptLimit, Budget, Domain, PowerPolicy, Schedule, WhenExceeded},
+    shared_cause::{OnTimeout, SharedCauseRules},
 };
 
 /// A PowerPolicy and what it selects.
@@ -92,6 +93,7 @@ impl StoredPolicy {
                 })
                 .collect(),
             approval: spec.require_approval,
+            shared_causes: spec.shared_causes.map(shared_causes),
             invalid: (!mistakes.is_empty()).then(|| mistakes.join("; ")),
         };
         Self {
@@ -152,6 +154,21 @@ fn budget(budget: PolicyBudget) -> Budget {
             (BudgetDomain::Label, label) => Domain::Label(label.unwrap_or_default()),
         },
         max_concurrent: u32::try_from(budget.max_concurrent).unwrap_or_default(),
+    }
+}
+
+fn shared_causes(rules: PolicySharedCauses) -> SharedCauseRules {
+    SharedCauseRules {
+        window: seconds(rules.window_seconds),
+        min_hosts: u32::try_from(rules.min_hosts).unwrap_or_default(),
+        min_percent: u32::try_from(rules.min_percent).unwrap_or_default(),
+        settling: seconds(rules.settling_seconds),
+        hold: seconds(rules.hold_seconds),
+        recovery: seconds(rules.recovery_seconds),
+        on_timeout: match rules.on_timeout {
+            SharedCauseTimeout::Proceed => OnTimeout::Proceed,
+            SharedCauseTimeout::Stop => OnTimeout::Stop,
+        },
     }
 }
 

@@ -69,7 +69,9 @@ impl fmt::Display for Reason {
                 "CAPM3's own controller acts on this object too (its annotation {key} is on the \
                  BareMetalHost); nothing is done here until that controller is disabled"
             ),
-            Self::HeldByPolicy(what) => write!(f, "{what}; nothing is switched"),
+            Self::HeldByPolicy(what) | Self::HeldBySharedCause(what) | Self::Settling(what) => {
+                write!(f, "{what}; nothing is switched")
+            }
             Self::PolicyLimitReached(what) => write!(f, "no attempt is made: {what}"),
             Self::OtherRemediation(which) => write!(f, "{which} is remediated first"),
             Self::ControlPlaneQuorum(why) => write!(

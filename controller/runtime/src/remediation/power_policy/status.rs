@@ -47,7 +47,9 @@ pub(in crate::remediation) async fn run(context: Arc<Context>, cancel: Cancellat
             let old = shown(&entry.object);
             let numbers = (count(&active), count(&held));
             let generation = entry.object.metadata.generation;
-            let new = status(&old, &stored.policy, numbers, generation, Timestamp::now());
+            let now = Timestamp::now();
+            let mut new = status(&old, &stored.policy, numbers, generation, now);
+            new.shared_causes = context.live.causes.status(&stored.policy.name, now);
             if new != old {
                 write(&context, &entry.object, &new).await;
             }
@@ -110,6 +112,7 @@ fn status(
         observed_generation: generation,
     });
     PowerPolicyStatus {
+        shared_causes: Vec::new(),
         conditions,
         active: Some(active),
         held: Some(held),
@@ -128,7 +131,9 @@ async fn write(context: &Context, object: &DynamicObject, status: &PowerPolicySt
             .send(object, true, INVALID, &condition.message);
     }
     let objects = api(&context.client, &resource, "");
-    let body = json!({ "status": status });
+    let mut body = json!({ "status": status });
+    // A merge patch keeps what it does not name.
+    body["status"]["sharedCauses"] = json!(status.shared_causes);
     let what = format!("status of PowerPolicy {name}");
     let written = context
         .writer

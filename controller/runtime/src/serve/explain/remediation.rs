@@ -183,16 +183,22 @@ fn recorded(object: &DynamicObject, field: &str) -> Option<String> {
     value.get(field)?.as_str().map(str::to_owned)
 }
 
-/// The hold of a PowerPolicy that the controller wrote last. Budgets cannot be evaluated from the
-/// outside.
+/// The hold of a PowerPolicy that the controller wrote last. Budgets and shared causes cannot be
+/// evaluated from the outside.
 fn held_by_policy(object: &DynamicObject, assumed: &mut Vec<String>) -> Option<Reason> {
-    let held = Reason::HeldByPolicy(String::new());
-    recorded(object, "reason").filter(|reason| reason == held.label())?;
+    let holds: [fn(String) -> Reason; 3] = [
+        Reason::HeldByPolicy,
+        Reason::HeldBySharedCause,
+        Reason::Settling,
+    ];
+    let reason = recorded(object, "reason")?;
+    let mut holds = holds.into_iter();
+    let held = holds.find(|held| held(String::new()).label() == reason)?;
     let message = recorded(object, "message")?;
-    let suffix = held.to_string();
+    let suffix = held(String::new()).to_string();
     assumed.push("the PowerPolicy still holds it, as the controller reported last".into());
     let hold = message.strip_suffix(&suffix).unwrap_or(&message);
-    Some(Reason::HeldByPolicy(hold.to_owned()))
+    Some(held(hold.to_owned()))
 }
 
 fn operation(

@@ -58,6 +58,7 @@ pub(super) fn collect(
         bare_metal_hosts: bare_metal_hosts(index),
         nodes,
         unreachable,
+        shared_causes: live.causes.open(now),
         checks: checks(index),
         running: live.all().iter().map(|f| running(live, f, now)).collect(),
         finished: live.history.finished(),

@@ -6,7 +6,9 @@ use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 use rackhand_core::{
     explanation::time_span,
-    overview::{AgentView, CheckSummary, HostState, HostView, Overview, RackView},
+    overview::{
+        AgentView, CheckSummary, HostState, HostView, Overview, RackView, SharedCauseEntry,
+    },
 };
 
 use super::remediations::{explain_link, finished, running};
@@ -72,6 +74,12 @@ fn content(overview: &Overview) -> Markup {
                 }
             }
         }
+        @if !overview.shared_causes.is_empty() {
+            section {
+                h2 { "Shared causes" }
+                (shared_causes(&overview.shared_causes, now))
+            }
+        }
         section {
             h2 { "Remediations" }
             (running(&overview.remediations, now))
@@ -92,6 +100,24 @@ fn content(overview: &Overview) -> Markup {
         section {
             h2 { "Finished within a day" }
             (finished(&overview.finished))
+        }
+    }
+}
+
+fn shared_causes(causes: &[SharedCauseEntry], now: Timestamp) -> Markup {
+    html! {
+        ul {
+            @for cause in causes {
+                li class="blocked" {
+                    b { (cause.domain) } ", for " (age(now, Some(cause.since))) ": " (cause.message) ". "
+                    (hosts(cause.still_failed.try_into().unwrap_or(usize::MAX))) " still failed. "
+                    @match cause.held_until {
+                        Some(until) if until <= now => { "Remediations are held no longer." }
+                        Some(until) => { "Remediations are held until " (clock(until)) "." }
+                        None => { "Remediations that have not begun are held." }
+                    }
+                }
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use rackhand_api::{
-    names::{CLUSTER_NAME_LABEL, PDUS_ANNOTATION, RACK_LABEL},
+    names::{CLUSTER_NAME_LABEL, RACK_LABEL},
     views::{LabelSelector, MachineView, Meta},
 };
 use rackhand_core::{
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     checks::{machine_facts, node_view, nodes},
-    remediation::names_in_list,
+    remediation::shared_names,
     store::{
         index::SeenNode,
         object::Key,
@@ -186,6 +186,7 @@ impl<'a> Timeline<'a> {
         let policies = selecting.map(|policy| policy.policy.name.clone()).collect();
         let annotations = node.map(|node| node.annotations().clone());
         let annotations = annotations.unwrap_or_default();
+        let (pdus, switches) = shared_names(std::iter::once(&annotations));
         HostFacts {
             node: name.map(str::to_owned),
             policy: PolicyFacts {
@@ -193,10 +194,9 @@ impl<'a> Timeline<'a> {
                 placement: Placement {
                     cluster: Some(cluster.unwrap_or(&Key::local()).to_string()),
                     rack: rack.cloned(),
-                    pdus: annotations
-                        .get(PDUS_ANNOTATION)
-                        .map(|list| names_in_list(list))
-                        .unwrap_or_default(),
+                    pdus,
+                    switches,
+                    kernel: None,
                     labels: Some(labels),
                 },
                 ..PolicyFacts::default()

@@ -14,7 +14,7 @@ use kube::core::ClusterResourceScope;
 use rackhand_api::names::{
     CLUSTER_NAMESPACE_ANNOTATION, MACHINE_ANNOTATION, MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION,
     METAL3_UUID_LABEL, OPENSHIFT_CURRENT_CONFIG_ANNOTATION, OPENSHIFT_DESIRED_CONFIG_ANNOTATION,
-    OPENSHIFT_MACHINE_ANNOTATION,
+    OPENSHIFT_MACHINE_ANNOTATION, PDUS_ANNOTATION, SWITCHES_ANNOTATION,
 };
 use serde::{Deserialize, Deserializer};
 
@@ -24,14 +24,16 @@ const LABELS: [&str; 3] = [
     "node.openshift.io/os_id",
     METAL3_UUID_LABEL,
 ];
-/// Annotations that name the Machine, and those that rules of NodeHealthChecks use.
-const ANNOTATIONS: [&str; 6] = [
+/// Annotations that name the Machine, those that rules of NodeHealthChecks use, and what hosts share.
+const ANNOTATIONS: [&str; 8] = [
     MACHINE_ANNOTATION,
     CLUSTER_NAMESPACE_ANNOTATION,
     MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION,
     OPENSHIFT_CURRENT_CONFIG_ANNOTATION,
     OPENSHIFT_DESIRED_CONFIG_ANNOTATION,
     OPENSHIFT_MACHINE_ANNOTATION,
+    PDUS_ANNOTATION,
+    SWITCHES_ANNOTATION,
 ];
 
 /// A Node without heartbeats, images, addresses, capacities and the like.
@@ -79,6 +81,8 @@ struct Info {
     boot_id: String,
     #[serde(rename = "systemUUID")]
     system_uuid: String,
+    #[serde(rename = "kernelVersion")]
+    kernel_version: String,
 }
 
 /// The parsed metadata.
@@ -197,6 +201,7 @@ impl From<Node> for SeenNode {
                 node_info: status.node_info.map(|info| Info {
                     boot_id: info.boot_id,
                     system_uuid: info.system_uuid,
+                    kernel_version: info.kernel_version,
                 }),
             },
         }
@@ -223,6 +228,7 @@ impl From<&SeenNode> for Node {
         let node_info = status.node_info.as_ref().map(|info| NodeSystemInfo {
             boot_id: info.boot_id.clone(),
             system_uuid: info.system_uuid.clone(),
+            kernel_version: info.kernel_version.clone(),
             ..NodeSystemInfo::default()
         });
         Self {
@@ -296,7 +302,9 @@ mod tests {
                     "lastHeartbeatTime": "2026-01-01T00:00:09Z",
                     "lastTransitionTime": "2026-01-01T00:00:01Z",
                 }],
-                "nodeInfo": { "bootID": "boot", "systemUUID": "uuid", "osImage": "Linux" },
+                "nodeInfo": {
+                    "bootID": "boot", "systemUUID": "uuid", "kernelVersion": "6.8", "osImage": "Linux",
+                },
                 "images": [{ "names": ["a"], "sizeBytes": 1 }],
             },
         })
@@ -334,7 +342,7 @@ mod tests {
                         "type": "Ready", "status": "True", "reason": "KubeletReady",
                         "lastTransitionTime": "2026-01-01T00:00:01Z",
                     }],
-                    "nodeInfo": { "bootID": "boot", "systemUUID": "uuid" },
+                    "nodeInfo": { "bootID": "boot", "systemUUID": "uuid", "kernelVersion": "6.8" },
                 },
             })
         );

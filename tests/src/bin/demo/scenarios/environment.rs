@@ -17,6 +17,8 @@ use crate::{plain, screen::Screen};
 pub(super) enum Cluster {
     /// One rack of two hosts, with Machines and a MachineHealthCheck.
     Machines,
+    /// A rack of five hosts and one of two, with Machines and a MachineHealthCheck.
+    Large,
     /// Two racks of two hosts, with a NodeHealthCheck and without Cluster API and Metal3.
     Plain,
 }
@@ -62,6 +64,14 @@ pub(super) async fn start(settings: &Settings, dir: &Path) -> Result<Environment
             "a rack of two hosts, its agent",
             Duration::from_secs(1),
         ),
+        Cluster::Large => (
+            vec![
+                RackSpec::new("rack-a", 5, settings.link),
+                RackSpec::new("rack-b", 2, settings.link),
+            ],
+            "a rack of five hosts and one of two, their agents",
+            Duration::from_secs(1),
+        ),
         Cluster::Plain => (
             vec![
                 RackSpec::new("rack-a", 2, settings.link),
@@ -101,7 +111,8 @@ pub(super) async fn start(settings: &Settings, dir: &Path) -> Result<Environment
             .await?;
     }
     let (pod, victim, well) = match settings.cluster {
-        Cluster::Machines => with_machines(&stage).await?,
+        Cluster::Machines => with_machines(&stage, 1).await?,
+        Cluster::Large => with_machines(&stage, 4).await?,
         Cluster::Plain => with_nodes(&stage).await?,
     };
     screen.step(&format!("ready: {well}"));
@@ -113,9 +124,9 @@ pub(super) async fn start(settings: &Settings, dir: &Path) -> Result<Environment
     Ok(Environment { stage, pod, victim })
 }
 
-async fn with_machines(stage: &Stage) -> Result<(String, String, String)> {
-    stage.apply_workload(1).await?;
-    let (pod, victim) = plain::workload_runs(stage, 1).await?;
+async fn with_machines(stage: &Stage, pods: u32) -> Result<(String, String, String)> {
+    stage.apply_workload(pods).await?;
+    let (pod, victim) = plain::workload_runs(stage, pods).await?;
     stage.apply_health_check().await?;
     plain::counted(stage).await?;
     let well =

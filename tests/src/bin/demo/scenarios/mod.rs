@@ -12,6 +12,7 @@ mod lying_bmc;
 mod messages;
 mod nodes;
 mod policy;
+mod rack_outage;
 mod rule;
 mod story;
 mod verdict;
@@ -42,7 +43,7 @@ pub(crate) struct Scenario {
 }
 
 /// All scenarios.
-static SCENARIOS: [Scenario; 8] = [
+static SCENARIOS: [Scenario; 9] = [
     Scenario {
         name: "dead-bmc",
         line: "a hung host with a dead BMC: nothing is moved until a person confirms off",
@@ -117,6 +118,16 @@ static SCENARIOS: [Scenario; 8] = [
         about: policy::ABOUT,
         settings: Settings::PLAIN,
         run: |story| Box::pin(policy::run(story)),
+    },
+    Scenario {
+        name: "rack-outage",
+        line: "a rack goes dark: held with one reason for all, until a person decides",
+        about: rack_outage::ABOUT,
+        settings: Settings {
+            cluster: Cluster::Large,
+            ..Settings::PLAIN
+        },
+        run: |story| Box::pin(rack_outage::run(story)),
     },
 ];
 

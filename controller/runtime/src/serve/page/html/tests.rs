@@ -33,6 +33,15 @@ fn html_page_escapes_text_of_objects() {
             ..AgentFacts::default()
         }],
         unreachable: vec![(hostile.into(), hostile.into())],
+        shared_causes: vec![SharedCauseEntry {
+            domain: hostile.into(),
+            likely: hostile.into(),
+            message: hostile.into(),
+            since: Timestamp::UNIX_EPOCH,
+            still_failed: 7,
+            held_until: None,
+            policies: vec![hostile.into()],
+        }],
         checks: vec![CheckSummary {
             name: hostile.into(),
             problem: hostile.into(),
@@ -42,7 +51,11 @@ fn html_page_escapes_text_of_objects() {
     };
     let html = shown(&facts);
     assert!(!html.contains("<script>alert"), "{html}");
-    assert_eq!(html.matches("&lt;script&gt;").count(), 9, "{html}");
+    assert_eq!(html.matches("&lt;script&gt;").count(), 11, "{html}");
+    assert!(
+        html.contains("7 hosts still failed. Remediations that have not begun are held."),
+        "{html}"
+    );
     assert!(!explanation(hostile).into_string().contains("<script>alert"));
 }
 

@@ -1,0 +1,217 @@
+//! Which hosts there are, where they are, and which of them have failed.
+//!
+//! A change of a Node costs a look-up. Where hosts are is read again as a whole, in the background, when an
+//! agent, a Machine or a BareMetalHost has changed, because these may concern any of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use rackhand_core::{
+    power_policy::Placement,
+    remediation::{HostRef, HostView},
+    shared_cause::{Domain, DomainKind, HostName},
+};
+use tokio::time::{Duration, Instant};
+
+use super::{
+    super::{
+        Context,
+        power_policy::shared_names,
+        target::{Target, find_machine, host},
+    },
+    SHARE, host_name,
+};
+use crate::{
+    clusters::{node_facts, ready},
+    store::{
+        index::{Change, Connection},
+        object::Key,
+    },
+};
+
+/// Shortest time between two readings of the whole fleet.
+const REFRESH: Duration = Duration::from_secs(2);
+
+/// Hosts that are resolved before other tasks have their turn.
+const CHUNK: usize = 64;
+
+/// When the whole fleet was read, and whether it has to be read again.
+#[derive(Default)]
+pub(super) struct Fleet {
+    read: Option<Instant>,
+    /// How long that took.
+    took: Duration,
+    is_outdated: bool,
+}
+
+/// What is known of a Node.
+struct Member {
+    name: HostName,
+    domains: BTreeSet<Domain>,
+    /// Since when it is not Ready.
+    failed: Option<Timestamp>,
+}
+
+impl Fleet {
+    /// Takes changes over, or reads the whole fleet where that is due.
+    pub(super) async fn update(&mut self, context: &Context, changes: BTreeSet<Change>) {
+        let mut nodes = Vec::new();
+        for change in changes {
+            match change {
+                Change::Node(cluster, node) => nodes.push((cluster, node)),
+                _ => self.is_outdated = true,
+            }
+        }
+        let pause = REFRESH.max(self.took * SHARE);
+        let is_due = |read: Instant| self.is_outdated && read.elapsed() >= pause;
+        if self.read.is_none_or(is_due) {
+            self.is_outdated = false;
+            let begun = Instant::now();
+            read_all(context).await;
+            self.took = begun.elapsed();
+            self.read = Some(Instant::now());
+        }
+        for chunk in nodes.chunks(CHUNK) {
+            for (cluster, node) in chunk {
+                apply(context, cluster, node, false);
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+async fn read_all(context: &Context) {
+    let index = &context.index;
+    let mut connected = BTreeMap::new();
+    let mut clusters = index.clusters();
+    clusters.push(Key::local());
+    let mut seen: BTreeSet<HostName> = BTreeSet::new();
+    for cluster in clusters {
+        let is_up = matches!(index.connection(&cluster), Connection::Up);
+        connected.insert(cluster.to_string(), is_up);
+        let nodes = index.node_names(&cluster);
+        for chunk in nodes.chunks(CHUNK) {
+            for node in chunk {
+                apply(context, &cluster, node, true);
+                seen.insert(host_name(&cluster, node));
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+    let mut inner = context.live.causes.inner.lock();
+    // The Nodes of a cluster that cannot be read are kept as they were.
+    let is_gone = |name: &&HostName| {
+        let cluster = name.rsplit_once('/').map_or("", |(cluster, _)| cluster);
+        !seen.contains(*name) && connected.get(cluster).is_none_or(|is_up| *is_up)
+    };
+    let gone: Vec<HostName> = inner.failures.hosts().filter(is_gone).cloned().collect();
+    for name in gone {
+        inner.failures.remove(&name);
+        inner.readings.remove(&name);
+    }
+}
+
+/// Takes the state of a Node over. `again`: its host is resolved although its rack is known.
+fn apply(context: &Context, cluster: &Key, node: &str, again: bool) {
+    let name = host_name(cluster, node);
+    let known = {
+        let inner = context.live.causes.inner.lock();
+        inner.failures.domains(&name).cloned().unwrap_or_default()
+    };
+    let Some(found) = context.index.node(cluster, node) else {
+        if matches!(context.index.connection(cluster), Connection::Up) {
+            let mut inner = context.live.causes.inner.lock();
+            inner.failures.remove(&name);
+            inner.readings.remove(&name);
+        }
+        return;
+    };
+    let member = member(context, cluster, name, &found, &known, again);
+    let now = Timestamp::now();
+    let mut inner = context.live.causes.inner.lock();
+    inner.failures.place(&member.name, member.domains);
+    match member.failed {
+        Some(at) => inner.failures.fail(&member.name, at, now),
+        None => {
+            inner.failures.recover(&member.name);
+            inner.readings.remove(&member.name);
+        }
+    }
+}
+
+fn member(
+    context: &Context,
+    cluster: &Key,
+    name: HostName,
+    node: &Node,
+    known: &BTreeSet<Domain>,
+    again: bool,
+) -> Member {
+    let is_place = |domain: &&Domain| {
+        let kinds = [DomainKind::Rack, DomainKind::Pdu, DomainKind::Switch];
+        kinds.contains(&domain.kind)
+    };
+    let has_rack = known.iter().any(|domain| domain.kind == DomainKind::Rack);
+    let resolved = (again || !has_rack).then(|| resolve(context, cluster, node));
+    let (rack, bmh) = resolved
+        .flatten()
+        .map_or((None, None), |(host, bmh)| (Some(host.rack), bmh));
+    let of_bmh = bmh.and_then(|key| context.index.host(&key));
+    let of_bmh = of_bmh.as_ref().map(|entry| entry.object.annotations());
+    let (pdus, switches) = shared_names(of_bmh.into_iter().chain([node.annotations()]));
+    let info = node.status.as_ref().and_then(|s| s.node_info.as_ref());
+    let kernel = info.map(|info| info.kernel_version.clone());
+    let mut domains = Domain::of(&Placement {
+        cluster: Some(cluster.to_string()),
+        pdus,
+        switches,
+        kernel: kernel.filter(|kernel| !kernel.is_empty()),
+        rack: rack.clone(),
+        labels: None,
+    });
+    if rack.is_none() {
+        // A rack whose agent is lost, say, keeps its hosts.
+        let named: BTreeSet<DomainKind> = domains.iter().map(|domain| domain.kind).collect();
+        let kept = known.iter().filter(is_place);
+        domains.extend(kept.filter(|domain| !named.contains(&domain.kind)).cloned());
+    }
+    let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
+    let condition = conditions.and_then(|all| all.iter().find(|c| c.type_ == "Ready"));
+    let since = condition.and_then(|c| c.last_transition_time.as_ref());
+    let is_failed = ready(node).is_some_and(|status| status != "True");
+    Member {
+        name,
+        domains,
+        failed: is_failed.then(|| since.map_or_else(Timestamp::now, |time| time.0)),
+    }
+}
+
+/// The host that a Node runs on, and its BareMetalHost.
+pub(super) fn resolve(
+    context: &Context,
+    cluster: &Key,
+    node: &Node,
+) -> Option<(HostRef, Option<Key>)> {
+    let (index, name) = (&context.index, node.name_any());
+    let mut target = Target {
+        machine: None,
+        cluster: Some(cluster.clone()),
+        node: Some(name.clone()),
+        by_node: *cluster == Key::local(),
+        openshift: None,
+    };
+    if target.by_node {
+        find_machine(index, &mut target);
+    } else {
+        let machines = index.machines_of_node(cluster, &name);
+        target.machine = machines.first().and_then(|key| index.machine(key));
+    }
+    let facts = node_facts(node, None);
+    let racks = context.agents.racks();
+    match host(index, &racks, &target, Some(&facts), None) {
+        (HostView::Found(host), bmh) => Some((host, bmh)),
+        (HostView::NotFound(_), _) => None,
+    }
+}

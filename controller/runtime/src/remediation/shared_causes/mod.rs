@@ -1,0 +1,259 @@
+//! Shared causes: watches which hosts fail together, and holds their remediations where a PowerPolicy
+//! says so.
+//!
+//! Owns: the failures of the fleet, what is judged of them, its Events and its metric. One task keeps
+//! them; a decision only looks its host up. Must never switch anything: it reads BMCs, and a remediation
+//! takes its own readings.
+
+mod fleet;
+mod readings;
+mod report;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+use rackhand_api::kinds::power_policy::SharedCauseStatus;
+use rackhand_core::{
+    overview::SharedCauseEntry,
+    power_policy::PowerPolicy,
+    remediation::Progress,
+    shared_cause::{
+        BmcReading, CauseHold, Domain, DomainKind, Failures, HostName, Judgement, SharedCauseRules,
+        judge,
+    },
+};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Context;
+use crate::store::{
+    index::{Change, ChangeQueue, Index},
+    object::{Key, Kind},
+    watch::pause,
+};
+use fleet::Fleet;
+use readings::Readings;
+
+/// Shortest interval of judgements. It is short beside the settling time, which a failure waits in any case.
+const TICK: Duration = Duration::from_millis(500);
+/// Judgements, and readings of the whole fleet, take at most this share of the time: one part of so many.
+const SHARE: u32 = 20;
+
+/// How long a remediation waits for the fleet to be read again, if its host is not where the fleet has it:
+/// its agent connected a moment ago, say.
+const PLACED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
+
+/// What hosts share, which of them have failed, and what is judged of it.
+#[derive(Default)]
+pub(crate) struct SharedCauses {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    failures: Failures,
+    /// What the BMCs of failed hosts reported.
+    readings: BTreeMap<HostName, BmcReading>,
+    /// Since when hosts of remediations are not where the fleet has them.
+    misplaced: BTreeMap<String, Timestamp>,
+    /// By PowerPolicy.
+    judged: BTreeMap<String, Judged>,
+}
+
+struct Judged {
+    rules: SharedCauseRules,
+    judgement: Judgement,
+    /// The causes that an Event has reported.
+    announced: BTreeSet<Domain>,
+}
+
+/// Name of a host, as the failures are kept by.
+fn host_name(cluster: &Key, node: &str) -> HostName {
+    format!("{cluster}/{node}").into()
+}
+
+impl Inner {
+    /// Whether the fleet does not have a host in its rack, and had no time to be read again since.
+    fn is_misplaced(&mut self, host: &str, rack: Option<&str>, now: Timestamp) -> bool {
+        let Some(rack) = rack else { return false };
+        let rack = Domain::new(DomainKind::Rack, rack);
+        let domains = self.failures.domains(host);
+        if domains.is_some_and(|domains| domains.contains(&rack)) {
+            self.misplaced.remove(host);
+            return false;
+        }
+        let since = *self.misplaced.entry(host.to_owned()).or_insert(now);
+        now.duration_since(since) < PLACED_WITHIN
+    }
+}
+
+impl SharedCauses {
+    /// Why a remediation of a host in a rack waits, by policy. `failing`: the index shows its Node, and the
+    /// Node is not Ready.
+    pub(super) fn holds(
+        &self,
+        policies: &[PowerPolicy],
+        (host, rack): (&str, Option<&str>),
+        failing: bool,
+        now: Timestamp,
+    ) -> BTreeMap<String, CauseHold> {
+        if policies.iter().all(|policy| policy.shared_causes.is_none()) {
+            return BTreeMap::new();
+        }
+        let inner = &mut *self.inner.lock();
+        let is_misplaced = failing && inner.is_misplaced(host, rack, now);
+        let unjudged = Judgement::default();
+        let holds = policies.iter().filter_map(|policy| {
+            let rules = policy.shared_causes.as_ref()?;
+            let judged = inner.judged.get(&policy.name);
+            let judgement = judged
+                .filter(|_| !is_misplaced)
+                .map_or(&unjudged, |judged| &judged.judgement);
+            let hold = judgement.hold(&inner.failures, rules, host, failing, now)?;
+            Some((policy.name.clone(), hold))
+        });
+        holds.collect()
+    }
+
+    /// Records that the causes of a host hold a remediation, from which their time counts.
+    pub(super) fn begin_hold(&self, policy: &str, host: &str, now: Timestamp) {
+        let inner = &mut *self.inner.lock();
+        if let Some(judged) = inner.judged.get_mut(policy) {
+            judged.judgement.begin_hold(&inner.failures, host, now);
+        }
+    }
+
+    /// The causes that a policy knows, for its status.
+    pub(super) fn status(&self, policy: &str, now: Timestamp) -> Vec<SharedCauseStatus> {
+        let inner = self.inner.lock();
+        let Some(judged) = inner.judged.get(policy) else {
+            return Vec::new();
+        };
+        let causes = judged.judgement.causes.values();
+        let status = causes.map(|cause| report::status(cause, &judged.rules, now));
+        status.take(report::MAX_IN_STATUS).collect()
+    }
+
+    /// The open causes, each once however many policies know it, for the status page.
+    pub(crate) fn open(&self, now: Timestamp) -> Vec<SharedCauseEntry> {
+        let inner = self.inner.lock();
+        let mut all: BTreeMap<&Domain, SharedCauseEntry> = BTreeMap::new();
+        for (policy, judged) in &inner.judged {
+            for (domain, cause) in &judged.judgement.causes {
+                let entry = all
+                    .entry(domain)
+                    .or_insert_with(|| report::entry(cause, &judged.rules, now));
+                entry.policies.push(policy.clone());
+            }
+        }
+        all.into_values().collect()
+    }
+
+    /// Judges all policies, whose causes continue those that their status shows.
+    fn judge(&self, index: &Index, now: Timestamp) -> report::Changes {
+        let inner = &mut *self.inner.lock();
+        let mut changes = report::Changes::default();
+        let policies = index.power_policies();
+        let of_rules = policies.iter().filter_map(|entry| {
+            let stored = entry.view.as_ref().ok()?;
+            let rules = stored.policy.shared_causes.as_ref()?;
+            Some((entry, stored.policy.name.clone(), rules))
+        });
+        let mut judged = BTreeMap::new();
+        for (entry, name, rules) in of_rules {
+            let before = inner.judged.remove(&name);
+            let before = before.unwrap_or_else(|| report::stored(&entry.object, rules));
+            let readings = &inner.readings;
+            let judgement = judge(&inner.failures, rules, &before.judgement, readings, now);
+            let after = Judged {
+                rules: rules.clone(),
+                judgement,
+                announced: before.announced.clone(),
+            };
+            let after = changes.compare(&inner.failures, &entry.object, &before, after, now);
+            judged.insert(name, after);
+        }
+        inner.judged = judged;
+        changes
+    }
+}
+
+/// Whether a change of the index matters.
+pub(super) fn concerns(change: &Change) -> bool {
+    match change {
+        Change::Node(..) | Change::Workload(_) | Change::Agent(_) => true,
+        Change::Object(kind, _) => matches!(
+            kind,
+            Kind::Machine | Kind::Metal3Machine | Kind::BareMetalHost | Kind::Cluster
+        ),
+    }
+}
+
+/// Keeps the failures and judges them, until `cancel`. `inbox` is that of the remediations, to wake those
+/// whose hold has ended.
+pub(super) async fn run(
+    context: Arc<Context>,
+    changes: Arc<ChangeQueue>,
+    inbox: Arc<ChangeQueue>,
+    cancel: CancellationToken,
+) {
+    let (mut fleet, mut readings) = (Fleet::default(), Readings::default());
+    let mut rest = TICK;
+    while !pause(&cancel, rest).await {
+        let changed = changes.drain();
+        let policies = context.index.power_policies();
+        let is_used = policies.iter().any(|entry| {
+            let stored = entry.view.as_ref();
+            stored.is_ok_and(|stored| stored.policy.shared_causes.is_some())
+        });
+        if !is_used {
+            fleet = Fleet::default();
+            *context.live.causes.inner.lock() = Inner::default();
+            context.metrics.set_shared_causes(&BTreeMap::new());
+            continue;
+        }
+        let update = fleet.update(&context, changed);
+        if cancel.run_until_cancelled(update).await.is_none() {
+            return;
+        }
+        let (now, begun) = (Timestamp::now(), Instant::now());
+        readings.collect(&context);
+        let judged = context.live.causes.judge(&context.index, now);
+        readings.start(&context, &judged.unread);
+        report::send(&context, &judged);
+        wake(&context, &inbox, &judged);
+        rest = TICK.max(begun.elapsed() * SHARE);
+    }
+}
+
+/// Wakes the remediations that wait and that the judgement concerns.
+fn wake(context: &Context, inbox: &ChangeQueue, changes: &report::Changes) {
+    if changes.settled.is_empty() && changes.released.is_empty() {
+        return;
+    }
+    let waiting: Vec<String> = {
+        let active = context.active.lock();
+        let waiting = active.values().filter(|r| r.progress != Progress::Begun);
+        waiting.filter_map(|r| r.node.clone()).collect()
+    };
+    let inner = context.live.causes.inner.lock();
+    for name in waiting {
+        let is_released = || {
+            let domains = inner.failures.domains(&name).into_iter().flatten();
+            domains.into_iter().any(|d| changes.released.contains(d))
+        };
+        if (changes.settled.contains(name.as_str()) || is_released())
+            && let Some((cluster, node)) = name.rsplit_once('/')
+        {
+            inbox.push(Change::Node(Key::parse(cluster), node.to_owned()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

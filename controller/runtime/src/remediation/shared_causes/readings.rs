@@ -1,0 +1,104 @@
+//! Reads the BMCs of hosts that failed together, which tells a loss of power from one of the network.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use rackhand_core::{
+    remediation::{HostRef, PowerState, Progress},
+    shared_cause::{BmcReading, HostName},
+};
+use tokio::{task::JoinSet, time::Instant};
+
+use super::{
+    super::{Context, credentials::bmc_endpoint},
+    fleet::resolve,
+};
+use crate::store::object::Key;
+
+/// Time that a BMC has for one reading.
+const READING: Duration = Duration::from_secs(10);
+/// Interval in which a BMC is read while its host is failed.
+const INTERVAL: Duration = Duration::from_secs(60);
+/// BMCs that are read at one time.
+const CONCURRENT: usize = 32;
+
+/// The readings under way, and when each host was read last.
+#[derive(Default)]
+pub(super) struct Readings {
+    running: JoinSet<(HostName, Option<BmcReading>)>,
+    begun: BTreeMap<HostName, Instant>,
+}
+
+impl Readings {
+    /// Takes the results over that have come.
+    pub(super) fn collect(&mut self, context: &Context) {
+        let mut inner = context.live.causes.inner.lock();
+        while let Some(done) = self.running.try_join_next() {
+            if let Ok((name, Some(reading))) = done
+                && inner.failures.of_host(&name).is_some()
+            {
+                inner.readings.insert(name, reading);
+            }
+        }
+    }
+
+    /// Begins the readings that are due of these hosts.
+    pub(super) fn start(&mut self, context: &Arc<Context>, hosts: &[HostName]) {
+        self.begun.retain(|_, begun| begun.elapsed() < INTERVAL);
+        for name in hosts {
+            if self.running.len() >= CONCURRENT {
+                return;
+            }
+            if self.begun.contains_key(name) {
+                continue;
+            }
+            self.begun.insert(name.clone(), Instant::now());
+            let (context, name) = (context.clone(), name.clone());
+            self.running.spawn(async move {
+                let reading = read(&context, &name).await;
+                (name, reading)
+            });
+        }
+    }
+}
+
+/// What the BMC of a host reports; `None` if that cannot be known, or a remediation works on the host.
+async fn read(context: &Context, name: &HostName) -> Option<BmcReading> {
+    let (cluster, node) = name.rsplit_once('/')?;
+    let cluster = Key::parse(cluster);
+    let node = context.index.node(&cluster, node)?;
+    let (host, bmh) = resolve(context, &cluster, &node)?;
+    if is_remediated(context, &host) {
+        return None;
+    }
+    let is_lost = || context.agents.of_rack(&host.rack).is_err();
+    if is_lost() {
+        return Some(BmcReading::AgentLost);
+    }
+    let endpoint = match &bmh {
+        None => None,
+        Some(key) => {
+            let view = context.index.host(key)?.view.ok()?;
+            let endpoint = bmc_endpoint(&context.client, key, &view).await;
+            Some(endpoint.ok()?.ok()?)
+        }
+    };
+    let owner = format!("shared-cause-{}", host.host);
+    let view = context
+        .agents
+        .read_power(&host, endpoint, &owner, READING)
+        .await;
+    Some(match view.result.map(|reading| reading.state) {
+        Ok(PowerState::Off) => BmcReading::Off,
+        Ok(PowerState::Unknown) => return None,
+        Ok(PowerState::On | PowerState::PoweringOn | PowerState::PoweringOff) => BmcReading::On,
+        Err(_) if is_lost() => BmcReading::AgentLost,
+        Err(_) => BmcReading::NoResponse,
+    })
+}
+
+/// Whether a remediation that has begun works on the host.
+fn is_remediated(context: &Context, host: &HostRef) -> bool {
+    let active = context.active.lock();
+    let mut begun = active.values().filter(|r| r.progress == Progress::Begun);
+    begun.any(|r| r.bmc.as_ref() == Some(&host.bmc))
+}
