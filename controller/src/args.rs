@@ -13,7 +13,8 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 use rackhand_proto::otlp::{self, ExportedService, OtlpEndpoint, SpanExport};
 use rackhand_runtime::{
-    Config, DrainBlocked, HealthChecks, MetricsConfig, NodeAction, NodeGone, WorkloadDown,
+    Config, DrainBlocked, HealthChecks, LONGEST_EVIDENCE, MetricsConfig, NodeAction, NodeGone,
+    WorkloadDown,
 };
 use tracing_subscriber::{
     EnvFilter, Layer as _, layer::SubscriberExt as _, util::SubscriberInitExt as _,
@@ -101,6 +102,11 @@ pub(crate) struct Args {
     /// Time for baremetal-operator to act on the hold key before the agent switches the power; at most 30s.
     #[arg(long, default_value = "20s", value_parser = grace)]
     cooperative_grace: Duration,
+
+    /// Time that a power-off may be delayed to read the event log, the sensors and the boot state from the
+    /// BMC; 0s reads nothing, at most 10m.
+    #[arg(long, default_value = "5s", value_parser = evidence_time)]
+    evidence_timeout: Duration,
 
     /// Time after which a drain that still waits for pods or volumes is reported as blocked.
     #[arg(long, default_value = "10m", value_parser = seconds)]
@@ -250,6 +256,14 @@ fn grace(text: &str) -> Result<Duration, String> {
     Ok(grace)
 }
 
+fn evidence_time(text: &str) -> Result<Duration, String> {
+    let time = seconds(text)?;
+    if time > LONGEST_EVIDENCE {
+        return Err(format!("{text:?} is longer than 10m"));
+    }
+    Ok(time)
+}
+
 fn label_value(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric();
     let inside = text.chars().all(|c| plain(c) || "-_.".contains(c));
@@ -328,6 +342,7 @@ impl Args {
             },
             watch_filter: self.watch_filter,
             cooperative_grace: self.cooperative_grace,
+            evidence_timeout: self.evidence_timeout,
             drain_timeout: self.drain_timeout,
             drain_policy: match self.drain_policy {
                 Drain::StayOff => DrainBlocked::KeepOff,

@@ -10,11 +10,12 @@ use rackhand_runtime::ShownSettings;
 use crate::args::Args;
 
 /// Names of these flags in clap.
-const DECIDING: [&str; 11] = [
+const DECIDING: [&str; 12] = [
     "namespace",
     "health_checks",
     "watch_filter",
     "cooperative_grace",
+    "evidence_timeout",
     "drain_timeout",
     "drain_policy",
     "defer_timeout",

@@ -3,8 +3,8 @@
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 
 use crate::{
-    Accepted, BmcError, BootOverride, ErrorKind, EventLog, Facts, PowerCommand, PowerReading,
-    Sensor, SystemIdentity,
+    Accepted, BmcError, BootOverride, BootState, ErrorKind, EventLog, Facts, PowerCommand,
+    PowerReading, Sensor, SystemIdentity,
 };
 
 /// A boxed future of a BMC call.
@@ -56,6 +56,11 @@ pub trait Bmc: Send + Sync + fmt::Debug {
     /// Reads the boot override.
     fn boot(&self) -> BmcFuture<'_, BootOverride> {
         unsupported(self.address(), "boot override")
+    }
+
+    /// Reads how far the host has booted, why it last started, and the faults of its chassis.
+    fn boot_state(&self) -> BmcFuture<'_, BootState> {
+        unsupported(self.address(), "boot state")
     }
 
     /// Sets the boot override.

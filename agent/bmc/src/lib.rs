@@ -3,6 +3,7 @@
 mod address;
 mod bmc;
 mod boot;
+mod boot_state;
 mod connect;
 mod error;
 mod facts;
@@ -20,6 +21,7 @@ mod sensor;
 pub use address::{AddressError, AddressWarning, BmcAddress, Privilege};
 pub use bmc::{Bmc, BmcFuture, Identify};
 pub use boot::{BootDevice, BootMode, BootOverride, BootPersistence};
+pub use boot_state::BootState;
 pub use connect::{Credentials, Options, connect};
 pub use error::{BmcError, ErrorKind};
 pub use facts::Facts;

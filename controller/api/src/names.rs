@@ -111,6 +111,12 @@ pub const POD_DELETION_ANNOTATION: &str = "rackhand.dev/pod-deletion";
 pub const POD_DELETION_IMMEDIATE: &str = "Immediate";
 /// The garbage collector of pods deletes the pods.
 pub const POD_DELETION_POD_GC: &str = "PodGC";
+/// On a Metal3Remediation (also from its template) or on its Cluster: how long its power-off may be delayed to
+/// collect evidence, as a Go duration; 0s collects none.
+pub const EVIDENCE_TIMEOUT_ANNOTATION: &str = "rackhand.dev/evidence-timeout";
+/// On a Metal3Remediation (also from its template) or on its Cluster: with the value `true` the BMC sends a
+/// diagnostic interrupt before the power-off.
+pub const DIAGNOSTIC_INTERRUPT_ANNOTATION: &str = "rackhand.dev/diagnostic-interrupt";
 /// On a NodeHealthCheck: how long a new Node may take until the first status
 /// of its kubelet, as a Go duration. Without it no such time limit applies.
 pub const NODE_STARTUP_TIMEOUT_ANNOTATION: &str = "rackhand.dev/node-startup-timeout";

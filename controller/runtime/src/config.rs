@@ -59,6 +59,8 @@ pub struct Config {
     pub watch_filter: Option<String>,
     /// Time for baremetal-operator to switch the power before the agent does; at most 30 s.
     pub cooperative_grace: Duration,
+    /// Time that the collection of evidence may delay a power-off; zero: none is collected.
+    pub evidence_timeout: Duration,
     /// Time after which an unfinished drain counts as blocked.
     pub drain_timeout: Duration,
     /// What happens after `drain_timeout`. Applies to Metal3Remediations; a PowerRemediation has a field for
@@ -100,6 +102,7 @@ impl Default for Config {
             health_checks: HealthChecks::Auto,
             watch_filter: None,
             cooperative_grace: Duration::from_secs(20),
+            evidence_timeout: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(600),
             drain_policy: DrainBlocked::KeepOff,
             defer_timeout: Duration::from_secs(600),

@@ -29,7 +29,10 @@ pub use rackhand_core::preflight::{Report as PreflightReport, Status as Prefligh
 pub use rackhand_core::rehearsal::{
     Outcome as RehearsalOutcome, RehearsalReport, RehearsedRemediation,
 };
-pub use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDown};
+pub use rackhand_core::remediation::{
+    DrainBlocked, LONGEST_EVIDENCE, NodeAction, NodeGone, WorkloadDown,
+};
+pub use remediation::{evidence_of_api, with_suspect};
 pub use run::{Connections, run, run_over};
 pub use serve::explain::{
     CheckGroup, ControllerAddress, ExplainError, RequestKind, ShownSettings, Subject, View,

@@ -7,7 +7,11 @@ use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use rackhand_api::kinds::host_history::{HostHistory, HostRemediation};
-use rackhand_core::recurrence::{Recurrence, recurrence};
+use rackhand_core::{
+    explanation::evidence_lines,
+    recurrence::{Recurrence, recurrence},
+};
+use rackhand_runtime::{evidence_of_api, with_suspect};
 use serde::Serialize;
 
 use super::table::{named, table};
@@ -55,6 +59,9 @@ fn period(text: &str) -> Result<SignedDuration, String> {
 struct Report {
     hosts: Vec<Host>,
     now: Timestamp,
+    /// Whether the text shows the evidence: one host is asked for.
+    #[serde(skip)]
+    shows_evidence: bool,
 }
 
 /// A host with its remediations, the latest first.
@@ -123,7 +130,11 @@ fn report(all: &[HostHistory], args: &History, now: Timestamp) -> Report {
         let last = |host: &Host| host.remediations.first().map(|r| r.created_at);
         (b.remediations.len(), last(b)).cmp(&(a.remediations.len(), last(a)))
     });
-    Report { hosts, now }
+    Report {
+        hosts,
+        now,
+        shows_evidence: args.name.is_some(),
+    }
 }
 
 /// Whether a history is that of a host or Node of this name.
@@ -151,7 +162,9 @@ fn host(object: &HostHistory, since: Option<SignedDuration>, now: Timestamp) -> 
         rack: object.spec.rack.clone(),
         host: object.spec.host.clone(),
         node: first.node.clone(),
-        repeated: recurrence(&times, now).as_ref().map(Recurrence::to_string),
+        repeated: recurrence(&times, now)
+            .as_ref()
+            .map(|r: &Recurrence| with_suspect(r.to_string(), remediations.iter())),
         remediations,
     })
 }
@@ -189,8 +202,29 @@ impl Display for Report {
         if !repeated.is_empty() {
             writeln!(f, "\nRemediated more than once:\n{}", repeated.join("\n"))?;
         }
+        if self.shows_evidence {
+            for host in &self.hosts {
+                evidence(f, host)?;
+            }
+        }
         Ok(())
     }
+}
+
+/// What the BMC reported before and after the power-offs, the latest remediation first.
+fn evidence(f: &mut Formatter<'_>, host: &Host) -> fmt::Result {
+    for r in host.remediations.iter().filter(|r| !r.evidence.is_empty()) {
+        let began = r.created_at.strftime("%Y-%m-%d %H:%M:%SZ");
+        writeln!(f, "\n{} {began}:", named(&host.rack, &host.host))?;
+        for line in r
+            .evidence
+            .iter()
+            .flat_map(|e| evidence_lines(&evidence_of_api(e)))
+        {
+            writeln!(f, "  {line}")?;
+        }
+    }
+    Ok(())
 }
 
 fn row(host: &Host, r: &HostRemediation) -> [String; 9] {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rackhand_core::remediation::{
-    Begun, Command, LeaseMemory, Next, Outcome, Pace, PowerState, PowerView, State, Taint, Turn,
-    deletion_is_justified,
+    Begun, BootLog, Command, HostEvidence, LeaseMemory, Next, Outcome, Pace, PowerState, PowerView,
+    State, Taint, Turn, deletion_is_justified,
 };
 
 use crate::{
@@ -104,6 +104,17 @@ impl World {
             Next::Do(Command::PowerOff { .. } | Command::PowerOn { .. }) => {
                 shell.began(Begun::Unclear);
             }
+            // So is evidence that was not collected.
+            Next::Do(command @ Command::CollectEvidence { .. }) => {
+                self.collect_evidence(false);
+                self.process.shell.done(command);
+                return self.turned(Turn::Did(command.clone()));
+            }
+            Next::Do(Command::CollectBootLog) => {
+                self.process.shell.boot_log(BootLog::default());
+                self.process.shell.done(&Command::CollectBootLog);
+                return self.turned(Turn::Did(Command::CollectBootLog));
+            }
             // A reading that fails is a reading.
             Next::Do(Command::ReadPower) => {
                 self.read_power(None);
@@ -140,6 +151,15 @@ impl World {
                 .map(|state| reading(state, 0))
                 .ok_or_else(|| "the BMC does not answer".into()),
         });
+    }
+
+    /// The controller has collected evidence; unless `read`, the response is lost, or the BMC is silent.
+    fn collect_evidence(&mut self, read: bool) {
+        let mut evidence = HostEvidence::new(0, NOW);
+        if read {
+            evidence.set_log(&[]);
+        }
+        self.process.shell.evidence(evidence);
     }
 
     /// Carries out a command of this state, and judges it.
@@ -184,6 +204,14 @@ impl World {
                 }
             }
             Command::Cancel { id } => return self.agent.cancel(held.sent, id),
+            Command::CollectEvidence { .. } => {
+                if held.hold == Some(true) {
+                    self.broken(Wrong::Intent);
+                }
+                let read = self.read_bmc().is_some();
+                self.collect_evidence(read);
+            }
+            Command::CollectBootLog => self.process.shell.boot_log(BootLog::default()),
             Command::ReadPower => {
                 let state = self.read_bmc();
                 self.read_power(state);
@@ -231,7 +259,9 @@ impl World {
         };
         match &held.next {
             Next::Write => true,
-            Next::Do(Command::ReadPower) => false,
+            Next::Do(
+                Command::ReadPower | Command::CollectEvidence { .. } | Command::CollectBootLog,
+            ) => false,
             // The age of the reading is checked immediately before the taint is sent.
             Next::Do(Command::AddTaint) => self.process.shell.reading_stands(NOW).is_ok(),
             Next::Do(Command::DeletePods { node, .. }) => self.guard_deletion(node).is_ok(),

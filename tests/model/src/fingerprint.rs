@@ -28,7 +28,9 @@ use std::{
 
 use jiff::Timestamp;
 use rackhand_agent_core::ledger::{Operation, Outcome};
-use rackhand_core::remediation::{AgentPin, AttemptRecord, LeaseMemory, OffEvidence, Shell, State};
+use rackhand_core::remediation::{
+    AgentPin, AttemptRecord, Collected, LeaseMemory, OffEvidence, Shell, State,
+};
 
 use crate::{
     agent::{Agent, ELECTION, HOST, Ledger},
@@ -134,6 +136,7 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
         drained,
         pods_deleted: _,
         on,
+        evidence,
         agent_holds,
         pinned,
         confirmation_used,
@@ -148,6 +151,11 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
     (host, node, lease_at_off, taint, drained.is_some()).hash(h);
     (on, agent_holds, confirmation_used, node_was_down).hash(h);
     (node_back, end_reason).hash(h);
+    // Nothing else of it decides anything.
+    let boot_log = evidence
+        .as_ref()
+        .map(|e| (e.newest.is_some(), e.boot_log.is_some()));
+    boot_log.hash(h);
     hash_some(off.as_ref(), h, |off, h| {
         asked.is_some_and(|asked| asked < off.at()).hash(h);
         match off {
@@ -210,6 +218,7 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
         silent_since,
         completed,
         pod_deletions,
+        collected,
         machine_sought,
         last,
         failures,
@@ -217,6 +226,9 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
     let asked = power.as_ref().map(|view| view.asked);
     hash_some(state.as_ref(), h, |state, h| hash_state(state, asked, h));
     (loaded, operation, power, access, silent_since).hash(h);
+    let Collected { evidence, boot_log } = collected;
+    let newest = evidence.as_ref().map(|e| e.newest.is_some());
+    (newest, boot_log.is_some()).hash(h);
     (completed, pod_deletions, machine_sought, last, failures).hash(h);
 }
 

@@ -3,10 +3,10 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use rackhand_core::remediation::{
-    AgentFacts, AgentId, AgentView, BareMetalHostFacts, BmcAccess, BoundPod, Decision, Drain,
-    HostRef, HostView, LeaseMemory, MachineView, NodeAction, NodeFacts, Observation, OnExhausted,
-    OperationEvent, PinnedOperation, PodDeletion, PodDeletions, PodRef, Policy, RequestFacts,
-    Shell, State, Step, Taint, WorkloadView, is_outdated, step,
+    AgentFacts, AgentId, AgentView, BareMetalHostFacts, BmcAccess, BoundPod, Collected, Decision,
+    Drain, HostRef, HostView, LeaseMemory, MachineView, NodeAction, NodeFacts, Observation,
+    OnExhausted, OperationEvent, PinnedOperation, PodDeletion, PodDeletions, PodRef, Policy,
+    RequestFacts, Shell, State, Step, Taint, WorkloadView, is_outdated, step,
 };
 
 use crate::{
@@ -26,6 +26,7 @@ pub fn policy() -> Policy {
         on_exhausted: OnExhausted::Escalate,
         retry_limit: 0,
         boot_timeout: s(30),
+        evidence_timeout: s(4),
         cooperative_grace: s(4),
         power_off_timeout: s(10),
         power_off_tries: 1,
@@ -201,6 +202,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
         silent_since: None,
         drain: draining.then(drain),
         pod_deletions: PodDeletions::default(),
+        collected: Collected::default(),
         node_action: NodeAction::Taint,
         conflict: None,
         completed: BTreeSet::new(),

@@ -189,6 +189,16 @@ async fn system_uuid_is_read() {
 }
 
 #[tokio::test]
+async fn boot_state_is_read_whether_or_not_a_server_knows_the_restart_cause() {
+    for peer in [Peer::IpmiSim, Peer::Goipmi("17")] {
+        let state = Server::start(peer).admin().boot_state().await;
+        let state = state.unwrap_or_else(|error| panic!("{peer:?}: {error}"));
+        assert!(state.faults.is_empty(), "{peer:?}: {state:?}");
+        assert_eq!(state.progress, None, "{peer:?}");
+    }
+}
+
+#[tokio::test]
 async fn event_log_is_read_and_cleared() {
     let server = Server::start(Peer::IpmiSim);
     let bmc = server.admin();

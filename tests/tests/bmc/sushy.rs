@@ -210,6 +210,8 @@ async fn reset_ends_on_and_missing_features_are_unsupported() {
     assert_eq!(error.kind, ErrorKind::Unsupported, "{error}");
     let error = client.reset_bmc().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported, "{error}");
+    let state = client.boot_state().await.unwrap();
+    assert!(state.faults.is_empty(), "{state:?}");
     let error = client.event_log(10).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported, "{error}");
 }

@@ -4,16 +4,21 @@ use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use kube::Api;
-use rackhand_api::kinds::host_history::{HostHistory, HostRemediation};
+use rackhand_api::kinds::{
+    host_evidence::LogRecord,
+    host_history::{HostHistory, HostRemediation},
+};
 use rackhand_core::overview::Overview;
 use rackhand_tests::{
     process::free_port,
+    rack::Severity,
     stage::{HostLink, RackSpec, Stage, StageConfig, wait_until},
 };
 use serde_json::Value;
 
 const LONG: Duration = Duration::from_secs(120);
 const HOST: &str = "r-1";
+const ECC: &str = "Correctable memory error on DIMM A3";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_history_of_a_host_survives_leaders_and_names_repeated_offenders() {
@@ -31,6 +36,13 @@ async fn scenario(stage: &Stage) -> Result<()> {
     stage.apply_rack_agents().await?;
     stage.start_controller("controller-0").await?;
     stage.apply_health_check().await?;
+    let host = stage.host(HOST)?;
+    let event = |severity, text: &str| {
+        host.with_settings(|now, settings| settings.events.add(now.wall, severity, text));
+    };
+    for _ in 0..37 {
+        event(Severity::Warning, ECC);
+    }
     // The first remediation waits for a pod until another controller leads.
     stage.bind_pod(HOST, true).await?;
     stage.host(HOST)?.hang();
@@ -43,6 +55,7 @@ async fn scenario(stage: &Stage) -> Result<()> {
     ensure!(begun[0].outcome.is_none(), "{begun:?}");
     stage.kill_controller("controller-0")?;
     stage.start_controller("controller-1").await?;
+    event(Severity::Critical, "Memory training failed");
     stage.let_pod_go(HOST).await?;
     stage.wait_back(HOST).await?;
     let first = &recorded(stage, "the end under the second leader", |all| {
@@ -72,6 +85,18 @@ async fn scenario(stage: &Stage) -> Result<()> {
         evidence.readings.len() >= 2 && evidence.readings.iter().all(|r| r.state == "Off"),
         "{evidence:?}"
     );
+    // What the first leader collected, and what the second one read after the boot.
+    let [collected] = first.evidence.as_slice() else {
+        anyhow::bail!("{first:?}");
+    };
+    let power = collected.power.as_deref();
+    ensure!(power == Some("On (Redfish)"), "{collected:?}");
+    let ecc = |records: &[LogRecord]| records.iter().any(|r| r.message == ECC && r.count == 37);
+    ensure!(ecc(&collected.log), "{collected:?}");
+    let boot = collected.boot_log.as_ref().context("no log of the boot")?;
+    let is_new = |r: &LogRecord| r.message == "Memory training failed";
+    ensure!(boot.records.iter().any(is_new), "{collected:?}");
+    ensure!(!ecc(&boot.records), "{collected:?}");
     let attempt = first.attempts.first().context("no attempt")?;
     ensure!(
         attempt.powered_off_at <= attempt.drained_at
@@ -96,7 +121,13 @@ async fn scenario(stage: &Stage) -> Result<()> {
 
     let table = stage.controller_command(&["history", HOST], "")?;
     ensure!(
-        table.contains("r-1 (r/r-1): 2 remediations in 1 day"),
+        table.contains(&format!(
+            "r-1 (r/r-1): 2 remediations in 1 day: {ECC}, 37 entries"
+        )),
+        "{table}"
+    );
+    ensure!(
+        table.contains("log after the power-off") && table.contains("critical: Memory training"),
         "{table}"
     );
     ensure!(table.matches("succeeded").count() == 2, "{table}");
@@ -134,7 +165,8 @@ async fn scenario(stage: &Stage) -> Result<()> {
             .iter()
             .map(|f| f.occurrence.as_deref())
             .collect();
-        Ok(if occurrences == [Some("2nd in 1 day"), None] {
+        let second = format!("2nd in 1 day: {ECC}, 37 entries");
+        Ok(if occurrences == [Some(second.as_str()), None] {
             Ok(())
         } else {
             Err(format!("{:?}", shown.finished))

@@ -20,6 +20,7 @@ mod cooperative;
 mod crash;
 mod demo;
 mod docs;
+mod evidence;
 mod failure_table;
 mod fencing;
 mod history;

@@ -1,10 +1,12 @@
 //! Agents of other versions, on a real control plane.
 
 use anyhow::{Result, ensure};
+use kube::Api;
+use rackhand_api::kinds::host_history::HostHistory;
 use rackhand_tests::{
     pki::CertSpec,
     skew::{Contract, ContractProxy},
-    stage::{HostLink, RackSpec, Scenarios, Stage, StageConfig},
+    stage::{HostLink, LONG, RackSpec, Scenarios, Stage, StageConfig, wait_until},
 };
 
 const OLD: &str = "old";
@@ -54,7 +56,28 @@ async fn used(stage: &Stage) -> Result<()> {
         .wait_remediation("frozen-1", "it is requested", |_| true)
         .await?;
     stage.wait_back("frozen-1").await?;
-    stage.one_cycle("frozen-1")
+    stage.one_cycle("frozen-1")?;
+    // It cannot collect evidence, which delays nothing.
+    wait_until("the history names what is missing", LONG, || async {
+        let client = stage.plane().client().await?;
+        let objects: Api<HostHistory> = Api::all(client);
+        let found = objects.get_opt("frozen.frozen-1").await?;
+        let all = found
+            .and_then(|h| h.status)
+            .unwrap_or_default()
+            .remediations;
+        let mut missing = all
+            .iter()
+            .flat_map(|r| &r.evidence)
+            .flat_map(|e| &e.missing);
+        let told = missing.any(|why| why.contains("too old to collect evidence"));
+        Ok(if told {
+            Ok(())
+        } else {
+            Err(format!("{all:?}"))
+        })
+    })
+    .await
 }
 
 async fn refused(stage: &Stage) -> Result<()> {

@@ -12,8 +12,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use crate::{
-    Accepted, Bmc, BmcError, BmcFuture, BootOverride, EventLog, Facts, Identify, PowerCommand,
-    PowerReading, Sensor, SystemIdentity,
+    Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, EventLog, Facts, Identify,
+    PowerCommand, PowerReading, Sensor, SystemIdentity,
 };
 pub use breaker::BreakerSettings;
 use breaker::{Breaker, CallVerdict};
@@ -202,6 +202,10 @@ impl Bmc for Failover {
 
     fn boot(&self) -> BmcFuture<'_, BootOverride> {
         Box::pin(self.try_drivers(CallSafety::Read, |bmc| bmc.boot()))
+    }
+
+    fn boot_state(&self) -> BmcFuture<'_, BootState> {
+        Box::pin(self.try_drivers(CallSafety::Read, |bmc| bmc.boot_state()))
     }
 
     fn set_boot(&self, wanted: BootOverride) -> BmcFuture<'_, Accepted> {

@@ -138,6 +138,10 @@ impl Bmc for Scripted {
         self.call("boot", BOOT)
     }
 
+    fn boot_state(&self) -> BmcFuture<'_, BootState> {
+        self.call("boot state", BootState::default())
+    }
+
     fn set_boot(&self, wanted: BootOverride) -> BmcFuture<'_, Accepted> {
         self.call(&format!("set boot {:?}", wanted.device), self.accepted())
     }
@@ -208,6 +212,7 @@ async fn every_call_fails_over_from_the_first_driver_to_the_second() {
         both.on().await.unwrap();
         both.identity().await.unwrap();
         assert_eq!(both.boot().await, Ok(BOOT));
+        both.boot_state().await.unwrap();
         both.set_boot(BOOT).await.unwrap();
         both.identify(Identify::On).await.unwrap();
         both.sensors().await.unwrap();
@@ -221,6 +226,7 @@ async fn every_call_fails_over_from_the_first_driver_to_the_second() {
             "on()",
             "identity",
             "boot",
+            "boot state",
             "set boot Pxe",
             "identify On",
             "sensors",

@@ -19,8 +19,8 @@ use super::{
     wire::CompletionCode,
 };
 use crate::{
-    Accepted, Bmc, BmcError, BmcFuture, BootOverride, ErrorKind, EventLog, Facts, Identify,
-    PowerCommand, PowerReading, Protocol, Sensor, SystemIdentity,
+    Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, ErrorKind, EventLog, Facts,
+    Identify, PowerCommand, PowerReading, Protocol, Sensor, SystemIdentity,
 };
 
 const SUCCESS: &str = "completion code 0x00";
@@ -282,6 +282,14 @@ impl Bmc for Ipmi {
                 let message = format!("unknown boot device: {}", flags.raw());
                 call.error(ErrorKind::Protocol, message)
             })
+        })
+    }
+
+    fn boot_state(&self) -> BmcFuture<'_, BootState> {
+        Box::pin(async move {
+            let call = self.call().await?;
+            let state = command::boot_state(&call).await;
+            state.map_err(|error| call.error_of("boot state", error))
         })
     }
 

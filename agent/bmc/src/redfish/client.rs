@@ -20,8 +20,8 @@ use super::{
     response::Body,
 };
 use crate::{
-    Accepted, Bmc, BmcError, BmcFuture, BootOverride, ErrorKind, EventLog, Facts, Identify,
-    PowerCommand, PowerReading, Protocol, Sensor, SystemIdentity,
+    Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, ErrorKind, EventLog, Facts,
+    Identify, PowerCommand, PowerReading, Protocol, Sensor, SystemIdentity,
 };
 
 /// One Redfish BMC.
@@ -155,6 +155,10 @@ impl Bmc for Redfish {
 
     fn boot(&self) -> BmcFuture<'_, BootOverride> {
         self.bounded(|this, call| async move { this.read_boot(&call).await })
+    }
+
+    fn boot_state(&self) -> BmcFuture<'_, BootState> {
+        self.bounded(|this, call| async move { this.read_boot_state(&call).await })
     }
 
     fn set_boot(&self, wanted: BootOverride) -> BmcFuture<'_, Accepted> {

@@ -7,6 +7,7 @@
 mod action;
 mod auth;
 mod boot;
+mod boot_state;
 mod call_budget;
 mod chassis;
 mod client;

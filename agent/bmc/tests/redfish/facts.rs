@@ -41,6 +41,19 @@ async fn talkative() -> TestBmc {
 }
 
 #[tokio::test]
+async fn boot_progress_is_read_with_the_system() {
+    let bmc = TestBmc::start().await;
+    assert_eq!(bmc.client().boot_state().await.unwrap().progress, None);
+    bmc.add_to_system(&json!({"BootProgress": {"LastState": "MemoryInitializationStarted"}}));
+    let state = bmc.client().boot_state().await.unwrap();
+    assert_eq!(
+        state.progress.as_deref(),
+        Some("MemoryInitializationStarted")
+    );
+    assert!(state.faults.is_empty() && state.restart_cause.is_none());
+}
+
+#[tokio::test]
 async fn facts_hold_service_firmware_clock_and_privilege() {
     let bmc = talkative().await;
     let facts = bmc.client().facts().await.unwrap();

@@ -10,6 +10,7 @@ mod changes;
 mod claims;
 mod clients;
 pub(crate) mod convert;
+mod evidence;
 mod handle;
 mod identify_timer;
 mod locate;
@@ -50,6 +51,7 @@ use crate::{
 };
 pub(crate) use changes::Change;
 use clients::Clients;
+pub(crate) use evidence::Evidence;
 use handle::Handle;
 use power_on_stagger::PowerOnStagger;
 pub use reload::{Changes, NotTaken};

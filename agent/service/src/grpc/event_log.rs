@@ -17,6 +17,15 @@ use crate::engine::{Change, convert::failure_to_proto};
 const DEFAULT_EVENTS: u32 = 50;
 const MAX_EVENTS: u32 = 1000;
 
+/// The number of entries to read for a request of `limit`.
+pub(super) fn entries(limit: u32) -> usize {
+    let most = match limit {
+        0 => DEFAULT_EVENTS,
+        most => most.min(MAX_EVENTS),
+    };
+    usize::try_from(most).unwrap_or(usize::MAX)
+}
+
 impl PowerService {
     pub(super) async fn events(
         &self,
@@ -26,11 +35,7 @@ impl PowerService {
         let request = request.into_inner();
         let target = self.target(&caller, request.target)?;
         let limit = self.limit(request.timeout.as_ref(), RECORDS)?;
-        let most = match request.limit {
-            0 => DEFAULT_EVENTS,
-            most => most.min(MAX_EVENTS),
-        };
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let most = entries(request.limit);
         let log = self
             .engine
             .read_other(&target, limit, move |bmc| bmc.event_log(most))

@@ -10,6 +10,7 @@ mod caller;
 mod checkup;
 mod convert;
 mod event_log;
+mod evidence;
 mod identify_led;
 mod operation_request;
 mod sensors;
@@ -309,6 +310,13 @@ impl Power for PowerService {
         request: Request<v1::ReadBmcRequest>,
     ) -> Result<Response<v1::ReadBmcResponse>, Status> {
         self.bmc_facts(request).await
+    }
+
+    async fn collect_evidence(
+        &self,
+        request: Request<v1::CollectEvidenceRequest>,
+    ) -> Result<Response<v1::CollectEvidenceResponse>, Status> {
+        self.evidence(request).await
     }
 
     async fn reset_bmc(

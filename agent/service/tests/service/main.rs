@@ -14,6 +14,7 @@ mod audit;
 mod authority;
 mod bmc_queue;
 mod endpoints;
+mod evidence;
 mod holds;
 mod interruptions;
 mod journal;

@@ -8,12 +8,15 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::host_evidence::HostEvidence;
 use super::power_record::{Attempt, PowerOffEvidence};
 
 /// How many remediations of a host are kept.
 pub const REMEDIATIONS: usize = 10;
 /// How many steps of a remediation are kept.
 pub const STEPS: usize = 40;
+/// Of how many attempts the evidence is kept: the first and the latest.
+pub const EVIDENCE: usize = 2;
 /// Characters of a text that are kept.
 pub const TEXT: usize = 512;
 
@@ -130,6 +133,10 @@ pub struct HostRemediation {
     /// Why the host was known to be off in the last attempt that switched it off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_off: Option<PowerOffEvidence>,
+    /// What the BMC reported before the host was switched off, in the first and in the latest attempt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 2), extend("x-kubernetes-list-type" = "atomic"))]
+    pub evidence: Vec<HostEvidence>,
     /// When the remediation finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]

@@ -12,6 +12,7 @@
 
 pub mod conditions;
 pub mod foreign;
+pub mod host_evidence;
 pub mod host_history;
 pub mod machine_health_check;
 pub mod metal3_remediation;

@@ -16,6 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::conditions::StatusCondition;
+use super::host_evidence::HostEvidence;
 use super::power_record::{Attempt, PowerOffEvidence};
 
 /// How a host is brought back.
@@ -108,6 +109,10 @@ pub struct PowerStrategy {
     /// Who deletes the pods of the host once it is confirmed off and tainted.
     #[serde(default)]
     pub pod_deletion: PodDeletion,
+    /// Whether the BMC sends the host a diagnostic interrupt (NMI) before it is
+    /// switched off. The host then has timeouts.evidenceSeconds to write a dump.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub diagnostic_interrupt: bool,
     /// What happens when the workload cluster did not answer for
     /// timeouts.taintSeconds after the confirmed power-off, so that no taint
     /// could be set.
@@ -130,6 +135,7 @@ impl Default for PowerStrategy {
             timeouts: None,
             drain_policy: DrainPolicy::default(),
             pod_deletion: PodDeletion::default(),
+            diagnostic_interrupt: false,
             unreachable_policy: UnreachablePolicy::default(),
             node_gone_policy: NodeGonePolicy::default(),
             on_exhausted: OnExhausted::default(),
@@ -235,6 +241,11 @@ pub enum OnExhausted {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepTimeouts {
+    /// Holding: how long the power-off may be delayed to read the event log, the
+    /// sensors and the boot state from the BMC; 0 reads nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 600))]
+    pub evidence_seconds: Option<i32>,
     /// PoweringOff and PoweringOn, with a BareMetalHost: how long
     /// baremetal-operator may take to switch the host by itself, before the
     /// agent does.
@@ -327,6 +338,10 @@ pub struct PowerRemediationStatus {
     /// Why the host is known to be off in the running attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power_off: Option<PowerOffEvidence>,
+    /// What the BMC reported before the host was switched off in the running
+    /// attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<HostEvidence>,
     /// What this remediation has set and must remove again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "set"))]

@@ -6,6 +6,7 @@
 
 mod check;
 mod cluster_api;
+mod evidence;
 mod machines;
 mod messages;
 mod nodes;
@@ -16,6 +17,7 @@ mod table;
 pub use check::{
     CauseView, CheckView, LimitView, NextChangeView, RequestView, StormView, TargetView,
 };
+pub use evidence::evidence_lines;
 pub use machines::{MachineCheckFacts, MachineEntry, RecordedCondition, explain_machines};
 pub use messages::time_span;
 pub use nodes::{NodeCheckFacts, explain_nodes};

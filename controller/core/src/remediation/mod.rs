@@ -16,6 +16,7 @@
 mod agent_view;
 mod concurrency;
 mod evidence;
+mod host_evidence;
 mod observation;
 mod outdated;
 mod pods;
@@ -34,12 +35,16 @@ pub use concurrency::{
     check_concurrency, progress_again,
 };
 pub use evidence::{CommandTaken, OffEvidence, confirmed_off, latest_reading_stands};
+pub use host_evidence::{
+    BootLog, Collected, HostEvidence, LogEntry, LogPosition, LogRecord, SensorAlarm, Severity,
+    newer_entries, records,
+};
 pub use observation::{BareMetalHostFacts, HostView, MachineView, Observation, RequestFacts};
 pub use outdated::{JournalEntry, is_outdated};
 pub use pods::{BoundPod, PodDeletions, PodRef, deletion_is_justified};
 pub use policy::{
-    DrainBlocked, NodeAction, NodeGone, OnExhausted, PodDeletion, Policy, PolicyError, Strategy,
-    WorkloadDown,
+    DrainBlocked, LONGEST_EVIDENCE, NodeAction, NodeGone, OnExhausted, PodDeletion, Policy,
+    PolicyError, Strategy, WorkloadDown,
 };
 pub use power::{PowerReading, PowerState, PowerView};
 pub use reason::Reason;
@@ -51,8 +56,8 @@ pub use state::{
     AgentId, AgentPin, AttemptRecord, HostRef, Mode, Phase, PinnedNode, State, Step, TaintOwner,
 };
 pub use step::{
-    BEGIN_WITHIN, Command, Decision, LATEST_READING_AGE, Next, Note, Outcome, operation_id,
-    outcome, step,
+    BEGIN_WITHIN, Command, Decision, Interrupt, LATEST_READING_AGE, Next, Note, Outcome,
+    operation_id, outcome, step,
 };
 pub use version::node_action;
 pub use workload_view::{Drain, LeaseFacts, NodeFacts, Taint, WorkloadView};

@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::{
-    AgentId, AgentView, BmcAccess, Command, Drain, HostRef, NodeAction, OperationOutcome,
-    OperationView, PinnedOperation, PodDeletions, Policy, PolicyError, PowerState, PowerView,
-    Reason, State, Step, WorkloadView, agent_view::LONGEST_POWER_ON_DELAY, power::PowerReading,
+    AgentId, AgentView, BmcAccess, Collected, Command, Drain, HostRef, NodeAction,
+    OperationOutcome, OperationView, PinnedOperation, PodDeletions, Policy, PolicyError,
+    PowerState, PowerView, Reason, State, Step, WorkloadView, agent_view::LONGEST_POWER_ON_DELAY,
+    power::PowerReading,
 };
 
 /// The remediation object.
@@ -142,6 +143,8 @@ pub struct Observation {
     pub drain: Option<Drain>,
     /// What came of the deletions of pods since the last write of the state.
     pub pod_deletions: PodDeletions,
+    /// What was collected about the host since the last write of the state.
+    pub collected: Collected,
     /// Whether the Node is tainted or deleted.
     pub node_action: NodeAction,
     /// What prevents the remediation from beginning or going on now (F6).

@@ -96,6 +96,12 @@ pub struct Policy {
     /// Time from the confirmed power-on until the Node is Ready. CAPM3 counts from the power-off,
     /// so that a slow drain shortens the time to boot.
     pub boot_timeout: Duration,
+    /// Time that the collection of evidence may take before the power-off of an attempt; zero collects
+    /// none.
+    pub evidence_timeout: Duration,
+    /// Whether a diagnostic interrupt is sent before the power-off. The host has the rest of the evidence
+    /// timeout to write its dump.
+    pub diagnostic_interrupt: bool,
     /// Readings of exactly off that confirm a power-off (F1).
     pub confirmations: u32,
     /// Minimum time between the first and the last of these readings (F1).
@@ -143,6 +149,9 @@ impl Default for Policy {
             node_gone: NodeGone::PowerCycle,
             retry_limit: 1,
             boot_timeout: Duration::from_secs(600),
+            // The flags of the controller set it.
+            evidence_timeout: Duration::ZERO,
+            diagnostic_interrupt: false,
             confirmations: 2,
             confirm_interval: Duration::from_secs(2),
             cooperative_grace: Duration::from_secs(20),
@@ -168,6 +177,9 @@ impl Default for Policy {
         }
     }
 }
+
+/// Upper bound of [`Policy::evidence_timeout`], during which a failed Node waits.
+pub const LONGEST_EVIDENCE: Duration = Duration::from_secs(600);
 
 /// Time for a health check to evaluate a Node that is Ready again, before a request that waited is
 /// begun nevertheless.
@@ -207,6 +219,9 @@ impl Policy {
                 since(s.on.unwrap_or(s.since), self.boot_timeout).max(s.retry_at)
             }
             Step::Pending => s.node_back.and_then(|at| since(at, HEALTH_GRACE)),
+            Step::Holding if s.evidence.is_none() && !self.evidence_timeout.is_zero() => {
+                since(s.since, self.evidence_timeout)
+            }
             Step::Holding
             | Step::Fenced
             | Step::Retrying

@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 pub enum Reason {
     Started,
     Working,
+    CollectingEvidence,
+    WaitingForDump,
     Holding,
     Tainting,
     InvalidSpec(String),
@@ -88,6 +90,8 @@ impl Reason {
         match self {
             Self::Started => "Started",
             Self::Working => "Working",
+            Self::CollectingEvidence => "CollectingEvidence",
+            Self::WaitingForDump => "WaitingForDump",
             Self::Holding => "Holding",
             Self::Tainting => "Tainting",
             Self::InvalidSpec(_) => "InvalidSpec",
@@ -164,6 +168,8 @@ impl Reason {
             self,
             Self::Started
                 | Self::Working
+                | Self::CollectingEvidence
+                | Self::WaitingForDump
                 | Self::Holding
                 | Self::Tainting
                 | Self::PowerOffRunning

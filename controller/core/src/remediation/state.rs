@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{NodeAction, NodeFacts, OffEvidence, Reason, Strategy};
+use super::{HostEvidence, NodeAction, NodeFacts, OffEvidence, Reason, Strategy};
 
 /// The steps of a remediation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -277,6 +277,9 @@ pub struct State {
     /// When the host was confirmed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Timestamp>,
+    /// What was collected before the power-off of this attempt. Only reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Box<HostEvidence>>,
     /// Whether a power-off may have been begun, so that the agent may hold the host. Written before
     /// that.
     #[serde(default)]
@@ -340,6 +343,7 @@ impl State {
             drained: None,
             pods_deleted: 0,
             on: None,
+            evidence: None,
             agent_holds: false,
             pinned: None,
             confirmation_used: false,

@@ -12,6 +12,7 @@ mod confirm;
 mod drain;
 mod evidence;
 mod fenced;
+mod host_evidence;
 mod node_identity;
 mod operations;
 mod orphan;
@@ -66,6 +67,14 @@ pub enum Command {
         /// The id of the operation.
         id: String,
     },
+    /// Reads from the BMC, through the agent, what may show why the host failed, until
+    /// [`Observation::step_until`] at the latest.
+    CollectEvidence {
+        /// The diagnostic interrupt that the agent begins before it reads.
+        interrupt: Option<Interrupt>,
+    },
+    /// Reads what the event log of the BMC recorded since the power-off.
+    CollectBootLog,
     /// Reads the power state from the BMC now.
     ReadPower,
     /// Releases the hold in the agent's journal.
@@ -95,6 +104,17 @@ pub enum Command {
         /// Whether the BareMetalHost is marked unhealthy as well.
         retire: bool,
     },
+}
+
+/// A diagnostic interrupt (NMI), which makes most operating systems write a dump. Sent once.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Interrupt {
+    /// Id of the operation.
+    pub id: String,
+    /// System UUID that the BMC must report (F5); empty if unknown.
+    pub system_uuid: String,
+    /// Serial number that the BMC must report (F5); empty if unknown.
+    pub serial: String,
 }
 
 /// Outcome of a remediation.

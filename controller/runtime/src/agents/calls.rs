@@ -76,7 +76,7 @@ fn journal_entry(operation: v1::OperationInfo) -> JournalEntry {
 }
 
 impl Agents {
-    fn target(host: &HostRef, endpoint: Option<v1::BmcEndpoint>) -> v1::Target {
+    pub(super) fn target(host: &HostRef, endpoint: Option<v1::BmcEndpoint>) -> v1::Target {
         v1::Target {
             host: host.host.clone(),
             endpoint,
@@ -85,7 +85,7 @@ impl Agents {
 
     /// The client and the term, if this process leads now in the term that was claimed at the
     /// agent.
-    fn authority(
+    pub(super) fn authority(
         &self,
         at: AgentConnection,
         rack: &str,

@@ -1,5 +1,7 @@
 //! Converts the agent's messages into the types of the core.
 
+pub(super) mod host_evidence;
+
 use rackhand_core::remediation::{
     CommandTaken, OperationOutcome, OperationView, PowerReading, PowerState,
 };

@@ -7,6 +7,7 @@ mod calls;
 mod clock;
 mod connection;
 mod convert;
+mod evidence;
 mod follow;
 mod holds;
 mod journals;
@@ -37,6 +38,8 @@ use tonic::transport::Channel;
 
 pub(crate) use calls::{CallFailure, OffRequest, OperationRequest};
 use clock::AgentClock;
+pub(crate) use convert::host_evidence::{evidence, log_entries};
+pub(crate) use evidence::EvidenceRequest;
 pub(crate) use follow::OperationEvent;
 pub(crate) use holds::AgentHold;
 use journals::SeenJournals;

@@ -9,9 +9,10 @@ use kube::{
 use rackhand_api::{
     names::{
         CAUSE_ANNOTATION, CLONED_FROM_GROUPKIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION,
-        CLUSTER_NAME_LABEL, MADE_BY_ANNOTATION, NODE_ACTION_ANNOTATION,
-        OPENSHIFT_CLONED_FROM_GROUPKIND_ANNOTATION, OPENSHIFT_CLONED_FROM_NAME_ANNOTATION,
-        POD_DELETION_ANNOTATION, groups, kinds, request_kind,
+        CLUSTER_NAME_LABEL, DIAGNOSTIC_INTERRUPT_ANNOTATION, EVIDENCE_TIMEOUT_ANNOTATION,
+        MADE_BY_ANNOTATION, NODE_ACTION_ANNOTATION, OPENSHIFT_CLONED_FROM_GROUPKIND_ANNOTATION,
+        OPENSHIFT_CLONED_FROM_NAME_ANNOTATION, POD_DELETION_ANNOTATION, groups, kinds,
+        request_kind,
     },
     views::{MachineView, RemediationTemplateView, TemplateRef, group_of},
 };
@@ -119,7 +120,12 @@ fn request_body(
     };
     let (mut annotations, mut labels) = (map("annotations"), map("labels"));
     // CAPM3's template schema has no fields for them.
-    for key in [NODE_ACTION_ANNOTATION, POD_DELETION_ANNOTATION] {
+    for key in [
+        NODE_ACTION_ANNOTATION,
+        POD_DELETION_ANNOTATION,
+        EVIDENCE_TIMEOUT_ANNOTATION,
+        DIAGNOSTIC_INTERRUPT_ANNOTATION,
+    ] {
         if let Some(value) = of_template.get(key) {
             annotations
                 .entry(key)

@@ -100,6 +100,16 @@ impl Engine {
                     .await;
                 self.ignore_rejection("release", released)
             }
+            Command::CollectEvidence { interrupt } => {
+                let host = self.host_of(host)?;
+                self.collect_evidence(&host, interrupt.as_ref(), o).await;
+                Ok(())
+            }
+            Command::CollectBootLog => {
+                let host = self.host_of(host)?;
+                self.collect_boot_log(&host, o).await;
+                Ok(())
+            }
             Command::ReadPower => {
                 let host = self.host_of(host)?;
                 let Some(endpoint) = self.needed_endpoint(&host).await? else {

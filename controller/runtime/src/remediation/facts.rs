@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use kube::{Client, api::DynamicObject};
 use rackhand_api::{
+    duration::GoDuration,
     names::{
-        self, CAPI_PAUSED_ANNOTATION, CONFIRM_FENCED_ANNOTATION, MEDIK8S_TIMED_OUT_ANNOTATION,
-        NODE_ACTION_ANNOTATION, NODE_ACTION_DELETE, NODE_ACTION_TAINT, PAUSED_ANNOTATION,
-        POD_DELETION_ANNOTATION, POD_DELETION_IMMEDIATE, POD_DELETION_POD_GC, REBOOT_ANNOTATION,
+        self, CAPI_PAUSED_ANNOTATION, CONFIRM_FENCED_ANNOTATION, DIAGNOSTIC_INTERRUPT_ANNOTATION,
+        EVIDENCE_TIMEOUT_ANNOTATION, MEDIK8S_TIMED_OUT_ANNOTATION, NODE_ACTION_ANNOTATION,
+        NODE_ACTION_DELETE, NODE_ACTION_TAINT, PAUSED_ANNOTATION, POD_DELETION_ANNOTATION,
+        POD_DELETION_IMMEDIATE, POD_DELETION_POD_GC, REBOOT_ANNOTATION,
         SKIP_REMEDIATION_ANNOTATION,
         conditions::{HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED},
         groups, kinds,
@@ -15,8 +17,8 @@ use rackhand_api::{
     views::{BareMetalHostView, MachineView, Meta, find_condition},
 };
 use rackhand_core::remediation::{
-    BareMetalHostFacts, MachineView as MachineFacts, NodeAction, PodDeletion, Policy, RequestFacts,
-    node_action,
+    BareMetalHostFacts, LONGEST_EVIDENCE, MachineView as MachineFacts, NodeAction, PodDeletion,
+    Policy, RequestFacts, node_action,
 };
 
 use super::{policy::finalizer, target::Target};
@@ -74,30 +76,46 @@ pub(crate) fn request_facts(
         finalizer: meta.has_finalizer(finalizer(id.kind)),
         confirm_fenced: meta.annotations.get(CONFIRM_FENCED_ANNOTATION).cloned(),
         paused,
-        policy: view.policy(config).map(|policy| Policy {
-            pod_deletion: pod_deletion(index, view, target).unwrap_or(policy.pod_deletion),
-            ..policy
-        }),
+        policy: view
+            .policy(config)
+            .map(|policy| annotated(policy, index, view, target)),
     }
 }
 
-/// Who deletes the pods, by the annotation of a Metal3Remediation or of its Cluster, because CAPM3's schema
-/// has no field for it. A PowerRemediation has one.
-fn pod_deletion(index: &Index, view: &RequestView, target: &Target) -> Option<PodDeletion> {
+/// The policy with what the annotations of a Metal3Remediation or of its Cluster say, because CAPM3's schema
+/// has no fields for it. A PowerRemediation has them.
+fn annotated(policy: Policy, index: &Index, view: &RequestView, target: &Target) -> Policy {
     let RequestView::Metal3(remediation) = view else {
-        return None;
-    };
-    let word = |meta: &Meta| match meta
-        .annotations
-        .get(POD_DELETION_ANNOTATION)
-        .map(String::as_str)
-    {
-        Some(POD_DELETION_IMMEDIATE) => Some(PodDeletion::Immediate),
-        Some(POD_DELETION_POD_GC) => Some(PodDeletion::PodGc),
-        _ => None,
+        return policy;
     };
     let cluster = target.cluster.as_ref().and_then(|key| index.cluster(key));
-    word(&remediation.meta).or_else(|| word(&cluster?.view.ok()?.meta))
+    let cluster = cluster.and_then(|entry| entry.view.ok());
+    let metas = [Some(&remediation.meta), cluster.as_ref().map(|c| &c.meta)];
+    let value = |name: &str| {
+        let mut values = metas
+            .iter()
+            .flatten()
+            .filter_map(|m| m.annotations.get(name));
+        values.next().map(String::as_str)
+    };
+    let evidence_timeout = value(EVIDENCE_TIMEOUT_ANNOTATION)
+        .and_then(|text| text.parse::<GoDuration>().ok())
+        .and_then(|time| time.to_std().ok());
+    Policy {
+        pod_deletion: match value(POD_DELETION_ANNOTATION) {
+            Some(POD_DELETION_IMMEDIATE) => PodDeletion::Immediate,
+            Some(POD_DELETION_POD_GC) => PodDeletion::PodGc,
+            _ => policy.pod_deletion,
+        },
+        evidence_timeout: evidence_timeout
+            .unwrap_or(policy.evidence_timeout)
+            .min(LONGEST_EVIDENCE),
+        diagnostic_interrupt: match value(DIAGNOSTIC_INTERRUPT_ANNOTATION) {
+            Some(word) => word == "true",
+            None => policy.diagnostic_interrupt,
+        },
+        ..policy
+    }
 }
 
 /// Whether the Node is tainted or deleted: by the annotation of the request, that of its Cluster,

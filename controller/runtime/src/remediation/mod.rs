@@ -9,17 +9,20 @@ mod concurrency;
 mod credentials;
 mod engine;
 mod escalate;
+mod evidence_commands;
 mod facts;
 #[cfg(test)]
 mod fixture;
 mod history;
 mod host_commands;
+mod host_evidence;
 mod live_facts;
 mod live_reads;
 mod metrics;
 mod node_backup;
 mod node_commands;
 mod observe;
+mod offenders;
 mod operation;
 mod orphaned_holds;
 mod outcome_metrics;
@@ -61,8 +64,10 @@ pub(crate) use facts::{
     bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action,
 };
 pub(crate) use history::Recorder;
+pub use host_evidence::evidence_of_api;
 pub(crate) use live_facts::LiveFacts;
 pub(crate) use metrics::RemediationMetrics;
+pub use offenders::with_suspect;
 pub(crate) use power_policy::shared_names;
 pub(crate) use quorum::control_plane;
 pub(crate) use stored_state::stored_state;

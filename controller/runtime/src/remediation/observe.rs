@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use rackhand_core::remediation::{
-    ActiveRemediation, AgentFacts, BareMetalHostFacts, BmcAccess, EtcdGuard, HostView, Observation,
-    PodDeletions, Progress, Reason, State, Step, WorkloadView,
+    ActiveRemediation, AgentFacts, BareMetalHostFacts, BmcAccess, Collected, EtcdGuard, HostView,
+    Observation, PodDeletions, Progress, Reason, State, Step, WorkloadView,
 };
 
 use super::{
@@ -188,6 +188,7 @@ impl Engine {
             silent_since: None,
             drain,
             pod_deletions: PodDeletions::default(),
+            collected: Collected::default(),
             node_action: wanted_node_action(&self.context.index, config, &view, &target),
             completed: BTreeSet::new(),
         };

@@ -14,7 +14,8 @@ use rackhand_api::{
     views::Strategy as Metal3Strategy,
 };
 use rackhand_core::remediation::{
-    DrainBlocked, NodeGone, OnExhausted, PodDeletion, Policy, PolicyError, Strategy, WorkloadDown,
+    DrainBlocked, LONGEST_EVIDENCE, NodeGone, OnExhausted, PodDeletion, Policy, PolicyError,
+    Strategy, WorkloadDown,
 };
 
 use crate::{
@@ -43,6 +44,7 @@ pub(crate) fn finalizer(kind: Kind) -> &'static str {
 /// Defaults of both kinds, from the flags.
 fn usual(config: &Config) -> Policy {
     Policy {
+        evidence_timeout: config.evidence_timeout,
         cooperative_grace: config.cooperative_grace,
         power_off_timeout: config.power_timeout,
         power_on_timeout: config.power_timeout,
@@ -118,6 +120,13 @@ fn power_policy(spec: &PowerRemediationSpec, config: &Config) -> Result<Policy, 
             AskedOnExhausted::StayOff => OnExhausted::StayOff,
             AskedOnExhausted::Notify => OnExhausted::Notify,
         },
+        evidence_timeout: time(
+            "evidenceSeconds",
+            times.evidence_seconds,
+            usual.evidence_timeout,
+        )?
+        .min(LONGEST_EVIDENCE),
+        diagnostic_interrupt: strategy.diagnostic_interrupt,
         cooperative_grace: time("holdSeconds", times.hold_seconds, usual.cooperative_grace)?
             .min(LONGEST_GRACE),
         power_off_timeout: time(

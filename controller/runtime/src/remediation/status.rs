@@ -50,6 +50,9 @@ pub(crate) fn status(old: &PowerRemediationStatus, f: &Facts<'_>) -> PowerRemedi
         message: Some(f.reason.to_string()),
         attempts: state.map(attempts).unwrap_or_default(),
         power_off: state.and_then(|s| s.off.as_ref()).map(evidence),
+        evidence: state
+            .and_then(|s| s.evidence.as_ref())
+            .map(|e| super::host_evidence::to_api(e)),
         in_place: state.map(|s| in_place(s, f.held)).unwrap_or_default(),
         cursor: state.and_then(|s| super::state_format::encode(s).ok()),
     }

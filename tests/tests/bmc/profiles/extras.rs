@@ -141,6 +141,9 @@ async fn newest_events_are_read_and_the_log_is_cleared() {
                     .add(now.wall, severity, format!("event {n}"));
             }
         });
+        let progress = bmc.boot_state().await.unwrap().progress;
+        let known = progress.is_none_or(|state| state == "OSRunning");
+        assert!(known, "{vendor:?}");
         let log = bmc.event_log(3).await.unwrap();
         let said: Vec<_> = log
             .entries

@@ -3,6 +3,7 @@
 //! Owns: requests, and the interpretation of responses. Must never: panic, loop or allocate without
 //! bound on any response of a BMC, or fail for a missing part where the rest is usable.
 
+mod boot_state;
 mod dcmi;
 mod facts;
 mod fru;
@@ -29,6 +30,7 @@ use std::convert::Infallible;
 
 use ipmi_rs_core::connection::{IpmiCommand, Message, NetFn};
 
+pub(in crate::ipmi) use boot_state::boot_state;
 pub(in crate::ipmi) use facts::facts;
 pub(in crate::ipmi) use identity::{identity, system_uuid};
 pub(in crate::ipmi) use sel::event_log;

@@ -10,8 +10,8 @@ use std::{
 
 use rackhand_agent_service::{BmcSpec, Driver};
 use rackhand_bmc::{
-    Accepted, Bmc, BmcError, BmcFuture, BootDevice, BootOverride, BootPersistence, ErrorKind,
-    EventLog, Facts, Identify, PowerCommand, PowerReading, PowerState, Protocol, Sensor,
+    Accepted, Bmc, BmcError, BmcFuture, BootDevice, BootOverride, BootPersistence, BootState,
+    ErrorKind, EventLog, Facts, Identify, PowerCommand, PowerReading, PowerState, Protocol, Sensor,
     SensorHealth, SensorKind, SensorRole, SystemIdentity,
 };
 use secrecy::ExposeSecret;
@@ -48,6 +48,8 @@ pub(crate) struct FakeBmc {
     pub(crate) no_timer: Mutex<bool>,
     /// Sensor reads hang while true.
     pub(crate) slow: watch::Sender<bool>,
+    /// Event log reads hang while true.
+    pub(crate) log_hangs: watch::Sender<bool>,
     /// Number of sensor reads that were started.
     pub(crate) sensed: watch::Sender<u32>,
     /// Duration of each call.
@@ -82,6 +84,7 @@ impl FakeBmc {
             changed: watch::channel(0).0,
             no_timer: Mutex::new(false),
             slow: watch::channel(false).0,
+            log_hangs: watch::channel(false).0,
             sensed: watch::channel(0).0,
             delay: Mutex::default(),
             busy: AtomicU32::new(0),
@@ -296,6 +299,16 @@ impl Bmc for FakeClient {
         })
     }
 
+    fn boot_state(&self) -> BmcFuture<'_, BootState> {
+        Box::pin(async {
+            self.bmc.call(|| {}).await;
+            Ok(BootState {
+                restart_cause: Some("watchdog".into()),
+                ..BootState::default()
+            })
+        })
+    }
+
     fn set_boot(&self, wanted: BootOverride) -> BmcFuture<'_, Accepted> {
         Box::pin(async move {
             let accepted = self.bmc.change(format!("boot {:?}", wanted.device)).await;
@@ -332,6 +345,8 @@ impl Bmc for FakeClient {
 
     fn event_log(&self, limit: usize) -> BmcFuture<'_, EventLog> {
         Box::pin(async move {
+            let mut hangs = self.bmc.log_hangs.subscribe();
+            hangs.wait_for(|hangs| !hangs).await.unwrap();
             self.bmc.call(|| {}).await;
             Ok(EventLog {
                 entries: Vec::new(),

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::{
-    explanation::time_span,
+    explanation::{evidence::evidence_lines, time_span},
     remediation::{
         Command, DrainBlocked, OffEvidence, OnExhausted, Outcome, Policy, State, Step, Strategy,
         WorkloadDown,
@@ -29,6 +29,14 @@ pub(super) fn command_message(command: &Command) -> String {
             format!("requests a power-on from the agent (operation {id})")
         }
         Command::Cancel { id } => format!("cancels operation {id} at the agent"),
+        Command::CollectEvidence { interrupt, .. } => {
+            let first = match interrupt {
+                Some(_) => "sends a diagnostic interrupt, then ",
+                None => "",
+            };
+            format!("{first}reads the event log, the boot state and the sensors from the BMC")
+        }
+        Command::CollectBootLog => "reads what the event log recorded while the host booted".into(),
         Command::ReadPower => "reads the power state from the BMC".into(),
         Command::Release => "releases the hold at the agent".into(),
         Command::AddTaint => "adds the out-of-service taint to the node".into(),
@@ -147,6 +155,9 @@ pub(super) fn history(state: Option<&State>) -> Vec<String> {
             )
         })
         .collect();
+    if let Some(evidence) = &state.evidence {
+        lines.extend(evidence_lines(evidence));
+    }
     match &state.off {
         Some(OffEvidence::Bmc {
             at,

@@ -9,6 +9,15 @@ impl fmt::Display for Reason {
         match self {
             Self::Started => write!(f, "remediation started"),
             Self::Working => write!(f, "deciding what comes next"),
+            Self::CollectingEvidence => write!(
+                f,
+                "reading the event log and the sensors of the BMC before the power-off"
+            ),
+            Self::WaitingForDump => write!(
+                f,
+                "the BMC took a diagnostic interrupt; the host has the rest of the evidence timeout to \
+                 write a dump"
+            ),
             Self::Holding => {
                 write!(
                     f,

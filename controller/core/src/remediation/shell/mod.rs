@@ -14,9 +14,9 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::{
-    AgentId, AgentPin, AgentView, BmcAccess, Command, Decision, HostRef, Observation,
-    OperationView, PodDeletions, PodRef, PowerView, State, Step, WorkloadView,
-    latest_reading_stands, operation_id,
+    AgentId, AgentPin, AgentView, BmcAccess, BootLog, Collected, Command, Decision, HostEvidence,
+    HostRef, Observation, OperationView, PodDeletions, PodRef, PowerView, State, Step,
+    WorkloadView, latest_reading_stands, operation_id,
 };
 
 pub use lease_memory::LeaseMemory;
@@ -45,6 +45,8 @@ pub struct Shell {
     pub completed: BTreeSet<Command>,
     /// What came of deletions of pods since then.
     pub pod_deletions: PodDeletions,
+    /// What was collected about the host since then.
+    pub collected: Collected,
     /// The Machine of a Node that names none was looked up live before the end.
     pub machine_sought: bool,
     /// The command of the previous turn, so that a repetition is paused.
@@ -87,6 +89,7 @@ impl Shell {
             silent_since: None,
             completed: BTreeSet::new(),
             pod_deletions: PodDeletions::default(),
+            collected: Collected::default(),
             machine_sought: false,
             last: None,
             failures: 0,
@@ -133,6 +136,7 @@ impl Shell {
             // Commands of another state are not done in this one.
             self.completed.clear();
             self.pod_deletions = PodDeletions::default();
+            self.collected = Collected::default();
         }
         self.state = state;
     }
@@ -205,6 +209,7 @@ impl Shell {
         o.power.clone_from(&self.power);
         o.completed.clone_from(&self.completed);
         o.pod_deletions.clone_from(&self.pod_deletions);
+        o.collected.clone_from(&self.collected);
         self.silent_since = o.silence(self.state.as_ref(), self.silent_since, now);
         o.silent_since = self.silent_since;
         o
@@ -256,6 +261,16 @@ impl Shell {
                 self.pod_deletions.refused.insert(pod, why);
             }
         }
+    }
+
+    /// Records what was collected before the power-off.
+    pub fn evidence(&mut self, evidence: HostEvidence) {
+        self.collected.evidence = Some(Box::new(evidence));
+    }
+
+    /// Records what the event log recorded since the power-off.
+    pub fn boot_log(&mut self, boot_log: BootLog) {
+        self.collected.boot_log = Some(Box::new(boot_log));
     }
 
     /// Records that a command was carried out.

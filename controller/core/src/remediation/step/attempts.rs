@@ -29,6 +29,7 @@ impl StepContext<'_> {
         s.node_action = None;
         s.drained = None;
         s.pods_deleted = 0;
+        s.evidence = None;
         s.on = None;
         s.power_on_repeats = 0;
         s.end_reason = None;

@@ -223,6 +223,9 @@ impl StepContext<'_> {
         {
             return d;
         }
+        if let Some(d) = self.collect_evidence(&s) {
+            return d;
+        }
         if self.o.bmh.is_some() && !self.holds() {
             return self.act(s, Reason::Holding, Command::AddHold);
         }

@@ -105,6 +105,10 @@ impl StepContext<'_> {
         if self.holds() {
             return self.act(s, Reason::WaitingForHealth, Command::RemoveHold);
         }
+        let boot_is_over = self.has_booted(&s) || s.end_reason == Some(Reason::BootTimeout);
+        if boot_is_over && let Some(d) = self.collect_boot_log(&s) {
+            return d;
+        }
         if self.o.request.deleting {
             // A health check deletes the request as soon as the Node is back.
             let back = self.has_booted(&s) && self.node().is_some_and(|n| n.ready);

@@ -78,7 +78,7 @@ impl StepContext<'_> {
         d
     }
 
-    fn pin(&self, here: &AgentId, operation: String, limit: Duration) -> AgentPin {
+    pub(super) fn pin(&self, here: &AgentId, operation: String, limit: Duration) -> AgentPin {
         AgentPin {
             agent: here.clone(),
             operation,
@@ -88,7 +88,7 @@ impl StepContext<'_> {
 
     /// The agent, other than the one that serves the rack now, that may still carry out an
     /// operation on this host (F6), and until when.
-    fn busy_elsewhere(&self, s: &State) -> Option<(String, Timestamp)> {
+    pub(super) fn busy_elsewhere(&self, s: &State) -> Option<(String, Timestamp)> {
         let pin = s.pinned.as_ref()?;
         let until = pin.until.filter(|until| *until > self.now)?;
         let here = self.o.agent_id.as_ref()?;

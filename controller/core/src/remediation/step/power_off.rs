@@ -113,20 +113,22 @@ impl StepContext<'_> {
         } else {
             Duration::ZERO
         };
-        let node = s.node.as_ref();
+        let (system_uuid, serial) = self.expected_identity(&s);
         let command = Command::PowerOff {
             id: id.clone(),
             command_after: grace,
-            system_uuid: node.map(|n| n.system_uuid.clone()).unwrap_or_default(),
-            serial: self
-                .o
-                .bmh
-                .as_ref()
-                .and_then(|b| b.serial.clone())
-                .unwrap_or_default(),
+            system_uuid,
+            serial,
         };
         let limit = self.policy.power_off_timeout.saturating_add(grace);
         self.begin_operation(s, reason, id, limit, command)
+    }
+
+    /// System UUID and serial number that the BMC must report (F5); empty if unknown.
+    pub(super) fn expected_identity(&self, s: &State) -> (String, String) {
+        let uuid = s.node.as_ref().map(|n| n.system_uuid.clone());
+        let serial = self.o.bmh.as_ref().and_then(|b| b.serial.clone());
+        (uuid.unwrap_or_default(), serial.unwrap_or_default())
     }
 
     fn unconfirmed(&self, s: &State) -> Reason {

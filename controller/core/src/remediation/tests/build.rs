@@ -153,6 +153,7 @@ pub(super) fn mk_observation() -> Observation {
         silent_since: None,
         drain: None,
         pod_deletions: PodDeletions::default(),
+        collected: Collected::default(),
         node_action: NodeAction::Taint,
         conflict: None,
         completed: BTreeSet::new(),

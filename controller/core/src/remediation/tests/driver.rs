@@ -59,6 +59,7 @@ pub(super) struct Run {
     pub(super) state: Option<State>,
     pub(super) completed: BTreeSet<Command>,
     pub(super) pod_deletions: PodDeletions,
+    pub(super) collected: Collected,
     pub(super) power: Option<PowerView>,
     pub(super) silent: Option<Timestamp>,
     pub(super) lease: Option<(i64, i64)>,
@@ -91,6 +92,7 @@ impl Run {
             state: None,
             completed: BTreeSet::new(),
             pod_deletions: PodDeletions::default(),
+            collected: Collected::default(),
             power: None,
             silent: None,
             lease: None,
@@ -106,7 +108,13 @@ impl Run {
     }
 
     pub(super) fn go(&mut self) {
-        while self.world.now < END && self.outcome.is_none() {
+        self.go_until(END);
+        self.judge();
+    }
+
+    /// Goes on until this time, or the end of the remediation.
+    pub(super) fn go_until(&mut self, end: i64) {
+        while self.world.now < end && self.outcome.is_none() {
             self.world.tick();
             let mut turns = 0;
             while self.awake() && self.outcome.is_none() {
@@ -118,7 +126,6 @@ impl Run {
                 }
             }
         }
-        self.judge();
     }
 
     /// Whether the driver is woken by its clock, or by a change of the object, the host, the Node (not
@@ -166,6 +173,7 @@ impl Run {
         self.world.log("*** the controller crashes");
         self.completed.clear();
         self.pod_deletions = PodDeletions::default();
+        self.collected = Collected::default();
         (self.power, self.lease, self.seen, self.last) = (None, None, None, None);
         self.silent = None;
         self.wake = Some(self.world.now + self.world.rng.range(1, 8) * TICK);
@@ -203,6 +211,7 @@ impl Run {
                 self.state = Some(serde_json::from_str(&stored).unwrap());
                 self.completed.clear();
                 self.pod_deletions = PodDeletions::default();
+                self.collected = Collected::default();
                 if self.crashes_now(true) {
                     self.crash();
                 }
@@ -293,6 +302,29 @@ impl Run {
                 if let Some(op) = w.ops.get_mut(&key).filter(|_| agent) {
                     op.cancel = true;
                 }
+                return agent;
+            }
+            Command::CollectEvidence { .. } => {
+                let until = o.step_until(&state).unwrap();
+                if w.bmh.as_ref().is_some_and(|b| b.our_hold) {
+                    w.fail("the host is off by our hold before its evidence is collected");
+                }
+                if !agent {
+                    return false;
+                }
+                // A BMC that hangs uses up all the time that it may take.
+                let hangs = w.silent || w.plan.stuck;
+                while hangs && time(w.now) < until {
+                    w.tick();
+                }
+                let mut evidence = HostEvidence::new(0, time(w.now));
+                if !hangs {
+                    evidence.set_log(&[]);
+                }
+                self.collected.evidence = Some(Box::new(evidence));
+            }
+            Command::CollectBootLog => {
+                self.collected.boot_log = agent.then(Box::default);
                 return agent;
             }
             Command::ReadPower => {

@@ -1,5 +1,7 @@
 //! The faults of the simulated world, from a seed.
 
+use std::time::Duration;
+
 use super::super::*;
 use super::world::{Power, World};
 
@@ -80,6 +82,8 @@ pub(super) struct Plan {
     pub(super) on_exhausted: Option<OnExhausted>,
     /// Whether Rackhand deletes the pods.
     pub(super) deletes_pods: bool,
+    /// Whether evidence is collected before the power-off.
+    pub(super) collects: bool,
     /// Policy for a drain that does not end; `None`: the default.
     pub(super) drain_blocked: Option<DrainBlocked>,
     pub(super) off_takes: i64,
@@ -165,6 +169,7 @@ impl Plan {
             plan.faults.push((r.range(200, 600) * 500, Fault::Person));
         }
         plan.deletes_pods = Rng(seed ^ 0x90d5).one_in(2);
+        plan.collects = Rng(seed ^ 0xe71d).one_in(2);
         for fault in [Fault::JournalLost, Fault::Takeover] {
             if r.one_in(6) {
                 plan.faults.push((r.range(2, 160) * 500, fault));
@@ -185,6 +190,7 @@ impl Plan {
             } else {
                 PodDeletion::PodGc
             },
+            evidence_timeout: Duration::from_secs(if self.collects { 5 } else { 0 }),
             ..usual
         }
     }

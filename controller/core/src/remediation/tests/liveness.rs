@@ -130,6 +130,8 @@ fn random_policy(r: &mut Rng) -> Result<Policy, PolicyError> {
             DrainBlocked::GiveUp,
         ]),
         pod_deletion: r.pick(&[PodDeletion::Immediate, PodDeletion::PodGc]),
+        evidence_timeout: r.pick(&[secs(0), secs(5)]),
+        diagnostic_interrupt: r.one_in(3),
         workload_down: r.pick(&[WorkloadDown::KeepOff, WorkloadDown::PowerOn]),
         ..Policy::default()
     })

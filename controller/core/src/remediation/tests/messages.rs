@@ -7,6 +7,8 @@ fn all() -> Vec<Reason> {
     vec![
         Reason::Started,
         Reason::Working,
+        Reason::CollectingEvidence,
+        Reason::WaitingForDump,
         Reason::Holding,
         Reason::Tainting,
         Reason::InvalidSpec("spec.strategy is not set".into()),

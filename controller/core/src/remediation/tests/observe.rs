@@ -101,6 +101,7 @@ impl Run {
             },
             drain: (draining && !w.workload_down).then(drain),
             pod_deletions: self.pod_deletions.clone(),
+            collected: self.collected.clone(),
             conflict: w
                 .conflict
                 .then(|| Reason::OtherRemediation("another one".into())),

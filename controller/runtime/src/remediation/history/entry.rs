@@ -8,9 +8,10 @@ use jiff::Timestamp;
 use kube::api::DynamicObject;
 use rackhand_api::{
     kinds::{
+        host_evidence::HostEvidence,
         host_history::{
-            HostHistorySpec, HostHistoryStatus, HostRemediation, HostStep, REMEDIATIONS, STEPS,
-            TEXT,
+            EVIDENCE, HostHistorySpec, HostHistoryStatus, HostRemediation, HostStep, REMEDIATIONS,
+            STEPS, TEXT,
         },
         power_record::Attempt,
     },
@@ -19,7 +20,10 @@ use rackhand_api::{
 use rackhand_core::{overview::TimelineEntry, remediation::State};
 use sha2::{Digest, Sha256};
 
-use super::super::status::{attempts, evidence, whole};
+use super::super::{
+    host_evidence::to_api,
+    status::{attempts, evidence, whole},
+};
 use crate::store::{
     object::{Key, Kind},
     request::RequestId,
@@ -103,6 +107,7 @@ pub(super) fn entry(facts: &EntryFacts<'_>) -> Option<(HostHistorySpec, HostReme
             off.readings.drain(..surplus);
             off
         }),
+        evidence: state.evidence.iter().map(|e| to_api(e)).collect(),
         finished_at: facts.outcome.map(|_| whole(finished)),
         outcome: facts.outcome.map(|(outcome, _)| outcome.to_owned()),
         reason: facts.outcome.map(|(_, reason)| reason.to_owned()),
@@ -186,6 +191,7 @@ pub(super) fn update(known: &HostRemediation, new: &HostRemediation) -> HostReme
         steps: steps(both),
         attempts: merged_attempts(&known.attempts, &new.attempts),
         power_off: new.power_off.clone().or_else(|| known.power_off.clone()),
+        evidence: merged_evidence(&known.evidence, &new.evidence),
         finished_at: end.finished_at,
         outcome: end.outcome.clone(),
         reason: end.reason.clone(),
@@ -196,6 +202,20 @@ pub(super) fn update(known: &HostRemediation, new: &HostRemediation) -> HostReme
         },
         ..known.clone()
     }
+}
+
+/// That of the first and of the latest attempt.
+fn merged_evidence(known: &[HostEvidence], new: &[HostEvidence]) -> Vec<HostEvidence> {
+    let only_known = known.iter().filter(|evidence| {
+        let attempt = evidence.attempt;
+        new.iter().all(|other| other.attempt != attempt)
+    });
+    let mut all: Vec<HostEvidence> = only_known.chain(new).cloned().collect();
+    all.sort_by_key(|evidence| evidence.attempt);
+    while all.len() > EVIDENCE {
+        all.remove(1);
+    }
+    all
 }
 
 fn merged_attempts(known: &[Attempt], new: &[Attempt]) -> Vec<Attempt> {

@@ -141,6 +141,7 @@ mod tests {
             steps: Vec::new(),
             attempts: Vec::new(),
             power_off: None,
+            evidence: Vec::new(),
             finished_at: None,
             outcome: outcome.map(str::to_owned),
             reason: None,

@@ -8,7 +8,6 @@ use std::{
 };
 
 use futures::{StreamExt, stream};
-use jiff::Timestamp;
 use kube::{
     Api, ResourceExt,
     api::{ListParams, Patch, PatchParams, PostParams},
@@ -18,15 +17,13 @@ use rackhand_api::{
     kinds::host_history::{HostHistory, HostHistorySpec, HostRemediation},
     names::{GROUP, kinds},
 };
-use rackhand_core::{
-    overview::{FinishedRemediation, TimelineEntry},
-    recurrence::ordinal,
-};
+use rackhand_core::overview::{FinishedRemediation, TimelineEntry};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    super::offenders::occurrence,
     entry::{is_worth_recording, merge, object_name, request_id, unrecorded},
     queue::{Batch, Queue},
 };
@@ -186,9 +183,8 @@ async fn write(context: &Context, name: &str, batch: &Batch) -> Result<(), ApiEr
         .entries
         .values()
         .fold(before.clone(), |s, e| merge(&s, e));
-    let times: Vec<Timestamp> = after.remediations.iter().map(|r| r.created_at).collect();
     for entry in batch.entries.values() {
-        if let Some(occurrence) = ordinal(&times, entry.created_at) {
+        if let Some(occurrence) = occurrence(&after.remediations, entry) {
             let history = &context.live.history;
             history.set_occurrence(&entry.uid, occurrence);
         }
@@ -253,11 +249,10 @@ async fn load_once(context: &Context) -> Result<(), ApiError> {
 fn take_in(context: &Context, object: &HostHistory) {
     let (spec, now) = (&object.spec, clock::monotonic_now());
     let history = &context.live.history;
-    let entries = || object.status.iter().flat_map(|s| &s.remediations);
-    let times: Vec<Timestamp> = entries().map(|entry| entry.created_at).collect();
-    for entry in entries() {
+    let entries = object.status.as_ref().map_or(&[][..], |s| &s.remediations);
+    for entry in entries {
         if let Some(mut shown) = finished_remediation(spec, entry) {
-            shown.occurrence = ordinal(&times, entry.created_at);
+            shown.occurrence = occurrence(entries, entry);
             history.add_finished(&entry.uid, shown, now);
         } else if is_gone(context, entry) {
             let ended = unrecorded(entry, now);

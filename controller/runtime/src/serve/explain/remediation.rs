@@ -17,9 +17,9 @@ use rackhand_api::{
 use rackhand_core::{
     explanation::{RemediationFacts, RemediationView, explain_remediation, observed},
     remediation::{
-        ActiveRemediation, BmcAccess, Drain, HostView, Observation, OperationView, PinnedOperation,
-        PodDeletions, PowerReading, PowerState, PowerView, Progress, Reason, State, Step,
-        WorkloadView, check_concurrency,
+        ActiveRemediation, BmcAccess, Collected, Drain, HostView, Observation, OperationView,
+        PinnedOperation, PodDeletions, PowerReading, PowerState, PowerView, Progress, Reason,
+        State, Step, WorkloadView, check_concurrency,
     },
 };
 use serde_json::Value;
@@ -140,6 +140,7 @@ fn facts(
         silent_since: None,
         drain,
         pod_deletions: PodDeletions::default(),
+        collected: Collected::default(),
         node_action: wanted_node_action(index, config, &view, &target),
         completed: BTreeSet::new(),
     };

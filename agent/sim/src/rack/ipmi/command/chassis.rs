@@ -67,6 +67,8 @@ impl Bmc {
             0x01 => Ok(self.chassis_status(caller)),
             0x02 => self.chassis_control(caller, &request.data),
             0x04 => self.identify(caller, &request.data),
+            // Get System Restart Cause: a chassis control command, over this channel.
+            0x07 => Ok(vec![0x01, 0x01]),
             0x08 => self.stores.boot.set(&request.data),
             0x09 => self.stores.boot.get(&request.data),
             _ => Err(CompletionCode::INVALID_COMMAND.into()),

@@ -1,0 +1,125 @@
+//! Collects what may show why the host failed, before the power-off of each attempt, and what its event log
+//! recorded while it booted again.
+//!
+//! Invariant: neither delays the remediation by more than the evidence timeout, whatever the BMC, the agent
+//! and the network do, and neither is a condition of what follows.
+
+use super::{
+    super::{AgentPin, BootLog, HostEvidence, Interrupt, Reason, State},
+    Command, Decision, StepContext, after,
+};
+
+impl StepContext<'_> {
+    /// Collects the evidence of this attempt, before the hold is set: with it, baremetal-operator switches the
+    /// host off. `None` once it is recorded, or if none is collected.
+    pub(super) fn collect_evidence(&self, s: &State) -> Option<Decision> {
+        let timeout = self.policy.evidence_timeout;
+        if s.evidence.is_some() || self.holds() || timeout.is_zero() {
+            return None;
+        }
+        // The step was written when it began, so that a new leader does not begin again.
+        let until = after(s.since, timeout);
+        if let Some(evidence) = &self.o.collected.evidence {
+            if evidence.interrupted && until > self.now {
+                return Some(self.wait(s.clone(), Reason::WaitingForDump, until));
+            }
+            return Some(self.record_evidence(s, HostEvidence::clone(evidence)));
+        }
+        if let Some(why) = self.bmc_down() {
+            return Some(self.no_evidence(s, &why.to_string()));
+        }
+        if until <= self.now {
+            return Some(self.no_evidence(s, &format!("nothing was reported within {timeout:?}")));
+        }
+        let interrupt = match self.interrupt(s) {
+            Ok(interrupt) => interrupt,
+            Err(pin) => {
+                let mut s = s.clone();
+                s.pinned = Some(*pin);
+                return Some(self.quiet_write(s, Reason::CollectingEvidence));
+            }
+        };
+        let command = Command::CollectEvidence { interrupt };
+        if self.done(&command) {
+            return Some(self.no_evidence(s, "the response was lost"));
+        }
+        Some(self.act(s.clone(), Reason::CollectingEvidence, command))
+    }
+
+    fn no_evidence(&self, s: &State, why: &str) -> Decision {
+        let evidence = HostEvidence::not_collected(s.attempt, self.now, why);
+        self.record_evidence(s, evidence)
+    }
+
+    fn record_evidence(&self, s: &State, evidence: HostEvidence) -> Decision {
+        let mut s = s.clone();
+        s.evidence = Some(Box::new(HostEvidence {
+            attempt: s.attempt,
+            ..evidence.bounded()
+        }));
+        self.quiet_write(s, Reason::CollectingEvidence)
+    }
+
+    /// The diagnostic interrupt that is requested. It is a command, so it is pinned like an operation first
+    /// (F6): `Err` is the pin to write. While another agent may still command the host, none is sent.
+    fn interrupt(&self, s: &State) -> Result<Option<Interrupt>, Box<AgentPin>> {
+        let Some(here) = &self.o.agent_id else {
+            return Ok(None);
+        };
+        if !self.policy.diagnostic_interrupt || self.busy_elsewhere(s).is_some() {
+            return Ok(None);
+        }
+        let id = format!(
+            "{}/{}@{}/nmi/0.0",
+            self.o.request.uid,
+            s.attempt,
+            s.attempt_started.as_second()
+        );
+        let pin = s.pinned.as_ref();
+        if pin.is_none_or(|pin| pin.operation != id || pin.agent != *here) {
+            return Err(Box::new(self.pin(here, id, self.policy.evidence_timeout)));
+        }
+        let (system_uuid, serial) = self.expected_identity(s);
+        Ok(Some(Interrupt {
+            id,
+            system_uuid,
+            serial,
+        }))
+    }
+
+    /// Reads what the event log recorded since the power-off, once the host is back and everything is
+    /// cleaned up. `None` once that is done.
+    pub(super) fn collect_boot_log(&self, s: &State) -> Option<Decision> {
+        let timeout = self.policy.evidence_timeout;
+        let evidence = s.evidence.as_ref()?;
+        let due = s.on.is_some() && evidence.boot_log.is_none() && !timeout.is_zero();
+        if !due {
+            return None;
+        }
+        let missing = |why: &str| BootLog {
+            missing: Some(why.to_owned()),
+            ..BootLog::default()
+        };
+        let boot_log = match (
+            &self.o.collected.boot_log,
+            &evidence.newest,
+            self.bmc_down(),
+        ) {
+            (Some(boot_log), _, _) => BootLog::clone(boot_log),
+            (None, None, _) => missing("the event log was not read before the power-off"),
+            (None, _, Some(why)) => missing(&why.to_string()),
+            (None, Some(_), None) if self.done(&Command::CollectBootLog) => {
+                missing("the response was lost")
+            }
+            (None, Some(_), None) => {
+                let command = Command::CollectBootLog;
+                return Some(self.act(s.clone(), Reason::WaitingForHealth, command));
+            }
+        };
+        let mut s = s.clone();
+        if let Some(evidence) = &mut s.evidence {
+            evidence.boot_log = Some(boot_log);
+        }
+        Some(self.quiet_write(s, Reason::WaitingForHealth))
+    }
+}

@@ -1,0 +1,90 @@
+//! Reading what may show why a host failed, through its agent.
+//!
+//! Invariant: a call ends within its limit, whatever the agent does.
+
+use std::time::Duration;
+
+use rackhand_core::remediation::{HostRef, Interrupt};
+use rackhand_proto::{
+    classify,
+    convert::duration_to_proto,
+    v1::{self, begin_request::Action},
+};
+
+use super::{Agents, calls::traced};
+
+/// Entries of the event log that are read.
+const ENTRIES: u32 = 50;
+/// Part of the limit that is left for the way to the agent and back, so that what it has read in time
+/// arrives.
+const WAY: u32 = 10;
+/// Minimum deadline of the operation of an interrupt.
+const LEAST: Duration = Duration::from_secs(1);
+
+/// What is read, and of which host.
+pub(crate) struct EvidenceRequest<'a> {
+    pub(crate) host: &'a HostRef,
+    pub(crate) endpoint: Option<v1::BmcEndpoint>,
+    /// UID of the remediation.
+    pub(crate) uid: &'a str,
+    pub(crate) limit: Duration,
+    /// Only the event log.
+    pub(crate) log_only: bool,
+    /// The interrupt that is begun first.
+    pub(crate) interrupt: Option<&'a Interrupt>,
+}
+
+impl Agents {
+    /// Reads it from the BMC.
+    ///
+    /// # Errors
+    /// Why nothing was read, as a clause for messages.
+    pub(crate) async fn collect_evidence(
+        &self,
+        request: EvidenceRequest<'_>,
+    ) -> Result<v1::CollectEvidenceResponse, String> {
+        let EvidenceRequest { limit, uid, .. } = request;
+        let rack = &request.host.rack;
+        let at = self.of_rack(rack)?;
+        let mut client = at.client.clone();
+        let target = Self::target(request.host, request.endpoint);
+        let interrupt = request.interrupt.and_then(|interrupt| {
+            let latest = at.clock.latest();
+            // A leader that has lost its Lease sends none, and reads nothing either.
+            let (_, term) = self.authority(at, rack).ok()?;
+            Some(v1::BeginRequest {
+                operation_id: interrupt.id.clone(),
+                target: Some(target.clone()),
+                term: Some(term),
+                sequence: self.sequence(),
+                owner: uid.to_owned(),
+                action: Some(Action::PowerNmi(v1::PowerNmi {})),
+                deadline: Some(duration_to_proto(limit.max(LEAST))),
+                expect: Some(v1::SystemIdentity {
+                    system_uuid: interrupt.system_uuid.clone(),
+                    serial: interrupt.serial.clone(),
+                    ..v1::SystemIdentity::default()
+                }),
+                force: false,
+                latest: Some(latest),
+            })
+        });
+        let message = v1::CollectEvidenceRequest {
+            target: Some(target),
+            timeout: Some(duration_to_proto(limit.saturating_sub(limit / WAY))),
+            log_entries: ENTRIES,
+            log_only: request.log_only,
+            interrupt,
+        };
+        let mut call = traced(message, uid, "evidence");
+        call.set_timeout(limit);
+        match tokio::time::timeout(limit, client.collect_evidence(call)).await {
+            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Err(status)) if status.code() == tonic::Code::Unimplemented => {
+                Err("rackhand-agent is too old to collect evidence: update the agent".to_owned())
+            }
+            Ok(Err(status)) => Err(classify(&status).message),
+            Err(_) => Err(format!("rackhand-agent did not answer within {limit:?}")),
+        }
+    }
+}
