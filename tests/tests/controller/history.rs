@@ -138,7 +138,7 @@ async fn scenario(stage: &Stage) -> Result<()> {
         "{json}"
     );
     let yaml = stage.controller_command(&["history", "r/r-1", "-o", "yaml"], "")?;
-    ensure!(yaml.contains("repeated: 2 remediations in 1 day"), "{yaml}");
+    ensure!(yaml.contains("2 remediations in 1 day: "), "{yaml}");
     ensure!(stage.controller_command(&["history", "r-2"], "").is_err());
     let columns = stage.kubectl(&["get", "hosthistories"])?;
     ensure!(
