@@ -1,7 +1,12 @@
 //! A whole rack fails at once: its hosts are held, one Event says what is likelier, and a person decides.
 
 use anyhow::{Result, ensure};
-use rackhand_tests::cluster::apply_yaml;
+use k8s_openapi::api::events::v1::Event;
+use kube::{Api, api::ListParams};
+use rackhand_tests::{
+    cluster::apply_yaml,
+    stage::{LONG, wait_until},
+};
 
 use super::story::Story;
 
@@ -49,6 +54,16 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
         });
         story.during(held).await?;
     }
+    let events: Api<Event> = Api::namespaced(stage.client.clone(), "default");
+    let told = wait_until("the Event of the cause", LONG, || async {
+        let list = events.list(&ListParams::default()).await?;
+        let is_told = |event: &Event| event.reason.as_deref() == Some("SharedCause");
+        Ok(match list.iter().any(is_told) {
+            true => Ok(()),
+            false => Err("there is none".to_owned()),
+        })
+    });
+    story.during(told).await?;
     story.note(
         "One Event on the policy names the cause, instead of one for each host. Each held remediation has \
          the same words:",
