@@ -114,7 +114,7 @@ static SCENARIOS: [Scenario; 9] = [
     },
     Scenario {
         name: "policy",
-        line: "a PowerPolicy holds a remediation: until it is approved, and during a payroll run",
+        line: "a PowerPolicy: held until a person approves, and during a payroll run",
         about: policy::ABOUT,
         settings: Settings::PLAIN,
         run: |story| Box::pin(policy::run(story)),
