@@ -122,6 +122,9 @@ async fn agent_of_1000_hosts_with_dead_bmcs_fits_in_64_mib() {
     site.start().await;
     let client = site.local().await;
 
+    // The code of a debug build is several times that of a release build, and is included in the maximum. The
+    // system may drop a part of it from memory at any time.
+    let mut code = 0;
     // Read all hosts twice: the second time sessions are open.
     for round in 0..2 {
         let begun = Instant::now();
@@ -141,6 +144,7 @@ async fn agent_of_1000_hosts_with_dead_bmcs_fits_in_64_mib() {
             }
         });
         readings.buffer_unordered(HOSTS).collect::<Vec<()>>().await;
+        code = site.memory("RssFile:").max(code);
         println!("round {round}: {:?}", begun.elapsed());
     }
     // Switch off all hosts concurrently.
@@ -174,8 +178,7 @@ async fn agent_of_1000_hosts_with_dead_bmcs_fits_in_64_mib() {
     ends.buffer_unordered(HOSTS).collect::<Vec<()>>().await;
     let left = site.metric("rackhand_agent_operations_running").await;
     assert_eq!(left, i64::try_from(DEAD).unwrap());
-    // The code of a debug build is several times that of a release build, and is included.
-    let (most, code) = (site.memory("VmHWM:"), site.memory("RssFile:"));
+    let (most, code) = (site.memory("VmHWM:"), site.memory("RssFile:").max(code));
     println!("{HOSTS} hosts, {DEAD} dead: {most} KiB at most, {code} of them code");
     assert!(
         most - code + RELEASE_CODE < MEMORY,
