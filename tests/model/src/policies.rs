@@ -1,5 +1,6 @@
 //! Power policies: three remediations under one PowerPolicy, with the real decisions
-//! [`check_concurrency`] and [`evaluate`], and leaders that follow one another.
+//! [`rackhand_core::remediation::check_concurrency`] and [`rackhand_core::power_policy::evaluate`], and leaders
+//! that follow one another.
 //!
 //! The first two hosts are in one rack. The policy permits one remediation at a time in a rack, and two in all.
 //! A remediation has begun once that is written; the write is sent after the decision and arrives later, possibly

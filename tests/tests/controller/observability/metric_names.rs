@@ -5,10 +5,11 @@ use std::{collections::BTreeSet, fs, path::Path};
 use anyhow::{Context as _, Result, ensure};
 use rackhand_tests::stage::Stage;
 
-use super::prometheus::{Prometheus, promtool};
+use super::prometheus::{ONLY_OF_A_CAUSE, Prometheus, promtool};
 
-/// Documented metrics without a value here, because agents refuse nothing.
-const ABSENT: [&str; 2] = [
+/// Documented metrics without a value here: agents refuse nothing, and no hosts fail for one cause.
+const ABSENT: [&str; 3] = [
+    ONLY_OF_A_CAUSE,
     "rackhand_agent_refused_requests_total",
     "rackhand_agent_refused_connections_total",
 ];

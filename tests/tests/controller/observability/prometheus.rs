@@ -10,7 +10,7 @@ use rackhand_tests::{
 use serde_json::{Value, json};
 
 /// The metric that exists only while hosts fail for one cause. The test of shared causes reads it.
-const ONLY_OF_A_CAUSE: &str = "rackhand_shared_cause_failed_hosts";
+pub const ONLY_OF_A_CAUSE: &str = "rackhand_shared_cause_failed_hosts";
 
 /// Value of the dashboard's rate interval, which Grafana would set.
 const RATE: &str = "5m";
