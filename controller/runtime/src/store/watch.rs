@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
 
-use futures::{Stream, StreamExt, pin_mut};
+use futures::{Stream, StreamExt, pin_mut, stream};
 use kube::{
     Api, Client, Resource,
     api::DynamicObject,
@@ -33,7 +33,8 @@ const WATCH_LASTS: u32 = 60;
 /// Objects in one page of a list: few enough that a large fleet is never completely in memory.
 const PAGE: u32 = 100;
 
-/// The events of a kind. A failed watch is resumed with backoff.
+/// The events of a kind. A failed watch is resumed with backoff. If the API server refuses to resume it because it
+/// does not have the history any more, everything is listed again: the library would try to resume it for ever.
 pub(crate) fn events<K>(objects: Api<K>) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -41,7 +42,23 @@ where
     let config = watcher::Config::default()
         .timeout(WATCH_LASTS)
         .page_size(PAGE);
-    watcher::watcher(objects, config).backoff(OnceFailed::default())
+    let watches = stream::repeat_with(move || watcher::watcher(objects.clone(), config.clone()));
+    watches
+        .flat_map(|watch| {
+            watch.scan(false, |is_expired, event| {
+                let last = std::mem::replace(is_expired, is_expired_start(&event));
+                std::future::ready((!last).then_some(event))
+            })
+        })
+        .backoff(OnceFailed::default())
+}
+
+/// Whether a watch cannot be resumed from its resourceVersion.
+fn is_expired_start<K>(event: &watcher::Result<Event<K>>) -> bool {
+    match event {
+        Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) => status.code == 410,
+        _ => false,
+    }
 }
 
 /// The backoff of the library, reset only after a failure, because each reset computes the first delay again.
