@@ -201,7 +201,8 @@ fn misplaced(error: anyhow::Error, file: &Path, name: Option<&str>) -> anyhow::E
     error
 }
 
-fn read(file: &Path) -> anyhow::Result<String> {
+/// Reads a file; `-` is the standard input.
+pub(crate) fn read(file: &Path) -> anyhow::Result<String> {
     if file == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text)?;

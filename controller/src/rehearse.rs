@@ -9,12 +9,14 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Args;
-use jiff::{SignedDuration, Timestamp};
-use rackhand_runtime::{
-    RehearsalInput, RehearsalOutcome as Outcome, RehearsalReport, Rehearsed, RehearsedRemediation,
-};
+use jiff::SignedDuration;
+use rackhand_runtime::{RehearsalInput, RehearsalReport, Rehearsed, RehearsedRemediation};
 
-use crate::{args::seconds, explain::args::TableOutput, kubectl::table};
+use crate::{
+    args::seconds,
+    explain::{self, args::TableOutput},
+    kubectl::table,
+};
 
 /// What is rehearsed.
 #[derive(Debug, Clone, Args)]
@@ -108,11 +110,7 @@ pub(crate) async fn record(asked: Record, kubeconfig: Option<&Path>) -> anyhow::
 }
 
 fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<(String, String)>> {
-    let read = |path: &PathBuf| {
-        let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
-        Ok((name, text))
-    };
+    let read = |path: &PathBuf| Ok((path.display().to_string(), explain::read(path)?));
     paths.iter().map(read).collect()
 }
 
@@ -127,7 +125,7 @@ impl Display for Table<'_> {
             let rows = report.limits.iter().map(|span| {
                 let to = span.to.unwrap_or(report.end);
                 [
-                    time(Some(span.from)),
+                    format!("{:.0}", span.from),
                     took(to.duration_since(span.from)),
                     span.check.clone(),
                     span.message.clone(),
@@ -165,11 +163,11 @@ fn remediations(f: &mut Formatter<'_>, all: &[RehearsedRemediation]) -> fmt::Res
             policy => format!("PowerPolicy {policy}: {}", held.message),
         });
         [
-            time(Some(r.requested)),
+            format!("{:.0}", r.requested),
             r.machine.clone(),
             r.node.clone().unwrap_or_default(),
             waited.unwrap_or_else(|| "-".to_owned()),
-            outcome(r.outcome).to_owned(),
+            r.outcome.to_string(),
             last_hold.unwrap_or_else(|| r.causes.join("; ")),
         ]
     });
@@ -205,27 +203,10 @@ fn short(remediation: Option<&RehearsedRemediation>) -> String {
     match remediation {
         None => "none".to_owned(),
         Some(r) => match r.begun {
-            Some(begun) => format!("off at {begun:.0}, {}", outcome(r.outcome)),
-            None => format!("requested at {:.0}, {}", r.requested, outcome(r.outcome)),
+            Some(begun) => format!("off at {begun:.0}, {}", r.outcome),
+            None => format!("requested at {:.0}, {}", r.requested, r.outcome),
         },
     }
-}
-
-fn outcome(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Waiting => "waiting",
-        Outcome::UnderWay => "under way",
-        Outcome::Remediated => "remediated",
-        Outcome::RecoveredBefore => "recovered before",
-        Outcome::TimedOut => "given up",
-        Outcome::MachineDeleted => "machine deleted",
-        Outcome::Exhausted => "ended by a policy",
-        Outcome::HandedOver => "owner replaces it",
-    }
-}
-
-fn time(at: Option<Timestamp>) -> String {
-    at.map_or_else(|| "-".to_owned(), |at| format!("{at:.0}"))
 }
 
 fn took(time: SignedDuration) -> String {

@@ -26,9 +26,7 @@ pub use clusters::{WorkloadConnector, workload_cluster_client};
 pub use config::{Config, HealthChecks, MetricsConfig};
 pub use rackhand_core::explanation::time_span;
 pub use rackhand_core::preflight::{Report as PreflightReport, Status as PreflightStatus};
-pub use rackhand_core::rehearsal::{
-    Outcome as RehearsalOutcome, RehearsalReport, RehearsedRemediation,
-};
+pub use rackhand_core::rehearsal::{RehearsalReport, RehearsedRemediation};
 pub use rackhand_core::remediation::{
     DrainBlocked, LONGEST_EVIDENCE, NodeAction, NodeGone, WorkloadDown,
 };

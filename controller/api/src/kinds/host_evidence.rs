@@ -74,9 +74,9 @@ pub struct LogRecord {
 pub enum LogSeverity {
     /// Normal operation, or not reported.
     Ok,
-    /// Degraded operation.
+    /// The host works in a degraded state.
     Warning,
-    /// A failure.
+    /// A part of the host has failed.
     Critical,
 }
 

@@ -281,7 +281,7 @@ fn recovery_seconds() -> i32 {
 pub struct SharedCauseStatus {
     /// What the hosts share.
     pub domain: SharedDomain,
-    /// Its name.
+    /// Name of the rack, PDU, switch, kernel version or cluster.
     #[schemars(length(min = 1, max = 512))]
     pub name: String,
     /// What is likely: Unknown, PowerLoss, Network, RackUnreachable, Kernel or ClusterWide.
@@ -293,10 +293,10 @@ pub struct SharedCauseStatus {
     /// When the cause was recognised.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub since: Timestamp,
-    /// The first failure.
+    /// When the first of these hosts failed.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub first_failed_at: Timestamp,
-    /// The last failure.
+    /// When the last of these hosts failed.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub last_failed_at: Timestamp,
     /// Most hosts that have been failed at once.
@@ -321,7 +321,7 @@ pub struct SharedCauseStatus {
 /// What failed hosts can share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum SharedDomain {
-    /// The rack.
+    /// The rack whose agent serves them.
     Rack,
     /// A PDU that feeds them, by the annotation rackhand.dev/pdus.
     PDU,
@@ -329,7 +329,7 @@ pub enum SharedDomain {
     Switch,
     /// The kernel version of their Nodes, within a cluster.
     Kernel,
-    /// The workload cluster.
+    /// The workload cluster of their Nodes.
     Cluster,
 }
 

@@ -33,12 +33,12 @@ pub enum CheckRules {
 pub enum MemberFacts {
     /// A Machine and its Node.
     Machine {
-        /// The Machine.
+        /// Facts about the Machine.
         machine: MachineFacts,
-        /// Its Node.
+        /// What is known about the Node of the Machine.
         node: NodeView,
     },
-    /// A Node.
+    /// A Node, as a member of a check of Nodes.
     Node(nodes::NodeFacts),
 }
 

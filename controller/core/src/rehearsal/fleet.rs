@@ -18,7 +18,7 @@ use crate::{
 /// What a check wants for a member now.
 #[derive(Debug)]
 pub(super) enum Wanted {
-    /// Its remediation.
+    /// The remediation of the member.
     Request { member: Member, causes: Vec<String> },
     /// Its replacement by the owner.
     HandOver { member: Member, causes: Vec<String> },

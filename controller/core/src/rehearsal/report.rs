@@ -1,6 +1,9 @@
 //! What a rehearsal found.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -11,13 +14,13 @@ use serde::Serialize;
 pub struct RehearsalReport {
     /// The first moment of the history.
     pub start: Timestamp,
-    /// The last one.
+    /// The last moment of the history.
     pub end: Timestamp,
     /// The remediations, in the order in which they were requested.
     pub remediations: Vec<RehearsedRemediation>,
     /// When the limit of a check held a remediation.
     pub limits: Vec<LimitSpan>,
-    /// The sums.
+    /// Sums over all remediations.
     pub totals: Totals,
 }
 
@@ -32,7 +35,7 @@ pub struct RehearsedRemediation {
     /// Name of the Node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Why.
+    /// Why the check would have requested it.
     pub causes: Vec<String>,
     /// When it would have been requested.
     pub requested: Timestamp,
@@ -73,6 +76,21 @@ pub enum Outcome {
     HandedOver,
 }
 
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Waiting => "waiting",
+            Self::UnderWay => "under way",
+            Self::Remediated => "remediated",
+            Self::RecoveredBefore => "recovered before",
+            Self::TimedOut => "given up",
+            Self::MachineDeleted => "machine deleted",
+            Self::Exhausted => "ended by a policy",
+            Self::HandedOver => "owner replaces it",
+        })
+    }
+}
+
 /// What held a remediation for a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -82,7 +100,7 @@ pub struct HeldSpan {
     pub policy: String,
     /// What the rule found.
     pub message: String,
-    /// Since when.
+    /// When the hold began.
     pub from: Timestamp,
     /// When the hold ends by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,9 +111,9 @@ pub struct HeldSpan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitSpan {
-    /// The check.
+    /// The check whose limit it is.
     pub check: String,
-    /// Since when.
+    /// When the limit began to hold a machine.
     pub from: Timestamp,
     /// Until when; `None`: until the end of the history.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -238,7 +256,7 @@ impl RehearsalReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
-    /// The check.
+    /// The check that would have requested it.
     pub check: String,
     /// Name of the Machine, or of the Node for a check of Nodes.
     pub machine: String,

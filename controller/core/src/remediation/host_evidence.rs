@@ -20,9 +20,9 @@ const TEXT: usize = 120;
 pub enum Severity {
     /// Normal operation, or not reported.
     Ok,
-    /// Degraded operation.
+    /// The host works in a degraded state.
     Warning,
-    /// A failure.
+    /// A part of the host has failed.
     Critical,
 }
 
@@ -33,7 +33,7 @@ pub struct LogEntry {
     pub id: String,
     /// Time of the event by the BMC's clock, which may be wrong.
     pub at: Option<Timestamp>,
-    /// The severity.
+    /// Severity that the BMC gives the event.
     pub severity: Severity,
     /// The sensor that it is about; empty if none is named.
     pub sensor: String,
@@ -48,7 +48,7 @@ pub struct LogRecord {
     /// Time of the latest of them, by the BMC's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
-    /// The severity.
+    /// Severity that the BMC gives the event.
     pub severity: Severity,
     /// The sensor that they are about; empty if none is named.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -56,7 +56,7 @@ pub enum Likely {
 /// A cause that several failed hosts share.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Cause {
-    /// What they share.
+    /// What the failed hosts share.
     pub domain: Domain,
     /// What exactly these hosts share as well.
     pub also: Vec<Domain>,
@@ -66,9 +66,9 @@ pub struct Cause {
     pub still_failed: u32,
     /// Hosts of the domain.
     pub total: u32,
-    /// The first failure.
+    /// When the first of these hosts failed.
     pub first: Timestamp,
-    /// The last failure.
+    /// When the last of these hosts failed.
     pub last: Timestamp,
     /// What the BMCs of the failed hosts report.
     pub bmcs: BmcCounts,
@@ -81,7 +81,7 @@ pub struct Cause {
 }
 
 impl BmcCounts {
-    /// Counts a reading.
+    /// Counts the reading of one BMC.
     pub fn add(&mut self, reading: BmcReading) {
         let count = match reading {
             BmcReading::On => &mut self.on,
@@ -99,7 +99,7 @@ impl BmcCounts {
 }
 
 impl Likely {
-    /// All values.
+    /// Every value, for the series of a metric.
     pub const ALL: [Self; 6] = [
         Self::Unknown,
         Self::PowerLoss,

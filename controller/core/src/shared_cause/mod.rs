@@ -26,16 +26,16 @@ pub type HostName = Arc<str>;
 /// Something that hosts share, and that can fail for all of them at once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Domain {
-    /// What it is.
+    /// What kind of thing the hosts share.
     pub kind: DomainKind,
-    /// Its name.
+    /// Name of the rack, PDU, switch, kernel version or cluster.
     pub name: Arc<str>,
 }
 
 /// What hosts can share. Of several that explain the same failures equally well, the first is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DomainKind {
-    /// The rack.
+    /// The rack whose agent serves them.
     Rack,
     /// The PDU, or the PDUs together, that feed them.
     Pdu,
@@ -43,7 +43,7 @@ pub enum DomainKind {
     Switch,
     /// The kernel version, within a cluster.
     Kernel,
-    /// The workload cluster.
+    /// The workload cluster of their Nodes.
     Cluster,
 }
 
@@ -79,7 +79,7 @@ pub const KERNEL_MIN_HOSTS: u32 = 2;
 /// What happens to remediations that a cause holds when nobody has decided in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OnTimeout {
-    /// They begin.
+    /// The remediations begin.
     Proceed,
     /// They stay held until the cause ends or a person approves them.
     Stop,
@@ -139,7 +139,7 @@ impl fmt::Display for Domain {
 }
 
 impl DomainKind {
-    /// All kinds.
+    /// Every kind, in the order of precedence.
     pub const ALL: [Self; 5] = [
         Self::Rack,
         Self::Pdu,

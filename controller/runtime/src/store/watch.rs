@@ -167,3 +167,44 @@ pub(crate) async fn pause(cancel: &CancellationToken, time: Duration) -> bool {
         () = tokio::time::sleep(time) => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+    use k8s_openapi::api::core::v1::Node;
+    use serde_json::json;
+
+    use super::*;
+    use crate::store::fake_api::{self, FakeRequest, failure};
+
+    #[tokio::test(start_paused = true)]
+    async fn l1_watch_that_cannot_be_resumed_lists_again() {
+        for (refusal, after) in [
+            (StatusCode::GONE, ["list", "listed"]),
+            // It may be resumed later.
+            (StatusCode::INTERNAL_SERVER_ERROR, ["refused", "refused"]),
+        ] {
+            let client = fake_api::client(move |asked: FakeRequest| async move {
+                match asked.watches {
+                    true => failure(refusal),
+                    false => {
+                        let list = json!({
+                            "kind": "NodeList", "apiVersion": "v1",
+                            "metadata": { "resourceVersion": "7" }, "items": [],
+                        });
+                        (StatusCode::OK, list)
+                    }
+                }
+            });
+            let shown = events(Api::<Node>::all(client)).map(|event| match event {
+                Ok(Event::Init) => "list",
+                Ok(Event::InitDone) => "listed",
+                Ok(other) => panic!("{other:?}"),
+                Err(_) => "refused",
+            });
+            let shown: Vec<&str> = shown.take(5).collect().await;
+            let expected = [&["list", "listed", "refused"][..], &after].concat();
+            assert_eq!(shown, expected, "{refusal}");
+        }
+    }
+}

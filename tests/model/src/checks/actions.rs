@@ -70,7 +70,7 @@ pub enum Watch {
     Machines,
     /// Nodes.
     Nodes,
-    /// Requests.
+    /// Remediation requests, by a watch of their own.
     Requests,
 }
 

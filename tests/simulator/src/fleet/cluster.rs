@@ -284,6 +284,11 @@ impl World {
 
     /// Attaches a pod's volume to its host, once it is attached to no other.
     fn attach(&mut self, pod: &str) {
+        if self.api.away {
+            let pod = pod.to_owned();
+            self.after(Duration::from_secs(5), move |world| world.attach(&pod));
+            return;
+        }
         let Some(found) = self.api.get(PODS, WORKLOAD, pod) else {
             return;
         };
@@ -293,7 +298,7 @@ impl World {
             .to_owned();
         let ends = !found["metadata"]["deletionTimestamp"].is_null();
         let busy = self.api.is_attached(pod);
-        if ends || busy || self.api.away {
+        if ends || busy {
             return;
         }
         let object = json!({

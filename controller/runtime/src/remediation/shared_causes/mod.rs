@@ -61,7 +61,7 @@ struct Inner {
     readings: BTreeMap<HostName, BmcReading>,
     /// Since when hosts of remediations are not where the fleet has them.
     misplaced: BTreeMap<String, Timestamp>,
-    /// By PowerPolicy.
+    /// What was judged for each PowerPolicy, by its name.
     judged: BTreeMap<String, Judged>,
 }
 

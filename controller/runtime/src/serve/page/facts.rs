@@ -283,3 +283,26 @@ fn problem(check: &mut CheckSummary, meta: &Meta, allowed: Option<&Condition>) {
         check.problem = condition.message.clone().unwrap_or_default();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn node_is_without_a_working_bmc_only_while_the_condition_is_true() {
+        for (status, expected) in [("True", Some("no answer".to_owned())), ("False", None)] {
+            let node = json!({
+                "metadata": { "name": "n1" },
+                "status": { "conditions": [
+                    { "type": "FencingUnavailable", "status": status, "message": "no answer" },
+                    { "type": "Ready", "status": "True" },
+                ] },
+            });
+            let entry = node_entry("", &serde_json::from_value(node).unwrap());
+            assert_eq!(entry.fencing_unavailable, expected, "{status}");
+            assert_eq!(entry.ready, NodeReady::True);
+        }
+    }
+}

@@ -23,7 +23,7 @@ pub(super) enum Change {
     Delete(DynamicObject),
 }
 
-/// All changes.
+/// A history that was read: the changes of its files, in one order.
 #[derive(Debug)]
 pub(super) struct History {
     /// In the order of time.
