@@ -13,6 +13,7 @@ mod identity;
 pub mod ipmi;
 mod log;
 pub mod operation;
+pub mod pdu;
 mod power;
 #[cfg(feature = "redfish")]
 pub mod redfish;

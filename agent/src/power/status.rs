@@ -115,6 +115,7 @@ pub(crate) async fn read(mut client: PowerClient<Channel>, host: String, timeout
             endpoint: None,
         }),
         timeout: Some(duration_to_proto(timeout)),
+        ..v1::ReadPowerRequest::default()
     });
     request.set_timeout(timeout + Duration::from_secs(5));
     let mut row = Row {

@@ -125,6 +125,7 @@ pub(crate) fn record_to_proto(record: OperationRecord) -> v1::OperationInfo {
         force: record.force,
         overrode: record.overrode,
         cancelled_by: record.cancelled_by,
+        device: v1::PowerDevice::Bmc.into(),
     }
 }
 

@@ -35,7 +35,7 @@ use crate::{
     journal::OperationFilter,
 };
 use caller::{Caller, check_term, owner};
-use operation_request::{operation_id, time, validate};
+use operation_request::{operation_id, power_device, time, validate};
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -119,6 +119,7 @@ impl Power for PowerService {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
         let target = self.target(&caller, request.target)?;
+        power_device(request.device, &target)?;
         let limit = time("timeout", request.timeout.as_ref())?.unwrap_or(target.config.times.call);
         let result = read(&self.engine, &target, limit.min(LONGEST_READ)).await;
         Ok(Response::new(v1::ReadPowerResponse {
@@ -356,5 +357,6 @@ fn host_to_proto(host: &HostEntry, held_by: String) -> v1::Host {
         labels: host.labels.clone().into_iter().collect(),
         position: text(&host.position),
         pdu: text(&host.pdu),
+        outlets: Vec::new(),
     }
 }

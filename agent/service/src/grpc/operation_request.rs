@@ -12,7 +12,7 @@ use rackhand_proto::{
 use tonic::Status;
 
 use super::caller::{Caller, owner};
-use crate::engine::{Engine, ValidatedRequest, resolve};
+use crate::engine::{Engine, Target, ValidatedRequest, resolve};
 
 /// Time for the BMC and the host beyond the requested waits.
 const AMPLE: Duration = Duration::from_secs(60);
@@ -33,6 +33,7 @@ pub(super) fn validate(
     let config = engine.config();
     let times = &config.times;
     let target = resolve(&config, request.target, is_controller)?;
+    power_device(request.device, &target)?;
     let authority = caller.authority(request.term, Some(request.sequence))?;
     let owner = owner(&authority, request.owner)?;
     let expected = target.expected(request.expect.as_ref())?;
@@ -66,6 +67,19 @@ pub(super) fn validate(
         force: request.force,
         latest: latest(engine, request.latest)?,
     })
+}
+
+/// What is to switch or to be read. The outlets are refused for a host whose outlets are not known.
+pub(super) fn power_device(requested: i32, target: &Target) -> Result<v1::PowerDevice, Status> {
+    let device = v1::PowerDevice::try_from(requested)
+        .map_err(|_| Status::invalid_argument(format!("device {requested} does not exist")))?;
+    if device == v1::PowerDevice::Outlets {
+        return Err(Status::failed_precondition(format!(
+            "host {}: the inventory does not name the outlets that feed it",
+            target.host
+        )));
+    }
+    Ok(v1::PowerDevice::Bmc)
 }
 
 /// The time since the start of this agent after which the request begins nothing.

@@ -38,6 +38,7 @@ async fn readers_of_a_slow_bmc_do_not_block_a_power_off() {
                 let request = v1::ReadPowerRequest {
                     target: target("node-1"),
                     timeout: seconds(30),
+                    ..v1::ReadPowerRequest::default()
                 };
                 client.read_power(request).await.unwrap();
             }

@@ -23,6 +23,7 @@ async fn read(
     let request = v1::ReadPowerRequest {
         target: brought(address),
         timeout: None,
+        ..v1::ReadPowerRequest::default()
     };
     Ok(client
         .read_power(request)
@@ -43,6 +44,7 @@ async fn insecure_endpoint_in_a_request_is_rejected_unless_allowed() {
         v1::ReadPowerRequest {
             target,
             timeout: None,
+            ..v1::ReadPowerRequest::default()
         }
     };
     let (http, https) = ("redfish+http://10.0.0.2/x", "redfish://10.0.0.2/x");

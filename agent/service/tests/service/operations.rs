@@ -155,6 +155,7 @@ async fn f6_calls_to_one_bmc_run_one_at_a_time() {
         let request = v1::ReadPowerRequest {
             target: target("node-1"),
             timeout: None,
+            ..v1::ReadPowerRequest::default()
         };
         async move {
             client
@@ -200,6 +201,7 @@ async fn f6_reader_waits_while_an_operation_uses_the_bmc() {
     let request = v1::ReadPowerRequest {
         target: target("node-1"),
         timeout: Some(duration_to_proto(Duration::from_millis(100))),
+        ..v1::ReadPowerRequest::default()
     };
     let read = client
         .read_power(request)
@@ -278,6 +280,7 @@ async fn changed_password_file_applies_to_the_next_call() {
     let request = v1::ReadPowerRequest {
         target: target("node-1"),
         timeout: None,
+        ..v1::ReadPowerRequest::default()
     };
     let read = client
         .read_power(request.clone())

@@ -169,6 +169,7 @@ impl Agents {
             expect,
             force: false,
             latest: Some(latest),
+            device: v1::PowerDevice::Bmc.into(),
         };
         let mut request = traced_operation(message, id);
         request.set_timeout(CALL);
@@ -352,6 +353,7 @@ impl Agents {
             let message = v1::ReadPowerRequest {
                 target: Some(Self::target(host, endpoint)),
                 timeout: Some(duration_to_proto(timeout)),
+                device: v1::PowerDevice::Bmc.into(),
             };
             let mut request = traced(message, uid, "read");
             let patience = timeout.saturating_add(CALL);

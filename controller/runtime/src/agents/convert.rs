@@ -80,6 +80,7 @@ fn protocol(p: v1::Protocol) -> &'static str {
     match p {
         v1::Protocol::Redfish => "Redfish",
         v1::Protocol::Ipmi => "IPMI",
+        v1::Protocol::Outlets => "outlets",
         v1::Protocol::Unspecified => "",
     }
 }

@@ -67,6 +67,7 @@ impl Agents {
                 }),
                 force: false,
                 latest: Some(latest),
+                device: v1::PowerDevice::Bmc.into(),
             })
         });
         let message = v1::CollectEvidenceRequest {

@@ -134,6 +134,7 @@ async fn agent_of_1000_hosts_with_dead_bmcs_fits_in_64_mib() {
                 let request = v1::ReadPowerRequest {
                     target: target(&format!("h{index}")),
                     timeout: Some(duration_to_proto(limit(is_dead(index)))),
+                    ..v1::ReadPowerRequest::default()
                 };
                 let read = client.read_power(request).await.unwrap().into_inner();
                 let is_read = matches!(

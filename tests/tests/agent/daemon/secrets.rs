@@ -119,6 +119,7 @@ async fn agent_output_and_files_contain_no_secret() {
                 }),
             }),
             timeout: None,
+            ..v1::ReadPowerRequest::default()
         };
         let read = controller.read_power(request).await.unwrap();
         shown.push_str(&format!("{read:?}"));

@@ -279,6 +279,7 @@ impl Reached {
                 endpoint: None,
             }),
             timeout: Some(duration_to_proto(CALL)),
+            device: v1::PowerDevice::Bmc.into(),
         };
         let mut client = self.client.clone();
         let before = Timestamp::now();

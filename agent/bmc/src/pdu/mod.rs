@@ -1,0 +1,86 @@
+//! Outlets of power distribution units (PDUs), as a second way to switch a host.
+//!
+//! Owns the interface of every PDU client and [`HostOutlets`], all outlets of one host as a [`Bmc`]. Never
+//! decides that a host is off while an outlet that feeds it was not read, is on, or still carries a current.
+//!
+//! [`Bmc`]: crate::Bmc
+
+use std::fmt;
+
+use crate::{Accepted, BmcFuture};
+
+/// The name of an outlet at its PDU: the Redfish member id, or the number in the SNMP table.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OutletId(pub String);
+
+impl fmt::Display for OutletId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// State of an outlet, as its PDU reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OutletState {
+    /// Exactly on.
+    On,
+    /// Exactly off. Nothing else is off.
+    Off,
+    /// Switching, or with a delayed switch pending.
+    Switching,
+    /// Another state, or none.
+    Unknown,
+}
+
+/// An outlet with its evidence.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutletReading {
+    /// The outlet.
+    pub id: OutletId,
+    /// What people call it, where the PDU stores that.
+    pub label: Option<String>,
+    /// The state, as this crate understands `raw`.
+    pub state: OutletState,
+    /// The state as the PDU reported it.
+    pub raw: String,
+    /// Current in amperes, where the PDU measures it for each outlet.
+    pub amperes: Option<f64>,
+    /// Power in watts, where the PDU measures it for each outlet.
+    pub watts: Option<f64>,
+}
+
+/// A command to an outlet. Both are idempotent; there is no cycle, because a PDU reports its success before
+/// the outlet is off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OutletCommand {
+    /// At once on.
+    On,
+    /// At once off.
+    Off,
+}
+
+/// One PDU.
+///
+/// Every call has its own deadline and may be dropped at any time. No reading comes from a cache, and an
+/// accepted command is not done yet: read the outlet.
+pub trait Pdu: Send + Sync + fmt::Debug {
+    /// The address without credentials, for messages.
+    fn address(&self) -> &str;
+
+    /// Reads every outlet.
+    fn outlets(&self) -> BmcFuture<'_, Vec<OutletReading>>;
+
+    /// Reads these outlets, in their order. An outlet that the PDU does not have is an error of kind
+    /// [`ErrorKind::System`](crate::ErrorKind::System).
+    fn read<'a>(&'a self, outlets: &'a [OutletId]) -> BmcFuture<'a, Vec<OutletReading>>;
+
+    /// Switches one outlet.
+    fn switch<'a>(
+        &'a self,
+        outlet: &'a OutletId,
+        command: OutletCommand,
+    ) -> BmcFuture<'a, Accepted>;
+
+    /// Closes the sessions at the PDU. A later call opens a new session.
+    fn close(&self) -> BmcFuture<'_, ()>;
+}
