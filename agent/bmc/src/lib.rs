@@ -29,7 +29,9 @@ pub use facts::Facts;
 pub use failover::{BreakerSettings, Failover, FailoverSettings};
 pub use identity::{UuidMatch, same_system_uuid};
 pub use log::{EventLog, LogEntry, Severity};
-pub use power::{Accepted, PowerCommand, PowerReading, PowerState, Protocol, SystemIdentity};
+pub use power::{
+    Accepted, PowerCommand, PowerReading, PowerSource, PowerState, Protocol, SystemIdentity,
+};
 #[cfg(feature = "redfish")]
 pub use redfish::{AuthPolicy, Trust, TrustError};
 pub use sensor::{Sensor, SensorHealth, SensorKind, SensorRole};

@@ -17,13 +17,33 @@ pub enum PowerState {
     Unknown,
 }
 
-/// The protocol of a response.
+/// The protocol of a BMC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// DMTF Redfish over HTTP(S).
     Redfish,
     /// IPMI 2.0 over RMCP+.
     Ipmi,
+}
+
+/// What a power state was read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PowerSource {
+    /// The BMC, by Redfish.
+    Redfish,
+    /// The BMC, by IPMI 2.0.
+    Ipmi,
+    /// All outlets that feed the host, by the protocols of their PDUs.
+    Outlets,
+}
+
+impl From<Protocol> for PowerSource {
+    fn from(protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::Redfish => Self::Redfish,
+            Protocol::Ipmi => Self::Ipmi,
+        }
+    }
 }
 
 /// Identity of the managed system; `None` where it is not reported.
@@ -44,15 +64,15 @@ pub struct SystemIdentity {
 pub struct PowerReading {
     /// The power state, as this crate understands `raw`.
     pub state: PowerState,
-    /// The state as the BMC reported it.
+    /// The state as the BMC or the PDUs reported it.
     pub raw: String,
-    /// The protocol that it was read by.
-    pub protocol: Protocol,
+    /// What it was read from.
+    pub source: PowerSource,
     /// Identity of the system that was read.
     pub identity: SystemIdentity,
     /// Wall-clock time at which the response was complete.
     pub at: Timestamp,
-    /// The BMC's address, without credentials.
+    /// The address of the BMC, or the outlets, without credentials.
     pub bmc: String,
 }
 

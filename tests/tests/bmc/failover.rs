@@ -13,7 +13,7 @@ use crate::rack_support::redfish_client::Sim;
 use rackhand_bmc::operation::{Goal, Outcome};
 use rackhand_bmc::{
     Bmc, BreakerSettings, ErrorKind, Failover, FailoverSettings, PowerCommand, PowerReading,
-    PowerState, Protocol, ipmi, redfish::connect,
+    PowerSource, PowerState, ipmi, redfish::connect,
 };
 use rackhand_tests::rack::ipmi::counters::Command;
 use rackhand_tests::rack::ipmi::{self as sim_ipmi, ChassisControl, IpmiBmc};
@@ -77,8 +77,8 @@ fn forgetful() -> FailoverSettings {
     }
 }
 
-fn protocols(readings: &[PowerReading]) -> Vec<Protocol> {
-    readings.iter().map(|reading| reading.protocol).collect()
+fn protocols(readings: &[PowerReading]) -> Vec<PowerSource> {
+    readings.iter().map(|reading| reading.source).collect()
 }
 
 #[tokio::test]
@@ -98,17 +98,17 @@ async fn ipmi_reads_and_switches_while_redfish_is_dead() {
     let both = Both::start().await;
     let host = &both.sim.host;
     let bmc = both.failover(FailoverSettings::default());
-    assert_eq!(bmc.power().await.unwrap().protocol, Protocol::Redfish);
+    assert_eq!(bmc.power().await.unwrap().source, PowerSource::Redfish);
     host.bmc_dead().await.unwrap();
 
     let reading = bmc.power().await.unwrap();
-    assert_eq!(reading.protocol, Protocol::Ipmi);
+    assert_eq!(reading.source, PowerSource::Ipmi);
     assert_eq!(reading.state, PowerState::On);
     assert!(reading.bmc.starts_with("ipmi://"), "{reading:?}");
     // The UUID must match by both protocols, or the operation ends as a mismatch.
     let report = operate(&bmc, host, off()).await;
     assert_eq!(report.outcome, OFF, "{report:?}");
-    assert_eq!(protocols(&report.readings), [Protocol::Ipmi; 2]);
+    assert_eq!(protocols(&report.readings), [PowerSource::Ipmi; 2]);
     host.advance(SETTLED);
     let report = operate(&bmc, host, Goal::On).await;
     assert!(report.outcome.is_done(), "{report:?}");
@@ -141,12 +141,15 @@ async fn f1_one_off_reading_per_protocol_does_not_confirm() {
     });
     let report = watched(&bmc, &mut seen, off()).await;
     assert_eq!(report.outcome, OFF, "{report:?}");
-    assert_eq!(protocols(&report.readings), [Protocol::Ipmi; 2]);
+    assert_eq!(protocols(&report.readings), [PowerSource::Ipmi; 2]);
     let off = |reading: &&PowerReading| reading.state == PowerState::Off;
     let by: Vec<_> = seen.readings.iter().filter(off).cloned().collect();
     let by = protocols(&by);
-    assert_eq!(by.iter().filter(|by| **by == Protocol::Redfish).count(), 1);
-    assert_eq!(by[0], Protocol::Redfish);
+    assert_eq!(
+        by.iter().filter(|by| **by == PowerSource::Redfish).count(),
+        1
+    );
+    assert_eq!(by[0], PowerSource::Redfish);
     assert_eq!(host.counters().offs, 1);
     assert!(
         both.ipmi.counters().controls.is_empty(),
@@ -160,9 +163,9 @@ async fn recovered_redfish_is_used_again() {
     let host = &both.sim.host;
     let bmc = both.failover(forgetful());
     for _ in 0..2 {
-        assert_eq!(bmc.power().await.unwrap().protocol, Protocol::Redfish);
+        assert_eq!(bmc.power().await.unwrap().source, PowerSource::Redfish);
         host.bmc_dead().await.unwrap();
-        assert_eq!(bmc.power().await.unwrap().protocol, Protocol::Ipmi);
+        assert_eq!(bmc.power().await.unwrap().source, PowerSource::Ipmi);
         host.bmc_alive().await.unwrap();
     }
     let before = both.ipmi.counters().packets;
@@ -180,7 +183,7 @@ async fn ipmi_stays_preferred_after_a_failover() {
     bmc.power().await.unwrap();
     both.sim.host.bmc_alive().await.unwrap();
     let requests = both.sim.host.counters().requests;
-    assert_eq!(bmc.power().await.unwrap().protocol, Protocol::Ipmi);
+    assert_eq!(bmc.power().await.unwrap().source, PowerSource::Ipmi);
     assert_eq!(both.sim.host.counters().requests, requests);
 }
 
@@ -201,7 +204,7 @@ async fn unresponsive_driver_is_paused() {
     both.cut_redfish();
     let mut requests = vec![both.sim.host.counters().requests];
     for _ in 0..6 {
-        assert_eq!(bmc.power().await.unwrap().protocol, Protocol::Ipmi);
+        assert_eq!(bmc.power().await.unwrap().source, PowerSource::Ipmi);
         requests.push(both.sim.host.counters().requests);
     }
     assert!(requests[..4].is_sorted_by(|a, b| a < b), "{requests:?}");
@@ -239,7 +242,7 @@ async fn failure_of_both_drivers_names_both() {
     assert_eq!(done(&both.sim.host), Counters::default());
 
     both.ipmi.with(|bmc, _| bmc.set_dead(false));
-    assert_eq!(bmc.power().await.unwrap().protocol, Protocol::Ipmi);
+    assert_eq!(bmc.power().await.unwrap().source, PowerSource::Ipmi);
 }
 
 fn reset_once() -> Counters {

@@ -6,7 +6,7 @@ use crate::ipmi_support::{Peer, Server};
 use nix::sys::signal::Signal;
 use rackhand_bmc::{
     Bmc, BootDevice, BootMode, BootOverride, BootPersistence, ErrorKind, Identify, PowerCommand,
-    PowerState, Protocol, UuidMatch,
+    PowerSource, PowerState, UuidMatch,
     ipmi::{Suite, SuiteChoice, connect},
     same_system_uuid,
 };
@@ -36,7 +36,7 @@ async fn power_is_read_and_switched_on_every_server() {
             .unwrap_or_else(|error| panic!("{peer:?}: {error}"));
         let reading = bmc.power().await.expect("power");
         assert_eq!(reading.state, PowerState::Off, "{peer:?}");
-        assert_eq!(reading.protocol, Protocol::Ipmi);
+        assert_eq!(reading.source, PowerSource::Ipmi);
         assert!(
             reading.raw.starts_with("power bit clear (0x"),
             "{reading:?}"

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use client::{SETTLED, client, config, config_at, done, off, operate, received, refusal, stepped};
 use rackhand_bmc::operation::{Goal, Outcome};
-use rackhand_bmc::{AuthPolicy, ErrorKind, PowerCommand, PowerState, Protocol, redfish::connect};
+use rackhand_bmc::{
+    AuthPolicy, ErrorKind, PowerCommand, PowerSource, PowerState, redfish::connect,
+};
 use rackhand_tests::rack::redfish::Vendor;
 use rackhand_tests::rack::{Action, Counters, ResetType, Rule};
 use serde_json::json;
@@ -112,7 +114,7 @@ async fn each_command_switches_every_profile_once() {
         let reading = bmc.power().await.unwrap();
         assert_eq!(reading.state, PowerState::On, "{vendor:?}");
         assert_eq!(reading.raw, "On", "{vendor:?}");
-        assert_eq!(reading.protocol, Protocol::Redfish, "{vendor:?}");
+        assert_eq!(reading.source, PowerSource::Redfish, "{vendor:?}");
         let identity = bmc.identity().await.unwrap();
         assert_eq!(reading.identity, identity, "{vendor:?}");
         let profile = &host.config().bmc.profile;

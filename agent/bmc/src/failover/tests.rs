@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    BootDevice, BootPersistence, ErrorKind, PowerState, Protocol,
+    BootDevice, BootPersistence, ErrorKind, PowerSource, PowerState,
     operation::{Expected, Goal, OperationRequest, Outcome, Timing, run},
 };
 
@@ -23,7 +23,7 @@ fn s(seconds: u64) -> Duration {
 #[derive(Debug)]
 struct Scripted {
     name: &'static str,
-    protocol: Protocol,
+    source: PowerSource,
     /// Kind of the failure of each call, and whether it may have been sent. `None`: calls succeed.
     fails: Mutex<Option<(ErrorKind, bool)>>,
     mute: Mutex<bool>,
@@ -35,10 +35,10 @@ struct Scripted {
 impl Scripted {
     fn pair() -> (Arc<Self>, Arc<Self>, Arc<Mutex<PowerState>>) {
         let state = Arc::new(Mutex::new(PowerState::On));
-        let one = |name, protocol| {
+        let one = |name, source| {
             Arc::new(Self {
                 name,
-                protocol,
+                source,
                 fails: Mutex::default(),
                 mute: Mutex::default(),
                 asked: Mutex::default(),
@@ -47,8 +47,8 @@ impl Scripted {
             })
         };
         (
-            one("redfish://a", Protocol::Redfish),
-            one("ipmi://a", Protocol::Ipmi),
+            one("redfish://a", PowerSource::Redfish),
+            one("ipmi://a", PowerSource::Ipmi),
             state,
         )
     }
@@ -103,7 +103,7 @@ impl Bmc for Scripted {
         let reading = PowerReading {
             state,
             raw: format!("{state:?}"),
-            protocol: self.protocol,
+            source: self.source,
             identity: SystemIdentity::default(),
             at: jiff::Timestamp::UNIX_EPOCH,
             bmc: self.name.to_owned(),
@@ -244,16 +244,16 @@ async fn every_call_fails_over_from_the_first_driver_to_the_second() {
 async fn working_driver_is_preferred_and_its_protocol_reported() {
     let (first, second, _) = Scripted::pair();
     let both = failover(&first, &second);
-    assert_eq!(both.power().await.unwrap().protocol, Protocol::Redfish);
+    assert_eq!(both.power().await.unwrap().source, PowerSource::Redfish);
     first.fail(ErrorKind::Timeout, false);
-    assert_eq!(both.power().await.unwrap().protocol, Protocol::Ipmi);
+    assert_eq!(both.power().await.unwrap().source, PowerSource::Ipmi);
     first.heal();
     first.asked();
     tokio::time::advance(s(299)).await;
-    assert_eq!(both.power().await.unwrap().protocol, Protocol::Ipmi);
+    assert_eq!(both.power().await.unwrap().source, PowerSource::Ipmi);
     assert!(first.asked().is_empty());
     tokio::time::advance(s(1)).await;
-    assert_eq!(both.power().await.unwrap().protocol, Protocol::Redfish);
+    assert_eq!(both.power().await.unwrap().source, PowerSource::Redfish);
 }
 
 #[tokio::test(start_paused = true)]
@@ -322,7 +322,7 @@ async fn hanging_driver_opens_the_breaker_when_callers_time_out() {
         assert!(hung.is_err());
     }
     let read = tokio::time::timeout(s(8), both.power()).await;
-    assert_eq!(read.unwrap().unwrap().protocol, Protocol::Ipmi);
+    assert_eq!(read.unwrap().unwrap().source, PowerSource::Ipmi);
     second.fail(ErrorKind::Refused, false);
     let error = both.power().await.unwrap_err();
     assert_eq!(

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, ErrorKind, EventLog, Facts,
-    Identify, PowerCommand, PowerReading, Protocol, Sensor, SystemIdentity,
+    Identify, PowerCommand, PowerReading, PowerSource, Sensor, SystemIdentity,
 };
 
 const SUCCESS: &str = "completion code 0x00";
@@ -62,7 +62,7 @@ impl Ipmi {
         Ok(PowerReading {
             state: status.state(),
             raw: status.raw(),
-            protocol: Protocol::Ipmi,
+            source: PowerSource::Ipmi,
             identity: SystemIdentity {
                 system_uuid: command::system_uuid(answer.guid),
                 ..SystemIdentity::default()

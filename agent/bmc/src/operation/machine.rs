@@ -6,7 +6,7 @@ mod verdict;
 use std::time::Duration;
 
 use super::{CallFailure, Goal, Next, Observation, OperationRequest, Outcome};
-use crate::{Accepted, ErrorKind, PowerCommand, PowerState, Protocol};
+use crate::{Accepted, ErrorKind, PowerCommand, PowerSource, PowerState};
 
 /// The current part of the goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,8 +60,8 @@ pub struct Operation {
     fresh: bool,
     /// Start of the last reading, successful or not.
     looked: Duration,
-    /// Consecutive confirming readings: number, end of the last that counted, and protocol.
-    confirmed: Option<(u32, Duration, Protocol)>,
+    /// Consecutive confirming readings: number, end of the last that counted, and source.
+    confirmed: Option<(u32, Duration, PowerSource)>,
     next_read: Duration,
     poll: Duration,
     sends: u32,

@@ -15,7 +15,7 @@ mod runner;
 use std::time::Duration;
 
 use crate::{
-    BmcError, ErrorKind, PowerCommand, PowerReading, PowerState, Protocol, SystemIdentity,
+    BmcError, ErrorKind, PowerCommand, PowerReading, PowerSource, PowerState, SystemIdentity,
 };
 
 pub use machine::{Operation, Proof};
@@ -24,7 +24,7 @@ pub use runner::{Evidence, Hooks, Report, Signal, Stopped, run, run_since};
 
 /// The requested result, and its confirmation.
 ///
-/// Off is confirmed by a number of consecutive readings of exactly off, all by one protocol, with at
+/// Off is confirmed by a number of consecutive readings of exactly off, all from one source, with at
 /// least the interval between the end of one and the start of the next. They count only after the
 /// BMC has accepted a power-off of this operation, which is sent also to a host that reads off
 /// already.
@@ -210,8 +210,8 @@ pub enum Next {
 pub struct Observation {
     /// The power state that was read.
     pub state: PowerState,
-    /// The protocol that it was read by.
-    pub protocol: Protocol,
+    /// What it was read from.
+    pub source: PowerSource,
     /// Identity of the system.
     pub identity: SystemIdentity,
 }
@@ -220,7 +220,7 @@ impl From<&PowerReading> for Observation {
     fn from(reading: &PowerReading) -> Self {
         Self {
             state: reading.state,
-            protocol: reading.protocol,
+            source: reading.source,
             identity: reading.identity.clone(),
         }
     }

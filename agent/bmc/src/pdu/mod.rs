@@ -5,7 +5,13 @@
 //!
 //! [`Bmc`]: crate::Bmc
 
+mod host;
+mod host_reading;
+
 use std::fmt;
+
+pub use host::{HostOutlet, HostOutlets};
+pub use host_reading::{NO_AMPERES, NO_WATTS};
 
 use crate::{Accepted, BmcFuture};
 

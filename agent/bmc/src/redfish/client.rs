@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, ErrorKind, EventLog, Facts,
-    Identify, PowerCommand, PowerReading, Protocol, Sensor, SystemIdentity,
+    Identify, PowerCommand, PowerReading, PowerSource, Sensor, SystemIdentity,
 };
 
 /// One Redfish BMC.
@@ -83,7 +83,7 @@ impl Redfish {
         Ok(PowerReading {
             state,
             raw,
-            protocol: Protocol::Redfish,
+            source: PowerSource::Redfish,
             identity: found.system.identity,
             at: Timestamp::now(),
             bmc: self.address().to_owned(),

@@ -1,6 +1,6 @@
 //! Power readings.
 
-use rackhand_bmc::{PowerState, Protocol};
+use rackhand_bmc::{PowerSource, PowerState};
 use serde_json::json;
 
 use crate::bmc::{SYSTEM, TestBmc};
@@ -11,7 +11,7 @@ async fn power_and_identity_are_read() {
     let reading = bmc.client().power().await.unwrap();
     assert_eq!(reading.state, PowerState::On);
     assert_eq!(reading.raw, "On");
-    assert_eq!(reading.protocol, Protocol::Redfish);
+    assert_eq!(reading.source, PowerSource::Redfish);
     assert_eq!(
         reading.bmc,
         format!("redfish+http://127.0.0.1:{}", bmc.port)

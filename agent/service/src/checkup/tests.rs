@@ -13,7 +13,7 @@ fn reading(protocol: Protocol) -> PowerReading {
     PowerReading {
         state: PowerState::On,
         raw: "On".to_owned(),
-        protocol,
+        source: protocol.into(),
         identity: SystemIdentity {
             system_uuid: text(UUID),
             ..SystemIdentity::default()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rackhand_bmc::{
-    Accepted, BmcError, ErrorKind, PowerReading, PowerState, Protocol, SystemIdentity,
+    Accepted, BmcError, ErrorKind, PowerReading, PowerSource, PowerState, SystemIdentity,
     operation::Outcome,
 };
 use rackhand_proto::{
@@ -18,9 +18,10 @@ pub(crate) fn reading_to_proto(reading: &PowerReading, since_start: Duration) ->
     v1::PowerReading {
         state: state_to_proto(reading.state).into(),
         raw: reading.raw.clone(),
-        protocol: match reading.protocol {
-            Protocol::Redfish => v1::Protocol::Redfish,
-            Protocol::Ipmi => v1::Protocol::Ipmi,
+        protocol: match reading.source {
+            PowerSource::Redfish => v1::Protocol::Redfish,
+            PowerSource::Ipmi => v1::Protocol::Ipmi,
+            PowerSource::Outlets => v1::Protocol::Outlets,
         }
         .into(),
         identity: Some(identity_to_proto(&reading.identity)),

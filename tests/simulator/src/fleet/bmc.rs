@@ -8,8 +8,8 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use rackhand_agent_service::{BmcSpec, Driver};
 use rackhand_bmc::{
-    Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading, PowerState,
-    Protocol, SystemIdentity,
+    Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading, PowerSource,
+    PowerState, SystemIdentity,
 };
 use tokio::sync::oneshot;
 
@@ -137,7 +137,7 @@ impl Bmc for SimulatedBmc {
                 Answer::State(state) => Ok(PowerReading {
                     state,
                     raw: format!("{state:?}"),
-                    protocol: Protocol::Redfish,
+                    source: PowerSource::Redfish,
                     identity: self.identity(),
                     at: Timestamp::now(),
                     bmc: self.address.clone(),

@@ -22,7 +22,12 @@ async fn dead_first_driver_does_not_delay_power_off() {
     let report = run(&failover(&first, &second), off(), &mut ()).await;
     assert_eq!(report.outcome.to_string(), "confirmed off");
     assert!(report.elapsed < s(3), "{:?}", report.elapsed);
-    assert!(report.readings.iter().all(|r| r.protocol == Protocol::Ipmi));
+    assert!(
+        report
+            .readings
+            .iter()
+            .all(|r| r.source == PowerSource::Ipmi)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,7 +89,7 @@ async fn soft_off_unsupported_by_one_driver_uses_the_other() {
     let report = run(&both, asked, &mut ()).await;
     assert!(matches!(report.outcome, Outcome::Confirmed { .. }));
     assert_eq!(second.asked(), ["soft power off"]);
-    let redfish = |r: &PowerReading| r.protocol == Protocol::Redfish;
+    let redfish = |r: &PowerReading| r.source == PowerSource::Redfish;
     assert!(
         report.readings.iter().all(redfish),
         "the driver order is unchanged"

@@ -117,17 +117,17 @@ impl Operation {
             return 0;
         }
         let (count, last) = match self.confirmed {
-            Some((count, last, by)) if by == seen.protocol => {
+            Some((count, last, by)) if by == seen.source => {
                 if begun >= last.saturating_add(interval) {
                     (count + 1, now)
                 } else {
                     (count, last)
                 }
             }
-            // The first one, or the first of another protocol.
+            // The first one, or the first of another source.
             _ => (1, now),
         };
-        self.confirmed = Some((count, last, seen.protocol));
+        self.confirmed = Some((count, last, seen.source));
         self.next_read = last.saturating_add(interval);
         count
     }

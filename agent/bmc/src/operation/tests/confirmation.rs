@@ -126,14 +126,14 @@ fn f1_reading_started_within_the_interval_does_not_count() {
 
 #[test]
 fn f1_one_reading_from_each_of_two_protocols_does_not_confirm() {
-    let by = |protocol| {
+    let by = |source| {
         Ok(Observation {
             state: Off,
-            protocol,
+            source,
             identity: SystemIdentity::default(),
         })
     };
-    let (redfish, ipmi) = (Protocol::Redfish, Protocol::Ipmi);
+    let (redfish, ipmi) = (PowerSource::Redfish, PowerSource::Ipmi);
     let mut op = commanded();
     assert_eq!(op.read(s(0), s(0), by(redfish)), Proof::First);
     assert_eq!(op.read(s(2), s(2), by(ipmi)), Proof::First);

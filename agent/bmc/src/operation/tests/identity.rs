@@ -19,7 +19,7 @@ fn f5_identity_mismatch_sends_no_command() {
                 |_| {
                     Ok(Observation {
                         state,
-                        protocol: Protocol::Redfish,
+                        source: PowerSource::Redfish,
                         identity: SystemIdentity {
                             system_uuid: Some("99999999-2222-3333-4444-555555555555".into()),
                             ..SystemIdentity::default()

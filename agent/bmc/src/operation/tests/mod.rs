@@ -55,7 +55,7 @@ fn on() -> OperationRequest {
 fn seen(state: PowerState) -> Result<Observation, CallFailure> {
     Ok(Observation {
         state,
-        protocol: Protocol::Redfish,
+        source: PowerSource::Redfish,
         identity: SystemIdentity::default(),
     })
 }

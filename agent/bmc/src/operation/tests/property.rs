@@ -53,7 +53,7 @@ fn any_goal() -> impl Strategy<Value = Goal> {
 
 #[derive(Debug, Clone)]
 struct Step {
-    read: Result<(PowerState, Protocol), CallFailure>,
+    read: Result<(PowerState, PowerSource), CallFailure>,
     right: bool,
     answer: Result<(), CallFailure>,
     took: u64,
@@ -61,9 +61,9 @@ struct Step {
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    let protocol = prop_oneof![5 => Just(Protocol::Redfish), 1 => Just(Protocol::Ipmi)];
+    let source = prop_oneof![5 => Just(PowerSource::Redfish), 1 => Just(PowerSource::Ipmi)];
     (
-        prop_oneof![6 => (any_state(), protocol).prop_map(Ok), 1 => any_error().prop_map(Err)],
+        prop_oneof![6 => (any_state(), source).prop_map(Ok), 1 => any_error().prop_map(Err)],
         prop::bool::weighted(0.97),
         prop_oneof![3 => Just(Ok(())), 1 => any_error().prop_map(Err)],
         0..3000_u64,
@@ -155,7 +155,7 @@ proptest! {
         let mut last_read: Option<PowerState> = None;
         // (start, end) of every reading since the last one of another state or protocol.
         let mut streak: Vec<(Duration, Duration)> = Vec::new();
-        let mut of: Option<(PowerState, Protocol)> = None;
+        let mut of: Option<(PowerState, PowerSource)> = None;
         let mut sent: Vec<Sent> = Vec::new();
         let mut script = steps.iter().cycle();
         let outcome = loop {
@@ -169,9 +169,9 @@ proptest! {
                     prop_assert!(!cancelled && now < s(60));
                     let begun = now;
                     now += ms(step.took);
-                    let result = step.read.clone().map(|(state, protocol)| Observation {
+                    let result = step.read.clone().map(|(state, source)| Observation {
                         state,
-                        protocol,
+                        source,
                         identity: SystemIdentity {
                             system_uuid: Some(if step.right { uuid } else { wrong }.into()),
                             ..SystemIdentity::default()

@@ -54,7 +54,7 @@ impl Bmc for Memory {
             Ok(PowerReading {
                 state,
                 raw: format!("{state:?}"),
-                protocol: Protocol::Ipmi,
+                source: PowerSource::Ipmi,
                 identity: SystemIdentity::default(),
                 at: jiff::Timestamp::UNIX_EPOCH,
                 bmc: "memory".into(),

@@ -11,8 +11,8 @@ use std::{
 use rackhand_agent_service::{BmcSpec, Driver};
 use rackhand_bmc::{
     Accepted, Bmc, BmcError, BmcFuture, BootDevice, BootOverride, BootPersistence, BootState,
-    ErrorKind, EventLog, Facts, Identify, PowerCommand, PowerReading, PowerState, Protocol, Sensor,
-    SensorHealth, SensorKind, SensorRole, SystemIdentity,
+    ErrorKind, EventLog, Facts, Identify, PowerCommand, PowerReading, PowerSource, PowerState,
+    Sensor, SensorHealth, SensorKind, SensorRole, SystemIdentity,
 };
 use secrecy::ExposeSecret;
 use tokio::sync::watch;
@@ -261,7 +261,7 @@ impl Bmc for FakeClient {
             Ok(PowerReading {
                 state,
                 raw: format!("{state:?}"),
-                protocol: Protocol::Redfish,
+                source: PowerSource::Redfish,
                 identity: self.bmc.identity.lock().unwrap().clone(),
                 at: jiff::Timestamp::now(),
                 bmc: self.address.clone(),

@@ -1,0 +1,314 @@
+//! All outlets of one host as a [`Bmc`].
+//!
+//! Owns: which outlets are read and switched, and in which order. Must never: switch an outlet before all
+//! outlets of the host were read, read from a cache, or report a state while an outlet could not be read.
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use tokio::task::JoinSet;
+
+use super::{
+    OutletCommand, OutletId, OutletReading, Pdu,
+    host_reading::{self, Named},
+};
+use crate::{
+    Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading, PowerSource,
+    SystemIdentity,
+};
+
+/// An outlet that feeds a host.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostOutlet {
+    /// Name of the PDU.
+    pub pdu: String,
+    /// The outlet at this PDU.
+    pub outlet: OutletId,
+}
+
+impl fmt::Display for HostOutlet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.pdu, self.outlet)
+    }
+}
+
+/// One PDU with the outlets of the host at it.
+#[derive(Debug)]
+struct Feed {
+    name: String,
+    pdu: Arc<dyn Pdu>,
+    outlets: Vec<OutletId>,
+}
+
+/// All outlets of one host, as a [`Bmc`] that switches off and on, and reads whether the host has power.
+///
+/// Off switches all PDUs in parallel. On switches one outlet after another, in the order of the list. Both
+/// read all outlets first, and switch none if one cannot be read. Soft off, reset and diagnostic interrupt
+/// are [`ErrorKind::Unsupported`].
+#[derive(Debug)]
+pub struct HostOutlets {
+    address: String,
+    feeds: Vec<Arc<Feed>>,
+    /// In the order in which they are switched on: index of the feed, and the outlet.
+    order: Vec<(usize, HostOutlet)>,
+    on_delay: Duration,
+}
+
+impl HostOutlets {
+    /// Creates the device of a host from all of its outlets, in the order in which they are switched on, and
+    /// the PDUs by name. `on_delay` is the time between the switch-on of two outlets.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Configuration`]: no outlet, an outlet twice, or the name of an unknown PDU.
+    pub fn new(
+        pdus: &BTreeMap<String, Arc<dyn Pdu>>,
+        outlets: Vec<HostOutlet>,
+        on_delay: Duration,
+    ) -> Result<Self, BmcError> {
+        let names: Vec<String> = outlets.iter().map(ToString::to_string).collect();
+        let address = format!("outlets {}", names.join(", "));
+        let wrong = |message: String| error(&address, ErrorKind::Configuration, message);
+        if outlets.is_empty() {
+            return Err(wrong("the host has no outlets".to_owned()));
+        }
+        let mut feeds: BTreeMap<&str, Vec<OutletId>> = BTreeMap::new();
+        for outlet in &outlets {
+            let known = feeds.entry(&outlet.pdu).or_default();
+            if known.contains(&outlet.outlet) {
+                return Err(wrong(format!("outlet {outlet} is listed twice")));
+            }
+            known.push(outlet.outlet.clone());
+        }
+        let feeds = feeds
+            .into_iter()
+            .map(|(name, outlets)| {
+                let pdu = pdus.get(name);
+                let pdu = pdu.ok_or_else(|| wrong(format!("there is no PDU {name:?}")))?;
+                Ok(Arc::new(Feed {
+                    name: name.to_owned(),
+                    pdu: Arc::clone(pdu),
+                    outlets,
+                }))
+            })
+            .collect::<Result<Vec<_>, BmcError>>()?;
+        let order = outlets
+            .into_iter()
+            .filter_map(|outlet| {
+                let feed = feeds.iter().position(|feed| feed.name == outlet.pdu)?;
+                Some((feed, outlet))
+            })
+            .collect();
+        Ok(Self {
+            address,
+            feeds,
+            order,
+            on_delay,
+        })
+    }
+
+    fn error(&self, kind: ErrorKind, message: String) -> BmcError {
+        error(&self.address, kind, message)
+    }
+
+    /// The error of one PDU, as an error of this host.
+    fn failed(&self, feed: &Feed, mut failed: BmcError) -> BmcError {
+        failed.message = format!("PDU {} ({}): {}", feed.name, failed.bmc, failed.message);
+        failed.bmc.clone_from(&self.address);
+        failed
+    }
+
+    /// Reads every outlet, all PDUs in parallel; in the order of the list.
+    async fn read(&self) -> Result<Vec<OutletReading>, BmcError> {
+        let mut calls = JoinSet::new();
+        for (index, feed) in self.feeds.iter().enumerate() {
+            let feed = Arc::clone(feed);
+            calls.spawn(async move { (index, feed.pdu.read(&feed.outlets).await) });
+        }
+        let mut readings: BTreeMap<(usize, OutletId), OutletReading> = BTreeMap::new();
+        while let Some(result) = calls.join_next().await {
+            let (index, result) = result.map_err(|stopped| {
+                self.error(ErrorKind::Protocol, format!("stopped: {stopped}"))
+            })?;
+            if let Some(feed) = self.feeds.get(index) {
+                let found = result.map_err(|failed| self.failed(feed, failed))?;
+                let found = found.into_iter().map(|r| ((index, r.id.clone()), r));
+                readings.extend(found);
+            }
+        }
+        self.order
+            .iter()
+            .map(|(feed, outlet)| {
+                let reading = readings.remove(&(*feed, outlet.outlet.clone()));
+                reading.ok_or_else(|| {
+                    self.error(ErrorKind::Protocol, format!("{outlet} was not reported"))
+                })
+            })
+            .collect()
+    }
+
+    async fn power(&self) -> Result<PowerReading, BmcError> {
+        let readings = self.read().await?;
+        let named: Vec<_> = self
+            .order
+            .iter()
+            .zip(&readings)
+            .map(|((_, outlet), reading)| Named {
+                pdu: &outlet.pdu,
+                reading,
+            })
+            .collect();
+        Ok(PowerReading {
+            state: host_reading::state(&named),
+            raw: host_reading::words(&named),
+            source: PowerSource::Outlets,
+            identity: SystemIdentity::default(),
+            at: Timestamp::now(),
+            bmc: self.address.clone(),
+        })
+    }
+
+    /// Switches all outlets off, all PDUs in parallel. Every outlet gets its command, also after another has
+    /// failed: the host loses as many feeds as possible.
+    async fn switch_off(&self) -> Result<Accepted, BmcError> {
+        self.read().await?;
+        let mut calls = JoinSet::new();
+        for (index, feed) in self.feeds.iter().enumerate() {
+            let feed = Arc::clone(feed);
+            calls.spawn(async move {
+                let mut results = Vec::new();
+                for outlet in &feed.outlets {
+                    let result = feed.pdu.switch(outlet, OutletCommand::Off).await;
+                    results.push((index, outlet.clone(), result));
+                }
+                results
+            });
+        }
+        let mut results = Vec::new();
+        while let Some(result) = calls.join_next().await {
+            results.extend(result.map_err(|stopped| BmcError {
+                maybe_sent: true,
+                ..self.error(ErrorKind::Protocol, format!("stopped: {stopped}"))
+            })?);
+        }
+        results.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+        let mut switched = Vec::new();
+        let mut first_failure = None;
+        for (index, outlet, result) in results {
+            let Some(feed) = self.feeds.get(index) else {
+                continue;
+            };
+            match result {
+                Ok(accepted) => {
+                    switched.push(format!("{}/{outlet}: {}", feed.name, accepted.answer));
+                }
+                Err(failed) => {
+                    first_failure.get_or_insert(self.failed(feed, failed));
+                }
+            }
+        }
+        Self::summary(OutletCommand::Off, &switched, first_failure)
+    }
+
+    /// Switches the outlets on, in the order of the list; ends with the first that fails.
+    async fn switch_on(&self) -> Result<Accepted, BmcError> {
+        self.read().await?;
+        let mut switched = Vec::new();
+        let mut failure = None;
+        for (index, outlet) in &self.order {
+            let Some(feed) = self.feeds.get(*index) else {
+                continue;
+            };
+            if !switched.is_empty() {
+                tokio::time::sleep(self.on_delay).await;
+            }
+            match feed.pdu.switch(&outlet.outlet, OutletCommand::On).await {
+                Ok(accepted) => switched.push(format!("{outlet}: {}", accepted.answer)),
+                Err(failed) => {
+                    failure = Some(self.failed(feed, failed));
+                    break;
+                }
+            }
+        }
+        Self::summary(OutletCommand::On, &switched, failure)
+    }
+
+    fn summary(
+        command: OutletCommand,
+        switched: &[String],
+        failure: Option<BmcError>,
+    ) -> Result<Accepted, BmcError> {
+        let word = match command {
+            OutletCommand::On => "on",
+            OutletCommand::Off => "off",
+        };
+        let Some(failure) = failure else {
+            return Ok(Accepted {
+                command: format!("outlets {word}"),
+                answer: switched.join("; "),
+            });
+        };
+        if switched.is_empty() {
+            return Err(failure);
+        }
+        let message = format!(
+            "{}; {word} was accepted by {}",
+            failure.message,
+            switched.join("; ")
+        );
+        Err(BmcError {
+            message,
+            maybe_sent: true,
+            ..failure
+        })
+    }
+
+    async fn close(&self) -> Result<(), BmcError> {
+        let mut result = Ok(());
+        for feed in &self.feeds {
+            let closed = feed.pdu.close().await;
+            result = result.and(closed.map_err(|failed| self.failed(feed, failed)));
+        }
+        result
+    }
+}
+
+fn error(address: &str, kind: ErrorKind, message: String) -> BmcError {
+    BmcError {
+        kind,
+        bmc: address.to_owned(),
+        message,
+        retry_after: None,
+        maybe_sent: false,
+    }
+}
+
+impl Bmc for HostOutlets {
+    fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn power(&self) -> BmcFuture<'_, PowerReading> {
+        Box::pin(self.power())
+    }
+
+    fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
+        Box::pin(async move {
+            match command {
+                PowerCommand::Off => self.switch_off().await,
+                PowerCommand::On => self.switch_on().await,
+                PowerCommand::SoftOff | PowerCommand::Reset | PowerCommand::Nmi => {
+                    let message = format!("{}: an outlet can only be switched", command.words());
+                    Err(self.error(ErrorKind::Unsupported, message))
+                }
+            }
+        })
+    }
+
+    fn close(&self) -> BmcFuture<'_, ()> {
+        Box::pin(self.close())
+    }
+}
+
+#[cfg(test)]
+mod tests;
