@@ -1,6 +1,6 @@
 //! Misconfigured agents, lost journals, and two agents of one rack, on a real control plane.
 
-use std::{collections::BTreeMap, process::Command};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
@@ -33,7 +33,9 @@ fn racks() -> Vec<RackSpec> {
 #[tokio::test(flavor = "multi_thread")]
 async fn misconfigured_lost_or_duplicate_agent_harms_no_host() {
     let dir = tempfile::tempdir().unwrap();
-    let config = StageConfig::steady(racks(), &["--power-timeout=8s"]);
+    // A silent agent is replaced after up to 8 s: a probe each 5 s, with a deadline of 3 s. The operation that it
+    // has begun must run for longer.
+    let config = StageConfig::steady(racks(), &["--power-timeout=20s"]);
     let stage = Stage::start(dir.path(), config).await.unwrap();
     let recorder = Recorder::start(&stage.client);
     let outcome = run(&stage, &recorder).await;
@@ -161,36 +163,28 @@ async fn lost_journal(stage: &Stage, recorder: &Recorder) -> Result<()> {
 
 async fn two_agents(stage: &Stage, recorder: &Recorder, lines: &[TcpProxy; 2]) -> Result<()> {
     let names = ["pair", "pair-b"];
-    let host = stage.host("pair-1")?;
-    host.stuck_powering_off(true);
-    wait_until("one agent serves", LONG, || async {
-        let (one, two) = (
-            stage.connected(names[0]).await?,
-            stage.connected(names[1]).await?,
-        );
-        let mut reasons = [one.1, two.1];
-        reasons.sort();
-        Ok(match reasons.each_ref().map(String::as_str) {
-            ["Connected", "Standby"] => Ok(()),
+    let first = wait_until("one agent serves", LONG, || async {
+        let mut reasons = Vec::new();
+        for name in names {
+            reasons.push(stage.connected(name).await?.1);
+        }
+        let reasons: Vec<_> = reasons.iter().map(String::as_str).collect();
+        Ok(match reasons[..] {
+            ["Connected", "Standby"] => Ok(0),
+            ["Standby", "Connected"] => Ok(1),
             _ => Err(format!("{reasons:?}")),
         })
     })
     .await?;
+    let (serving, other) = (names[first], names[1 - first]);
+    let line = lines.get(first).context("a line")?;
+    let host = stage.host("pair-1")?;
+    host.stuck_powering_off(true);
     ensure!(host.hang(), "up");
     host.wait_for(LONG, "going off", |view| {
         view.power == PowerState::PoweringOff
     })
     .await?;
-    // On a loaded machine the rack may pass to the other agent before the power-off begins, so the agent
-    // that has begun it is the one to silence.
-    let begun_by = |held: &BTreeMap<String, String>| held.values().any(|by| !by.is_empty());
-    let first = usize::from(!begun_by(&stage.held_by(names[0]).await?));
-    let (serving, other) = (names[first], names[1 - first]);
-    ensure!(
-        begun_by(&stage.held_by(serving).await?),
-        "no agent holds it"
-    );
-    let line = lines.get(first).context("a line")?;
     // The agent continues its operation, unobserved.
     line.silence();
     stage.wait_connected(other, "Connected").await?;
@@ -210,9 +204,14 @@ async fn two_agents(stage: &Stage, recorder: &Recorder, lines: &[TcpProxy; 2]) -
     stage.wait_back("pair-1").await?;
     stage.one_cycle("pair-1")?;
     stage.tainted_only_while_off(recorder, "pair-1").await?;
+    // The hold at the agent that was replaced is released when the controller next compares its holds.
     for name in names {
-        let held = stage.held_by(name).await?;
-        ensure!(held.values().all(String::is_empty), "{name}: {held:?}");
+        wait_until(&format!("{name} holds no host"), LONG, || async {
+            let held = stage.held_by(name).await?;
+            let is_free = held.values().all(String::is_empty);
+            Ok(is_free.then_some(()).ok_or_else(|| format!("{held:?}")))
+        })
+        .await?;
     }
     let (_, reason) = stage.connected(other).await?;
     ensure!(reason == "Connected", "{other}: {reason}");
