@@ -17,6 +17,7 @@ use std::{
 };
 
 use crate::Protocol;
+pub(crate) use parse::split_authority;
 pub(crate) use scheme::Carrier;
 use scheme::{Scheme, SchemeStatus};
 
@@ -130,6 +131,9 @@ pub enum AddressError {
     /// A path that cannot be a Redfish resource.
     #[error("the BMC address's path is not a plain absolute path")]
     Path,
+    /// The scheme of a PDU address is neither Redfish nor SNMP.
+    #[error("a PDU has no address of scheme {0:?}; use redfish:// or snmp://")]
+    PduScheme(String),
     /// An unknown value of `privilegelevel`.
     #[error("privilegelevel must be ADMINISTRATOR, OPERATOR, USER or CALLBACK")]
     Privilege,
@@ -137,7 +141,7 @@ pub enum AddressError {
 
 /// Host of an address: an IP address, or a DNS name in lower case.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Host {
+pub(crate) enum Host {
     Name(String),
     V6(Ipv6Addr),
 }
@@ -166,10 +170,7 @@ impl BmcAddress {
 
     /// The host to connect to: a DNS name in lower case or an IP address, IPv6 without brackets.
     pub fn host(&self) -> String {
-        match &self.host {
-            Host::Name(name) => name.clone(),
-            Host::V6(ip) => ip.to_string(),
-        }
+        self.host.bare()
     }
 
     /// The port: as given, otherwise 443 (Redfish over HTTPS), 80 (Redfish over HTTP) or 623
@@ -251,6 +252,16 @@ impl FromStr for BmcAddress {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         parse::parse(text)
+    }
+}
+
+impl Host {
+    /// The host, IPv6 without brackets.
+    pub(crate) fn bare(&self) -> String {
+        match self {
+            Self::Name(name) => name.clone(),
+            Self::V6(ip) => ip.to_string(),
+        }
     }
 }
 

@@ -117,7 +117,8 @@ fn unknown(name: &str) -> AddressError {
     })
 }
 
-fn split_authority(authority: &str) -> Result<(Host, Option<u16>), AddressError> {
+/// Host and port of an authority without user information.
+pub(crate) fn split_authority(authority: &str) -> Result<(Host, Option<u16>), AddressError> {
     if authority.is_empty() {
         return Err(AddressError::NoHost);
     }

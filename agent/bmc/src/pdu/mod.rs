@@ -1,15 +1,22 @@
 //! Outlets of power distribution units (PDUs), as a second way to switch a host.
 //!
-//! Owns the interface of every PDU client and [`HostOutlets`], all outlets of one host as a [`Bmc`]. Never
+//! Owns the interface of every PDU client, [`connect()`], which creates one, and [`HostOutlets`], all outlets of
+//! one host as a [`Bmc`]. Never
 //! decides that a host is off while an outlet that feeds it was not read, is on, or still carries a current.
 //!
 //! [`Bmc`]: crate::Bmc
 
+mod address;
+mod config;
 mod host;
 mod host_reading;
 
 use std::fmt;
 
+pub use address::{PduAddress, PduProtocol};
+pub use config::{
+    PduConfig, PduCredentials, PduTable, SnmpAuth, SnmpPrivacy, SnmpUser, UnknownTable, connect,
+};
 pub use host::{HostOutlet, HostOutlets};
 pub use host_reading::{NO_AMPERES, NO_WATTS};
 

@@ -91,7 +91,7 @@ impl Access {
             return Err(self.http.reporter.error(ErrorKind::Unsupported, message));
         }
         let root = Root::of(&errors::document(&self.http.reporter, DOING, answer)?);
-        if root.systems.is_some() {
+        if root.systems.is_some() || root.power_equipment.is_some() {
             *slot = Some(root.clone());
         }
         Ok(root)

@@ -23,7 +23,9 @@ mod http;
 mod led;
 mod log;
 mod manager;
+mod outlet;
 mod patch;
+mod rack_pdu;
 mod reporter;
 mod response;
 mod sensors;
@@ -39,7 +41,9 @@ mod document_tests;
 pub use config::{AuthPolicy, RedfishConfig, Timeouts};
 pub use trust::{Trust, TrustError};
 
-use crate::{Bmc, BmcError};
+use std::sync::Arc;
+
+use crate::{Bmc, BmcError, pdu::Pdu};
 
 /// Creates a client for one BMC. It sends nothing before the first call.
 ///
@@ -50,6 +54,16 @@ use crate::{Bmc, BmcError};
 /// bundle, no system roots).
 pub fn connect(config: RedfishConfig) -> Result<Box<dyn Bmc>, BmcError> {
     Ok(Box::new(client::Redfish::new(config)?))
+}
+
+/// Creates a client for one PDU. It sends nothing before the first call. The path of the address is that of
+/// the PDU, such as `/redfish/v1/PowerEquipment/RackPDUs/1`; without it, the service must have exactly one.
+///
+/// # Errors
+///
+/// Those of [`connect`].
+pub fn connect_pdu(config: RedfishConfig) -> Result<Arc<dyn Pdu>, BmcError> {
+    Ok(Arc::new(rack_pdu::RackPdu::new(config)?))
 }
 
 /// Parses bytes as the body of every kind of document.
@@ -78,4 +92,5 @@ pub(crate) fn fuzz(bytes: &[u8]) {
     log::fuzz(&body);
     boot::fuzz(&body);
     sensors::fuzz(&body);
+    outlet::fuzz(&body);
 }
