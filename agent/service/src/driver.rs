@@ -7,11 +7,11 @@ use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use rackhand_bmc::{
     Bmc, BmcAddress, BmcError, Credentials, ErrorKind, Failover, FailoverSettings, Options, Trust,
-    connect,
+    connect, pdu::Pdu,
 };
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::config::BmcOptions;
+use crate::config::{BmcOptions, SnmpAuthentication, SnmpPrivacy, SnmpTable};
 
 /// Connection settings of one BMC for one driver.
 #[derive(Debug, Clone)]
@@ -56,11 +56,105 @@ impl PartialEq for BmcSpec {
     }
 }
 
-/// Creates BMC clients, without contacting the BMC.
+/// Connection settings of one PDU.
+#[derive(Debug, Clone)]
+pub struct PduSpec {
+    /// Where it is, and how to log in.
+    pub login: PduLogin,
+    /// IP addresses of its host, all of them in the allowed networks; the driver connects to no others.
+    pub resolved: Vec<IpAddr>,
+    /// Time limit for connecting, TLS included.
+    pub connect_timeout: Duration,
+    /// Time limit of one call.
+    pub call_timeout: Duration,
+}
+
+/// Where a PDU is, and how to log in, with the secrets.
+#[derive(Debug, Clone)]
+pub enum PduLogin {
+    /// By Redfish.
+    Redfish {
+        /// Address of its management card.
+        address: BmcAddress,
+        /// User name.
+        username: String,
+        /// Password.
+        password: SecretString,
+        /// How the certificate is verified.
+        trust: Trust,
+    },
+    /// By SNMP v2c.
+    SnmpV2c {
+        /// Name or IP address of its management card.
+        host: String,
+        /// UDP port.
+        port: u16,
+        /// The vendor's table of outlets.
+        table: SnmpTable,
+        /// Community with the right to write.
+        community: SecretString,
+    },
+    /// By SNMP v3.
+    SnmpV3 {
+        /// Name or IP address of its management card.
+        host: String,
+        /// UDP port.
+        port: u16,
+        /// The vendor's table of outlets.
+        table: SnmpTable,
+        /// User name.
+        username: String,
+        /// Protocol of authentication.
+        authentication: SnmpAuthentication,
+        /// Its password.
+        password: SecretString,
+        /// Protocol of encryption with its password; `None`: nothing is encrypted.
+        privacy: Option<(SnmpPrivacy, SecretString)>,
+    },
+}
+
+impl PduLogin {
+    /// The secrets, for comparison.
+    fn secrets(&self) -> Vec<&str> {
+        match self {
+            Self::Redfish { password, .. } => vec![password.expose_secret()],
+            Self::SnmpV2c { community, .. } => vec![community.expose_secret()],
+            Self::SnmpV3 {
+                password, privacy, ..
+            } => {
+                let privacy = privacy.iter().map(|(_, password)| password);
+                let all = std::iter::once(password).chain(privacy);
+                all.map(ExposeSecret::expose_secret).collect()
+            }
+        }
+    }
+}
+
+impl PartialEq for PduSpec {
+    fn eq(&self, other: &Self) -> bool {
+        // `Debug` contains every field but the secrets.
+        format!("{self:?}") == format!("{other:?}") && self.login.secrets() == other.login.secrets()
+    }
+}
+
+/// Creates BMC and PDU clients, without contacting the device.
 pub trait Driver: Send + Sync + fmt::Debug + 'static {
     /// Creates a client for one BMC with these drivers, in order of preference. May block on the
     /// disk for a moment.
     fn connect(&self, specs: Vec<BmcSpec>) -> Result<Arc<dyn Bmc>, BmcError>;
+
+    /// Creates a client for one PDU. May block on the disk for a moment.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`]: unusable settings. [`ErrorKind::Unsupported`], unless implemented:
+    /// the driver has no PDUs.
+    fn connect_pdu(&self, spec: PduSpec) -> Result<Arc<dyn Pdu>, BmcError> {
+        drop(spec);
+        Err(BmcError {
+            kind: ErrorKind::Unsupported,
+            ..fault("(none)", "this driver has no PDUs")
+        })
+    }
 }
 
 /// The Redfish and IPMI drivers.

@@ -10,8 +10,8 @@ use rackhand_agent_core::{
     bmc_queue::{self, OperationRank},
     host_key::{HostKey, HostKeys},
     ledger::{
-        self, Action, Admission, Admitted, Authority, Change, Host, Outcome, Release, Sequence,
-        Term,
+        self, Action, Admission, Admitted, Authority, Change, Device, Host, Outcome, Release,
+        Sequence, Term,
     },
 };
 use rackhand_core::remediation::JournalEntry;
@@ -127,6 +127,7 @@ impl Agent {
             host: "host-7".into(),
             at: host(),
             action,
+            device: Device::Bmc,
             owner: UID.into(),
             authority: authority(sent),
             force: false,

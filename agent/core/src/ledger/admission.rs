@@ -1,7 +1,7 @@
 //! Admission of power operations.
 
 use super::{
-    Action, Authority, Change, Hold, Host, HostHolds, Operation, Records, Refused,
+    Action, Authority, Change, Device, Hold, Host, HostHolds, Operation, Records, Refused,
     holds::{lift, replace},
     terms::{check_sequence, check_serves, take_sequence},
 };
@@ -19,6 +19,8 @@ pub struct Admission {
     pub at: Host,
     /// Power action that the operation carries out.
     pub action: Action,
+    /// What it switches. Outlets and BMC of one host have the same holds, sequences and terms.
+    pub device: Device,
     /// Owner of the operation: a remediation or an operator.
     pub owner: String,
     /// Authority of the caller.
@@ -55,13 +57,16 @@ impl Admission {
     pub fn decide<V: Records>(self, records: &V) -> Result<AdmissionDecision<V::Report>, V::Error> {
         let unchanged = |admitted| Ok((admitted, Vec::new()));
         if let Some(known) = records.operation(&self.id)? {
-            let same = self.at.keys.mean(&known.key) && known.action == self.action.word();
+            let same = self.at.keys.mean(&known.key)
+                && known.action == self.action.word()
+                && known.device == self.device;
             return unchanged(if same {
                 Admitted::Known(Box::new(known))
             } else {
                 Admitted::Refused(Refused::OtherOperation {
                     id: known.id,
                     action: known.action,
+                    device: known.device,
                     host: known.host,
                 })
             });
@@ -137,6 +142,7 @@ impl Admission {
             election,
             begun: self.now,
             force: self.force,
+            device: self.device,
             overrode: overridden
                 .map(|hold| hold.owner.clone())
                 .unwrap_or_default(),

@@ -24,7 +24,7 @@ pub use holds::{Host, HostHolds, hold_on};
 pub use operations::{
     Retention, cancelled, finish, interrupt_running, is_in_time, prune, sending, settle,
 };
-pub use records::{Hold, Operation, Outcome, Sequence, Term, TermSetBack};
+pub use records::{Device, Hold, Operation, Outcome, Sequence, Term, TermSetBack};
 pub use refusal::Refused;
 pub use release::{Release, ReleaseDecision};
 pub use state::Ledger;

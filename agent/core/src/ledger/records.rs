@@ -86,6 +86,18 @@ pub struct Operation<R> {
     pub overrode: String,
     /// The caller that cancelled it.
     pub cancelled_by: String,
+    /// What it switches.
+    pub device: Device,
+}
+
+/// What an operation switches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Device {
+    /// The host, through its BMC.
+    #[default]
+    Bmc,
+    /// All outlets of the PDUs that feed the host.
+    Outlets,
 }
 
 impl<R> Operation<R> {
@@ -107,6 +119,7 @@ impl<R> Operation<R> {
             force: false,
             overrode: String::new(),
             cancelled_by: String::new(),
+            device: Device::Bmc,
         }
     }
 }

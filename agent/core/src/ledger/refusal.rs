@@ -4,7 +4,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use super::{Hold, Sequence, Term};
+use super::{Device, Hold, Sequence, Term};
 
 /// Reason of a rejection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -70,6 +70,8 @@ pub enum Refused {
         id: String,
         /// Action of that operation.
         action: String,
+        /// What that operation switches.
+        device: Device,
         /// Host of that operation.
         host: String,
     },
@@ -138,10 +140,22 @@ impl fmt::Display for Refused {
                  force (--force) to act all the same",
                 hold.host, hold.owner, hold.by
             ),
-            Self::OtherOperation { id, action, host } => write!(
-                f,
-                "operation {id} is already a power {action} of host {host}; choose a new operation id"
-            ),
+            Self::OtherOperation {
+                id,
+                action,
+                device,
+                host,
+            } => {
+                let by = match device {
+                    Device::Bmc => "",
+                    Device::Outlets => " by its outlets",
+                };
+                write!(
+                    f,
+                    "operation {id} is already a power {action} of host {host}{by}; choose a new \
+                     operation id"
+                )
+            }
         }
     }
 }

@@ -45,6 +45,7 @@ fn request(id: &str, action: Action, authority: Authority, owner: &str) -> Admis
         host: "node-7".into(),
         at: host(),
         action,
+        device: Device::Bmc,
         owner: owner.into(),
         authority,
         force: false,

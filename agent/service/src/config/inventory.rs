@@ -5,9 +5,11 @@ use std::{
     time::Duration,
 };
 
-use rackhand_bmc::{AuthPolicy, BmcAddress, Trust, UuidMatch, ipmi::SuiteChoice, same_system_uuid};
+use rackhand_bmc::{
+    AuthPolicy, BmcAddress, Trust, UuidMatch, ipmi::SuiteChoice, pdu::HostOutlet, same_system_uuid,
+};
 
-use super::{Networks, Password};
+use super::{Networks, Password, PduEntry};
 use crate::host_key::host_key;
 
 /// The hosts of the agent, and the networks that it may connect to.
@@ -15,7 +17,9 @@ use crate::host_key::host_key;
 pub struct Inventory {
     /// Hosts in the order of the files.
     pub hosts: Vec<HostEntry>,
-    /// Networks in which BMCs may be.
+    /// PDUs whose outlets can be switched, by name.
+    pub pdus: BTreeMap<String, PduEntry>,
+    /// Networks in which BMCs and PDUs may be.
     pub networks: Networks,
     /// Whether a controller may provide address and password of a BMC that is not in the inventory.
     pub accept_endpoints: bool,
@@ -44,6 +48,8 @@ pub struct HostEntry {
     pub position: Option<String>,
     /// The power distribution unit that feeds it.
     pub pdu: Option<String>,
+    /// Every outlet that feeds it, in the order in which they are switched on. Empty: not known.
+    pub outlets: Vec<HostOutlet>,
     /// Its BMC by the preferred driver.
     pub bmc: BmcEntry,
     /// The same BMC by other drivers, in order of preference.
@@ -93,6 +99,12 @@ pub struct Ambiguous {
 }
 
 impl HostEntry {
+    /// The PDU whose power-ons its own waits for.
+    pub fn stagger_pdu(&self) -> Option<&str> {
+        let first = self.outlets.first().map(|outlet| outlet.pdu.as_str());
+        self.pdu.as_deref().or(first)
+    }
+
     /// Its BMC by every driver, in order of preference.
     pub fn bmcs(&self) -> impl Iterator<Item = &BmcEntry> {
         std::iter::once(&self.bmc).chain(&self.fallbacks)

@@ -7,6 +7,7 @@ mod decode;
 mod inventory;
 mod location;
 mod manifests;
+mod pdu;
 mod schema;
 mod secret;
 mod sources;
@@ -28,6 +29,7 @@ use secrecy::zeroize::Zeroizing;
 pub use inventory::{Ambiguous, BmcEntry, BmcOptions, HostEntry, Inventory};
 pub use location::Problem;
 use location::{Diagnostics, KeyPath};
+pub use pdu::{PduAccess, PduEntry, SnmpAuthentication, SnmpLogin, SnmpPrivacy, SnmpTable};
 use rackhand_proto::otlp::OtlpEndpoint;
 pub use secret::{Password, PasswordError};
 pub use sources::Fingerprint;
@@ -244,6 +246,17 @@ impl Config {
                 }
             }
         }
+        for pdu in self.inventory.pdus.values() {
+            let found = pdu.access.warnings().into_iter().map(str::to_owned);
+            let secrets = pdu.access.secrets();
+            let found = found.chain(secret_warnings(secrets.iter().copied()));
+            warnings.extend(found.map(|warning| format!("PDU {}: {warning}", pdu.name)));
+            for secret in secrets {
+                if let Some(file) = secret.stands_in() {
+                    *inline.entry(file).or_default() += 1;
+                }
+            }
+        }
         warnings.extend(inline.into_iter().map(|(file, count)| {
             format!(
                 "{}: contains plaintext passwords ({count}), visible to everybody who can read it; use \
@@ -277,17 +290,21 @@ impl BmcEntry {
                 warnings.push("the connection to the BMC has no TLS".to_owned());
             }
         }
-        for password in std::iter::once(&self.password).chain(&self.kg) {
-            match password.read_now() {
-                Some(Err(error)) => warnings.push(error.to_string()),
-                Some(Ok(_)) if password.is_open_to_all() => {
-                    warnings.push(format!("{password} can be read by everybody"));
-                }
-                _ => {}
-            }
-        }
+        warnings.extend(secret_warnings(
+            std::iter::once(&self.password).chain(&self.kg),
+        ));
         warnings
     }
+}
+
+/// Secrets that are unreadable, or readable by too many users.
+fn secret_warnings<'a>(secrets: impl Iterator<Item = &'a Password>) -> Vec<String> {
+    let warning = |secret: &Password| match secret.read_now()? {
+        Err(error) => Some(error.to_string()),
+        Ok(_) if secret.is_open_to_all() => Some(format!("{secret} can be read by everybody")),
+        Ok(_) => None,
+    };
+    secrets.filter_map(warning).collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The schema of the configuration files; see `Config` for the validated form.
 
+mod pdu;
+
 use std::{
     collections::BTreeMap,
     fmt,
@@ -15,6 +17,7 @@ use serde::{
 };
 
 use super::decode::duration;
+pub(super) use pdu::{Outlet, Pdu};
 
 /// The configuration file.
 #[derive(Debug, Deserialize)]
@@ -40,7 +43,7 @@ pub(super) struct File {
     /// URL of an OTLP receiver by gRPC, such as `http://collector:4317`, to which trace spans are exported.
     /// Without it none are.
     pub(super) otlp_endpoint: Option<String>,
-    /// Networks of the BMCs. The agent connects to no other address, whoever asks.
+    /// Networks of the BMCs and PDUs. The agent connects to no other address, whoever asks.
     pub(super) allowed_bmc_networks: Vec<String>,
     /// A controller may send address and password of a BMC that is not in the inventory.
     #[serde(default)]
@@ -55,7 +58,7 @@ pub(super) struct File {
     /// Defaults of all hosts.
     #[serde(default)]
     pub(super) defaults: Defaults,
-    /// Settings of PDUs by name.
+    /// PDUs by name.
     #[serde(default)]
     pub(super) pdus: BTreeMap<String, Pdu>,
     /// Hosts of the inventory.
@@ -107,17 +110,6 @@ pub(super) struct Defaults {
     pub(super) power_on_interval: Option<Duration>,
 }
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields, expecting = "a table")]
-pub(super) struct Pdu {
-    /// Least time between two power-ons on this PDU; that of `[defaults]` without it. At least one
-    /// host must name the PDU.
-    #[serde(default, deserialize_with = "duration")]
-    #[cfg_attr(test, schemars(with = "Option<super::tests::DurationText>"))]
-    pub(super) power_on_interval: Option<Duration>,
-}
-
 #[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, expecting = "a table")]
@@ -137,8 +129,13 @@ pub(super) struct Host {
     pub(super) labels: BTreeMap<String, String>,
     /// Position in the rack.
     pub(super) position: Option<String>,
-    /// The PDU that feeds it. Hosts of one PDU are switched on one after the other.
+    /// The PDU that feeds it. Hosts of one PDU are switched on one after the other; without it those that
+    /// have their first outlet at one PDU.
     pub(super) pdu: Option<String>,
+    /// Every outlet that feeds it, in the order in which they are switched on. Needed to switch the host
+    /// by its outlets; a host is off only if all of them are.
+    #[serde(default)]
+    pub(super) outlets: Vec<Outlet>,
     /// Its BMC, or a list of drivers of one BMC in the order in which they are used. Required.
     #[serde(default, deserialize_with = "one_or_many")]
     pub(super) bmc: Vec<Bmc>,
@@ -217,36 +214,50 @@ pub(super) struct Trust {
 
 impl Bmc {
     /// The sources that are given for the password, with their keys.
-    pub(super) fn password_sources(&self) -> Vec<(&'static str, Source<'_>)> {
-        let inline = self.password.as_ref().map(Source::Inline);
-        let file = self.password_file.as_deref().map(Source::File);
-        let credential = self.password_credential.as_deref().map(Source::Credential);
-        let command = self.password_command.as_deref().map(Source::Command);
-        given([
-            ("password", inline),
-            ("password_file", file),
-            ("password_credential", credential),
-            ("password_command", command),
-        ])
+    pub(super) fn password_sources(&self) -> Sources<'_> {
+        sources(
+            [
+                "password",
+                "password_file",
+                "password_credential",
+                "password_command",
+            ],
+            self.password.as_ref(),
+            self.password_file.as_deref(),
+            self.password_credential.as_deref(),
+            self.password_command.as_deref(),
+        )
     }
 
     /// The sources that are given for the IPMI key K_g, with their keys.
-    pub(super) fn kg_sources(&self) -> Vec<(&'static str, Source<'_>)> {
-        let inline = self.kg.as_ref().map(Source::Inline);
-        let file = self.kg_file.as_deref().map(Source::File);
-        let credential = self.kg_credential.as_deref().map(Source::Credential);
-        let command = self.kg_command.as_deref().map(Source::Command);
-        given([
-            ("kg", inline),
-            ("kg_file", file),
-            ("kg_credential", credential),
-            ("kg_command", command),
-        ])
+    pub(super) fn kg_sources(&self) -> Sources<'_> {
+        sources(
+            ["kg", "kg_file", "kg_credential", "kg_command"],
+            self.kg.as_ref(),
+            self.kg_file.as_deref(),
+            self.kg_credential.as_deref(),
+            self.kg_command.as_deref(),
+        )
     }
 }
 
-fn given<'a>(sources: [(&'static str, Option<Source<'a>>); 4]) -> Vec<(&'static str, Source<'a>)> {
-    let given = sources.into_iter();
+/// The sources that are given for one secret, with their keys.
+pub(super) type Sources<'a> = Vec<(&'static str, Source<'a>)>;
+
+fn sources<'a>(
+    keys: [&'static str; 4],
+    inline: Option<&'a SecretString>,
+    file: Option<&'a Path>,
+    credential: Option<&'a str>,
+    command: Option<&'a [String]>,
+) -> Sources<'a> {
+    let given = [
+        inline.map(Source::Inline),
+        file.map(Source::File),
+        credential.map(Source::Credential),
+        command.map(Source::Command),
+    ];
+    let given = keys.into_iter().zip(given);
     given
         .filter_map(|(key, source)| Some((key, source?)))
         .collect()

@@ -8,6 +8,7 @@ use super::*;
 
 mod inventory;
 mod mistakes;
+mod pdus;
 mod reference;
 
 pub(super) use reference::DurationText;

@@ -1,6 +1,7 @@
 //! Validation of the decoded files: a configuration, or the list of all mistakes.
 
 mod bmc;
+mod pdu;
 
 use std::{
     collections::BTreeMap,
@@ -68,11 +69,13 @@ impl Validator<'_> {
             trust: default_trust.clone().unwrap_or_default(),
             call: times.call,
         };
+        let pdus = self.pdus(&file.pdus, &context);
         let entries: Vec<Option<HostEntry>> = hosts
             .iter()
             .map(|(key_path, host)| self.host(key_path, host, &context))
             .collect();
         self.duplicates(hosts, &entries);
+        self.check_outlets(&file, hosts, &entries);
         let staging = self.staging(&file, hosts);
         Some(Config {
             path: self.path.to_owned(),
@@ -87,6 +90,7 @@ impl Validator<'_> {
             staging,
             inventory: Inventory {
                 hosts: entries.into_iter().collect::<Option<_>>()?,
+                pdus,
                 networks,
                 accept_endpoints: file.accept_endpoints_from_controller,
                 accept_insecure_endpoints: file.accept_insecure_endpoints_from_controller,
@@ -204,9 +208,10 @@ impl Validator<'_> {
         }
         for (name, pdu) in &file.pdus {
             let key_path = self.root.key("pdus").key(name);
-            let is_used = hosts
-                .iter()
-                .any(|(_, host)| host.pdu.as_ref() == Some(name));
+            let is_used = hosts.iter().any(|(_, host)| {
+                host.pdu.as_ref() == Some(name)
+                    || host.outlets.iter().any(|outlet| outlet.pdu == *name)
+            });
             if self.all_hosts_read && !is_used {
                 self.problem(&key_path, "no host of the inventory has this pdu");
             }
@@ -279,6 +284,7 @@ impl Validator<'_> {
             }
         }
         self.labels(key_path, &host.labels);
+        let outlets = self.outlets(key_path, &host.outlets);
         let mut bmcs = self.bmcs(key_path, &host.bmc, context)?.into_iter();
         Some(HostEntry {
             name: host.name.clone(),
@@ -289,6 +295,7 @@ impl Validator<'_> {
             labels: host.labels.clone(),
             position: host.position.clone(),
             pdu: host.pdu.clone(),
+            outlets,
             bmc: bmcs.next()?,
             fallbacks: bmcs.collect(),
         })

@@ -54,6 +54,7 @@ impl Engine {
             request.target.host.clone(),
             request.target.key.clone(),
             request.action.word(),
+            request.device,
         );
         loop {
             let known = {
@@ -67,13 +68,18 @@ impl Engine {
                 }
             };
             if known.admitted().await {
-                if request.target.keys.mean(&known.key) && known.action == handle.action {
+                let is_same = request.target.keys.mean(&known.key)
+                    && known.action == handle.action
+                    && known.device == handle.device;
+                if is_same {
                     return Ok((false, known.status()));
                 }
-                return Err(Status::invalid_argument(format!(
-                    "operation {} is already a power {} of host {}; choose a new operation id",
-                    known.id, known.action, known.host
-                )));
+                return Err(refused_status(&Refused::OtherOperation {
+                    id: known.id.clone(),
+                    action: known.action.to_owned(),
+                    device: known.device,
+                    host: known.host.clone(),
+                }));
             }
             // A concurrent request with this id was refused; try again.
             tokio::task::yield_now().await;
@@ -97,6 +103,7 @@ impl Engine {
             host: request.target.host.clone(),
             at,
             action: request.action,
+            device: request.device,
             owner: request.owner.clone(),
             authority: request.authority.clone(),
             force: request.force,
@@ -130,7 +137,7 @@ impl Engine {
             self.shared.metrics.overridden();
         }
         info!(
-            operation = %request.id, host = %request.target.host, action = request.action.word(),
+            operation = %request.id, host = %request.target.host, action = request.action.word(), device = ?request.device,
             by = %request.authority, owner = %request.owner, force = request.force, "operation begun"
         );
         if let Some(hold) = overridden {
@@ -153,6 +160,7 @@ impl Engine {
             shared: self.shared.clone(),
             handle,
             target: request.target,
+            device: request.device,
             request: request.operation,
         };
         let (handles, id) = (self.handles.clone(), request.id);

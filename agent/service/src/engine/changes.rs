@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rackhand_agent_core::{
     bmc_queue::{CallClass, OperationRank},
-    ledger::{Hold, Host, Refused},
+    ledger::{Device, Hold, Host, Refused},
 };
 use rackhand_bmc::{Accepted, Bmc, BmcError, BmcFuture, ErrorKind};
 use rackhand_proto::v1;
@@ -108,6 +108,7 @@ impl Shared {
             target.host.clone(),
             target.key.clone(),
             "change",
+            Device::Bmc,
         );
         let at = self.locate(target).await?;
         let queue = self.clients.queue(target);

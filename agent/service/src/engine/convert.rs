@@ -60,6 +60,15 @@ fn state_to_proto(state: PowerState) -> v1::PowerState {
 }
 
 pub(crate) fn failure_to_proto(host: &str, error: &BmcError) -> v1::Failure {
+    failure(&format!("host {host}"), error)
+}
+
+/// The failure of a PDU.
+pub(crate) fn pdu_failure_to_proto(pdu: &str, error: &BmcError) -> v1::Failure {
+    failure(&format!("PDU {pdu}"), error)
+}
+
+fn failure(of: &str, error: &BmcError) -> v1::Failure {
     let kind = match error.kind {
         ErrorKind::Unreachable => v1::FailureKind::Unreachable,
         ErrorKind::Timeout => v1::FailureKind::Timeout,
@@ -75,7 +84,7 @@ pub(crate) fn failure_to_proto(host: &str, error: &BmcError) -> v1::Failure {
     };
     v1::Failure {
         kind: kind.into(),
-        message: format!("host {host}: {error}"),
+        message: format!("{of}: {error}"),
     }
 }
 
@@ -126,7 +135,11 @@ pub(crate) fn record_to_proto(record: OperationRecord) -> v1::OperationInfo {
         force: record.force,
         overrode: record.overrode,
         cancelled_by: record.cancelled_by,
-        device: v1::PowerDevice::Bmc.into(),
+        device: match record.outlets {
+            true => v1::PowerDevice::Outlets,
+            false => v1::PowerDevice::Bmc,
+        }
+        .into(),
     }
 }
 

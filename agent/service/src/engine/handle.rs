@@ -5,6 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use futures::Stream;
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use rackhand_agent_core::ledger::Device;
 use rackhand_proto::{
     convert::{duration_to_proto, timestamp_to_proto},
     v1::{self, await_response::Event},
@@ -21,6 +22,7 @@ pub(crate) struct Handle {
     pub(crate) host: String,
     pub(crate) key: String,
     pub(crate) action: &'static str,
+    pub(crate) device: Device,
     pub(crate) begun: Instant,
     /// Cancels it before its next command.
     pub(crate) cancel: CancellationToken,
@@ -40,12 +42,19 @@ struct Log {
 }
 
 impl Handle {
-    pub(crate) fn new(id: String, host: String, key: String, action: &'static str) -> Arc<Self> {
+    pub(crate) fn new(
+        id: String,
+        host: String,
+        key: String,
+        action: &'static str,
+        device: Device,
+    ) -> Arc<Self> {
         Arc::new(Self {
             id,
             host,
             key,
             action,
+            device,
             begun: Instant::now(),
             cancel: CancellationToken::new(),
             overtaken_by: Mutex::default(),
@@ -183,7 +192,7 @@ mod tests {
     }
 
     fn handle() -> Arc<Handle> {
-        let handle = Handle::new("op".into(), "h".into(), "k".into(), "off");
+        let handle = Handle::new("op".into(), "h".into(), "k".into(), "off", Device::Bmc);
         handle.set_admitted(true);
         handle
     }

@@ -14,6 +14,7 @@ mod evidence;
 mod handle;
 mod identify_timer;
 mod locate;
+mod pdus;
 mod power_on_stagger;
 mod probe;
 mod reads;
@@ -35,8 +36,8 @@ use std::{
 use arc_swap::ArcSwap;
 use futures::{Stream, StreamExt, future::Either};
 use parking_lot::Mutex;
-use rackhand_agent_core::ledger::{Action, Authority, Claims};
-use rackhand_bmc::{BmcError, PowerReading, operation::OperationRequest};
+use rackhand_agent_core::ledger::{Action, Authority, Claims, Device};
+use rackhand_bmc::{BmcError, PowerReading, operation::OperationRequest, pdu::OutletReading};
 use rackhand_proto::{Refusal, v1};
 use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -44,7 +45,7 @@ use tonic::Status;
 use tracing::{Instrument, info, warn};
 
 use crate::{
-    config::Config,
+    config::{Config, PduEntry},
     driver::Driver,
     journal::{self, Journal, JournalError, OperationRecord, refused_status},
     metrics::{JournalState, Metrics},
@@ -53,6 +54,7 @@ pub(crate) use changes::Change;
 use clients::Clients;
 pub(crate) use evidence::Evidence;
 use handle::Handle;
+use pdus::Pdus;
 use power_on_stagger::PowerOnStagger;
 pub use reload::{Changes, NotTaken};
 pub(crate) use target::{Target, resolve};
@@ -65,6 +67,7 @@ const SWEEP: Duration = Duration::from_secs(30);
 pub(super) struct Shared {
     pub(super) journal: Journal,
     pub(super) clients: Clients,
+    pub(super) pdus: Arc<Pdus>,
     pub(super) metrics: Arc<Metrics>,
     /// The configuration in force.
     pub(super) config: ArcSwap<Config>,
@@ -81,6 +84,19 @@ impl Shared {
     pub(super) fn since_start(&self) -> Duration {
         self.start.elapsed()
     }
+
+    /// Reads the power of a host from its BMC or its outlets.
+    pub(super) async fn read(
+        &self,
+        target: &Target,
+        device: Device,
+        limit: Duration,
+    ) -> Result<PowerReading, BmcError> {
+        match device {
+            Device::Bmc => self.clients.read(target, limit).await,
+            Device::Outlets => self.pdus.read(target, limit).await,
+        }
+    }
 }
 
 /// A request that has passed the checks which need no journal.
@@ -88,6 +104,7 @@ pub(crate) struct ValidatedRequest {
     pub(crate) id: String,
     pub(crate) target: Target,
     pub(crate) action: Action,
+    pub(crate) device: Device,
     pub(crate) operation: OperationRequest,
     pub(crate) owner: String,
     pub(crate) authority: Authority,
@@ -126,6 +143,7 @@ impl Engine {
         let rack = config.rack.as_str().into();
         let shared = Arc::new(Shared {
             journal,
+            pdus: Pdus::new(driver.clone(), metrics.clone()),
             clients: Clients::new(driver, &config.inventory, metrics.clone()),
             metrics,
             config: ArcSwap::from_pointee(config),
@@ -149,6 +167,7 @@ impl Engine {
                 .is_err()
             {
                 shared.clients.sweep(false).await;
+                shared.pdus.sweep(false).await;
             }
         });
         engine
@@ -309,10 +328,21 @@ impl Engine {
     pub(crate) async fn read(
         &self,
         target: &Target,
+        device: Device,
         limit: Duration,
     ) -> Result<(PowerReading, Duration), BmcError> {
-        let reading = self.shared.clients.read(target, limit).await?;
+        let reading = self.shared.read(target, device, limit).await?;
         Ok((reading, self.shared.since_start()))
+    }
+
+    /// Reads every outlet of a PDU now.
+    pub(crate) async fn read_pdu(
+        &self,
+        config: &Arc<Config>,
+        pdu: &PduEntry,
+        limit: Duration,
+    ) -> Result<Vec<OutletReading>, BmcError> {
+        self.shared.pdus.outlets(config, pdu, limit).await
     }
 
     /// Number of running operations, and of those that wait for their PDU.

@@ -28,7 +28,7 @@ impl Engine {
                     return;
                 };
                 let reading = tokio::select! {
-                    reading = shared.clients.read(&target, limit) => reading,
+                    reading = shared.read(&target, record.device(), limit) => reading,
                     () = shared.stop.cancelled() => return,
                 };
                 match reading {

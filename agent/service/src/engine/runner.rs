@@ -6,7 +6,7 @@ mod outcome;
 use std::{fmt, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use rackhand_agent_core::bmc_queue::CallClass;
+use rackhand_agent_core::{bmc_queue::CallClass, ledger::Device};
 use rackhand_bmc::{
     Accepted, Bmc, BmcError, BmcFuture, PowerCommand, PowerReading,
     operation::{self, Evidence, Goal, Hooks, Operation, OperationRequest, Proof, Signal, Stopped},
@@ -35,6 +35,7 @@ pub(super) struct Run {
     pub(super) shared: Arc<Shared>,
     pub(super) handle: Arc<Handle>,
     pub(super) target: Target,
+    pub(super) device: Device,
     pub(super) request: OperationRequest,
 }
 
@@ -67,6 +68,25 @@ impl Run {
         guard.0 = None;
     }
 
+    /// What the operation switches.
+    fn device(&self) -> Result<Box<dyn Bmc + '_>, BmcError> {
+        match self.device {
+            Device::Bmc => Ok(Box::new(TargetBmc {
+                shared: &self.shared,
+                target: &self.target,
+                address: self.target.address.to_string(),
+            })),
+            Device::Outlets => {
+                let class = match self.request.goal {
+                    Goal::Off { .. } => CallClass::Fence,
+                    _ => CallClass::Operation,
+                };
+                let outlets = self.shared.pdus.host(&self.target, class)?;
+                Ok(Box::new(outlets))
+            }
+        }
+    }
+
     async fn outcome(&self, position: QueuePosition) -> v1::Outcome {
         let deadline = self.handle.begun + self.request.deadline;
         let is_late = tokio::select! {
@@ -78,10 +98,9 @@ impl Run {
         if is_late && !self.handle.cancel.is_cancelled() {
             return self.no_turn();
         }
-        let bmc = TargetBmc {
-            shared: &self.shared,
-            target: &self.target,
-            address: self.target.address.to_string(),
+        let bmc = match self.device() {
+            Ok(bmc) => bmc,
+            Err(error) => return self.unusable(&error),
         };
         let mut hooks = RunHooks {
             run: self,
@@ -95,7 +114,8 @@ impl Run {
             journal_error: None,
         };
         let begun = self.handle.begun;
-        let report = operation::run_since(begun, &bmc, self.request.clone(), &mut hooks).await;
+        let report =
+            operation::run_since(begun, bmc.as_ref(), self.request.clone(), &mut hooks).await;
         let RunHooks {
             readings,
             off_taken,
@@ -185,6 +205,10 @@ impl Hooks for RunHooks<'_> {
         if forces {
             self.position.hold_turn();
         }
+        // Each call waits for its PDU alone; a BMC that hangs in the call of a reader is not waited for.
+        if self.run.device == Device::Outlets {
+            return !self.run.is_interrupted();
+        }
         let class = match forces {
             true => CallClass::Fence,
             false => CallClass::Operation,
@@ -260,6 +284,10 @@ impl Hooks for RunHooks<'_> {
 }
 
 impl Run {
+    fn is_interrupted(&self) -> bool {
+        self.handle.cancel.is_cancelled() || self.shared.stop.is_cancelled()
+    }
+
     /// Completes when the operation is cancelled or the agent stops.
     async fn interrupted(&self) {
         tokio::select! {

@@ -42,6 +42,7 @@ impl Engine {
             while tasks.join_next().await.is_some() {}
         }
         self.shared.clients.sweep(true).await;
+        self.shared.pdus.sweep(true).await;
         self.close_journal().await;
     }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use rackhand_agent_core::host_key::HostKeys;
-use rackhand_bmc::{BmcAddress, Protocol, UuidMatch, operation::Expected, same_system_uuid};
+use rackhand_bmc::{
+    BmcAddress, Protocol, UuidMatch, operation::Expected, pdu::HostOutlet, same_system_uuid,
+};
 use rackhand_proto::{Refusal, v1};
 use secrecy::SecretString;
 use tonic::Status;
@@ -58,11 +60,19 @@ impl Target {
         matches!(self.access, Access::Inventory(_))
     }
 
-    /// The PDU that feeds it, if the inventory names one.
+    /// The PDU whose power-ons its own waits for, if the inventory names one.
     pub(crate) fn pdu(&self) -> Option<&str> {
         match &self.access {
-            Access::Inventory(host) => host.pdu.as_deref(),
+            Access::Inventory(host) => host.stagger_pdu(),
             Access::Sent { .. } => None,
+        }
+    }
+
+    /// Every outlet that feeds it, in the order in which they are switched on; none if they are not known.
+    pub(crate) fn outlets(&self) -> &[HostOutlet] {
+        match &self.access {
+            Access::Inventory(host) => &host.outlets,
+            Access::Sent { .. } => &[],
         }
     }
 

@@ -13,6 +13,7 @@ mod event_log;
 mod evidence;
 mod identify_led;
 mod operation_request;
+mod pdu;
 mod sensors;
 mod terms;
 mod watch;
@@ -20,7 +21,7 @@ mod watch;
 use std::{pin::Pin, time::Duration};
 
 use futures::{Stream, StreamExt};
-use rackhand_agent_core::ledger::Term;
+use rackhand_agent_core::ledger::{Device, Term};
 use rackhand_proto::convert::duration_to_proto;
 use rackhand_proto::v1::{self, power_server::Power, read_power_response::Result as Read};
 use tonic::{Request, Response, Status};
@@ -63,8 +64,8 @@ impl PowerService {
 }
 
 /// Reads power; a failure of the BMC is part of the response, not an error of the call.
-async fn read(engine: &Engine, target: &Target, limit: Duration) -> Read {
-    match engine.read(target, limit).await {
+async fn read(engine: &Engine, target: &Target, device: Device, limit: Duration) -> Read {
+    match engine.read(target, device, limit).await {
         Ok((reading, since_start)) => Read::Reading(reading_to_proto(&reading, since_start)),
         Err(error) => Read::Failure(failure_to_proto(&target.host, &error)),
     }
@@ -119,9 +120,9 @@ impl Power for PowerService {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
         let target = self.target(&caller, request.target)?;
-        power_device(request.device, &target)?;
+        let device = power_device(request.device, &target)?;
         let limit = time("timeout", request.timeout.as_ref())?.unwrap_or(target.config.times.call);
-        let result = read(&self.engine, &target, limit.min(LONGEST_READ)).await;
+        let result = read(&self.engine, &target, device, limit.min(LONGEST_READ)).await;
         Ok(Response::new(v1::ReadPowerResponse {
             result: Some(result),
         }))
@@ -333,6 +334,20 @@ impl Power for PowerService {
     ) -> Result<Response<v1::CheckHostResponse>, Status> {
         self.checked(request).await
     }
+
+    async fn list_pdus(
+        &self,
+        request: Request<v1::ListPdusRequest>,
+    ) -> Result<Response<v1::ListPdusResponse>, Status> {
+        self.pdus(&request)
+    }
+
+    async fn read_pdu(
+        &self,
+        request: Request<v1::ReadPduRequest>,
+    ) -> Result<Response<v1::ReadPduResponse>, Status> {
+        self.pdu_read(request).await
+    }
 }
 
 /// The protocols of all drivers, in order.
@@ -357,6 +372,6 @@ fn host_to_proto(host: &HostEntry, held_by: String) -> v1::Host {
         labels: host.labels.clone().into_iter().collect(),
         position: text(&host.position),
         pdu: text(&host.pdu),
-        outlets: Vec::new(),
+        outlets: host.outlets.iter().map(pdu::outlet_to_proto).collect(),
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use rackhand_agent_core::ledger::{Action, Authority};
-use rackhand_bmc::operation::{self, Goal, Timing};
+use rackhand_agent_core::ledger::{Action, Authority, Device};
+use rackhand_bmc::operation::{self, Expected, Goal, Timing};
 use rackhand_proto::{
     convert::{TimeError, duration_if_set},
     limits::{CONFIRMATIONS, check_deadline},
@@ -33,11 +33,16 @@ pub(super) fn validate(
     let config = engine.config();
     let times = &config.times;
     let target = resolve(&config, request.target, is_controller)?;
-    power_device(request.device, &target)?;
+    let device = power_device(request.device, &target)?;
     let authority = caller.authority(request.term, Some(request.sequence))?;
     let owner = owner(&authority, request.owner)?;
-    let expected = target.expected(request.expect.as_ref())?;
+    let expected = match (device, target.expected(request.expect.as_ref())?) {
+        (Device::Bmc, expected) => expected,
+        // A PDU does not know which system it feeds.
+        (Device::Outlets, _) => Expected::default(),
+    };
     let (action, goal) = goal(request.action)?;
+    check_action(device, action, &target.host)?;
     let deadline = time("deadline", request.deadline.as_ref())?;
     // The default is long enough for the requested goal.
     let deadline = deadline.unwrap_or(times.operation.max(goal.least().saturating_add(AMPLE)));
@@ -52,6 +57,7 @@ pub(super) fn validate(
         id,
         target,
         action,
+        device,
         operation: operation::OperationRequest {
             goal,
             deadline,
@@ -70,16 +76,31 @@ pub(super) fn validate(
 }
 
 /// What is to switch or to be read. The outlets are refused for a host whose outlets are not known.
-pub(super) fn power_device(requested: i32, target: &Target) -> Result<v1::PowerDevice, Status> {
+pub(super) fn power_device(requested: i32, target: &Target) -> Result<Device, Status> {
     let device = v1::PowerDevice::try_from(requested)
         .map_err(|_| Status::invalid_argument(format!("device {requested} does not exist")))?;
-    if device == v1::PowerDevice::Outlets {
-        return Err(Status::failed_precondition(format!(
-            "host {}: the inventory does not name the outlets that feed it",
-            target.host
-        )));
+    match device {
+        v1::PowerDevice::Unspecified | v1::PowerDevice::Bmc => Ok(Device::Bmc),
+        v1::PowerDevice::Outlets if target.outlets().is_empty() => {
+            Err(Status::failed_precondition(format!(
+                "host {}: the inventory does not name the outlets that feed it",
+                target.host
+            )))
+        }
+        v1::PowerDevice::Outlets => Ok(Device::Outlets),
     }
-    Ok(v1::PowerDevice::Bmc)
+}
+
+/// An outlet can only be switched.
+fn check_action(device: Device, action: Action, host: &str) -> Result<(), Status> {
+    let is_possible = matches!(action, Action::Off { .. } | Action::On | Action::Cycle);
+    if device == Device::Bmc || is_possible {
+        return Ok(());
+    }
+    Err(Status::invalid_argument(format!(
+        "host {host}: outlets can only be switched off and on, and cycled: power {} needs the BMC",
+        action.word()
+    )))
 }
 
 /// The time since the start of this agent after which the request begins nothing.

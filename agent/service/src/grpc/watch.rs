@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::Stream;
+use rackhand_agent_core::ledger::Device;
 use rackhand_proto::{
     Refusal,
     v1::{self, read_power_response, watch_power_response::Result as Watched},
@@ -70,7 +71,7 @@ impl Watch {
             }
             let limit = config.times.call;
             let result = tokio::select! {
-                result = read(&self.engine, &self.target, limit) => result,
+                result = read(&self.engine, &self.target, Device::Bmc, limit) => result,
                 () = self.closing.cancelled() => return None,
             };
             let (mark, result) = match result {

@@ -1,7 +1,7 @@
 //! Records of the journal in protobuf, so that fields can be added, and their conversion from and
 //! to the ledger's types.
 
-use rackhand_agent_core::ledger::{Hold, Operation, Outcome, Sequence, Term, TermSetBack};
+use rackhand_agent_core::ledger::{Device, Hold, Operation, Outcome, Sequence, Term, TermSetBack};
 use rackhand_proto::v1;
 
 use super::messages::outcome_to_proto;
@@ -121,6 +121,19 @@ pub(crate) struct OperationRecord {
     /// Caller that cancelled it.
     #[prost(string, tag = "15")]
     pub(crate) cancelled_by: String,
+    /// Whether it switches the outlets of the host. Absent in a record of an earlier version.
+    #[prost(bool, tag = "16")]
+    pub(crate) outlets: bool,
+}
+
+impl OperationRecord {
+    /// What it switches.
+    pub(crate) fn device(&self) -> Device {
+        match self.outlets {
+            true => Device::Outlets,
+            false => Device::Bmc,
+        }
+    }
 }
 
 /// Record of a term that was set back by an operator.
@@ -280,6 +293,7 @@ impl From<TermSetBack> for TermSetBackRecord {
 
 impl From<OperationRecord> for Operation<v1::Outcome> {
     fn from(record: OperationRecord) -> Self {
+        let device = record.device();
         let OperationRecord {
             id,
             key,
@@ -296,6 +310,7 @@ impl From<OperationRecord> for Operation<v1::Outcome> {
             force,
             overrode,
             cancelled_by,
+            outlets: _,
         } = record;
         Self {
             id,
@@ -313,6 +328,7 @@ impl From<OperationRecord> for Operation<v1::Outcome> {
             force,
             overrode,
             cancelled_by,
+            device,
         }
     }
 }
@@ -335,6 +351,7 @@ impl From<Operation<v1::Outcome>> for OperationRecord {
             force,
             overrode,
             cancelled_by,
+            device,
         } = record;
         Self {
             id,
@@ -352,6 +369,7 @@ impl From<Operation<v1::Outcome>> for OperationRecord {
             force,
             overrode,
             cancelled_by,
+            outlets: device == Device::Outlets,
         }
     }
 }

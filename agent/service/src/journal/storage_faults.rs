@@ -7,7 +7,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use rackhand_agent_core::ledger::Action;
+use rackhand_agent_core::ledger::{Action, Device};
 use redb::{StorageBackend, backends::FileBackend};
 use tempfile::TempDir;
 
@@ -158,6 +158,7 @@ fn off(id: &str) -> Admission {
         host: "node-7".into(),
         at: Host::default(),
         action: Action::Off { hold: true },
+        device: Device::Bmc,
         owner: "rem-1".into(),
         authority: Authority::Operator { name: "ann".into() },
         force: false,

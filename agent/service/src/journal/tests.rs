@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use rackhand_agent_core::{
     host_key::{HostKey, HostKeys},
-    ledger::{Action, TermSetBack},
+    ledger::{Action, Device, TermSetBack},
 };
 
 use super::{records::HoldRecord, tables::META, *};
@@ -70,6 +70,7 @@ fn off(id: &str, authority: Authority, owner: &str) -> Admission {
         host: "node-7".into(),
         at: at("bmc-7"),
         action: Action::Off { hold: true },
+        device: Device::Bmc,
         owner: owner.into(),
         authority,
         force: false,

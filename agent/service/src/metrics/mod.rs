@@ -104,6 +104,8 @@ pub(crate) struct Metrics {
     commands: Family<CommandLabels, Counter>,
     calls: Family<CallLabels, Counter>,
     call_seconds: Seconds<KindLabels>,
+    pdu_calls: Family<CallLabels, Counter>,
+    pdu_call_seconds: Seconds<KindLabels>,
     refused: Family<ReasonLabels, Counter>,
     reloads: Family<ResultLabels, Counter>,
     reloaded: Gauge,
@@ -148,6 +150,8 @@ impl Metrics {
             commands: Family::default(),
             calls: Family::default(),
             call_seconds: Family::new_with_constructor(call_histogram),
+            pdu_calls: Family::default(),
+            pdu_call_seconds: Family::new_with_constructor(call_histogram),
             refused: Family::default(),
             reloads: Family::default(),
             reloaded: Gauge::default(),
@@ -202,6 +206,14 @@ impl Metrics {
         let result = error.map_or("ok", error_word);
         self.calls.get_or_create(&CallLabels { call, result }).inc();
         let seconds = self.call_seconds.get_or_create(&KindLabels { call });
+        seconds.observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn pdu_call(&self, call: &'static str, error: Option<ErrorKind>, took: Duration) {
+        let result = error.map_or("ok", error_word);
+        let labels = CallLabels { call, result };
+        self.pdu_calls.get_or_create(&labels).inc();
+        let seconds = self.pdu_call_seconds.get_or_create(&KindLabels { call });
         seconds.observe(took.as_secs_f64());
     }
 
@@ -299,6 +311,7 @@ mod tests {
         let metrics = Metrics::new();
         metrics.operation("off", "confirmed", Duration::from_secs(3));
         metrics.call("read", Some(ErrorKind::Timeout), Duration::from_millis(5));
+        metrics.pdu_call("command", None, Duration::from_millis(5));
         metrics.refused("stale-term");
         metrics.reload(false);
         let sampled = Sampled {
@@ -317,6 +330,7 @@ mod tests {
         for line in [
             "rackhand_agent_operations_total{action=\"off\",outcome=\"confirmed\"} 1",
             "rackhand_agent_bmc_calls_total{call=\"read\",result=\"timeout\"} 1",
+            "rackhand_agent_pdu_calls_total{call=\"command\",result=\"ok\"} 1",
             "rackhand_agent_refused_requests_total{reason=\"stale-term\"} 1",
             "rackhand_agent_reloads_total{result=\"refused\"} 1",
             "rackhand_agent_configuration_current 0",

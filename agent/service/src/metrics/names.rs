@@ -38,6 +38,17 @@ impl Metrics {
             m.call_seconds.clone(),
         );
         r.register(
+            "pdu_calls",
+            "Calls to PDUs by their result",
+            m.pdu_calls.clone(),
+        );
+        r.register_with_unit(
+            "pdu_call",
+            "Time of calls to PDUs",
+            Unit::Seconds,
+            m.pdu_call_seconds.clone(),
+        );
+        r.register(
             "refused_requests",
             "Requests that were refused, by reason",
             m.refused.clone(),

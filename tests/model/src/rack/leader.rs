@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use rackhand_agent_core::ledger::{Action, Admission, Authority, Release, Term, Version};
+use rackhand_agent_core::ledger::{Action, Admission, Authority, Device, Release, Term, Version};
 
 use super::{
     agent::{Answer, Phase, View},
@@ -368,6 +368,7 @@ impl Rack {
             host: HOST.to_owned(),
             at: host(),
             action,
+            device: Device::Bmc,
             owner: REMEDIATION.to_owned(),
             authority: self.authority(agent),
             force: false,

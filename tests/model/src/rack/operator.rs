@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rackhand_agent_core::ledger::{Action, Admission, Authority};
+use rackhand_agent_core::ledger::{Action, Admission, Authority, Device};
 
 use super::{
     agent::Pending,
@@ -20,6 +20,7 @@ pub fn request(id: &str, action: Action, force: bool) -> Admission {
         host: HOST.to_owned(),
         at: host(),
         action,
+        device: Device::Bmc,
         owner: OPERATOR.to_owned(),
         authority: Authority::Operator { name: "ann".into() },
         force,

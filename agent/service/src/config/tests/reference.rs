@@ -119,8 +119,18 @@ fn reference_page_is_current() {
         true,
     );
     write_table(&mut page, "`[pdus.NAME]`", &schema_for!(schema::Pdu), false);
+    page.push_str(
+        "\nPassword, community and privacy password each come from at most one source, as the password of \
+         a BMC.\n",
+    );
     write_table(&mut page, "`[[hosts]]`", &schema_for!(schema::Host), false);
     page.push_str("\nAn inventory file in TOML contains `[[hosts]]` and nothing else.\n");
+    write_table(
+        &mut page,
+        "`hosts.outlets`",
+        &schema_for!(schema::Outlet),
+        false,
+    );
     write_table(&mut page, "`[hosts.bmc]`", &schema_for!(schema::Bmc), false);
     page.push_str(
         "\nThe password comes from exactly one of `password_file`, `password_credential`, \

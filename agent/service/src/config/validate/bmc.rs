@@ -145,7 +145,7 @@ impl Validator<'_> {
 
     /// The secret of the first of these sources, with its key; others are reported. `file` contains
     /// the secret that is given inline.
-    fn secret(
+    pub(super) fn secret(
         &mut self,
         bmc: &KeyPath,
         file: &Arc<Path>,
@@ -238,7 +238,7 @@ impl Validator<'_> {
         }
     }
 
-    fn address(
+    pub(super) fn address(
         &mut self,
         key_path: &KeyPath,
         text: &str,
@@ -251,13 +251,17 @@ impl Validator<'_> {
                 return None;
             }
         };
-        // A name is resolved and checked when the BMC is called.
-        if let Ok(ip) = address.host().parse::<IpAddr>()
+        self.check_network(key_path, &address.host(), networks);
+        Some(address)
+    }
+
+    /// Reports an IP address that is not allowed. A name is resolved and checked at each call.
+    pub(super) fn check_network(&mut self, key_path: &KeyPath, host: &str, networks: &Networks) {
+        if let Ok(ip) = host.parse::<IpAddr>()
             && !networks.allow(ip)
         {
             let what = format!("{ip} is not in allowed_bmc_networks ({networks})");
             self.problem(key_path, what);
         }
-        Some(address)
     }
 }

@@ -1,6 +1,9 @@
 //! The outcome of an operation, as callers get it.
 
-use rackhand_bmc::operation::{Outcome, Report};
+use rackhand_bmc::{
+    BmcError,
+    operation::{Outcome, Report},
+};
 use rackhand_proto::v1;
 
 use super::Run;
@@ -68,6 +71,17 @@ impl Run {
             }
         }
         outcome
+    }
+
+    /// The outcome of an operation whose device cannot be used.
+    pub(super) fn unusable(&self, error: &BmcError) -> v1::Outcome {
+        let failure = failure_to_proto(&self.target.host, error);
+        v1::Outcome {
+            code: v1::OutcomeCode::Failed.into(),
+            message: failure.message.clone(),
+            failure: Some(failure),
+            ..v1::Outcome::default()
+        }
     }
 
     /// The outcome of an operation that was never started at the host.

@@ -1,0 +1,202 @@
+//! Clients of PDUs, one call at a time to each PDU.
+//!
+//! Owns: the order of the calls to each PDU, and the sessions there. Must never: connect outside of the
+//! allowed networks, make a power operation wait for a reader, or let one PDU delay another.
+
+mod client;
+mod specs;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use rackhand_agent_core::bmc_queue::CallClass;
+use rackhand_bmc::{
+    Bmc, BmcError, ErrorKind,
+    pdu::{HostOutlets, OutletReading, Pdu},
+};
+use tokio::time::{Instant, timeout};
+use tracing::debug;
+
+use super::{bmc_queue::BmcQueue, resolver::Resolver, target::Target};
+use crate::{
+    blocking,
+    config::{Config, PduEntry},
+    driver::{Driver, PduSpec},
+    metrics::Metrics,
+};
+use client::QueuedPdu;
+use specs::{fault, spec};
+
+/// Idle time after which a client closes its session.
+const IDLE: Duration = Duration::from_secs(120);
+/// Time limit for closing a session.
+const CLOSING: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+struct Entry {
+    spec: PduSpec,
+    pdu: Arc<dyn Pdu>,
+    used: Instant,
+}
+
+/// The clients of the PDUs.
+#[derive(Debug)]
+pub(crate) struct Pdus {
+    driver: Arc<dyn Driver>,
+    metrics: Arc<Metrics>,
+    resolver: Resolver,
+    /// The queue of each PDU, by endpoint.
+    queues: Mutex<HashMap<String, Arc<BmcQueue>>>,
+    /// The client of each PDU, by endpoint.
+    cache: Mutex<HashMap<String, Entry>>,
+}
+
+impl Pdus {
+    pub(crate) fn new(driver: Arc<dyn Driver>, metrics: Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self {
+            driver,
+            metrics,
+            resolver: Resolver::system(),
+            queues: Mutex::default(),
+            cache: Mutex::default(),
+        })
+    }
+
+    /// The outlets of a host as one device. Nothing is sent before its first call.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Configuration`]: the inventory does not name its outlets.
+    pub(crate) fn host(
+        self: &Arc<Self>,
+        target: &Target,
+        class: CallClass,
+    ) -> Result<HostOutlets, BmcError> {
+        let outlets = target.outlets();
+        let known = &target.config.inventory.pdus;
+        let mut pdus: BTreeMap<String, Arc<dyn Pdu>> = BTreeMap::new();
+        let mut delay = Duration::ZERO;
+        for entry in outlets.iter().filter_map(|outlet| known.get(&outlet.pdu)) {
+            delay = delay.max(entry.outlet_delay);
+            pdus.entry(entry.name.clone())
+                .or_insert_with(|| Arc::new(self.queued(&target.config, entry, class)));
+        }
+        HostOutlets::new(&pdus, outlets.to_vec(), delay)
+    }
+
+    /// Reads the power of a host from its outlets within `limit`.
+    pub(crate) async fn read(
+        self: &Arc<Self>,
+        target: &Target,
+        limit: Duration,
+    ) -> Result<rackhand_bmc::PowerReading, BmcError> {
+        let outlets = self.host(target, CallClass::Reader)?;
+        match timeout(limit, outlets.power()).await {
+            Ok(result) => result,
+            Err(_) => Err(late(outlets.address(), limit)),
+        }
+    }
+
+    /// Reads every outlet of a PDU within `limit`.
+    pub(crate) async fn outlets(
+        self: &Arc<Self>,
+        config: &Arc<Config>,
+        entry: &PduEntry,
+        limit: Duration,
+    ) -> Result<Vec<OutletReading>, BmcError> {
+        let pdu = self.queued(config, entry, CallClass::Reader);
+        match timeout(limit, pdu.outlets()).await {
+            Ok(result) => result,
+            Err(_) => Err(late(pdu.address(), limit)),
+        }
+    }
+
+    /// A PDU whose calls wait for their turn.
+    pub(crate) fn queued(
+        self: &Arc<Self>,
+        config: &Arc<Config>,
+        entry: &PduEntry,
+        class: CallClass,
+    ) -> QueuedPdu {
+        let endpoint = entry.access.endpoint();
+        let queue = self.queues.lock().entry(endpoint).or_default().clone();
+        QueuedPdu::new(self.clone(), queue, config.clone(), entry, class)
+    }
+
+    /// The client of a PDU, with its current secrets and addresses.
+    async fn client(&self, config: &Config, entry: &PduEntry) -> Result<Arc<dyn Pdu>, BmcError> {
+        // Each time, because the address of a name or a secret may change.
+        let spec = spec(&self.resolver, config, entry).await?;
+        let endpoint = entry.access.endpoint();
+        let old = {
+            let mut cache = self.cache.lock();
+            match cache.get_mut(&endpoint) {
+                Some(known) if known.spec == spec => {
+                    known.used = Instant::now();
+                    return Ok(known.pdu.clone());
+                }
+                _ => cache.remove(&endpoint),
+            }
+        };
+        if let Some(old) = old {
+            close(old.pdu).await;
+        }
+        let (driver, wanted) = (self.driver.clone(), spec.clone());
+        let pdu = blocking::run(move || driver.connect_pdu(wanted))
+            .await
+            .map_err(|error| fault(&endpoint, error.to_string()))??;
+        let entry = Entry {
+            spec,
+            pdu: pdu.clone(),
+            used: Instant::now(),
+        };
+        self.cache.lock().insert(endpoint, entry);
+        Ok(pdu)
+    }
+
+    /// Drops the client after a rejected password: the next call reads the secret again.
+    fn forget(&self, entry: &PduEntry) {
+        for secret in entry.access.secrets() {
+            secret.forget();
+        }
+        self.cache.lock().remove(&entry.access.endpoint());
+    }
+
+    /// Closes idle clients, or all of them at the end.
+    pub(crate) async fn sweep(&self, all: bool) {
+        let now = Instant::now();
+        let is_idle = |entry: &Entry| all || now.duration_since(entry.used) > IDLE;
+        let idle: Vec<Entry> = {
+            let mut cache = self.cache.lock();
+            let idle = cache.extract_if(|_, entry| is_idle(entry));
+            idle.map(|(_, entry)| entry).collect()
+        };
+        let closing = idle.into_iter().map(|entry| close(entry.pdu));
+        futures::future::join_all(closing).await;
+        self.queues
+            .lock()
+            .retain(|_, queue| Arc::strong_count(queue) > 1);
+    }
+}
+
+fn late(address: &str, after: Duration) -> BmcError {
+    BmcError {
+        kind: ErrorKind::Timeout,
+        message: format!("no answer within {after:?}"),
+        ..fault(address, String::new())
+    }
+}
+
+async fn close(pdu: Arc<dyn Pdu>) {
+    match timeout(CLOSING, pdu.close()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => debug!(%error, "a PDU session may be left open"),
+        Err(_) => debug!(
+            pdu = pdu.address(),
+            "a PDU session may be left open: no answer"
+        ),
+    }
+}

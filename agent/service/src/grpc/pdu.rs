@@ -1,0 +1,109 @@
+//! PDUs and their outlets, for operators.
+
+use std::collections::BTreeSet;
+
+use rackhand_bmc::pdu::{HostOutlet, OutletReading, OutletState};
+use rackhand_proto::v1::{self, read_pdu_response::Result as Read};
+use tonic::{Request, Response, Status};
+
+use super::{PowerService, bmc_call::by_hand, caller::Caller};
+use crate::{
+    config::{Inventory, PduEntry},
+    engine::convert::pdu_failure_to_proto,
+};
+
+/// Several exchanges: a PDU has up to a few hundred outlets.
+const CALLS: u32 = 1;
+
+impl PowerService {
+    pub(super) fn pdus(
+        &self,
+        request: &Request<v1::ListPdusRequest>,
+    ) -> Result<Response<v1::ListPdusResponse>, Status> {
+        by_hand(&Caller::of(request)?, "list PDUs")?;
+        let config = self.engine.config();
+        let inventory = &config.inventory;
+        let pdus = inventory.pdus.values();
+        let pdus = pdus.map(|pdu| pdu_to_proto(inventory, pdu)).collect();
+        Ok(Response::new(v1::ListPdusResponse { pdus }))
+    }
+
+    pub(super) async fn pdu_read(
+        &self,
+        request: Request<v1::ReadPduRequest>,
+    ) -> Result<Response<v1::ReadPduResponse>, Status> {
+        by_hand(&Caller::of(&request)?, "read PDUs")?;
+        let request = request.into_inner();
+        let limit = self.limit(request.timeout.as_ref(), CALLS)?;
+        let config = self.engine.config();
+        let Some(pdu) = config.inventory.pdus.get(&request.pdu) else {
+            return Err(Status::not_found(format!(
+                "PDU {} is not in the configuration of rack {}, or has no address there; `pdu list` \
+                 shows those that have one",
+                request.pdu, config.rack
+            )));
+        };
+        let result = match self.engine.read_pdu(&config, pdu, limit).await {
+            Ok(readings) => Read::Outlets(v1::OutletReadings {
+                outlets: readings
+                    .into_iter()
+                    .map(|reading| reading_to_proto(&config.inventory, &pdu.name, reading))
+                    .collect(),
+            }),
+            Err(error) => Read::Failure(pdu_failure_to_proto(&pdu.name, &error)),
+        };
+        Ok(Response::new(v1::ReadPduResponse {
+            result: Some(result),
+        }))
+    }
+}
+
+pub(super) fn outlet_to_proto(outlet: &HostOutlet) -> v1::Outlet {
+    v1::Outlet {
+        pdu: outlet.pdu.clone(),
+        outlet: outlet.outlet.0.clone(),
+    }
+}
+
+fn pdu_to_proto(inventory: &Inventory, pdu: &PduEntry) -> v1::Pdu {
+    let hosts = inventory.hosts.iter();
+    let fed = hosts.flat_map(|host| {
+        let outlets = host.outlets.iter();
+        let outlets = outlets.filter(|outlet| outlet.pdu == pdu.name);
+        outlets.map(|_| host.name.clone())
+    });
+    let fed: Vec<String> = fed.collect();
+    v1::Pdu {
+        name: pdu.name.clone(),
+        address: pdu.access.endpoint(),
+        outlets: u32::try_from(fed.len()).unwrap_or(u32::MAX),
+        hosts: fed
+            .into_iter()
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect(),
+    }
+}
+
+fn reading_to_proto(inventory: &Inventory, pdu: &str, reading: OutletReading) -> v1::OutletReading {
+    let mut hosts = inventory.hosts.iter();
+    let host = hosts.find(|host| {
+        let mut outlets = host.outlets.iter();
+        outlets.any(|outlet| outlet.pdu == pdu && outlet.outlet == reading.id)
+    });
+    let state = match reading.state {
+        OutletState::On => v1::OutletState::On,
+        OutletState::Off => v1::OutletState::Off,
+        OutletState::Switching => v1::OutletState::Switching,
+        OutletState::Unknown => v1::OutletState::Unspecified,
+    };
+    v1::OutletReading {
+        outlet: reading.id.0,
+        label: reading.label.unwrap_or_default(),
+        state: state.into(),
+        raw: reading.raw,
+        amperes: reading.amperes,
+        watts: reading.watts,
+        host: host.map(|host| host.name.clone()).unwrap_or_default(),
+    }
+}
