@@ -7,11 +7,12 @@ use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use rackhand_bmc::{
     Bmc, BmcAddress, BmcError, Credentials, ErrorKind, Failover, FailoverSettings, Options, Trust,
-    connect, pdu::Pdu,
+    connect,
+    pdu::{self, Pdu, PduConfig},
 };
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::config::{BmcOptions, SnmpAuthentication, SnmpPrivacy, SnmpTable};
+use crate::config::BmcOptions;
 
 /// Connection settings of one BMC for one driver.
 #[derive(Debug, Clone)]
@@ -56,87 +57,6 @@ impl PartialEq for BmcSpec {
     }
 }
 
-/// Connection settings of one PDU.
-#[derive(Debug, Clone)]
-pub struct PduSpec {
-    /// Where it is, and how to log in.
-    pub login: PduLogin,
-    /// IP addresses of its host, all of them in the allowed networks; the driver connects to no others.
-    pub resolved: Vec<IpAddr>,
-    /// Time limit for connecting, TLS included.
-    pub connect_timeout: Duration,
-    /// Time limit of one call.
-    pub call_timeout: Duration,
-}
-
-/// Where a PDU is, and how to log in, with the secrets.
-#[derive(Debug, Clone)]
-pub enum PduLogin {
-    /// By Redfish.
-    Redfish {
-        /// Address of its management card.
-        address: BmcAddress,
-        /// User name.
-        username: String,
-        /// Password.
-        password: SecretString,
-        /// How the certificate is verified.
-        trust: Trust,
-    },
-    /// By SNMP v2c.
-    SnmpV2c {
-        /// Name or IP address of its management card.
-        host: String,
-        /// UDP port.
-        port: u16,
-        /// The vendor's table of outlets.
-        table: SnmpTable,
-        /// Community with the right to write.
-        community: SecretString,
-    },
-    /// By SNMP v3.
-    SnmpV3 {
-        /// Name or IP address of its management card.
-        host: String,
-        /// UDP port.
-        port: u16,
-        /// The vendor's table of outlets.
-        table: SnmpTable,
-        /// User name.
-        username: String,
-        /// Protocol of authentication.
-        authentication: SnmpAuthentication,
-        /// Its password.
-        password: SecretString,
-        /// Protocol of encryption with its password; `None`: nothing is encrypted.
-        privacy: Option<(SnmpPrivacy, SecretString)>,
-    },
-}
-
-impl PduLogin {
-    /// The secrets, for comparison.
-    fn secrets(&self) -> Vec<&str> {
-        match self {
-            Self::Redfish { password, .. } => vec![password.expose_secret()],
-            Self::SnmpV2c { community, .. } => vec![community.expose_secret()],
-            Self::SnmpV3 {
-                password, privacy, ..
-            } => {
-                let privacy = privacy.iter().map(|(_, password)| password);
-                let all = std::iter::once(password).chain(privacy);
-                all.map(ExposeSecret::expose_secret).collect()
-            }
-        }
-    }
-}
-
-impl PartialEq for PduSpec {
-    fn eq(&self, other: &Self) -> bool {
-        // `Debug` contains every field but the secrets.
-        format!("{self:?}") == format!("{other:?}") && self.login.secrets() == other.login.secrets()
-    }
-}
-
 /// Creates BMC and PDU clients, without contacting the device.
 pub trait Driver: Send + Sync + fmt::Debug + 'static {
     /// Creates a client for one BMC with these drivers, in order of preference. May block on the
@@ -148,11 +68,10 @@ pub trait Driver: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// [`ErrorKind::Configuration`]: unusable settings. [`ErrorKind::Unsupported`], unless implemented:
     /// the driver has no PDUs.
-    fn connect_pdu(&self, spec: PduSpec) -> Result<Arc<dyn Pdu>, BmcError> {
-        drop(spec);
+    fn connect_pdu(&self, config: PduConfig) -> Result<Arc<dyn Pdu>, BmcError> {
         Err(BmcError {
             kind: ErrorKind::Unsupported,
-            ..fault("(none)", "this driver has no PDUs")
+            ..fault(&config.address.to_string(), "this driver has no PDUs")
         })
     }
 }
@@ -172,6 +91,10 @@ impl Driver for Hardware {
             Some(failover) => Ok(Arc::new(failover)),
             None => Err(fault("(none)", "no BMC is configured for this host")),
         }
+    }
+
+    fn connect_pdu(&self, config: PduConfig) -> Result<Arc<dyn Pdu>, BmcError> {
+        pdu::connect(config)
     }
 }
 

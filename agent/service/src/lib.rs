@@ -20,7 +20,7 @@ mod reload;
 mod server;
 
 pub use blocking::block_inline;
-pub use driver::{BmcSpec, Driver, Hardware, PduLogin, PduSpec};
+pub use driver::{BmcSpec, Driver, Hardware};
 pub use engine::{Changes, NotTaken};
 pub use journal::JournalError;
 pub use reload::ReloadError;

@@ -5,6 +5,7 @@
 
 mod access;
 mod connectivity;
+mod outlets;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use rackhand_proto::v1::{Check, Verdict};
 
 use access::{cipher_suite, credentials, privilege};
 use connectivity::{name, route, tls};
+pub(crate) use outlets::outlets;
 use system::{actions, clock, identity, redfish};
 
 /// The observations of one BMC; `None` where an earlier step failed.

@@ -29,7 +29,7 @@ use secrecy::zeroize::Zeroizing;
 pub use inventory::{Ambiguous, BmcEntry, BmcOptions, HostEntry, Inventory};
 pub use location::Problem;
 use location::{Diagnostics, KeyPath};
-pub use pdu::{PduAccess, PduEntry, SnmpAuthentication, SnmpLogin, SnmpPrivacy, SnmpTable};
+pub use pdu::{PduEntry, PduLogin};
 use rackhand_proto::otlp::OtlpEndpoint;
 pub use secret::{Password, PasswordError};
 pub use sources::Fingerprint;
@@ -247,8 +247,8 @@ impl Config {
             }
         }
         for pdu in self.inventory.pdus.values() {
-            let found = pdu.access.warnings().into_iter().map(str::to_owned);
-            let secrets = pdu.access.secrets();
+            let found = pdu.warnings().into_iter().map(str::to_owned);
+            let secrets = pdu.secrets();
             let found = found.chain(secret_warnings(secrets.iter().copied()));
             warnings.extend(found.map(|warning| format!("PDU {}: {warning}", pdu.name)));
             for secret in secrets {

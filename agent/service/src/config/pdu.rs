@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use rackhand_bmc::{BmcAddress, Trust};
+use rackhand_bmc::{
+    Trust,
+    pdu::{PduAddress, PduTable, SnmpAuth, SnmpPrivacy},
+};
 
 use super::Password;
 
@@ -11,19 +14,19 @@ use super::Password;
 pub struct PduEntry {
     /// Name in the configuration.
     pub name: String,
-    /// Where it is, and how to log in.
-    pub access: PduAccess,
+    /// Address of its management card.
+    pub address: PduAddress,
+    /// How to log in.
+    pub login: PduLogin,
     /// Time between the switch-on of two outlets of one host.
     pub outlet_delay: Duration,
 }
 
-/// Where a PDU is, and how to log in.
+/// How to log in to a PDU.
 #[derive(Debug, Clone)]
-pub enum PduAccess {
+pub enum PduLogin {
     /// By Redfish.
     Redfish {
-        /// Address of its management card.
-        address: BmcAddress,
         /// User name.
         username: String,
         /// Source of the password.
@@ -31,115 +34,23 @@ pub enum PduAccess {
         /// Which certificate is accepted.
         trust: Trust,
     },
-    /// By SNMP.
-    Snmp {
-        /// Name or IP address of its management card.
-        host: String,
-        /// UDP port.
-        port: u16,
+    /// By SNMP version 2c, in clear text.
+    SnmpV2c {
         /// The vendor's table of outlets.
-        table: SnmpTable,
-        /// How to log in.
-        login: SnmpLogin,
-    },
-}
-
-/// The vendor's table of outlets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SnmpTable {
-    /// APC.
-    Apc,
-    /// Raritan.
-    Raritan,
-    /// Server Technology.
-    ServerTech,
-    /// Eaton.
-    Eaton,
-}
-
-impl SnmpTable {
-    /// All tables.
-    pub const ALL: [Self; 4] = [Self::Apc, Self::Raritan, Self::ServerTech, Self::Eaton];
-
-    /// Name in the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Apc => "apc",
-            Self::Raritan => "raritan",
-            Self::ServerTech => "servertech",
-            Self::Eaton => "eaton",
-        }
-    }
-}
-
-/// Authentication of SNMP v3 (RFC 3414, RFC 7860).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum SnmpAuthentication {
-    /// HMAC-MD5-96.
-    Md5,
-    /// HMAC-SHA-96.
-    Sha1,
-    /// HMAC-128-SHA-224.
-    Sha224,
-    /// HMAC-192-SHA-256.
-    #[default]
-    Sha256,
-    /// HMAC-256-SHA-384.
-    Sha384,
-    /// HMAC-384-SHA-512.
-    Sha512,
-}
-
-impl SnmpAuthentication {
-    /// Names in the configuration.
-    pub const NAMES: [(&'static str, Self); 6] = [
-        ("sha256", Self::Sha256),
-        ("sha1", Self::Sha1),
-        ("sha224", Self::Sha224),
-        ("sha384", Self::Sha384),
-        ("sha512", Self::Sha512),
-        ("md5", Self::Md5),
-    ];
-}
-
-/// Encryption of SNMP v3 (RFC 3414, RFC 3826).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum SnmpPrivacy {
-    /// CBC-DES.
-    Des,
-    /// CFB128-AES-128.
-    #[default]
-    Aes128,
-    /// AES-192, as vendors extend the localised key.
-    Aes192,
-    /// AES-256, as vendors extend the localised key.
-    Aes256,
-}
-
-impl SnmpPrivacy {
-    /// Names in the configuration.
-    pub const NAMES: [(&'static str, Self); 4] = [
-        ("aes128", Self::Aes128),
-        ("aes192", Self::Aes192),
-        ("aes256", Self::Aes256),
-        ("des", Self::Des),
-    ];
-}
-
-/// How to log in by SNMP.
-#[derive(Debug, Clone)]
-pub enum SnmpLogin {
-    /// Version 2c, in clear text.
-    V2c {
-        /// Source of the community, which may write.
+        table: PduTable,
+        /// Source of the community.
         community: Password,
+        /// Source of the community for commands; `None`: the same.
+        write_community: Option<Password>,
     },
-    /// Version 3.
-    V3 {
+    /// By SNMP version 3.
+    SnmpV3 {
+        /// The vendor's table of outlets.
+        table: PduTable,
         /// User name.
         username: String,
         /// Protocol of authentication.
-        authentication: SnmpAuthentication,
+        auth: SnmpAuth,
         /// Source of its password.
         password: Password,
         /// Protocol of encryption with the source of its password; `None`: nothing is encrypted.
@@ -147,65 +58,76 @@ pub enum SnmpLogin {
     },
 }
 
-impl PduAccess {
-    /// Protocol, host and port, without credentials.
-    pub fn endpoint(&self) -> String {
-        match self {
-            Self::Redfish { address, .. } => address.endpoint(),
-            Self::Snmp { host, port, .. } if host.contains(':') => {
-                format!("snmp://[{host}]:{port}")
-            }
-            Self::Snmp { host, port, .. } => format!("snmp://{host}:{port}"),
-        }
-    }
+/// Names of SNMP authentication protocols in the configuration.
+pub(super) const AUTH_PROTOCOLS: [(&str, SnmpAuth); 4] = [
+    ("sha1", SnmpAuth::Sha1),
+    ("sha256", SnmpAuth::Sha256),
+    ("sha384", SnmpAuth::Sha384),
+    ("sha512", SnmpAuth::Sha512),
+];
 
-    /// Name or IP address of its management card.
-    pub fn host(&self) -> String {
-        match self {
-            Self::Redfish { address, .. } => address.host(),
-            Self::Snmp { host, .. } => host.clone(),
-        }
-    }
+/// Names of SNMP privacy protocols in the configuration.
+pub(super) const PRIVACY_PROTOCOLS: [(&str, SnmpPrivacy); 2] = [
+    ("aes128", SnmpPrivacy::Aes128),
+    ("aes256", SnmpPrivacy::Aes256),
+];
 
+/// The first parts of the index of an outlet, which its plain number implies.
+pub(super) fn implied_index(table: PduTable) -> &'static str {
+    match table {
+        PduTable::ApcRpdu2 | PduTable::ApcRpdu => "",
+        PduTable::Raritan => "1.",
+        PduTable::ServerTech => "1.1.",
+        PduTable::Eaton => "0.",
+    }
+}
+
+impl PduEntry {
     /// The sources of all its secrets.
     pub fn secrets(&self) -> Vec<&Password> {
-        match self {
-            Self::Redfish { password, .. } => vec![password],
-            Self::Snmp { login, .. } => match login {
-                SnmpLogin::V2c { community } => vec![community],
-                SnmpLogin::V3 {
-                    password, privacy, ..
-                } => {
-                    let privacy = privacy.as_ref().map(|(_, password)| password);
-                    std::iter::once(password).chain(privacy).collect()
-                }
-            },
+        let (first, second) = match &self.login {
+            PduLogin::Redfish { password, .. } => (password, None),
+            PduLogin::SnmpV2c {
+                community,
+                write_community,
+                ..
+            } => (community, write_community.as_ref()),
+            PduLogin::SnmpV3 {
+                password, privacy, ..
+            } => (password, privacy.as_ref().map(|(_, password)| password)),
+        };
+        std::iter::once(first).chain(second).collect()
+    }
+
+    /// The vendor's table of outlets; `None`: Redfish needs none.
+    pub(super) fn table(&self) -> Option<PduTable> {
+        match &self.login {
+            PduLogin::Redfish { .. } => None,
+            PduLogin::SnmpV2c { table, .. } | PduLogin::SnmpV3 { table, .. } => Some(*table),
         }
     }
 
     /// What makes the access weak, beyond its secrets.
     pub(super) fn warnings(&self) -> Vec<&'static str> {
-        match self {
-            Self::Redfish { address, trust, .. } => {
+        match &self.login {
+            PduLogin::Redfish { trust, .. } => {
                 let mut warnings = Vec::new();
                 if *trust == Trust::Insecure {
                     warnings.push("the PDU's certificate is not verified");
                 }
-                if !address.is_tls() {
+                if !self.address.is_tls() {
                     warnings.push("the connection to the PDU has no TLS");
                 }
                 warnings
             }
-            Self::Snmp { login, .. } => match login {
-                SnmpLogin::V2c { .. } => vec![
-                    "SNMP v2c is neither encrypted nor authenticated: whoever can send to the PDU \
-                     with its community switches hosts, and can report them off; use v3",
-                ],
-                SnmpLogin::V3 { privacy: None, .. } => {
-                    vec!["SNMP v3 without encryption; give a privacy_password_file"]
-                }
-                SnmpLogin::V3 { .. } => Vec::new(),
-            },
+            PduLogin::SnmpV2c { .. } => vec![
+                "SNMP v2c is neither encrypted nor authenticated: whoever is on the path to the PDU \
+                 can switch hosts, and report them off; use v3",
+            ],
+            PduLogin::SnmpV3 { privacy: None, .. } => {
+                vec!["SNMP v3 without encryption; give a privacy_password_file"]
+            }
+            PduLogin::SnmpV3 { .. } => Vec::new(),
         }
     }
 }

@@ -75,7 +75,7 @@ impl Validator<'_> {
             .map(|(key_path, host)| self.host(key_path, host, &context))
             .collect();
         self.duplicates(hosts, &entries);
-        self.check_outlets(&file, hosts, &entries);
+        self.check_outlets(&file, &pdus, hosts, &entries);
         let staging = self.staging(&file, hosts);
         Some(Config {
             path: self.path.to_owned(),

@@ -16,20 +16,21 @@ use parking_lot::Mutex;
 use rackhand_agent_core::bmc_queue::CallClass;
 use rackhand_bmc::{
     Bmc, BmcError, ErrorKind,
-    pdu::{HostOutlets, OutletReading, Pdu},
+    pdu::{HostOutlets, OutletId, OutletReading, Pdu, PduConfig},
 };
+use rackhand_proto::v1::Check;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 
 use super::{bmc_queue::BmcQueue, resolver::Resolver, target::Target};
 use crate::{
-    blocking,
+    blocking, checkup,
     config::{Config, PduEntry},
-    driver::{Driver, PduSpec},
+    driver::Driver,
     metrics::Metrics,
 };
 use client::QueuedPdu;
-use specs::{fault, spec};
+use specs::{config, fault, is_same};
 
 /// Idle time after which a client closes its session.
 const IDLE: Duration = Duration::from_secs(120);
@@ -38,7 +39,7 @@ const CLOSING: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 struct Entry {
-    spec: PduSpec,
+    config: PduConfig,
     pdu: Arc<dyn Pdu>,
     used: Instant,
 }
@@ -49,9 +50,9 @@ pub(crate) struct Pdus {
     driver: Arc<dyn Driver>,
     metrics: Arc<Metrics>,
     resolver: Resolver,
-    /// The queue of each PDU, by endpoint.
+    /// The queue of each PDU, by address.
     queues: Mutex<HashMap<String, Arc<BmcQueue>>>,
-    /// The client of each PDU, by endpoint.
+    /// The client of each PDU, by address.
     cache: Mutex<HashMap<String, Entry>>,
 }
 
@@ -114,6 +115,27 @@ impl Pdus {
         }
     }
 
+    /// Reads the outlets of a host at each of its PDUs, all PDUs at once, and judges them.
+    pub(crate) async fn check(self: &Arc<Self>, target: &Target, limit: Duration) -> Vec<Check> {
+        let known = &target.config.inventory.pdus;
+        let mut by_pdu: BTreeMap<&str, Vec<OutletId>> = BTreeMap::new();
+        for outlet in target.outlets() {
+            let outlets = by_pdu.entry(&outlet.pdu).or_default();
+            outlets.push(outlet.outlet.clone());
+        }
+        let checks = by_pdu.into_iter().filter_map(|(name, outlets)| {
+            let pdu = self.queued(&target.config, known.get(name)?, CallClass::Reader);
+            Some(async move {
+                let read = match timeout(limit, pdu.read(&outlets)).await {
+                    Ok(read) => read,
+                    Err(_) => Err(late(pdu.address(), limit)),
+                };
+                checkup::outlets(name, pdu.address(), &read)
+            })
+        });
+        futures::future::join_all(checks).await
+    }
+
     /// A PDU whose calls wait for their turn.
     pub(crate) fn queued(
         self: &Arc<Self>,
@@ -121,48 +143,48 @@ impl Pdus {
         entry: &PduEntry,
         class: CallClass,
     ) -> QueuedPdu {
-        let endpoint = entry.access.endpoint();
-        let queue = self.queues.lock().entry(endpoint).or_default().clone();
+        let address = entry.address.to_string();
+        let queue = self.queues.lock().entry(address).or_default().clone();
         QueuedPdu::new(self.clone(), queue, config.clone(), entry, class)
     }
 
     /// The client of a PDU, with its current secrets and addresses.
-    async fn client(&self, config: &Config, entry: &PduEntry) -> Result<Arc<dyn Pdu>, BmcError> {
+    async fn client(&self, under: &Config, entry: &PduEntry) -> Result<Arc<dyn Pdu>, BmcError> {
         // Each time, because the address of a name or a secret may change.
-        let spec = spec(&self.resolver, config, entry).await?;
-        let endpoint = entry.access.endpoint();
+        let config = config(&self.resolver, under, entry).await?;
+        let address = entry.address.to_string();
         let old = {
             let mut cache = self.cache.lock();
-            match cache.get_mut(&endpoint) {
-                Some(known) if known.spec == spec => {
+            match cache.get_mut(&address) {
+                Some(known) if is_same(&known.config, &config) => {
                     known.used = Instant::now();
                     return Ok(known.pdu.clone());
                 }
-                _ => cache.remove(&endpoint),
+                _ => cache.remove(&address),
             }
         };
         if let Some(old) = old {
             close(old.pdu).await;
         }
-        let (driver, wanted) = (self.driver.clone(), spec.clone());
+        let (driver, wanted) = (self.driver.clone(), config.clone());
         let pdu = blocking::run(move || driver.connect_pdu(wanted))
             .await
-            .map_err(|error| fault(&endpoint, error.to_string()))??;
+            .map_err(|error| fault(&address, error.to_string()))??;
         let entry = Entry {
-            spec,
+            config,
             pdu: pdu.clone(),
             used: Instant::now(),
         };
-        self.cache.lock().insert(endpoint, entry);
+        self.cache.lock().insert(address, entry);
         Ok(pdu)
     }
 
     /// Drops the client after a rejected password: the next call reads the secret again.
     fn forget(&self, entry: &PduEntry) {
-        for secret in entry.access.secrets() {
+        for secret in entry.secrets() {
             secret.forget();
         }
-        self.cache.lock().remove(&entry.access.endpoint());
+        self.cache.lock().remove(&entry.address.to_string());
     }
 
     /// Closes idle clients, or all of them at the end.

@@ -45,6 +45,7 @@ impl Engine {
             way.close().await;
             checks.extend(judge(&seen));
         }
+        checks.extend(self.shared.pdus.check(target, limit).await);
         Ok(Ok(checks))
     }
 }

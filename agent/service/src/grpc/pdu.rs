@@ -75,7 +75,7 @@ fn pdu_to_proto(inventory: &Inventory, pdu: &PduEntry) -> v1::Pdu {
     let fed: Vec<String> = fed.collect();
     v1::Pdu {
         name: pdu.name.clone(),
-        address: pdu.access.endpoint(),
+        address: pdu.address.to_string(),
         outlets: u32::try_from(fed.len()).unwrap_or(u32::MAX),
         hosts: fed
             .into_iter()

@@ -21,6 +21,7 @@ mod journal;
 mod kit;
 mod listeners;
 mod operations;
+mod outlets;
 mod power_on_stagger;
 mod reload;
 mod settings;

@@ -37,11 +37,12 @@ pub(in super::super) struct Pdu {
     pub(in super::super) password_command: Option<Vec<String>>,
     /// Redfish: which certificate is accepted.
     pub(in super::super) trust: Option<Trust>,
-    /// SNMP: the vendor whose outlet table the PDU has: `apc`, `raritan`, `servertech` or `eaton`.
+    /// SNMP: the vendor whose outlet table the PDU has: `apc-rpdu2`, `apc-rpdu` (the first
+    /// generation), `raritan`, `servertech` or `eaton`.
     pub(in super::super) table: Option<String>,
     /// SNMP: `v2c` or `v3`. Without it `v3` with a username, and `v2c` otherwise.
     pub(in super::super) version: Option<String>,
-    /// SNMP v2c: the community itself, with the right to write. Works, with a warning.
+    /// SNMP v2c: the community itself. Works, with a warning.
     #[serde(default, deserialize_with = "secret")]
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(in super::super) community: Option<SecretString>,
@@ -51,9 +52,19 @@ pub(in super::super) struct Pdu {
     pub(in super::super) community_credential: Option<String>,
     /// SNMP v2c: program with arguments that writes the community.
     pub(in super::super) community_command: Option<Vec<String>>,
-    /// SNMP v3: `sha1`, `sha224`, `sha256`, `sha384`, `sha512` or `md5`; `sha256` without it.
+    /// SNMP v2c: the community for commands itself; without one `community` is used.
+    #[serde(default, deserialize_with = "secret")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(in super::super) write_community: Option<SecretString>,
+    /// SNMP v2c: file with the community for commands.
+    pub(in super::super) write_community_file: Option<PathBuf>,
+    /// SNMP v2c: name of a systemd credential with the community for commands.
+    pub(in super::super) write_community_credential: Option<String>,
+    /// SNMP v2c: program with arguments that writes the community for commands.
+    pub(in super::super) write_community_command: Option<Vec<String>>,
+    /// SNMP v3: `sha1`, `sha256`, `sha384` or `sha512`; `sha256` without it.
     pub(in super::super) auth_protocol: Option<String>,
-    /// SNMP v3: `aes128`, `aes192`, `aes256` or `des`; `aes128` without it.
+    /// SNMP v3: `aes128` or `aes256`; `aes128` without it.
     pub(in super::super) privacy_protocol: Option<String>,
     /// SNMP v3: the password for encryption itself. Works, with a warning. Without one nothing is
     /// encrypted.
@@ -109,6 +120,22 @@ impl Pdu {
             self.community_file.as_deref(),
             self.community_credential.as_deref(),
             self.community_command.as_deref(),
+        )
+    }
+
+    /// The sources that are given for the community for commands, with their keys.
+    pub(in super::super) fn write_community_sources(&self) -> Sources<'_> {
+        sources(
+            [
+                "write_community",
+                "write_community_file",
+                "write_community_credential",
+                "write_community_command",
+            ],
+            self.write_community.as_ref(),
+            self.write_community_file.as_deref(),
+            self.write_community_credential.as_deref(),
+            self.write_community_command.as_deref(),
         )
     }
 

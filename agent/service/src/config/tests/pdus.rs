@@ -1,6 +1,9 @@
 //! PDUs, and the outlets that feed hosts.
 
-use rackhand_bmc::{Trust, pdu::HostOutlet};
+use rackhand_bmc::{
+    Trust,
+    pdu::{HostOutlet, PduTable, SnmpAuth, SnmpPrivacy},
+};
 
 use super::*;
 
@@ -16,7 +19,7 @@ trust = {{ insecure = true }}
 outlet_delay = '200ms'
 [pdus.b]
 address = 'snmp://[fd00::9]:1161'
-table = 'apc'
+table = 'apc-rpdu2'
 username = 'ops'
 password = 'auth-s3cret'
 auth_protocol = 'sha1'
@@ -71,29 +74,25 @@ fn pdus_and_outlets_of_every_kind_are_parsed() {
     let names: Vec<&String> = config.inventory.pdus.keys().collect();
     assert_eq!(names, ["a", "b"], "a PDU without an address has no outlets");
     let a = &config.inventory.pdus["a"];
-    assert_eq!(a.access.endpoint(), "redfish://10.1.9.1:443");
+    assert_eq!(a.address.to_string(), "redfish://10.1.9.1:443");
     assert_eq!(a.outlet_delay, Duration::from_millis(200));
-    let PduAccess::Redfish { trust, .. } = &a.access else {
+    let PduLogin::Redfish { trust, .. } = &a.login else {
         panic!("{a:?}")
     };
     assert_eq!(*trust, Trust::Insecure);
     let b = &config.inventory.pdus["b"];
-    assert_eq!(b.access.endpoint(), "snmp://[fd00::9]:1161");
-    let PduAccess::Snmp {
+    assert_eq!(b.address.to_string(), "snmp://[fd00::9]:1161");
+    let PduLogin::SnmpV3 {
         table,
-        login:
-            SnmpLogin::V3 {
-                authentication,
-                privacy,
-                ..
-            },
+        auth,
+        privacy,
         ..
-    } = &b.access
+    } = &b.login
     else {
         panic!("{b:?}")
     };
-    assert_eq!(*table, SnmpTable::Apc);
-    assert_eq!(*authentication, SnmpAuthentication::Sha1);
+    assert_eq!(*table, PduTable::ApcRpdu2);
+    assert_eq!(*auth, SnmpAuth::Sha1);
     assert_eq!(privacy.as_ref().unwrap().0, SnmpPrivacy::Aes128);
     let debug = format!("{config:?}");
     assert!(!debug.contains("s3cret"), "{debug}");
@@ -120,24 +119,26 @@ fn weak_access_to_a_pdu_is_a_warning() {
 #[test]
 fn invalid_pdus_are_reported_with_their_position() {
     let redfish = "address = 'redfish://10.1.9.1'\nusername = 'u'\npassword_file = 'p'";
-    let v3 = "address = 'snmp://10.1.9.1'\ntable = 'apc'\nusername = 'u'\npassword_file = 'p'";
+    let v3 =
+        "address = 'snmp://10.1.9.1'\ntable = 'apc-rpdu2'\nusername = 'u'\npassword_file = 'p'";
     for (lines, wanted) in [
         (
             "address = 'snmp://10.1.9.1'\ncommunity_file = 'c'",
-            "7:1: pdus.a.table: missing: give the vendor of the PDU, one of apc, raritan, \
-             servertech, eaton",
+            "7:1: pdus.a.table: missing: give the table of the PDU's make, one of apc-rpdu2, \
+             apc-rpdu, raritan, servertech, eaton",
         ),
         (
             "address = 'snmp://10.1.9.1'\ntable = 'acme'\ncommunity_file = 'c'",
-            "9:9: pdus.a.table: \"acme\": must be one of apc, raritan, servertech, eaton",
+            "9:9: pdus.a.table: \"acme\": must be one of apc-rpdu2, apc-rpdu, raritan, \
+             servertech, eaton",
         ),
         (
-            "address = 'snmp://10.1.9.1'\ntable = 'apc'",
+            "address = 'snmp://10.1.9.1'\ntable = 'apc-rpdu2'",
             "7:1: pdus.a.community_file: missing: give one of community_file, \
              community_credential, community_command and community",
         ),
         (
-            "address = 'snmp://10.2.0.1'\ntable = 'apc'\ncommunity_file = 'c'",
+            "address = 'snmp://10.2.0.1'\ntable = 'apc-rpdu2'\ncommunity_file = 'c'",
             "8:11: pdus.a.address: 10.2.0.1 is not in allowed_bmc_networks (10.1.0.0/16, fd00::/64)",
         ),
         (
@@ -145,19 +146,19 @@ fn invalid_pdus_are_reported_with_their_position() {
             "8:11: pdus.a.address: 10.2.0.1 is not in allowed_bmc_networks (10.1.0.0/16, fd00::/64)",
         ),
         (
-            "address = 'snmp://10.1.9.1:0'\ntable = 'apc'\ncommunity_file = 'c'",
-            "8:11: pdus.a.address: not an address, such as snmp://10.1.0.5 or snmp://[fd00::5]:161",
+            "address = 'snmp://10.1.9.1:0'\ntable = 'apc-rpdu2'\ncommunity_file = 'c'",
+            "8:11: pdus.a.address: the BMC address's port is not a number from 1 to 65535",
         ),
         (
             "address = 'ipmi://10.1.9.1'",
-            "8:11: pdus.a.address: use redfish:// or snmp://",
+            "8:11: pdus.a.address: a PDU has no address of scheme \"ipmi\"; use redfish:// or snmp://",
         ),
         (
             "address = 'redfish://10.1.9.1'\npassword_file = 'p'",
             "7:1: pdus.a.username: missing, or empty",
         ),
         (
-            &format!("{redfish}\ntable = 'apc'"),
+            &format!("{redfish}\ntable = 'apc-rpdu2'"),
             "11:9: pdus.a.table: has no meaning for Redfish; remove it",
         ),
         (
@@ -165,7 +166,7 @@ fn invalid_pdus_are_reported_with_their_position() {
             "11:16: pdus.a.outlet_delay: longer than 60s",
         ),
         (
-            "address = 'snmp://10.1.9.1'\ntable = 'apc'\ncommunity_file = 'c'\ntrust = { insecure = true }",
+            "address = 'snmp://10.1.9.1'\ntable = 'apc-rpdu2'\ncommunity_file = 'c'\ntrust = { insecure = true }",
             "11:9: pdus.a.trust: has no meaning for SNMP; remove it",
         ),
         (
@@ -178,15 +179,14 @@ fn invalid_pdus_are_reported_with_their_position() {
         ),
         (
             &format!("{v3}\nauth_protocol = 'crc'"),
-            "12:17: pdus.a.auth_protocol: \"crc\": must be one of sha256, sha1, sha224, sha384, \
-             sha512, md5",
+            "12:17: pdus.a.auth_protocol: \"crc\": must be one of sha1, sha256, sha384, sha512",
         ),
         (
             &format!("{v3}\nprivacy_protocol = 'aes256'"),
             "7:1: pdus.a.privacy_password_file: missing: privacy_protocol needs a password",
         ),
         (
-            "address = 'snmp://10.1.9.1'\ntable = 'apc'\nusername = 'u'\npassword = 'short'",
+            "address = 'snmp://10.1.9.1'\ntable = 'apc-rpdu2'\nusername = 'u'\npassword = 'short'",
             "7:1: pdus.a: the password is shorter than the 8 bytes that SNMP v3 needs",
         ),
     ] {
@@ -229,6 +229,11 @@ fn an_outlet_feeds_one_host_and_belongs_to_a_pdu_with_an_address() {
             "{ pdu = 'a', outlet = '01' }, { pdu = 'c', outlet = '1' }",
             "{ pdu = 'b', outlet = '1' }",
             "hosts[0] (n1).outlets[0].outlet: \"01\": must be the number in the table, such as 12",
+        ),
+        (
+            "{ pdu = 'a', outlet = '0.7' }",
+            "{ pdu = 'b', outlet = '1' }",
+            "hosts[0] (n1).outlets[0].outlet: \"0.7\": write \"7\", which is the same outlet",
         ),
         (
             "{ pdu = 'a', outlet = ' ' }, { pdu = 'c', outlet = '1' }",

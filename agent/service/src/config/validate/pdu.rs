@@ -4,15 +4,15 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use rackhand_bmc::{
-    Protocol,
-    pdu::{HostOutlet, OutletId},
-};
+use rackhand_bmc::pdu::{HostOutlet, OutletId, PduAddress, PduProtocol, PduTable};
+
+use secrecy::ExposeSecret;
 
 use super::{
     super::{
-        HostEntry, PduAccess, PduEntry, SnmpAuthentication, SnmpLogin, SnmpPrivacy, SnmpTable,
+        HostEntry, Password, PduEntry, PduLogin,
         location::KeyPath,
+        pdu::{AUTH_PROTOCOLS, PRIVACY_PROTOCOLS, implied_index},
         schema::{self, Source},
     },
     LONGEST_INTERVAL, Validator,
@@ -20,8 +20,6 @@ use super::{
     other_entry,
 };
 
-/// Port of SNMP agents (RFC 3417, 3.2).
-const SNMP_PORT: u16 = 161;
 /// Least length of an SNMP v3 password (RFC 3414, 11.2).
 const SHORTEST_SNMP_PASSWORD: usize = 8;
 
@@ -42,10 +40,9 @@ impl Validator<'_> {
             let Some(entry) = self.pdu(&key_path, name, pdu, address, context) else {
                 continue;
             };
-            let endpoint = entry.access.endpoint();
             let mut earlier = entries.values();
-            if let Some(other) = earlier.find(|other| other.access.endpoint() == endpoint) {
-                let what = format!("{endpoint} is also the PDU {}", other.name);
+            if let Some(other) = earlier.find(|other| other.address == entry.address) {
+                let what = format!("{} is also the PDU {}", entry.address, other.name);
                 self.problem(&key_path.key("address"), what);
             }
             entries.insert(name.clone(), entry);
@@ -68,13 +65,23 @@ impl Validator<'_> {
             let what = format!("longer than {LONGEST_INTERVAL:?}");
             self.problem(&key_path.key("outlet_delay"), what);
         }
-        let access = match address.strip_prefix("snmp://") {
-            Some(rest) => self.snmp(key_path, pdu, rest, context),
-            None => self.redfish(key_path, pdu, address, context),
+        let address = match address.parse::<PduAddress>() {
+            Ok(address) => address,
+            Err(error) => {
+                self.problem(&key_path.key("address"), error);
+                return None;
+            }
+        };
+        let networks = &context.networks;
+        self.check_network(&key_path.key("address"), &address.host(), networks);
+        let login = match address.protocol() {
+            PduProtocol::Redfish => self.redfish(key_path, pdu, context),
+            PduProtocol::Snmp => self.snmp(key_path, pdu),
         };
         Some(PduEntry {
             name: name.to_owned(),
-            access: access?,
+            address,
+            login: login?,
             outlet_delay: pdu.outlet_delay.unwrap_or(Duration::ZERO),
         })
     }
@@ -83,16 +90,9 @@ impl Validator<'_> {
         &mut self,
         key_path: &KeyPath,
         pdu: &schema::Pdu,
-        address: &str,
         context: &BmcContext,
-    ) -> Option<PduAccess> {
-        let address_path = key_path.key("address");
-        if address.starts_with("ipmi://") {
-            self.problem(&address_path, "use redfish:// or snmp://");
-            return None;
-        }
+    ) -> Option<PduLogin> {
         self.refuse(key_path, "Redfish", &snmp_keys(pdu));
-        let address = self.address(&address_path, address, &context.networks);
         let trust = match &pdu.trust {
             Some(trust) => self.trust(&key_path.key("trust"), trust),
             None => Some(context.trust.clone()),
@@ -100,126 +100,118 @@ impl Validator<'_> {
         let username = self.username(key_path, pdu);
         let passwords = pdu.password_sources();
         let password = self.required_secret(key_path, "password", &passwords);
-        let address = address?;
-        if address.protocol() != Protocol::Redfish {
-            self.problem(&address_path, "use redfish:// or snmp://");
-            return None;
-        }
-        Some(PduAccess::Redfish {
-            address,
+        Some(PduLogin::Redfish {
             username: username?,
             password: password?,
             trust: trust?,
         })
     }
 
-    fn snmp(
-        &mut self,
-        key_path: &KeyPath,
-        pdu: &schema::Pdu,
-        place: &str,
-        context: &BmcContext,
-    ) -> Option<PduAccess> {
+    fn snmp(&mut self, key_path: &KeyPath, pdu: &schema::Pdu) -> Option<PduLogin> {
         self.refuse(key_path, "SNMP", &[("trust", pdu.trust.is_some())]);
-        let found = host_and_port(place);
-        match &found {
-            None => {
-                let what = "not an address, such as snmp://10.1.0.5 or snmp://[fd00::5]:161";
-                self.problem(&key_path.key("address"), what);
-            }
-            Some((host, _)) => {
-                self.check_network(&key_path.key("address"), host, &context.networks);
-            }
-        }
         let table = self.table(key_path, pdu.table.as_deref());
-        let login = match (pdu.version.as_deref(), &pdu.username) {
-            (Some("v2c"), _) | (None, None) => self.v2c(key_path, pdu),
-            (Some("v3"), _) | (None, Some(_)) => self.v3(key_path, pdu),
+        match (pdu.version.as_deref(), &pdu.username) {
+            (Some("v2c"), _) | (None, None) => self.v2c(key_path, pdu, table),
+            (Some("v3"), _) | (None, Some(_)) => self.v3(key_path, pdu, table),
             (Some(other), _) => {
                 let what = format!("{other:?}: must be v2c or v3");
                 self.problem(&key_path.key("version"), what);
                 None
             }
-        };
-        let (host, port) = found?;
-        Some(PduAccess::Snmp {
-            host,
-            port,
-            table: table?,
-            login: login?,
-        })
+        }
     }
 
-    fn table(&mut self, key_path: &KeyPath, table: Option<&str>) -> Option<SnmpTable> {
-        let names = SnmpTable::ALL.map(SnmpTable::as_str).join(", ");
+    fn table(&mut self, key_path: &KeyPath, table: Option<&str>) -> Option<PduTable> {
+        let names = PduTable::ALL.map(PduTable::as_str).join(", ");
         let key_path = key_path.key("table");
         let Some(table) = table else {
-            let what = format!("missing: give the vendor of the PDU, one of {names}");
+            let what = format!("missing: give the table of the PDU's make, one of {names}");
             self.problem(&key_path, what);
             return None;
         };
-        let found = SnmpTable::ALL.into_iter().find(|one| one.as_str() == table);
+        let found = table.parse().ok();
         if found.is_none() {
             self.problem(&key_path, format!("{table:?}: must be one of {names}"));
         }
         found
     }
 
-    fn v2c(&mut self, key_path: &KeyPath, pdu: &schema::Pdu) -> Option<SnmpLogin> {
+    fn v2c(
+        &mut self,
+        key_path: &KeyPath,
+        pdu: &schema::Pdu,
+        table: Option<PduTable>,
+    ) -> Option<PduLogin> {
         let mut other = password_keys(pdu);
         other.extend(v3_keys(pdu));
         self.refuse(key_path, "SNMP v2c", &other);
         let communities = pdu.community_sources();
-        let community = self.required_secret(key_path, "community", &communities)?;
-        Some(SnmpLogin::V2c { community })
+        let community = self.required_secret(key_path, "community", &communities);
+        let communities = pdu.write_community_sources();
+        let write = self.secret(key_path, key_path.file(), &communities);
+        if write.is_none() && !communities.is_empty() {
+            return None;
+        }
+        Some(PduLogin::SnmpV2c {
+            table: table?,
+            community: community?,
+            write_community: write.map(|(_, community)| community),
+        })
     }
 
-    fn v3(&mut self, key_path: &KeyPath, pdu: &schema::Pdu) -> Option<SnmpLogin> {
-        self.refuse(key_path, "SNMP v3", &given(pdu.community_sources()));
+    fn v3(
+        &mut self,
+        key_path: &KeyPath,
+        pdu: &schema::Pdu,
+        table: Option<PduTable>,
+    ) -> Option<PduLogin> {
+        self.refuse(key_path, "SNMP v3", &community_keys(pdu));
         let username = self.username(key_path, pdu);
         let passwords = pdu.password_sources();
         let password = self.required_secret(key_path, "password", &passwords);
-        let authentication = self.choice(
+        let auth = self.choice(
             &key_path.key("auth_protocol"),
             pdu.auth_protocol.as_deref(),
-            &SnmpAuthentication::NAMES,
+            &AUTH_PROTOCOLS,
         );
         let privacies = pdu.privacy_sources();
         let privacy_password = self.secret(key_path, key_path.file(), &privacies);
         let privacy_protocol = self.choice(
             &key_path.key("privacy_protocol"),
             pdu.privacy_protocol.as_deref(),
-            &SnmpPrivacy::NAMES,
+            &PRIVACY_PROTOCOLS,
         );
         if privacies.is_empty() && pdu.privacy_protocol.is_some() {
             let what = "missing: privacy_protocol needs a password";
             self.problem(&key_path.key("privacy_password_file"), what);
         }
-        let secrets = [
-            password.as_ref().map(|password| ("password", password)),
-            privacy_password
-                .as_ref()
-                .map(|(_, password)| ("privacy_password", password)),
-        ];
-        for (what, secret) in secrets.into_iter().flatten() {
-            if let Some(Ok(secret)) = secret.read_now()
-                && secrecy::ExposeSecret::expose_secret(&secret).len() < SHORTEST_SNMP_PASSWORD
-            {
-                let what = format!(
-                    "the {what} is shorter than the {SHORTEST_SNMP_PASSWORD} bytes that SNMP v3 needs"
-                );
-                self.problem(key_path, what);
-            }
-        }
-        Some(SnmpLogin::V3 {
+        self.check_length(key_path, "password", password.as_ref());
+        let privacy_password = privacy_password.map(|(_, password)| password);
+        self.check_length(key_path, "privacy_password", privacy_password.as_ref());
+        Some(PduLogin::SnmpV3 {
+            table: table?,
             username: username?,
-            authentication: authentication?,
+            auth: auth?,
             password: password?,
             privacy: match privacy_password {
-                Some((_, password)) => Some((privacy_protocol?, password)),
-                None => None,
+                Some(password) => Some((privacy_protocol?, password)),
+                None if privacies.is_empty() => None,
+                None => return None,
             },
         })
+    }
+
+    /// Reports a password that SNMP v3 does not accept. One that is unreadable now is checked when the PDU
+    /// is called.
+    fn check_length(&mut self, key_path: &KeyPath, what: &str, password: Option<&Password>) {
+        if let Some(Ok(secret)) = password.and_then(Password::read_now)
+            && secret.expose_secret().len() < SHORTEST_SNMP_PASSWORD
+        {
+            let what = format!(
+                "the {what} is shorter than the {SHORTEST_SNMP_PASSWORD} bytes that SNMP v3 needs"
+            );
+            self.problem(key_path, what);
+        }
     }
 
     /// The value of this name, or the default.
@@ -255,7 +247,7 @@ impl Validator<'_> {
         key_path: &KeyPath,
         name: &str,
         sources: &[(&'static str, Source<'_>)],
-    ) -> Option<super::super::Password> {
+    ) -> Option<Password> {
         if sources.is_empty() {
             let what = format!(
                 "missing: give one of {name}_file, {name}_credential, {name}_command and {name}"
@@ -314,6 +306,7 @@ impl Validator<'_> {
     pub(super) fn check_outlets(
         &mut self,
         file: &schema::File,
+        pdus: &BTreeMap<String, PduEntry>,
         hosts: &[(KeyPath, schema::Host)],
         entries: &[Option<HostEntry>],
     ) {
@@ -322,25 +315,24 @@ impl Validator<'_> {
             let outlets = entry.iter().flat_map(|entry| &entry.outlets);
             for (index, outlet) in outlets.enumerate() {
                 let key_path = host_path.key("outlets").item(index);
-                let pdu = file.pdus.get(&outlet.pdu);
-                let is_snmp = match pdu.map(|pdu| pdu.address.as_deref()) {
-                    None => {
+                let pdu = match (file.pdus.get(&outlet.pdu), pdus.get(&outlet.pdu)) {
+                    (None, _) => {
                         let what = format!("{:?}: there is no such PDU in [pdus]", outlet.pdu);
                         self.problem(&key_path.key("pdu"), what);
                         continue;
                     }
-                    Some(None) => {
+                    (Some(pdu), _) if pdu.address.is_none() => {
                         let what = format!("the PDU {} has no address", outlet.pdu);
                         self.problem(&key_path.key("pdu"), what);
                         continue;
                     }
-                    Some(Some(address)) => address.starts_with("snmp://"),
+                    // It is invalid, which is reported.
+                    (Some(_), None) => continue,
+                    (Some(_), Some(pdu)) => pdu,
                 };
-                if is_snmp && !is_index(&outlet.outlet.0) {
-                    let what = format!(
-                        "{:?}: must be the number in the table, such as 12",
-                        outlet.outlet.0
-                    );
+                if let Some(table) = pdu.table()
+                    && let Err(what) = check_index(table, &outlet.outlet.0)
+                {
                     self.problem(&key_path.key("outlet"), what);
                 }
                 match seen.insert(outlet, host_path) {
@@ -361,38 +353,24 @@ impl Validator<'_> {
     }
 }
 
-/// Whether this is an index in an SNMP table, without leading zeros, so that an outlet has one name only.
-fn is_index(text: &str) -> bool {
-    text.split('.').all(|part| {
+/// Checks the name of an outlet in an SNMP table. An outlet has one name only, so that it cannot be written
+/// for two hosts.
+fn check_index(table: PduTable, text: &str) -> Result<(), String> {
+    let is_canonical = |part: &str| {
         let number = part.parse::<u32>();
         number.is_ok_and(|number| number.to_string() == part)
-    })
-}
-
-/// The host and port of an SNMP address; an IPv6 address is in brackets.
-fn host_and_port(place: &str) -> Option<(String, u16)> {
-    let place = place.strip_suffix('/').unwrap_or(place);
-    let (host, port) = match place.strip_prefix('[') {
-        Some(rest) => {
-            let (host, rest) = rest.split_once(']')?;
-            host.parse::<std::net::Ipv6Addr>().ok()?;
-            (
-                host,
-                rest.strip_prefix(':').or(rest.is_empty().then_some("")),
-            )
-        }
-        None => match place.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (place, Some("")),
-        },
     };
-    let port = match port? {
-        "" if !place.ends_with(':') => SNMP_PORT,
-        port => port.parse().ok().filter(|port| *port != 0)?,
-    };
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':');
-    let is_host = !host.is_empty() && host.chars().all(is_name);
-    is_host.then(|| (host.to_owned(), port))
+    if !text.split('.').all(is_canonical) {
+        return Err(format!(
+            "{text:?}: must be the number in the table, such as 12"
+        ));
+    }
+    match text.strip_prefix(implied_index(table)) {
+        Some(short) if short != text && is_canonical(short) => Err(format!(
+            "{text:?}: write {short:?}, which is the same outlet"
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn given(sources: schema::Sources<'_>) -> Vec<(&'static str, bool)> {
@@ -411,9 +389,15 @@ fn v3_keys(pdu: &schema::Pdu) -> Vec<(&'static str, bool)> {
     keys
 }
 
+fn community_keys(pdu: &schema::Pdu) -> Vec<(&'static str, bool)> {
+    let mut keys = given(pdu.community_sources());
+    keys.extend(given(pdu.write_community_sources()));
+    keys
+}
+
 /// The keys of SNMP alone.
 fn snmp_keys(pdu: &schema::Pdu) -> Vec<(&'static str, bool)> {
-    let mut keys = given(pdu.community_sources());
+    let mut keys = community_keys(pdu);
     keys.extend(given(pdu.privacy_sources()));
     keys.push(("table", pdu.table.is_some()));
     keys.push(("version", pdu.version.is_some()));

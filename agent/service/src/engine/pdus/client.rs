@@ -47,7 +47,7 @@ impl QueuedPdu {
             pdus,
             queue,
             config,
-            address: entry.access.endpoint(),
+            address: entry.address.to_string(),
             entry: entry.clone(),
             class,
         }

@@ -13,9 +13,12 @@ use rackhand_bmc::{
     Accepted, Bmc, BmcError, BmcFuture, BootDevice, BootOverride, BootPersistence, BootState,
     ErrorKind, EventLog, Facts, Identify, PowerCommand, PowerReading, PowerSource, PowerState,
     Sensor, SensorHealth, SensorKind, SensorRole, SystemIdentity,
+    pdu::{Pdu, PduConfig},
 };
 use secrecy::ExposeSecret;
 use tokio::sync::watch;
+
+use super::pdu::{FakePdu, FakePduClient};
 
 #[derive(Debug)]
 pub(crate) struct FakeBmc {
@@ -174,22 +177,32 @@ impl FakeBmc {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct FakeRack(Arc<Vec<Arc<FakeBmc>>>);
+pub(crate) struct FakeRack {
+    bmcs: Arc<Vec<Arc<FakeBmc>>>,
+    /// `a` at 10.0.0.201, and `b` at 10.0.0.202.
+    pdus: [Arc<FakePdu>; 2],
+}
 
 impl FakeRack {
     pub(crate) fn new(hosts: usize) -> Self {
-        Self(Arc::new(
-            (0..hosts).map(|_| Arc::new(FakeBmc::new())).collect(),
-        ))
+        Self {
+            bmcs: Arc::new((0..hosts).map(|_| Arc::new(FakeBmc::new())).collect()),
+            pdus: std::array::from_fn(|_| Arc::new(FakePdu::new())),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.bmcs.len()
     }
 
     /// The BMC of `node-<n>`, at 10.0.0.<n>.
     pub(crate) fn of(&self, n: usize) -> &FakeBmc {
-        &self.0[n - 1]
+        &self.bmcs[n - 1]
+    }
+
+    /// The PDU `a` or `b`.
+    pub(crate) fn pdu(&self, name: &str) -> &FakePdu {
+        &self.pdus[usize::from(name == "b")]
     }
 }
 
@@ -213,8 +226,14 @@ impl Driver for FakeRack {
         Ok(Arc::new(FakeClient {
             address: spec.address.to_string(),
             password: spec.password.expose_secret().to_owned(),
-            bmc: self.0[last - 1].clone(),
+            bmc: self.bmcs[last - 1].clone(),
         }))
+    }
+
+    fn connect_pdu(&self, config: PduConfig) -> Result<Arc<dyn Pdu>, BmcError> {
+        let ip = config.resolved.first().unwrap().to_string();
+        let pdu = &self.pdus[usize::from(ip == "10.0.0.202")];
+        Ok(Arc::new(FakePduClient(pdu.clone())))
     }
 }
 

@@ -1,5 +1,6 @@
 //! A running agent with scripted BMCs and its own certificates.
 mod bmc;
+mod pdu;
 mod pki;
 pub(crate) mod raw;
 
@@ -32,7 +33,7 @@ pub(crate) struct Site {
     pub(crate) bmcs: FakeRack,
     /// Additional lines of the configuration.
     pub(crate) extra: String,
-    /// Additional lines of each host.
+    /// Additional lines of each host; `{n}` is its number, and `{pdu}` one PDU for each of two hosts.
     pub(crate) of_host: String,
     /// Whether all hosts are systems of one BMC.
     pub(crate) is_chassis: bool,
@@ -80,6 +81,8 @@ impl Site {
                  bmc.address = 'redfish://{host}/redfish/v1/Systems/{system}'\n\
                  bmc.username = 'ops'\nbmc.password_file = 'password'\n{}",
                 self.of_host
+                    .replace("{n}", &n.to_string())
+                    .replace("{pdu}", ["b", "a"][n % 2])
             ));
         }
         let path = self.dir.path().join("agent.toml");
