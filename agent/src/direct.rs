@@ -13,7 +13,7 @@ use rackhand_agent_service::{Agent, Hardware, StartError, config::Config};
 use tempfile::TempDir;
 
 use crate::{
-    cli::{Command, Common, PowerArgs},
+    cli::{Command, Common, PduArgs, PowerArgs},
     exit_code::{ExitStatus, Refused, Usage},
     signals::EndSignals,
 };
@@ -73,6 +73,7 @@ fn sense(command: &Command) -> Result<(), &'static str> {
             return Err("terms belong to a running agent: leave out --direct");
         }
         Command::Power(PowerArgs { action }) => action.switch().is_some_and(|args| args.no_wait),
+        Command::Pdu(PduArgs { action }) => action.switch().is_some_and(|args| args.no_wait),
         _ => false,
     };
     if no_wait {

@@ -28,6 +28,7 @@ mod identify;
 mod inventory;
 mod operations;
 mod output;
+mod pdu;
 mod power;
 mod private_files;
 mod progress;
@@ -98,6 +99,7 @@ async fn obey(command: Command) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::serve(args).await,
         Command::Check(args) => config_check::check(&args.config),
         Command::Power(args) => power::power(args).await,
+        Command::Pdu(args) => pdu::pdu(args).await,
         Command::Host(args) => host::host(args).await,
         Command::Inventory(args) => inventory::inventory(args).await,
         Command::BootDevice(args) => boot_device::boot_device(args).await,

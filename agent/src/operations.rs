@@ -20,6 +20,9 @@ struct Row {
     operation: String,
     host: String,
     action: String,
+    /// `outlets`: the outlets of the host were switched, not its BMC.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    device: &'static str,
     result: &'static str,
     begun: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -52,6 +55,10 @@ impl Row {
             let at = at.and_then(|at| timestamp_from_proto(&at).ok());
             at.map(shown).unwrap_or_default()
         };
+        let device = match info.device() {
+            v1::PowerDevice::Outlets => "outlets",
+            _ => "",
+        };
         let outcome = info.outcome;
         let readings = outcome.iter().flat_map(|outcome| &outcome.readings);
         let readings = readings.map(|reading| {
@@ -68,6 +75,7 @@ impl Row {
                 .as_ref()
                 .map(|outcome| outcome.message.clone())
                 .unwrap_or_default(),
+            device,
             detail: info.detail,
             force: info.force,
             overrode: info.overrode,
@@ -113,7 +121,10 @@ impl TableRow for Row {
         vec![
             self.operation.clone(),
             self.host.clone(),
-            self.action.clone(),
+            match self.device {
+                "" => self.action.clone(),
+                device => format!("{} ({device})", self.action),
+            },
             self.result.to_owned(),
             self.begun.clone(),
             self.by.clone(),

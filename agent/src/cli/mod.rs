@@ -8,6 +8,7 @@ mod host;
 mod identify;
 mod inventory;
 mod operations;
+mod pdu;
 mod power;
 mod sensors;
 mod term;
@@ -32,7 +33,8 @@ pub(crate) use host::{HostAction, HostArgs, HostCheckArgs};
 pub(crate) use identify::{IdentifyArgs, Led};
 pub(crate) use inventory::{ImportArgs, InventoryAction, InventoryArgs};
 pub(crate) use operations::{OperationsAction, OperationsArgs};
-pub(crate) use power::{PowerAction, PowerArgs, SwitchArgs};
+pub(crate) use pdu::{PduAction, PduArgs, PduListArgs, PduOutletsArgs};
+pub(crate) use power::{CycleArgs, PowerAction, PowerArgs, SwitchArgs};
 pub(crate) use sensors::SensorsArgs;
 pub(crate) use term::{TermAction, TermArgs};
 
@@ -76,6 +78,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Read or switch the power of hosts.
     Power(PowerArgs),
+    /// Read or switch the outlets of the PDUs that feed hosts.
+    Pdu(PduArgs),
     /// Show the hosts of the rack, or diagnose why one cannot be switched.
     Host(HostArgs),
     /// Validate an inventory, or generate one from manifests.
@@ -224,6 +228,7 @@ impl Command {
     pub(crate) fn common_mut(&mut self) -> Option<&mut Common> {
         Some(match self {
             Self::Power(PowerArgs { action }) => action.common_mut(),
+            Self::Pdu(PduArgs { action }) => action.common_mut(),
             Self::Host(HostArgs { action }) => action.common_mut(),
             Self::Bmc(BmcArgs { action }) => action.common_mut(),
             Self::BootDevice(BootArgs { action }) => action.common_mut(),

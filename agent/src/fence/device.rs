@@ -10,7 +10,7 @@ use rackhand_bmc::{
     ipmi::{Suite, SuiteChoice},
     operation::{self, Expected, Goal, OperationRequest, Outcome, Timing},
 };
-use rackhand_proto::v1::{ListHostsRequest, power_client::PowerClient};
+use rackhand_proto::v1::{ListHostsRequest, PowerDevice, power_client::PowerClient};
 use secrecy::SecretString;
 use tonic::{Request, transport::Channel};
 
@@ -39,6 +39,7 @@ pub(super) enum Device {
     Agent {
         client: PowerClient<Channel>,
         plugs: Vec<String>,
+        switched: PowerDevice,
     },
 }
 
@@ -58,9 +59,14 @@ impl Device {
                 let reading = bmc.power().await.map_err(|error| error.to_string())?;
                 exactly(reading.state, bmc.address())
             }
-            Self::Agent { client, plugs } => {
+            Self::Agent {
+                client,
+                plugs,
+                switched,
+            } => {
                 let reads = plugs.iter().map(|plug| async move {
-                    let row = power::read(client.clone(), plug.clone(), times.call).await;
+                    let (client, plug_name) = (client.clone(), plug.clone());
+                    let row = power::read(client, plug_name, *switched, times.call).await;
                     match (row.power, row.error) {
                         ("on", None) => Ok(true),
                         ("off", None) => Ok(false),
@@ -78,7 +84,11 @@ impl Device {
     pub(super) async fn change(&self, change: Change, times: &Times) -> Result<bool, String> {
         match self {
             Self::Direct { bmc, expected } => directly(bmc.as_ref(), expected, change, times).await,
-            Self::Agent { client, plugs } => {
+            Self::Agent {
+                client,
+                plugs,
+                switched,
+            } => {
                 let to = match change {
                     Change::On => PowerRequest::On,
                     Change::Off => PowerRequest::Off,
@@ -88,6 +98,7 @@ impl Device {
                     force: false,
                     timeout: Some(times.power.max(Duration::from_secs(10))),
                     no_wait: false,
+                    device: *switched,
                 };
                 let each = plugs.iter().map(|plug| async move {
                     let row = power::one(client.clone(), plug.clone(), options, to, false).await;
@@ -121,12 +132,16 @@ impl Device {
 
     /// The same device with these plugs.
     pub(super) fn of(&self, plug: &str) -> Option<Self> {
-        let Self::Agent { client, .. } = self else {
+        let Self::Agent {
+            client, switched, ..
+        } = self
+        else {
             return None;
         };
         Some(Self::Agent {
             client: client.clone(),
             plugs: vec![plug.to_owned()],
+            switched: *switched,
         })
     }
 
@@ -287,5 +302,9 @@ async fn open_agent(through: &Through) -> Result<Device, String> {
     Ok(Device::Agent {
         client: client.map_err(|error| format!("{error:#}"))?,
         plugs: through.plugs.clone(),
+        switched: match through.outlets {
+            true => PowerDevice::Outlets,
+            false => PowerDevice::Bmc,
+        },
     })
 }

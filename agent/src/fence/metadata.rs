@@ -9,7 +9,8 @@ use super::options::{Kind, OPTIONS, Opt};
 pub(super) const NAME: &str = "fence_rackhand";
 pub(super) const SHORT: &str = "Fence agent for BMCs that speak Redfish or IPMI";
 pub(super) const LONG: &str = "fence_rackhand switches a host by its BMC, over Redfish or IPMI, or by the rack \
-    agent that knows the host. Off counts only when the BMC has said exactly \"off\" twice. A \
+    agent that knows the host; with device=outlets that agent switches the outlets of the PDUs that feed \
+    the host, as a second fencing level. Off counts only when the BMC has said exactly \"off\" twice. A \
     reboot is off, confirmed, on; no reset is ever sent. An action or option that is not \
     understood on the command line, or an action that is not understood anywhere, does nothing.";
 

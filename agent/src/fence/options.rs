@@ -59,6 +59,7 @@ impl Opt {
 }
 
 pub(super) const PROTOCOLS: &[&str] = &["redfish", "ipmi", "auto"];
+pub(super) const DEVICES: &[&str] = &["bmc", "outlets"];
 pub(super) const PRIVILEGES: &[&str] = &["callback", "user", "operator", "administrator"];
 pub(super) const CIPHERS: &[&str] = &["auto", "3", "17"];
 
@@ -96,6 +97,12 @@ pub(super) const OPTIONS: &[Opt] = &[
     opt("plug", Kind::Text, "Name of the host at the rack agent")
         .short('n')
         .old(&["port"]),
+    opt(
+        "device",
+        Kind::Select(DEVICES),
+        "What switches the hosts of the rack agent: their BMCs, or all outlets of the PDUs that feed them",
+    )
+    .default("bmc"),
     opt("port_as_ip", Kind::Boolean, "plug is the address of the BMC"),
     opt("protocol", Kind::Select(PROTOCOLS), "Protocol of the BMC; auto tries Redfish, then IPMI")
         .default("redfish"),

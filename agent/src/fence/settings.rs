@@ -8,7 +8,7 @@ use secrecy::SecretString;
 
 use super::{
     input::Input,
-    options::{CIPHERS, Kind, OPTIONS, PRIVILEGES, PROTOCOLS},
+    options::{CIPHERS, DEVICES, Kind, OPTIONS, PRIVILEGES, PROTOCOLS},
 };
 
 /// Time limit if the caller limits the run.
@@ -73,6 +73,8 @@ pub(super) struct Direct {
 #[derive(Debug, Clone)]
 pub(super) struct Through {
     pub(super) plugs: Vec<String>,
+    /// Whether the outlets that feed the hosts are switched instead of their BMCs.
+    pub(super) outlets: bool,
     pub(super) socket: PathBuf,
     /// Address, rack and certificate directory of a remote agent.
     pub(super) remote: Option<(String, String, PathBuf)>,
@@ -264,9 +266,18 @@ fn way(judge: &mut Validator<'_>, action: Action) -> Option<Route> {
     } else {
         judge.text("ip")
     };
+    let outlets = judge.choice("device", DEVICES) == "outlets";
+    if outlets && ip.is_some() {
+        let why = "device=outlets needs a host of the rack agent: give plug, and no ip";
+        judge.wrong.push(why.to_owned());
+    }
+    if outlets && action == Action::Diag {
+        let why = "diag needs the BMC: device=outlets can only switch";
+        judge.wrong.push(why.to_owned());
+    }
     match ip {
         Some(ip) => direct(judge, &ip).map(|direct| Route::Direct(Box::new(direct))),
-        None => through(judge, plug.as_deref(), action).map(Route::Agent),
+        None => through(judge, plug.as_deref(), outlets, action).map(Route::Agent),
     }
 }
 
@@ -355,7 +366,12 @@ fn place(ip: &str, port: Option<u16>) -> String {
     port.map_or(host.clone(), |port| format!("{host}:{port}"))
 }
 
-fn through(judge: &mut Validator<'_>, plug: Option<&str>, action: Action) -> Option<Through> {
+fn through(
+    judge: &mut Validator<'_>,
+    plug: Option<&str>,
+    outlets: bool,
+    action: Action,
+) -> Option<Through> {
     let between = judge.text("plug_separator").unwrap_or_default();
     let plugs: Vec<String> = match plug {
         Some(plug) if !between.is_empty() => {
@@ -388,6 +404,7 @@ fn through(judge: &mut Validator<'_>, plug: Option<&str>, action: Action) -> Opt
     };
     Some(Through {
         plugs,
+        outlets,
         socket: judge.text("socket").unwrap_or_default().into(),
         remote,
     })

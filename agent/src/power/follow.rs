@@ -58,7 +58,7 @@ fn rest(waiting: &v1::Waiting, now: Timestamp) -> Duration {
 pub(super) async fn follow(
     client: &mut PowerClient<Channel>,
     operation: &str,
-    host: &str,
+    (host, device): (&str, v1::PowerDevice),
     mut patience: OutcomeTimeout,
     live: bool,
 ) -> Result<v1::Outcome, String> {
@@ -71,7 +71,7 @@ pub(super) async fn follow(
             Err(status) => status,
             Ok(response) => {
                 let events = response.into_inner();
-                match listen(events, host, &mut patience, &mut shown).await? {
+                match listen(events, (host, device), &mut patience, &mut shown).await? {
                     Ok(outcome) => return Ok(outcome),
                     Err(status) => status,
                 }
@@ -89,7 +89,7 @@ pub(super) async fn follow(
 /// from the start; `shown` counts those that were printed.
 async fn listen(
     mut events: Streaming<v1::AwaitResponse>,
-    host: &str,
+    (host, device): (&str, v1::PowerDevice),
     patience: &mut OutcomeTimeout,
     shown: &mut Option<usize>,
 ) -> Result<Result<v1::Outcome, Status>, String> {
@@ -106,7 +106,7 @@ async fn listen(
         }
         if let Some(shown) = shown.as_mut().filter(|shown| number > **shown) {
             *shown = number;
-            show(host, &event);
+            show(host, device, &event);
         }
         if let Some(Event::Outcome(outcome)) = event.event {
             return Ok(Ok(outcome));
@@ -114,7 +114,11 @@ async fn listen(
     }
 }
 
-fn show(host: &str, event: &v1::AwaitResponse) {
+fn show(host: &str, device: v1::PowerDevice, event: &v1::AwaitResponse) {
+    let device = match device {
+        v1::PowerDevice::Outlets => "PDU",
+        _ => "BMC",
+    };
     let elapsed = event
         .elapsed
         .as_ref()
@@ -125,8 +129,12 @@ fn show(host: &str, event: &v1::AwaitResponse) {
         Some(Event::CommandSent(sent)) if sent.answer.is_empty() => {
             format!("sending {}", sent.command)
         }
-        Some(Event::CommandSent(sent)) => format!("{}: BMC answered {}", sent.command, sent.answer),
-        Some(Event::Reading(reading)) => format!("BMC reports {}", state_word(reading.state())),
+        Some(Event::CommandSent(sent)) => {
+            format!("{}: {device} answered {}", sent.command, sent.answer)
+        }
+        Some(Event::Reading(reading)) => {
+            format!("{device} reports {}", state_word(reading.state()))
+        }
         Some(Event::Failure(failure)) => failure.message.clone(),
         Some(Event::Waiting(waiting)) => waiting.reason.clone(),
         Some(Event::Outcome(_)) | None => return,

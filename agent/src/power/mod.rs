@@ -19,8 +19,8 @@ use crate::{
     host_selection,
 };
 
-pub(crate) use status::read;
-pub(crate) use switch::{PowerRequest, SwitchOptions, one};
+pub(crate) use status::{read, status};
+pub(crate) use switch::{PowerRequest, SwitchOptions, one, switch};
 
 /// Maximum number of hosts that are switched concurrently.
 const AT_ONCE: usize = 256;
@@ -28,33 +28,34 @@ const AT_ONCE: usize = 256;
 pub(crate) const PATIENT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn power(args: PowerArgs) -> anyhow::Result<ExitCode> {
-    match args.action {
-        PowerAction::Status(args) => status::status(args).await,
-        PowerAction::On(args) => switch::switch(args, switch::PowerRequest::On).await,
+    let (args, to) = match args.action {
+        PowerAction::Status(args) => return status(args, v1::PowerDevice::Bmc).await,
+        PowerAction::On(args) => (args, PowerRequest::On),
         PowerAction::Off(args) if args.soft => {
-            let to = switch::PowerRequest::SoftOff {
+            let to = PowerRequest::SoftOff {
                 limit: args.limit,
                 then_force: args.then_force,
             };
-            switch::switch(args.switch, to).await
+            (args.switch, to)
         }
-        PowerAction::Off(args) => switch::switch(args.switch, switch::PowerRequest::Off).await,
+        PowerAction::Off(args) => (args.switch, PowerRequest::Off),
         PowerAction::SoftOff(args) => {
-            let to = switch::PowerRequest::SoftOff {
+            let to = PowerRequest::SoftOff {
                 limit: args.limit,
                 then_force: args.then_force,
             };
-            switch::switch(args.switch, to).await
+            (args.switch, to)
         }
         PowerAction::Cycle(args) => {
-            let to = switch::PowerRequest::Cycle {
+            let to = PowerRequest::Cycle {
                 hold_off: args.hold_off,
             };
-            switch::switch(args.switch, to).await
+            (args.switch, to)
         }
-        PowerAction::Reset(args) => switch::switch(args, switch::PowerRequest::Reset).await,
-        PowerAction::Nmi(args) => switch::switch(args, switch::PowerRequest::Nmi).await,
-    }
+        PowerAction::Reset(args) => (args, PowerRequest::Reset),
+        PowerAction::Nmi(args) => (args, PowerRequest::Nmi),
+    };
+    switch(args, to, v1::PowerDevice::Bmc).await
 }
 
 /// Location of the agent.

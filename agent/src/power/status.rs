@@ -98,24 +98,34 @@ impl HostResult for Row {
     }
 }
 
-pub(super) async fn status(args: ReadArgs) -> anyhow::Result<ExitCode> {
-    let read = |client, name| read(client, name, args.timeout);
+/// Reads the power of hosts from their BMCs or outlets, and prints it.
+///
+/// # Errors
+///
+/// The agent cannot be reached, or the hosts are invalid.
+pub(crate) async fn status(args: ReadArgs, device: v1::PowerDevice) -> anyhow::Result<ExitCode> {
+    let read = |client, name| read(client, name, device, args.timeout);
     let (mut rows, known) = fan_out::read_chosen(&args.hosts, &args.common, read).await?;
     for row in &mut rows {
-        note_hold(row, &known.hosts);
+        note_hold(row, &known.hosts, device);
     }
     print(&rows, args.common.output)?;
     Ok(fan_out::finish(&rows, args.common.output, "on"))
 }
 
-pub(crate) async fn read(mut client: PowerClient<Channel>, host: String, timeout: Duration) -> Row {
+pub(crate) async fn read(
+    mut client: PowerClient<Channel>,
+    host: String,
+    device: v1::PowerDevice,
+    timeout: Duration,
+) -> Row {
     let mut request = Request::new(v1::ReadPowerRequest {
         target: Some(v1::Target {
             host: host.clone(),
             endpoint: None,
         }),
         timeout: Some(duration_to_proto(timeout)),
-        ..v1::ReadPowerRequest::default()
+        device: device.into(),
     });
     request.set_timeout(timeout + Duration::from_secs(5));
     let mut row = Row {
@@ -154,9 +164,13 @@ pub(crate) async fn read(mut client: PowerClient<Channel>, host: String, timeout
             row.bmc = reading.bmc;
             row.system_uuid = identity.system_uuid;
             row.serial = identity.serial;
-            row.model = format!("{} {}", identity.vendor, identity.model)
-                .trim()
-                .to_owned();
+            row.model = match device {
+                // The outlets with their currents say more than the names of the outlets.
+                v1::PowerDevice::Outlets => row.raw.clone(),
+                _ => format!("{} {}", identity.vendor, identity.model)
+                    .trim()
+                    .to_owned(),
+            };
             let at = reading.at.and_then(|at| timestamp_from_proto(&at).ok());
             row.at = at.map(|at| at.to_string());
         }
@@ -164,10 +178,10 @@ pub(crate) async fn read(mut client: PowerClient<Channel>, host: String, timeout
     row
 }
 
-fn note_hold(row: &mut Row, known: &[v1::Host]) {
+fn note_hold(row: &mut Row, known: &[v1::Host], device: v1::PowerDevice) {
     if let Some(host) = known.iter().find(|host| is_called(host, &row.host)) {
         row.held_by.clone_from(&host.held_by);
-        if row.bmc.is_empty() {
+        if row.bmc.is_empty() && device != v1::PowerDevice::Outlets {
             row.bmc.clone_from(&host.bmc);
         }
     }

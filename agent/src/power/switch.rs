@@ -93,6 +93,8 @@ pub(crate) struct SwitchOptions {
     pub(crate) timeout: Option<Duration>,
     /// Do not wait for the outcome.
     pub(crate) no_wait: bool,
+    /// What is switched.
+    pub(crate) device: v1::PowerDevice,
 }
 
 /// Result for one host, as `-o json` prints it.
@@ -139,7 +141,16 @@ impl HostResult for Row {
     }
 }
 
-pub(super) async fn switch(args: SwitchArgs, to: PowerRequest) -> anyhow::Result<ExitCode> {
+/// Switches hosts by their BMCs or outlets, and prints the outcomes.
+///
+/// # Errors
+///
+/// The agent cannot be reached, the hosts are invalid, or the confirmation was declined.
+pub(crate) async fn switch(
+    args: SwitchArgs,
+    to: PowerRequest,
+    device: v1::PowerDevice,
+) -> anyhow::Result<ExitCode> {
     let mut client = connect(&args.common).await?;
     let known = known(&mut client).await?;
     let hosts = meant(&args.hosts, &known)?;
@@ -151,12 +162,17 @@ pub(super) async fn switch(args: SwitchArgs, to: PowerRequest) -> anyhow::Result
     if args.dry_run {
         for host in &hosts {
             let holder = held(host).map(|holder| format!(" (held off by {holder})"));
-            outln!("would {} {host}{}", to.words(), holder.unwrap_or_default());
+            outln!(
+                "would {}{} {host}{}",
+                to.words(),
+                of(device),
+                holder.unwrap_or_default()
+            );
         }
         return Ok(ExitCode::SUCCESS);
     }
     if to != PowerRequest::On && hosts.len() > 1 && !args.yes {
-        confirm(to.words(), &hosts)?;
+        confirm(&format!("{}{}", to.words(), of(device)), &hosts)?;
     }
     if args.common.force {
         for host in &hosts {
@@ -169,6 +185,7 @@ pub(super) async fn switch(args: SwitchArgs, to: PowerRequest) -> anyhow::Result
         force: args.common.force,
         timeout: args.timeout,
         no_wait: args.no_wait,
+        device,
     };
     let progress = Progress::new(hosts.len());
     let live = progress.tells_events();
@@ -230,6 +247,7 @@ pub(crate) async fn one(
         action: Some(to.action()),
         deadline: Some(duration_to_proto(timeout)),
         force: options.force,
+        device: options.device.into(),
         ..v1::BeginRequest::default()
     });
     request.set_timeout(Duration::from_secs(15));
@@ -247,7 +265,15 @@ pub(crate) async fn one(
         }
         Ok(_) => {
             let patience = OutcomeTimeout::new(timeout.saturating_add(LATE));
-            match follow(&mut client, &operation, &host, patience, live).await {
+            match follow(
+                &mut client,
+                &operation,
+                (&host, options.device),
+                patience,
+                live,
+            )
+            .await
+            {
                 Ok(outcome) => settle(&mut row, to, outcome),
                 Err(error) => {
                     row.result = "not-confirmed";
@@ -261,6 +287,14 @@ pub(crate) async fn one(
     }
     row.seconds = begun.elapsed().as_secs_f64();
     row
+}
+
+/// The device in a sentence, such as `switch on the outlets of`.
+fn of(device: v1::PowerDevice) -> &'static str {
+    match device {
+        v1::PowerDevice::Outlets => " the outlets of",
+        _ => "",
+    }
 }
 
 /// F1: off is confirmed only by readings after the BMC accepted a power-off.

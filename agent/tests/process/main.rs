@@ -13,6 +13,7 @@ mod cli;
 mod closed_pipe;
 mod direct;
 mod kit;
+mod outlets;
 mod reflection;
 mod simulated;
 mod tool;

@@ -116,3 +116,31 @@ fn timeouts_are_unlimited_under_pacemaker() {
     let zero = judged(&format!("{BMC}power_timeout=0")).unwrap().times;
     assert_eq!(zero.power, FOR_EVER);
 }
+
+#[test]
+fn outlets_are_switched_only_through_an_agent() {
+    let outlets = |lines: &str| match judged(lines).unwrap().way {
+        Some(Route::Agent(through)) => through.outlets,
+        other => panic!("{other:?}"),
+    };
+    assert!(outlets("action=off\nplug=node-7\ndevice=outlets"));
+    assert!(outlets("action=monitor\ndevice=Outlets"));
+    assert!(!outlets("action=off\nplug=node-7\ndevice=bmc"));
+    assert!(!outlets("action=off\nplug=node-7"));
+    for (lines, wanted) in [
+        (
+            format!("{BMC}action=off\ndevice=outlets"),
+            "device=outlets needs a host of the rack agent: give plug, and no ip",
+        ),
+        (
+            "action=diag\nplug=node-7\ndevice=outlets".to_owned(),
+            "diag needs the BMC: device=outlets can only switch",
+        ),
+        (
+            "action=off\nplug=node-7\ndevice=pdu".to_owned(),
+            "device must be one of bmc, outlets",
+        ),
+    ] {
+        assert_eq!(judged(&lines).unwrap_err(), [wanted], "{lines}");
+    }
+}

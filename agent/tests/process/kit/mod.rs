@@ -1,5 +1,6 @@
 //! A site in a temporary directory, the daemon as a process, and a Redfish service.
 
+mod pdu;
 mod redfish;
 
 use std::{
@@ -17,6 +18,7 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
+pub(crate) use pdu::Pdu;
 pub(crate) use redfish::Redfish;
 
 pub(crate) const PASSWORD: &str = "s3cret-0f-the-bmc";
