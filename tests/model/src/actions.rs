@@ -46,6 +46,10 @@ pub enum Fault {
     Person,
     /// The etcd of the management cluster is restored from a backup.
     Restored,
+    /// A PDU stops answering, until it answers again.
+    PduSilent,
+    /// Somebody switches an outlet on.
+    OutletOn,
 }
 
 /// Everything that can happen.
@@ -80,6 +84,8 @@ pub enum Action {
     Unheard,
     /// The BMC answers again.
     Answers,
+    /// The PDU answers again.
+    PduAnswers,
     /// A backup of the management cluster is made.
     BackUp,
     /// Nobody has anything to do before the next deadline, and time passes until then.
@@ -162,7 +168,8 @@ impl World {
             ),
             (Action::Renew, heard && pinned == Some(last.as_str())),
             (Action::Unheard, !self.host.up && self.node.ready),
-            (Action::Answers, self.bmc.silent),
+            (Action::Answers, self.bmc.silent && !self.has_dead_bmc()),
+            (Action::PduAnswers, self.outlets.is_some_and(|o| o.silent)),
             (Action::Late, self.late.is_some()),
             (Action::BackUp, self.can_back_up()),
         ];
@@ -207,7 +214,9 @@ impl World {
             Fault::Silent => !self.bmc.silent,
             Fault::BmcReset => !self.bmc.reset && !self.bmc.silent && self.host.power == Power::On,
             Fault::Deposed => self.late.is_none() && self.sends(),
-            Fault::Button => off,
+            Fault::Button => off && self.is_fed(),
+            Fault::PduSilent => self.outlets.is_some_and(|o| !o.silent),
+            Fault::OutletOn => self.outlets.is_some_and(|o| !o.on[0]),
             Fault::HoldRemoved => self.hold == Some(true),
             // A request that is deleted at once after a restore leaves its host as it is (docs/lifecycle.md).
             Fault::Deleted => !self.object.deleting && self.backup != Backup::Restored,
@@ -284,6 +293,7 @@ impl World {
             Action::Renew => w.report(),
             Action::Unheard => w.node.ready = false,
             Action::Answers => w.bmc.silent = false,
+            Action::PduAnswers => w.pdu_is_silent(false),
             Action::BackUp => w.back_up(),
             Action::Time => w.passes(),
             Action::Fault(fault) => {
@@ -349,6 +359,8 @@ impl World {
                 self.object.confirmed = true;
             }
             Fault::Restored => self.restore(),
+            Fault::PduSilent => self.pdu_is_silent(true),
+            Fault::OutletOn => self.outlet_button(),
         }
     }
 }

@@ -18,6 +18,7 @@ use rackhand_core::remediation::JournalEntry;
 
 use crate::{
     operation::{End, Op, Phase, Run},
+    outlets::is_of_outlets,
     time::{NOW, shift},
     world::UID,
 };
@@ -198,6 +199,7 @@ impl Agent {
         let known = self.ledger.operations.get(id)?;
         Some(Op {
             on: known.action == Action::On.word(),
+            outlets: is_of_outlets(id),
             sent: !known.sending.is_empty(),
             end: known.outcome.clone(),
         })

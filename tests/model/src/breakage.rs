@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use rackhand_core::remediation::{
-    Command, Decision, Drain, Next, Observation, OperationOutcome, OperationView, PowerState,
-    State, Step, Taint, WorkloadView, operation_id,
+    Command, Decision, Drain, Next, Observation, OperationOutcome, OperationView, OutletStage,
+    PowerState, State, Step, Taint, WorkloadView, operation_id,
 };
 
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
     check::Setting,
     observe::bound_pod,
     operation::{Op, reading},
+    outlets::outlet_reading,
     world::{UID, World},
 };
 
@@ -51,11 +52,15 @@ pub enum Breakage {
     PodsDeletedEarly,
     PodsUnguarded,
     OutdatedIgnored,
+    OutletsWhileBmcRuns,
+    OutletsAfterMismatch,
+    OneOutletIsOff,
+    OutletsForgotten,
 }
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 32] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -84,6 +89,10 @@ impl Breakage {
         Self::PodsDeletedEarly,
         Self::PodsUnguarded,
         Self::OutdatedIgnored,
+        Self::OutletsWhileBmcRuns,
+        Self::OutletsAfterMismatch,
+        Self::OneOutletIsOff,
+        Self::OutletsForgotten,
     ];
 
     /// The breakage in words, as reports print it.
@@ -116,6 +125,10 @@ impl Breakage {
             Self::PodsDeletedEarly => "pods are deleted while the power-off still runs",
             Self::PodsUnguarded => "the Node is not read again before its pods are deleted",
             Self::OutdatedIgnored => "a restored state is not compared with the journals",
+            Self::OutletsWhileBmcRuns => "outlets are cut while the BMC may still act",
+            Self::OutletsAfterMismatch => "outlets are cut although the BMC is of another host",
+            Self::OneOutletIsOff => "one of two outlets off counts as off",
+            Self::OutletsForgotten => "outlets count as on again although they are not",
             Self::LateHoldTaken => "a hold on its way is not refused after the withdrawal",
         }
     }
@@ -139,10 +152,13 @@ impl Breakage {
             | Self::HostVersionIgnored
             | Self::LateHoldTaken => (true, &[Fault::Deposed, Fault::Deleted]),
             Self::OutdatedIgnored => (false, &[Fault::Restored]),
+            Self::OneOutletIsOff => (false, &[Fault::PduSilent]),
             _ => (false, &[]),
         };
         let budget = u8::try_from(faults.len()).unwrap_or(u8::MAX);
-        let world = if faults.contains(&Fault::Deposed) {
+        let world = if self.is_of_outlets() {
+            Setting::outlets(budget)
+        } else if faults.contains(&Fault::Deposed) {
             Setting::leaders(budget)
         } else if faults.contains(&Fault::Restored) {
             Setting::restored(budget)
@@ -156,6 +172,17 @@ impl Breakage {
             breakage: Some(self),
             ..world
         }
+    }
+
+    /// Whether it needs a host that is fed by outlets.
+    fn is_of_outlets(self) -> bool {
+        matches!(
+            self,
+            Self::OutletsWhileBmcRuns
+                | Self::OutletsAfterMismatch
+                | Self::OneOutletIsOff
+                | Self::OutletsForgotten
+        )
     }
 
     /// Distorts the observation of the controller.
@@ -244,6 +271,29 @@ impl Breakage {
                 });
             }
             Self::OutdatedIgnored => o.outdated = false,
+            Self::OutletsWhileBmcRuns if o.operation == Some(OperationView::Running) => {
+                o.operation = op.filter(|op| !op.outlets).map(|_| unconfirmed());
+            }
+            Self::OutletsAfterMismatch => {
+                if let Some(OperationView::Finished {
+                    outcome: OperationOutcome::IdentityMismatch { .. },
+                    ..
+                }) = &o.operation
+                {
+                    o.operation = Some(unconfirmed());
+                }
+            }
+            Self::OneOutletIsOff => {
+                let one = w.outlets.is_some_and(|outlets| outlets.on.contains(&false));
+                off_if(o, op, |op| op.outlets && op.end.is_some() && one);
+                o.silent_since = None;
+                if let Some(view) = &mut o.power
+                    && one
+                    && !matches!(&view.result, Ok(r) if r.state == PowerState::On)
+                {
+                    view.result = Ok(outlet_reading(PowerState::Off, 0));
+                }
+            }
             Self::JournalBelieved => {
                 for id in [&mut o.agent_id, &mut o.answered].into_iter().flatten() {
                     id.journal = "journal-0".into();
@@ -283,6 +333,7 @@ impl Breakage {
             {
                 d.next = Next::Do(Command::PowerOff {
                     id: operation_id(UID, &d.state).unwrap_or_default(),
+                    device: d.state.device(),
                     command_after: Duration::ZERO,
                     system_uuid: String::new(),
                     serial: String::new(),
@@ -297,6 +348,13 @@ impl Breakage {
         match self {
             Self::ConfirmationKept => state.confirmation_used = false,
             Self::TriesForgotten => state.tries = 0,
+            Self::OutletsForgotten => {
+                if let Some(used) = &mut state.outlets
+                    && used.stage == OutletStage::On
+                {
+                    used.stage = OutletStage::Restored;
+                }
+            }
             _ => {}
         }
     }
@@ -320,8 +378,20 @@ impl Breakage {
     pub fn is_unguarded(self) -> bool {
         matches!(
             self,
-            Self::TaintDuringPowerOff | Self::SilenceIsOff | Self::PoweringOffIsOff
+            Self::TaintDuringPowerOff
+                | Self::SilenceIsOff
+                | Self::PoweringOffIsOff
+                | Self::OneOutletIsOff
         )
+    }
+}
+
+fn unconfirmed() -> OperationView {
+    OperationView::Finished {
+        outcome: OperationOutcome::Unconfirmed {
+            why: "the BMC did not report it in time".into(),
+        },
+        commands_sent: 0,
     }
 }
 

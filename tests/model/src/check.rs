@@ -17,6 +17,7 @@ use crate::{
     election::Election,
     judge::Wrong,
     liveness::{self, BOUND, Ends, healed, next_of_healed},
+    outlets::Failure,
     replay::steps,
     restore::Backup,
     story,
@@ -25,6 +26,8 @@ use crate::{
 
 /// Failed tries of one operation that are followed; a BMC that is silent for ever is tried for ever.
 pub const TRIES: u32 = 2;
+/// The same where each try by the BMC is followed by one by the outlets.
+pub const OUTLET_TRIES: u32 = 3;
 /// Repeated power-offs, and power-ons, that are followed.
 pub const REPEATS: u32 = 2;
 
@@ -48,6 +51,8 @@ pub struct Setting {
     pub breakage: Option<Breakage>,
     /// The etcd of the management cluster may be restored from a backup.
     pub restores: bool,
+    /// Two outlets feed the host, and its BMC fails.
+    pub outlets: bool,
     /// Worlds that are known to end.
     pub ends: Arc<Ends>,
 }
@@ -65,6 +70,7 @@ impl Setting {
             faults,
             breakage: None,
             restores: false,
+            outlets: false,
             ends: Arc::default(),
         }
     }
@@ -108,6 +114,25 @@ impl Setting {
 }
 
 impl Setting {
+    /// As `direct`, with a BMC that has failed, or belongs to another system, and two outlets that feed the
+    /// host.
+    pub fn outlets(budget: u8) -> Self {
+        Self {
+            name: "outlets",
+            faults: vec![
+                Fault::Crash,
+                Fault::Lost,
+                Fault::AnswerLost,
+                Fault::AgentRestart,
+                Fault::Deleted,
+                Fault::PduSilent,
+                Fault::OutletOn,
+            ],
+            outlets: true,
+            ..Self::direct(budget)
+        }
+    }
+
     /// L1: whether a world ends once nothing fails any more.
     fn ends(&self, w: &World) -> bool {
         let next_of = |w: &World| next_of_healed(w, self.breakage);
@@ -129,10 +154,17 @@ impl Model for Setting {
         } else {
             Backup::Never
         };
-        vec![World {
+        let world = World {
             backup,
             ..World::new(self.cooperative, self.lying, self.budget)
-        }]
+        };
+        if !self.outlets {
+            return vec![world];
+        }
+        let failures = [Failure::Dead, Failure::Silent, Failure::OtherSystem];
+        failures
+            .map(|failure| world.clone().fed_by_outlets(failure))
+            .into()
     }
 
     fn actions(&self, w: &World, actions: &mut Vec<Action>) {
@@ -145,8 +177,9 @@ impl Model for Setting {
     }
 
     fn within_boundary(&self, w: &World) -> bool {
+        let tries = if self.outlets { OUTLET_TRIES } else { TRIES };
         let bounded = |s: &State| {
-            s.tries <= TRIES && s.power_off_repeats <= REPEATS && s.power_on_repeats <= REPEATS
+            s.tries <= tries && s.power_off_repeats <= REPEATS && s.power_on_repeats <= REPEATS
         };
         w.object.state.as_ref().is_none_or(bounded)
     }
@@ -174,6 +207,15 @@ impl Model for Setting {
             Property::always("F9: nothing is left", |_, w: &World| !is(w, Wrong::Left)),
             Property::always("F9: no host is left off", |_, w: &World| {
                 !is(w, Wrong::LeftOff)
+            }),
+            Property::always("F8: outlets only after the BMC failed", |_, w: &World| {
+                !is(w, Wrong::Outlets)
+            }),
+            Property::always("F5: no outlets after a mismatch", |_, w: &World| {
+                !is(w, Wrong::Identity)
+            }),
+            Property::always("F9: no outlet is left off", |_, w: &World| {
+                !is(w, Wrong::OutletsLeft)
             }),
             Property::always("no command after the end", |_, w: &World| {
                 !is(w, Wrong::Late)

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rackhand_core::remediation::{
-    Begun, BootLog, Command, HostEvidence, LeaseMemory, Next, Outcome, Pace, PowerState, PowerView,
-    State, Taint, Turn, deletion_is_justified,
+    Begun, BootLog, Command, HostEvidence, LeaseMemory, Next, Outcome, Pace, PowerDevice,
+    PowerReading, PowerView, State, Taint, Turn, deletion_is_justified,
 };
 
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
     judge::Wrong,
     observe::{decide, policy},
     operation::reading,
+    outlets::outlet_reading,
     time::NOW,
     world::{Changed, Held, Node, Power, Process, Sleep, World},
 };
@@ -27,6 +28,7 @@ impl World {
             Next::Wait(t) => self.turned(Turn::Wait(Some(t))),
             Next::Done(outcome) => {
                 self.judge_left();
+                self.judge_outlets_left();
                 let off = matches!(self.host.power, Power::Off | Power::GoingOff(_));
                 let told = matches!(outcome, Outcome::Failed | Outcome::Escalated);
                 if off && !told && self.hold.is_none() && !self.was_silent {
@@ -142,14 +144,12 @@ impl World {
     }
 
     /// The controller reads the power; `None`: the answer is lost, or the BMC is silent.
-    fn read_power(&mut self, state: Option<PowerState>) {
+    fn read_power(&mut self, read: Option<PowerReading>) {
         self.process.shell.power = Some(PowerView {
             asked: NOW,
             answered: NOW,
             lease: Some(self.node.lease.to_string()),
-            result: state
-                .map(|state| reading(state, 0))
-                .ok_or_else(|| "the BMC does not answer".into()),
+            result: read.ok_or_else(|| "the BMC does not answer".into()),
         });
     }
 
@@ -183,16 +183,24 @@ impl World {
                 }
             }
             Command::PowerOff {
-                id, command_after, ..
+                id,
+                device,
+                command_after,
+                ..
             } => {
                 let limit = policy().power_off_timeout;
                 match self.begin(held, (id, false), *command_after, limit) {
-                    Beginning::Started => self.judge_power_off(state, id, held.hold),
+                    Beginning::Started => {
+                        self.judge_power_off(state, id, held.hold);
+                        if *device == PowerDevice::Outlets {
+                            self.judge_outlets_off(state);
+                        }
+                    }
                     Beginning::Known => {}
                     Beginning::Refused => return false,
                 }
             }
-            Command::PowerOn { id } => {
+            Command::PowerOn { id, .. } => {
                 let limit = policy().power_on_timeout;
                 match self.begin(held, (id, true), Duration::ZERO, limit) {
                     Beginning::Started => {
@@ -213,8 +221,16 @@ impl World {
             }
             Command::CollectBootLog => self.process.shell.boot_log(BootLog::default()),
             Command::ReadPower => {
-                let state = self.read_bmc();
-                self.read_power(state);
+                let bmc = self.read_bmc();
+                let by_outlets = state.reads_outlets();
+                let outlets = self.outlets.filter(|_| by_outlets);
+                self.read_power(bmc.map(|state| reading(state, 0)));
+                if let Some(outlets) = outlets {
+                    let bmc = self.process.shell.power.take();
+                    self.read_power(outlets.read().map(|state| outlet_reading(state, 0)));
+                    let read = self.process.shell.power.take();
+                    self.process.shell.power = read.map(|read| PowerView::of_outlets(read, bmc));
+                }
             }
             Command::Release => {
                 let held_off = self.agent.holds();

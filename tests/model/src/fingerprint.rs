@@ -58,6 +58,7 @@ impl Hash for World {
             done,
             host,
             bmc,
+            outlets,
             agent,
             hold,
             node,
@@ -92,7 +93,7 @@ impl Hash for World {
         hash_leases(leases, asked, node.ready, h);
         (sleep, deposed, claimed, done, host, bmc).hash(h);
         hash_agent(agent, sent.term, h);
-        (hold, node, pod, budget, was_silent, wrong).hash(h);
+        (hold, node, pod, budget, was_silent, wrong, outlets).hash(h);
         hash_backup(backup, *budget, h);
         // What was done counts where an older state may come back.
         if *backup != Backup::Never {
@@ -131,6 +132,7 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
         host,
         node,
         off,
+        outlets,
         lease_at_off,
         taint,
         drained,
@@ -150,7 +152,7 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
     (strategy, node_action, keep_off, failure, cluster).hash(h);
     (host, node, lease_at_off, taint, drained.is_some()).hash(h);
     (on, agent_holds, confirmation_used, node_was_down).hash(h);
-    (node_back, end_reason).hash(h);
+    (node_back, end_reason, outlets).hash(h);
     // Nothing else of it decides anything.
     let boot_log = evidence
         .as_ref()
@@ -164,6 +166,11 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
                 readings,
                 taken,
             } => (0, readings, taken).hash(h),
+            OffEvidence::Outlets {
+                at: _,
+                readings,
+                taken,
+            } => (2, readings, taken).hash(h),
             OffEvidence::Person { at: _ } => 1.hash(h),
         }
     });
@@ -184,6 +191,7 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
             started: _,
             off,
             drained,
+            outlets: _,
             pods_deleted: _,
             on,
             ended: _,

@@ -23,6 +23,12 @@ pub enum Wrong {
     LeftOff,
     /// A command to the BMC after the end.
     Late,
+    /// F2, F8: the outlets were switched off before the BMC had failed, or without it in the state.
+    Outlets,
+    /// F5: the outlets were switched off although the BMC belongs to another system.
+    Identity,
+    /// F9: an outlet was left off at the end.
+    OutletsLeft,
     /// F12: a power-off on the word of a state from before the power-on.
     Outdated,
 }
@@ -68,7 +74,9 @@ impl World {
     /// Whether the host was proven off in this attempt, is held, and does not run.
     pub(crate) fn is_proven(&self, state: &State, hold: Option<bool>) -> bool {
         let proven = match &state.off {
-            Some(OffEvidence::Bmc { taken, .. }) => taken.is_some(),
+            Some(OffEvidence::Bmc { taken, .. } | OffEvidence::Outlets { taken, .. }) => {
+                taken.is_some()
+            }
             Some(OffEvidence::Person { .. }) => self.object.confirmed,
             None => false,
         };

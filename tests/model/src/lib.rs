@@ -19,6 +19,7 @@ pub mod judge;
 pub mod liveness;
 pub mod observe;
 pub mod operation;
+pub mod outlets;
 pub mod policies;
 pub mod rack;
 pub mod replay;

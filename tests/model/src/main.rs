@@ -81,6 +81,7 @@ fn worlds(args: &Args) -> bool {
             Setting::cooperative(b),
             Setting::leaders(b),
             Setting::restored(b),
+            Setting::outlets(b),
         ]
     };
     let chosen = |name: &str| args.world.is_empty() || args.world.iter().any(|w| w == name);

@@ -197,6 +197,10 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
         // Known from the last probe, which claims the term.
         held: w.claimed && w.agent.holds(),
         outdated: *is_outdated == Some(true),
+        outlets: match w.outlets {
+            Some(_) => vec!["a/1".into(), "b/1".into()],
+            None => Vec::new(),
+        },
         operation,
         power: None,
         silent_since: None,

@@ -9,6 +9,7 @@ use rackhand_core::remediation::{
 use crate::{
     agent::HOST,
     judge::Wrong,
+    outlets::{Failure, is_of_outlets, outlet_reading},
     time::{NOW, after, until},
     world::{Power, World},
 };
@@ -34,6 +35,8 @@ pub enum End {
     Unconfirmed,
     /// It was cancelled or overtaken.
     Cancelled,
+    /// The BMC belongs to another system.
+    Mismatch,
 }
 
 /// An operation that runs.
@@ -60,6 +63,8 @@ pub struct Run {
 pub struct Op {
     /// A power-on; otherwise a hard power-off.
     pub on: bool,
+    /// By the outlets; otherwise by the BMC.
+    pub outlets: bool,
     /// A command was sent.
     pub sent: bool,
     /// How it ended; `None`: it runs.
@@ -74,6 +79,9 @@ impl Op {
             Some(Outcome::Reported(End::Confirmed)) => self.confirmed(),
             Some(Outcome::Reported(End::Unconfirmed)) => OperationOutcome::Unconfirmed {
                 why: "the BMC did not report it in time".into(),
+            },
+            Some(Outcome::Reported(End::Mismatch)) => OperationOutcome::IdentityMismatch {
+                why: "another serial number".into(),
             },
             Some(Outcome::Reported(End::Cancelled)) => OperationOutcome::Cancelled,
             Some(Outcome::Interrupted { .. } | Outcome::Released { .. }) => {
@@ -97,6 +105,11 @@ impl Op {
             PowerState::On
         } else {
             PowerState::Off
+        };
+        let reading = if self.outlets {
+            outlet_reading
+        } else {
+            reading
         };
         let read = |n| reading(state, n * READ_EVERY * 1000);
         OperationOutcome::Confirmed {
@@ -126,7 +139,7 @@ pub fn reading(state: PowerState, since_start_ms: u64) -> PowerReading {
 impl World {
     /// What the BMC reports.
     pub fn read_bmc(&self) -> Option<PowerState> {
-        if self.bmc.silent {
+        if self.bmc.silent || !self.is_fed() {
             return None;
         }
         Some(match self.host.power {
@@ -151,8 +164,14 @@ impl World {
             ..
         } = self.agent.runs[which];
         let wanted = if on { PowerState::On } else { PowerState::Off };
-        let (next, end) = match (self.read_bmc(), phase) {
+        let by_outlets = is_of_outlets(&self.agent.runs[which].id);
+        let other_system = self.outlets.is_some_and(|o| o.bmc == Failure::OtherSystem);
+        let read = self.read_by(&self.agent.runs[which].id);
+        let (next, end) = match (read, phase) {
             _ if cancelled => (phase, Some(End::Cancelled)),
+            (Some(_), Phase::Command) if other_system && !by_outlets => {
+                (phase, Some(End::Mismatch))
+            }
             _ if until(deadline).is_zero() => (phase, Some(End::Unconfirmed)),
             (None, Phase::Command) => (Phase::Command, None),
             (None, Phase::Read(_)) => (Phase::Read(0), None),
@@ -183,6 +202,9 @@ impl World {
             self.broken(Wrong::Late);
         }
         self.agent.sends(which);
+        if is_of_outlets(&self.agent.runs[which].id) {
+            return self.switch_outlet(on);
+        }
         if !self.bmc.lying {
             self.switch(on);
         }

@@ -8,6 +8,7 @@ use crate::{
     check::Setting,
     observe::decide,
     operation::Phase,
+    outlets::is_of_outlets,
     world::{Power, World},
 };
 
@@ -52,6 +53,7 @@ fn line(w: &World, action: Action, setting: &Setting) -> String {
         Action::Unheard => "The control plane no longer hears the kubelet.".into(),
         Action::BackUp => "A backup of the management cluster is made.".into(),
         Action::Answers => "The BMC answers again.".into(),
+        Action::PduAnswers => "The PDU answers again.".into(),
         Action::Time => "Time passes until the next deadline.".into(),
         Action::Fault(fault) => format!("FAULT: {}", fault_line(w, fault)),
     }
@@ -86,6 +88,8 @@ fn fault_line(w: &World, fault: Fault) -> String {
             "somebody confirms that the host is off, unasked, and it is not."
         }
         Fault::Restored => "the etcd of the management cluster is restored from the backup.",
+        Fault::PduSilent => "the PDU of the second outlet stops answering.",
+        Fault::OutletOn => "somebody switches an outlet on.",
         Fault::Person => "a person switches the host off by hand and confirms it.",
     };
     what.into()
@@ -174,7 +178,7 @@ fn command_words(command: &Command) -> String {
         Command::AddHold => "set the hold on the BareMetalHost".into(),
         Command::RemoveHold => "remove the hold from the BareMetalHost".into(),
         Command::PowerOff { id, .. } => format!("begin power-off {id}"),
-        Command::PowerOn { id } => format!("begin power-on {id}"),
+        Command::PowerOn { id, .. } => format!("begin power-on {id}"),
         Command::Cancel { id } => format!("cancel {id}"),
         Command::ReadPower => "read the power from the BMC".into(),
         Command::Release => "release the agent's hold".into(),
@@ -192,12 +196,17 @@ fn agent(w: &World) -> String {
     let what = if run.on { "power-on" } else { "power-off" };
     let next = w.clone().next(Action::Agent, None);
     let after = next.agent.op(&run.id);
-    match (after.and_then(|op| op.end), w.read_bmc()) {
+    let source = if is_of_outlets(&run.id) {
+        "PDUs"
+    } else {
+        "BMC"
+    };
+    match (after.and_then(|op| op.end), w.read_by(&run.id)) {
         (Some(Outcome::Reported(end)), _) => format!("The agent ends the {what}: {end:?}."),
-        (_, None) => format!("The BMC does not answer the agent's {what}."),
+        (_, None) => format!("The agent's {what} has no answer of the {source}."),
         (_, Some(_)) if run.phase == Phase::Command => {
-            format!("The agent sends the {what} to the BMC.")
+            format!("The agent sends the {what} to the {source}.")
         }
-        (_, Some(state)) => format!("The agent reads {} from the BMC.", word(state)),
+        (_, Some(state)) => format!("The agent reads {} from the {source}.", word(state)),
     }
 }

@@ -46,7 +46,10 @@ pub fn shift_state(s: &mut State, passed: Duration) {
     for t in [&mut s.retry_at, &mut s.drained, &mut s.on, &mut s.node_back] {
         shift_some(t, passed);
     }
-    if let Some(OffEvidence::Bmc { at, .. } | OffEvidence::Person { at }) = &mut s.off {
+    if let Some(
+        OffEvidence::Bmc { at, .. } | OffEvidence::Outlets { at, .. } | OffEvidence::Person { at },
+    ) = &mut s.off
+    {
         shift(at, passed);
     }
     if let Some(pin) = &mut s.pinned {

@@ -11,6 +11,7 @@ use crate::{
     agent::Agent,
     copy_on_write::CopyOnWrite,
     judge::Wrong,
+    outlets::Outlets,
     restore::Backup,
     time::{NOW, shift, shift_leases, shift_shell, shift_some, shift_state},
 };
@@ -205,6 +206,8 @@ pub struct World {
     pub host: Host,
     /// Its BMC.
     pub bmc: Bmc,
+    /// The outlets that feed the host; `None`: no inventory names them.
+    pub outlets: Option<Outlets>,
     /// The agent and its journal.
     pub agent: CopyOnWrite<Agent>,
     /// Whether our hold key is on the BareMetalHost; `None` if there is none.
@@ -254,6 +257,7 @@ impl World {
                 reset: false,
                 lying,
             },
+            outlets: None,
             agent: Agent::new(FIRST.term).into(),
             hold: cooperative.then_some(false),
             node: Node {

@@ -51,6 +51,12 @@ fn f12_nothing_is_switched_off_by_a_state_that_was_restored() {
     assert!(report.states > 5_000, "{} states", report.states);
 }
 
+#[test]
+fn f9_outlets_are_cut_after_the_bmc_failed_and_are_on_again_at_the_end() {
+    let report = holds(explore(Setting::outlets(1), Bounds::threads(1)));
+    assert!(report.states > 5_000, "{} states", report.states);
+}
+
 /// Long enough for a Lease to expire and be taken over.
 const TICKS: u64 = 4;
 

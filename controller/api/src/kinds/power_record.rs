@@ -58,20 +58,27 @@ pub struct PowerOffEvidence {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub confirmed_at: Option<Timestamp>,
+    /// The outlets that were switched off for it, as `PDU/outlet`, because the BMC could not confirm it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    pub outlets: Vec<String>,
+    /// Why the BMC could not confirm it, where outlets were switched off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bmc_failure: Option<String>,
     /// The readings that show it; none after a confirmation by a person.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub readings: Vec<PowerReading>,
 }
 
-/// A reading of a host's power state from its BMC.
+/// A reading of a host's power state from its BMC, or from the PDUs of its outlets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PowerReading {
     /// When the BMC answered.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub read_at: Timestamp,
-    /// The protocol, such as Redfish or IPMI.
+    /// The protocol, such as Redfish or IPMI; `outlets` for a reading of all outlets of the host.
     pub protocol: String,
     /// The state in the BMC's own words.
     pub state: String,

@@ -1,14 +1,14 @@
 //! Evidence that a host is off (F1, F8).
 //!
-//! Invariant: nothing less than the exact report of the BMC, or the confirmation of a person, is
-//! accepted.
+//! Invariant: nothing less than the exact report of the BMC, or of all outlets that feed the host, or the
+//! confirmation of a person, is accepted.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Policy, PowerReading, PowerState, PowerView};
+use super::{OUTLETS_PROTOCOL, Policy, PowerReading, PowerState, PowerView};
 
 /// A power-off command that the BMC took, as the agent reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -37,6 +37,16 @@ pub enum OffEvidence {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         taken: Option<CommandTaken>,
     },
+    /// Reported by the PDUs of all outlets that feed the host, after the BMC could not prove it.
+    Outlets {
+        /// When this controller received it.
+        at: Timestamp,
+        /// The readings of all outlets together, oldest first.
+        readings: Vec<PowerReading>,
+        /// The command that the PDUs took before them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        taken: Option<CommandTaken>,
+    },
     /// Confirmed by a person with `rackhand.dev/confirm-fenced` (F8).
     Person {
         /// When this controller accepted it.
@@ -48,7 +58,7 @@ impl OffEvidence {
     /// When this controller received the evidence.
     pub fn at(&self) -> Timestamp {
         match self {
-            Self::Bmc { at, .. } | Self::Person { at } => *at,
+            Self::Bmc { at, .. } | Self::Outlets { at, .. } | Self::Person { at } => *at,
         }
     }
 }
@@ -71,16 +81,22 @@ pub fn latest_reading_stands(
     let power = match (off, power) {
         (None, _) => return Err("the host is not confirmed off".into()),
         (Some(OffEvidence::Person { .. }), _) => return Ok(()),
-        (Some(OffEvidence::Bmc { .. }), None) => return Err("the BMC was not queried".into()),
-        (Some(OffEvidence::Bmc { .. }), Some(power)) => power,
+        (Some(_), None) => return Err("the power was not read".into()),
+        (Some(_), Some(power)) => power,
     };
+    let is_of_outlets = |r: &PowerReading| r.protocol == OUTLETS_PROTOCOL;
+    if matches!(off, Some(OffEvidence::Outlets { .. }))
+        && !power.result.as_ref().is_ok_and(is_of_outlets)
+    {
+        return Err("the latest reading is not of the outlets".into());
+    }
     if !matches!(&power.result, Ok(r) if r.state == PowerState::Off) {
-        return Err("the latest reading of the BMC is not off".into());
+        return Err("the latest reading is not off".into());
     }
     let until = power.answered.checked_add(READING_AGE_AT_WRITE);
     if power.answered > now || until.is_ok_and(|until| until < now) {
         return Err(format!(
-            "the latest reading of the BMC is older than {READING_AGE_AT_WRITE:?}; it is read again"
+            "the latest reading is older than {READING_AGE_AT_WRITE:?}; it is read again"
         ));
     }
     Ok(())

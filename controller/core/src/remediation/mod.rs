@@ -19,6 +19,7 @@ mod evidence;
 mod host_evidence;
 mod observation;
 mod outdated;
+mod outlets;
 mod pods;
 mod policy;
 mod power;
@@ -41,6 +42,7 @@ pub use host_evidence::{
 };
 pub use observation::{BareMetalHostFacts, HostView, MachineView, Observation, RequestFacts};
 pub use outdated::{JournalEntry, is_outdated};
+pub use outlets::{OUTLETS_PROTOCOL, OutletStage, OutletUse, PowerDevice};
 pub use pods::{BoundPod, PodDeletions, PodRef, deletion_is_justified};
 pub use policy::{
     DrainBlocked, LONGEST_EVIDENCE, NodeAction, NodeGone, OnExhausted, PodDeletion, Policy,

@@ -132,6 +132,9 @@ pub struct Observation {
     /// The agents have done more for this remediation than the stored state knows, see
     /// [`super::is_outdated`].
     pub outdated: bool,
+    /// Every outlet that feeds the host, as `PDU/outlet`, in the inventory of the agent that serves it.
+    /// Empty if they are not all known.
+    pub outlets: Vec<String>,
     /// The operation with the [`super::operation_id`] of the stored state.
     pub operation: Option<OperationView>,
     /// The latest power reading outside an operation.

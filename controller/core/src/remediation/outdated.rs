@@ -91,10 +91,10 @@ fn position(uid: &str, id: &str) -> Option<Position> {
     let mut parts = id.strip_prefix(uid)?.strip_prefix('/')?.split('/');
     let (attempt, started) = parts.next()?.split_once('@')?;
     let what = match parts.next()? {
-        "off" => OFF,
-        "on" => ON,
+        "off" | "outlets-off" => OFF,
+        "on" | "outlets-on" => ON,
         // Begun while aborting, which is after both.
-        "undo" => ON + 1,
+        "undo" | "outlets-undo" => ON + 1,
         _ => return None,
     };
     let (repeats, tries) = parts.next()?.split_once('.')?;

@@ -82,6 +82,10 @@ pub enum Reason {
     StateOutdated,
     OperationLost(String),
     OtherAgentBusy(String),
+    OutletsOffRunning(String),
+    OutletsOnRunning(String),
+    OutletsNotOn(String),
+    OutletsRestored(String),
 }
 
 impl Reason {
@@ -159,6 +163,10 @@ impl Reason {
             Self::StateOutdated => "StateOutdated",
             Self::OperationLost(_) => "OperationLost",
             Self::OtherAgentBusy(_) => "OtherAgentBusy",
+            Self::OutletsOffRunning(_) => "OutletsOffRunning",
+            Self::OutletsOnRunning(_) => "OutletsOnRunning",
+            Self::OutletsNotOn(_) => "OutletsNotOn",
+            Self::OutletsRestored(_) => "OutletsRestored",
         }
     }
 
@@ -195,6 +203,9 @@ impl Reason {
                 | Self::OperationLost(_)
                 | Self::PolicyLimitReached(_)
                 | Self::Settling(_)
+                | Self::OutletsOffRunning(_)
+                | Self::OutletsOnRunning(_)
+                | Self::OutletsRestored(_)
         )
     }
 }

@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{HostEvidence, NodeAction, NodeFacts, OffEvidence, Reason, Strategy};
+use super::{HostEvidence, NodeAction, NodeFacts, OffEvidence, OutletUse, Reason, Strategy};
 
 /// The steps of a remediation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -170,6 +170,9 @@ pub struct AttemptRecord {
     /// When the drain was finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drained: Option<Timestamp>,
+    /// Outlets that were switched off, as `PDU/outlet`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outlets: Vec<String>,
     /// Pods that Rackhand deleted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub pods_deleted: u32,
@@ -262,6 +265,9 @@ pub struct State {
     /// The evidence that the host is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off: Option<OffEvidence>,
+    /// What was done to the outlets that feed the host in this attempt. Written before it is done (F2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlets: Option<Box<OutletUse>>,
     /// renewTime of the Lease, read after the confirmed off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_at_off: Option<String>,
@@ -338,6 +344,7 @@ impl State {
             host: None,
             node: None,
             off: None,
+            outlets: None,
             lease_at_off: None,
             taint: None,
             drained: None,
@@ -372,6 +379,9 @@ impl State {
             started: self.attempt_started,
             off: self.off.as_ref().map(OffEvidence::at),
             drained: self.drained,
+            outlets: (self.outlets.iter())
+                .flat_map(|used| used.outlets.clone())
+                .collect(),
             pods_deleted: self.pods_deleted,
             on: self.on,
             ended: now,

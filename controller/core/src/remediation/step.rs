@@ -16,6 +16,7 @@ mod host_evidence;
 mod node_identity;
 mod operations;
 mod orphan;
+mod outlets;
 mod pods;
 mod power_off;
 mod power_on;
@@ -29,8 +30,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    AgentPin, AgentView, BmcAccess, NodeFacts, Observation, PodRef, Policy, Progress, Reason,
-    State, Step, Strategy, WorkloadView,
+    AgentPin, AgentView, BmcAccess, NodeFacts, Observation, PodRef, Policy, PowerDevice, Progress,
+    Reason, State, Step, Strategy, WorkloadView,
 };
 
 /// One effect on the outside world. Each is idempotent or identified by data, so repeating it is
@@ -49,6 +50,8 @@ pub enum Command {
     PowerOff {
         /// Id of the operation.
         id: String,
+        /// What switches the host off.
+        device: PowerDevice,
         /// Time for which the agent only reads the power state, because baremetal-operator acts
         /// first.
         command_after: Duration,
@@ -61,6 +64,8 @@ pub enum Command {
     PowerOn {
         /// Id of the operation.
         id: String,
+        /// What switches the host on.
+        device: PowerDevice,
     },
     /// Cancels an operation before its next command.
     Cancel {
@@ -75,7 +80,7 @@ pub enum Command {
     },
     /// Reads what the event log of the BMC recorded since the power-off.
     CollectBootLog,
-    /// Reads the power state from the BMC now.
+    /// Reads the power state now, from the BMC, and from the outlets where [`State::reads_outlets`].
     ReadPower,
     /// Releases the hold in the agent's journal.
     Release,
@@ -184,6 +189,11 @@ pub fn operation_id(uid: &str, state: &State) -> Option<String> {
         Step::Aborting => "undo",
         _ => return None,
     };
+    // The number of tries goes on when the device changes, so that the order of ids is that of time.
+    let device = match state.device() {
+        PowerDevice::Bmc => "",
+        PowerDevice::Outlets => "outlets-",
+    };
     let State {
         attempt,
         attempt_started,
@@ -195,7 +205,7 @@ pub fn operation_id(uid: &str, state: &State) -> Option<String> {
     // The first counts until the power-on, the second from there.
     let anew = power_off_repeats.saturating_add(*power_on_repeats);
     Some(format!(
-        "{uid}/{attempt}@{}/{what}/{anew}.{tries}",
+        "{uid}/{attempt}@{}/{device}{what}/{anew}.{tries}",
         attempt_started.as_second()
     ))
 }

@@ -24,6 +24,7 @@ mod node_identity;
 mod observe;
 mod orphan;
 mod outdated;
+mod outlets;
 mod pods;
 mod policies;
 mod power_authority;

@@ -2,14 +2,19 @@
 
 use std::time::Duration;
 
-use rackhand_core::remediation::{HostRef, JournalEntry, PinnedOperation, PowerView};
+use rackhand_core::remediation::{HostRef, JournalEntry, PinnedOperation, PowerDevice, PowerView};
 use rackhand_proto::{
     CallErrorKind, Refusal, TraceContext, classify,
     convert::duration_to_proto,
     v1::{self, begin_request::Action},
 };
 
-use super::{Agents, CALL, Client, convert::reading, serving::AgentConnection, within};
+use super::{
+    Agents, CALL, Client,
+    convert::{device, reading},
+    serving::AgentConnection,
+    within,
+};
 use crate::store::clock;
 
 /// The most that an agent lists.
@@ -29,6 +34,8 @@ pub(crate) struct OperationRequest<'a> {
     pub(crate) host: &'a HostRef,
     pub(crate) endpoint: Option<v1::BmcEndpoint>,
     pub(crate) id: &'a str,
+    /// What switches the host.
+    pub(crate) device: PowerDevice,
     /// The agent that the operation is pinned to.
     pub(crate) at: Option<&'a str>,
     pub(crate) owner: &'a str,
@@ -169,7 +176,7 @@ impl Agents {
             expect,
             force: false,
             latest: Some(latest),
-            device: v1::PowerDevice::Bmc.into(),
+            device: device(request.device).into(),
         };
         let mut request = traced_operation(message, id);
         request.set_timeout(CALL);
@@ -338,12 +345,13 @@ impl Agents {
         self.taken(&host.rack, call).await.map(drop)
     }
 
-    /// Reads the power state of the BMC now, for the remediation `uid`. `asked` is taken before the
+    /// Reads the power state now, from the BMC or the outlets, for the remediation `uid`. `asked` is taken before the
     /// request is sent, because the reading proves nothing about the time before.
     pub(crate) async fn read_power(
         &self,
         host: &HostRef,
         endpoint: Option<v1::BmcEndpoint>,
+        source: PowerDevice,
         uid: &str,
         timeout: Duration,
     ) -> PowerView {
@@ -353,7 +361,7 @@ impl Agents {
             let message = v1::ReadPowerRequest {
                 target: Some(Self::target(host, endpoint)),
                 timeout: Some(duration_to_proto(timeout)),
-                device: v1::PowerDevice::Bmc.into(),
+                device: device(source).into(),
             };
             let mut request = traced(message, uid, "read");
             let patience = timeout.saturating_add(CALL);

@@ -3,7 +3,8 @@
 pub(super) mod host_evidence;
 
 use rackhand_core::remediation::{
-    CommandTaken, OperationOutcome, OperationView, PowerReading, PowerState,
+    CommandTaken, OUTLETS_PROTOCOL, OperationOutcome, OperationView, PowerDevice, PowerReading,
+    PowerState,
 };
 use rackhand_proto::{
     convert::{duration_from_proto, timestamp_from_proto},
@@ -80,8 +81,15 @@ fn protocol(p: v1::Protocol) -> &'static str {
     match p {
         v1::Protocol::Redfish => "Redfish",
         v1::Protocol::Ipmi => "IPMI",
-        v1::Protocol::Outlets => "outlets",
+        v1::Protocol::Outlets => OUTLETS_PROTOCOL,
         v1::Protocol::Unspecified => "",
+    }
+}
+
+pub(super) fn device(device: PowerDevice) -> v1::PowerDevice {
+    match device {
+        PowerDevice::Bmc => v1::PowerDevice::Bmc,
+        PowerDevice::Outlets => v1::PowerDevice::Outlets,
     }
 }
 

@@ -89,6 +89,20 @@ impl Agents {
         })
     }
 
+    /// All outlets that feed a host, as `PDU/outlet`, by the inventory of the agent that serves its rack.
+    /// Empty if they are not known, as with an agent of an earlier version.
+    pub(crate) fn outlets(&self, rack: &str, host: &str) -> Vec<String> {
+        let agents = self.agents.read();
+        let serving = self.serving.lock().get(rack).cloned();
+        let agent = serving.and_then(|key| agents.get(&key));
+        let hosts = agent.into_iter().flat_map(|agent| &agent.hosts);
+        let named = hosts.filter(|known| known.name == host);
+        named
+            .flat_map(|known| &known.outlets)
+            .map(|outlet| format!("{}/{}", outlet.pdu, outlet.outlet))
+            .collect()
+    }
+
     /// The agents of a rack that answer, including those that stand by.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ use kube::{
 use rackhand_api::names::conditions::FENCING_UNAVAILABLE;
 use rackhand_core::{
     bmc_health::{BmcHealth, Unavailable},
-    remediation::{HostRef, HostView},
+    remediation::{HostRef, HostView, PowerDevice},
 };
 use serde_json::json;
 use tokio::time::Instant;
@@ -168,7 +168,7 @@ async fn read(context: &Context, watched: &Watched) -> Result<(), String> {
     let owner = format!("bmc-check-{}", watched.host.host);
     let view = context
         .agents
-        .read_power(&watched.host, endpoint, &owner, READING)
+        .read_power(&watched.host, endpoint, PowerDevice::Bmc, &owner, READING)
         .await;
     view.result.map(drop)
 }

@@ -4,8 +4,11 @@
 
 use std::time::Duration;
 
-use rackhand_core::remediation::{Begun, Command, HostRef, HostView, Observation, Policy};
-use rackhand_proto::limits::LONGEST_OPERATION;
+use futures::future::Either;
+use rackhand_core::remediation::{
+    Begun, Command, HostRef, HostView, Observation, Policy, PowerDevice, PowerView, State,
+};
+use rackhand_proto::{limits::LONGEST_OPERATION, v1};
 use serde_json::json;
 
 use super::{
@@ -19,6 +22,10 @@ use crate::{
 
 /// Timeout of one reading of a BMC. A longer one would delay the monitoring of the hold.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Time that a BMC has to answer after the outlets of its host have. The reading of the outlets must not
+/// become too old for a taint (`LATEST_READING_AGE` of the core) because a BMC without power is silent.
+const BMC_AFTER_OUTLETS: Duration = Duration::from_millis(500);
 
 /// Minimum time for an operation beyond the readings that confirm it.
 const LEAST: Duration = Duration::from_secs(1);
@@ -66,6 +73,7 @@ impl Engine {
             Command::RemoveHold => self.remove_hold(&self.bmh_key(host)?).await,
             Command::PowerOff {
                 id,
+                device,
                 command_after,
                 system_uuid,
                 serial,
@@ -78,10 +86,13 @@ impl Engine {
                     serial: serial.clone(),
                 };
                 let deadline = off_deadline(&policy, *command_after);
-                self.power_off(&self.host_of(host)?, id, off, deadline)
+                self.power_off(&self.host_of(host)?, (id, *device), off, deadline)
                     .await
             }
-            Command::PowerOn { id } => self.power_on(&self.host_of(host)?, id, &policy).await,
+            Command::PowerOn { id, device } => {
+                self.power_on(&self.host_of(host)?, (id, *device), &policy)
+                    .await
+            }
             Command::Cancel { id } => {
                 let host = self.host_of(host)?;
                 let at = self.shell.pinned_agent(id);
@@ -115,11 +126,7 @@ impl Engine {
                 let Some(endpoint) = self.needed_endpoint(&host).await? else {
                     return Ok(());
                 };
-                let view = self
-                    .context
-                    .agents
-                    .read_power(&host, endpoint, &self.uid, READ_TIMEOUT)
-                    .await;
+                let view = self.read_power(&host, endpoint).await;
                 self.shell.reading(view, o);
                 Ok(())
             }
@@ -202,7 +209,7 @@ impl Engine {
     async fn power_off(
         &mut self,
         host: &HostRef,
-        id: &str,
+        (id, device): (&str, PowerDevice),
         off: OffRequest,
         deadline: Duration,
     ) -> Result<(), ReconcileError> {
@@ -215,6 +222,7 @@ impl Engine {
             host,
             endpoint,
             id,
+            device,
             at: at.as_deref(),
             owner: &owner,
             deadline,
@@ -226,7 +234,7 @@ impl Engine {
     async fn power_on(
         &mut self,
         host: &HostRef,
-        id: &str,
+        (id, device): (&str, PowerDevice),
         policy: &Policy,
     ) -> Result<(), ReconcileError> {
         let at = self.shell.pinned_agent(id);
@@ -239,12 +247,34 @@ impl Engine {
             host,
             endpoint,
             id,
+            device,
             at: at.as_deref(),
             owner: &owner,
             deadline,
         };
         let begun = self.context.agents.begin_power_on(wanted).await;
         self.operation_begun(host, begun)
+    }
+
+    /// Reads the power state. Where the host was switched off by its outlets, these are read, and the BMC
+    /// beside them.
+    async fn read_power(&self, host: &HostRef, endpoint: Option<v1::BmcEndpoint>) -> PowerView {
+        let read = |device| {
+            let agents = &self.context.agents;
+            agents.read_power(host, endpoint.clone(), device, &self.uid, READ_TIMEOUT)
+        };
+        if !self.shell.state.as_ref().is_some_and(State::reads_outlets) {
+            return read(PowerDevice::Bmc).await;
+        }
+        let bmc = std::pin::pin!(read(PowerDevice::Bmc));
+        let outlets = std::pin::pin!(read(PowerDevice::Outlets));
+        match futures::future::select(outlets, bmc).await {
+            Either::Left((outlets, bmc)) => {
+                let bmc = tokio::time::timeout(BMC_AFTER_OUTLETS, bmc).await.ok();
+                PowerView::of_outlets(outlets, bmc)
+            }
+            Either::Right((bmc, outlets)) => PowerView::of_outlets(outlets.await, Some(bmc)),
+        }
     }
 
     fn operation_begun(

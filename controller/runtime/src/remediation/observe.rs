@@ -183,6 +183,9 @@ impl Engine {
                 !agents.holding(&host.rack, &self.uid).is_empty()
             }),
             outdated: self.history.is_outdated,
+            outlets: found.as_ref().map_or_else(Vec::new, |host| {
+                self.context.agents.outlets(&host.rack, &host.host)
+            }),
             operation,
             power: None,
             silent_since: None,

@@ -8,7 +8,10 @@ use serde_json::Value;
 
 /// The format that is written, and the newest that is read. It grows when an earlier version would act
 /// wrongly on a state that it can parse; a field that it may ignore does not count.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
+/// The format of a state that says nothing about outlets. An earlier version would drop what another one
+/// says, and would not switch the outlets on again.
+const WITHOUT_OUTLETS: u64 = 1;
 /// Its field; a state without it has format 1.
 const FIELD: &str = "format";
 
@@ -36,7 +39,11 @@ pub(super) enum StateError {
 pub(super) fn encode(state: &State) -> Result<Value, serde_json::Error> {
     let mut value = serde_json::to_value(state)?;
     if let Some(fields) = value.as_object_mut() {
-        fields.insert(FIELD.to_owned(), FORMAT.into());
+        let format = match state.outlets {
+            Some(_) => FORMAT,
+            None => WITHOUT_OUTLETS,
+        };
+        fields.insert(FIELD.to_owned(), format.into());
     }
     Ok(value)
 }
@@ -63,6 +70,7 @@ pub(super) fn decode(stored: Option<&Value>) -> Result<Option<State>, StateError
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
+    use rackhand_core::remediation::{OutletStage, OutletUse};
     use serde_json::json;
 
     use super::*;
@@ -81,9 +89,22 @@ mod tests {
     }
 
     #[test]
+    fn f9_a_version_that_does_not_know_outlets_refuses_a_state_that_uses_them() {
+        let mut state = State::new(Timestamp::UNIX_EPOCH);
+        state.outlets = Some(Box::new(OutletUse {
+            outlets: vec!["a/12".into()],
+            because: "no answer".into(),
+            stage: OutletStage::Off,
+        }));
+        let stored = encode(&state).unwrap();
+        assert_eq!(stored["format"], 2, "it reads up to 1");
+        assert_eq!(decode(Some(&stored)).unwrap(), Some(state));
+    }
+
+    #[test]
     fn f8_a_newer_format_is_refused_whatever_else_stands_there() {
         let mut stored = encode(&State::new(Timestamp::UNIX_EPOCH)).unwrap();
-        for format in [json!(2), json!("1"), json!(-1), json!(null)] {
+        for format in [json!(3), json!("1"), json!(-1), json!(null)] {
             stored["format"] = format.clone();
             let error = decode(Some(&stored)).unwrap_err();
             assert!(
@@ -95,7 +116,7 @@ mod tests {
                 "{error}"
             );
         }
-        let unknown = json!({ "format": 2, "step": "Levitating" });
+        let unknown = json!({ "format": 3, "step": "Levitating" });
         assert!(matches!(
             decode(Some(&unknown)),
             Err(StateError::Newer { .. })

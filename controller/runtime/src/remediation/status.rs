@@ -13,11 +13,16 @@ use rackhand_api::{
         BLOCKED, DRAIN_BLOCKED, FENCE_UNCONFIRMED, FENCED, OVERDUE, PROCESSING, SUCCEEDED,
     },
 };
-use rackhand_core::remediation::{AttemptRecord, OffEvidence, Reason, State, Step, TaintOwner};
+use rackhand_core::remediation::{
+    AttemptRecord, OffEvidence, OutletUse, Reason, State, Step, TaintOwner,
+};
 use serde_json::{Map, Value};
 
 /// Maximum number of readings in a status.
 const READINGS: usize = 16;
+
+/// Maximum number of outlets in a status.
+const OUTLETS: usize = 16;
 
 /// The inputs of a status.
 pub(crate) struct Facts<'a> {
@@ -49,7 +54,7 @@ pub(crate) fn status(old: &PowerRemediationStatus, f: &Facts<'_>) -> PowerRemedi
         reason: Some(f.reason.label().into()),
         message: Some(f.reason.to_string()),
         attempts: state.map(attempts).unwrap_or_default(),
-        power_off: state.and_then(|s| s.off.as_ref()).map(evidence),
+        power_off: state.and_then(|s| Some(evidence(s.off.as_ref()?, s.outlets.as_deref()))),
         evidence: state
             .and_then(|s| s.evidence.as_ref())
             .map(|e| super::host_evidence::to_api(e)),
@@ -221,13 +226,20 @@ fn ended(record: &AttemptRecord) -> Attempt {
     }
 }
 
-pub(super) fn evidence(off: &OffEvidence) -> PowerOffEvidence {
+pub(super) fn evidence(off: &OffEvidence, used: Option<&OutletUse>) -> PowerOffEvidence {
+    let used = used.filter(|_| matches!(off, OffEvidence::Outlets { .. }));
     let readings = match off {
-        OffEvidence::Bmc { readings, .. } => readings.as_slice(),
+        OffEvidence::Bmc { readings, .. } | OffEvidence::Outlets { readings, .. } => {
+            readings.as_slice()
+        }
         OffEvidence::Person { .. } => &[],
     };
     PowerOffEvidence {
         confirmed_at: Some(whole(off.at())),
+        outlets: used.map_or_else(Vec::new, |used| {
+            used.outlets.iter().take(OUTLETS).cloned().collect()
+        }),
+        bmc_failure: used.map(|used| used.because.clone()),
         readings: readings
             .iter()
             .rev()

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use crate::{
     explanation::{evidence::evidence_lines, time_span},
     remediation::{
-        Command, DrainBlocked, OffEvidence, OnExhausted, Outcome, Policy, State, Step, Strategy,
-        WorkloadDown,
+        Command, DrainBlocked, OffEvidence, OnExhausted, Outcome, Policy, PowerDevice, State, Step,
+        Strategy, WorkloadDown,
     },
 };
 
@@ -22,11 +22,13 @@ pub(super) fn command_message(command: &Command) -> String {
         }
         Command::AddHold => "sets its hold key on the BareMetalHost".into(),
         Command::RemoveHold => "removes its hold key from the BareMetalHost".into(),
-        Command::PowerOff { id, .. } => {
-            format!("requests a power-off from the agent (operation {id})")
+        Command::PowerOff { id, device, .. } => {
+            let by = by_device(*device);
+            format!("requests a power-off{by} from the agent (operation {id})")
         }
-        Command::PowerOn { id } => {
-            format!("requests a power-on from the agent (operation {id})")
+        Command::PowerOn { id, device } => {
+            let by = by_device(*device);
+            format!("requests a power-on{by} from the agent (operation {id})")
         }
         Command::Cancel { id } => format!("cancels operation {id} at the agent"),
         Command::CollectEvidence { interrupt, .. } => {
@@ -52,6 +54,13 @@ pub(super) fn command_message(command: &Command) -> String {
         Command::Escalate { retire: true } => {
             "hands the Machine to its owner and marks the BareMetalHost unhealthy".into()
         }
+    }
+}
+
+fn by_device(device: PowerDevice) -> &'static str {
+    match device {
+        PowerDevice::Bmc => "",
+        PowerDevice::Outlets => " by the outlets of its PDUs",
     }
 }
 
@@ -158,18 +167,36 @@ pub(super) fn history(state: Option<&State>) -> Vec<String> {
     if let Some(evidence) = &state.evidence {
         lines.extend(evidence_lines(evidence));
     }
+    if let Some(used) = &state.outlets {
+        lines.push(format!(
+            "outlets {} switched off because the BMC could not prove off: {}",
+            used.names(),
+            used.because
+        ));
+    }
     match &state.off {
-        Some(OffEvidence::Bmc {
-            at,
-            readings,
-            taken,
-        }) => {
+        Some(
+            off @ (OffEvidence::Bmc {
+                at,
+                readings,
+                taken,
+            }
+            | OffEvidence::Outlets {
+                at,
+                readings,
+                taken,
+            }),
+        ) => {
+            let by = match off {
+                OffEvidence::Outlets { .. } => "the outlets",
+                _ => "the BMC",
+            };
             let readings: Vec<String> = readings
                 .iter()
                 .map(|r| format!("{} {:?} at {}", r.protocol, r.raw, clock(r.at)))
                 .collect();
             lines.push(format!(
-                "confirmed off at {} by the BMC{}: {}",
+                "confirmed off at {} by {by}{}: {}",
                 clock(*at),
                 taken
                     .as_ref()

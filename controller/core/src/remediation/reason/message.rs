@@ -147,7 +147,7 @@ impl fmt::Display for Reason {
             Self::FenceViolated(what) => {
                 write!(
                     f,
-                    "the BMC reported {what} while the host had to stay off; switching it off again"
+                    "the power was reported as {what} while the host had to stay off; switching it off again"
                 )
             }
             Self::HoldLost(host) => write!(
@@ -256,6 +256,25 @@ impl fmt::Display for Reason {
                 f,
                 "an operation on this host may still run at {which}; nothing is sent to its BMC through \
                  another agent before that"
+            ),
+            Self::OutletsOffRunning(which) => write!(
+                f,
+                "the BMC could not prove that the host is off; switching off the outlets that feed it, not \
+                 confirmed off yet: {which}"
+            ),
+            Self::OutletsOnRunning(names) => {
+                write!(f, "switching on the outlets that feed the host: {names}")
+            }
+            Self::OutletsNotOn(why) => write!(
+                f,
+                "outlets that were switched off are not confirmed on, so the host may have no power: {why}. \
+                 Retrying; repair the PDU or switch them on there, or remove them from the host's inventory \
+                 entry at the agent if they no longer feed it"
+            ),
+            Self::OutletsRestored(names) => write!(
+                f,
+                "outlets {names} are on again; the host may boot by its restore policy, and its node is \
+                 waited for whatever the BMC reports"
             ),
             Self::Exhausted(attempts) => {
                 write!(

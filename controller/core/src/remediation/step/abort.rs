@@ -1,13 +1,16 @@
 //! Aborting, ending and escalating a remediation.
 
 use super::{
-    super::{Mode, OnExhausted, OperationOutcome, OperationView, Reason, State, Step},
+    super::{Mode, OnExhausted, OperationOutcome, OperationView, PowerDevice, Reason, State, Step},
     Command, Decision, Next, Note, Outcome, StepContext, after, operation_id,
 };
 
 impl StepContext<'_> {
     pub(super) fn abort(&self, mut s: State, reason: Reason) -> Decision {
         s.end_reason = Some(reason.clone());
+        if reason != Reason::StateOutdated {
+            s.restore_outlets();
+        }
         self.to(s, Step::Aborting, reason)
     }
 
@@ -60,7 +63,11 @@ impl StepContext<'_> {
         // F5: another host was switched off by mistake. This is not the case for a host released by
         // F11.
         let innocent = matches!(reason, Reason::LeaseRenewed(_));
-        let power = if (innocent || self.is_left_off(&s)) && self.wanted_off_by_others().is_none() {
+        // Outlets are returned whoever wants the host off: without them nobody can switch it.
+        let left_off = innocent || self.is_left_off(&s);
+        let power = if s.device() == PowerDevice::Outlets
+            || left_off && self.wanted_off_by_others().is_none()
+        {
             self.undo_power_off(&s, &reason)
         } else {
             self.cancel_power_on(&s, &reason)
@@ -155,7 +162,13 @@ impl StepContext<'_> {
         let id = operation_id(&self.o.request.uid, &s)?;
         let failure = match &self.o.operation {
             Some(OperationView::Finished { outcome, .. }) => match outcome {
-                OperationOutcome::Confirmed { .. } => return None,
+                OperationOutcome::Confirmed { readings, .. } => match s.device() {
+                    PowerDevice::Bmc => return None,
+                    PowerDevice::Outlets => match self.outlets_on(s.clone(), readings) {
+                        Ok(d) => return Some(d),
+                        Err(why) => why,
+                    },
+                },
                 OperationOutcome::Unconfirmed { why }
                 | OperationOutcome::Failed { why }
                 | OperationOutcome::IdentityMismatch { why } => why.clone(),
@@ -171,7 +184,10 @@ impl StepContext<'_> {
             Some(OperationView::Running) => return Some(self.recheck(s, reason.clone())),
             None if self.operation_lost().is_some() => self.operation_lost().unwrap_or_default(),
             None => {
-                match self.bmc_down() {
+                if let Some(d) = self.outlets_unlisted(&s) {
+                    return Some(d);
+                }
+                match self.device_down(&s) {
                     // The host cannot be switched on, and the object is deleted: end without it (L1).
                     Some(Reason::BmcAccessMissing(_)) if self.o.request.deleting => return None,
                     Some(why) => return Some(self.recheck(s, why)),
@@ -179,13 +195,18 @@ impl StepContext<'_> {
                 }
                 if let Some(at) = s.retry_at.filter(|at| *at > self.now) {
                     let failure = s.failure.clone().unwrap_or_default();
-                    return Some(self.wait(s, Reason::PowerOnUnconfirmed(failure), at));
+                    let reason = self.power_on_failure(&s, failure);
+                    return Some(self.wait(s, reason, at));
                 }
-                let command = Command::PowerOn { id: id.clone() };
+                let command = self.power_on_command(&s, &id);
                 let limit = self.policy.power_on_timeout;
                 return Some(self.begin_operation(s, reason.clone(), id, limit, command));
             }
         };
+        if self.has_restored_outlets(&s) {
+            // The outlets are on; a BMC that does not answer is not waited for.
+            return None;
+        }
         s.tries = s.tries.saturating_add(1);
         let worn_out = s.tries >= self.policy.power_off_tries;
         let pause = if worn_out {
@@ -196,7 +217,7 @@ impl StepContext<'_> {
         s.retry_at = Some(after(self.now, pause));
         let news = s.failure.as_ref() != Some(&failure);
         s.failure = Some(failure.clone());
-        let reason = Reason::PowerOnUnconfirmed(failure);
+        let reason = self.power_on_failure(&s, failure);
         Some(if news {
             self.write(s, reason)
         } else {

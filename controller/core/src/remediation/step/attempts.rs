@@ -24,6 +24,7 @@ impl StepContext<'_> {
         s.attempt_started = self.now;
         s.node = None;
         s.off = None;
+        s.outlets = s.outlets.filter(|used| used.may_be_off());
         s.lease_at_off = None;
         s.taint = None;
         s.node_action = None;

@@ -47,13 +47,25 @@ impl StepContext<'_> {
             return self.to(s, Step::Restoring, Reason::WaitingForHealth);
         }
         match self.boot_clock(&s) {
-            BootClock::Until(deadline) => self.monitor_boot(s, Reason::Booting, deadline),
+            BootClock::Until(deadline) => {
+                let reason = self.booting_reason(&s);
+                self.monitor_boot(s, reason, deadline)
+            }
             BootClock::Blind(why) => self.monitor_boot(s, why, after(self.now, RECHECK)),
             BootClock::Write(d) => *d,
             BootClock::Over => {
                 s.end_reason = Some(Reason::BootTimeout);
                 self.to(s, Step::Restoring, Reason::BootTimeout)
             }
+        }
+    }
+
+    /// Why a host that was switched on is waited for.
+    pub(super) fn booting_reason(&self, s: &State) -> Reason {
+        if self.has_restored_outlets(s) {
+            Reason::OutletsRestored(self.outlet_names(s))
+        } else {
+            Reason::Booting
         }
     }
 

@@ -191,7 +191,10 @@ impl StepContext<'_> {
         if s.off.is_none() {
             return Some(self.fence_violated(s, "in a state that has not been confirmed"));
         }
-        match (self.power_within(&s, LATEST_READING_AGE), self.bmc_down()) {
+        match (
+            self.power_within(&s, LATEST_READING_AGE),
+            self.reading_down(&s),
+        ) {
             (LatestReading::Off, _) => None,
             (LatestReading::On(seen) | LatestReading::Unclear(seen), _) => {
                 Some(self.fence_violated(s, &seen))

@@ -7,7 +7,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    super::{LeaseFacts, NodeFacts, OffEvidence, PowerState, Reason, State, Step},
+    super::{
+        LeaseFacts, NodeFacts, OUTLETS_PROTOCOL, OffEvidence, OutletStage, PowerState, Reason,
+        State, Step,
+    },
     Command, Decision, StepContext, after,
     fenced::FENCED_WATCH,
     node_identity::{is_pinned, is_unproven},
@@ -55,6 +58,14 @@ impl StepContext<'_> {
             return LatestReading::NotRead;
         }
         let fresh = match &view.result {
+            // It was asked for before the outlets were read.
+            Ok(r)
+                if r.state == PowerState::Off
+                    && s.reads_outlets()
+                    && r.protocol != OUTLETS_PROTOCOL =>
+            {
+                LatestReading::NotRead
+            }
             Ok(r) => match r.state {
                 PowerState::Off => LatestReading::Off,
                 PowerState::On | PowerState::PoweringOn => LatestReading::On(r.raw.clone()),
@@ -88,24 +99,36 @@ impl StepContext<'_> {
         if limit > self.now || by_person(s) {
             return None;
         }
-        let why = match (self.bmc_down(), &self.o.power) {
+        let why = match (self.reading_down(s), &self.o.power) {
             (Some(why), _) => why.to_string(),
             (None, Some(view)) => match &view.result {
-                Ok(reading) => format!("the BMC reports {:?}", reading.raw),
+                Ok(reading) => format!("the power is reported as {:?}", reading.raw),
                 Err(why) => why.clone(),
             },
-            (None, None) => "the BMC does not answer".into(),
+            (None, None) => "nothing answers".into(),
+        };
+        let source = match s.reads_outlets() {
+            true => "a PDU",
+            false => "the BMC",
         };
         let mut s = self.repeat_power_off(s.clone(), Reason::Working).state;
         s.failure = Some(format!(
-            "the BMC stopped answering while the host had to stay off: {why}"
+            "{source} stopped answering while the host had to stay off: {why}"
         ));
         Some(self.await_confirmation(s, self.now))
     }
 
     /// F3: the host was on while it had to stay off. It is switched off and confirmed again; the
     /// taint stays.
-    pub(super) fn fence_violated(&self, s: State, seen: &str) -> Decision {
+    pub(super) fn fence_violated(&self, mut s: State, seen: &str) -> Decision {
+        let reading = self
+            .o
+            .power
+            .as_ref()
+            .and_then(|view| view.result.as_ref().ok());
+        if s.reads_outlets() && reading.is_some_and(|r| r.protocol != OUTLETS_PROTOCOL) {
+            s.set_outlets(OutletStage::Refuted);
+        }
         self.repeat_power_off(s, Reason::FenceViolated(format!("{seen:?}")))
     }
 
@@ -157,7 +180,7 @@ impl StepContext<'_> {
                     let until = poll.map_or(due, |poll| due.min(after(self.now, poll)));
                     return self.wait(s, why, until);
                 }
-                match self.bmc_down() {
+                match self.reading_down(&s) {
                     None => self.act(s, why, Command::ReadPower),
                     Some(_) => {
                         let poll = poll.map_or(watch, |poll| poll.min(watch));
@@ -191,7 +214,7 @@ impl StepContext<'_> {
         Some(match self.power_now(&s) {
             LatestReading::On(raw) | LatestReading::Unclear(raw) => self.fence_violated(s, &raw),
             fresh
-                if self.bmc_down().is_none()
+                if self.reading_down(&s).is_none()
                     && (!in_time || matches!(fresh, LatestReading::NotRead)) =>
             {
                 self.act(s, Reason::WaitingForQuietLease, Command::ReadPower)

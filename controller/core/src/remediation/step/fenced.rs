@@ -54,7 +54,7 @@ impl StepContext<'_> {
             LatestReading::On(seen) | LatestReading::Unclear(seen) => self.fence_violated(s, &seen),
             fresh
                 if (due || matches!(fresh, LatestReading::NotRead))
-                    && self.bmc_down().is_none() =>
+                    && self.reading_down(&s).is_none() =>
             {
                 self.act(s, reason, Command::ReadPower)
             }

@@ -11,8 +11,8 @@ use jiff::Timestamp;
 
 use super::{
     super::{
-        AgentId, AgentPin, HostView, Mode, OperationView, PinnedOperation, Reason, State,
-        agent_view::LONGEST_POWER_ON_DELAY,
+        AgentId, AgentPin, HostView, Mode, OperationView, OutletStage, OutletUse, PinnedOperation,
+        Reason, State, Step, agent_view::LONGEST_POWER_ON_DELAY,
     },
     Command, Decision, StepContext, after, operation_id,
 };
@@ -170,6 +170,14 @@ impl StepContext<'_> {
                 Some(bmh) if !bmh.detached => Mode::Cooperative,
                 _ => Mode::Direct,
             };
+        }
+        if s.step == Step::Pending && !self.o.outlets.is_empty() {
+            // The state that said what was done is lost: the outlets may have been switched off.
+            s.outlets = Some(Box::new(OutletUse {
+                outlets: self.o.outlets.clone(),
+                because: why.clone(),
+                stage: OutletStage::On,
+            }));
         }
         s.agent_holds = true;
         s.end_reason = Some(Reason::WithdrawnAfterOff);

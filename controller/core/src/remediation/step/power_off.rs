@@ -7,8 +7,8 @@ use jiff::Timestamp;
 
 use super::{
     super::{
-        Mode, OffEvidence, OperationOutcome, OperationView, Reason, State, Step, before_first_off,
-        confirmed_off,
+        Mode, OffEvidence, OperationOutcome, OperationView, PowerDevice, Reason, State, Step,
+        before_first_off, confirmed_off,
     },
     Command, Decision, Next, StepContext, after,
     evidence::LatestReading,
@@ -77,12 +77,15 @@ impl StepContext<'_> {
             Some(_) => self
                 .agent_down()
                 .map(|why| Reason::AgentUnreachable(why.to_owned())),
-            None => self.bmc_down(),
+            None => self.device_down(&s),
         };
         if let Some(why) = down {
             return self.bmc_unreachable(s, why);
         }
         match &o.operation {
+            Some(OperationView::Rejected { why }) if s.device() == PowerDevice::Outlets => {
+                self.outlets_off_failed(s, why)
+            }
             Some(OperationView::Rejected { why }) => self.power_off_failed(s, why, None),
             // The operation has its own deadline at the agent.
             Some(_) => {
@@ -96,6 +99,11 @@ impl StepContext<'_> {
     fn begin_power_off(&self, s: State) -> Decision {
         if before_first_off(&s)
             && let Some(d) = self.quorum_lost(&s)
+        {
+            return d;
+        }
+        if s.device() == PowerDevice::Outlets
+            && let Some(d) = self.return_outlets(&s)
         {
             return d;
         }
@@ -113,9 +121,14 @@ impl StepContext<'_> {
         } else {
             Duration::ZERO
         };
-        let (system_uuid, serial) = self.expected_identity(&s);
+        let grace = self.power_off_grace(&s, grace);
+        let (system_uuid, serial) = match s.device() {
+            PowerDevice::Bmc => self.expected_identity(&s),
+            PowerDevice::Outlets => Default::default(),
+        };
         let command = Command::PowerOff {
             id: id.clone(),
+            device: s.device(),
             command_after: grace,
             system_uuid,
             serial,
@@ -131,7 +144,7 @@ impl StepContext<'_> {
         (uuid.unwrap_or_default(), serial.unwrap_or_default())
     }
 
-    fn unconfirmed(&self, s: &State) -> Reason {
+    pub(super) fn unconfirmed(&self, s: &State) -> Reason {
         let used = match (self.person_confirms(), s.confirmation_used) {
             (true, true) => {
                 "; the confirmation on this object does not count: it was given before it was \
@@ -148,6 +161,9 @@ impl StepContext<'_> {
             (_, Some(why)) => Reason::FenceUnconfirmed(format!("{why}{used}")),
             (Step::AwaitingConfirmation, None) => {
                 Reason::FenceUnconfirmed(format!("the power-off is being tried again{used}"))
+            }
+            (_, None) if s.device() == PowerDevice::Outlets => {
+                Reason::OutletsOffRunning(self.outlets_message(s))
             }
             (_, None) => Reason::PowerOffRunning,
         }
@@ -166,29 +182,28 @@ impl StepContext<'_> {
         self.await_confirmation(s, after(self.now, self.policy.unconfirmed_interval))
     }
 
-    fn power_off_finished(&self, mut s: State, outcome: &OperationOutcome) -> Decision {
+    fn power_off_finished(&self, s: State, outcome: &OperationOutcome) -> Decision {
+        if s.device() == PowerDevice::Outlets {
+            return self.outlets_off_finished(s, outcome);
+        }
         match outcome {
             OperationOutcome::Confirmed { readings, taken } => {
                 if let Err(why) = confirmed_off(taken.as_ref(), readings, self.policy) {
                     let why = format!("the agent's evidence does not confirm off: {why}");
-                    return self.power_off_failed(s, &why, None);
+                    return self.bmc_off_failed(s, &why);
                 }
-                s.off = Some(OffEvidence::Bmc {
+                let off = OffEvidence::Bmc {
                     at: self.now,
                     readings: readings.clone(),
                     taken: taken.clone(),
-                });
-                s.lease_at_off = None;
-                // With evidence from the BMC a confirmation by a person is not needed, and must not
-                // count later.
-                s.confirmation_used = self.person_confirms();
-                self.to(s, Step::ConfirmingOff, Reason::WaitingForQuietLease)
+                };
+                self.confirmed_by(s, off)
             }
             OperationOutcome::IdentityMismatch { why } => {
                 self.abort(s, Reason::IdentityMismatch(why.clone()))
             }
             OperationOutcome::Unconfirmed { why } | OperationOutcome::Failed { why } => {
-                self.power_off_failed(s, why, None)
+                self.bmc_off_failed(s, why)
             }
             OperationOutcome::Cancelled => {
                 self.power_off_failed(s, "the power-off was cancelled", None)
@@ -200,7 +215,32 @@ impl StepContext<'_> {
         }
     }
 
-    fn power_off_failed(&self, mut s: State, why: &str, pause: Option<Duration>) -> Decision {
+    /// The host is off by this evidence.
+    pub(super) fn confirmed_by(&self, mut s: State, off: OffEvidence) -> Decision {
+        s.off = Some(off);
+        s.lease_at_off = None;
+        // A confirmation by a person is not needed, and must not count later.
+        s.confirmation_used = self.person_confirms();
+        self.to(s, Step::ConfirmingOff, Reason::WaitingForQuietLease)
+    }
+
+    /// The power-off by the BMC has ended and proves nothing: the outlets are next, where they are known.
+    fn bmc_off_failed(&self, s: State, why: &str) -> Decision {
+        match self
+            .return_outlets(&s)
+            .or_else(|| self.cut_outlets(&s, why))
+        {
+            Some(d) => d,
+            None => self.power_off_failed(s, why, None),
+        }
+    }
+
+    pub(super) fn power_off_failed(
+        &self,
+        mut s: State,
+        why: &str,
+        pause: Option<Duration>,
+    ) -> Decision {
         let news = s.failure.as_deref() != Some(why);
         s.tries = s.tries.saturating_add(1);
         s.failure = Some(why.to_owned());
@@ -348,7 +388,8 @@ impl StepContext<'_> {
             return self.abort(s, self.withdrawn().unwrap_or(Reason::Withdrawn));
         }
         s.end_reason = Some(reason.clone());
-        if sent && cut_short && !finishing {
+        // Outlets that were cut short are switched on again at once: nothing in them takes effect later.
+        if sent && cut_short && !finishing && s.outlets.is_none() {
             // A command that was sent may still take effect, and the host would be left off. The
             // power-off is finished first.
             s.tries = s.tries.saturating_add(1);

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::{
-    super::{Mode, OperationOutcome, OperationView, PowerState, Reason, State, Step},
+    super::{
+        Mode, OperationOutcome, OperationView, PowerDevice, PowerReading, PowerState, Reason,
+        State, Step,
+    },
     Command, Decision, StepContext, after,
     evidence::LatestReading,
     node_identity::is_unproven,
@@ -14,7 +17,8 @@ use super::{
 const OPERATOR_POLL: Duration = Duration::from_secs(1);
 
 impl StepContext<'_> {
-    pub(super) fn power_on_next(&self, s: State, reason: Reason) -> Decision {
+    pub(super) fn power_on_next(&self, mut s: State, reason: Reason) -> Decision {
+        s.restore_outlets();
         let d = self.to(s, Step::PoweringOn, reason);
         self.pinned_with(d, self.policy.power_on_timeout)
     }
@@ -30,7 +34,7 @@ impl StepContext<'_> {
         }
         if let Some(OperationView::Finished { outcome, .. }) = &self.o.operation {
             return match outcome {
-                OperationOutcome::Confirmed { .. } => self.confirmed_on(s),
+                OperationOutcome::Confirmed { readings, .. } => self.power_on_finished(s, readings),
                 OperationOutcome::Interrupted => {
                     self.power_on_failed(s, "the agent was restarted", true)
                 }
@@ -64,9 +68,26 @@ impl StepContext<'_> {
         }
     }
 
+    fn power_on_finished(&self, s: State, readings: &[PowerReading]) -> Decision {
+        match s.device() {
+            PowerDevice::Bmc => self.confirmed_on(s),
+            PowerDevice::Outlets => match self.outlets_on(s.clone(), readings) {
+                Ok(d) => self.pinned_with(d, self.policy.power_on_timeout),
+                Err(why) => self.power_on_failed(s, &why, false),
+            },
+        }
+    }
+
     fn begin_power_on(&self, s: State) -> Decision {
         let reason = self.power_on_reason(&s);
-        if let Some(why) = self.bmc_down() {
+        if let Some(d) = self.outlets_unlisted(&s) {
+            return d;
+        }
+        if self.has_restored_outlets(&s) && self.agent_down().is_none() && self.bmc_down().is_some()
+        {
+            return self.confirmed_on(s);
+        }
+        if let Some(why) = self.device_down(&s) {
             // The object is deleted, so nobody waits for this host: report it and end (L1).
             return if self.o.request.deleting {
                 self.abort(s, why)
@@ -86,7 +107,7 @@ impl StepContext<'_> {
         }
         match operation_id(&self.o.request.uid, &s) {
             Some(id) => {
-                let command = Command::PowerOn { id: id.clone() };
+                let command = self.power_on_command(&s, &id);
                 self.begin_operation(s, reason, id, self.policy.power_on_timeout, command)
             }
             None => self.recheck(s, reason),
@@ -94,9 +115,11 @@ impl StepContext<'_> {
     }
 
     fn power_on_reason(&self, s: &State) -> Reason {
-        s.failure
-            .clone()
-            .map_or(Reason::PowerOnRunning, Reason::PowerOnUnconfirmed)
+        match (&s.failure, s.device()) {
+            (Some(why), _) => self.power_on_failure(s, why.clone()),
+            (None, PowerDevice::Bmc) => Reason::PowerOnRunning,
+            (None, PowerDevice::Outlets) => Reason::OutletsOnRunning(self.outlet_names(s)),
+        }
     }
 
     /// A7: removes our hold key first, and waits for others who keep the host off or
@@ -126,7 +149,8 @@ impl StepContext<'_> {
     /// A7: leaves the power-on to baremetal-operator during the grace period; the agent does it
     /// after that.
     fn wait_for_baremetal_operator(&self, s: &State) -> Option<Decision> {
-        if s.mode != Mode::Cooperative {
+        // It cannot switch on a host whose outlets are off.
+        if s.mode != Mode::Cooperative || s.device() == PowerDevice::Outlets {
             return None;
         }
         let s = s.clone();
@@ -180,7 +204,8 @@ impl StepContext<'_> {
     fn confirmed_on(&self, mut s: State) -> Decision {
         s.on = Some(self.now);
         s.agent_holds = false;
-        self.to(s, Step::Booting, Reason::Booting)
+        let reason = self.booting_reason(&s);
+        self.to(s, Step::Booting, reason)
     }
 
     fn power_on_failed(&self, mut s: State, why: &str, at_once: bool) -> Decision {
@@ -189,6 +214,10 @@ impl StepContext<'_> {
         s.failure = Some(why.to_owned());
         let reason = self.power_on_reason(&s);
         let worn_out = s.tries >= self.policy.power_off_tries;
+        if self.has_restored_outlets(&s) && (worn_out || !at_once) {
+            // The host may boot by its restore policy, and its BMC may be dead: the Node decides.
+            return self.confirmed_on(s);
+        }
         if worn_out && self.o.request.deleting {
             // The object is deleted, so nobody waits for this host: report it and end (L1).
             return self.abort(s, reason);

@@ -118,7 +118,7 @@ fn f6_second_agent_begins_only_after_the_pin_of_the_first_expires() {
                     assert!(!busy || d.reason.to_string().contains("agent a until"));
                     now = until.as_second() - at(0).as_second();
                 }
-                Next::Do(Command::PowerOff { id, .. } | Command::PowerOn { id }) => break id,
+                Next::Do(Command::PowerOff { id, .. } | Command::PowerOn { id, .. }) => break id,
                 Next::Do(_) | Next::Done(_) => panic!("{d:?}"),
             }
         };

@@ -53,7 +53,7 @@ fn host_off_during_boot_is_switched_on_again_and_reported() {
         let note = &d.notes[0];
         assert!(note.warning && note.reason == "OffAgain", "{note:?}");
         // The repeated power-on has an id of its own.
-        let Command::PowerOn { id } = does(&o, &d.state, 17) else {
+        let Command::PowerOn { id, .. } = does(&o, &d.state, 17) else {
             panic!("no power-on");
         };
         assert_ne!(Some(id), first);

@@ -148,6 +148,7 @@ pub(super) fn mk_observation() -> Observation {
         pinned: PinnedOperation::Unknown,
         held: false,
         outdated: false,
+        outlets: Vec::new(),
         operation: None,
         power: None,
         silent_since: None,

@@ -284,7 +284,7 @@ impl Run {
                 }
                 return agent;
             }
-            Command::PowerOn { id } => {
+            Command::PowerOn { id, .. } => {
                 self.may_come_on(&state);
                 let w = &mut self.world;
                 if agent {

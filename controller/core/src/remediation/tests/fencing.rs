@@ -21,6 +21,7 @@ fn failed_node_passes_through_all_steps_in_order() {
     assert_eq!(s.step, Step::PoweringOff);
     let off = Command::PowerOff {
         id: format!("{UID}/1@1800000000/off/0.0"),
+        device: PowerDevice::Bmc,
         command_after: secs(20),
         system_uuid: "4c4c4544-0042-3510-8054-c2c04f4e4e32".into(),
         serial: "SN7".into(),

@@ -36,7 +36,8 @@ fn f5_lease_renewal_after_confirmed_off_undoes_the_remediation() {
         assert_eq!(
             does(&o, &s, 6),
             Command::PowerOn {
-                id: format!("{UID}/1@1800000000/undo/0.0")
+                id: format!("{UID}/1@1800000000/undo/0.0"),
+                device: PowerDevice::Bmc,
             }
         );
         o.operation = finished(OperationOutcome::Confirmed {

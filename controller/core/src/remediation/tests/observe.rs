@@ -88,6 +88,7 @@ impl Run {
                 let mut journals = w.journals.values();
                 journals.any(|j| is_outdated(UID, self.state.as_ref(), j))
             },
+            outlets: Vec::new(),
             operation: id
                 .filter(|_| w.agent_up)
                 .and_then(|id| w.ops.get(&w.op_key(&id)))

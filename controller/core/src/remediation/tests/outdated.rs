@@ -162,6 +162,7 @@ fn an_attempt_that_keeps_the_host_off_is_not_outdated_by_the_failed_one() {
         started: state.attempt_started,
         off: None,
         drained: None,
+        outlets: Vec::new(),
         pods_deleted: 0,
         on: None,
         ended: time(900),

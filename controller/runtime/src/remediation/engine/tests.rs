@@ -27,8 +27,9 @@ fn off_now() -> PowerView {
 async fn observed(engine: &mut Engine) -> Observation {
     assert!(engine.load().is_ok());
     let now = Timestamp::now();
-    match engine.observe(now).await {
-        Ok(Ok(seen)) => match engine.decide(seen, now).await {
+    // Boxed, because the futures of the callers would contain it several times.
+    match Box::pin(engine.observe(now)).await {
+        Ok(Ok(seen)) => match Box::pin(engine.decide(seen, now)).await {
             Ok(Some((observation, _))) => observation,
             Ok(None) => Box::pin(observed(engine)).await,
             Err(_) => panic!("nothing was decided"),

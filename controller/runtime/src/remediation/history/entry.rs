@@ -102,7 +102,7 @@ pub(super) fn entry(facts: &EntryFacts<'_>) -> Option<(HostHistorySpec, HostReme
         })),
         attempts,
         power_off: state.off.as_ref().map(|off| {
-            let mut off = evidence(off);
+            let mut off = evidence(off, state.outlets.as_deref());
             let surplus = off.readings.len().saturating_sub(READINGS);
             off.readings.drain(..surplus);
             off

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use rackhand_core::{
-    remediation::{HostRef, PowerState, Progress},
+    remediation::{HostRef, PowerDevice, PowerState, Progress},
     shared_cause::{BmcReading, HostName},
 };
 use tokio::{task::JoinSet, time::Instant};
@@ -85,7 +85,7 @@ async fn read(context: &Context, name: &HostName) -> Option<BmcReading> {
     let owner = format!("shared-cause-{}", host.host);
     let view = context
         .agents
-        .read_power(&host, endpoint, &owner, READING)
+        .read_power(&host, endpoint, PowerDevice::Bmc, &owner, READING)
         .await;
     Some(match view.result.map(|reading| reading.state) {
         Ok(PowerState::Off) => BmcReading::Off,

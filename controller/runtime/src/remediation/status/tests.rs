@@ -153,6 +153,7 @@ fn status_shows_attempts_and_evidence_without_bmc_address() {
         started: at(0),
         off: Some(at(10)),
         drained: Some(at(20)),
+        outlets: Vec::new(),
         pods_deleted: 3,
         on: Some(at(30)),
         ended: at(60),

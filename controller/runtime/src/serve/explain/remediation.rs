@@ -17,9 +17,9 @@ use rackhand_api::{
 use rackhand_core::{
     explanation::{RemediationFacts, RemediationView, explain_remediation, observed},
     remediation::{
-        ActiveRemediation, BmcAccess, Collected, Drain, HostView, Observation, OperationView,
-        PinnedOperation, PodDeletions, PowerReading, PowerState, PowerView, Progress, Reason,
-        State, Step, WorkloadView, check_concurrency,
+        ActiveRemediation, BmcAccess, Collected, Drain, HostView, OUTLETS_PROTOCOL, Observation,
+        OperationView, PinnedOperation, PodDeletions, PowerReading, PowerState, PowerView,
+        Progress, Reason, State, Step, WorkloadView, check_concurrency,
     },
 };
 use serde_json::Value;
@@ -135,6 +135,7 @@ fn facts(
         pinned: PinnedOperation::Unknown,
         held: false,
         outdated: false,
+        outlets: Vec::new(),
         operation,
         power,
         silent_since: None,
@@ -238,7 +239,10 @@ fn power(state: Option<&State>, now: Timestamp, assumed: &mut Vec<String>) -> Op
         result: Ok(PowerReading {
             state: power,
             raw: "assumed".into(),
-            protocol: String::new(),
+            protocol: match state.reads_outlets() {
+                true => OUTLETS_PROTOCOL.into(),
+                false => String::new(),
+            },
             identity: String::new(),
             at: now,
             since_start_ms: 0,

@@ -1,0 +1,250 @@
+//! The power-off by the outlets of the PDUs that feed the host, after its BMC could not prove off, and
+//! their return.
+//!
+//! Invariants: nothing is sent to the outlets while the BMC may still carry out a command of this
+//! attempt (F6), nor before the state says so (F2); outlets that may be off are switched on again on
+//! every path (F9).
+
+use std::time::Duration;
+
+use super::{
+    super::{
+        OUTLETS_PROTOCOL, OffEvidence, OperationOutcome, OutletStage, OutletUse, PowerDevice,
+        PowerReading, PowerState, Reason, State, Step, confirmed_off,
+    },
+    Command, Decision, Note, StepContext, after,
+};
+
+impl StepContext<'_> {
+    /// Goes on to the outlets after a power-off by the BMC has ended without a confirmation; `None` if
+    /// they may not be used now. The operation has ended, so that the BMC carries out nothing more.
+    pub(super) fn cut_outlets(&self, s: &State, why: &str) -> Option<Decision> {
+        if self.o.outlets.is_empty() || self.agent_down().is_some() || self.o.conflict.is_some() {
+            return None;
+        }
+        let refuted = |used: &OutletUse| used.stage == OutletStage::Refuted;
+        if self.is_back(s) || s.outlets.as_deref().is_some_and(refuted) {
+            return None;
+        }
+        let first = s.outlets.is_none();
+        let mut s = s.clone();
+        s.tries = s.tries.saturating_add(1);
+        s.since = self.now;
+        s.retry_at = None;
+        s.outlets = Some(Box::new(OutletUse {
+            outlets: self.o.outlets.clone(),
+            because: why.to_owned(),
+            stage: OutletStage::Off,
+        }));
+        let reason = Reason::OutletsOffRunning(self.outlets_message(&s));
+        let mut d = if first {
+            self.write(s, reason)
+        } else {
+            self.quiet_write(s, reason)
+        };
+        for note in &mut d.notes {
+            (note.warning, note.reason) = (true, d.reason.label());
+        }
+        Some(self.pinned_with(d, self.policy.power_off_timeout))
+    }
+
+    /// F11: whether the Node is Ready and nothing was moved away from it. Its outlets are not switched off.
+    fn is_back(&self, s: &State) -> bool {
+        s.taint.is_none() && self.node().is_some_and(|node| node.ready)
+    }
+
+    /// F11: the host came back although outlets of it were, or may have been, switched off: they are
+    /// switched on again, instead of waiting for a BMC that cannot prove off.
+    pub(super) fn return_outlets(&self, s: &State) -> Option<Decision> {
+        let back = s.outlets_may_be_off() && self.is_back(s);
+        back.then(|| {
+            let reason = Reason::OutletsOnRunning(self.outlet_names(s));
+            self.power_on_next(s.clone(), reason)
+        })
+    }
+
+    /// Which outlets, and why they are used.
+    pub(super) fn outlets_message(&self, s: &State) -> String {
+        s.outlets.as_deref().map_or_else(String::new, |used| {
+            format!("{} (the BMC: {})", used.names(), used.because)
+        })
+    }
+
+    /// The power-off by the outlets has ended.
+    pub(super) fn outlets_off_finished(&self, s: State, outcome: &OperationOutcome) -> Decision {
+        let why = match outcome {
+            OperationOutcome::Confirmed { readings, taken } => {
+                let proof = of_outlets(readings)
+                    .and_then(|()| confirmed_off(taken.as_ref(), readings, self.policy));
+                match proof {
+                    Ok(()) => {
+                        let off = OffEvidence::Outlets {
+                            at: self.now,
+                            readings: readings.clone(),
+                            taken: taken.clone(),
+                        };
+                        return self.confirmed_by(s, off);
+                    }
+                    Err(why) => format!("the agent's evidence does not confirm off: {why}"),
+                }
+            }
+            OperationOutcome::IdentityMismatch { why }
+            | OperationOutcome::Unconfirmed { why }
+            | OperationOutcome::Failed { why } => why.clone(),
+            OperationOutcome::Cancelled => "the power-off was cancelled".into(),
+            OperationOutcome::Interrupted => {
+                let why = "the agent was restarted during the power-off";
+                return self.power_off_failed(s, why, Some(Duration::ZERO));
+            }
+        };
+        self.outlets_off_failed(s, &why)
+    }
+
+    /// The outlets do not prove off either: a person is needed (F8), and the BMC is tried again
+    /// meanwhile.
+    pub(super) fn outlets_off_failed(&self, mut s: State, why: &str) -> Decision {
+        let bmc = s.outlets.as_deref().map_or("", |used| &used.because);
+        let names = s
+            .outlets
+            .as_deref()
+            .map(OutletUse::names)
+            .unwrap_or_default();
+        let failure = format!("{bmc}; outlets {names}: {why}");
+        let news = s.failure.as_ref() != Some(&failure);
+        s.tries = s.tries.saturating_add(1);
+        s.failure = Some(failure);
+        s.set_outlets(OutletStage::Unproven);
+        let retry_at = after(self.now, self.policy.unconfirmed_interval);
+        if s.step == Step::AwaitingConfirmation && !news {
+            s.retry_at = Some(retry_at);
+            let reason = self.unconfirmed(&s);
+            return self.quiet_write(s, reason);
+        }
+        self.await_confirmation(s, retry_at)
+    }
+
+    /// Why the power of a host that has to stay off can not be read now.
+    pub(super) fn reading_down(&self, s: &State) -> Option<Reason> {
+        match s.reads_outlets() {
+            false => self.bmc_down(),
+            true => self
+                .agent_down()
+                .map(|why| Reason::AgentUnreachable(why.to_owned())),
+        }
+    }
+
+    /// The command of a power-off or power-on by the outlets needs no BMC, only the agent.
+    pub(super) fn device_down(&self, s: &State) -> Option<Reason> {
+        match s.device() {
+            PowerDevice::Bmc => self.bmc_down(),
+            PowerDevice::Outlets => self
+                .agent_down()
+                .map(|why| Reason::AgentUnreachable(why.to_owned())),
+        }
+    }
+
+    /// The outlets are on, by the evidence of the power-on that has ended: the BMC comes next.
+    ///
+    /// # Errors
+    /// The evidence does not show that.
+    pub(super) fn outlets_on(
+        &self,
+        mut s: State,
+        readings: &[PowerReading],
+    ) -> Result<Decision, String> {
+        of_outlets(readings)?;
+        if readings.iter().any(|r| r.state != PowerState::On) {
+            return Err("a reading is not on".into());
+        }
+        self.outlets_restored(&mut s);
+        let reason = Reason::OutletsRestored(self.outlet_names(&s));
+        Ok(self.write(s, reason))
+    }
+
+    /// Ends the return of outlets that no inventory names any more: whoever removed them from there
+    /// answers for them.
+    pub(super) fn outlets_unlisted(&self, s: &State) -> Option<Decision> {
+        if s.device() != PowerDevice::Outlets
+            || !self.o.outlets.is_empty()
+            || self.agent_down().is_some()
+        {
+            return None;
+        }
+        let mut s = s.clone();
+        self.outlets_restored(&mut s);
+        let names = self.outlet_names(&s);
+        let reason = Reason::OutletsRestored(names.clone());
+        let mut d = self.write(s, reason);
+        d.notes = vec![Note {
+            warning: true,
+            reason: "OutletsNotListed",
+            message: format!(
+                "the inventory of the agent names no outlets of this host any more, so outlets {names}, which \
+                 may be off, are not switched on: make sure that they are on"
+            ),
+        }];
+        Some(d)
+    }
+
+    fn outlets_restored(&self, s: &mut State) {
+        s.set_outlets(OutletStage::Restored);
+        s.tries = s.tries.saturating_add(1);
+        s.since = self.now;
+        (s.retry_at, s.failure) = (None, None);
+    }
+
+    pub(super) fn outlet_names(&self, s: &State) -> String {
+        s.outlets
+            .as_deref()
+            .map(OutletUse::names)
+            .unwrap_or_default()
+    }
+
+    /// Whether the outlets were switched on again in this attempt. The host may then boot by its restore
+    /// policy, whatever its BMC reports.
+    pub(super) fn has_restored_outlets(&self, s: &State) -> bool {
+        s.outlets.as_deref().is_some_and(|used| !used.may_be_off())
+    }
+
+    /// Why the power-on is not confirmed yet.
+    pub(super) fn power_on_failure(&self, s: &State, why: String) -> Reason {
+        match s.device() {
+            PowerDevice::Bmc => Reason::PowerOnUnconfirmed(why),
+            PowerDevice::Outlets => {
+                Reason::OutletsNotOn(format!("{}: {why}", self.outlet_names(s)))
+            }
+        }
+    }
+
+    /// The time that is added to the deadline of a power-off, because baremetal-operator acts first. The
+    /// outlets are not switched by it.
+    pub(super) fn power_off_grace(&self, s: &State, grace: Duration) -> Duration {
+        match s.device() {
+            PowerDevice::Bmc => grace,
+            PowerDevice::Outlets => Duration::ZERO,
+        }
+    }
+
+    /// The command that begins a power-on.
+    pub(super) fn power_on_command(&self, s: &State, id: &str) -> Command {
+        Command::PowerOn {
+            id: id.to_owned(),
+            device: s.device(),
+        }
+    }
+}
+
+/// Checks that all readings are of the outlets. An agent of an earlier version switches and reads the BMC
+/// instead, which proves nothing about the outlets.
+fn of_outlets(readings: &[PowerReading]) -> Result<(), String> {
+    let Some(other) = readings.iter().find(|r| r.protocol != OUTLETS_PROTOCOL) else {
+        return match readings {
+            [] => Err("no reading of the outlets".into()),
+            _ => Ok(()),
+        };
+    };
+    Err(format!(
+        "a reading is not of the outlets but of {:?}; update rackhand-agent",
+        other.protocol
+    ))
+}
