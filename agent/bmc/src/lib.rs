@@ -50,4 +50,9 @@ pub mod fuzzing {
     pub fn ipmi_answers(bytes: &[u8]) {
         crate::ipmi::fuzz::fuzz(bytes);
     }
+
+    /// Reads an outlet from the SNMP values in `bytes`, each as tag and four bytes.
+    pub fn snmp_values(bytes: &[u8]) {
+        crate::pdu::snmp::fuzz(bytes);
+    }
 }

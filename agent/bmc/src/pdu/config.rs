@@ -209,6 +209,9 @@ impl PduConfig {
 pub fn connect(config: PduConfig) -> Result<Arc<dyn Pdu>, BmcError> {
     match config.address.protocol() {
         PduProtocol::Redfish => redfish(config),
+        #[cfg(feature = "snmp")]
+        PduProtocol::Snmp => super::snmp::connect(config),
+        #[cfg(not(feature = "snmp"))]
         PduProtocol::Snmp => Err(config.wrong("rackhand-bmc was built without its feature snmp")),
     }
 }

@@ -10,6 +10,8 @@ mod address;
 mod config;
 mod host;
 mod host_reading;
+#[cfg(feature = "snmp")]
+pub(crate) mod snmp;
 
 use std::fmt;
 
