@@ -1,9 +1,9 @@
 # Part of hack/setup: programs of other projects that the tests of the BMC layer talk to. Debian
-# brings the clients and ipmi_sim; the rest is built once into the cache, by its pinned versions.
+# brings the clients, ipmi_sim and snmpd; the rest is built once into the cache, by its pinned versions.
 # shellcheck shell=bash disable=SC2154 # $here and the functions are hack/setup's
 
 # Programs, and the Debian packages that they are in.
-peer_programs=(ipmitool:ipmitool ipmi_sim:openipmi ipmipower:freeipmi-tools ipmi-sel:freeipmi-tools htpasswd:apache2-utils fence_ipmilan:fence-agents xmllint:libxml2-utils)
+peer_programs=(ipmitool:ipmitool ipmi_sim:openipmi ipmipower:freeipmi-tools ipmi-sel:freeipmi-tools htpasswd:apache2-utils fence_ipmilan:fence-agents xmllint:libxml2-utils snmpd:snmpd snmpget:snmp)
 bench_programs=(curl:curl hyperfine:hyperfine)
 
 peers_dir=
@@ -24,7 +24,7 @@ ensure_peers() {
 	start_job "Python programs" 60 no_count "$log.python.log" install_python_peers "$python"
 	start_job goipmi-server 40 no_count "$log.go.log" in_module "$here/peers/goipmi" \
 		go build -trimpath -o "$peers_dir/go/goipmi-server" github.com/bougou/go-ipmi/cmd/goipmi-server
-	wait_jobs "BMC simulators and validators (sushy-emulator, DMTF's validators, pyghmi, goipmi-server; kept in $peers_dir)"
+	wait_jobs "BMC simulators and validators (sushy-emulator, DMTF's validators, pyghmi, snmpsim, goipmi-server; kept in $peers_dir)"
 	touch "$peers_dir/ready"
 	rm -f "$log".*.log
 }

@@ -241,7 +241,7 @@ fn is_bound(port: u16) -> bool {
 }
 
 /// Finds a third-party program below RACKHAND_PEERS, or on the PATH.
-fn program(name: &str) -> String {
+pub fn program(name: &str) -> String {
     let peers = std::env::var_os("RACKHAND_PEERS").map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let below = peers

@@ -18,4 +18,7 @@ mod ipmi_servers;
 mod ipmi_support;
 mod ipv6;
 mod profiles;
+mod snmp_support;
+mod snmpd;
+mod snmpsim;
 mod sushy;

@@ -7,8 +7,9 @@ use async_snmp::{Error, ErrorStatus, v3::ReportStatus};
 
 use crate::{BmcError, ErrorKind};
 
-const SILENT: &str = "no response; check address, port, firewall, the hosts that the PDU admits, and the \
-                      community, because an SNMP agent does not answer a wrong one";
+const SILENT: &str = "no response that can be trusted; check address, port, firewall, the hosts that the PDU admits, \
+                      and the community or the user with its protocols and passwords, because an SNMP agent \
+                      does not answer wrong ones, or not in an authenticated way";
 const CREDENTIALS: &str =
     "the PDU refuses user, password or protocol of the SNMPv3 user; check all of them";
 const PRIVILEGE: &str =
