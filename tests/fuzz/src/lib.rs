@@ -14,7 +14,7 @@ pub use controller::{connects, explains};
 pub type Target = fn(&[u8]);
 
 /// Every target, by the name of its folder in `corpus`.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("address", bmc::address),
     ("agent_configuration", agent::configuration),
     ("certificates", agent::certificates),
@@ -24,6 +24,7 @@ pub const TARGETS: [(&str, Target); 9] = [
     ("kubeconfig", controller::kubeconfig),
     ("objects", controller::objects),
     ("redfish", rackhand_bmc::fuzzing::redfish),
+    ("snmp_values", rackhand_bmc::fuzzing::snmp_values),
 ];
 
 /// The target of this name.

@@ -213,6 +213,11 @@ fn ipmi_client_survives_mutated_answers() {
 }
 
 #[test]
+fn outlet_reader_survives_mutated_snmp_values() {
+    mutate("snmp_values");
+}
+
+#[test]
 fn ipmi_packet_decoder_survives_mutations() {
     mutate("ipmi_wire");
 }
