@@ -2,6 +2,8 @@
 
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 
+use secrecy::SecretString;
+
 use crate::{
     Accepted, BmcError, BootOverride, BootState, ErrorKind, EventLog, Facts, PowerCommand,
     PowerReading, Sensor, SystemIdentity,
@@ -97,6 +99,12 @@ pub trait Bmc: Send + Sync + fmt::Debug {
     /// Restarts the BMC itself; the host keeps running. Sent once.
     fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {
         unsupported(self.address(), "BMC reset")
+    }
+
+    /// Changes the password of the account in use. Sent once. Whether the BMC accepts the new password is only
+    /// known after a log-in with it, by another client.
+    fn set_password(&self, _password: SecretString) -> BmcFuture<'_, Accepted> {
+        unsupported(self.address(), "change of the password")
     }
 
     /// Closes the sessions at the BMC. Call it before the client is dropped; a later call opens a

@@ -396,3 +396,34 @@ async fn bmc_reset_is_sent_once() {
         (ErrorKind::Unsupported, false)
     );
 }
+
+#[tokio::test]
+async fn password_of_the_user_in_use_is_changed() {
+    let server = Server::start(Peer::IpmiSim);
+    let read = async |user: &str, password: &str| {
+        let bmc = connect(server.config(user, password)).expect("configuration");
+        let read = bmc.power().await.map_err(|error| error.kind);
+        bmc.close().await.ok();
+        read.map(|reading| reading.state)
+    };
+    let refused = Err(ErrorKind::Authentication);
+    // After a change to one of more than 16 bytes, ipmi_sim accepts no password, from ipmitool neither.
+    for (old, new) in [("secret", "s3cond"), ("s3cond", "third-16-bytes-!")] {
+        let bmc = connect(server.config("admin", old)).expect("configuration");
+        let accepted = bmc.set_password(new.into()).await.expect("accepted");
+        assert_eq!(accepted.command, "Set User Password");
+        bmc.close().await.ok();
+        assert_eq!(read("admin", new).await, Ok(PowerState::Off));
+        assert_eq!(read("admin", old).await, refused);
+    }
+    assert_eq!(read("oper", "operpw").await, Ok(PowerState::Off));
+    let admin = connect(server.config("admin", "third-16-bytes-!")).expect("configuration");
+    let error = admin
+        .set_password("x".repeat(21).into())
+        .await
+        .expect_err("too long");
+    assert_eq!(
+        (error.kind, error.maybe_sent),
+        (ErrorKind::Configuration, false)
+    );
+}

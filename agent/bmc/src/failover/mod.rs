@@ -9,6 +9,7 @@ mod driver_order;
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use secrecy::SecretString;
 use tokio::time::Instant;
 
 use crate::{
@@ -235,6 +236,12 @@ impl Bmc for Failover {
 
     fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {
         Box::pin(self.try_drivers(CallSafety::Once, |bmc| bmc.reset_bmc()))
+    }
+
+    fn set_password(&self, password: SecretString) -> BmcFuture<'_, Accepted> {
+        Box::pin(self.try_drivers(CallSafety::Once, move |bmc| {
+            bmc.set_password(password.clone())
+        }))
     }
 
     /// Closes all drivers concurrently, so that an unresponsive one does not keep the sessions of

@@ -7,6 +7,7 @@ use std::{fmt, time::Duration};
 
 use ipmi_rs_core::connection::{Address, Channel, IpmiCommand, Message};
 use jiff::Timestamp;
+use secrecy::SecretString;
 
 use super::{
     IpmiConfig, Timeouts,
@@ -16,6 +17,7 @@ use super::{
     command,
     requester::{RequestError, Requester},
     session::{Answer, Exchange, Level, Repeat, name},
+    user::{self, GetUserAccess, GetUserName, UserId},
     wire::CompletionCode,
 };
 use crate::{
@@ -34,6 +36,7 @@ const RECORDS: u32 = 4;
 /// One IPMI BMC.
 pub(super) struct Ipmi {
     client: Client,
+    username: String,
     timeouts: Timeouts,
 }
 
@@ -42,6 +45,7 @@ impl Ipmi {
         config.check()?;
         Ok(Self {
             timeouts: config.timeouts,
+            username: config.username.clone(),
             client: Client::new(config),
         })
     }
@@ -131,6 +135,21 @@ impl Ipmi {
                 ..call.error(code.kind(), format!("{command} refused: {code}"))
             }),
         }
+    }
+
+    /// The id of the user who is logged in; `None` if no user has that name.
+    async fn user_id(&self, call: &Call<'_>) -> Result<Option<UserId>, BmcError> {
+        let access = call.ask(GetUserAccess).await;
+        let last = access.map_err(|error| call.error_of("Get User Access", error))?;
+        for id in UserId::up_to(last) {
+            match call.ask(GetUserName(id)).await {
+                Ok(name) if name == self.username => return Ok(Some(id)),
+                // Ids without a name answer with an empty name or with a completion code.
+                Ok(_) | Err(RequestError::Code(_)) => {}
+                Err(error) => return Err(call.error_of("Get User Name", error)),
+            }
+        }
+        Ok(None)
     }
 
     async fn flags(&self, call: &Call<'_>) -> Result<Flags, BmcError> {
@@ -332,6 +351,21 @@ impl Bmc for Ipmi {
                 call.forget().await;
             }
             sent
+        })
+    }
+
+    fn set_password(&self, password: SecretString) -> BmcFuture<'_, Accepted> {
+        Box::pin(async move {
+            let call = self.long_call().await?;
+            let Some(user) = self.user_id(&call).await? else {
+                let message = format!("the BMC has no user named {}", self.username);
+                return Err(call.error(ErrorKind::Unsupported, message));
+            };
+            let Some(request) = user::set_password(user, &password) else {
+                let message = "IPMI allows a password of at most 20 bytes";
+                return Err(call.error(ErrorKind::Configuration, message));
+            };
+            self.send(&call, request, Repeat::Once).await
         })
     }
 

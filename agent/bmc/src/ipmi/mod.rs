@@ -15,6 +15,7 @@ pub(crate) mod fuzz;
 mod requester;
 mod session;
 mod udp;
+mod user;
 
 pub mod wire;
 

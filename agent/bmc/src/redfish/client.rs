@@ -6,6 +6,7 @@
 use std::{collections::BTreeMap, fmt, future::Future, sync::Arc};
 
 use jiff::Timestamp;
+use secrecy::SecretString;
 use serde_json::Value;
 use tokio::sync::Mutex;
 use url::Url;
@@ -187,6 +188,10 @@ impl Bmc for Redfish {
 
     fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {
         self.bounded(|this, call| async move { this.reset_manager(&call).await })
+    }
+
+    fn set_password(&self, password: SecretString) -> BmcFuture<'_, Accepted> {
+        self.bounded(move |this, call| async move { this.write_password(&call, &password).await })
     }
 
     fn close(&self) -> BmcFuture<'_, ()> {

@@ -8,12 +8,10 @@ use serde_json::Value;
 use super::{
     call_budget::Call,
     client::Redfish,
-    document::{Collection, link, text, values},
+    document::{link, text, values},
 };
 use crate::{BmcError, Facts};
 
-/// Maximum number of accounts that are read.
-const MAX_ACCOUNTS: usize = 32;
 /// Privilege that `ComputerSystem.Reset` requires (Redfish DSP8011, privilege registry).
 const NEEDED: &str = "ConfigureComponents";
 
@@ -38,7 +36,7 @@ impl Redfish {
             facts.firmware = text(&body, "FirmwareVersion");
             facts.clock = text(&body, "DateTime").and_then(|at| at.parse().ok());
         }
-        if let Some(account) = self.account(call, &root).await {
+        if let Ok((_, account)) = self.account(call, &root).await {
             facts.privilege = text(&account, "RoleId");
             let role = match link(&account, &["Links", "Role"]) {
                 Some(link) => self.optional(call, &link).await,
@@ -47,23 +45,6 @@ impl Redfish {
             facts.may_switch = may_switch(facts.privilege.as_deref(), role.as_ref());
         }
         Ok(facts)
-    }
-
-    /// The account in use; many BMCs show no other account to users who are not administrators.
-    async fn account(&self, call: &Call, root: &Value) -> Option<Value> {
-        let service = self
-            .optional(call, &link(root, &["AccountService"])?)
-            .await?;
-        let accounts = self.optional(call, &link(&service, &["Accounts"])?).await?;
-        let members = Collection::of(&accounts)?.members;
-        for member in members.iter().take(MAX_ACCOUNTS) {
-            if let Some(account) = self.optional(call, member).await
-                && text(&account, "UserName").as_deref() == Some(self.access.username())
-            {
-                return Some(account);
-            }
-        }
-        None
     }
 
     async fn optional(&self, call: &Call, link: &str) -> Option<Value> {

@@ -4,6 +4,7 @@
 //! between several systems, send an action twice, map a missing or unknown value to a power state,
 //! or send credentials to another origin.
 
+mod account;
 mod action;
 mod auth;
 mod boot;

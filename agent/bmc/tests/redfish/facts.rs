@@ -1,9 +1,9 @@
-//! Facts about a BMC and the account in use.
+//! Facts about a BMC, and the account in use.
 
 use rackhand_bmc::ErrorKind;
 use serde_json::{Value, json};
 
-use crate::bmc::{TestBmc, USER};
+use crate::bmc::{Reply, TestBmc, USER};
 
 const MANAGER: &str = "/redfish/v1/Managers/1";
 const ACCOUNTS: &str = "/redfish/v1/AccountService/Accounts";
@@ -13,7 +13,10 @@ fn link(path: &str) -> Value {
 }
 
 async fn talkative() -> TestBmc {
-    let bmc = TestBmc::start().await;
+    with_facts(TestBmc::start().await)
+}
+
+fn with_facts(bmc: TestBmc) -> TestBmc {
     bmc.world(|world| {
         world.root = json!({
             "RedfishVersion": "1.15.0",
@@ -103,4 +106,47 @@ async fn missing_facts_are_none_but_a_missing_system_is_an_error() {
     bmc.world(|world| world.systems.clear());
     let error = bmc.client().facts().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::System);
+}
+
+#[tokio::test]
+async fn password_is_changed_in_the_account_in_use_only() {
+    let bmc = talkative().await;
+    let accepted = bmc.client().set_password("n3w".into()).await.unwrap();
+    assert_eq!(accepted.command, "PATCH Password");
+    let sent = bmc.sent("PATCH");
+    let sent: Vec<_> = sent
+        .iter()
+        .map(|seen| (seen.path.as_str(), &seen.body))
+        .collect();
+    let own = format!("{ACCOUNTS}/2");
+    assert_eq!(sent, [(own.as_str(), &json!({"Password": "n3w"}))]);
+}
+
+#[tokio::test]
+async fn password_is_not_changed_without_an_account_of_that_name() {
+    let bmc = talkative().await;
+    bmc.put(&format!("{ACCOUNTS}/2"), json!({"UserName": "another"}));
+    let error = bmc.client().set_password("n3w".into()).await.unwrap_err();
+    assert_eq!(
+        (error.kind, error.maybe_sent),
+        (ErrorKind::Unsupported, false)
+    );
+    assert!(error.message.contains(USER), "{error}");
+    assert_eq!(bmc.sent("PATCH").len(), 0);
+}
+
+#[tokio::test]
+async fn refused_password_is_an_error_that_does_not_show_it() {
+    let refusing = TestBmc::with(|seen, _| {
+        let own = format!("{ACCOUNTS}/2");
+        let refusal = || Reply::message(400, "Base.1.8.PropertyValueFormatError", "too simple");
+        seen.is("PATCH", &own).then(refusal)
+    });
+    let bmc = with_facts(refusing.await);
+    let error = bmc.client().set_password("n3w".into()).await.unwrap_err();
+    assert!(
+        !error.maybe_sent && error.message.contains("too simple"),
+        "{error}"
+    );
+    assert!(!format!("{error:?}").contains("n3w"), "{error:?}");
 }

@@ -119,6 +119,9 @@ pub(in crate::ipmi) fn name(net_fn: u8, command: u8) -> String {
         (0x06, 0x02) => "Cold Reset",
         (0x06, 0x3b) => "Set Session Privilege Level",
         (0x06, 0x3c) => "Close Session",
+        (0x06, 0x44) => "Get User Access",
+        (0x06, 0x46) => "Get User Name",
+        (0x06, 0x47) => "Set User Password",
         _ => return format!("command 0x{command:02x} of function 0x{net_fn:02x}"),
     };
     name.to_owned()

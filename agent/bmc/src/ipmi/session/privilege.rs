@@ -47,8 +47,8 @@ impl Level {
             (0x00, 0x02 | 0x04 | 0x06 | 0x08 | 0x09) => Self::Operator,
             // Storage: write FRU; add, delete and clear SEL; set its clock.
             (0x0a, 0x12 | 0x44 | 0x46 | 0x47 | 0x49) => Self::Operator,
-            // Application: cold and warm reset.
-            (0x06, 0x02 | 0x03) => Self::Administrator,
+            // Application: cold and warm reset, user access and names, passwords.
+            (0x06, 0x02 | 0x03 | 0x44 | 0x46 | 0x47) => Self::Administrator,
             _ => Self::User,
         }
     }
