@@ -1,17 +1,20 @@
-//! `bmc info` and `bmc reset`.
+//! `bmc info`, `bmc reset` and `bmc rotate-password`.
 
 use std::process::ExitCode;
 
 use jiff::SignedDuration;
 use rackhand_proto::{
     convert::timestamp_from_proto,
-    v1::{self, read_bmc_response::Result as Read, reset_bmc_response::Result as Reset},
+    v1::{
+        self, read_bmc_response::Result as Read, reset_bmc_response::Result as Reset,
+        rotate_password_response::Result as Rotated,
+    },
 };
 use serde::Serialize;
 
 use crate::bmc_call::{ChangeRow, Client, answer, change_confirmed, limit, request, target};
 use crate::{
-    cli::{BmcAction, BmcArgs, BmcInfoArgs, BmcResetArgs, LongReadArgs},
+    cli::{BmcAction, BmcArgs, BmcChangeArgs, BmcInfoArgs, LongReadArgs},
     exit_code::{ExitStatus, Fault},
     fan_out::{self, HostResult},
     output::{TableRow, brief, print},
@@ -158,6 +161,7 @@ pub(crate) async fn bmc(args: BmcArgs) -> anyhow::Result<ExitCode> {
     match args.action {
         BmcAction::Info(args) => info(args).await,
         BmcAction::Reset(args) => reset(args).await,
+        BmcAction::RotatePassword(args) => rotate_password(args).await,
     }
 }
 
@@ -183,8 +187,8 @@ async fn info(args: BmcInfoArgs) -> anyhow::Result<ExitCode> {
     Ok(fan_out::finish(&rows, common.output, "read"))
 }
 
-async fn reset(args: BmcResetArgs) -> anyhow::Result<ExitCode> {
-    let change = |client, host| one(client, host, &args);
+async fn reset(args: BmcChangeArgs) -> anyhow::Result<ExitCode> {
+    let change = |client, host| reset_one(client, host, &args);
     change_confirmed(
         "restart the BMC of",
         "restarted",
@@ -195,7 +199,7 @@ async fn reset(args: BmcResetArgs) -> anyhow::Result<ExitCode> {
     .await
 }
 
-async fn one(mut client: Client, host: String, args: &BmcResetArgs) -> ChangeRow {
+async fn reset_one(mut client: Client, host: String, args: &BmcChangeArgs) -> ChangeRow {
     let change = &args.confirmed.change;
     let asked = v1::ResetBmcRequest {
         target: target(&host),
@@ -209,4 +213,32 @@ async fn one(mut client: Client, host: String, args: &BmcResetArgs) -> ChangeRow
         None => Err(Fault::empty()),
     });
     ChangeRow::of(host, "restarted", changed)
+}
+
+async fn rotate_password(args: BmcChangeArgs) -> anyhow::Result<ExitCode> {
+    let change = |client, host| rotate_one(client, host, &args);
+    change_confirmed(
+        "change the passwords of the BMC of",
+        "changed",
+        &args.hosts,
+        &args.confirmed,
+        change,
+    )
+    .await
+}
+
+async fn rotate_one(mut client: Client, host: String, args: &BmcChangeArgs) -> ChangeRow {
+    let change = &args.confirmed.change;
+    let asked = v1::RotatePasswordRequest {
+        target: target(&host),
+        timeout: limit(change.timeout),
+        force: change.common.force,
+    };
+    let sent = answer(client.rotate_password(request(asked, change.timeout)).await);
+    let changed = sent.and_then(|response| match response.result {
+        Some(Rotated::Changed(changed)) => Ok(changed),
+        Some(Rotated::Failure(failure)) => Err(Fault::of_failure(failure)),
+        None => Err(Fault::empty()),
+    });
+    ChangeRow::of(host, "changed", changed)
 }

@@ -1,8 +1,8 @@
 //! The rack agent and its gRPC service.
 //!
 //! Owns: power operations from the request to the recorded outcome, the journal, the inventory and
-//! the listeners. Must never: depend on Kubernetes, store a password on disk, or connect to a BMC
-//! outside of its allowed networks.
+//! the listeners. Must never: depend on Kubernetes, store a password on disk that a controller
+//! sent, or connect to a BMC outside of its allowed networks.
 
 mod admin;
 mod admission;
@@ -15,6 +15,7 @@ mod grpc;
 mod host_key;
 mod journal;
 mod metrics;
+mod password_file;
 mod rejections;
 mod reload;
 mod server;

@@ -18,7 +18,12 @@ pub(crate) enum BmcAction {
     /// Restart BMCs; their hosts keep running. A BMC answers nothing for one to three minutes then, so
     /// that its host cannot be fenced: asks for confirmation, or takes --yes.
     #[command(after_help = EXIT_CODES)]
-    Reset(BmcResetArgs),
+    Reset(BmcChangeArgs),
+    /// Change the passwords of BMCs to new random ones. Each is proven by a log-in with every driver of the host
+    /// before its password_file is replaced, and set back if one refuses it: asks for confirmation, or takes
+    /// --yes. A host needs a password_file of its own, in a directory that the agent may write to.
+    #[command(after_help = EXIT_CODES)]
+    RotatePassword(BmcChangeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -30,7 +35,7 @@ pub(crate) struct BmcInfoArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct BmcResetArgs {
+pub(crate) struct BmcChangeArgs {
     /// Name, range of names, label, @FILE or -; see `host list --help`.
     #[arg(value_name = "HOST", required = true)]
     pub(crate) hosts: Vec<String>,
@@ -42,7 +47,7 @@ impl BmcAction {
     pub(super) fn common_mut(&mut self) -> &mut Common {
         match self {
             Self::Info(args) => &mut args.long.common,
-            Self::Reset(args) => &mut args.confirmed.change.common,
+            Self::Reset(args) | Self::RotatePassword(args) => &mut args.confirmed.change.common,
         }
     }
 }

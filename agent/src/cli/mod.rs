@@ -22,7 +22,7 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-pub(crate) use bmc::{BmcAction, BmcArgs, BmcInfoArgs, BmcResetArgs};
+pub(crate) use bmc::{BmcAction, BmcArgs, BmcChangeArgs, BmcInfoArgs};
 pub(crate) use boot_device::{BootAction, BootArgs, BootDevice, BootSetArgs};
 pub(crate) use daemon::{
     CheckArgs, CompletionsArgs, EnrollArgs, Enrolled, LogFormat, ManArgs, ServeArgs, SimArgs,

@@ -428,3 +428,59 @@ fn usage_errors_include_the_next_step() {
     assert_eq!(run.code, 4, "{run:?}");
     assert!(run.err.contains("systemctl status"), "{run:?}");
 }
+
+#[test]
+fn password_is_rotated_and_proven() {
+    let sim = Sim::start(&["--hosts", "1", "--dead", "0"]);
+    let file = sim.dir().join("password");
+    let next = sim.dir().join("password.rackhand-new");
+    let read = || std::fs::read_to_string(&file).unwrap();
+    let old = read();
+
+    let dry = sim.run(&["bmc", "rotate-password", "sim-01", "--dry-run"]);
+    assert_eq!(dry.out, "would change the passwords of the BMC of sim-01\n");
+    let rotated = sim.run(&["bmc", "rotate-password", "sim-01", "--yes"]);
+    assert_eq!(rotated.code, 0, "{rotated:?}");
+    let new = read();
+    assert_ne!(new, old);
+    assert!(!next.exists());
+    assert_eq!(sim.run(&["power", "off", "sim-01", "--yes"]).code, 0);
+    let operations = sim.run(&["operations", "list", "--host", "sim-01"]);
+    assert!(operations.out.contains("rotate-password"), "{operations:?}");
+
+    // As if the agent had ended before it asked the BMC: the old password counts.
+    std::fs::write(&next, "Never4ccepted\n").unwrap();
+    let undone = sim.run(&["bmc", "rotate-password", "sim-01", "--yes"]);
+    assert_ne!(undone.code, 0, "{undone:?}");
+    assert!(undone.out.contains("the old one counts"), "{undone:?}");
+    assert_eq!((read(), next.exists()), (new.clone(), false));
+
+    // As if it had ended after the BMC took the password: the new one counts.
+    std::fs::write(&next, &new).unwrap();
+    std::fs::write(&file, "before\n").unwrap();
+    let concluded = sim.run(&["bmc", "rotate-password", "sim-01", "--yes"]);
+    assert_eq!(concluded.code, 0, "{concluded:?}");
+    assert_eq!((read(), next.exists()), (new.clone(), false));
+    for secret in [old.trim(), new.trim()] {
+        for run in [&rotated, &operations, &undone, &concluded] {
+            assert!(
+                !run.out.contains(secret) && !run.err.contains(secret),
+                "{run:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn password_of_several_hosts_is_not_rotated() {
+    let sim = Sim::start(&["--hosts", "2", "--dead", "0"]);
+    let file = sim.dir().join("password");
+    let old = std::fs::read_to_string(&file).unwrap();
+    let refused = sim.run(&["bmc", "rotate-password", "sim-01", "--yes"]);
+    assert_ne!(refused.code, 0, "{refused:?}");
+    assert!(
+        refused.out.contains("also the password of sim-02"),
+        "{refused:?}"
+    );
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), old);
+}

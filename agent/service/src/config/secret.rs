@@ -155,6 +155,19 @@ impl Password {
         }
     }
 
+    /// Reads a password file. Blocks on the disk.
+    pub(crate) fn read_file(path: &Path) -> Result<SecretString, PasswordError> {
+        Self::file(path.to_owned()).of_file(path)
+    }
+
+    /// The file that contains the password and nothing else, if that is its source.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match &self.0 {
+            Kind::File(path) => Some(path),
+            _ => None,
+        }
+    }
+
     pub(super) fn is_open_to_all(&self) -> bool {
         let (Kind::File(path) | Kind::Credential(_, Some(path))) = &self.0 else {
             return false;

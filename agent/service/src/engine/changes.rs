@@ -4,7 +4,7 @@
 //! make a power operation wait longer than the call in flight, change anything if the BMC manages
 //! another system, or change a held host without force.
 
-use std::time::Duration;
+use std::{future::Future, pin::Pin, time::Duration};
 
 use rackhand_agent_core::{
     bmc_queue::{CallClass, OperationRank},
@@ -39,8 +39,41 @@ pub(crate) struct Change {
     pub(crate) force: bool,
 }
 
+/// What a change does at the BMC.
+pub(crate) trait Work: Send + Sync + 'static {
+    /// Carries the change out within `limit`. The caller has exclusive use of the BMC and has recorded the change.
+    fn run<'a>(&'a self, shared: &'a Shared, target: &'a Target, limit: Duration)
+    -> WorkFuture<'a>;
+
+    /// Whether the BMC must first report the identity of the host, read with the password of the configuration.
+    fn checks_identity(&self) -> bool {
+        true
+    }
+}
+
+/// The future of a [`Work`].
+pub(crate) type WorkFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Accepted, BmcError>> + Send + 'a>>;
+
+/// A change by one call.
+pub(super) struct OneCall<F>(pub(super) F);
+
+impl<F> Work for OneCall<F>
+where
+    F: for<'b> Fn(&'b dyn Bmc) -> BmcFuture<'b, Accepted> + Send + Sync + 'static,
+{
+    fn run<'a>(
+        &'a self,
+        shared: &'a Shared,
+        target: &'a Target,
+        limit: Duration,
+    ) -> WorkFuture<'a> {
+        Box::pin(shared.clients.ask(target, limit, CallKind::Change, &self.0))
+    }
+}
+
 impl Engine {
-    /// Changes something in its turn among the operations. A caller that disconnects does not
+    /// Changes something by one call in its turn among the operations. A caller that disconnects does not
     /// interrupt it.
     ///
     /// # Errors
@@ -52,6 +85,17 @@ impl Engine {
         change: Change,
         call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, Accepted> + Send + Sync + 'static,
     ) -> Result<Result<Accepted, BmcError>, Status> {
+        self.change_by(target, limit, change, OneCall(call)).await
+    }
+
+    /// The same by any work.
+    pub(crate) async fn change_by(
+        &self,
+        target: Target,
+        limit: Duration,
+        change: Change,
+        work: impl Work,
+    ) -> Result<Result<Accepted, BmcError>, Status> {
         let stopping = || Status::unavailable("the agent is stopping; try again later");
         if self.closing.is_cancelled() {
             return Err(stopping());
@@ -59,7 +103,7 @@ impl Engine {
         let (answer, answered) = oneshot::channel();
         let shared = self.shared.clone();
         self.spawn(async move {
-            let result = shared.change(&target, limit, &change, call).await;
+            let result = shared.change(&target, limit, &change, &work).await;
             match &result {
                 Ok(Ok(accepted)) => info!(
                     host = %target.host, by = %change.owner, answer = %accepted.answer, "{}",
@@ -86,20 +130,21 @@ impl Shared {
         target: &Target,
         limit: Duration,
         change: &Change,
-        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, Accepted> + Send + Sync,
+        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, Accepted> + Send + Sync + 'static,
     ) -> Result<Result<Accepted, BmcError>, Status> {
+        let work = OneCall(call);
         if self.stop.is_cancelled() {
-            return self.apply(target, MIN_CALL_TIME, change, None, call).await;
+            return self.apply(target, MIN_CALL_TIME, change, None, &work).await;
         }
-        self.change(target, limit, change, call).await
+        self.change(target, limit, change, &work).await
     }
 
-    async fn change(
+    pub(super) async fn change(
         &self,
         target: &Target,
         limit: Duration,
         change: &Change,
-        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, Accepted> + Send + Sync,
+        work: &impl Work,
     ) -> Result<Result<Accepted, BmcError>, Status> {
         let expected = target.expected(None)?;
         // A handle for the queue only; the journal records the change when it is made.
@@ -152,7 +197,7 @@ impl Shared {
             overrode = Some(hold.owner);
         }
         // An LED that is lit at the wrong host leads to the wrong cable being pulled.
-        if expected.system_uuid.is_some() || expected.serial.is_some() {
+        if work.checks_identity() && (expected.system_uuid.is_some() || expected.serial.is_some()) {
             match self.clients.read_now(target).await {
                 Err(error) => return Ok(Err(error)),
                 Ok(reading) => {
@@ -167,7 +212,7 @@ impl Shared {
             }
         }
         let left = limit.saturating_sub(begun.elapsed()).max(MIN_CALL_TIME);
-        self.apply(target, left, change, overrode, call).await
+        self.apply(target, left, change, overrode, work).await
     }
 
     /// Records the change and its caller in the journal, makes it, and records the result.
@@ -180,7 +225,7 @@ impl Shared {
         limit: Duration,
         change: &Change,
         overrode: Option<String>,
-        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, Accepted> + Send + Sync,
+        work: &impl Work,
     ) -> Result<Result<Accepted, BmcError>, Status> {
         let id = format!("{}-{}", change.action, uuid::Uuid::new_v4());
         let begun = wall_clock();
@@ -200,10 +245,7 @@ impl Shared {
         };
         let written = self.journal.begin_change(record).await;
         written.map_err(|error| journal_status(&error))?;
-        let result = self
-            .clients
-            .ask(target, limit, CallKind::Change, call)
-            .await;
+        let result = work.run(self, target, limit).await;
         let outcome = outcome_of_change(target, change, &result);
         if let Err(error) = self.journal.finish(id, wall_clock(), outcome).await {
             self.metrics.journal_error();

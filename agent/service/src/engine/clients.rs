@@ -9,7 +9,9 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use rackhand_agent_core::bmc_queue::CallClass;
-use rackhand_bmc::{Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading};
+use rackhand_bmc::{
+    Accepted, Bmc, BmcAddress, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading,
+};
 use tokio::time::{Instant, timeout};
 use tracing::{debug, info};
 
@@ -296,10 +298,7 @@ impl Clients {
         if let Some(old) = old {
             close(old.bmc).await;
         }
-        let (driver, wanted) = (self.driver.clone(), specs.clone());
-        let bmc = blocking::run(move || driver.connect(wanted))
-            .await
-            .map_err(|error| fault(&target.address, error.to_string()))??;
+        let bmc = self.connect(&target.address, specs.clone()).await?;
         let entry = Entry {
             specs,
             bmc: bmc.clone(),
@@ -307,6 +306,27 @@ impl Clients {
         };
         self.cache.lock().insert(target.key.clone(), entry);
         Ok(bmc)
+    }
+
+    /// The settings of every driver of the BMC, with addresses in the allowed networks.
+    pub(crate) async fn resolved(&self, target: &Target) -> Result<Vec<BmcSpec>, BmcError> {
+        let mut specs = specs(target).await?;
+        for spec in &mut specs {
+            pin(&self.resolver, &target.config, spec).await?;
+        }
+        Ok(specs)
+    }
+
+    /// A client that is not kept for later calls, and must be closed.
+    pub(crate) async fn connect(
+        &self,
+        address: &BmcAddress,
+        specs: Vec<BmcSpec>,
+    ) -> Result<Arc<dyn Bmc>, BmcError> {
+        let driver = self.driver.clone();
+        blocking::run(move || driver.connect(specs))
+            .await
+            .map_err(|error| fault(address, error.to_string()))?
     }
 
     /// A client for each driver of the BMC, for a diagnosis. A password that was rejected recently
@@ -324,12 +344,7 @@ impl Clients {
             let bmc = match (&refused, &found) {
                 (Some(error), _) => Err(error.clone()),
                 (None, Err(why)) => Err(fault(&spec.address, why.clone())),
-                (None, Ok(_)) => {
-                    let (driver, only) = (self.driver.clone(), vec![spec.clone()]);
-                    blocking::run(move || driver.connect(only))
-                        .await
-                        .map_err(|error| fault(&spec.address, error.to_string()))?
-                }
+                (None, Ok(_)) => self.connect(&spec.address, vec![spec.clone()]).await,
             };
             ways.push(DriverClient { spec, found, bmc });
         }

@@ -14,6 +14,7 @@ mod evidence;
 mod handle;
 mod identify_timer;
 mod locate;
+mod password_rotation;
 mod pdus;
 mod power_on_stagger;
 mod probe;
@@ -54,6 +55,7 @@ pub(crate) use changes::Change;
 use clients::Clients;
 pub(crate) use evidence::Evidence;
 use handle::Handle;
+pub(crate) use password_rotation::Rotate;
 use pdus::Pdus;
 use power_on_stagger::PowerOnStagger;
 pub use reload::{Changes, NotTaken};
@@ -170,6 +172,7 @@ impl Engine {
                 shared.pdus.sweep(false).await;
             }
         });
+        engine.conclude_rotations();
         engine
     }
 

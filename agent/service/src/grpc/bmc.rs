@@ -1,10 +1,13 @@
-//! The BMC itself: its facts, and its restart.
+//! The BMC itself: its facts, its restart and its passwords.
 
 use jiff::Timestamp;
 use rackhand_bmc::Facts;
 use rackhand_proto::{
     convert::timestamp_to_proto,
-    v1::{self, read_bmc_response::Result as Read, reset_bmc_response::Result as Reset},
+    v1::{
+        self, read_bmc_response::Result as Read, reset_bmc_response::Result as Reset,
+        rotate_password_response::Result as Rotated,
+    },
 };
 use tonic::{Request, Response};
 
@@ -13,7 +16,7 @@ use super::{
     bmc_call::{RECORDS, by_hand, changed_or_failure},
     caller::Caller,
 };
-use crate::engine::{Change, convert::failure_to_proto};
+use crate::engine::{Change, Rotate, convert::failure_to_proto};
 
 impl PowerService {
     pub(super) async fn bmc_facts(
@@ -64,6 +67,37 @@ impl PowerService {
             Err(failure) => Reset::Failure(failure),
         };
         Ok(Response::new(v1::ResetBmcResponse {
+            result: Some(result),
+        }))
+    }
+
+    pub(super) async fn password_rotation(
+        &self,
+        request: Request<v1::RotatePasswordRequest>,
+    ) -> Answer<v1::RotatePasswordResponse> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let owner = by_hand(&caller, "rotate a password")?;
+        let target = self.target(&caller, request.target)?;
+        let limit = self.limit(request.timeout.as_ref(), RECORDS)?;
+        // While it is not settled which password counts, the host may not be switched on again (F3).
+        let change = Change {
+            action: "rotate-password",
+            what: "rotate the password of the BMC".to_owned(),
+            owner,
+            minds_holds: true,
+            force: request.force,
+        };
+        let host = target.host.clone();
+        let work = Rotate {
+            only_interrupted: false,
+        };
+        let sent = self.engine.change_by(target, limit, change, work).await?;
+        let result = match changed_or_failure(&host, sent) {
+            Ok(changed) => Rotated::Changed(changed),
+            Err(failure) => Rotated::Failure(failure),
+        };
+        Ok(Response::new(v1::RotatePasswordResponse {
             result: Some(result),
         }))
     }

@@ -328,6 +328,13 @@ impl Power for PowerService {
         self.bmc_reset(request).await
     }
 
+    async fn rotate_password(
+        &self,
+        request: Request<v1::RotatePasswordRequest>,
+    ) -> Result<Response<v1::RotatePasswordResponse>, Status> {
+        self.password_rotation(request).await
+    }
+
     async fn check_host(
         &self,
         request: Request<v1::CheckHostRequest>,
