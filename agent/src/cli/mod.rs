@@ -84,7 +84,7 @@ pub(crate) enum Command {
     Host(HostArgs),
     /// Validate an inventory, or generate one from manifests.
     Inventory(InventoryArgs),
-    /// Show facts about BMCs, or restart them.
+    /// Show facts about BMCs, restart them, or change their passwords.
     Bmc(BmcArgs),
     /// Read or set the boot device of hosts.
     BootDevice(BootArgs),
