@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     cluster::apply,
+    pdu::PduPair,
     pki::CertSpec,
     process::{Process, free_port},
 };
@@ -303,7 +304,7 @@ impl Stage {
         };
         let mut hosts = Vec::new();
         if spec.link == HostLink::Inventory {
-            for name in &spec.hosts {
+            for (place, name) in spec.hosts.iter().enumerate() {
                 let sim = self.host(name)?;
                 let mut host = json!({
                     "name": spec.inventory_name(name),
@@ -316,6 +317,9 @@ impl Stage {
                 });
                 if spec.known_by == KnownBy::NodeName {
                     host["node_name"] = json!(name);
+                }
+                if self.config.pdus.is_some() {
+                    host["outlets"] = PduPair::outlets(place + 1);
                 }
                 hosts.push(host);
             }
@@ -333,6 +337,9 @@ impl Stage {
             "defaults": { "trust": { "ca_file": self.pki.ca_file() } },
             "hosts": hosts,
         });
+        if let Some(pdus) = &self.config.pdus {
+            config["pdus"] = pdus.config(BMC_USER, &password);
+        }
         if let Some(otlp) = &self.config.otlp {
             config["otlp_endpoint"] = json!(otlp.endpoint);
         }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use secrecy::SecretString;
 
 use super::FaultSetup;
-use crate::rack::PowerTimings;
+use crate::{pdu::PduPair, rack::PowerTimings};
 
 /// How a Machine is linked to its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,6 +158,8 @@ pub struct StageConfig {
     pub json_logs: bool,
     /// The receiver of the trace spans of controllers and agents.
     pub otlp: Option<OtlpReceiver>,
+    /// Two PDUs that feed the hosts of every rack in an agent's inventory: outlet N of both feeds host N.
+    pub pdus: Option<PduPair>,
     /// The setup for fault injection.
     pub faults: FaultSetup,
 }
@@ -217,6 +219,7 @@ impl StageConfig {
             audited: false,
             json_logs: false,
             otlp: None,
+            pdus: None,
             faults: FaultSetup::default(),
         }
     }

@@ -33,6 +33,7 @@ mod moved_agent;
 mod node_health_check;
 mod observability;
 mod openshift;
+mod outlets;
 mod overlap;
 mod page;
 mod path;
