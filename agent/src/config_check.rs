@@ -35,6 +35,9 @@ pub(crate) fn check(path: &Path) -> anyhow::Result<ExitCode> {
             }
         }
     }
+    for pdu in config.inventory.pdus.values() {
+        outln!("PDU:      {} ({})", pdu.name, pdu.address);
+    }
     let accepts = if config.inventory.accept_endpoints {
         "yes"
     } else {

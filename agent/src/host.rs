@@ -24,6 +24,9 @@ struct Row {
     position: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pdu: String,
+    /// Every outlet that feeds it, such as `a/12`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    outlets: Vec<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
     held_by: String,
     bmc: String,
@@ -45,6 +48,11 @@ impl Row {
             rack: rack.to_owned(),
             position: host.position.clone(),
             pdu: host.pdu.clone(),
+            outlets: host
+                .outlets
+                .iter()
+                .map(|outlet| format!("{}/{}", outlet.pdu, outlet.outlet))
+                .collect(),
             held_by: host.held_by.clone(),
             bmc: host.bmc.clone(),
             provider_id: host.provider_id.clone(),
@@ -76,6 +84,7 @@ impl TableRow for Row {
         "LABELS",
         "SYSTEM UUID",
         "SERIAL",
+        "OUTLETS",
     ];
     const SHORT: usize = 5;
 
@@ -91,6 +100,7 @@ impl TableRow for Row {
             self.labels(),
             self.system_uuid.clone(),
             self.serial.clone(),
+            self.outlets.join(","),
         ]
     }
 

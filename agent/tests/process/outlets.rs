@@ -81,6 +81,16 @@ fn outlets_are_listed_read_and_switched_by_hand() {
         "{unknown:?}"
     );
 
+    let shown = daemon.run(&["host", "show", "node-1", "-o", "json"]);
+    assert_eq!(json(&shown.out)[0]["outlets"][1], "b/1");
+    let config = site.config.display().to_string();
+    let checked = daemon.run(&["check", "--config", &config]);
+    assert!(
+        checked
+            .out
+            .contains("PDU:      a (redfish+http://127.0.0.1:"),
+        "{checked:?}"
+    );
     let dry = daemon.run(&["pdu", "off", "node-1", "--dry-run"]);
     assert_eq!(dry.out, "would switch off hard the outlets of node-1\n");
     let off = daemon.run(&["pdu", "off", "node-1", "-o", "json"]);

@@ -99,13 +99,13 @@ struct Rejected {
 
 /// Appended to every rejection, by the BMC or by this agent. The text never changes, because
 /// watchers report changed messages.
-const RESTS: &str = "; so as not to lock the account it is tried again only now and then, or when \
+pub(super) const RESTS: &str = "; so as not to lock the account it is tried again only now and then, or when \
                      it is changed";
 
 /// How long a password is not tried after this many rejections. The second attempt follows within
 /// minutes, because a starting BMC rejects every log-in. After that there are at most two in any half
 /// hour: accounts are locked after three at the earliest, counted over half an hour at most.
-fn patience(times: u32) -> Duration {
+pub(super) fn patience(times: u32) -> Duration {
     Duration::from_secs(match times {
         0 | 1 => 60,
         _ => 1800,

@@ -123,6 +123,12 @@ async fn f8_nothing_is_switched_while_one_pdu_does_not_answer() {
     assert!(off.power_off_taken.is_none());
     let failure = off.failure.unwrap();
     assert!(failure.message.contains("PDU b"), "{failure:?}");
+    assert!(
+        off.message
+            .contains("by its outlets: not confirmed off within 3s: not all outlets"),
+        "{}",
+        off.message
+    );
     assert!(site.bmcs.pdu("a").commands().is_empty());
     assert_eq!(site.bmcs.pdu("a").state("1"), OutletState::On);
     let Read::Failure(failure) = read(&mut client, "node-1").await else {
@@ -385,5 +391,57 @@ async fn operators_list_and_read_pdus() {
             (v1::Verdict::Failed, "snmp://10.0.0.202:161")
         ]
     );
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn rejected_community_rests_until_it_is_changed() {
+    let mut site = site();
+    site.extra = site
+        .extra
+        .replace("community = 'private'", "community_file = 'community'");
+    let file = site.dir.path().join("community");
+    std::fs::write(&file, "wrong").unwrap();
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    let ask = || v1::ReadPduRequest {
+        pdu: "a".to_owned(),
+        timeout: None,
+    };
+    for _ in 0..3 {
+        let read = client.read_pdu(ask()).await.unwrap().into_inner().result;
+        let Some(ReadPdu::Failure(failure)) = read else {
+            panic!("{read:?}")
+        };
+        assert_eq!(failure.kind(), v1::FailureKind::Authentication);
+        assert!(failure.message.contains("tried again only now and then"));
+    }
+    assert_eq!(*site.bmcs.pdu("a").calls.borrow(), 1);
+    std::fs::write(&file, "private").unwrap();
+    let read = client.read_pdu(ask()).await.unwrap().into_inner().result;
+    assert!(matches!(read, Some(ReadPdu::Outlets(_))), "{read:?}");
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn calls_of_many_hosts_to_one_pdu_run_one_at_a_time() {
+    let mut site = site();
+    site.of_host = "outlets = [{ pdu = 'a', outlet = '{n}' }]\n".into();
+    site.extra = site.extra.split("[pdus.b]").next().unwrap().to_owned();
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    for n in 1..=2 {
+        let (id, host) = (format!("op-{n}"), format!("node-{n}"));
+        begin(&mut client, by_outlets(off(&id, &host)))
+            .await
+            .unwrap();
+    }
+    for n in 1..=2 {
+        let off = outcome(&mut client, &format!("op-{n}")).await;
+        assert_eq!(off.code(), OutcomeCode::Confirmed, "{off:?}");
+    }
+    let pdu = site.bmcs.pdu("a");
+    assert_eq!(pdu.most_at_once.load(Ordering::SeqCst), 1);
+    assert_eq!(pdu.commands().len(), 2);
     agent.shutdown().await;
 }

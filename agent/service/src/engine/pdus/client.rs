@@ -109,10 +109,7 @@ impl QueuedPdu {
         } else {
             debug!(pdu = name, call = word, error, ?elapsed, "PDU call");
         }
-        if kind == Some(ErrorKind::Authentication) {
-            self.pdus.forget(&self.entry);
-        }
-        result
+        self.pdus.settle(&self.entry, result)
     }
 }
 

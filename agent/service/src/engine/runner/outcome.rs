@@ -1,8 +1,9 @@
 //! The outcome of an operation, as callers get it.
 
+use rackhand_agent_core::ledger::Device;
 use rackhand_bmc::{
-    BmcError,
-    operation::{Outcome, Report},
+    BmcError, ErrorKind,
+    operation::{Outcome, Report, state_word},
 };
 use rackhand_proto::v1;
 
@@ -17,9 +18,13 @@ impl Run {
     pub(super) fn outcome_of(&self, report: &Report, journal_error: Option<String>) -> v1::Outcome {
         let host = &self.target.host;
         let failure = report.error.as_ref();
+        let message = match self.device {
+            Device::Bmc => format!("host {host}: {}", report.outcome),
+            Device::Outlets => format!("host {host}, by its outlets: {}", words(&report.outcome)),
+        };
         let mut outcome = v1::Outcome {
             code: code(&report.outcome).into(),
-            message: format!("host {host}: {}", report.outcome),
+            message,
             commands_sent: report.commands,
             failure: failure.map(|error| failure_to_proto(host, error)),
             detail: detail(&report.outcome).into(),
@@ -95,6 +100,40 @@ impl Run {
             detail: v1::OutcomeDetail::NotSent.into(),
             ..v1::Outcome::default()
         }
+    }
+}
+
+/// An outcome at the outlets of a host, in a sentence.
+fn words(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::NotTaken => {
+            "off is not confirmed: the outlets are off, but a PDU took no command of \
+                              this operation"
+                .to_owned()
+        }
+        Outcome::Unconfirmed {
+            wanted,
+            last: None,
+            after,
+        } => format!(
+            "not confirmed {} within {after:?}: not all outlets could be read",
+            state_word(*wanted)
+        ),
+        Outcome::NotSent {
+            command,
+            last: None,
+            after,
+        } => format!(
+            "the {} was not sent within {after:?}: not all outlets could be read",
+            command.words()
+        ),
+        Outcome::Failed(ErrorKind::System) => {
+            "a PDU does not have an outlet of this host; mend its \
+                                               outlets in the inventory"
+                .to_owned()
+        }
+        Outcome::Failed(_) => "not all outlets can be read and switched".to_owned(),
+        other => other.to_string(),
     }
 }
 

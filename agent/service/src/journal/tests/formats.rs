@@ -21,6 +21,7 @@ async fn a_journal_of_version_0_1_keeps_its_terms_holds_and_operations() {
         panic!("off-1 is not known");
     };
     assert_eq!(record.host, "node-7");
+    assert_eq!(record.device, Device::Bmc, "it knew no outlets");
     claim(&journal, 8).await.unwrap();
     let stale = refused(&journal, off("off-3", leader(7, 10), "rem-1")).await;
     assert!(stale.contains("term 7"), "{stale}");

@@ -13,7 +13,7 @@ use rackhand_bmc::{
     Accepted, Bmc, BmcError, BmcFuture, BootDevice, BootOverride, BootPersistence, BootState,
     ErrorKind, EventLog, Facts, Identify, PowerCommand, PowerReading, PowerSource, PowerState,
     Sensor, SensorHealth, SensorKind, SensorRole, SystemIdentity,
-    pdu::{Pdu, PduConfig},
+    pdu::{Pdu, PduConfig, PduCredentials},
 };
 use secrecy::ExposeSecret;
 use tokio::sync::watch;
@@ -233,7 +233,11 @@ impl Driver for FakeRack {
     fn connect_pdu(&self, config: PduConfig) -> Result<Arc<dyn Pdu>, BmcError> {
         let ip = config.resolved.first().unwrap().to_string();
         let pdu = &self.pdus[usize::from(ip == "10.0.0.202")];
-        Ok(Arc::new(FakePduClient(pdu.clone())))
+        let PduCredentials::Community { read, .. } = &config.credentials else {
+            panic!("{config:?}")
+        };
+        let is_right = read.expose_secret() == "private";
+        Ok(Arc::new(FakePduClient(pdu.clone(), is_right)))
     }
 }
 

@@ -117,7 +117,23 @@ impl FakePdu {
 
 /// The client of a PDU.
 #[derive(Debug)]
-pub(crate) struct FakePduClient(pub(crate) std::sync::Arc<FakePdu>);
+pub(crate) struct FakePduClient(pub(crate) std::sync::Arc<FakePdu>, pub(crate) bool);
+
+impl FakePduClient {
+    /// Whether the community is right.
+    fn check(&self) -> Result<(), BmcError> {
+        if self.1 {
+            return Ok(());
+        }
+        Err(BmcError {
+            kind: ErrorKind::Authentication,
+            bmc: "snmp://pdu".to_owned(),
+            message: "refused".to_owned(),
+            retry_after: None,
+            maybe_sent: false,
+        })
+    }
+}
 
 impl Pdu for FakePduClient {
     fn address(&self) -> &'static str {
@@ -127,6 +143,7 @@ impl Pdu for FakePduClient {
     fn outlets(&self) -> BmcFuture<'_, Vec<OutletReading>> {
         Box::pin(async {
             self.0.call(|| {}).await;
+            self.check()?;
             (1..=4).map(|n| self.0.reading(&n.to_string())).collect()
         })
     }
@@ -134,6 +151,7 @@ impl Pdu for FakePduClient {
     fn read<'a>(&'a self, outlets: &'a [OutletId]) -> BmcFuture<'a, Vec<OutletReading>> {
         Box::pin(async {
             self.0.call(|| {}).await;
+            self.check()?;
             outlets.iter().map(|id| self.0.reading(&id.0)).collect()
         })
     }
