@@ -64,7 +64,11 @@ pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
 
 /// Sets up the log to standard error, and the export of trace spans if it is configured.
 fn init_log(args: &ServeArgs, config: &Config) -> anyhow::Result<Option<SpanExport>> {
-    let filter = EnvFilter::try_new(&args.log).context("--log")?;
+    let mut filter = EnvFilter::try_new(&args.log).context("--log")?;
+    // The SNMP library logs every failed request as an error; the agent reports it with its PDU.
+    if !args.log.contains("async_snmp") {
+        filter = filter.add_directive("async_snmp=off".parse()?);
+    }
     let log = tracing_subscriber::fmt::layer()
         .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
         .with_writer(std::io::stderr);
