@@ -29,7 +29,7 @@ use crate::rack::{ResetType, SimHost};
 pub const PDUS: [&str; 2] = ["a", "b"];
 const ROOT: &str = "/redfish/v1/PowerEquipment/RackPDUs";
 /// The cause of a change of power in the log of a host.
-const CAUSE: &str = "its outlets";
+pub const CAUSE: &str = "its outlets";
 
 /// A host that is fed.
 struct Fed {

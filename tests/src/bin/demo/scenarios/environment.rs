@@ -5,6 +5,7 @@ use std::{path::Path, time::Duration};
 use anyhow::{Context as _, Result};
 use kube::ResourceExt as _;
 use rackhand_tests::{
+    pdu::PduPair,
     rack::PowerTimings,
     stage::{HealthTimes, HostLink, NODE_CHECK, RackSpec, Stage, StageConfig},
 };
@@ -28,6 +29,8 @@ pub(super) enum Cluster {
 pub(crate) struct Settings {
     pub(super) cluster: Cluster,
     pub(super) link: HostLink,
+    /// Whether two PDUs feed each host of the first rack.
+    pub(super) has_pdus: bool,
     pub(super) controllers: u8,
     /// Further arguments of the controllers, mostly shorter times than in production.
     pub(super) arguments: &'static [&'static str],
@@ -38,6 +41,7 @@ impl Settings {
     pub(super) const PLAIN: Self = Self {
         cluster: Cluster::Machines,
         link: HostLink::Inventory,
+        has_pdus: false,
         controllers: 1,
         arguments: &[],
     };
@@ -88,7 +92,12 @@ pub(super) async fn start(settings: &Settings, dir: &Path) -> Result<Environment
         "starting a Kubernetes control plane, {what}; all in {}",
         dir.display()
     ));
+    let pdus = match settings.has_pdus {
+        true => Some(PduPair::start(racks[0].hosts.len()).await?),
+        false => None,
+    };
     let config = StageConfig {
+        pdus,
         timings: PowerTimings {
             off_takes: Duration::from_millis(1500),
             on_takes,

@@ -11,6 +11,7 @@ mod environment;
 mod lying_bmc;
 mod messages;
 mod nodes;
+mod pdu;
 mod policy;
 mod rack_outage;
 mod rule;
@@ -43,7 +44,7 @@ pub(crate) struct Scenario {
 }
 
 /// All scenarios.
-static SCENARIOS: [Scenario; 9] = [
+static SCENARIOS: [Scenario; 10] = [
     Scenario {
         name: "dead-bmc",
         line: "a hung host with a dead BMC: nothing is moved until a person confirms off",
@@ -53,6 +54,17 @@ static SCENARIOS: [Scenario; 9] = [
             ..Settings::PLAIN
         },
         run: |story| Box::pin(dead_bmc::run(story)),
+    },
+    Scenario {
+        name: "pdu",
+        line: "a hung host with a dead BMC and two PDUs: its outlets are cut, then on again",
+        about: pdu::ABOUT,
+        settings: Settings {
+            arguments: &["--power-timeout=8s"],
+            has_pdus: true,
+            ..Settings::PLAIN
+        },
+        run: |story| Box::pin(pdu::run(story)),
     },
     Scenario {
         name: "blocked-drain",
