@@ -1,119 +1,34 @@
-//! Two simulated PDUs with Redfish services, whose outlets feed simulated hosts.
+//! Two simulated PDUs whose outlets feed simulated hosts.
 //!
 //! Outlet N of both PDUs feeds host N. When both are off, the host really loses its power, and its BMC with
-//! it; when one is on again, the host gets power and boots, as by its restore policy. A BMC that is broken
-//! stays silent.
+//! it; when one is on again, the host gets power and boots, as by its restore policy.
 
 use std::{
     collections::BTreeMap,
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    fs::Permissions,
+    net::{Ipv4Addr, SocketAddr},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    sync::Arc,
 };
 
-use anyhow::Result;
-use axum::{
-    Json, Router,
-    extract::{Path, State},
-    http::StatusCode,
-    routing::{get, post},
-};
+use anyhow::{Context as _, Result};
 use parking_lot::Mutex;
+use rackhand_sim::pdu::{PduConfig, SimPdu};
 use serde_json::{Value, json};
 
 use crate::rack::{ResetType, SimHost};
 
 /// Names of the PDUs in the agents' configuration.
 pub const PDUS: [&str; 2] = ["a", "b"];
-const ROOT: &str = "/redfish/v1/PowerEquipment/RackPDUs";
 /// The cause of a change of power in the log of a host.
 pub const CAUSE: &str = "its outlets";
-
-/// A host that is fed.
-struct Fed {
-    host: SimHost,
-    has_broken_bmc: bool,
-}
-
-#[derive(Default)]
-struct Feeds {
-    /// Outlets that are off, by PDU and outlet.
-    off: Mutex<BTreeMap<(usize, usize), ()>>,
-    hosts: Mutex<BTreeMap<usize, Fed>>,
-}
-
-impl Feeds {
-    fn is_on(&self, pdu: usize, outlet: usize) -> bool {
-        !self.off.lock().contains_key(&(pdu, outlet))
-    }
-
-    fn feeds(&self, outlet: usize) -> bool {
-        (0..PDUS.len()).any(|pdu| self.is_on(pdu, outlet))
-    }
-
-    async fn switch(&self, pdu: usize, outlet: usize, on: bool) -> Result<()> {
-        let fed = self.feeds(outlet);
-        if on {
-            self.off.lock().remove(&(pdu, outlet));
-        } else {
-            self.off.lock().insert((pdu, outlet), ());
-        }
-        let host = self.hosts.lock().get(&outlet).map(|fed| {
-            let bmc = !fed.has_broken_bmc;
-            (fed.host.clone(), bmc)
-        });
-        match (fed, self.feeds(outlet), host) {
-            (true, false, Some((host, _))) => {
-                host.switch(ResetType::ForceOff, CAUSE);
-                host.bmc_dead().await
-            }
-            (false, true, Some((host, bmc))) => {
-                host.switch(ResetType::On, CAUSE);
-                if bmc {
-                    host.bmc_alive().await?;
-                }
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-#[derive(Clone)]
-struct Pdu {
-    number: usize,
-    outlets: usize,
-    is_dead: Arc<AtomicBool>,
-    feeds: Arc<Feeds>,
-}
-
-impl Pdu {
-    /// A PDU that has failed answers nothing of use.
-    fn answers(&self) -> Result<(), StatusCode> {
-        match self.is_dead.load(Ordering::SeqCst) {
-            true => Err(StatusCode::SERVICE_UNAVAILABLE),
-            false => Ok(()),
-        }
-    }
-}
+const USER: &str = "rackhand";
+const PASSWORD: &str = "s3cret-of-the-pdus";
 
 /// The two PDUs of a stage.
-#[derive(Clone)]
-pub struct PduPair {
-    addresses: [SocketAddr; 2],
-    dead: [Arc<AtomicBool>; 2],
-    feeds: Arc<Feeds>,
-}
-
-impl std::fmt::Debug for PduPair {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PduPair")
-            .field("addresses", &self.addresses)
-            .finish_non_exhaustive()
-    }
-}
+#[derive(Clone, Debug)]
+pub struct PduPair([SimPdu; 2]);
 
 impl PduPair {
     /// Starts both, with this many outlets each, all on.
@@ -121,60 +36,65 @@ impl PduPair {
     /// # Errors
     /// No port is free.
     pub async fn start(outlets: usize) -> Result<Self> {
-        let feeds = Arc::new(Feeds::default());
-        let dead = [Arc::new(AtomicBool::new(false)), Arc::default()];
-        let mut addresses = Vec::new();
-        for (number, is_dead) in dead.iter().enumerate() {
-            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-            addresses.push(listener.local_addr()?);
-            let app = service(Pdu {
-                number,
-                outlets,
-                is_dead: is_dead.clone(),
-                feeds: feeds.clone(),
-            });
-            tokio::spawn(async move { axum::serve(listener, app).await });
-        }
-        Ok(Self {
-            addresses: [addresses[0], addresses[1]],
-            dead,
-            feeds,
-        })
+        let config = PduConfig {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            outlets: u32::try_from(outlets).context("outlets")?,
+            username: USER.to_owned(),
+            password: PASSWORD.into(),
+            measures_current: true,
+        };
+        let other = SimPdu::start(config.clone()).await?;
+        Ok(Self([SimPdu::start(config).await?, other]))
     }
 
     /// Connects a host with outlet `outlet` of both. `has_broken_bmc`: its BMC does not come back with the
     /// power.
-    pub fn connect(&self, outlet: usize, host: &SimHost, has_broken_bmc: bool) {
-        let fed = Fed {
-            host: host.clone(),
-            has_broken_bmc,
-        };
-        self.feeds.hosts.lock().insert(outlet, fed);
+    pub fn connect(&self, outlet: u32, host: &SimHost, has_broken_bmc: bool) {
+        let feeds = Arc::new(Mutex::new(BTreeMap::from([(0, true), (1, true)])));
+        for (feed, pdu) in self.0.iter().enumerate() {
+            let (feeds, host) = (feeds.clone(), host.clone());
+            pdu.connect(outlet, move |is_on| {
+                let mut feeds = feeds.lock();
+                let has_power = |feeds: &BTreeMap<usize, bool>| feeds.values().any(|on| *on);
+                let before = has_power(&feeds);
+                feeds.insert(feed, is_on);
+                match (before, has_power(&feeds)) {
+                    (true, false) => lose_power(&host),
+                    (false, true) => get_power(&host, has_broken_bmc),
+                    _ => {}
+                }
+            });
+        }
     }
 
-    /// Lets a PDU fail, or repairs it. Its outlets stay as they are.
+    /// Lets a PDU fail, so that it answers nothing, or repairs it. Its outlets stay as they are.
     pub fn set_dead(&self, pdu: usize, is_dead: bool) {
-        self.dead[pdu].store(is_dead, Ordering::SeqCst);
+        self.0[pdu].with_faults(|faults| faults.silent = is_dead);
     }
 
     /// Whether outlet `outlet` of each PDU is on.
     #[must_use]
-    pub fn are_on(&self, outlet: usize) -> [bool; 2] {
-        [0, 1].map(|pdu| self.feeds.is_on(pdu, outlet))
+    pub fn are_on(&self, outlet: u32) -> [bool; 2] {
+        self.0.each_ref().map(|pdu| pdu.is_on(outlet))
     }
 
-    /// The tables of the PDUs in the configuration of an agent.
-    #[must_use]
-    pub fn config(&self, username: &str, password_file: &std::path::Path) -> Value {
-        let tables = PDUS.iter().zip(&self.addresses).map(|(name, address)| {
+    /// The tables of the PDUs in the configuration of an agent, whose password file is written beside it.
+    ///
+    /// # Errors
+    /// The directory is not writable.
+    pub fn config(&self, dir: &Path) -> Result<Value> {
+        let password = dir.join("pdu-password");
+        std::fs::write(&password, PASSWORD)?;
+        std::fs::set_permissions(&password, Permissions::from_mode(0o600))?;
+        let tables = PDUS.iter().zip(&self.0).map(|(name, pdu)| {
             let table = json!({
-                "address": format!("redfish+http://{address}"),
-                "username": username,
-                "password_file": password_file,
+                "address": pdu.url(),
+                "username": USER,
+                "password_file": password,
             });
             ((*name).to_owned(), table)
         });
-        Value::Object(tables.collect())
+        Ok(Value::Object(tables.collect()))
     }
 
     /// The outlets of a host in the configuration of an agent.
@@ -185,77 +105,16 @@ impl PduPair {
     }
 }
 
-fn members(collection: &str, names: impl Iterator<Item = usize>) -> Value {
-    let links: Vec<Value> = names
-        .map(|name| json!({ "@odata.id": format!("{collection}/{name}") }))
-        .collect();
-    json!({ "Members": links })
+fn lose_power(host: &SimHost) {
+    host.switch(ResetType::ForceOff, CAUSE);
+    let host = host.clone();
+    tokio::spawn(async move { host.bmc_dead().await });
 }
 
-fn service(pdu: Pdu) -> Router {
-    let root = || async {
-        Json(json!({
-            "@odata.id": "/redfish/v1/",
-            "RedfishVersion": "1.15.0",
-            "PowerEquipment": { "@odata.id": "/redfish/v1/PowerEquipment" },
-        }))
-    };
-    let outlets = pdu.outlets;
-    Router::new()
-        .route("/redfish/v1", get(root))
-        .route("/redfish/v1/", get(root))
-        .route(
-            "/redfish/v1/PowerEquipment",
-            get(|| async { Json(json!({ "RackPDUs": { "@odata.id": ROOT } })) }),
-        )
-        .route(ROOT, get(|| async { Json(members(ROOT, 1..=1)) }))
-        .route(
-            &format!("{ROOT}/1"),
-            get(|| async {
-                Json(json!({ "Outlets": { "@odata.id": format!("{ROOT}/1/Outlets") } }))
-            }),
-        )
-        .route(
-            &format!("{ROOT}/1/Outlets"),
-            get(move || async move { Json(members(&format!("{ROOT}/1/Outlets"), 1..=outlets)) }),
-        )
-        .route(&format!("{ROOT}/1/Outlets/{{id}}"), get(read))
-        .route(
-            &format!("{ROOT}/1/Outlets/{{id}}/Actions/Outlet.PowerControl"),
-            post(control),
-        )
-        .with_state(pdu)
-}
-
-async fn read(State(pdu): State<Pdu>, Path(id): Path<usize>) -> Result<Json<Value>, StatusCode> {
-    pdu.answers()?;
-    let on = pdu.feeds.is_on(pdu.number, id);
-    let link = format!("{ROOT}/1/Outlets/{id}");
-    Ok(Json(json!({
-        "@odata.id": link,
-        "@odata.type": "#Outlet.v1_4_0.Outlet",
-        "Id": id.to_string(),
-        "Name": format!("Outlet {id}"),
-        "PowerState": if on { "On" } else { "Off" },
-        "CurrentAmps": { "Reading": if on { 0.9 } else { 0.0 } },
-        "Actions": { "#Outlet.PowerControl": {
-            "target": format!("{link}/Actions/Outlet.PowerControl"),
-        } },
-    })))
-}
-
-async fn control(
-    State(pdu): State<Pdu>,
-    Path(id): Path<usize>,
-    Json(body): Json<Value>,
-) -> Result<StatusCode, StatusCode> {
-    pdu.answers()?;
-    let on = match body["PowerState"].as_str() {
-        Some("On") => true,
-        Some("Off") => false,
-        _ => return Err(StatusCode::BAD_REQUEST),
-    };
-    let switched = pdu.feeds.switch(pdu.number, id, on).await;
-    switched.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
-    Ok(StatusCode::NO_CONTENT)
+fn get_power(host: &SimHost, has_broken_bmc: bool) {
+    host.switch(ResetType::On, CAUSE);
+    if !has_broken_bmc {
+        let host = host.clone();
+        tokio::spawn(async move { host.bmc_alive().await });
+    }
 }

@@ -338,7 +338,7 @@ impl Stage {
             "hosts": hosts,
         });
         if let Some(pdus) = &self.config.pdus {
-            config["pdus"] = pdus.config(BMC_USER, &password);
+            config["pdus"] = pdus.config(&dir)?;
         }
         if let Some(otlp) = &self.config.otlp {
             config["otlp_endpoint"] = json!(otlp.endpoint);

@@ -26,9 +26,8 @@ async fn f1_host_with_a_dead_bmc_recovers_by_its_outlets_if_all_pdus_answer() {
 }
 
 async fn run(stage: &Stage, recorder: &Recorder, pdus: &PduPair) -> Result<()> {
-    for outlet in 1..=HOSTS {
-        let host = stage.host(&format!("fed-{outlet}"))?;
-        pdus.connect(outlet, host, true);
+    for (outlet, name) in (1..).zip(["fed-1", "fed-2"]) {
+        pdus.connect(outlet, stage.host(name)?, true);
     }
     stage.apply_rack_agents().await?;
     stage.start_controller("controller-0").await?;
@@ -79,7 +78,7 @@ async fn is_back(
     recorder: &Recorder,
     name: &str,
     pdus: &PduPair,
-    outlet: usize,
+    outlet: u32,
 ) -> Result<()> {
     wait_until(&format!("{name} has lost its taint"), LONG, || async {
         let taints = recorder.taints(name);

@@ -18,10 +18,10 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     let pdus = stage.config().pdus.clone().context("no PDU")?;
     let mut outlet = 0;
     for rack in stage.racks() {
-        for (place, (name, sim)) in rack.hosts().iter().enumerate() {
-            pdus.connect(place + 1, sim, *name == victim);
+        for (place, (name, sim)) in (1..).zip(rack.hosts()) {
+            pdus.connect(place, sim, *name == victim);
             if *name == victim {
-                outlet = place + 1;
+                outlet = place;
             }
         }
     }
