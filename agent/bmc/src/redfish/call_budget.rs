@@ -1,8 +1,18 @@
-//! State of one client call: whether a new login is allowed, and whether a command was sent.
+//! One client call: its time limit, whether a new login is allowed, and whether a command was sent.
 //!
-//! Owns: two flags. Must never: outlive its call.
+//! Owns: the limit and two flags. Must never: outlive its call.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use super::reporter::Reporter;
+use crate::{BmcError, BmcFuture, ErrorKind};
 
 /// The flags of one call.
 #[derive(Debug, Default)]
@@ -31,4 +41,27 @@ impl Call {
     pub(super) fn command_may_be_sent(&self) -> bool {
         self.command_sent.load(Ordering::Relaxed)
     }
+}
+
+/// Runs a call within its time limit.
+pub(super) fn bounded<'a, T, F>(
+    limit: Duration,
+    reporter: &'a Reporter,
+    work: impl FnOnce(Arc<Call>) -> F,
+) -> BmcFuture<'a, T>
+where
+    F: Future<Output = Result<T, BmcError>> + Send + 'a,
+    T: Send + 'a,
+{
+    let call = Arc::new(Call::default());
+    let work = work(Arc::clone(&call));
+    Box::pin(async move {
+        tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+            let message = format!("no result within {limit:?}");
+            Err(BmcError {
+                maybe_sent: call.command_may_be_sent(),
+                ..reporter.error(ErrorKind::Timeout, message)
+            })
+        })
+    })
 }

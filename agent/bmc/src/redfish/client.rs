@@ -14,7 +14,7 @@ use url::Url;
 use super::{
     RedfishConfig, Timeouts,
     auth::Access,
-    call_budget::Call,
+    call_budget::{Call, bounded},
     discovery::Locator,
     document::{self, Action},
     errors,
@@ -63,19 +63,8 @@ impl Redfish {
         F: Future<Output = Result<T, BmcError>> + Send + 'a,
         T: Send + 'a,
     {
-        let call = Arc::new(Call::default());
-        let work = work(self, Arc::clone(&call));
-        Box::pin(async move {
-            tokio::time::timeout(self.timeouts.call, work)
-                .await
-                .unwrap_or_else(|_| {
-                    let message = format!("no result within {:?}", self.timeouts.call);
-                    Err(BmcError {
-                        maybe_sent: call.command_may_be_sent(),
-                        ..self.error(ErrorKind::Timeout, message)
-                    })
-                })
-        })
+        let reporter = &self.access.http.reporter;
+        bounded(self.timeouts.call, reporter, |call| work(self, call))
     }
 
     async fn read(&self, call: &Call) -> Result<PowerReading, BmcError> {

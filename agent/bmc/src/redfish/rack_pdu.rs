@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use super::{
     RedfishConfig, Timeouts,
     auth::Access,
-    call_budget::Call,
+    call_budget::{Call, bounded},
     document::{Collection, last_part, link},
     errors,
     http::Change,
@@ -63,19 +63,8 @@ impl RackPdu {
         F: Future<Output = Result<T, BmcError>> + Send + 'a,
         T: Send + 'a,
     {
-        let call = Arc::new(Call::default());
-        let work = work(self, Arc::clone(&call));
-        Box::pin(async move {
-            tokio::time::timeout(self.timeouts.call, work)
-                .await
-                .unwrap_or_else(|_| {
-                    let message = format!("no result within {:?}", self.timeouts.call);
-                    Err(BmcError {
-                        maybe_sent: call.command_may_be_sent(),
-                        ..self.error(ErrorKind::Timeout, message)
-                    })
-                })
-        })
+        let reporter = &self.access.http.reporter;
+        bounded(self.timeouts.call, reporter, |call| work(self, call))
     }
 
     async fn fetch(&self, call: &Call, link: &str, doing: &str) -> Result<Value, BmcError> {

@@ -17,6 +17,7 @@ use tracing::{debug, info};
 
 use super::{
     bmc_queue::{BmcQueue, BmcQueues},
+    rejected_credentials::{RejectedCredentials, rejection},
     resolver::Resolver,
     target::{Access, Target},
 };
@@ -86,32 +87,6 @@ impl DriverClient {
     }
 }
 
-/// A password that a BMC rejects. Each further attempt counts towards locking the account, so
-/// attempts become rare until the password is changed here.
-#[derive(Debug)]
-struct Rejected {
-    specs: Vec<BmcSpec>,
-    times: u32,
-    again: Instant,
-    /// The error of the BMC.
-    error: BmcError,
-}
-
-/// Appended to every rejection, by the BMC or by this agent. The text never changes, because
-/// watchers report changed messages.
-pub(super) const RESTS: &str = "; so as not to lock the account it is tried again only now and then, or when \
-                     it is changed";
-
-/// How long a password is not tried after this many rejections. The second attempt follows within
-/// minutes, because a starting BMC rejects every log-in. After that there are at most two in any half
-/// hour: accounts are locked after three at the earliest, counted over half an hour at most.
-pub(super) fn patience(times: u32) -> Duration {
-    Duration::from_secs(match times {
-        0 | 1 => 60,
-        _ => 1800,
-    })
-}
-
 #[derive(Debug)]
 pub(crate) struct Clients {
     driver: Arc<dyn Driver>,
@@ -119,7 +94,7 @@ pub(crate) struct Clients {
     resolver: Resolver,
     queues: Mutex<BmcQueues>,
     cache: Mutex<HashMap<String, Entry>>,
-    rejected: Mutex<HashMap<String, Rejected>>,
+    rejected: RejectedCredentials<Vec<BmcSpec>>,
 }
 
 impl Clients {
@@ -134,7 +109,7 @@ impl Clients {
             resolver: Resolver::system(),
             queues: Mutex::new(BmcQueues::new(inventory)),
             cache: Mutex::default(),
-            rejected: Mutex::default(),
+            rejected: RejectedCredentials::default(),
         }
     }
 
@@ -219,14 +194,9 @@ impl Clients {
     /// Records the result of a call. After a rejected password the next call reads the secret again.
     fn settle<T>(&self, target: &Target, result: Result<T, BmcError>) -> Result<T, BmcError> {
         let mut cache = self.cache.lock();
-        let mut rejected = self.rejected.lock();
         match result {
             Err(error) if error.kind == ErrorKind::Authentication => {
-                let error = BmcError {
-                    message: format!("{}{RESTS}", error.message),
-                    retry_after: None,
-                    ..error
-                };
+                let error = rejection(error);
                 if let Access::Inventory(host) = &target.access {
                     for bmc in host.bmcs() {
                         bmc.password.forget();
@@ -237,23 +207,14 @@ impl Clients {
                     for spec in &mut entry.specs {
                         spec.resolved.clear();
                     }
-                    let before = rejected
-                        .get(&target.key)
-                        .filter(|known| known.specs == entry.specs);
-                    let times = before.map_or(0, |known| known.times) + 1;
-                    let known = Rejected {
-                        specs: entry.specs,
-                        times,
-                        again: Instant::now() + patience(times),
-                        error: error.clone(),
-                    };
-                    rejected.insert(target.key.clone(), known);
+                    let is_same = |one: &Vec<_>, other: &Vec<_>| one == other;
+                    self.rejected.add(&target.key, entry.specs, is_same, &error);
                 }
                 Err(error)
             }
             result => {
                 if result.is_ok() {
-                    rejected.remove(&target.key);
+                    self.rejected.remove(&target.key);
                 }
                 if let Some(entry) = cache.get_mut(&target.key) {
                     entry.used = Instant::now();
@@ -263,24 +224,9 @@ impl Clients {
         }
     }
 
-    /// Fails while the same password was rejected recently, with the time to wait, to protect the
-    /// account.
-    fn check_rejected(&self, target: &Target, specs: &[BmcSpec]) -> Result<(), BmcError> {
-        let rejected = self.rejected.lock();
-        let now = Instant::now();
-        match rejected.get(&target.key) {
-            Some(known) if known.specs == specs && now < known.again => Err(BmcError {
-                retry_after: Some(known.again.duration_since(now)),
-                maybe_sent: false,
-                ..known.error.clone()
-            }),
-            _ => Ok(()),
-        }
-    }
-
     async fn client(&self, target: &Target) -> Result<Arc<dyn Bmc>, BmcError> {
         let mut specs = specs(target).await?;
-        self.check_rejected(target, &specs)?;
+        self.rejected.check(&target.key, |known| *known == specs)?;
         // Each time, because the address of a name may change, which requires another client.
         for spec in &mut specs {
             pin(&self.resolver, &target.config, spec).await?;
@@ -333,7 +279,10 @@ impl Clients {
     /// is not tried again.
     pub(crate) async fn ways(&self, target: &Target) -> Result<Vec<DriverClient>, BmcError> {
         let specs = specs(target).await?;
-        let refused = self.check_rejected(target, &specs).err();
+        let refused = self
+            .rejected
+            .check(&target.key, |known| *known == specs)
+            .err();
         let mut ways = Vec::with_capacity(specs.len());
         for mut spec in specs {
             let limit = spec.connect_timeout;

@@ -20,6 +20,7 @@ mod power_on_stagger;
 mod probe;
 mod reads;
 mod recover;
+mod rejected_credentials;
 mod reload;
 mod resolver;
 mod runner;

@@ -24,7 +24,7 @@ use tracing::debug;
 
 use super::{
     bmc_queue::BmcQueue,
-    clients::{RESTS, patience},
+    rejected_credentials::{RejectedCredentials, rejection},
     resolver::Resolver,
     target::Target,
 };
@@ -49,16 +49,6 @@ struct Entry {
     used: Instant,
 }
 
-/// Credentials that a PDU rejects; they are tried again only now and then, so as not to lock the account.
-#[derive(Debug)]
-struct Rejected {
-    config: PduConfig,
-    times: u32,
-    again: Instant,
-    /// The error of the PDU.
-    error: BmcError,
-}
-
 /// The clients of the PDUs.
 #[derive(Debug)]
 pub(crate) struct Pdus {
@@ -70,7 +60,7 @@ pub(crate) struct Pdus {
     /// The client of each PDU, by address.
     cache: Mutex<HashMap<String, Entry>>,
     /// By address.
-    rejected: Mutex<HashMap<String, Rejected>>,
+    rejected: RejectedCredentials<PduConfig>,
 }
 
 impl Pdus {
@@ -81,7 +71,7 @@ impl Pdus {
             resolver: Resolver::system(),
             queues: Mutex::default(),
             cache: Mutex::default(),
-            rejected: Mutex::default(),
+            rejected: RejectedCredentials::default(),
         })
     }
 
@@ -171,7 +161,8 @@ impl Pdus {
         // Each time, because the address of a name or a secret may change.
         let config = config(&self.resolver, under, entry).await?;
         let address = entry.address.to_string();
-        self.check_rejected(&address, &config)?;
+        self.rejected
+            .check(&address, |known| is_same(known, &config))?;
         let old = {
             let mut cache = self.cache.lock();
             match cache.get_mut(&address) {
@@ -198,51 +189,23 @@ impl Pdus {
         Ok(pdu)
     }
 
-    /// Fails while the same credentials were rejected recently.
-    fn check_rejected(&self, address: &str, config: &PduConfig) -> Result<(), BmcError> {
-        let rejected = self.rejected.lock();
-        let now = Instant::now();
-        match rejected.get(address) {
-            Some(known) if now < known.again && is_same(&known.config, config) => Err(BmcError {
-                retry_after: Some(known.again.duration_since(now)),
-                maybe_sent: false,
-                ..known.error.clone()
-            }),
-            _ => Ok(()),
-        }
-    }
-
     /// Records the result of a call. After rejected credentials the next call reads the secrets again.
     fn settle<T>(&self, entry: &PduEntry, result: Result<T, BmcError>) -> Result<T, BmcError> {
         let address = entry.address.to_string();
-        let mut rejected = self.rejected.lock();
         match result {
             Err(error) if error.kind == ErrorKind::Authentication => {
-                let error = BmcError {
-                    message: format!("{}{RESTS}", error.message),
-                    retry_after: None,
-                    ..error
-                };
+                let error = rejection(error);
                 for secret in entry.secrets() {
                     secret.forget();
                 }
                 if let Some(Entry { config, .. }) = self.cache.lock().remove(&address) {
-                    let before = rejected.get(&address);
-                    let before = before.filter(|known| is_same(&known.config, &config));
-                    let times = before.map_or(0, |known| known.times) + 1;
-                    let known = Rejected {
-                        config,
-                        times,
-                        again: Instant::now() + patience(times),
-                        error: error.clone(),
-                    };
-                    rejected.insert(address, known);
+                    self.rejected.add(&address, config, is_same, &error);
                 }
                 Err(error)
             }
             result => {
                 if result.is_ok() {
-                    rejected.remove(&address);
+                    self.rejected.remove(&address);
                 }
                 result
             }
