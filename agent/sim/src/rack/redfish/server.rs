@@ -12,7 +12,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,8 @@ use crate::rack::host::SimHost;
 
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
 const REBIND_PAUSE: Duration = Duration::from_millis(50);
+/// Connections that wait to be accepted, as many as of a listener of tokio.
+const BACKLOG: u32 = 1024;
 
 /// Time for the response to the command that resets a BMC to be sent.
 const RESPONSE_DELAY: Duration = Duration::from_millis(100);
@@ -49,26 +51,34 @@ pub(in crate::rack) async fn serve(
     })
 }
 
-async fn run(host: SimHost, tls: Option<TlsAcceptor>, listener: TcpListener, address: SocketAddr) {
+async fn run(
+    host: SimHost,
+    tls: Option<TlsAcceptor>,
+    mut listener: TcpListener,
+    address: SocketAddr,
+) {
     let mut wanted = host.bmc().wanted.subscribe();
-    let mut listener = Some(listener);
     loop {
-        let open = match listener.take() {
-            Some(open) => open,
-            None => rebind(address).await,
-        };
         host.bmc().listening.send_replace(Some(address));
         tokio::select! {
-            () = accept(&host, tls.as_ref(), &open) => {}
+            () = accept(&host, tls.as_ref(), &listener) => {}
             gone = wanted.wait_for(|wanted| !wanted) => if gone.is_err() { return },
             () = wait_for_restart(&host) => {}
         }
-        drop(open);
+        drop(listener);
+        let port = reserve(address).await;
         host.bmc().listening.send_replace(None);
         if wanted.wait_for(|wanted| *wanted).await.is_err() {
             return;
         }
         wait_until_back(&host).await;
+        listener = match port.listen(BACKLOG) {
+            Ok(listener) => listener,
+            Err(error) => {
+                tracing::error!(%address, %error, "BMC cannot listen again");
+                return;
+            }
+        };
     }
 }
 
@@ -94,10 +104,20 @@ async fn wait_until_back(host: &SimHost) {
     }
 }
 
-async fn rebind(address: SocketAddr) -> TcpListener {
+/// Takes the port without listening: connections are refused, and no other process is given the port meanwhile.
+async fn reserve(address: SocketAddr) -> TcpSocket {
     loop {
-        match TcpListener::bind(address).await {
-            Ok(listener) => return listener,
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4(),
+            SocketAddr::V6(_) => TcpSocket::new_v6(),
+        };
+        let bound = socket.and_then(|socket| {
+            socket.set_reuseaddr(true)?;
+            socket.bind(address)?;
+            Ok(socket)
+        });
+        match bound {
+            Ok(socket) => return socket,
             Err(error) => tracing::warn!(%address, %error, "BMC cannot have its port back yet"),
         }
         tokio::time::sleep(REBIND_PAUSE).await;
