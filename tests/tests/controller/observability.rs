@@ -8,6 +8,7 @@ mod trace;
 
 use anyhow::{Result, ensure};
 use rackhand_tests::{
+    pdu::PduPair,
     process::free_port,
     stage::{HostLink, LONG, RackSpec, Stage, StageConfig, wait_until},
 };
@@ -34,8 +35,12 @@ async fn dashboard_and_alert_queries_return_data_and_logs_share_trace_ids() {
         RackSpec::new("rack-a", 1, HostLink::Inventory),
         RackSpec::new("rack-b", 1, HostLink::Inventory),
     ];
+    // A PDU that does not answer: its calls are counted, and the host whose BMC fails stays unconfirmed.
+    let pdus = PduPair::start(1).await.unwrap();
+    pdus.set_dead(0, true);
     let config = StageConfig {
         json_logs: true,
+        pdus: Some(pdus),
         ..StageConfig::steady(racks, &["--power-timeout=5s"])
     };
     let stage = Stage::start(dir.path(), config).await.unwrap();
