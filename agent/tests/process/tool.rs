@@ -455,6 +455,15 @@ fn password_is_rotated_and_proven() {
     assert!(undone.out.contains("the old one counts"), "{undone:?}");
     assert_eq!((read(), next.exists()), (new.clone(), false));
 
+    // As if it had ended while it wrote the new password.
+    std::fs::write(&next, "").unwrap();
+    let cut_short = sim.run(&["bmc", "rotate-password", "sim-01", "--yes"]);
+    assert!(
+        cut_short.out.contains("before the BMC was asked"),
+        "{cut_short:?}"
+    );
+    assert_eq!((read(), next.exists()), (new.clone(), false));
+
     // As if it had ended after the BMC took the password: the new one counts.
     std::fs::write(&next, &new).unwrap();
     std::fs::write(&file, "before\n").unwrap();
@@ -479,7 +488,9 @@ fn password_of_several_hosts_is_not_rotated() {
     let refused = sim.run(&["bmc", "rotate-password", "sim-01", "--yes"]);
     assert_ne!(refused.code, 0, "{refused:?}");
     assert!(
-        refused.out.contains("also the password of sim-02"),
+        refused
+            .out
+            .contains("sim-02 log in with the same account or with the password in"),
         "{refused:?}"
     );
     assert_eq!(std::fs::read_to_string(&file).unwrap(), old);

@@ -17,7 +17,12 @@ use super::{
     reads::fault,
     target::Access,
 };
-use crate::{blocking, config::Config, driver::BmcSpec, password_file::PasswordFile};
+use crate::{
+    blocking,
+    config::{BmcEntry, Config, PasswordError},
+    driver::BmcSpec,
+    password_file::PasswordFile,
+};
 
 /// Minimum time of the last step, so that a rotation near its limit is still concluded.
 const MIN_STEP: Duration = Duration::from_secs(2);
@@ -106,10 +111,11 @@ impl Shared {
                     bmc.password
                 )));
             };
-            let others = used_by_others(&target.config, &host.name, path);
+            let others = used_by_others(&target.config, &host.name, path, bmc);
             if !others.is_empty() {
                 return Err(refuse(format!(
-                    "{} is also the password of {others}; give each host a password_file of its own",
+                    "{others} log in with the same account or with the password in {} too; give each host \
+                     an account and a password_file of its own",
                     path.display()
                 )));
             }
@@ -134,12 +140,19 @@ impl Shared {
             let read = on_disk(target, &account.file, |file| {
                 Ok((file.read()?, file.read_next()))
             });
-            let (old, new) = read.await?;
-            let Ok(new) = new else {
-                // It is stored completely before a BMC is asked to take it.
-                return on_disk(target, &account.file, |file| Ok(file.discard()?)).await;
-            };
-            (old, new, PasswordRotation::resume(drivers))
+            match read.await? {
+                (old, Ok(new)) => (old, new, PasswordRotation::resume(drivers)),
+                // A password is stored completely before a BMC is asked to take it.
+                (_, Err(PasswordError::Content { .. })) => {
+                    on_disk(target, &account.file, |file| Ok(file.discard()?)).await?;
+                    let message = "the rotation was interrupted before the BMC was asked; the password was \
+                                   not changed";
+                    return Err(fault(target, ErrorKind::Refused, message.to_owned()));
+                }
+                (_, Err(error)) => {
+                    return Err(fault(target, ErrorKind::Configuration, error.to_string()));
+                }
+            }
         } else {
             right_system(target, &self.clients.read_now(target).await?.identity)?;
             let stored = on_disk(target, &account.file, |file| {
@@ -317,14 +330,16 @@ fn right_system(target: &Target, found: &SystemIdentity) -> Result<(), BmcError>
     Err(fault(target, ErrorKind::System, message))
 }
 
-/// Up to three other hosts with this password file, for a message; empty if there are none.
-fn used_by_others(config: &Config, host: &str, path: &Path) -> String {
-    let others = config.inventory.hosts.iter().filter(|other| {
-        other.name != host
-            && other
-                .bmcs()
-                .any(|bmc| bmc.password.path().is_some_and(|other| other == path))
-    });
+/// Up to three other hosts with this password file, or with this account of the same BMC, for a message; empty
+/// if there are none.
+fn used_by_others(config: &Config, host: &str, path: &Path, bmc: &BmcEntry) -> String {
+    let shares = |other: &BmcEntry| {
+        let endpoint = |bmc: &BmcEntry| (bmc.address.host(), bmc.address.port());
+        let is_same_account = endpoint(other) == endpoint(bmc) && other.username == bmc.username;
+        is_same_account || other.password.path() == Some(path)
+    };
+    let others = config.inventory.hosts.iter();
+    let others = others.filter(|other| other.name != host && other.bmcs().any(shares));
     let mut names: Vec<&str> = others.map(|other| other.name.as_str()).collect();
     let more = names.len().saturating_sub(3);
     names.truncate(3);
