@@ -61,7 +61,7 @@ pub struct PduFaults {
 /// A command that the PDU took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutletSwitch {
-    /// The outlet.
+    /// Number of the outlet that was switched.
     pub outlet: u32,
     /// Whether it was to be on.
     pub on: bool,

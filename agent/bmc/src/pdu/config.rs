@@ -101,7 +101,7 @@ pub enum SnmpPrivacy {
 /// their states.
 #[derive(Clone)]
 pub struct SnmpUser {
-    /// User name.
+    /// Security name of the user at the PDU.
     pub username: String,
     /// Authentication protocol.
     pub auth: SnmpAuth,

@@ -50,7 +50,7 @@ pub enum OutletState {
 /// An outlet with its evidence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutletReading {
-    /// The outlet.
+    /// The name of the outlet at its PDU.
     pub id: OutletId,
     /// What people call it, where the PDU stores that.
     pub label: Option<String>,
@@ -74,7 +74,7 @@ pub enum OutletCommand {
     Off,
 }
 
-/// One PDU.
+/// A client of one PDU, whatever the protocol.
 ///
 /// Every call has its own deadline and may be dropped at any time. No reading comes from a cache, and an
 /// accepted command is not done yet: read the outlet.

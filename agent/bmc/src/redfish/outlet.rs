@@ -11,7 +11,7 @@ use crate::pdu::{OutletCommand, OutletId, OutletReading, OutletState};
 /// Maximum length of a raw state, in characters.
 const MAX_RAW: usize = 64;
 
-/// One outlet.
+/// An `Outlet` document, as far as it is used.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Outlet {
     pub(super) reading: OutletReading,

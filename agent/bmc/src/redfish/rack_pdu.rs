@@ -28,7 +28,7 @@ use crate::{
 const MAX_OUTLETS: usize = 256;
 const MAX_PAGES: usize = 16;
 
-/// One PDU.
+/// A client of one PDU by Redfish (`PowerDistribution`).
 pub(super) struct RackPdu {
     access: Access,
     /// Path of the PDU in the address.

@@ -86,7 +86,7 @@ pub struct Operation<R> {
     pub overrode: String,
     /// The caller that cancelled it.
     pub cancelled_by: String,
-    /// What it switches.
+    /// The device that the operation switches: the BMC or the outlets.
     pub device: Device,
 }
 

@@ -27,7 +27,7 @@ pub struct PduEntry {
 pub enum PduLogin {
     /// By Redfish.
     Redfish {
-        /// User name.
+        /// Account at the Redfish service of the PDU.
         username: String,
         /// Source of the password.
         password: Password,
@@ -47,7 +47,7 @@ pub enum PduLogin {
     SnmpV3 {
         /// The vendor's table of outlets.
         table: PduTable,
-        /// User name.
+        /// Security name of the SNMPv3 user.
         username: String,
         /// Protocol of authentication.
         auth: SnmpAuth,

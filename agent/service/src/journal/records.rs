@@ -127,7 +127,7 @@ pub(crate) struct OperationRecord {
 }
 
 impl OperationRecord {
-    /// What it switches.
+    /// The device that the operation switches.
     pub(crate) fn device(&self) -> Device {
         match self.outlets {
             true => Device::Outlets,

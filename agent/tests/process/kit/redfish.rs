@@ -72,7 +72,7 @@ impl Redfish {
     }
 }
 
-pub(super) fn allowed(headers: &HeaderMap) -> Result<(), StatusCode> {
+fn allowed(headers: &HeaderMap) -> Result<(), StatusCode> {
     let expected = format!(
         "Basic {}",
         STANDARD.encode(format!("{USER}:{}", super::PASSWORD))

@@ -38,7 +38,7 @@ enum Access {
     Write,
 }
 
-/// One PDU.
+/// A client of one PDU by SNMP.
 pub(super) struct SnmpPdu {
     address: String,
     target: (String, u16),

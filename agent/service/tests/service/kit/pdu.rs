@@ -14,7 +14,7 @@ use rackhand_bmc::{
 };
 use tokio::sync::watch;
 
-/// One outlet.
+/// State and behaviour of an outlet of a [`FakePdu`].
 #[derive(Debug, Clone)]
 pub(crate) struct FakeOutlet {
     pub(crate) state: OutletState,
