@@ -31,6 +31,13 @@ def owner_of(path):
     return None
 
 
+def static_libc():
+    """Path, bytes and package of the C library for static programs."""
+    found = subprocess.run(["cc", "-print-file-name=libc.a"], check=True, capture_output=True, text=True)
+    path = Path(found.stdout.strip()).resolve()
+    return str(path), path.read_bytes(), owner_of(path)
+
+
 class Root:
     """The files of one layer, by path."""
 
@@ -58,10 +65,12 @@ class Root:
             self.add_file(path, Path(stripped.name).read_bytes(), mode=0o755)
 
     def add_base(self, program, user):
-        """What a program needs at run time; returns (file, package) of each library."""
+        """What a program needs at run time; returns path, bytes and package of each library, also of
+        one that is linked into the program."""
         listed = subprocess.run(["ldd", str(program)], capture_output=True, text=True)
         needed = LINE.findall(listed.stdout) if listed.returncode == 0 else []
-        libraries = []
+        # The C library that is linked into a static program.
+        libraries = [] if needed else [static_libc()]
         for path in sorted(set(needed)):
             real = Path(path).resolve()
             # /lib is a link to /usr/lib on Debian, but not in this image.
