@@ -15,7 +15,7 @@ use rackhand_api::names::CLAIMED_BY_ANNOTATION;
 use rackhand_core::remediation::Progress;
 use serde_json::json;
 
-use super::{Context, is_of_shard, snapshot::only_if_unchanged, stored_state::stored_state};
+use super::{Context, shard::is_of_shard, snapshot::only_if_unchanged, stored_state::stored_state};
 use crate::store::{
     api::ApiError,
     object::{Key, Kind, api, list},

@@ -18,13 +18,14 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Context, WatchInterest,
+    Context,
     history::{Finish, outcome_label},
     observe::Observed,
     operation::{OperationStream, StateHistory},
     outcome_metrics::{CountedOutcome, OutcomeMetrics},
     snapshot::Snapshot,
     stored_state::{DisplayedReason, RecordedStatus},
+    wakeup::WatchInterest,
 };
 use crate::{
     clusters::RetainedConnection,

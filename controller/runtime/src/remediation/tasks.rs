@@ -1,0 +1,201 @@
+//! One task for each remediation object: begins it, wakes it, and ends it with the object.
+//!
+//! Decides nothing about a remediation; that is its engine's.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use rackhand_proto::TraceContext;
+use tokio::{
+    sync::Notify,
+    task::JoinSet,
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
+
+use super::{
+    Context, claim, engine,
+    shard::{is_of_shard, report_unclaimed},
+    shared_causes, supervise,
+    wakeup::{Wakeup, WatchInterest, batch_delay},
+};
+use crate::store::{
+    index::{Change, ChangeQueue},
+    object::Kind,
+    request::RequestId,
+    watch::pause,
+};
+
+/// Pause before the remediations are listed and claimed again.
+const LIST_RETRY: Duration = Duration::from_secs(1);
+
+struct Task {
+    uid: String,
+    wake: Arc<Notify>,
+    interest: Arc<Mutex<WatchInterest>>,
+    stop: CancellationToken,
+}
+
+/// Runs the task of each remediation until `cancel`; `listed` is cancelled when all existing ones are claimed, and
+/// what concerns shared causes is passed on to `of_causes`.
+pub(super) async fn run(
+    context: Arc<Context>,
+    inbox: Arc<ChangeQueue>,
+    of_causes: Arc<ChangeQueue>,
+    listed: CancellationToken,
+    cancel: CancellationToken,
+) {
+    while let Err(error) = claim::claim_requests(&context).await {
+        tracing::warn!(%error, "the remediations cannot be listed and claimed; none begins before that");
+        if pause(&cancel, LIST_RETRY).await {
+            return;
+        }
+    }
+    listed.cancel();
+    let mut tasks: BTreeMap<RequestId, Task> = BTreeMap::new();
+    let mut running = JoinSet::new();
+    for (id, _) in context.index.requests() {
+        inbox.push(Change::Object(id.kind, id.key));
+    }
+    let mut unclaimed: BTreeSet<String> = BTreeSet::new();
+    let mut later: BTreeSet<RequestId> = BTreeSet::new();
+    let mut later_at: Option<Instant> = None;
+    loop {
+        let changes = tokio::select! {
+            () = cancel.cancelled() => break,
+            changes = inbox.take() => changes,
+            () = sleep_until(later_at.unwrap_or_else(Instant::now)), if later_at.is_some() => {
+                later_at = None;
+                wake_tasks(&tasks, &std::mem::take(&mut later));
+                continue;
+            }
+            Some(done) = running.join_next() => {
+                if let Err(error) = done {
+                    tracing::error!(%error, "a remediation's task ended badly");
+                }
+                continue;
+            }
+        };
+        let mut touched: BTreeSet<RequestId> = BTreeSet::new();
+        for change in changes {
+            if shared_causes::concerns(&change) {
+                of_causes.push(change.clone());
+            }
+            match change {
+                Change::Object(kind, key) if Kind::REQUESTS.contains(&kind) => {
+                    let id = RequestId::new(kind, key);
+                    if let Some(entry) = context.index.request(&id) {
+                        report_unclaimed(&context, &entry.object, &mut unclaimed);
+                    }
+                    refresh(&context, &mut tasks, &mut running, &id, &cancel);
+                    touched.insert(id);
+                }
+                Change::Object(kind, object) => {
+                    for (id, task) in &tasks {
+                        match task.interest.lock().wakeup_for(id, kind, &object) {
+                            Wakeup::No => {}
+                            Wakeup::Now => drop(touched.insert(id.clone())),
+                            Wakeup::Later => drop(later.insert(id.clone())),
+                        }
+                    }
+                }
+                Change::Node(cluster, node) => touched.extend(interested(&tasks, |i| {
+                    i.cluster.as_ref() == Some(&cluster) && i.node.as_ref() == Some(&node)
+                })),
+                Change::Workload(cluster) => {
+                    touched.extend(interested(&tasks, |i| i.cluster.as_ref() == Some(&cluster)));
+                }
+                Change::Agent(rack) => {
+                    touched.extend(interested(&tasks, |i| i.concerns_rack(&rack)));
+                }
+            }
+        }
+        wake_tasks(&tasks, &touched);
+        if later_at.is_none() && !later.is_empty() {
+            later_at = Some(Instant::now() + batch_delay(tasks.len()));
+        }
+    }
+    while running.join_next().await.is_some() {}
+}
+
+fn wake_tasks(tasks: &BTreeMap<RequestId, Task>, who: &BTreeSet<RequestId>) {
+    for task in who.iter().filter_map(|id| tasks.get(id)) {
+        task.wake.notify_one();
+    }
+}
+
+fn interested(
+    tasks: &BTreeMap<RequestId, Task>,
+    fits: impl Fn(&WatchInterest) -> bool,
+) -> Vec<RequestId> {
+    tasks
+        .iter()
+        .filter(|(_, t)| fits(&t.interest.lock()))
+        .map(|(k, _)| k.clone())
+        .collect()
+}
+
+/// Starts the task of a new object and ends that of an object that is gone, or another shard's.
+fn refresh(
+    context: &Arc<Context>,
+    tasks: &mut BTreeMap<RequestId, Task>,
+    running: &mut JoinSet<()>,
+    id: &RequestId,
+    cancel: &CancellationToken,
+) {
+    let filter = context.config.watch_filter.as_deref();
+    let uid = context
+        .index
+        .request(id)
+        .filter(|e| is_of_shard(filter, &e.object))
+        .and_then(|e| e.object.metadata.uid.clone());
+    if let Some(task) = tasks.get(id)
+        && Some(&task.uid) != uid.as_ref()
+    {
+        task.stop.cancel();
+        context.active.lock().remove(&task.uid);
+        context.metrics.forget(&task.uid);
+        tasks.remove(id);
+    }
+    let Some(uid) = uid else { return };
+    if tasks.contains_key(id) {
+        return;
+    }
+    let task = Task {
+        uid: uid.clone(),
+        wake: Arc::default(),
+        interest: Arc::default(),
+        stop: cancel.child_token(),
+    };
+    let engine = {
+        let (context, id) = (context.clone(), id.clone());
+        let (wake, interest) = (task.wake.clone(), task.interest.clone());
+        move || {
+            let (context, id, uid) = (context.clone(), id.clone(), uid.clone());
+            engine::Engine::new(context, id, uid, wake.clone(), interest.clone())
+        }
+    };
+    let (metrics, stop) = (context.metrics.clone(), task.stop.clone());
+    let what = id.to_string();
+    let run = async move {
+        let run = || Box::pin(engine().run(stop.clone()));
+        supervise::supervise(&what, &metrics, &stop, run).await;
+    };
+    running.spawn(run.instrument(trace_span(&task.uid, id)));
+    tasks.insert(id.clone(), task);
+}
+
+/// The trace span that the log lines of a remediation share with those of the agents, at every log level.
+fn trace_span(uid: &str, id: &RequestId) -> Span {
+    let Some(trace) = TraceContext::of_remediation(uid, "") else {
+        return Span::none();
+    };
+    let span = tracing::error_span!("remediation", trace_id = trace.trace_id());
+    trace.adopt(&span, [("rackhand.remediation", id.to_string())]);
+    span
+}
