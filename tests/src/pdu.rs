@@ -8,7 +8,7 @@ use std::{
     fs::Permissions,
     net::{Ipv4Addr, SocketAddr},
     os::unix::fs::PermissionsExt as _,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -23,8 +23,8 @@ use crate::rack::{ResetType, SimHost};
 pub const PDUS: [&str; 2] = ["a", "b"];
 /// The cause of a change of power in the log of a host.
 pub const CAUSE: &str = "its outlets";
-const USER: &str = "rackhand";
-const PASSWORD: &str = "s3cret-of-the-pdus";
+pub(crate) const USER: &str = "rackhand";
+pub(crate) const PASSWORD: &str = "s3cret-of-the-pdus";
 
 /// The two PDUs of a stage.
 #[derive(Clone, Debug)]
@@ -42,6 +42,7 @@ impl PduPair {
             username: USER.to_owned(),
             password: PASSWORD.into(),
             measures_current: true,
+            is_enclosure: false,
         };
         let other = SimPdu::start(config.clone()).await?;
         Ok(Self([SimPdu::start(config).await?, other]))
@@ -83,9 +84,7 @@ impl PduPair {
     /// # Errors
     /// The directory is not writable.
     pub fn config(&self, dir: &Path) -> Result<Value> {
-        let password = dir.join("pdu-password");
-        std::fs::write(&password, PASSWORD)?;
-        std::fs::set_permissions(&password, Permissions::from_mode(0o600))?;
+        let password = write_password(dir)?;
         let tables = PDUS.iter().zip(&self.0).map(|(name, pdu)| {
             let table = json!({
                 "address": pdu.url(),
@@ -103,6 +102,14 @@ impl PduPair {
         let named = PDUS.map(|pdu| json!({ "pdu": pdu, "outlet": outlet.to_string() }));
         Value::from(named.to_vec())
     }
+}
+
+/// Writes the file with the password of the PDUs.
+pub(crate) fn write_password(dir: &Path) -> Result<PathBuf> {
+    let password = dir.join("pdu-password");
+    std::fs::write(&password, PASSWORD)?;
+    std::fs::set_permissions(&password, Permissions::from_mode(0o600))?;
+    Ok(password)
 }
 
 fn lose_power(host: &SimHost) {

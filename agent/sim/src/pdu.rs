@@ -1,7 +1,10 @@
-//! A simulated PDU with a Redfish service (`PowerDistribution` and `Outlet`, DSP2046) over plain HTTP.
+//! A simulated PDU with a Redfish service (`PowerDistribution` and `Outlet`, DSP2046) over plain HTTP, or a simulated
+//! chassis manager (`Chassis`).
 //!
 //! Owns: the real state of each outlet, and what was switched. Tests ask it, not its Redfish service, what
 //! really happened: [`SimPdu::is_on`], [`SimPdu::switched`]. Must never share code with the client.
+
+mod chassis;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -37,7 +40,13 @@ pub struct PduConfig {
     pub password: SecretString,
     /// Whether it measures the current of each outlet.
     pub measures_current: bool,
+    /// Whether it is the manager of an enclosure: each outlet N is the sled `SledN`, and [`ENCLOSURE`] feeds all
+    /// of them.
+    pub is_enclosure: bool,
 }
+
+/// The outlet that is the chassis `Enclosure` of a chassis manager.
+pub const ENCLOSURE: u32 = 0;
 
 /// What a simulated PDU does wrong.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +65,8 @@ pub struct PduFaults {
     pub missing: BTreeSet<u32>,
     /// Outlets whose power control is locked.
     pub locked: BTreeSet<u32>,
+    /// Sleds whose systems are reported as on, although they have no power.
+    pub stale_systems: BTreeSet<u32>,
 }
 
 /// A command that the PDU took.
@@ -109,7 +120,7 @@ impl SimPdu {
             .with_context(|| format!("binding {} for a PDU", config.listen))?;
         let pdu = Self(Arc::new(Inner {
             address: listener.local_addr()?,
-            on: Mutex::new((1..=config.outlets).map(|outlet| (outlet, true)).collect()),
+            on: Mutex::new(outlets(&config).map(|outlet| (outlet, true)).collect()),
             faults: Mutex::default(),
             switched: Mutex::default(),
             loads: Mutex::default(),
@@ -136,8 +147,7 @@ impl SimPdu {
 
     /// Whether the outlet really carries voltage.
     pub fn is_on(&self, outlet: u32) -> bool {
-        let welded = self.0.faults.lock().welded.contains(&outlet);
-        welded || self.0.on.lock().get(&outlet).copied().unwrap_or_default()
+        self.0.has_power(outlet)
     }
 
     /// The commands that it took, in order.
@@ -157,7 +167,34 @@ impl SimPdu {
     }
 }
 
+/// The numbers of all outlets.
+fn outlets(config: &PduConfig) -> std::ops::RangeInclusive<u32> {
+    match config.is_enclosure {
+        true => ENCLOSURE..=config.outlets,
+        false => 1..=config.outlets,
+    }
+}
+
 impl Inner {
+    /// Whether an outlet is switched on.
+    fn is_switched_on(&self, outlet: u32) -> bool {
+        self.on.lock().get(&outlet).copied().unwrap_or_default()
+    }
+
+    /// Whether an outlet really carries voltage; a sled does only with its enclosure.
+    fn has_power(&self, outlet: u32) -> bool {
+        let welded = |outlet| self.faults.lock().welded.contains(&outlet);
+        let carries = |outlet| welded(outlet) || self.is_switched_on(outlet);
+        carries(outlet) && (!self.config.is_enclosure || carries(ENCLOSURE))
+    }
+
+    /// Tells the load of each outlet whether it has voltage.
+    fn tell_loads(&self) {
+        for (outlet, load) in self.loads.lock().iter() {
+            load(self.has_power(*outlet));
+        }
+    }
+
     fn is_authorized(&self, request: &Request) -> bool {
         let value = request.headers().get(header::AUTHORIZATION);
         let Some(encoded) = value
@@ -211,11 +248,14 @@ impl Inner {
             "/redfish/v1" => json!({
                 "@odata.id": "/redfish/v1/", "RedfishVersion": "1.17.0",
                 "PowerEquipment": {"@odata.id": "/redfish/v1/PowerEquipment"},
+                "Chassis": {"@odata.id": "/redfish/v1/Chassis"},
+                "Systems": {"@odata.id": "/redfish/v1/Systems"},
             }),
             "/redfish/v1/PowerEquipment" => json!({
                 "RackPDUs": {"@odata.id": "/redfish/v1/PowerEquipment/RackPDUs"},
             }),
             "/redfish/v1/PowerEquipment/RackPDUs" => collection(vec![json!({"@odata.id": PDU})]),
+            _ if self.config.is_enclosure => self.chassis_document(path)?,
             PDU => json!({
                 "@odata.type": "#PowerDistribution.v1_3_2.PowerDistribution", "EquipmentType": "RackPDU",
                 "Outlets": {"@odata.id": format!("{PDU}/Outlets")},
@@ -235,6 +275,9 @@ impl Inner {
 
     /// Switches an outlet; the status of the response.
     fn control(&self, path: &str, body: &Value) -> StatusCode {
+        if self.config.is_enclosure {
+            return self.reset_chassis(path, body);
+        }
         let outlet = path
             .strip_prefix(PDU)
             .and_then(|rest| rest.strip_prefix("/Outlets/"))
@@ -248,6 +291,10 @@ impl Inner {
             Some("Off") => false,
             _ => return StatusCode::BAD_REQUEST,
         };
+        self.switch(outlet, on)
+    }
+
+    fn switch(&self, outlet: u32, on: bool) -> StatusCode {
         let faults = self.faults.lock().clone();
         if faults.refuses || faults.locked.contains(&outlet) {
             return StatusCode::CONFLICT;
@@ -255,9 +302,7 @@ impl Inner {
         self.switched.lock().push(OutletSwitch { outlet, on });
         if !faults.stuck.contains(&outlet) {
             self.on.lock().insert(outlet, on);
-            if let Some(load) = self.loads.lock().get(&outlet) {
-                load(on || faults.welded.contains(&outlet));
-            }
+            self.tell_loads();
         }
         StatusCode::NO_CONTENT
     }

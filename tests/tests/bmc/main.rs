@@ -18,6 +18,7 @@ mod ipmi_servers;
 mod ipmi_support;
 mod ipv6;
 mod profiles;
+mod redfish_chassis;
 mod redfish_pdus;
 mod snmp_support;
 mod snmpd;

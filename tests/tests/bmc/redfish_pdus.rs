@@ -28,6 +28,7 @@ async fn start(measures_current: bool) -> SimPdu {
         username: "admin".to_owned(),
         password: PASSWORD.into(),
         measures_current,
+        is_enclosure: false,
     };
     SimPdu::start(config).await.unwrap()
 }

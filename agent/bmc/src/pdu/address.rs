@@ -65,6 +65,11 @@ impl PduAddress {
         matches!(&self.0, Kind::Redfish(address) if address.is_tls())
     }
 
+    /// Whether it names a resource of the service.
+    pub fn has_path(&self) -> bool {
+        matches!(&self.0, Kind::Redfish(address) if address.system().is_some())
+    }
+
     /// The address of a Redfish service.
     #[cfg(feature = "redfish")]
     pub(super) fn redfish(&self) -> Option<&BmcAddress> {

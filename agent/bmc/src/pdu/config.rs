@@ -170,6 +170,9 @@ pub struct PduConfig {
     /// Redfish: session or HTTP Basic.
     #[cfg(feature = "redfish")]
     pub auth: redfish::AuthPolicy,
+    /// Redfish: the outlets are the chassis of a chassis manager, each of which may draw so many watts while it
+    /// is off; `None`: they are those of a rack PDU.
+    pub chassis_standby_watts: Option<f64>,
 }
 
 impl PduConfig {
@@ -186,6 +189,7 @@ impl PduConfig {
             trust: redfish::Trust::default(),
             #[cfg(feature = "redfish")]
             auth: redfish::AuthPolicy::default(),
+            chassis_standby_watts: None,
         }
     }
 
@@ -224,7 +228,8 @@ fn redfish(config: PduConfig) -> Result<Arc<dyn Pdu>, BmcError> {
     else {
         return Err(wrong);
     };
-    redfish::connect_pdu(redfish::RedfishConfig {
+    let standby_watts = config.chassis_standby_watts;
+    let config = redfish::RedfishConfig {
         resolved: config.resolved,
         trust: config.trust,
         auth: config.auth,
@@ -235,7 +240,11 @@ fn redfish(config: PduConfig) -> Result<Arc<dyn Pdu>, BmcError> {
             ..redfish::Timeouts::default()
         },
         ..redfish::RedfishConfig::new(address, credentials.username, credentials.password)
-    })
+    };
+    match standby_watts {
+        None => redfish::connect_pdu(config),
+        Some(watts) => redfish::connect_chassis(config, watts),
+    }
 }
 
 #[cfg(not(feature = "redfish"))]

@@ -52,6 +52,8 @@ pub struct HostOutlets {
     /// In the order in which they are switched on: index of the feed, and the outlet.
     order: Vec<(usize, HostOutlet)>,
     on_delay: Duration,
+    /// Number of hosts that each shared outlet feeds; one, for an outlet that is not in here.
+    hosts: BTreeMap<HostOutlet, usize>,
 }
 
 impl HostOutlets {
@@ -104,7 +106,16 @@ impl HostOutlets {
             feeds,
             order,
             on_delay,
+            hosts: BTreeMap::new(),
         })
+    }
+
+    /// Sets the number of hosts that shared outlets feed. The device of an outlet that feeds more systems than
+    /// that is not switched off: some host would lose its power that the caller does not know.
+    #[must_use]
+    pub fn shared(mut self, hosts: BTreeMap<HostOutlet, usize>) -> Self {
+        self.hosts = hosts;
+        self
     }
 
     fn error(&self, kind: ErrorKind, message: String) -> BmcError {
@@ -168,10 +179,31 @@ impl HostOutlets {
         })
     }
 
+    /// Refuses an outlet that feeds more systems than are known.
+    async fn check_systems(&self) -> Result<(), BmcError> {
+        for (index, outlet) in &self.order {
+            let Some(feed) = self.feeds.get(*index) else {
+                continue;
+            };
+            let systems = feed.pdu.systems(&outlet.outlet).await;
+            let systems = systems.map_err(|failed| self.failed(feed, failed))?;
+            let known = self.hosts.get(outlet).copied().unwrap_or(1);
+            if let Some(systems) = systems.filter(|systems| *systems > known) {
+                let message = format!(
+                    "{outlet} feeds {systems} systems, and the inventory names it for {known}; list it at every \
+                     host that it feeds, as shared"
+                );
+                return Err(self.error(ErrorKind::Configuration, message));
+            }
+        }
+        Ok(())
+    }
+
     /// Switches all outlets off, all PDUs in parallel. Every outlet gets its command, also after another has
     /// failed: the host loses as many feeds as possible.
     async fn switch_off(&self) -> Result<Accepted, BmcError> {
         self.read().await?;
+        self.check_systems().await?;
         let mut calls = JoinSet::new();
         for (index, feed) in self.feeds.iter().enumerate() {
             let feed = Arc::clone(feed);

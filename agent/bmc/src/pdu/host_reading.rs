@@ -33,7 +33,7 @@ fn flows(measured: Option<f64>, none: f64) -> bool {
 }
 
 fn carries_current(reading: &OutletReading) -> bool {
-    flows(reading.amperes, NO_AMPERES) || flows(reading.watts, NO_WATTS)
+    flows(reading.amperes, NO_AMPERES) || flows(reading.watts, reading.none_watts)
 }
 
 /// The power state of the host.
@@ -127,6 +127,7 @@ mod tests {
             raw: format!("{state:?}"),
             amperes,
             watts,
+            none_watts: NO_WATTS,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Outlets of power distribution units (PDUs), as a second way to switch a host.
+//! Outlets of power distribution units (PDUs), and chassis of chassis managers, as a second way to switch a host.
 //!
 //! Owns the interface of every PDU client, [`connect()`], which creates one, and [`HostOutlets`], all outlets of
 //! one host as a [`Bmc`]. Never
@@ -24,7 +24,8 @@ pub use host_reading::{NO_AMPERES, NO_WATTS};
 
 use crate::{Accepted, BmcFuture};
 
-/// The name of an outlet at its PDU: the Redfish member id, or the number in the SNMP table.
+/// The name of an outlet at its PDU: the Redfish member id, or the number in the SNMP table. At a chassis manager
+/// it is the id of a chassis.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OutletId(pub String);
 
@@ -62,6 +63,9 @@ pub struct OutletReading {
     pub amperes: Option<f64>,
     /// Power in watts, where the PDU measures it for each outlet.
     pub watts: Option<f64>,
+    /// Largest power that counts as none, in watts: [`NO_WATTS`] for an outlet of a PDU, and the standby power of
+    /// a chassis.
+    pub none_watts: f64,
 }
 
 /// A command to an outlet. Both are idempotent; there is no cycle, because a PDU reports its success before
@@ -88,6 +92,12 @@ pub trait Pdu: Send + Sync + fmt::Debug {
     /// Reads these outlets, in their order. An outlet that the PDU does not have is an error of kind
     /// [`ErrorKind::System`](crate::ErrorKind::System).
     fn read<'a>(&'a self, outlets: &'a [OutletId]) -> BmcFuture<'a, Vec<OutletReading>>;
+
+    /// Number of systems that the outlet feeds, as the device reports it; `None`: it does not know. A chassis
+    /// knows the systems in it, a PDU knows nothing about what is connected.
+    fn systems<'a>(&'a self, _outlet: &'a OutletId) -> BmcFuture<'a, Option<usize>> {
+        Box::pin(async { Ok(None) })
+    }
 
     /// Switches one outlet.
     fn switch<'a>(

@@ -72,6 +72,8 @@ impl Features {
 pub(super) struct Root {
     pub(super) systems: Option<String>,
     pub(super) managers: Option<String>,
+    /// Link to the collection of chassis.
+    pub(super) chassis: Option<String>,
     /// Link to `PowerEquipment`, of the services of PDUs.
     pub(super) power_equipment: Option<String>,
     /// Link to the session collection.
@@ -95,6 +97,7 @@ impl Root {
         Self {
             systems: link(body, &["Systems"]),
             managers: link(body, &["Managers"]),
+            chassis: link(body, &["Chassis"]),
             power_equipment: link(body, &["PowerEquipment"]),
             sessions: link(body, &["Links", "Sessions"]).or_else(below_service),
             vendor: text(body, "Vendor"),

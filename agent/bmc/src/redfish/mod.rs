@@ -11,6 +11,8 @@ mod boot;
 mod boot_state;
 mod call_budget;
 mod chassis;
+mod chassis_manager;
+mod chassis_outlet;
 mod client;
 mod command;
 mod config;
@@ -25,6 +27,7 @@ mod led;
 mod log;
 mod manager;
 mod outlet;
+mod outlet_service;
 mod patch;
 mod rack_pdu;
 mod reporter;
@@ -67,6 +70,20 @@ pub fn connect_pdu(config: RedfishConfig) -> Result<Arc<dyn Pdu>, BmcError> {
     Ok(Arc::new(rack_pdu::RackPdu::new(config)?))
 }
 
+/// Creates a client for the chassis of one chassis manager, as the outlets of a PDU. It sends nothing before the
+/// first call. `standby_watts`: what a chassis that is off may draw, for fans and management.
+///
+/// # Errors
+///
+/// Those of [`connect`], and an address with a path.
+pub fn connect_chassis(
+    config: RedfishConfig,
+    standby_watts: f64,
+) -> Result<Arc<dyn Pdu>, BmcError> {
+    let manager = chassis_manager::ChassisManager::new(config, standby_watts)?;
+    Ok(Arc::new(manager))
+}
+
 /// Parses bytes as the body of every kind of document.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn fuzz(bytes: &[u8]) {
@@ -94,4 +111,5 @@ pub(crate) fn fuzz(bytes: &[u8]) {
     boot::fuzz(&body);
     sensors::fuzz(&body);
     outlet::fuzz(&body);
+    chassis_outlet::fuzz(&body);
 }

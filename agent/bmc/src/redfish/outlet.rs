@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::document::{text, values};
-use crate::pdu::{OutletCommand, OutletId, OutletReading, OutletState};
+use crate::pdu::{NO_WATTS, OutletCommand, OutletId, OutletReading, OutletState};
 
 /// Maximum length of a raw state, in characters.
 const MAX_RAW: usize = 64;
@@ -66,6 +66,7 @@ impl Outlet {
                 raw,
                 amperes: amperes(body),
                 watts: body.get("PowerWatts").and_then(measured),
+                none_watts: NO_WATTS,
             },
             control: action.and_then(|action| {
                 Some(PowerControl {

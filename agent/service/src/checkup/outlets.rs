@@ -87,6 +87,7 @@ mod tests {
             raw: String::new(),
             amperes,
             watts: None,
+            none_watts: rackhand_bmc::pdu::NO_WATTS,
         }
     }
 

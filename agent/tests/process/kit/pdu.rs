@@ -25,6 +25,7 @@ impl Pdu {
             username: USER.to_owned(),
             password: PASSWORD.into(),
             measures_current: true,
+            is_enclosure: false,
         };
         Self {
             pdu: runtime.block_on(SimPdu::start(config)).unwrap(),

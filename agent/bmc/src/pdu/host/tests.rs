@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use super::*;
+use crate::pdu::NO_WATTS;
 use crate::{
     PowerState,
     operation::{Goal, OperationRequest, Outcome, run},
@@ -63,6 +64,7 @@ impl Pdu for FakePdu {
                     raw: format!("{state:?}"),
                     amperes,
                     watts: None,
+                    none_watts: NO_WATTS,
                 })
             };
             outlets.iter().map(read).collect()

@@ -74,6 +74,7 @@ pub(super) fn reading(table: &Table, id: OutletId, values: &[Value]) -> Option<O
         raw,
         amperes,
         watts,
+        none_watts: crate::pdu::NO_WATTS,
     })
 }
 

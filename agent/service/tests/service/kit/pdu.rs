@@ -111,6 +111,7 @@ impl FakePdu {
             raw: format!("{:?}", outlet.state),
             amperes,
             watts: None,
+            none_watts: rackhand_bmc::pdu::NO_WATTS,
         })
     }
 }
