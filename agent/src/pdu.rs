@@ -13,7 +13,7 @@ use crate::{
     connect_error,
     exit_code::{ExitStatus, Fault},
     output::{TableRow, print},
-    power::{self, PATIENT, PowerRequest, connect},
+    power::{self, PATIENT, PowerRequest, SwitchedDevice, connect},
 };
 
 pub(crate) async fn pdu(args: PduArgs) -> anyhow::Result<ExitCode> {
@@ -22,13 +22,20 @@ pub(crate) async fn pdu(args: PduArgs) -> anyhow::Result<ExitCode> {
         PduAction::List(args) => list(args).await,
         PduAction::Outlets(args) => show_outlets(args).await,
         PduAction::Status(args) => power::status(args, outlets).await,
-        PduAction::On(args) => power::switch(args, PowerRequest::On, outlets).await,
-        PduAction::Off(args) => power::switch(args, PowerRequest::Off, outlets).await,
+        PduAction::On(args) => {
+            let device = SwitchedDevice::outlets(Vec::new());
+            power::switch(args, PowerRequest::On, device).await
+        }
+        PduAction::Off(args) => {
+            let device = SwitchedDevice::outlets(args.siblings.with_siblings);
+            power::switch(args.switch, PowerRequest::Off, device).await
+        }
         PduAction::Cycle(args) => {
             let to = PowerRequest::Cycle {
-                hold_off: args.hold_off,
+                hold_off: args.cycle.hold_off,
             };
-            power::switch(args.switch, to, outlets).await
+            let device = SwitchedDevice::outlets(args.siblings.with_siblings);
+            power::switch(args.cycle.switch, to, device).await
         }
     }
 }

@@ -28,12 +28,37 @@ pub(crate) enum PduAction {
     #[command(after_help = EXIT_CODES)]
     On(SwitchArgs),
     /// Switch off all outlets of hosts, and wait until all have been exactly "off" and without a current
-    /// twice, 2 s apart. Nothing is switched unless all outlets of the host can be read.
+    /// twice, 2 s apart. Nothing is switched unless all outlets of the host can be read, and all other hosts that
+    /// they feed are off.
     #[command(after_help = EXIT_CODES)]
-    Off(SwitchArgs),
+    Off(OutletOffArgs),
     /// Switch off all outlets of hosts, wait until that is confirmed, and switch on again after a while.
     #[command(after_help = EXIT_CODES)]
-    Cycle(CycleArgs),
+    Cycle(OutletCycleArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutletOffArgs {
+    #[command(flatten)]
+    pub(crate) siblings: SiblingArgs,
+    #[command(flatten)]
+    pub(crate) switch: SwitchArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutletCycleArgs {
+    #[command(flatten)]
+    pub(crate) siblings: SiblingArgs,
+    #[command(flatten)]
+    pub(crate) cycle: CycleArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SiblingArgs {
+    /// Names of other hosts that the same outlets feed, such as the other sleds of an enclosure, and that may
+    /// lose their power although they are not off. Recorded with the operation.
+    #[arg(long, value_name = "HOST,...", value_delimiter = ',')]
+    pub(crate) with_siblings: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -62,8 +87,9 @@ impl PduAction {
     pub(crate) fn switch(&self) -> Option<&SwitchArgs> {
         match self {
             Self::List(_) | Self::Outlets(_) | Self::Status(_) => None,
-            Self::On(args) | Self::Off(args) => Some(args),
-            Self::Cycle(args) => Some(&args.switch),
+            Self::On(args) => Some(args),
+            Self::Off(args) => Some(&args.switch),
+            Self::Cycle(args) => Some(&args.cycle.switch),
         }
     }
 
@@ -72,8 +98,9 @@ impl PduAction {
             Self::List(args) => &mut args.common,
             Self::Outlets(args) => &mut args.common,
             Self::Status(args) => &mut args.common,
-            Self::On(args) | Self::Off(args) => &mut args.common,
-            Self::Cycle(args) => &mut args.switch.common,
+            Self::On(args) => &mut args.common,
+            Self::Off(args) => &mut args.switch.common,
+            Self::Cycle(args) => &mut args.cycle.switch.common,
         }
     }
 }

@@ -10,14 +10,14 @@ use rackhand_bmc::{
     ipmi::{Suite, SuiteChoice},
     operation::{self, Expected, Goal, OperationRequest, Outcome, Timing},
 };
-use rackhand_proto::v1::{ListHostsRequest, PowerDevice, power_client::PowerClient};
+use rackhand_proto::v1::{ListHostsRequest, power_client::PowerClient};
 use secrecy::SecretString;
 use tonic::{Request, transport::Channel};
 
 use super::settings::{Direct, Password, Route, Through, Times};
 use crate::{
     exit_code::ExitStatus,
-    power::{self, AgentLocation, PowerRequest, SwitchOptions},
+    power::{self, AgentLocation, PowerRequest, SwitchOptions, SwitchedDevice},
 };
 
 /// Time limit of a password script.
@@ -39,7 +39,7 @@ pub(super) enum Device {
     Agent {
         client: PowerClient<Channel>,
         plugs: Vec<String>,
-        switched: PowerDevice,
+        switched: SwitchedDevice,
     },
 }
 
@@ -66,7 +66,7 @@ impl Device {
             } => {
                 let reads = plugs.iter().map(|plug| async move {
                     let (client, plug_name) = (client.clone(), plug.clone());
-                    let row = power::read(client, plug_name, *switched, times.call).await;
+                    let row = power::read(client, plug_name, switched.device, times.call).await;
                     match (row.power, row.error) {
                         ("on", None) => Ok(true),
                         ("off", None) => Ok(false),
@@ -89,6 +89,13 @@ impl Device {
                 plugs,
                 switched,
             } => {
+                let switched = match change {
+                    Change::Off => switched.clone(),
+                    Change::On | Change::Diag => SwitchedDevice {
+                        with_siblings: Vec::new(),
+                        ..switched.clone()
+                    },
+                };
                 let to = match change {
                     Change::On => PowerRequest::On,
                     Change::Off => PowerRequest::Off,
@@ -98,7 +105,7 @@ impl Device {
                     force: false,
                     timeout: Some(times.power.max(Duration::from_secs(10))),
                     no_wait: false,
-                    device: *switched,
+                    device: switched,
                 };
                 let each = plugs.iter().map(|plug| async move {
                     let row = power::one(client.clone(), plug.clone(), options, to, false).await;
@@ -141,7 +148,7 @@ impl Device {
         Some(Self::Agent {
             client: client.clone(),
             plugs: vec![plug.to_owned()],
-            switched: *switched,
+            switched: switched.clone(),
         })
     }
 
@@ -303,8 +310,8 @@ async fn open_agent(through: &Through) -> Result<Device, String> {
         client: client.map_err(|error| format!("{error:#}"))?,
         plugs: through.plugs.clone(),
         switched: match through.outlets {
-            true => PowerDevice::Outlets,
-            false => PowerDevice::Bmc,
+            true => SwitchedDevice::outlets(through.with_siblings.clone()),
+            false => SwitchedDevice::bmc(),
         },
     })
 }

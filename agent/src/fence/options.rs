@@ -103,6 +103,12 @@ pub(super) const OPTIONS: &[Opt] = &[
         "What switches the hosts of the rack agent: their BMCs, or all outlets of the PDUs that feed them",
     )
     .default("bmc"),
+    opt(
+        "with_siblings",
+        Kind::Text,
+        "With device=outlets: names of other hosts, separated by commas, that the same outlets feed and that may \
+         lose their power although they are not off; none by default",
+    ),
     opt("port_as_ip", Kind::Boolean, "plug is the address of the BMC"),
     opt("protocol", Kind::Select(PROTOCOLS), "Protocol of the BMC; auto tries Redfish, then IPMI")
         .default("redfish"),

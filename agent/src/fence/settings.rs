@@ -75,6 +75,8 @@ pub(super) struct Through {
     pub(super) plugs: Vec<String>,
     /// Whether the outlets that feed the hosts are switched instead of their BMCs.
     pub(super) outlets: bool,
+    /// Other hosts of the same outlets that may lose their power.
+    pub(super) with_siblings: Vec<String>,
     pub(super) socket: PathBuf,
     /// Address, rack and certificate directory of a remote agent.
     pub(super) remote: Option<(String, String, PathBuf)>,
@@ -271,6 +273,10 @@ fn way(judge: &mut Validator<'_>, action: Action) -> Option<Route> {
         let why = "device=outlets needs a host of the rack agent: give plug, and no ip";
         judge.wrong.push(why.to_owned());
     }
+    if !outlets && judge.text("with_siblings").is_some() {
+        let why = "with_siblings needs device=outlets";
+        judge.wrong.push(why.to_owned());
+    }
     if outlets && action == Action::Diag {
         let why = "diag needs the BMC: device=outlets can only switch";
         judge.wrong.push(why.to_owned());
@@ -402,9 +408,15 @@ fn through(
             None
         }
     };
+    let with_siblings = judge.text("with_siblings").unwrap_or_default();
+    let with_siblings = with_siblings.split(',').map(str::trim);
     Some(Through {
         plugs,
         outlets,
+        with_siblings: with_siblings
+            .filter(|one| !one.is_empty())
+            .map(str::to_owned)
+            .collect(),
         socket: judge.text("socket").unwrap_or_default().into(),
         remote,
     })

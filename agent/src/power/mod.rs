@@ -20,7 +20,7 @@ use crate::{
 };
 
 pub(crate) use status::{read, status};
-pub(crate) use switch::{PowerRequest, SwitchOptions, one, switch};
+pub(crate) use switch::{PowerRequest, SwitchOptions, SwitchedDevice, one, switch};
 
 /// Maximum number of hosts that are switched concurrently.
 const AT_ONCE: usize = 256;
@@ -55,7 +55,7 @@ pub(crate) async fn power(args: PowerArgs) -> anyhow::Result<ExitCode> {
         PowerAction::Reset(args) => (args, PowerRequest::Reset),
         PowerAction::Nmi(args) => (args, PowerRequest::Nmi),
     };
-    switch(args, to, v1::PowerDevice::Bmc).await
+    switch(args, to, SwitchedDevice::bmc()).await
 }
 
 /// Location of the agent.

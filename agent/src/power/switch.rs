@@ -84,8 +84,34 @@ impl PowerRequest {
     }
 }
 
+/// What is switched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SwitchedDevice {
+    pub(crate) device: v1::PowerDevice,
+    /// Other hosts of the same outlets that may lose their power.
+    pub(crate) with_siblings: Vec<String>,
+}
+
+impl SwitchedDevice {
+    /// The BMCs of the hosts.
+    pub(crate) fn bmc() -> Self {
+        Self {
+            device: v1::PowerDevice::Bmc,
+            with_siblings: Vec::new(),
+        }
+    }
+
+    /// All outlets of the hosts.
+    pub(crate) fn outlets(with_siblings: Vec<String>) -> Self {
+        Self {
+            device: v1::PowerDevice::Outlets,
+            with_siblings,
+        }
+    }
+}
+
 /// Options of a power operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SwitchOptions {
     /// Whether a hold of a remediation is overridden.
     pub(crate) force: bool,
@@ -94,7 +120,7 @@ pub(crate) struct SwitchOptions {
     /// Do not wait for the outcome.
     pub(crate) no_wait: bool,
     /// What is switched.
-    pub(crate) device: v1::PowerDevice,
+    pub(crate) device: SwitchedDevice,
 }
 
 /// Result for one host, as `-o json` prints it.
@@ -149,7 +175,7 @@ impl HostResult for Row {
 pub(crate) async fn switch(
     args: SwitchArgs,
     to: PowerRequest,
-    device: v1::PowerDevice,
+    device: SwitchedDevice,
 ) -> anyhow::Result<ExitCode> {
     let mut client = connect(&args.common).await?;
     let known = known(&mut client).await?;
@@ -165,14 +191,14 @@ pub(crate) async fn switch(
             outln!(
                 "would {}{} {host}{}",
                 to.words(),
-                of(device),
+                of(&device),
                 holder.unwrap_or_default()
             );
         }
         return Ok(ExitCode::SUCCESS);
     }
     if to != PowerRequest::On && hosts.len() > 1 && !args.yes {
-        confirm(&format!("{}{}", to.words(), of(device)), &hosts)?;
+        confirm(&format!("{}{}", to.words(), of(&device)), &hosts)?;
     }
     if args.common.force {
         for host in &hosts {
@@ -247,7 +273,8 @@ pub(crate) async fn one(
         action: Some(to.action()),
         deadline: Some(duration_to_proto(timeout)),
         force: options.force,
-        device: options.device.into(),
+        device: options.device.device.into(),
+        with_siblings: options.device.with_siblings.clone(),
         ..v1::BeginRequest::default()
     });
     request.set_timeout(Duration::from_secs(15));
@@ -268,7 +295,7 @@ pub(crate) async fn one(
             match follow(
                 &mut client,
                 &operation,
-                (&host, options.device),
+                (&host, options.device.device),
                 patience,
                 live,
             )
@@ -290,8 +317,8 @@ pub(crate) async fn one(
 }
 
 /// The device in a sentence, such as `switch on the outlets of`.
-fn of(device: v1::PowerDevice) -> &'static str {
-    match device {
+fn of(device: &SwitchedDevice) -> &'static str {
+    match device.device {
         v1::PowerDevice::Outlets => " the outlets of",
         _ => "",
     }

@@ -200,3 +200,61 @@ fn fence_agent_switches_outlets_and_fails_while_one_stays_on() {
     assert_eq!(wrong.code, 1, "{wrong:?}");
     assert_eq!(daemon.stop(), 0);
 }
+
+#[test]
+fn enclosure_is_switched_off_only_while_the_other_sled_is_off_or_named() {
+    let (one, two, enclosure) = (Redfish::start(), Redfish::start(), Pdu::start_enclosure());
+    let site = Site::new(&[&one, &two]);
+    let text = std::fs::read_to_string(&site.config).unwrap();
+    let shared = "outlets = [{ pdu = 'enc', outlet = 'Enclosure', shared = true }]\n";
+    let text = text.replace("node_name = ", &format!("{shared}node_name = "));
+    let manager = enclosure.config("enc");
+    std::fs::write(
+        &site.config,
+        format!("{text}{manager}type = 'chassis'\nstandby_watts = 15\n"),
+    )
+    .unwrap();
+    let daemon = Daemon::start(&site);
+    let listed = daemon.run(&["pdu", "outlets", "enc", "-o", "json"]);
+    assert_eq!(json(&listed.out)[0]["host"], "node-1, node-2", "{listed:?}");
+    let shown = daemon.run(&["host", "show", "node-1", "-o", "json"]);
+    assert_eq!(json(&shown.out)[0]["outlets"][0], "enc/Enclosure");
+
+    let off = daemon.run(&["pdu", "off", "node-1", "-o", "json"]);
+    assert_eq!(off.code, 1, "{off:?}");
+    let message = json(&off.out)[0]["message"].to_string();
+    assert!(
+        message.contains("host node-2 (on)") && message.contains("--with-siblings node-2"),
+        "{message}"
+    );
+    let fenced = fence(&site, "action=off\nplug=node-1\ndevice=outlets");
+    assert_eq!(fenced.code, 1, "{fenced:?}");
+    assert!(fenced.err.contains("host node-2 (on)"), "{fenced:?}");
+    assert!(enclosure.is_on(1) && enclosure.is_on(2));
+
+    let named = "action=off\nplug=node-1\ndevice=outlets\nwith_siblings=node-1,node-2";
+    let fenced = fence(&site, named);
+    assert_eq!(fenced.code, 0, "{fenced:?}");
+    assert!(!enclosure.is_on(1) && !enclosure.is_on(2));
+    let held = daemon.run(&["power", "on", "node-2"]);
+    assert_ne!(held.code, 0, "{held:?}");
+    let on = daemon.run(&["pdu", "on", "node-1"]);
+    assert_eq!(on.code, 0, "{on:?}");
+    assert!(enclosure.is_on(1) && enclosure.is_on(2));
+
+    // The BMCs have a feed of their own here, and the other host is switched off by its BMC.
+    let off = daemon.run(&["power", "off", "node-2"]);
+    assert_eq!(off.code, 0, "{off:?}");
+    let off = daemon.run(&["pdu", "off", "node-1", "-o", "json"]);
+    assert_eq!(off.code, 0, "{off:?}");
+    let unknown = daemon.run(&["pdu", "cycle", "node-1", "--with-siblings", "node-9"]);
+    assert_eq!(unknown.code, 1, "{unknown:?}");
+    let operations = daemon.run(&["operations", "list", "-o", "json"]);
+    assert!(
+        operations
+            .out
+            .contains("the outlets also feed node-2 (may lose power)"),
+        "{operations:?}"
+    );
+    assert_eq!(daemon.stop(), 0);
+}

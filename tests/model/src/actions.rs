@@ -50,6 +50,10 @@ pub enum Fault {
     PduSilent,
     /// Somebody switches an outlet on.
     OutletOn,
+    /// An operator switches the other host on that the outlets feed.
+    SiblingOn,
+    /// An operator switches that host off.
+    SiblingOff,
 }
 
 /// Everything that can happen.
@@ -217,6 +221,8 @@ impl World {
             Fault::Button => off && self.is_fed(),
             Fault::PduSilent => self.outlets.is_some_and(|o| !o.silent),
             Fault::OutletOn => self.outlets.is_some_and(|o| !o.on[0]),
+            Fault::SiblingOn => self.outlets.is_some_and(|o| o.sibling == Some(false)),
+            Fault::SiblingOff => self.outlets.is_some_and(|o| o.sibling == Some(true)),
             Fault::HoldRemoved => self.hold == Some(true),
             // A request that is deleted at once after a restore leaves its host as it is (docs/lifecycle.md).
             Fault::Deleted => !self.object.deleting && self.backup != Backup::Restored,
@@ -280,7 +286,7 @@ impl World {
                 w.claimed = true;
             }
             Action::Late => w.late_call_arrives(breakage),
-            Action::Agent => w.agent_acts(),
+            Action::Agent => w.agent_acts(breakage),
             Action::Power => match w.host.power {
                 Power::GoingOff(_) => w.cut(),
                 _ => w.powered(),
@@ -361,6 +367,8 @@ impl World {
             Fault::Restored => self.restore(),
             Fault::PduSilent => self.pdu_is_silent(true),
             Fault::OutletOn => self.outlet_button(),
+            Fault::SiblingOn => self.switch_sibling(true),
+            Fault::SiblingOff => self.switch_sibling(false),
         }
     }
 }

@@ -11,7 +11,7 @@ use rackhand_agent_core::{
     host_key::{HostKey, HostKeys},
     ledger::{
         self, Action, Admission, Admitted, Authority, Change, Device, Host, Outcome, Release,
-        Sequence, Term,
+        Reservation, Sequence, Sibling, SiblingPower, Term, check_siblings, release_reserved,
     },
 };
 use rackhand_core::remediation::JournalEntry;
@@ -27,6 +27,8 @@ use crate::{
 pub const ELECTION: &str = "prod";
 /// The key of the host.
 pub const HOST: &str = "10.0.0.7";
+/// The key of the other host that its outlets feed.
+pub const SIBLING: &str = "10.0.0.8";
 
 /// The ledger of the agent.
 pub type Ledger = ledger::Ledger<End>;
@@ -42,8 +44,12 @@ pub fn authority(sent: Sequence) -> Authority {
 }
 
 fn host() -> Host {
+    at(HOST)
+}
+
+fn at(key: &str) -> Host {
     Host {
-        keys: HostKeys::new([HostKey::parse(HOST)]),
+        keys: HostKeys::new([HostKey::parse(key)]),
         ..Host::default()
     }
 }
@@ -128,10 +134,14 @@ impl Agent {
             host: "host-7".into(),
             at: host(),
             action,
-            device: Device::Bmc,
+            device: match is_of_outlets(id) {
+                true => Device::Outlets,
+                false => Device::Bmc,
+            },
             owner: UID.into(),
             authority: authority(sent),
             force: false,
+            detail: String::new(),
             now: self.clock(),
         };
         let (admitted, changes) = value(admission.decide(&self.ledger));
@@ -275,11 +285,81 @@ impl Agent {
         }
     }
 
-    /// An operation writes down that it sends its command.
-    pub(crate) fn sends(&mut self, which: usize) {
+    /// Whether the agent lets an operator switch the other host that the outlets feed.
+    pub(crate) fn admits_sibling(&self, on: bool) -> bool {
+        let admission = Admission {
+            id: "sibling".into(),
+            key: SIBLING.into(),
+            host: "host-8".into(),
+            at: at(SIBLING),
+            action: match on {
+                true => Action::On,
+                false => Action::Off { hold: false },
+            },
+            device: Device::Bmc,
+            owner: "operator ann".into(),
+            authority: Authority::Operator { name: "ann".into() },
+            force: false,
+            detail: String::new(),
+            now: self.clock(),
+        };
+        let (admitted, _) = value(admission.decide(&self.ledger));
+        matches!(admitted, Admitted::Started { .. })
+    }
+
+    /// An operation makes sure that it may switch off outlets that also feed another host, of which this was
+    /// read; whether it may. `are_off`: so the outlets read; `holds`: it holds the other host before that.
+    pub(crate) fn may_cut(
+        &mut self,
+        which: usize,
+        (power, are_off): (SiblingPower, bool),
+        holds: bool,
+    ) -> bool {
+        let operation = self.runs[which].id.clone();
+        let sibling = Sibling {
+            key: SIBLING.into(),
+            host: "host-8".into(),
+            at: at(SIBLING),
+            named: false,
+        };
+        let mut added = Vec::new();
+        if holds {
+            let reservation = Reservation {
+                operation: operation.clone(),
+                siblings: vec![sibling.clone()],
+                now: self.clock(),
+            };
+            let (reserved, changes) = value(reservation.decide(&self.ledger));
+            match reserved {
+                Ok(keys) => added = keys,
+                Err(_) => return false,
+            }
+            self.commit(changes);
+        }
+        let known = self.ledger.operations.get(&operation);
+        let is_cut = are_off || known.is_some_and(|known| !known.sending.is_empty());
+        let may = check_siblings("host-7", &[(sibling, power)], is_cut).is_ok();
+        if !may {
+            self.commit(release_reserved(&added));
+        }
+        may
+    }
+
+    /// An operation writes down that it sends its command. `shared`: to outlets that also feed another host.
+    pub(crate) fn sends(&mut self, which: usize, shared: bool) {
         let Run { id, on, number, .. } = &self.runs[which];
         if !on {
             self.queue.hold_turn(HOST, *number);
+        }
+        if *on && shared {
+            let keys = host().keys;
+            let changes = value(ledger::sending_shared_on(
+                &self.ledger,
+                id,
+                &keys,
+                self.clock(),
+            ));
+            return self.commit(changes);
         }
         let change = value(ledger::sending(&self.ledger, id, self.clock()));
         self.commit(change);

@@ -56,11 +56,13 @@ pub enum Breakage {
     OutletsAfterMismatch,
     OneOutletIsOff,
     OutletsForgotten,
+    SiblingUnread,
+    SiblingNotHeld,
 }
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 34] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -93,6 +95,8 @@ impl Breakage {
         Self::OutletsAfterMismatch,
         Self::OneOutletIsOff,
         Self::OutletsForgotten,
+        Self::SiblingUnread,
+        Self::SiblingNotHeld,
     ];
 
     /// The breakage in words, as reports print it.
@@ -129,6 +133,8 @@ impl Breakage {
             Self::OutletsAfterMismatch => "outlets are cut although the BMC is of another host",
             Self::OneOutletIsOff => "one of two outlets off counts as off",
             Self::OutletsForgotten => "outlets count as on again although they are not",
+            Self::SiblingUnread => "the other host of shared outlets counts as off",
+            Self::SiblingNotHeld => "the other host of shared outlets is not held",
             Self::LateHoldTaken => "a hold on its way is not refused after the withdrawal",
         }
     }
@@ -153,6 +159,7 @@ impl Breakage {
             | Self::LateHoldTaken => (true, &[Fault::Deposed, Fault::Deleted]),
             Self::OutdatedIgnored => (false, &[Fault::Restored]),
             Self::OneOutletIsOff => (false, &[Fault::PduSilent]),
+            Self::SiblingNotHeld => (false, &[Fault::SiblingOn]),
             _ => (false, &[]),
         };
         let budget = u8::try_from(faults.len()).unwrap_or(u8::MAX);
@@ -182,6 +189,8 @@ impl Breakage {
                 | Self::OutletsAfterMismatch
                 | Self::OneOutletIsOff
                 | Self::OutletsForgotten
+                | Self::SiblingUnread
+                | Self::SiblingNotHeld
         )
     }
 

@@ -115,7 +115,7 @@ impl Setting {
 
 impl Setting {
     /// As `direct`, with a BMC that has failed, or belongs to another system, and two outlets that feed the
-    /// host.
+    /// host, and another one in some runs.
     pub fn outlets(budget: u8) -> Self {
         Self {
             name: "outlets",
@@ -127,6 +127,8 @@ impl Setting {
                 Fault::Deleted,
                 Fault::PduSilent,
                 Fault::OutletOn,
+                Fault::SiblingOn,
+                Fault::SiblingOff,
             ],
             outlets: true,
             ..Self::direct(budget)
@@ -162,9 +164,16 @@ impl Model for Setting {
             return vec![world];
         }
         let failures = [Failure::Dead, Failure::Silent, Failure::OtherSystem];
+        // Where the outlets feed another host too, the BMC is dead: what its failure changes is the same.
+        let shared = [false, true].map(|on| {
+            let world = world.clone().fed_by_outlets(Failure::Dead);
+            world.shared_with_sibling(on)
+        });
         failures
             .map(|failure| world.clone().fed_by_outlets(failure))
-            .into()
+            .into_iter()
+            .chain(shared)
+            .collect()
     }
 
     fn actions(&self, w: &World, actions: &mut Vec<Action>) {
@@ -216,6 +225,9 @@ impl Model for Setting {
             }),
             Property::always("F9: no outlet is left off", |_, w: &World| {
                 !is(w, Wrong::OutletsLeft)
+            }),
+            Property::always("no running sibling loses power", |_, w: &World| {
+                !is(w, Wrong::Sibling)
             }),
             Property::always("no command after the end", |_, w: &World| {
                 !is(w, Wrong::Late)

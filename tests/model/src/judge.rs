@@ -29,6 +29,8 @@ pub enum Wrong {
     Identity,
     /// F9: an outlet was left off at the end.
     OutletsLeft,
+    /// A running host lost its power with the outlets of ours.
+    Sibling,
     /// F12: a power-off on the word of a state from before the power-on.
     Outdated,
 }

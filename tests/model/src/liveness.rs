@@ -118,10 +118,12 @@ const ORDER: [Action; 14] = [
     Action::Time,
 ];
 
-/// The world without any more faults.
+/// The world without any more faults. The reason of a remediation that waits for the other host of its outlets
+/// names it, and an operator switches it off.
 pub fn healed(w: &World) -> World {
     let mut w = w.clone();
     (w.budget, w.wrong) = (0, None);
+    w.switch_sibling(false);
     w
 }
 

@@ -1,13 +1,14 @@
 //! The operations of the agent: each sends its command, reads what has come of it, and ends.
 
 use jiff::Timestamp;
-use rackhand_agent_core::ledger::Outcome;
+use rackhand_agent_core::ledger::{Outcome, SiblingPower};
 use rackhand_core::remediation::{
     CommandTaken, OperationOutcome, OperationView, PowerReading, PowerState,
 };
 
 use crate::{
     agent::HOST,
+    breakage::Breakage,
     judge::Wrong,
     outlets::{Failure, is_of_outlets, outlet_reading},
     time::{NOW, after, until},
@@ -22,6 +23,8 @@ const READ_EVERY: u64 = 2;
 pub enum Phase {
     /// Sends its command.
     Command,
+    /// Sends its power-off, after the other host that the outlets feed was read off.
+    Checked,
     /// Reads; so many readings have said what is wanted.
     Read(u8),
 }
@@ -152,7 +155,7 @@ impl World {
     }
 
     /// The operation whose turn it is does its next act.
-    pub fn agent_acts(&mut self) {
+    pub fn agent_acts(&mut self, breakage: Option<Breakage>) {
         let Some(which) = self.agent.current() else {
             return;
         };
@@ -175,7 +178,13 @@ impl World {
             _ if until(deadline).is_zero() => (phase, Some(End::Unconfirmed)),
             (None, Phase::Command) => (Phase::Command, None),
             (None, Phase::Read(_)) => (Phase::Read(0), None),
-            (Some(_), Phase::Command) => {
+            (Some(_), Phase::Command) if by_outlets && !on && self.read_sibling().is_some() => {
+                match self.may_cut(which, breakage) {
+                    true => (Phase::Checked, None),
+                    false => (phase, Some(End::Unconfirmed)),
+                }
+            }
+            (_, Phase::Command | Phase::Checked) => {
                 self.commands(which, on);
                 (Phase::Read(0), None)
             }
@@ -190,10 +199,28 @@ impl World {
             Some(end) => self.agent.ends(which, end),
             None => {
                 let run = &mut self.agent.runs[which];
-                (run.phase, run.due) = (next, after(READ_EVERY));
+                let wait = match next {
+                    Phase::Checked => 0,
+                    _ => READ_EVERY,
+                };
+                (run.phase, run.due) = (next, after(wait));
             }
         }
         self.changed();
+    }
+
+    /// Whether an operation may switch off the outlets, which also feed another host.
+    fn may_cut(&mut self, which: usize, breakage: Option<Breakage>) -> bool {
+        let Some(power) = self.read_sibling() else {
+            return true;
+        };
+        let power = match breakage {
+            Some(Breakage::SiblingUnread) => SiblingPower::Off,
+            _ => power,
+        };
+        let holds = breakage != Some(Breakage::SiblingNotHeld);
+        let are_off = self.read_by(&self.agent.runs[which].id) == Some(PowerState::Off);
+        self.agent.may_cut(which, (power, are_off), holds)
     }
 
     /// The agent sends the command of an operation.
@@ -201,7 +228,9 @@ impl World {
         if self.done.is_some() {
             self.broken(Wrong::Late);
         }
-        self.agent.sends(which);
+        let shared = self.outlets.is_some_and(|o| o.sibling.is_some());
+        let by_outlets = is_of_outlets(&self.agent.runs[which].id);
+        self.agent.sends(which, shared && by_outlets);
         if is_of_outlets(&self.agent.runs[which].id) {
             return self.switch_outlet(on);
         }

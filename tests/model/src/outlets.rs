@@ -1,8 +1,10 @@
 //! The outlets that feed the host, each of its own PDU.
 //!
 //! The host loses its power, and its BMC with it, when both are off, and boots by its restore policy when one
-//! is on again. An operation switches one outlet at a time, so that it may be left half done.
+//! is on again. An operation switches one outlet at a time, so that it may be left half done. Both outlets may also
+//! feed another host, which has the restore policy "last state" and which an operator switches through the agent.
 
+use rackhand_agent_core::ledger::SiblingPower;
 use rackhand_core::remediation::{OUTLETS_PROTOCOL, PowerReading, PowerState, State};
 
 use crate::{
@@ -31,6 +33,8 @@ pub struct Outlets {
     pub silent: bool,
     /// What is wrong with the BMC.
     pub bmc: Failure,
+    /// Another host that both outlets feed: whether its BMC has it on; `None`: they feed no other host.
+    pub sibling: Option<bool>,
 }
 
 impl Outlets {
@@ -40,6 +44,7 @@ impl Outlets {
             on: [true; 2],
             silent: false,
             bmc,
+            sibling: None,
         }
     }
 
@@ -88,6 +93,39 @@ impl World {
         }
     }
 
+    /// The same world where the outlets also feed another host, which is on or off.
+    #[must_use]
+    pub fn shared_with_sibling(mut self, on: bool) -> Self {
+        if let Some(outlets) = &mut self.outlets {
+            outlets.sibling = Some(on);
+        }
+        self
+    }
+
+    /// What is read of the other host that the outlets feed; `None`: they feed none.
+    pub(crate) fn read_sibling(&self) -> Option<SiblingPower> {
+        let outlets = self.outlets?;
+        Some(match outlets.sibling? {
+            _ if !outlets.feeds() => SiblingPower::Unread("no answer".into()),
+            true => SiblingPower::NotOff("on".into()),
+            false => SiblingPower::Off,
+        })
+    }
+
+    /// An operator switches the other host by its BMC, as far as the agent admits it.
+    pub(crate) fn switch_sibling(&mut self, on: bool) {
+        if self.read_sibling().is_none() {
+            return;
+        }
+        let admitted = self.agent.admits_sibling(on);
+        if let Some(outlets) = &mut self.outlets
+            && admitted
+            && outlets.feeds()
+        {
+            outlets.sibling = outlets.sibling.map(|_| on);
+        }
+    }
+
     /// Switches the next outlet that is not as wanted.
     pub(crate) fn switch_outlet(&mut self, on: bool) {
         let Some(outlets) = self.outlets.as_mut().filter(|outlets| !outlets.silent) else {
@@ -97,7 +135,11 @@ impl World {
         if let Some(outlet) = outlets.on.iter_mut().find(|outlet| **outlet != on) {
             *outlet = on;
         }
-        match (fed, outlets.feeds()) {
+        let feeds = outlets.feeds();
+        if fed && !feeds && outlets.sibling == Some(true) {
+            self.broken(Wrong::Sibling);
+        }
+        match (fed, feeds) {
             (true, false) => self.cut(),
             (false, true) => self.powered(),
             _ => {}

@@ -90,6 +90,8 @@ fn fault_line(w: &World, fault: Fault) -> String {
         Fault::Restored => "the etcd of the management cluster is restored from the backup.",
         Fault::PduSilent => "the PDU of the second outlet stops answering.",
         Fault::OutletOn => "somebody switches an outlet on.",
+        Fault::SiblingOn => "an operator switches the other host of the outlets on.",
+        Fault::SiblingOff => "an operator switches the other host of the outlets off.",
         Fault::Person => "a person switches the host off by hand and confirms it.",
     };
     what.into()

@@ -27,6 +27,8 @@ pub struct Admission {
     pub authority: Authority,
     /// Whether a hold of another owner is overridden.
     pub force: bool,
+    /// Other hosts that the operation may leave without power, in words for its record; empty: none.
+    pub detail: String,
     /// Nanoseconds of the Unix epoch.
     pub now: i64,
 }
@@ -96,7 +98,7 @@ impl Admission {
     /// The first hold of another owner.
     fn foreign<'a>(&self, holds: &'a [(String, Hold)]) -> Option<&'a Hold> {
         let mut holds = holds.iter().map(|(_, hold)| hold);
-        holds.find(|hold| hold.owner != self.owner)
+        holds.find(|hold| hold.is_foreign(&self.owner))
     }
 
     /// Rejects a power-on of a host that may be held by another owner. The owner of a hold on this
@@ -128,8 +130,8 @@ impl Admission {
                     owner: self.owner.clone(),
                     by: self.authority.to_string(),
                     since: self.now,
-                    addresses: Vec::new(),
                     election: election.clone(),
+                    ..Hold::default()
                 };
                 changes.extend(replace(holds, &self.key, &self.at, hold));
             }
@@ -143,6 +145,7 @@ impl Admission {
             begun: self.now,
             force: self.force,
             device: self.device,
+            detail: self.detail.clone(),
             overrode: overridden
                 .map(|hold| hold.owner.clone())
                 .unwrap_or_default(),

@@ -13,6 +13,7 @@ mod operations;
 mod records;
 mod refusal;
 mod release;
+mod shared_outlets;
 mod state;
 mod terms;
 mod version;
@@ -22,11 +23,16 @@ pub use authority::{Action, Authority};
 pub use claims::{Arrival, Claims};
 pub use holds::{Host, HostHolds, hold_on};
 pub use operations::{
-    Retention, cancelled, finish, interrupt_running, is_in_time, prune, sending, settle,
+    Retention, cancelled, finish, interrupt_running, is_in_time, prune, sending, sending_shared_on,
+    settle,
 };
 pub use records::{Device, Hold, Operation, Outcome, Sequence, Term, TermSetBack};
 pub use refusal::Refused;
 pub use release::{Release, ReleaseDecision};
+pub use shared_outlets::{
+    Reservation, ReservationDecision, Reserved, SharedOutletsRefused, Sibling, SiblingPower,
+    check_siblings, release_reserved, release_siblings,
+};
 pub use state::Ledger;
 pub use terms::{
     Claimed, KnownTerm, NotSetBack, SetBack, SetBackDecision, check_term, claim, disown_terms,

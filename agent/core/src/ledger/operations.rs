@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Change, Outcome, Records};
+use super::{Change, Outcome, Records, release_siblings};
+use crate::host_key::HostKeys;
 
 /// Maximum number of operations removed in one transaction.
 const FORGOTTEN_AT_ONCE: usize = 16;
@@ -46,6 +47,22 @@ pub fn sending<V: Records>(
         operation.sending.push(now);
         Change::Operation(Box::new(operation))
     }))
+}
+
+/// Records a power-on of shared outlets before it is sent: the other hosts that they feed are held no longer.
+///
+/// # Errors
+///
+/// The stored records cannot be read.
+pub fn sending_shared_on<V: Records>(
+    records: &V,
+    id: &str,
+    host: &HostKeys,
+    now: i64,
+) -> Result<Vec<Change<V::Report>>, V::Error> {
+    let mut changes = release_siblings(&records.holds()?, host);
+    changes.extend(sending(records, id, now)?);
+    Ok(changes)
 }
 
 /// Records the caller that cancelled an operation; only the first is kept.

@@ -43,9 +43,20 @@ pub struct Hold {
     /// Election of the controller that requested it; empty for an operator, and in a record of an
     /// earlier version.
     pub election: String,
+    /// Key of the host whose shared outlets may be off, so that this one may have no power either. Empty:
+    /// the host is held on its own account.
+    pub outlets_of: String,
+    /// Name of that host, for messages.
+    pub outlets_host: String,
 }
 
 impl Hold {
+    /// Whether it prevents `owner` from switching the host on. One because of shared outlets prevents everybody:
+    /// it ends when the outlets are switched on.
+    pub fn is_foreign(&self, owner: &str) -> bool {
+        self.owner != owner || !self.outlets_of.is_empty()
+    }
+
     /// The addresses of the held host; `key` is the key of the record.
     pub fn keys(&self, key: &str) -> HostKeys {
         let addresses = self.addresses.iter().map(String::as_str);
@@ -78,7 +89,8 @@ pub struct Operation<R> {
     pub outcome: Option<Outcome<R>>,
     /// End, in nanoseconds of the Unix epoch.
     pub ended: i64,
-    /// Description of a change other than power.
+    /// Description of a change other than power; of a power operation, the other hosts that it may leave without
+    /// power.
     pub detail: String,
     /// Whether it was requested with force.
     pub force: bool,

@@ -120,9 +120,16 @@ impl fmt::Display for Refused {
             ),
             Self::Held(hold) => {
                 let since = Timestamp::from_nanosecond(hold.since.into()).unwrap_or_default();
+                let why = match hold.outlets_host.as_str() {
+                    "" => String::new(),
+                    other => format!(
+                        ", because outlets that feed it are, or may be, switched off for host {other}: \
+                         rackhand-agent pdu on {other} switches them on"
+                    ),
+                };
                 write!(
                     f,
-                    "host {} is held off by {} (asked by {}, since {since:.0}); wait for it, or \
+                    "host {} is held off by {} (asked by {}, since {since:.0}){why}; wait for it, or \
                      use force (--force) to act all the same",
                     hold.host, hold.owner, hold.by
                 )

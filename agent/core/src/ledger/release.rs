@@ -3,6 +3,7 @@
 use super::{
     Authority, Change, Hold, Host, HostHolds, Operation, Outcome, Records, Refused,
     holds::lift,
+    shared_outlets::release_siblings,
     terms::{check_sequence, check_term, take_sequence},
 };
 
@@ -39,7 +40,9 @@ impl Release {
         if let Err(refused) = check_term(records, &self.authority)? {
             return refuse(refused);
         }
-        let holds = HostHolds::new(records.holds()?, &self.at).on_host;
+        let all = records.holds()?;
+        let siblings = release_siblings(&all, &self.at.keys);
+        let holds = HostHolds::new(all, &self.at).on_host;
         let first = holds.iter().map(|(_, hold)| hold);
         let hold = first.min_by_key(|hold| hold.owner == self.owner).cloned();
         let host = hold
@@ -58,6 +61,7 @@ impl Release {
             .into_iter()
             .collect();
         changes.extend(lift(&holds));
+        changes.extend(siblings);
         changes.extend(hold.as_ref().map(|hold| self.record(hold)));
         Ok((Ok(hold), changes))
     }

@@ -123,6 +123,21 @@ impl HostEntry {
 }
 
 impl Inventory {
+    /// The other hosts that an outlet of this host feeds.
+    pub fn siblings<'a>(&'a self, host: &'a HostEntry) -> impl Iterator<Item = &'a HostEntry> {
+        let others = self.hosts.iter().filter(|other| other.name != host.name);
+        others.filter(|other| {
+            let mut outlets = other.outlets.iter();
+            outlets.any(|outlet| host.outlets.contains(outlet))
+        })
+    }
+
+    /// Number of hosts that an outlet feeds.
+    pub fn fed_by(&self, outlet: &HostOutlet) -> usize {
+        let hosts = self.hosts.iter();
+        hosts.filter(|host| host.outlets.contains(outlet)).count()
+    }
+
     /// The host of this name, Node name, provider id or system UUID.
     pub fn find(&self, name: &str) -> Result<Option<&HostEntry>, Ambiguous> {
         let found: Vec<&HostEntry> = self

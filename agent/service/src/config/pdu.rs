@@ -9,7 +9,7 @@ use rackhand_bmc::{
 
 use super::Password;
 
-/// A PDU whose outlets can be switched.
+/// A PDU whose outlets can be switched, or a chassis manager whose chassis can.
 #[derive(Debug, Clone)]
 pub struct PduEntry {
     /// Name in the configuration.
@@ -20,6 +20,9 @@ pub struct PduEntry {
     pub login: PduLogin,
     /// Time between the switch-on of two outlets of one host.
     pub outlet_delay: Duration,
+    /// What a chassis may draw while it is off, in watts; `None`: the outlets are those of a PDU, not the chassis
+    /// of a chassis manager.
+    pub chassis_standby_watts: Option<f64>,
 }
 
 /// How to log in to a PDU.

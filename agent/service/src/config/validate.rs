@@ -1,6 +1,7 @@
 //! Validation of the decoded files: a configuration, or the list of all mistakes.
 
 mod bmc;
+mod outlets;
 mod pdu;
 
 use std::{

@@ -24,6 +24,7 @@ mod rejected_credentials;
 mod reload;
 mod resolver;
 mod runner;
+mod shared_outlets;
 mod shutdown;
 mod target;
 #[cfg(test)]
@@ -60,6 +61,7 @@ pub(crate) use password_rotation::Rotate;
 use pdus::Pdus;
 use power_on_stagger::PowerOnStagger;
 pub use reload::{Changes, NotTaken};
+pub(crate) use shared_outlets::Siblings;
 pub(crate) use target::{Target, resolve};
 
 /// Finished operations that are kept with all events; older ones only with their outcome.
@@ -109,6 +111,8 @@ pub(crate) struct ValidatedRequest {
     pub(crate) action: Action,
     pub(crate) device: Device,
     pub(crate) operation: OperationRequest,
+    /// The other hosts that lose their power with it; none, unless it switches outlets.
+    pub(crate) siblings: Siblings,
     pub(crate) owner: String,
     pub(crate) authority: Authority,
     pub(crate) force: bool,

@@ -93,7 +93,11 @@ impl Pdus {
             pdus.entry(entry.name.clone())
                 .or_insert_with(|| Arc::new(self.queued(&target.config, entry, class)));
         }
-        HostOutlets::new(&pdus, outlets.to_vec(), delay)
+        let inventory = &target.config.inventory;
+        let hosts = outlets.iter();
+        let hosts = hosts.map(|outlet| (outlet.clone(), inventory.fed_by(outlet)));
+        let hosts = hosts.collect();
+        Ok(HostOutlets::new(&pdus, outlets.to_vec(), delay)?.shared(hosts))
     }
 
     /// Reads the power of a host from its outlets within `limit`.

@@ -23,9 +23,10 @@ use super::{
     bmc_queue::{Call, QueuePosition},
     convert::{failure_to_proto, reading_to_proto, taken_to_proto},
     handle::Handle,
+    shared_outlets::{NotPrepared, Siblings},
     target::Target,
 };
-use crate::journal::{interrupted, wall_clock};
+use crate::journal::{JournalError, interrupted, wall_clock};
 use outcome::outcome_word;
 
 /// Validity of a grant by a PDU: before it is used, the BMC is read once more.
@@ -36,6 +37,7 @@ pub(super) struct Run {
     pub(super) handle: Arc<Handle>,
     pub(super) target: Target,
     pub(super) device: Device,
+    pub(super) siblings: Siblings,
     pub(super) request: OperationRequest,
 }
 
@@ -111,7 +113,7 @@ impl Run {
             told_failure: None,
             sends_off: false,
             off_taken: None,
-            journal_error: None,
+            stop_cause: None,
         };
         let begun = self.handle.begun;
         let report =
@@ -119,10 +121,10 @@ impl Run {
         let RunHooks {
             readings,
             off_taken,
-            journal_error,
+            stop_cause,
             ..
         } = hooks;
-        let mut outcome = self.outcome_of(&report, journal_error);
+        let mut outcome = self.outcome_of(&report, stop_cause);
         outcome.readings = readings.into_readings(report.outcome.is_done());
         outcome.power_off_taken = off_taken;
         outcome
@@ -143,7 +145,16 @@ struct RunHooks<'a> {
     sends_off: bool,
     /// The first power-off that the BMC accepted (F1).
     off_taken: Option<v1::CommandTaken>,
-    journal_error: Option<String>,
+    /// Why the last command was not sent.
+    stop_cause: Option<StopCause>,
+}
+
+/// Why a command is not sent.
+enum StopCause {
+    /// It could not be written into the journal.
+    Journal(String),
+    /// Other hosts would lose their power.
+    Siblings(String),
 }
 
 impl RunHooks<'_> {
@@ -158,6 +169,12 @@ impl RunHooks<'_> {
 
     fn event(&self, event: Event) {
         self.run.handle.event(event);
+    }
+
+    fn not_written(&mut self, error: &JournalError) -> Stopped {
+        self.run.shared.metrics.journal_error();
+        self.stop_cause = Some(StopCause::Journal(error.to_string()));
+        Stopped
     }
 }
 
@@ -259,13 +276,30 @@ impl Hooks for RunHooks<'_> {
         if command == PowerCommand::On {
             self.pdu_turn = None;
         }
-        let id = self.run.handle.id.clone();
-        let written = self.run.shared.journal.sending(id, wall_clock()).await;
-        written.map_err(|error| {
-            self.run.shared.metrics.journal_error();
-            self.journal_error = Some(error.to_string());
-            Stopped
-        })
+        let run = self.run;
+        let is_shared = run.device == Device::Outlets && !run.siblings.is_empty();
+        if is_shared && command == PowerCommand::Off {
+            match run.prepare_siblings(self.sends_off).await {
+                Ok(()) => {}
+                // The signal is checked next, and nothing is sent.
+                Err(NotPrepared::Interrupted) => return Ok(()),
+                Err(NotPrepared::Refused(why)) => {
+                    self.stop_cause = Some(StopCause::Siblings(why));
+                    return Err(Stopped);
+                }
+                Err(NotPrepared::Journal(error)) => return Err(self.not_written(&error)),
+            }
+        }
+        let (journal, id, at) = (&run.shared.journal, run.handle.id.clone(), wall_clock());
+        let written = match is_shared && command == PowerCommand::On {
+            true => {
+                journal
+                    .sending_shared_on(id, run.target.keys.clone(), at)
+                    .await
+            }
+            false => journal.sending(id, at).await,
+        };
+        written.map_err(|error| self.not_written(&error))
     }
 
     fn signal(&self) -> Signal {
@@ -289,7 +323,7 @@ impl Run {
     }
 
     /// Completes when the operation is cancelled or the agent stops.
-    async fn interrupted(&self) {
+    pub(super) async fn interrupted(&self) {
         tokio::select! {
             () = self.handle.cancel.cancelled() => {}
             () = self.shared.stop.cancelled() => {}

@@ -76,6 +76,17 @@ impl Target {
         }
     }
 
+    /// The other hosts that its outlets feed.
+    pub(crate) fn siblings(&self) -> Vec<Self> {
+        let Access::Inventory(host) = &self.access else {
+            return Vec::new();
+        };
+        let siblings = self.config.inventory.siblings(host);
+        siblings
+            .map(|sibling| Self::of(&self.config, sibling))
+            .collect()
+    }
+
     /// The same host in another configuration, if it is in there.
     pub(crate) fn again(&self, config: &Arc<Config>) -> Option<Self> {
         if matches!(self.access, Access::Sent { .. }) {

@@ -27,7 +27,7 @@ use rackhand_proto::v1::{self, power_server::Power, read_power_response::Result 
 use tonic::{Request, Response, Status};
 
 use crate::{
-    config::HostEntry,
+    config::{HostEntry, Inventory},
     engine::{
         Engine, Target,
         convert::{failure_to_proto, reading_to_proto},
@@ -96,7 +96,7 @@ impl Power for PowerService {
         let config = self.engine.config();
         let hosts = config.inventory.hosts.iter().map(|host| {
             let held_by = held_by(&Target::of(&config, host));
-            host_to_proto(host, held_by)
+            host_to_proto(&config.inventory, host, held_by)
         });
         Ok(Response::new(v1::ListHostsResponse {
             rack: self.engine.rack.to_string(),
@@ -363,7 +363,7 @@ fn addresses(host: &HostEntry) -> String {
     addresses.join(", ")
 }
 
-fn host_to_proto(host: &HostEntry, held_by: String) -> v1::Host {
+fn host_to_proto(inventory: &Inventory, host: &HostEntry, held_by: String) -> v1::Host {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     v1::Host {
         name: host.name.clone(),
@@ -379,6 +379,8 @@ fn host_to_proto(host: &HostEntry, held_by: String) -> v1::Host {
         labels: host.labels.clone().into_iter().collect(),
         position: text(&host.position),
         pdu: text(&host.pdu),
-        outlets: host.outlets.iter().map(pdu::outlet_to_proto).collect(),
+        outlets: (host.outlets.iter())
+            .map(|outlet| pdu::outlet_to_proto(inventory, outlet))
+            .collect(),
     }
 }

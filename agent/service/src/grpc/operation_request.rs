@@ -12,7 +12,7 @@ use rackhand_proto::{
 use tonic::Status;
 
 use super::caller::{Caller, owner};
-use crate::engine::{Engine, Target, ValidatedRequest, resolve};
+use crate::engine::{Engine, Siblings, Target, ValidatedRequest, resolve};
 
 /// Time for the BMC and the host beyond the requested waits.
 const AMPLE: Duration = Duration::from_secs(60);
@@ -43,6 +43,12 @@ pub(super) fn validate(
     };
     let (action, goal) = goal(request.action)?;
     check_action(device, action, &target.host)?;
+    let siblings = siblings(
+        &target,
+        (device, action),
+        &request.with_siblings,
+        is_controller,
+    )?;
     let deadline = time("deadline", request.deadline.as_ref())?;
     // The default is long enough for the requested goal.
     let deadline = deadline.unwrap_or(times.operation.max(goal.least().saturating_add(AMPLE)));
@@ -68,6 +74,7 @@ pub(super) fn validate(
                 ..Timing::default()
             },
         },
+        siblings,
         owner,
         authority,
         force: request.force,
@@ -101,6 +108,32 @@ fn check_action(device: Device, action: Action, host: &str) -> Result<(), Status
         "host {host}: outlets can only be switched off and on, and cycled: power {} needs the BMC",
         action.word()
     )))
+}
+
+/// The other hosts that the outlets of the host feed.
+fn siblings(
+    target: &Target,
+    (device, action): (Device, Action),
+    named: &[String],
+    is_controller: bool,
+) -> Result<Siblings, Status> {
+    let host = &target.host;
+    if !named.is_empty() && is_controller {
+        return Err(Status::permission_denied(
+            "with_siblings is for operators: a controller lets no other host lose its power",
+        ));
+    }
+    let is_cut = device == Device::Outlets && matches!(action, Action::Off { .. } | Action::Cycle);
+    if !named.is_empty() && !is_cut {
+        return Err(Status::invalid_argument(format!(
+            "host {host}: with_siblings is for a power-off or a cycle by outlets"
+        )));
+    }
+    match device {
+        Device::Bmc => Ok(Siblings::default()),
+        Device::Outlets => Siblings::of(target, named)
+            .map_err(|why| Status::invalid_argument(format!("with_siblings: {why}"))),
+    }
 }
 
 /// The time since the start of this agent after which the request begins nothing.

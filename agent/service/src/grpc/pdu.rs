@@ -58,39 +58,39 @@ impl PowerService {
     }
 }
 
-pub(super) fn outlet_to_proto(outlet: &HostOutlet) -> v1::Outlet {
+pub(super) fn outlet_to_proto(inventory: &Inventory, outlet: &HostOutlet) -> v1::Outlet {
     v1::Outlet {
         pdu: outlet.pdu.clone(),
         outlet: outlet.outlet.0.clone(),
+        shared: inventory.fed_by(outlet) > 1,
     }
 }
 
 fn pdu_to_proto(inventory: &Inventory, pdu: &PduEntry) -> v1::Pdu {
-    let hosts = inventory.hosts.iter();
-    let fed = hosts.flat_map(|host| {
-        let outlets = host.outlets.iter();
-        let outlets = outlets.filter(|outlet| outlet.pdu == pdu.name);
-        outlets.map(|_| host.name.clone())
-    });
-    let fed: Vec<String> = fed.collect();
+    let mut outlets = BTreeSet::new();
+    let mut hosts = BTreeSet::new();
+    for host in &inventory.hosts {
+        for outlet in host.outlets.iter().filter(|outlet| outlet.pdu == pdu.name) {
+            outlets.insert(outlet);
+            hosts.insert(host.name.clone());
+        }
+    }
     v1::Pdu {
         name: pdu.name.clone(),
         address: pdu.address.to_string(),
-        outlets: u32::try_from(fed.len()).unwrap_or(u32::MAX),
-        hosts: fed
-            .into_iter()
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect(),
+        outlets: u32::try_from(outlets.len()).unwrap_or(u32::MAX),
+        hosts: hosts.into_iter().collect(),
     }
 }
 
 fn reading_to_proto(inventory: &Inventory, pdu: &str, reading: OutletReading) -> v1::OutletReading {
-    let mut hosts = inventory.hosts.iter();
-    let host = hosts.find(|host| {
-        let mut outlets = host.outlets.iter();
-        outlets.any(|outlet| outlet.pdu == pdu && outlet.outlet == reading.id)
-    });
+    let outlet = HostOutlet {
+        pdu: pdu.to_owned(),
+        outlet: reading.id.clone(),
+    };
+    let hosts = inventory.hosts.iter();
+    let hosts = hosts.filter(|host| host.outlets.contains(&outlet));
+    let hosts: Vec<&str> = hosts.map(|host| host.name.as_str()).collect();
     let state = match reading.state {
         OutletState::On => v1::OutletState::On,
         OutletState::Off => v1::OutletState::Off,
@@ -104,6 +104,6 @@ fn reading_to_proto(inventory: &Inventory, pdu: &str, reading: OutletReading) ->
         raw: reading.raw,
         amperes: reading.amperes,
         watts: reading.watts,
-        host: host.map(|host| host.name.clone()).unwrap_or_default(),
+        host: hosts.join(", "),
     }
 }

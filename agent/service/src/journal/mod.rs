@@ -26,9 +26,12 @@ use rackhand_proto::v1;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use rackhand_agent_core::ledger::{
-    self as rules, Admission, Admitted, Authority, Hold, Host, KnownTerm, NotSetBack, Outcome,
-    Records, Refused, Release, Retention, SetBack, Term, Version,
+use rackhand_agent_core::{
+    host_key::HostKeys,
+    ledger::{
+        self as rules, Admission, Admitted, Authority, Hold, Host, KnownTerm, NotSetBack, Outcome,
+        Records, Refused, Release, Reservation, Reserved, Retention, SetBack, Term, Version,
+    },
 };
 
 pub(crate) use file::IfDamaged;
@@ -340,6 +343,32 @@ impl Journal {
     pub(crate) async fn sending(&self, id: String, at: i64) -> Result<(), JournalError> {
         self.writer
             .write(move |tx| write(tx, rules::sending(&View(tx), &id, at)?))
+            .await
+    }
+
+    /// Holds the other hosts of shared outlets, before these are switched off.
+    pub(crate) async fn reserve(&self, reservation: Reservation) -> Result<Reserved, JournalError> {
+        self.writer
+            .write(move |tx| decide(tx, |view| reservation.decide(view)))
+            .await
+    }
+
+    /// Ends a reservation after which nothing was switched.
+    pub(crate) async fn release_reserved(&self, keys: Vec<String>) -> Result<(), JournalError> {
+        self.writer
+            .write(move |tx| write(tx, rules::release_reserved(&keys)))
+            .await
+    }
+
+    /// Records a power-on of shared outlets before it is sent.
+    pub(crate) async fn sending_shared_on(
+        &self,
+        id: String,
+        host: HostKeys,
+        at: i64,
+    ) -> Result<(), JournalError> {
+        self.writer
+            .write(move |tx| write(tx, rules::sending_shared_on(&View(tx), &id, &host, at)?))
             .await
     }
 

@@ -71,6 +71,12 @@ pub(crate) struct HoldRecord {
     /// of an earlier version.
     #[prost(string, tag = "6")]
     pub(crate) election: String,
+    /// Key of the host whose shared outlets may be off. Empty in a record of an earlier version.
+    #[prost(string, tag = "7")]
+    pub(crate) outlets_of: String,
+    /// Name of that host, for messages.
+    #[prost(string, tag = "8")]
+    pub(crate) outlets_host: String,
 }
 
 /// An operation. Contains no secret.
@@ -109,7 +115,8 @@ pub(crate) struct OperationRecord {
     /// End time, in nanoseconds of the Unix epoch.
     #[prost(int64, tag = "11")]
     pub(crate) ended: i64,
-    /// Description of a change other than power.
+    /// Description of a change other than power; of a power operation, the other hosts that it may leave without
+    /// power.
     #[prost(string, tag = "12")]
     pub(crate) detail: String,
     /// Whether it was requested with force.
@@ -216,6 +223,8 @@ impl From<HoldRecord> for Hold {
             since,
             addresses,
             election,
+            outlets_of,
+            outlets_host,
         } = record;
         Self {
             host,
@@ -224,6 +233,8 @@ impl From<HoldRecord> for Hold {
             since,
             addresses,
             election,
+            outlets_of,
+            outlets_host,
         }
     }
 }
@@ -237,6 +248,8 @@ impl From<Hold> for HoldRecord {
             since,
             addresses,
             election,
+            outlets_of,
+            outlets_host,
         } = record;
         Self {
             host,
@@ -245,6 +258,8 @@ impl From<Hold> for HoldRecord {
             since,
             addresses,
             election,
+            outlets_of,
+            outlets_host,
         }
     }
 }

@@ -25,3 +25,4 @@ mod outlets;
 mod power_on_stagger;
 mod reload;
 mod settings;
+mod shared_outlets;

@@ -14,6 +14,15 @@ pub(crate) struct Pdu {
 
 impl Pdu {
     pub(crate) fn start() -> Self {
+        Self::start_as(false)
+    }
+
+    /// A chassis manager: an enclosure with two sleds, all on.
+    pub(crate) fn start_enclosure() -> Self {
+        Self::start_as(true)
+    }
+
+    fn start_as(is_enclosure: bool) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -25,7 +34,7 @@ impl Pdu {
             username: USER.to_owned(),
             password: PASSWORD.into(),
             measures_current: true,
-            is_enclosure: false,
+            is_enclosure,
         };
         Self {
             pdu: runtime.block_on(SimPdu::start(config)).unwrap(),

@@ -175,6 +175,7 @@ impl Agents {
             deadline: Some(duration_to_proto(request.deadline)),
             expect,
             force: false,
+            with_siblings: Vec::new(),
             latest: Some(latest),
             device: device(request.device).into(),
         };

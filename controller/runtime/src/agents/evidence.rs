@@ -66,6 +66,7 @@ impl Agents {
                     ..v1::SystemIdentity::default()
                 }),
                 force: false,
+                with_siblings: Vec::new(),
                 latest: Some(latest),
                 device: v1::PowerDevice::Bmc.into(),
             })

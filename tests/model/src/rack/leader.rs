@@ -372,6 +372,7 @@ impl Rack {
             owner: REMEDIATION.to_owned(),
             authority: self.authority(agent),
             force: false,
+            detail: String::new(),
             now: 0,
         }
     }

@@ -19,6 +19,13 @@ pub(in super::super) struct Pdu {
     pub(in super::super) power_on_interval: Option<Duration>,
     /// `redfish://HOST[:PORT]` or `snmp://HOST[:PORT]`. Required for a PDU with outlets of hosts.
     pub(in super::super) address: Option<String>,
+    /// `pdu`, or `chassis` for a chassis manager with Redfish, whose outlets are its chassis: sleds, and
+    /// enclosures of several. `pdu` without it.
+    #[serde(rename = "type")]
+    pub(in super::super) kind: Option<String>,
+    /// Chassis: the power in watts that a chassis may draw while it is off, for fans and management, where its
+    /// power is measured; 5 without it, at most 1000.
+    pub(in super::super) standby_watts: Option<f64>,
     /// Time between the switch-on of two outlets of one host; 0 without it, at most 60 s.
     #[serde(default, deserialize_with = "duration")]
     #[cfg_attr(test, schemars(with = "Option<super::super::tests::DurationText>"))]
@@ -86,8 +93,13 @@ pub(in super::super) struct Pdu {
 pub(in super::super) struct Outlet {
     /// Name of the PDU, as in `[pdus.NAME]`.
     pub(in super::super) pdu: String,
-    /// The outlet at this PDU: its number in the table for SNMP, its id for Redfish.
+    /// The outlet at this PDU: its number in the table for SNMP, its id for Redfish, the id of the chassis at a
+    /// chassis manager.
     pub(in super::super) outlet: String,
+    /// Whether it feeds other hosts too, such as the enclosure of several sleds. Each of them must list it as
+    /// shared. It is switched off only while all of them are off.
+    #[serde(default)]
+    pub(in super::super) shared: bool,
 }
 
 impl Pdu {

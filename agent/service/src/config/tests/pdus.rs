@@ -208,7 +208,20 @@ fn an_outlet_feeds_one_host_and_belongs_to_a_pdu_with_an_address() {
         (
             "{ pdu = 'a', outlet = '1' }",
             "{ pdu = 'b', outlet = '2' }, { pdu = 'a', outlet = '1' }",
-            "hosts[1] (n2).outlets[1]: outlet a/1 also feeds hosts[0] (n1)",
+            "hosts[1] (n2).outlets[1]: outlet a/1 also feeds hosts[0] (n1); if it does, such as the enclosure \
+             of several sleds, write shared = true at every host that it feeds",
+        ),
+        (
+            "{ pdu = 'a', outlet = '1', shared = true }",
+            "{ pdu = 'b', outlet = '2' }, { pdu = 'a', outlet = '1' }",
+            "hosts[1] (n2).outlets[1]: outlet a/1 also feeds hosts[0] (n1); if it does, such as the enclosure \
+             of several sleds, write shared = true at every host that it feeds",
+        ),
+        (
+            "{ pdu = 'a', outlet = '1', shared = true }",
+            "{ pdu = 'b', outlet = '2' }",
+            "hosts[0] (n1).outlets[0].shared: outlet a/1 is shared, but no other host lists it: list every host \
+             that it feeds, or remove shared",
         ),
         (
             "{ pdu = 'a', outlet = '1' }, { pdu = 'a', outlet = '1' }",
@@ -258,6 +271,63 @@ fn an_outlet_feeds_one_host_and_belongs_to_a_pdu_with_an_address() {
         told[0].ends_with("pdus.c: no host of the inventory has this pdu"),
         "{told:?}"
     );
+}
+
+#[test]
+fn siblings_are_the_hosts_that_share_an_outlet() {
+    let shared = "{ pdu = 'a', outlet = '1', shared = true }";
+    let text = outlets(shared, &format!("{{ pdu = 'b', outlet = '2' }}, {shared}"))
+        .replace("[pdus.c]\n", "");
+    let config = parse(&text).unwrap();
+    let hosts = &config.inventory.hosts;
+    let siblings = config.inventory.siblings(&hosts[0]);
+    let siblings: Vec<_> = siblings.map(|host| host.name.as_str()).collect();
+    assert_eq!(siblings, ["n2"]);
+    assert_eq!(config.inventory.fed_by(&hosts[0].outlets[0]), 2);
+    assert_eq!(config.inventory.fed_by(&hosts[1].outlets[0]), 1);
+}
+
+#[test]
+fn chassis_manager_is_a_redfish_service_without_a_path() {
+    let redfish = "type = 'chassis'\nusername = 'u'\npassword_file = 'p'\naddress = ";
+    let good = pdu(&format!("{redfish}'redfish://10.1.9.1'"));
+    let standby = |text: &str| parse(text).unwrap().inventory.pdus["a"].chassis_standby_watts;
+    assert_eq!(standby(&good), Some(5.0));
+    let watts = pdu(&format!(
+        "{redfish}'redfish://10.1.9.1'\nstandby_watts = 60.5"
+    ));
+    assert_eq!(standby(&watts), Some(60.5));
+    let rack = "address = 'redfish://10.1.9.1'\nusername = 'u'\npassword_file = 'p'";
+    assert_eq!(standby(&pdu(rack)), None);
+    for (lines, wanted) in [
+        (
+            format!("{redfish}'redfish://10.1.9.1/redfish/v1/Chassis/1'"),
+            "pdus.a.address: has a path; leave it out, the chassis are named as outlets of the hosts",
+        ),
+        (
+            format!("{redfish}'redfish://10.1.9.1'\nstandby_watts = -1"),
+            "pdus.a.standby_watts: must be from 0 to 1000",
+        ),
+        (
+            format!("{rack}\nstandby_watts = 60"),
+            "pdus.a.standby_watts: has no meaning for a PDU; remove it",
+        ),
+        (
+            format!("{rack}\ntype = 'blade'"),
+            "pdus.a.type: \"blade\": must be pdu or chassis",
+        ),
+        (
+            "type = 'chassis'\naddress = 'snmp://10.1.9.1'\ntable = 'eaton'\ncommunity_file = 'c'"
+                .into(),
+            "pdus.a.address: a chassis manager is reached by redfish:// only",
+        ),
+    ] {
+        let found = problems(&pdu(&lines));
+        assert!(
+            found.iter().any(|one| one.ends_with(wanted)),
+            "{wanted}: {found:?}"
+        );
+    }
 }
 
 #[test]

@@ -1,27 +1,29 @@
-//! Validation of PDUs, and of the outlets that feed hosts.
+//! Validation of PDUs and chassis managers.
 //!
-//! Must never: accept an outlet of two hosts, since switching one host would switch the other.
+//! Must never: accept a setting that has no meaning for the protocol.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use rackhand_bmc::pdu::{HostOutlet, OutletId, PduAddress, PduProtocol, PduTable};
+use rackhand_bmc::pdu::{NO_WATTS, PduAddress, PduProtocol, PduTable};
 
 use secrecy::ExposeSecret;
 
 use super::{
     super::{
-        HostEntry, Password, PduEntry, PduLogin,
+        Password, PduEntry, PduLogin,
         location::KeyPath,
-        pdu::{AUTH_PROTOCOLS, PRIVACY_PROTOCOLS, implied_index},
+        pdu::{AUTH_PROTOCOLS, PRIVACY_PROTOCOLS},
         schema::{self, Source},
     },
     LONGEST_INTERVAL, Validator,
     bmc::BmcContext,
-    other_entry,
 };
 
 /// Least length of an SNMP v3 password (RFC 3414, 11.2).
 const SHORTEST_SNMP_PASSWORD: usize = 8;
+/// Largest standby power of a chassis: less than one server of it draws under load, many times what fans and
+/// management take.
+const MOST_STANDBY_WATTS: f64 = 1000.0;
 
 impl Validator<'_> {
     /// The PDUs that have an address, by name.
@@ -74,6 +76,7 @@ impl Validator<'_> {
         };
         let networks = &context.networks;
         self.check_network(&key_path.key("address"), &address.host(), networks);
+        let chassis_standby_watts = self.chassis(key_path, pdu, &address);
         let login = match address.protocol() {
             PduProtocol::Redfish => self.redfish(key_path, pdu, context),
             PduProtocol::Snmp => self.snmp(key_path, pdu),
@@ -83,7 +86,47 @@ impl Validator<'_> {
             address,
             login: login?,
             outlet_delay: pdu.outlet_delay.unwrap_or(Duration::ZERO),
+            chassis_standby_watts,
         })
+    }
+
+    /// The standby power of the chassis of a chassis manager; `None`: it is a PDU.
+    fn chassis(
+        &mut self,
+        key_path: &KeyPath,
+        pdu: &schema::Pdu,
+        address: &PduAddress,
+    ) -> Option<f64> {
+        let is_chassis = match pdu.kind.as_deref() {
+            None | Some("pdu") => false,
+            Some("chassis") => true,
+            Some(other) => {
+                let what = format!("{other:?}: must be pdu or chassis");
+                self.problem(&key_path.key("type"), what);
+                return None;
+            }
+        };
+        if !is_chassis {
+            self.refuse(
+                key_path,
+                "a PDU",
+                &[("standby_watts", pdu.standby_watts.is_some())],
+            );
+            return None;
+        }
+        if address.protocol() != PduProtocol::Redfish {
+            let what = "a chassis manager is reached by redfish:// only";
+            self.problem(&key_path.key("address"), what);
+        } else if address.has_path() {
+            let what = "has a path; leave it out, the chassis are named as outlets of the hosts";
+            self.problem(&key_path.key("address"), what);
+        }
+        let watts = pdu.standby_watts.unwrap_or(NO_WATTS);
+        if !(0.0..=MOST_STANDBY_WATTS).contains(&watts) {
+            let what = format!("must be from 0 to {MOST_STANDBY_WATTS}");
+            self.problem(&key_path.key("standby_watts"), what);
+        }
+        Some(watts)
     }
 
     fn redfish(
@@ -273,103 +316,12 @@ impl Validator<'_> {
         keys.push(("trust", pdu.trust.is_some()));
         keys.push(("username", pdu.username.is_some()));
         keys.push(("outlet_delay", pdu.outlet_delay.is_some()));
+        keys.push(("type", pdu.kind.is_some()));
+        keys.push(("standby_watts", pdu.standby_watts.is_some()));
         if let Some((key, _)) = keys.into_iter().find(|(_, given)| *given) {
             let what = format!("missing: {key} is given, but no address");
             self.problem(&key_path.key("address"), what);
         }
-    }
-
-    /// The outlets of a host; invalid ones are reported.
-    pub(super) fn outlets(
-        &mut self,
-        host: &KeyPath,
-        outlets: &[schema::Outlet],
-    ) -> Vec<HostOutlet> {
-        let mut valid = Vec::new();
-        for (index, outlet) in outlets.iter().enumerate() {
-            let key_path = host.key("outlets").item(index);
-            let is_empty = |text: &str| text.trim().is_empty();
-            for (key, value) in [("pdu", &outlet.pdu), ("outlet", &outlet.outlet)] {
-                if is_empty(value) || value.trim() != value {
-                    self.problem(&key_path.key(key), "is empty, or has spaces at an end");
-                }
-            }
-            valid.push(HostOutlet {
-                pdu: outlet.pdu.clone(),
-                outlet: OutletId(outlet.outlet.clone()),
-            });
-        }
-        valid
-    }
-
-    /// Checks the outlets of all hosts: each PDU has an address, and each outlet has one host.
-    pub(super) fn check_outlets(
-        &mut self,
-        file: &schema::File,
-        pdus: &BTreeMap<String, PduEntry>,
-        hosts: &[(KeyPath, schema::Host)],
-        entries: &[Option<HostEntry>],
-    ) {
-        let mut seen: BTreeMap<&HostOutlet, &KeyPath> = BTreeMap::new();
-        for ((host_path, _), entry) in hosts.iter().zip(entries) {
-            let outlets = entry.iter().flat_map(|entry| &entry.outlets);
-            for (index, outlet) in outlets.enumerate() {
-                let key_path = host_path.key("outlets").item(index);
-                let pdu = match (file.pdus.get(&outlet.pdu), pdus.get(&outlet.pdu)) {
-                    (None, _) => {
-                        let what = format!("{:?}: there is no such PDU in [pdus]", outlet.pdu);
-                        self.problem(&key_path.key("pdu"), what);
-                        continue;
-                    }
-                    (Some(pdu), _) if pdu.address.is_none() => {
-                        let what = format!("the PDU {} has no address", outlet.pdu);
-                        self.problem(&key_path.key("pdu"), what);
-                        continue;
-                    }
-                    // It is invalid, which is reported.
-                    (Some(_), None) => continue,
-                    (Some(_), Some(pdu)) => pdu,
-                };
-                if let Some(table) = pdu.table()
-                    && let Err(what) = check_index(table, &outlet.outlet.0)
-                {
-                    self.problem(&key_path.key("outlet"), what);
-                }
-                match seen.insert(outlet, host_path) {
-                    Some(first) if first == host_path => {
-                        self.problem(&key_path, format_args!("outlet {outlet} is listed twice"));
-                    }
-                    Some(first) => {
-                        let first = other_entry(first, host_path);
-                        self.problem(
-                            &key_path,
-                            format_args!("outlet {outlet} also feeds {first}"),
-                        );
-                    }
-                    None => {}
-                }
-            }
-        }
-    }
-}
-
-/// Checks the name of an outlet in an SNMP table. An outlet has one name only, so that it cannot be written
-/// for two hosts.
-fn check_index(table: PduTable, text: &str) -> Result<(), String> {
-    let is_canonical = |part: &str| {
-        let number = part.parse::<u32>();
-        number.is_ok_and(|number| number.to_string() == part)
-    };
-    if !text.split('.').all(is_canonical) {
-        return Err(format!(
-            "{text:?}: must be the number in the table, such as 12"
-        ));
-    }
-    match text.strip_prefix(implied_index(table)) {
-        Some(short) if short != text && is_canonical(short) => Err(format!(
-            "{text:?}: write {short:?}, which is the same outlet"
-        )),
-        _ => Ok(()),
     }
 }
 

@@ -129,6 +129,13 @@ impl Pdu for QueuedPdu {
         }))
     }
 
+    fn systems<'a>(&'a self, outlet: &'a OutletId) -> BmcFuture<'a, Option<usize>> {
+        Box::pin(self.call(false, move |pdu| {
+            let outlet = outlet.clone();
+            Box::pin(async move { pdu.systems(&outlet).await })
+        }))
+    }
+
     fn switch<'a>(
         &'a self,
         outlet: &'a OutletId,

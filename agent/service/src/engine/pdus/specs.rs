@@ -53,6 +53,7 @@ pub(super) async fn config(
         resolved,
         connect_timeout: config.times.connect,
         call_timeout: config.times.call,
+        chassis_standby_watts: entry.chassis_standby_watts,
         ..PduConfig::new(entry.address.clone(), credentials)
     };
     match &entry.login {

@@ -7,7 +7,7 @@ use rackhand_bmc::{
 };
 use rackhand_proto::v1;
 
-use super::Run;
+use super::{Run, StopCause};
 use crate::{
     engine::convert::{detail, failure_to_proto},
     journal::interrupted,
@@ -15,7 +15,7 @@ use crate::{
 
 impl Run {
     /// The outcome of a report, without its readings.
-    pub(super) fn outcome_of(&self, report: &Report, journal_error: Option<String>) -> v1::Outcome {
+    pub(super) fn outcome_of(&self, report: &Report, cause: Option<StopCause>) -> v1::Outcome {
         let host = &self.target.host;
         let failure = report.error.as_ref();
         let message = match self.device {
@@ -32,13 +32,21 @@ impl Run {
         };
         match &report.outcome {
             done if done.is_done() => outcome.failure = None,
-            Outcome::Stopped => {
-                if let Some(error) = journal_error {
+            Outcome::Stopped => match cause {
+                Some(StopCause::Journal(error)) => {
                     outcome.message = format!(
                         "host {host}: the command was not sent, because it could not be written \
                          into the journal first: {error}"
                     );
-                } else {
+                }
+                Some(StopCause::Siblings(why)) => {
+                    outcome.message.clone_from(&why);
+                    outcome.failure = Some(v1::Failure {
+                        kind: v1::FailureKind::Refused.into(),
+                        message: why,
+                    });
+                }
+                None => {
                     let sent = usize::try_from(report.commands).unwrap_or(usize::MAX);
                     let failure = outcome.failure.take();
                     outcome = v1::Outcome {
@@ -46,7 +54,7 @@ impl Run {
                         ..interrupted(sent)
                     };
                 }
-            }
+            },
             Outcome::IdentityMismatch(_) => {
                 if report.commands > 0 {
                     let sent = match report.commands {

@@ -1,0 +1,142 @@
+//! Validation of the outlets that feed hosts.
+//!
+//! Must never: accept an outlet of two hosts that is not declared as shared by both, since switching one host would
+//! switch the other.
+
+use std::collections::BTreeMap;
+
+use rackhand_bmc::pdu::{HostOutlet, OutletId, PduTable};
+
+use super::{
+    super::{HostEntry, PduEntry, location::KeyPath, pdu::implied_index, schema},
+    Validator, other_entry,
+};
+
+impl Validator<'_> {
+    /// The outlets of a host; invalid ones are reported.
+    pub(super) fn outlets(
+        &mut self,
+        host: &KeyPath,
+        outlets: &[schema::Outlet],
+    ) -> Vec<HostOutlet> {
+        let mut valid = Vec::new();
+        for (index, outlet) in outlets.iter().enumerate() {
+            let key_path = host.key("outlets").item(index);
+            let is_empty = |text: &str| text.trim().is_empty();
+            for (key, value) in [("pdu", &outlet.pdu), ("outlet", &outlet.outlet)] {
+                if is_empty(value) || value.trim() != value {
+                    self.problem(&key_path.key(key), "is empty, or has spaces at an end");
+                }
+            }
+            valid.push(HostOutlet {
+                pdu: outlet.pdu.clone(),
+                outlet: OutletId(outlet.outlet.clone()),
+            });
+        }
+        valid
+    }
+
+    /// Checks the outlets of all hosts: each PDU has an address, and each outlet has one host, or several that all
+    /// declare it as shared.
+    pub(super) fn check_outlets(
+        &mut self,
+        file: &schema::File,
+        pdus: &BTreeMap<String, PduEntry>,
+        hosts: &[(KeyPath, schema::Host)],
+        entries: &[Option<HostEntry>],
+    ) {
+        let mut seen: BTreeMap<&HostOutlet, OutletUse<'_>> = BTreeMap::new();
+        for ((host_path, host), entry) in hosts.iter().zip(entries) {
+            let outlets = entry.iter().flat_map(|entry| &entry.outlets);
+            for (index, outlet) in outlets.enumerate() {
+                let key_path = host_path.key("outlets").item(index);
+                let pdu = match (file.pdus.get(&outlet.pdu), pdus.get(&outlet.pdu)) {
+                    (None, _) => {
+                        let what = format!("{:?}: there is no such PDU in [pdus]", outlet.pdu);
+                        self.problem(&key_path.key("pdu"), what);
+                        continue;
+                    }
+                    (Some(pdu), _) if pdu.address.is_none() => {
+                        let what = format!("the PDU {} has no address", outlet.pdu);
+                        self.problem(&key_path.key("pdu"), what);
+                        continue;
+                    }
+                    // It is invalid, which is reported.
+                    (Some(_), None) => continue,
+                    (Some(_), Some(pdu)) => pdu,
+                };
+                if let Some(table) = pdu.table()
+                    && let Err(what) = check_index(table, &outlet.outlet.0)
+                {
+                    self.problem(&key_path.key("outlet"), what);
+                }
+                let shared = host.outlets.get(index).is_some_and(|outlet| outlet.shared);
+                match seen.get_mut(outlet) {
+                    Some(used) if used.host == host_path => {
+                        self.problem(&key_path, format_args!("outlet {outlet} is listed twice"));
+                    }
+                    Some(used) if !(used.shared && shared) => {
+                        let first = other_entry(used.host, host_path);
+                        self.problem(
+                            &key_path,
+                            format_args!(
+                                "outlet {outlet} also feeds {first}; if it does, such as the enclosure of several \
+                                 sleds, write shared = true at every host that it feeds"
+                            ),
+                        );
+                    }
+                    Some(used) => used.hosts += 1,
+                    None => {
+                        let used = OutletUse {
+                            host: host_path,
+                            key_path,
+                            shared,
+                            hosts: 1,
+                        };
+                        seen.insert(outlet, used);
+                    }
+                }
+            }
+        }
+        for (outlet, used) in seen {
+            if self.all_hosts_read && used.shared && used.hosts == 1 {
+                let what = format!(
+                    "outlet {outlet} is shared, but no other host lists it: list every host that it feeds, or \
+                     remove shared"
+                );
+                self.problem(&used.key_path.key("shared"), what);
+            }
+        }
+    }
+}
+
+/// The hosts that list an outlet.
+struct OutletUse<'a> {
+    /// The first one.
+    host: &'a KeyPath,
+    /// The outlet there.
+    key_path: KeyPath,
+    /// Whether the first one declares it as shared.
+    shared: bool,
+    hosts: usize,
+}
+
+/// Checks the name of an outlet in an SNMP table. An outlet has one name only, so that it cannot be written
+/// for two hosts.
+fn check_index(table: PduTable, text: &str) -> Result<(), String> {
+    let is_canonical = |part: &str| {
+        let number = part.parse::<u32>();
+        number.is_ok_and(|number| number.to_string() == part)
+    };
+    if !text.split('.').all(is_canonical) {
+        return Err(format!(
+            "{text:?}: must be the number in the table, such as 12"
+        ));
+    }
+    match text.strip_prefix(implied_index(table)) {
+        Some(short) if short != text && is_canonical(short) => Err(format!(
+            "{text:?}: write {short:?}, which is the same outlet"
+        )),
+        _ => Ok(()),
+    }
+}
