@@ -5,6 +5,7 @@
 //! - [`browser`]: a real browser without a window.
 //! - [`campaign`]: a storm of faults over all of it.
 //! - [`cluster`]: a real Kubernetes control plane on loopback.
+//! - [`enclosure`]: a simulated enclosure whose sleds are hosts.
 //! - [`pdu`]: two simulated PDUs that feed hosts.
 //! - [`process`]: processes that never outlive their test.
 //! - [`repository`]: the files of this repository, and programs in it.
@@ -21,6 +22,7 @@ pub mod bmo;
 pub mod browser;
 pub mod campaign;
 pub mod cluster;
+pub mod enclosure;
 pub mod pdu;
 pub mod process;
 pub mod repository;

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     cluster::apply,
+    enclosure::Enclosure,
     pdu::PduPair,
     pki::CertSpec,
     process::{Process, free_port},
@@ -321,6 +322,9 @@ impl Stage {
                 if self.config.pdus.is_some() {
                     host["outlets"] = PduPair::outlets(place + 1);
                 }
+                if self.config.enclosure.is_some() {
+                    host["outlets"] = Enclosure::outlets();
+                }
                 hosts.push(host);
             }
         }
@@ -339,6 +343,9 @@ impl Stage {
         });
         if let Some(pdus) = &self.config.pdus {
             config["pdus"] = pdus.config(&dir)?;
+        }
+        if let Some(enclosure) = &self.config.enclosure {
+            config["pdus"] = enclosure.config(&dir)?;
         }
         if let Some(otlp) = &self.config.otlp {
             config["otlp_endpoint"] = json!(otlp.endpoint);

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use secrecy::SecretString;
 
 use super::FaultSetup;
-use crate::{pdu::PduPair, rack::PowerTimings};
+use crate::{enclosure::Enclosure, pdu::PduPair, rack::PowerTimings};
 
 /// How a Machine is linked to its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,6 +160,8 @@ pub struct StageConfig {
     pub otlp: Option<OtlpReceiver>,
     /// Two PDUs that feed the hosts of every rack in an agent's inventory: outlet N of both feeds host N.
     pub pdus: Option<PduPair>,
+    /// The enclosure whose sleds are the hosts of every rack in an agent's inventory.
+    pub enclosure: Option<Enclosure>,
     /// The setup for fault injection.
     pub faults: FaultSetup,
 }
@@ -220,6 +222,7 @@ impl StageConfig {
             json_logs: false,
             otlp: None,
             pdus: None,
+            enclosure: None,
             faults: FaultSetup::default(),
         }
     }

@@ -1,9 +1,10 @@
-//! Hosts whose BMCs are dead, and that two PDUs feed: the second way to cut the power.
+//! Hosts whose BMCs are dead, and that two PDUs or an enclosure feed: the second way to cut the power.
 
 use anyhow::{Context, Result, ensure};
 use rackhand_tests::{
+    enclosure::Enclosure,
     pdu::PduPair,
-    rack::PowerState,
+    rack::{PowerState, ResetType},
     stage::{HostLink, LONG, RackSpec, Recorder, Stage, StageConfig, wait_until},
 };
 
@@ -59,6 +60,83 @@ async fn run(stage: &Stage, recorder: &Recorder, pdus: &PduPair) -> Result<()> {
     ensure!(bound.metadata.uid == Some(pod), "the pod was touched");
     pdus.set_dead(1, false);
     is_back(stage, recorder, "fed-2", pdus, 2).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f8_sled_with_a_dead_bmc_recovers_once_the_other_sled_is_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let enclosure = Enclosure::start(HOSTS).await.unwrap();
+    let racks = vec![RackSpec::new("sled", HOSTS, HostLink::Inventory)];
+    let config = StageConfig {
+        enclosure: Some(enclosure.clone()),
+        ..StageConfig::steady(racks, &["--power-timeout=6s"])
+    };
+    let stage = Stage::start(dir.path(), config).await.unwrap();
+    let recorder = Recorder::start(&stage.client);
+    if let Err(error) = run_sleds(&stage, &recorder, &enclosure).await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+}
+
+async fn run_sleds(stage: &Stage, recorder: &Recorder, enclosure: &Enclosure) -> Result<()> {
+    enclosure.connect(1, stage.host("sled-1")?, true);
+    enclosure.connect(2, stage.host("sled-2")?, false);
+    stage.apply_rack_agents().await?;
+    stage.start_controller("controller-0").await?;
+
+    // The other sled runs: nothing is switched, and the reason names it and what can be done.
+    let pod = lose(stage, "sled-1").await?;
+    stage.remediate("sled-1").await?;
+    let seen = wait_until("the other sled is named", LONG, || async {
+        let seen = stage.remediation("sled-1").await?;
+        let message = seen.map(|s| s.message).unwrap_or_default();
+        Ok(match message.contains("also feed host sled-2 (on)") {
+            true => Ok(message),
+            false => Err(message),
+        })
+    })
+    .await?;
+    ensure!(seen.contains("--with-siblings sled-2"), "{seen}");
+    let held = stage.held_by("sled").await?;
+    ensure!(held["sled-2"].is_empty(), "{held:?}");
+    stage.never_tainted(recorder, "sled-1").await?;
+    let bound = stage
+        .bound_pod("sled-1")
+        .await?
+        .context("the pod is gone")?;
+    ensure!(bound.metadata.uid == Some(pod), "the pod was touched");
+    let other = stage.host("sled-2")?;
+    ensure!(
+        enclosure.is_on() && enclosure.lost_power(2) == 0 && other.real_power() == PowerState::On
+    );
+
+    // Its owner switches it off.
+    other.switch(ResetType::ForceOff, "its owner");
+    wait_until("sled-1 has lost its taint", LONG, || async {
+        let taints = recorder.taints("sled-1");
+        let seen = stage.remediation("sled-1").await?;
+        let seen = seen.map(|s| (s.step, s.reason, s.message));
+        Ok(match taints.len() == 2 {
+            true => Ok(()),
+            false => Err(format!("{taints:?} {seen:?}")),
+        })
+    })
+    .await?;
+    // As its health check would, once the Node is Ready.
+    stage.withdraw("sled-1").await?;
+    stage.wait_back("sled-1").await?;
+    stage.one_cycle("sled-1")?;
+    stage.tainted_only_while_off(recorder, "sled-1").await?;
+    ensure!(enclosure.is_on(), "the enclosure is off");
+    ensure!(
+        enclosure.lost_power(2) == 0,
+        "the other sled lost its power"
+    );
+    ensure!(
+        other.real_power() == PowerState::Off,
+        "the other sled was switched on"
+    );
+    Ok(())
 }
 
 /// The BMC of a host dies, and the host hangs with a pod on it, whose UID is returned.
