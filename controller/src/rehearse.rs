@@ -21,8 +21,8 @@ use crate::{
 /// What is rehearsed.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Rehearse {
-    /// File with MachineHealthChecks of Cluster API, their Clusters, NodeHealthChecks of medik8s, and
-    /// PowerPolicies; may be repeated.
+    /// File with MachineHealthChecks of Cluster API or OpenShift, the Clusters, NodeHealthChecks of medik8s,
+    /// PowerPolicies, and the HostHistories of before; may be repeated.
     #[arg(short, long = "file", value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
@@ -134,6 +134,7 @@ impl Display for Table<'_> {
             let rows: Vec<_> = rows.collect();
             table::table(f, "limits", ["LIMIT SINCE", "FOR", "CHECK", "WHY"], &rows)?;
         }
+        shared_causes(f, report)?;
         totals(f, report)?;
         if let Some(other) = &self.0.compared {
             let rows = self.0.differences.iter().map(|difference| {
@@ -146,6 +147,7 @@ impl Display for Table<'_> {
             let rows: Vec<_> = rows.collect();
             let head = ["MACHINE", "WITH --file", "WITH --compare-with"];
             table::table(f, "differences", head, &rows)?;
+            shared_causes(f, other)?;
             totals(f, other)?;
         }
         for note in &self.0.notes {
@@ -183,6 +185,25 @@ fn remediations(f: &mut Formatter<'_>, all: &[RehearsedRemediation]) -> fmt::Res
     table::table(f, "remediations", head, &rows)
 }
 
+fn shared_causes(f: &mut Formatter<'_>, report: &RehearsalReport) -> fmt::Result {
+    if report.shared_causes.is_empty() {
+        return Ok(());
+    }
+    let rows = report.shared_causes.iter().map(|span| {
+        let to = span.to.unwrap_or(report.end);
+        [
+            format!("{:.0}", span.from),
+            took(to.duration_since(span.from)),
+            span.policy.clone(),
+            span.held.to_string(),
+            span.message.clone(),
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    let head = ["SHARED CAUSE SINCE", "FOR", "POLICY", "HELD", "WHY"];
+    table::table(f, "shared causes", head, &rows)
+}
+
 fn totals(f: &mut Formatter<'_>, report: &RehearsalReport) -> fmt::Result {
     let totals = report.totals;
     writeln!(
@@ -195,17 +216,27 @@ fn totals(f: &mut Formatter<'_>, report: &RehearsalReport) -> fmt::Result {
         totals.waiting,
         totals.most_concurrent,
         took(SignedDuration::from_secs(totals.longest_wait_seconds)),
-    )
+    )?;
+    match totals.held_by_shared_causes {
+        0 => Ok(()),
+        held => writeln!(f, "{held} held for a shared cause"),
+    }
 }
 
 /// A remediation in a few words.
 fn short(remediation: Option<&RehearsedRemediation>) -> String {
     match remediation {
         None => "none".to_owned(),
-        Some(r) => match r.begun {
-            Some(begun) => format!("off at {begun:.0}, {}", r.outcome),
-            None => format!("requested at {:.0}, {}", r.requested, r.outcome),
-        },
+        Some(r) => {
+            let mut text = match r.begun {
+                Some(begun) => format!("off at {begun:.0}, {}", r.outcome),
+                None => format!("requested at {:.0}, {}", r.requested, r.outcome),
+            };
+            for cause in r.shared_causes() {
+                text += &format!(", held for {cause}");
+            }
+            text
+        }
     }
 }
 

@@ -9,6 +9,16 @@ use serde_json::Value;
 
 const HOST: &str = "rack-a-1";
 
+/// By these rules the failure of one host of three is a shared cause.
+const POLICY: &str = r"
+apiVersion: rackhand.dev/v1alpha1
+kind: PowerPolicy
+metadata:
+  name: together
+spec:
+  sharedCauses: { minHosts: 1, minPercent: 30 }
+";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recorded_failure_is_rehearsed_with_the_check_that_handled_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -24,6 +34,8 @@ async fn scenario(stage: &Stage) -> Result<()> {
     stage.apply_rack_agents().await?;
     stage.start_controller("controller-0").await?;
     stage.apply_health_check().await?;
+    let switch = "rackhand.dev/switches=tor-1";
+    stage.kubectl(&["annotate", "nodes", "--all", switch])?;
     let recording = stage.dir().join("recording.jsonl");
     let mut recorder = record(stage, &recording)?;
     let recorded = |part: &'static str| {
@@ -47,6 +59,8 @@ async fn scenario(stage: &Stage) -> Result<()> {
     let checks = stage.kubectl(&["get", "machinehealthchecks", "-A", "-o", "yaml"])?;
     let file = stage.dir().join("checks.yaml");
     std::fs::write(&file, checks)?;
+    let policy = stage.dir().join("policy.yaml");
+    std::fs::write(&policy, POLICY)?;
     let (file, history) = (file.display().to_string(), recording.display().to_string());
     let arguments = ["rehearse", "-f", &file, "--history", &history];
     let table = stage.controller_command(&arguments, "")?;
@@ -65,6 +79,22 @@ async fn scenario(stage: &Stage) -> Result<()> {
         "{only:#}"
     );
     ensure!(only["causes"].to_string().contains("Ready"), "{only:#}");
+    let policy = policy.display().to_string();
+    let held_with = [&arguments[..], &["--file", &policy]].concat();
+    let held = stage.controller_command(&held_with, "")?;
+    ensure!(
+        held.contains("1 of 3 hosts of switch tor-1") && held.contains("1 held for a shared cause"),
+        "{held}"
+    );
+    let compared = [&held_with[..], &["--compare-with", &file, "-o", "json"]].concat();
+    let compared: Value = serde_json::from_str(&stage.controller_command(&compared, "")?)?;
+    let difference = &compared["differences"][0];
+    ensure!(
+        difference["first"]["outcome"] == "Waiting" && difference["second"]["begun"].is_string(),
+        "{compared:#}"
+    );
+    let cause = &difference["first"]["held"][0]["sharedCause"];
+    ensure!(cause.is_string(), "{compared:#}");
     Ok(())
 }
 

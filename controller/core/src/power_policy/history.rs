@@ -6,6 +6,9 @@ use jiff::Timestamp;
 
 use super::{Hold, PowerPolicy, Rule};
 
+/// Remediations of a host that count, the latest ones: as many as its HostHistory lists.
+pub const REMEMBERED_REMEDIATIONS: usize = 10;
+
 /// A finished attempt that switched the host off.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PastAttempt {

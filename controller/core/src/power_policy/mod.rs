@@ -25,7 +25,7 @@ use crate::{
 };
 
 pub use budget::{Budget, Domain};
-pub use history::{AttemptLimit, PastAttempt, WhenExceeded};
+pub use history::{AttemptLimit, PastAttempt, REMEMBERED_REMEDIATIONS, WhenExceeded};
 pub use queue::{HostWorkload, WaitingPod};
 pub use schedule::{Schedule, ScheduleError};
 
@@ -257,9 +257,9 @@ impl PowerPolicy {
 
     fn cause_hold(&self, subject: &Subject) -> Option<Hold> {
         let hold = subject.cause_holds.get(&self.name)?;
-        let rule = match hold.settling {
-            true => Rule::Settling,
-            false => Rule::SharedCause,
+        let rule = match hold.cause {
+            None => Rule::Settling,
+            Some(_) => Rule::SharedCause,
         };
         let holds = self.shared_causes.is_some() && !subject.approved;
         holds.then(|| self.hold(rule, hold.detail.clone(), hold.until))

@@ -328,15 +328,22 @@ fn attempts_of_a_day_stop_escalate_or_notify() {
 
 #[test]
 fn shared_cause_holds_until_its_time_or_approval() {
-    use crate::shared_cause::{CauseHold, OnTimeout, SharedCauseRules};
+    use crate::shared_cause::{
+        CauseHold, CauseSummary, Domain, DomainKind, Likely, OnTimeout, SharedCauseRules,
+    };
     let mut p = policy("p");
-    let hold_of = |settling| CauseHold {
-        settling,
+    let cause = CauseSummary {
+        domain: Domain::new(DomainKind::Rack, "r1"),
+        likely: Likely::Network,
+        message: "7 of 8 hosts".to_owned(),
+    };
+    let hold_of = |cause| CauseHold {
+        cause,
         detail: "7 of 8 hosts".to_owned(),
         until: Some(at("2026-03-02T12:10:00Z")),
     };
     let mut me = Subject {
-        cause_holds: BTreeMap::from([("p".to_owned(), hold_of(false))]),
+        cause_holds: BTreeMap::from([("p".to_owned(), hold_of(Some(cause)))]),
         ..Subject::default()
     };
     assert!(begins(&decide(&[p.clone()], &me, now())), "no rules");
@@ -360,7 +367,7 @@ fn shared_cause_holds_until_its_time_or_approval() {
         begins(&decide(&[policy("q")], &me, now())),
         "another policy"
     );
-    me.cause_holds.insert("p".to_owned(), hold_of(true));
+    me.cause_holds.insert("p".to_owned(), hold_of(None));
     let held = hold(decide(&[p], &me, now()));
     assert_eq!(held.rule, Rule::Settling);
 }

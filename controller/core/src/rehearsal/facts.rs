@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use crate::{
-    health::{self, ClusterFacts, Condition, MachineFacts, NodeView},
+    health::{
+        self, ClusterFacts, Condition, MachineFacts, NodeView, OpenShiftCheck, OpenShiftMachine,
+    },
     nodes,
     power_policy::PolicyFacts,
+    shared_cause::Domain,
 };
 
 /// A health check that is rehearsed.
@@ -24,6 +27,8 @@ pub struct RehearsedCheck {
 pub enum CheckRules {
     /// A MachineHealthCheck of Cluster API, and its Cluster.
     Machines(health::Check, ClusterFacts),
+    /// A MachineHealthCheck of OpenShift.
+    OpenShift(OpenShiftCheck),
     /// A NodeHealthCheck of medik8s.
     Nodes(nodes::Check),
 }
@@ -35,6 +40,13 @@ pub enum MemberFacts {
     Machine {
         /// Facts about the Machine.
         machine: MachineFacts,
+        /// What is known about the Node of the Machine.
+        node: NodeView,
+    },
+    /// A Machine of OpenShift and its Node.
+    OpenShift {
+        /// Facts about the Machine.
+        machine: OpenShiftMachine,
         /// What is known about the Node of the Machine.
         node: NodeView,
     },
@@ -53,11 +65,28 @@ pub struct HostFacts {
     pub annotations: BTreeSet<String>,
 }
 
+/// A Node of the history, as the judgement of shared causes sees it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeRecord {
+    /// What its host shares with others.
+    pub domains: BTreeSet<Domain>,
+    /// Since when it is not Ready.
+    pub failed: Option<Timestamp>,
+}
+
+impl HostFacts {
+    /// By what earlier remediations of the host are found: its Node, or the member without one.
+    pub(super) fn host<'a>(&'a self, member: &'a str) -> &'a str {
+        self.node.as_deref().unwrap_or(member)
+    }
+}
+
 impl MemberFacts {
     /// Name of the Machine or Node.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Machine { machine, .. } => &machine.name,
+            Self::OpenShift { machine, .. } => &machine.name,
             Self::Node(node) => &node.name,
         }
     }
@@ -70,23 +99,25 @@ impl MemberFacts {
             reason: "KubeletReady".to_owned(),
             last_transition: Some(since),
         }];
+        let present = |recorded: &NodeView| match node {
+            Some(name) => NodeView::Present(health::NodeFacts {
+                name: name.to_owned(),
+                conditions: conditions.clone(),
+            }),
+            None => recorded.clone(),
+        };
         match self {
             Self::Node(facts) => Self::Node(nodes::NodeFacts {
                 conditions,
                 ..facts.clone()
             }),
-            Self::Machine {
-                machine,
-                node: recorded,
-            } => Self::Machine {
+            Self::Machine { machine, node } => Self::Machine {
                 machine: machine.clone(),
-                node: match node {
-                    Some(name) => NodeView::Present(health::NodeFacts {
-                        name: name.to_owned(),
-                        conditions,
-                    }),
-                    None => recorded.clone(),
-                },
+                node: present(node),
+            },
+            Self::OpenShift { machine, node } => Self::OpenShift {
+                machine: machine.clone(),
+                node: present(node),
             },
         }
     }

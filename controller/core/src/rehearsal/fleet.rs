@@ -1,4 +1,4 @@
-//! The fleet of one check, of either kind, and what the check wants for its members.
+//! The fleet of one check, of any kind, and what the check wants for its members.
 //!
 //! Must never decide: [`crate::health::Fleet`] and [`crate::nodes::Fleet`] do.
 
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::{Member, MemberFacts};
 use crate::{
-    health::{self, Action, RequestView, Target, Verdict},
+    health::{self, Action, OpenShiftAction, OpenShiftCheck, RequestView, Target, Verdict},
     nodes::{self, NodeCheckStatus, Outside, Request, RequestId, Step},
 };
 
@@ -31,6 +31,7 @@ pub(super) enum Wanted {
 /// The fleet of one check.
 pub(super) enum CheckFleet {
     Machines(Box<health::Fleet>),
+    OpenShift(Box<health::Fleet<OpenShiftCheck>>),
     Nodes(Box<NodeFleet>),
 }
 
@@ -169,21 +170,104 @@ impl NodeFleet {
     }
 }
 
+/// What an action of a check of Machines is for a rehearsal.
+enum MachineAction {
+    Request,
+    HandOver,
+    Withdraw,
+}
+
+fn of_cluster_api(action: &Action) -> Option<MachineAction> {
+    match action {
+        Action::CreateRequest { .. } => Some(MachineAction::Request),
+        Action::MarkOwnerRemediated { .. } => Some(MachineAction::HandOver),
+        Action::DeleteRequest { .. } => Some(MachineAction::Withdraw),
+        Action::UnmarkOwnerRemediated { .. } | Action::ReportForeignRequest { .. } => None,
+    }
+}
+
+/// A mark for external remediation leads to a remediation. A Machine that is deleted is replaced by its owner.
+fn of_openshift(action: &OpenShiftAction) -> Option<MachineAction> {
+    match action {
+        OpenShiftAction::CreateRequest { .. } | OpenShiftAction::MarkExternal { .. } => {
+            Some(MachineAction::Request)
+        }
+        OpenShiftAction::DeleteMachine { .. } => Some(MachineAction::HandOver),
+        OpenShiftAction::DeleteRequest { .. } => Some(MachineAction::Withdraw),
+        OpenShiftAction::ReportForeignRequest { .. } | OpenShiftAction::SkipNoController { .. } => {
+            None
+        }
+    }
+}
+
+/// What a check of Machines wants. `requested` are the members with a remediation.
+fn machines_wanted<P: health::Policy>(
+    fleet: &mut health::Fleet<P>,
+    requested: &BTreeSet<String>,
+    convert: impl Fn(&P::Action) -> Option<MachineAction>,
+    now: Timestamp,
+) -> Vec<Wanted> {
+    fleet.advance(now);
+    let mut members = requested.clone();
+    members.extend(fleet.unhealthy().map(ToString::to_string));
+    let mut wanted = Vec::new();
+    for member in members {
+        let Some(due) = fleet.wanted(&member) else {
+            continue;
+        };
+        // The remediation of a mark is not withdrawn by an action: it ends by itself when the Node is healthy.
+        let is_over = *due.verdict == Verdict::Healthy && requested.contains(&member);
+        let action = match due.action.as_ref().and_then(&convert) {
+            None if is_over => Some(MachineAction::Withdraw),
+            action => action,
+        };
+        let causes = match due.verdict {
+            Verdict::Unhealthy { causes } => causes.iter().map(ToString::to_string).collect(),
+            _ => Vec::new(),
+        };
+        wanted.extend(action.map(|action| match action {
+            MachineAction::Request => Wanted::Request { member, causes },
+            MachineAction::HandOver => Wanted::HandOver { member, causes },
+            MachineAction::Withdraw => Wanted::Withdraw { member },
+        }));
+    }
+    wanted
+}
+
+fn put_machine<P: health::Policy>(
+    fleet: &mut health::Fleet<P>,
+    machine: P::Machine,
+    node: health::NodeView,
+    is_requested: bool,
+    now: Timestamp,
+) {
+    let request = match is_requested {
+        true => RequestView::Open,
+        false => RequestView::None,
+    };
+    let target = Target {
+        machine,
+        node,
+        request,
+    };
+    fleet.put(target, now);
+}
+
+/// Why the limit of a check of Machines holds an unhealthy member, if it does.
+fn machine_limit<P: health::Policy>(fleet: &health::Fleet<P>) -> Option<String> {
+    let gate = fleet.gate();
+    (!gate.open && fleet.tally().unhealthy > 0).then_some(gate.message)
+}
+
 impl CheckFleet {
     /// Adds a member or replaces its facts.
     pub(super) fn put(&mut self, facts: MemberFacts, is_requested: bool, now: Timestamp) {
         match (self, facts) {
             (Self::Machines(fleet), MemberFacts::Machine { machine, node }) => {
-                let request = match is_requested {
-                    true => RequestView::Open,
-                    false => RequestView::None,
-                };
-                let target = Target {
-                    machine,
-                    node,
-                    request,
-                };
-                fleet.put(target, now);
+                put_machine(fleet, machine, node, is_requested, now);
+            }
+            (Self::OpenShift(fleet), MemberFacts::OpenShift { machine, node }) => {
+                put_machine(fleet, machine, node, is_requested, now);
             }
             (Self::Nodes(nodes), MemberFacts::Node(node)) => {
                 let node = Arc::new(node);
@@ -191,14 +275,14 @@ impl CheckFleet {
                 nodes.fleet.put_node(node, true, now);
             }
             // A check has members of its own kind only.
-            (Self::Machines(_), MemberFacts::Node(_))
-            | (Self::Nodes(_), MemberFacts::Machine { .. }) => {}
+            (Self::Machines(_) | Self::OpenShift(_) | Self::Nodes(_), _) => {}
         }
     }
 
     pub(super) fn remove(&mut self, member: &str, now: Timestamp) {
         match self {
             Self::Machines(fleet) => fleet.remove(member, now),
+            Self::OpenShift(fleet) => fleet.remove(member, now),
             Self::Nodes(nodes) => {
                 nodes.nodes.remove(member);
                 nodes.fleet.remove_node(member, now);
@@ -207,59 +291,37 @@ impl CheckFleet {
     }
 
     /// What the check wants. `requested` are the members with a remediation.
-    pub(super) fn wanted(&mut self, requested: BTreeSet<String>, now: Timestamp) -> Vec<Wanted> {
-        let fleet = match self {
-            Self::Machines(fleet) => fleet,
-            Self::Nodes(nodes) => return nodes.wanted(now),
-        };
-        fleet.advance(now);
-        let mut members = requested;
-        members.extend(fleet.unhealthy().map(ToString::to_string));
-        let mut wanted = Vec::new();
-        for member in members {
-            let Some(due) = fleet.wanted(&member) else {
-                continue;
-            };
-            let causes = match due.verdict {
-                Verdict::Unhealthy { causes } => causes.iter().map(ToString::to_string).collect(),
-                _ => Vec::new(),
-            };
-            match due.action {
-                Some(Action::CreateRequest { .. }) => {
-                    wanted.push(Wanted::Request { member, causes });
-                }
-                Some(Action::MarkOwnerRemediated { .. }) => {
-                    wanted.push(Wanted::HandOver { member, causes });
-                }
-                Some(Action::DeleteRequest { .. }) => wanted.push(Wanted::Withdraw { member }),
-                Some(
-                    Action::UnmarkOwnerRemediated { .. } | Action::ReportForeignRequest { .. },
-                )
-                | None => {}
-            }
+    pub(super) fn wanted(&mut self, requested: &BTreeSet<String>, now: Timestamp) -> Vec<Wanted> {
+        match self {
+            Self::Machines(fleet) => machines_wanted(fleet, requested, of_cluster_api, now),
+            Self::OpenShift(fleet) => machines_wanted(fleet, requested, of_openshift, now),
+            Self::Nodes(nodes) => nodes.wanted(now),
         }
-        wanted
     }
 
     /// A remediation that the check wanted exists from now on.
     pub(super) fn requested(&mut self, member: &str, now: Timestamp) {
         match self {
             Self::Machines(fleet) => fleet.set_request(member, RequestView::Open, now),
+            Self::OpenShift(fleet) => fleet.set_request(member, RequestView::Open, now),
             Self::Nodes(nodes) => nodes.requested(member, now),
         }
     }
 
     /// The remediation of a member is over.
     pub(super) fn ended(&mut self, member: &str, now: Timestamp) {
-        // A NodeHealthCheck deletes the remediation itself, once the Node is healthy.
-        if let Self::Machines(fleet) = self {
-            fleet.set_request(member, RequestView::None, now);
+        match self {
+            Self::Machines(fleet) => fleet.set_request(member, RequestView::None, now),
+            Self::OpenShift(fleet) => fleet.set_request(member, RequestView::None, now),
+            // A NodeHealthCheck deletes the remediation itself, once the Node is healthy.
+            Self::Nodes(_) => {}
         }
     }
 
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
         match self {
             Self::Machines(fleet) => fleet.next_deadline(),
+            Self::OpenShift(fleet) => fleet.next_deadline(),
             Self::Nodes(nodes) => {
                 let all = [nodes.wake_at, nodes.fleet.next_deadline()];
                 all.into_iter().flatten().min()
@@ -270,10 +332,8 @@ impl CheckFleet {
     /// Why the limit holds an unhealthy member, if it does.
     pub(super) fn limit(&self) -> Option<String> {
         match self {
-            Self::Machines(fleet) => {
-                let gate = fleet.gate();
-                (!gate.open && fleet.tally().unhealthy > 0).then_some(gate.message)
-            }
+            Self::Machines(fleet) => machine_limit(fleet),
+            Self::OpenShift(fleet) => machine_limit(fleet),
             Self::Nodes(nodes) => nodes.closed.clone(),
         }
     }

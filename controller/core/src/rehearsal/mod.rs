@@ -1,13 +1,18 @@
 //! Rehearsal: what health checks and power policies would have done with a recorded history.
 //!
 //! Owns the virtual time and the assumed remediations. Must never restate a rule: verdicts and limits are those
-//! of [`health::Fleet`] and [`crate::nodes::Fleet`], the order of remediations and the policies those of [`check_concurrency`] and [`evaluate`].
+//! of [`health::Fleet`] and [`crate::nodes::Fleet`]; what begins is decided as in production, by the concurrency
+//! check, the policies and the judgement of shared causes.
 //!
 //! What a remediation does is assumed: it ends after a fixed time, and the Node is Ready from then on, until
 //! the history shows another change of it.
 
+mod begin;
+mod causes;
+mod compare;
 mod facts;
 mod fleet;
+mod past;
 mod report;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -17,18 +22,18 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{
     handover::SETTLE,
     health,
-    power_policy::{
-        Hold, PastAttempt, PowerPolicy, Rule, Subject, Verdict as PolicyVerdict, evaluate,
-    },
-    remediation::{ActiveRemediation, Progress, check_concurrency},
+    power_policy::{PastAttempt, PowerPolicy, Rule},
+    remediation::{ActiveRemediation, Progress},
 };
 
+use causes::SharedCauses;
 use fleet::{CheckFleet, NodeFleet, Wanted};
+use past::Past;
 
-pub use facts::{CheckRules, HostFacts, MemberFacts, RehearsedCheck};
+pub use compare::{Difference, compare};
+pub use facts::{CheckRules, HostFacts, MemberFacts, NodeRecord, RehearsedCheck};
 pub use report::{
-    Difference, HeldSpan, LimitSpan, Outcome, RehearsalReport, RehearsedRemediation, Totals,
-    compare,
+    CauseSpan, HeldSpan, LimitSpan, Outcome, RehearsalReport, RehearsedRemediation, Totals,
 };
 
 /// A member in the history.
@@ -40,13 +45,14 @@ struct Host {
     is_settled: bool,
     /// The present remediation.
     remediation: Option<Assumed>,
-    past: Vec<PastAttempt>,
 }
 
 /// A remediation that is assumed to take its time and to succeed.
 #[derive(Debug, Clone)]
 struct Assumed {
     active: ActiveRemediation,
+    /// Name of its Node.
+    node: Option<String>,
     begun: Option<Timestamp>,
     /// The policy and rule that hold it, and when that ends by itself.
     held: Option<(String, Rule, Option<Timestamp>)>,
@@ -67,6 +73,8 @@ pub struct Rehearsal {
     fleets: Vec<CheckFleet>,
     policies: Vec<PowerPolicy>,
     hosts: BTreeMap<HostKey, Host>,
+    past: Past,
+    causes: SharedCauses,
     now: Timestamp,
     /// When changes that were not evaluated yet have settled.
     settled_at: Option<Timestamp>,
@@ -87,17 +95,48 @@ impl Rehearsal {
             CheckRules::Machines(check, cluster) => {
                 CheckFleet::Machines(Box::new(health::Fleet::new(check, cluster, None, start)))
             }
+            CheckRules::OpenShift(check) => {
+                let cluster = health::no_cluster();
+                CheckFleet::OpenShift(Box::new(health::Fleet::new(check, cluster, None, start)))
+            }
             CheckRules::Nodes(check) => CheckFleet::Nodes(Box::new(NodeFleet::new(check, start))),
         };
         Self {
             takes: SignedDuration::try_from(takes).unwrap_or(SignedDuration::MAX),
             names,
             fleets: rules.into_iter().map(fleet).collect(),
+            causes: SharedCauses::new(&policies),
             policies,
             hosts: BTreeMap::new(),
+            past: Past::default(),
             now: start,
             settled_at: None,
             report: RehearsalReport::new(start),
+        }
+    }
+
+    /// Adds an earlier remediation of a host, by its attempts that switched it off. `host` is the name of its
+    /// Node. Called in the order of time, before the history begins.
+    pub fn remember(&mut self, host: &str, attempts: Vec<PastAttempt>) {
+        self.past.add(host, attempts);
+    }
+
+    /// A Node appears or changes, whether or not a check selects it: what fails with others is judged by the
+    /// whole fleet. Called before [`Self::put`] for its members.
+    pub fn put_node(&mut self, node: &str, record: NodeRecord, at: Timestamp) {
+        if self.causes.is_used() {
+            self.advance(at);
+            self.causes.put(node, record, self.now);
+            self.changed();
+        }
+    }
+
+    /// A Node is deleted.
+    pub fn remove_node(&mut self, node: &str, at: Timestamp) {
+        if self.causes.is_used() {
+            self.advance(at);
+            self.causes.remove(node);
+            self.changed();
         }
     }
 
@@ -113,7 +152,7 @@ impl Rehearsal {
             true => member.ready(facts.node.as_deref(), self.now),
             false => member.clone(),
         };
-        let (remediation, past) = known.map(|h| (h.remediation, h.past)).unwrap_or_default();
+        let remediation = known.and_then(|host| host.remediation);
         if let Some(fleet) = self.fleets.get_mut(check) {
             fleet.put(shown, remediation.is_some(), self.now);
         }
@@ -122,7 +161,6 @@ impl Rehearsal {
             facts,
             is_settled,
             remediation,
-            past,
         };
         self.hosts.insert(key, host);
         self.changed();
@@ -176,7 +214,9 @@ impl Rehearsal {
             Some(begun) => begun.checked_add(self.takes).ok(),
             None => assumed.held.as_ref().and_then(|(_, _, until)| *until),
         });
-        let all = deadlines.chain(of_remediations).chain(self.settled_at);
+        let of_causes = self.causes.next_due();
+        let all = deadlines.chain(of_remediations).chain(of_causes);
+        let all = all.chain(self.settled_at);
         all.filter(|due| *due > self.now).min()
     }
 
@@ -188,6 +228,7 @@ impl Rehearsal {
             // A remediation that was requested or withdrawn changes when the check is evaluated next.
             while self.evaluate_check(check) {}
         }
+        self.causes.judge(&mut self.report, self.now);
         self.begin_remediations();
     }
 
@@ -199,11 +240,15 @@ impl Rehearsal {
             });
             let Some(assumed) = over else { continue };
             host.is_settled = true;
-            host.past.push(PastAttempt {
+            let attempt = PastAttempt {
                 begun: assumed.begun.unwrap_or(self.now),
                 ended: self.now,
                 succeeded: true,
-            });
+            };
+            self.past.add(host.facts.host(member), vec![attempt]);
+            if let Some(node) = &host.facts.node {
+                self.causes.recover(node);
+            }
             self.report
                 .end(assumed.number, Outcome::Remediated, self.now);
             if let Some(fleet) = self.fleets.get_mut(*check) {
@@ -223,7 +268,7 @@ impl Rehearsal {
         let requested = self.hosts.iter().filter(|((of, _), _)| *of == check);
         let requested = requested.filter(|(_, host)| host.remediation.is_some());
         let requested = requested.map(|((_, member), _)| member.clone()).collect();
-        for wanted in fleet.wanted(requested, self.now) {
+        for wanted in fleet.wanted(&requested, self.now) {
             let member = wanted.member().clone();
             let Some(host) = self.hosts.get_mut(&(check, member.clone())) else {
                 continue;
@@ -236,6 +281,7 @@ impl Rehearsal {
                     let number = self.report.request(name, &member, node, causes, self.now);
                     host.remediation = Some(Assumed {
                         active: active(name, &member, number, host, self.now),
+                        node: host.facts.node.clone(),
                         begun: None,
                         held: None,
                         number,
@@ -267,101 +313,6 @@ impl Rehearsal {
         // As it is after the requests of this moment.
         self.report.limit(name, fleet.limit(), self.now);
         has_changed
-    }
-
-    /// Lets those begin that may, in the order of production.
-    fn begin_remediations(&mut self) {
-        let mut waiting: Vec<(Timestamp, String, HostKey)> = Vec::new();
-        for (member, host) in &self.hosts {
-            let Some(assumed) = host.remediation.as_ref().filter(|r| r.begun.is_none()) else {
-                continue;
-            };
-            let (at, uid) = assumed.active.precedence();
-            waiting.push((at, uid.to_owned(), member.clone()));
-        }
-        waiting.sort();
-        for (_, _, member) in waiting {
-            self.begin_remediation(&member);
-        }
-    }
-
-    fn begin_remediation(&mut self, member: &HostKey) {
-        let Some(host) = self.hosts.get(member) else {
-            return;
-        };
-        let Some(mut assumed) = host.remediation.clone() else {
-            return;
-        };
-        assumed.active.progress = Progress::Ready;
-        assumed.active.policy = host.facts.policy.clone();
-        let others: Vec<&ActiveRemediation> = self
-            .hosts
-            .iter()
-            .filter(|(other, _)| *other != member)
-            .filter_map(|(_, host)| host.remediation.as_ref())
-            .map(|assumed| &assumed.active)
-            .collect();
-        let decision = check_concurrency(&assumed.active, others.iter().copied(), None);
-        assumed.active.progress = decision.progress;
-        if let Some(reason) = decision.reason {
-            let message = reason.to_string();
-            self.report
-                .hold(assumed.number, "", &message, None, self.now);
-            assumed.held = None;
-        } else {
-            let subject = Subject {
-                annotations: host.facts.annotations.clone(),
-                past: host.past.clone(),
-                ..Subject::default()
-            };
-            let selected = &host.facts.policy.policies;
-            let policies = self.policies.iter().filter(|p| selected.contains(&p.name));
-            let policies: Vec<PowerPolicy> = policies.cloned().collect();
-            match evaluate(&policies, &assumed.active, &subject, &others, self.now) {
-                PolicyVerdict::Begin { warnings } => {
-                    assumed.begun = Some(self.now);
-                    assumed.held = None;
-                    self.report.begin(assumed.number, warnings, self.now);
-                }
-                PolicyVerdict::Hold(hold) => self.hold(&mut assumed, &hold),
-                PolicyVerdict::Exhausted(hold) => {
-                    self.report
-                        .hold(assumed.number, &hold.policy, &hold.detail, None, self.now);
-                    self.report
-                        .end(assumed.number, Outcome::Exhausted, self.now);
-                    self.settle(member);
-                    return;
-                }
-            }
-        }
-        if let Some(host) = self.hosts.get_mut(member) {
-            host.remediation = Some(assumed);
-        }
-    }
-
-    fn hold(&mut self, assumed: &mut Assumed, hold: &Hold) {
-        assumed.active.progress = match hold.rule {
-            Rule::Budget => Progress::Ready,
-            _ => Progress::Waiting,
-        };
-        let new = (hold.policy.clone(), hold.rule, hold.until);
-        if assumed.held.as_ref() != Some(&new) {
-            let (policy, detail) = (&hold.policy, &hold.detail);
-            self.report
-                .hold(assumed.number, policy, detail, hold.until, self.now);
-        }
-        assumed.held = Some(new);
-    }
-
-    /// The remediation of a Machine ends without an attempt, and nothing more is done before it changes.
-    fn settle(&mut self, member: &HostKey) {
-        if let Some(host) = self.hosts.get_mut(member) {
-            host.remediation = None;
-            host.is_settled = true;
-        }
-        if let Some(fleet) = self.fleets.get_mut(member.0) {
-            fleet.ended(&member.1, self.now);
-        }
     }
 }
 

@@ -20,6 +20,9 @@ pub struct RehearsalReport {
     pub remediations: Vec<RehearsedRemediation>,
     /// When the limit of a check held a remediation.
     pub limits: Vec<LimitSpan>,
+    /// What several failed hosts had in common, by policy.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shared_causes: Vec<CauseSpan>,
     /// Sums over all remediations.
     pub totals: Totals,
 }
@@ -100,6 +103,9 @@ pub struct HeldSpan {
     pub policy: String,
     /// What the rule found.
     pub message: String,
+    /// What the failed hosts share, such as `rack r1`, if a shared cause held it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared_cause: Option<String>,
     /// When the hold began.
     pub from: Timestamp,
     /// When the hold ends by itself.
@@ -122,6 +128,25 @@ pub struct LimitSpan {
     pub message: String,
 }
 
+/// A time in which hosts that share something were failed together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CauseSpan {
+    /// Name of the PowerPolicy by whose rules it is a shared cause.
+    pub policy: String,
+    /// What the failed hosts share, such as `rack r1`.
+    pub cause: String,
+    /// The arithmetic, with the most hosts that were failed at once.
+    pub message: String,
+    /// When the cause was recognised.
+    pub from: Timestamp,
+    /// When it ended; `None`: it lasts at the end of the history.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<Timestamp>,
+    /// Remediations that it held.
+    pub held: usize,
+}
+
 /// Sums of a rehearsal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -134,6 +159,8 @@ pub struct Totals {
     pub not_begun: usize,
     /// Remediations that wait at the end.
     pub waiting: usize,
+    /// Remediations that a shared cause held for a time.
+    pub held_by_shared_causes: usize,
     /// Remediations under way at one time, at most.
     pub most_concurrent: usize,
     /// Seconds that remediations waited between request and begin, in all.
@@ -149,6 +176,7 @@ impl RehearsalReport {
             end: start,
             remediations: Vec::new(),
             limits: Vec::new(),
+            shared_causes: Vec::new(),
             totals: Totals::default(),
         }
     }
@@ -195,9 +223,73 @@ impl RehearsalReport {
         remediation.held.push(HeldSpan {
             policy: policy.to_owned(),
             message: message.to_owned(),
+            shared_cause: None,
             from: now,
             until,
         });
+    }
+
+    /// Records that a shared cause holds a remediation. While it does, only what it says changes.
+    pub(super) fn hold_by_cause(
+        &mut self,
+        number: usize,
+        policy: &str,
+        message: &str,
+        cause: &str,
+        until: Option<Timestamp>,
+        now: Timestamp,
+    ) {
+        let Some(remediation) = self.remediations.get_mut(number) else {
+            return;
+        };
+        let is_same =
+            |held: &HeldSpan| held.policy == policy && held.shared_cause.as_deref() == Some(cause);
+        if let Some(last) = remediation.held.last_mut().filter(|held| is_same(held)) {
+            message.clone_into(&mut last.message);
+            last.until = until;
+            return;
+        }
+        let is_counted = remediation.held.iter().any(is_same);
+        remediation.held.push(HeldSpan {
+            policy: policy.to_owned(),
+            message: message.to_owned(),
+            shared_cause: Some(cause.to_owned()),
+            from: now,
+            until,
+        });
+        let span = self.open_causes(policy).find(|span| span.cause == cause);
+        if let Some(span) = span.filter(|_| !is_counted) {
+            span.held += 1;
+        }
+    }
+
+    /// Records which shared causes there are by the rules of a policy, with their arithmetic.
+    pub(super) fn causes(
+        &mut self,
+        policy: &str,
+        mut causes: BTreeMap<String, String>,
+        now: Timestamp,
+    ) {
+        for span in self.open_causes(policy) {
+            match causes.remove(&span.cause) {
+                Some(message) => span.message = message,
+                None => span.to = Some(now),
+            }
+        }
+        self.shared_causes
+            .extend(causes.into_iter().map(|(cause, message)| CauseSpan {
+                policy: policy.to_owned(),
+                cause,
+                message,
+                from: now,
+                to: None,
+                held: 0,
+            }));
+    }
+
+    fn open_causes(&mut self, policy: &str) -> impl Iterator<Item = &mut CauseSpan> {
+        let spans = self.shared_causes.iter_mut();
+        spans.filter(move |span| span.policy == policy && span.to.is_none())
     }
 
     pub(super) fn begin(&mut self, number: usize, warnings: Vec<String>, now: Timestamp) {
@@ -244,6 +336,9 @@ impl RehearsalReport {
                 (None, Outcome::Waiting) => totals.waiting += 1,
                 (None, _) => totals.not_begun += 1,
             }
+            if !remediation.shared_causes().is_empty() {
+                totals.held_by_shared_causes += 1;
+            }
             let until = remediation.begun.or(remediation.ended).unwrap_or(now);
             let waited = until.duration_since(remediation.requested).as_secs();
             totals.waited_seconds = totals.waited_seconds.saturating_add(waited);
@@ -252,55 +347,11 @@ impl RehearsalReport {
     }
 }
 
-/// A remediation that two rehearsals of one history treat differently.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Difference {
-    /// The check that would have requested it.
-    pub check: String,
-    /// Name of the Machine, or of the Node for a check of Nodes.
-    pub machine: String,
-    /// Which remediation of the Machine, from 1.
-    pub number: usize,
-    /// As the first rehearsal has it; `None` if it has none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub first: Option<RehearsedRemediation>,
-    /// As the second one has it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub second: Option<RehearsedRemediation>,
-}
-
-/// The remediations that begin at different times, end differently, or exist in one of the two only.
-pub fn compare(first: &RehearsalReport, second: &RehearsalReport) -> Vec<Difference> {
-    let (first, second) = (numbered(first), numbered(second));
-    let keys: BTreeSet<_> = first.keys().chain(second.keys()).collect();
-    let each = keys.into_iter().filter_map(|key| {
-        let (one, other) = (first.get(key), second.get(key));
-        let essence = |r: &&RehearsedRemediation| (r.requested, r.begun, r.outcome);
-        if one.map(essence) == other.map(essence) {
-            return None;
-        }
-        let (check, machine, number) = key;
-        Some(Difference {
-            check: (*check).to_owned(),
-            machine: (*machine).to_owned(),
-            number: *number,
-            first: one.map(|r| (*r).clone()),
-            second: other.map(|r| (*r).clone()),
-        })
-    });
-    each.collect()
-}
-
-/// The remediations by check, Machine and number.
-fn numbered(report: &RehearsalReport) -> BTreeMap<(&str, &str, usize), &RehearsedRemediation> {
-    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    let mut all = BTreeMap::new();
-    for remediation in &report.remediations {
-        let key = (remediation.check.as_str(), remediation.machine.as_str());
-        let count = counts.entry(key).or_default();
-        *count += 1;
-        all.insert((key.0, key.1, *count), remediation);
+impl RehearsedRemediation {
+    /// The shared causes that held it.
+    pub fn shared_causes(&self) -> BTreeSet<&str> {
+        let held = self.held.iter();
+        held.filter_map(|held| held.shared_cause.as_deref())
+            .collect()
     }
-    all
 }

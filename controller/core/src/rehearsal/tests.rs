@@ -1,3 +1,6 @@
+mod causes;
+mod openshift;
+
 use std::collections::BTreeSet;
 
 use super::*;
@@ -340,4 +343,49 @@ fn limit_of_a_node_health_check_holds_a_mass_failure() {
         panic!("{:#?}", report.limits);
     };
     assert!(span.message.contains("4 of 10"), "{}", span.message);
+}
+
+#[test]
+fn earlier_remediations_count_for_cooldown_and_attempts() {
+    use crate::power_policy::{AttemptLimit, WhenExceeded};
+    let cooldown = PowerPolicy {
+        name: "p".into(),
+        cooldown: Some(Duration::from_secs(1800)),
+        ..PowerPolicy::default()
+    };
+    let attempts = PowerPolicy {
+        name: "p".into(),
+        attempts: vec![AttemptLimit {
+            max: 2,
+            within: Duration::from_secs(86_400),
+            then: WhenExceeded::Escalate,
+        }],
+        ..PowerPolicy::default()
+    };
+    let earlier = |seconds| {
+        vec![PastAttempt {
+            begun: at(seconds - 300),
+            ended: at(seconds),
+            succeeded: true,
+        }]
+    };
+    let rehearse = |policy: PowerPolicy, before: &[i64]| {
+        let mut rehearsal = fleet(check("40%"), vec![policy]);
+        for seconds in before {
+            rehearsal.remember("n1", earlier(*seconds));
+        }
+        put(&mut rehearsal, "n1", "Unknown", 100);
+        let report = rehearsal.finish(at(60 * MINUTE));
+        let [only] = report.remediations.try_into().unwrap();
+        only
+    };
+    let held = rehearse(cooldown, &[-600]);
+    assert_eq!(held.begun, Some(at(1200)));
+    assert!(held.held[0].message.contains("cooldown"), "{held:?}");
+    assert_eq!(
+        rehearse(attempts.clone(), &[-6000]).outcome,
+        Outcome::Remediated
+    );
+    let ended = rehearse(attempts, &[-6000, -3000]);
+    assert_eq!((ended.outcome, ended.begun), (Outcome::Exhausted, None));
 }

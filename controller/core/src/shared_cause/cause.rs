@@ -4,7 +4,10 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use super::{CauseHold, Domain, DomainKind, OnTimeout, SharedCauseRules, after, judge::min_hosts};
+use super::{
+    CauseHold, CauseSummary, Domain, DomainKind, OnTimeout, SharedCauseRules, after,
+    judge::min_hosts,
+};
 use crate::explanation::time_span;
 
 /// Separates the kernel version from the cluster in the name of a domain.
@@ -152,6 +155,15 @@ impl Cause {
         (rules.on_timeout == OnTimeout::Proceed).then_some(until)
     }
 
+    /// What records of remediations keep of it.
+    pub fn summary(&self) -> CauseSummary {
+        CauseSummary {
+            domain: self.domain.clone(),
+            likely: self.likely(),
+            message: self.to_string(),
+        }
+    }
+
     /// Hosts that must be failed for the cause to last: those of a new cause, and half of those that
     /// have failed.
     pub(super) fn enough(&self, rules: &SharedCauseRules) -> u32 {
@@ -182,7 +194,7 @@ impl Cause {
             time_span(rules.recovery),
         );
         Some(CauseHold {
-            settling: false,
+            cause: Some(self.summary()),
             detail,
             until,
         })

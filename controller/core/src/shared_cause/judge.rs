@@ -289,7 +289,7 @@ impl Judgement {
         let detail = "it failed a short time ago, and is not remediated before it is known whether \
                       others fail with it";
         (!is_judged).then(|| CauseHold {
-            settling: true,
+            cause: None,
             detail: detail.to_owned(),
             until: Some(
                 settled
@@ -297,6 +297,16 @@ impl Judgement {
                     .max(now),
             ),
         })
+    }
+
+    /// The open cause of which the failure of a host is a part. Of several the one with most failed hosts.
+    pub fn cause_of(&self, failures: &Failures, host: &str) -> Option<&Cause> {
+        let failure = failures.of_host(host)?;
+        let of_host = failures.domains(host).into_iter().flatten();
+        let causes = of_host.filter_map(|domain| self.causes.get(domain));
+        causes
+            .filter(|cause| failure.at >= cause.first)
+            .max_by_key(|cause| cause.failed)
     }
 
     /// Records that the causes of a host hold a remediation now. Returns whether one did not before.

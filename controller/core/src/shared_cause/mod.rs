@@ -88,8 +88,8 @@ pub enum OnTimeout {
 /// Why a remediation waits because of other failures.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CauseHold {
-    /// Whether it only waits to see whether other hosts fail as well.
-    pub settling: bool,
+    /// The cause that holds it; `None`: it only waits to see whether other hosts fail as well.
+    pub cause: Option<CauseSummary>,
     /// What holds it, and what ends the hold.
     pub detail: String,
     /// When the hold ends by itself; `None`: when what `detail` names has happened.
@@ -168,6 +168,17 @@ impl DomainKind {
             Self::Cluster => "cluster",
         }
     }
+}
+
+/// A cause, as records of remediations name it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CauseSummary {
+    /// What the failed hosts share.
+    pub domain: Domain,
+    /// What is likely.
+    pub likely: Likely,
+    /// The arithmetic and the conclusion, as one sentence.
+    pub message: String,
 }
 
 /// `at` plus a duration, or the end of time.

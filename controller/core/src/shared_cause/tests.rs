@@ -83,15 +83,20 @@ fn failures_of_a_rack_within_the_window_are_one_cause_with_its_arithmetic() {
          the network is likelier than 7 failed hosts"
     );
     let hold = held(&judgement, &failures, 8, 141).unwrap();
-    assert!(!hold.settling);
+    let summary = hold.cause.as_ref().unwrap();
+    assert_eq!(
+        (&summary.domain, summary.likely),
+        (&rack(1), Likely::Network)
+    );
+    assert_eq!(summary.message, cause.to_string());
     assert_eq!(hold.until, Some(at(741)));
     assert!(
         hold.detail.contains("7 of 8 hosts") && hold.detail.contains("kubectl rackhand approve"),
         "{hold:?}"
     );
     assert_eq!(
-        held(&judgement, &failures, 0, 141).map(|h| h.settling),
-        Some(true)
+        held(&judgement, &failures, 0, 141).map(|h| h.cause),
+        Some(None)
     );
 }
 
@@ -243,14 +248,14 @@ fn readings_of_the_bmcs_tell_what_is_likely() {
 fn failure_waits_for_a_judgement_that_is_later_than_its_settling_time() {
     let mut failures = fleet(2, 8);
     assert_eq!(
-        held(&Judgement::default(), &failures, 0, 100).map(|h| h.settling),
-        Some(true)
+        held(&Judgement::default(), &failures, 0, 100).map(|h| h.cause),
+        Some(None)
     );
     let early = judged(&failures, &Judgement::default(), 99);
     failures.fail(&name(0), at(100), at(100));
     // Its Node is not Ready, and the failure is not in the judgement.
     let hold = held(&early, &failures, 0, 105).unwrap();
-    assert_eq!((hold.settling, hold.until), (true, Some(at(110))));
+    assert_eq!((hold.cause, hold.until), (None, Some(at(110))));
     let judgement = judged(&failures, &early, 109);
     assert!(held(&judgement, &failures, 0, 200).is_some());
     let judgement = judged(&failures, &early, 110);

@@ -38,7 +38,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use dialects::node_health_check as nodes;
 pub(crate) use dialects::openshift::{
     MachineSeen, OpenShiftFleet, concerns as concerns_openshift, openshift_controllers,
-    openshift_rules,
+    openshift_machine, openshift_rules,
 };
 pub(crate) use machines::acting_message;
 pub(crate) use metrics::CheckMetrics;

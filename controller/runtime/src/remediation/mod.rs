@@ -57,8 +57,9 @@ pub use host_evidence::evidence_of_api;
 pub(crate) use live_facts::LiveFacts;
 pub(crate) use metrics::RemediationMetrics;
 pub use offenders::with_suspect;
-pub(crate) use power_policy::shared_names;
+pub(crate) use power_policy::{attempts_of, shared_names};
 pub(crate) use quorum::control_plane;
+pub(crate) use shared_causes::{kernel_version, not_ready_since};
 pub(crate) use stored_state::stored_state;
 pub(crate) use target::{
     FleetMember, Target, find_machine, fleet, host, host_of_machine, host_of_openshift,

@@ -14,12 +14,13 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use rackhand_api::{
-    kinds::host_history::HostHistory,
+    kinds::host_history::{HostHistory, HostRemediation, REMEDIATIONS},
     names::{APPROVED_ANNOTATION, PDUS_ANNOTATION, SWITCHES_ANNOTATION},
 };
 use rackhand_core::{
     power_policy::{
-        PastAttempt, Placement, PolicyFacts, PowerPolicy, Rule, Subject, Verdict, evaluate,
+        PastAttempt, Placement, PolicyFacts, PowerPolicy, REMEMBERED_REMEDIATIONS, Rule, Subject,
+        Verdict, evaluate,
     },
     remediation::{ActiveRemediation, HostRef, Progress, Reason, State, Step, WorkloadView},
 };
@@ -165,32 +166,36 @@ fn own_attempts(state: Option<&State>) -> Vec<PastAttempt> {
         .collect()
 }
 
-/// The earlier attempts on the host that switched it off, of all other remediations. The last one of a
-/// remediation that succeeded ended with it.
+/// The earlier attempts on the host that switched it off, of all other remediations.
 fn past_attempts(history: &HostHistory, uid: &str) -> Vec<PastAttempt> {
     let others = history.status.iter().flat_map(|s| &s.remediations);
-    let mut past = Vec::new();
-    for remediation in others.filter(|r| r.uid != uid) {
-        let succeeded = remediation.outcome.as_deref() == Some("succeeded");
-        let switched_off = remediation
-            .attempts
-            .iter()
-            .filter(|a| a.powered_off_at.is_some());
-        let first = past.len();
-        past.extend(switched_off.map(|attempt| PastAttempt {
+    let others = others.filter(|r| r.uid != uid);
+    others.flat_map(attempts_of).collect()
+}
+
+/// The attempts of a remediation that switched its host off. The last one of a remediation that succeeded
+/// ended with it.
+pub(crate) fn attempts_of(remediation: &HostRemediation) -> Vec<PastAttempt> {
+    let succeeded = remediation.outcome.as_deref() == Some("succeeded");
+    let attempts = remediation.attempts.iter();
+    let switched_off = attempts.filter(|a| a.powered_off_at.is_some());
+    let mut past: Vec<PastAttempt> = switched_off
+        .map(|attempt| PastAttempt {
             begun: attempt.started_at,
             ended: attempt.finished_at.unwrap_or(attempt.started_at),
             succeeded: false,
-        }));
-        let ended = remediation.finished_at.filter(|_| succeeded);
-        if let (Some(ended), Some(last)) = (ended, past.get_mut(first..).and_then(<[_]>::last_mut))
-        {
-            last.ended = ended;
-            last.succeeded = true;
-        }
+        })
+        .collect();
+    let ended = remediation.finished_at.filter(|_| succeeded);
+    if let (Some(ended), Some(last)) = (ended, past.last_mut()) {
+        last.ended = ended;
+        last.succeeded = true;
     }
     past
 }
+
+/// The core counts as many remediations as a history lists.
+const _: () = assert!(REMEDIATIONS == REMEMBERED_REMEDIATIONS);
 
 /// Whether a person has approved this remediation.
 pub(super) fn is_approved(view: &RequestView) -> bool {

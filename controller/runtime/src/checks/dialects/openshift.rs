@@ -22,7 +22,7 @@ use rackhand_core::health::{
 pub(in crate::checks) use actions::unmark;
 pub(crate) use external_remediation::controllers as openshift_controllers;
 pub(in crate::checks) use metrics::OpenShiftMetrics;
-pub(crate) use snapshot::{MachineSeen, OpenShiftFleet, openshift_rules};
+pub(crate) use snapshot::{MachineSeen, OpenShiftFleet, openshift_machine, openshift_rules};
 
 use crate::{
     checks::{

@@ -161,13 +161,11 @@ fn member(
     let of_bmh = bmh.and_then(|key| context.index.host(&key));
     let of_bmh = of_bmh.as_ref().map(|entry| entry.object.annotations());
     let (pdus, switches) = shared_names(of_bmh.into_iter().chain([node.annotations()]));
-    let info = node.status.as_ref().and_then(|s| s.node_info.as_ref());
-    let kernel = info.map(|info| info.kernel_version.clone());
     let mut domains = Domain::of(&Placement {
         cluster: Some(cluster.to_string()),
         pdus,
         switches,
-        kernel: kernel.filter(|kernel| !kernel.is_empty()),
+        kernel: kernel_version(node),
         rack: rack.clone(),
         labels: None,
     });
@@ -177,15 +175,27 @@ fn member(
         let kept = known.iter().filter(is_place);
         domains.extend(kept.filter(|domain| !named.contains(&domain.kind)).cloned());
     }
-    let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
-    let condition = conditions.and_then(|all| all.iter().find(|c| c.type_ == "Ready"));
-    let since = condition.and_then(|c| c.last_transition_time.as_ref());
-    let is_failed = ready(node).is_some_and(|status| status != "True");
     Member {
         name,
         domains,
-        failed: is_failed.then(|| since.map_or_else(Timestamp::now, |time| time.0)),
+        failed: not_ready_since(node, Timestamp::now()),
     }
+}
+
+/// Since when a Node is not Ready; `None` if it is, or if that is not known.
+pub(crate) fn not_ready_since(node: &Node, now: Timestamp) -> Option<Timestamp> {
+    let is_failed = ready(node).is_some_and(|status| status != "True");
+    let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
+    let condition = conditions.and_then(|all| all.iter().find(|c| c.type_ == "Ready"));
+    let since = condition.and_then(|c| c.last_transition_time.as_ref());
+    is_failed.then(|| since.map_or(now, |time| time.0))
+}
+
+/// The kernel version of a Node.
+pub(crate) fn kernel_version(node: &Node) -> Option<String> {
+    let info = node.status.as_ref()?.node_info.as_ref()?;
+    let kernel = &info.kernel_version;
+    (!kernel.is_empty()).then(|| kernel.clone())
 }
 
 /// The host that a Node runs on, and its BareMetalHost.

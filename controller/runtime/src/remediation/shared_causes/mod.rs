@@ -37,6 +37,7 @@ use crate::store::{
     watch::pause,
 };
 use fleet::Fleet;
+pub(crate) use fleet::{kernel_version, not_ready_since};
 use readings::Readings;
 
 /// Shortest interval of judgements. It is short beside the settling time, which a failure waits in any case.

@@ -105,7 +105,7 @@ fn next_leader_continues_the_hold_and_does_not_report_it_again() {
     let index_before = index(&spec, &json!({}));
     let causes = dark_rack();
     causes.judge(&index_before, at(150));
-    assert!(hold(&causes, &index_before, 1, 150).is_some_and(|hold| !hold.settling));
+    assert!(hold(&causes, &index_before, 1, 150).is_some_and(|hold| hold.cause.is_some()));
     causes.begin_hold(POLICY, &name(1), at(150));
     let status = PowerPolicyStatus {
         shared_causes: causes.status(POLICY, at(151)),
@@ -114,7 +114,7 @@ fn next_leader_continues_the_hold_and_does_not_report_it_again() {
     let index = index(&spec, &serde_json::to_value(status).unwrap());
     let next = dark_rack();
     assert!(
-        hold(&next, &index, 1, 200).unwrap().settling,
+        hold(&next, &index, 1, 200).unwrap().cause.is_none(),
         "not judged yet"
     );
     assert!(next.judge(&index, at(200)).events.is_empty());
@@ -130,11 +130,11 @@ fn failures_are_settled_with_the_judgement_after_their_time() {
     let index = index(&json!({ "sharedCauses": { "minHosts": 8 } }), &json!({}));
     let causes = dark_rack();
     causes.judge(&index, at(106));
-    assert!(hold(&causes, &index, 0, 114).unwrap().settling);
+    assert!(hold(&causes, &index, 0, 114).unwrap().cause.is_none());
     let settled = causes.judge(&index, at(116)).settled;
     assert_eq!(settled, BTreeSet::from([name(0), name(1)]));
     assert_eq!(hold(&causes, &index, 0, 116), None);
-    assert!(hold(&causes, &index, 2, 116).unwrap().settling);
+    assert!(hold(&causes, &index, 2, 116).unwrap().cause.is_none());
 }
 
 #[test]

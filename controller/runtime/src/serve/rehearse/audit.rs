@@ -50,8 +50,8 @@ pub(super) fn read(line: &str) -> Result<Option<HistoryEvent>, String> {
     let of = &event.object_ref;
     let (api_version, kind) = match (of.api_group.as_str(), of.resource.as_str()) {
         ("", "nodes") => ("v1".to_owned(), "Node"),
-        (groups::CLUSTER_API, "machines") => (
-            format!("{}/{}", groups::CLUSTER_API, of.api_version),
+        (groups::CLUSTER_API | groups::OPENSHIFT_MACHINE, "machines") => (
+            format!("{}/{}", of.api_group, of.api_version),
             kinds::MACHINE,
         ),
         _ => return Ok(None),

@@ -30,9 +30,10 @@ pub(super) struct History {
     pub(super) events: Vec<HistoryEvent>,
     pub(super) start: Timestamp,
     pub(super) end: Timestamp,
-    /// Whether there are Machines. Otherwise each Node counts as one.
+    /// Whether there are Machines of Cluster API. Otherwise each Node counts as one.
     pub(super) has_machines: bool,
-    pub(super) notes: Vec<String>,
+    /// Whether there are Machines of OpenShift. Otherwise each Node counts as one.
+    pub(super) has_openshift_machines: bool,
 }
 
 impl History {
@@ -50,22 +51,18 @@ impl History {
             ));
         };
         let (start, end) = (first.at, last.at);
-        let has_machines = events
-            .iter()
-            .any(|event| is_of(event.change.object(), groups::CLUSTER_API, kinds::MACHINE));
-        let mut notes = Vec::new();
-        if !has_machines {
-            notes.push(
-                "the history contains no Machines: each Node counts as a Machine that every MachineHealthCheck selects"
-                    .to_owned(),
-            );
-        }
+        let has = |group| {
+            let mut events = events.iter();
+            events.any(|event| is_of(event.change.object(), group, kinds::MACHINE))
+        };
+        let (has_machines, has_openshift_machines) =
+            (has(groups::CLUSTER_API), has(groups::OPENSHIFT_MACHINE));
         Ok(Self {
             events,
             start,
             end,
             has_machines,
-            notes,
+            has_openshift_machines,
         })
     }
 }

@@ -90,18 +90,19 @@ pub async fn record(
         None => management.clone(),
     };
     let served = Served::default();
-    let machine = Kind::Machine;
-    let machines = served.find(&management, machine.group(), machine.kind());
-    let machines = machines
-        .await
-        .map_err(|error| RecordError::Cluster(format!("Machines: {error}")))?;
     let mut watches = stream::SelectAll::new();
     watches.push(watch(&workload, ApiResource::erase::<Node>(&())));
-    if let Some(resource) = machines {
-        watches.push(watch(&management, resource));
+    for machine in [Kind::Machine, Kind::OpenShiftMachine] {
+        let found = served.find(&management, machine.group(), machine.kind());
+        let found = found.await.map_err(|error| {
+            RecordError::Cluster(format!("Machines of {}: {error}", machine.group()))
+        })?;
+        if let Some(resource) = found {
+            watches.push(watch(&management, resource));
+        }
     }
     let end = time.map(|time| tokio::time::Instant::now() + time);
-    let mut written = BTreeMap::new();
+    let mut written = Written::new();
     let mut lines = 0;
     loop {
         let deadline = async {
@@ -149,15 +150,14 @@ fn watch(client: &Client, resource: ApiResource) -> Watch {
     Box::pin(changes)
 }
 
+/// What was written last of each object, by its API version and kind.
+type Written = BTreeMap<(String, String, Key), Value>;
+
 /// A line, unless nothing has changed that a rehearsal uses.
-fn line(
-    kind: LineKind,
-    object: &DynamicObject,
-    written: &mut BTreeMap<(String, Key), Value>,
-) -> Option<Line> {
+fn line(kind: LineKind, object: &DynamicObject, written: &mut Written) -> Option<Line> {
     let object = reduced(object);
-    let name = object.types.as_ref().map(|types| types.kind.clone());
-    let key = (name.unwrap_or_default(), Key::of(&object));
+    let types = object.types.clone().unwrap_or_default();
+    let key = (types.api_version, types.kind, Key::of(&object));
     let value = serde_json::to_value(&object).ok()?;
     if matches!(kind, LineKind::Deleted) {
         written.remove(&key);
@@ -202,7 +202,12 @@ fn reduced(object: &DynamicObject) -> DynamicObject {
                 fields.remove("lastHeartbeatTime");
             }
         }
-        reduced.data = json!({ "status": { "conditions": conditions } });
+        let mut status = json!({ "conditions": conditions });
+        let kernel = object.data.pointer("/status/nodeInfo/kernelVersion");
+        if let Some(kernel) = kernel {
+            status["nodeInfo"] = json!({ "kernelVersion": kernel });
+        }
+        reduced.data = json!({ "status": status });
     } else {
         for field in ["spec", "status"] {
             if let Some(value) = object.data.get(field) {

@@ -198,3 +198,157 @@ fn node_health_check_is_rehearsed_with_the_nodes_that_it_selects() {
     };
     assert!(cause.contains("condition Ready is Unknown"), "{cause}");
 }
+
+const OPENSHIFT_CHECK: &str = r"
+apiVersion: machine.openshift.io/v1beta1
+kind: MachineHealthCheck
+metadata:
+  name: workers
+  namespace: openshift-machine-api
+  annotations: { machine.openshift.io/remediation-strategy: external-baremetal }
+spec:
+  selector: { matchLabels: { pool: a } }
+  maxUnhealthy: 60%
+  unhealthyConditions:
+    - { type: Ready, status: Unknown, timeout: 60s }
+";
+
+const SHARED_CAUSES: &str = r"
+---
+apiVersion: rackhand.dev/v1alpha1
+kind: PowerPolicy
+metadata: { name: together }
+spec:
+  sharedCauses: { minHosts: 2, minPercent: 40 }
+";
+
+/// The same failure with Machines of OpenShift, and a Machine of another namespace.
+fn openshift_recording() -> String {
+    let of_openshift = |name: &str, namespace: &str| {
+        let mut machine = machine(name);
+        machine["apiVersion"] = json!("machine.openshift.io/v1beta1");
+        machine["metadata"]["namespace"] = json!(namespace);
+        machine
+    };
+    let mut lines = vec![line(0, &of_openshift("n1", "other"))];
+    for number in 0..5 {
+        let machine = of_openshift(&format!("n{number}"), "openshift-machine-api");
+        lines.push(line(0, &machine));
+    }
+    let nodes = recording();
+    lines.extend(
+        nodes
+            .lines()
+            .filter(|l| l.contains("\"Node\""))
+            .map(str::to_owned),
+    );
+    lines.join("\n")
+}
+
+#[test]
+fn check_of_openshift_is_rehearsed_with_the_machines_of_its_namespace() {
+    let rehearsed = rehearse(&input(OPENSHIFT_CHECK, openshift_recording())).unwrap();
+    let begun: Vec<(&str, &str, String)> = rehearsed
+        .report
+        .remediations
+        .iter()
+        .map(|r| {
+            let begun = r.begun.unwrap().strftime("%H:%M").to_string();
+            (r.check.as_str(), r.machine.as_str(), begun)
+        })
+        .collect();
+    let check = "openshift-machine-api/workers";
+    assert_eq!(
+        begun,
+        [
+            (check, "m-n1", "10:11".into()),
+            (check, "m-n2", "10:11".into()),
+        ]
+    );
+    assert!(rehearsed.notes.is_empty(), "{:?}", rehearsed.notes);
+    // The Machines of Cluster API are none of OpenShift.
+    let rehearsed = rehearse(&input(OPENSHIFT_CHECK, recording())).unwrap();
+    let all = &rehearsed.report.remediations;
+    assert_eq!(all.len(), 2, "{all:#?}");
+    assert_eq!(all[0].machine, "n1");
+    assert!(
+        rehearsed.notes.iter().any(|n| n.contains(check)),
+        "{:?}",
+        rehearsed.notes
+    );
+}
+
+#[test]
+fn what_a_shared_cause_would_have_held_is_reported_and_compared() {
+    let rules = format!("{OPENSHIFT_CHECK}{SHARED_CAUSES}");
+    let mut input = input(&rules, openshift_recording());
+    input.compared = vec![("check.yaml".into(), OPENSHIFT_CHECK.into())];
+    let rehearsed = rehearse(&input).unwrap();
+    let [span] = rehearsed.report.shared_causes.as_slice() else {
+        panic!("{:#?}", rehearsed.report);
+    };
+    assert_eq!(
+        (span.policy.as_str(), span.cause.as_str(), span.held),
+        ("together", "rack r1", 2)
+    );
+    assert!(
+        span.message.starts_with("2 of 5 hosts of rack r1 failed"),
+        "{}",
+        span.message
+    );
+    // Held from 10:11 for 15 minutes.
+    let begun = rehearsed.report.remediations[0].begun.unwrap();
+    assert_eq!(begun.strftime("%H:%M").to_string(), "10:26");
+    let other = rehearsed.compared.unwrap();
+    assert!(other.shared_causes.is_empty());
+    assert_eq!(rehearsed.differences.len(), 2);
+}
+
+const COOLDOWN: &str = r"
+---
+apiVersion: rackhand.dev/v1alpha1
+kind: PowerPolicy
+metadata: { name: rest }
+spec:
+  cooldownSeconds: 3600
+---
+apiVersion: rackhand.dev/v1alpha1
+kind: HostHistory
+metadata: { name: r1.n1 }
+spec: { rack: r1, host: n1 }
+status:
+  total: 1
+  remediations:
+    - uid: u
+      kind: PowerRemediation
+      namespace: metal3
+      name: m-n1
+      node: n1
+      createdAt: 2026-03-01T09:00:00Z
+      finishedAt: 2026-03-01T09:30:00Z
+      outcome: succeeded
+      attempts:
+        - number: 1
+          startedAt: 2026-03-01T09:00:00Z
+          poweredOffAt: 2026-03-01T09:01:00Z
+";
+
+#[test]
+fn cooldown_counts_the_remediations_of_the_host_histories_in_the_files() {
+    let rehearsed = rehearse(&input(&format!("{CHECK}{COOLDOWN}"), recording())).unwrap();
+    let begun: Vec<(&str, String)> = rehearsed
+        .report
+        .remediations
+        .iter()
+        .map(|r| {
+            let begun = r.begun.map(|at| at.strftime("%H:%M").to_string());
+            (r.machine.as_str(), begun.unwrap_or_default())
+        })
+        .collect();
+    assert_eq!(
+        begun,
+        [("m-n1", "10:30".into()), ("m-n2", "10:11".into())],
+        "{:#?}",
+        rehearsed.report
+    );
+}

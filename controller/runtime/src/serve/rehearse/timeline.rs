@@ -4,24 +4,25 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use kube::ResourceExt;
+use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::{
-    names::{CLUSTER_NAME_LABEL, RACK_LABEL},
-    views::{LabelSelector, MachineView, Meta},
+    names::{CLUSTER_NAME_LABEL, RACK_LABEL, groups, kinds},
+    views::{MachineView, Meta},
 };
 use rackhand_core::{
-    health::{MachineFacts, NodeView},
+    health::{MachineFacts, NodeView, OpenShiftMachine},
     power_policy::{Placement, PolicyFacts},
-    rehearsal::{HostFacts, MemberFacts, Rehearsal, RehearsalReport},
+    rehearsal::{HostFacts, MemberFacts, NodeRecord, Rehearsal, RehearsalReport},
+    shared_cause::Domain,
 };
 
 use super::{
-    CheckSelector, Rules,
-    history::{Change, HistoryEvent},
+    history::{Change, History, HistoryEvent},
+    rules::{CheckSelector, Rules},
 };
 use crate::{
-    checks::{machine_facts, node_view, nodes},
-    remediation::shared_names,
+    checks::{is_of, machine_facts, node_view, nodes, openshift_machine},
+    remediation::{kernel_version, not_ready_since, shared_names},
     store::{
         index::SeenNode,
         object::Key,
@@ -29,21 +30,37 @@ use crate::{
     },
 };
 
+/// Whose Machine it is. Both kinds may have Machines of the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Dialect {
+    ClusterApi,
+    OpenShift,
+}
+
 /// The objects of the history, and the rehearsal that they drive.
 pub(super) struct Timeline<'a> {
     rules: &'a Rules,
-    /// Whether the history contains Machines.
-    has_machines: bool,
-    machines: BTreeMap<Key, MachineView>,
+    history: &'a History,
+    machines: BTreeMap<(Dialect, Key), MachineView>,
     nodes: BTreeMap<String, Node>,
     rehearsal: Rehearsal,
 }
 
+impl Dialect {
+    fn of(object: &DynamicObject) -> Option<Self> {
+        match () {
+            () if is_of(object, groups::CLUSTER_API, kinds::MACHINE) => Some(Self::ClusterApi),
+            () if is_of(object, groups::OPENSHIFT_MACHINE, kinds::MACHINE) => Some(Self::OpenShift),
+            () => None,
+        }
+    }
+}
+
 impl<'a> Timeline<'a> {
-    pub(super) fn new(rules: &'a Rules, has_machines: bool, rehearsal: Rehearsal) -> Self {
+    pub(super) fn new(rules: &'a Rules, history: &'a History, rehearsal: Rehearsal) -> Self {
         Self {
             rules,
-            has_machines,
+            history,
             machines: BTreeMap::new(),
             nodes: BTreeMap::new(),
             rehearsal,
@@ -53,37 +70,50 @@ impl<'a> Timeline<'a> {
     /// Applies a change. An object that cannot be parsed is left as it was.
     pub(super) fn apply(&mut self, event: &HistoryEvent, notes: &mut Vec<String>) {
         let object = event.change.object();
-        let kind = object.types.as_ref().map_or("", |types| &types.kind);
-        match (kind, &event.change) {
-            ("Node", Change::Put(object)) => match object.clone().try_parse::<Node>() {
+        if let Some(dialect) = Dialect::of(object) {
+            let id = (dialect, Key::of(object));
+            match &event.change {
+                Change::Put(object) => match MachineView::from_dynamic(object) {
+                    Ok(machine) => self.put_machine(&id, &machine, event.at),
+                    Err(error) => notes.push(format!("left out: {error}")),
+                },
+                Change::Delete(_) => self.remove_machine(&id, event.at),
+            }
+            return;
+        }
+        if !is_of(object, "", "Node") {
+            return;
+        }
+        let name = object.name_any();
+        match &event.change {
+            Change::Put(object) => match object.clone().try_parse::<Node>() {
                 Ok(node) => {
-                    let name = node.name_any();
                     self.nodes.insert(name.clone(), node);
                     self.node_changed(&name, event.at);
                 }
-                Err(error) => notes.push(format!("left out: Node {}: {error}", object.name_any())),
+                Err(error) => notes.push(format!("left out: Node {name}: {error}")),
             },
-            ("Node", Change::Delete(object)) => {
-                let name = object.name_any();
+            Change::Delete(_) => {
                 self.nodes.remove(&name);
                 self.node_changed(&name, event.at);
             }
-            ("Machine", Change::Put(object)) => match MachineView::from_dynamic(object) {
-                Ok(machine) => {
-                    let key = Key::of(object);
-                    self.machine_changed(&key, &machine, event.at);
-                    self.machines.insert(key, machine);
-                }
-                Err(error) => notes.push(format!("left out: {error}")),
-            },
-            ("Machine", Change::Delete(object)) => {
-                let key = Key::of(object);
-                self.machines.remove(&key);
-                for check in 0..self.rules.checks.len() {
-                    self.rehearsal.remove(check, &key.name, event.at);
-                }
+        }
+    }
+
+    fn put_machine(&mut self, id: &(Dialect, Key), machine: &MachineView, at: Timestamp) {
+        self.machines.insert(id.clone(), machine.clone());
+        if let Some(node) = &machine.node_name {
+            self.place_node(node, at);
+        }
+        self.machine_changed(id, machine, at);
+    }
+
+    fn remove_machine(&mut self, id: &(Dialect, Key), at: Timestamp) {
+        self.machines.remove(id);
+        for (number, check) in self.rules.checks.iter().enumerate() {
+            if check.selects.dialect() == Some(id.0) {
+                self.rehearsal.remove(number, &id.1.name, at);
             }
-            _ => {}
         }
     }
 
@@ -92,16 +122,46 @@ impl<'a> Timeline<'a> {
     }
 
     fn node_changed(&mut self, name: &str, at: Timestamp) {
+        self.place_node(name, at);
         for number in 0..self.rules.checks.len() {
             self.node_of_check(number, name, at);
         }
-        let of_node = self.machines.iter();
-        let of_node = of_node.filter(|(_, machine)| machine.node_name.as_deref() == Some(name));
-        let of_node: Vec<(Key, MachineView)> =
-            of_node.map(|(k, m)| (k.clone(), m.clone())).collect();
-        for (key, machine) in of_node {
-            self.machine_changed(&key, &machine, at);
+        let of_node: Vec<_> = self.machines_of(name);
+        for (id, machine) in of_node {
+            self.machine_changed(&id, &machine, at);
         }
+    }
+
+    fn machines_of(&self, node: &str) -> Vec<((Dialect, Key), MachineView)> {
+        let machines = self.machines.iter();
+        let of_node = machines.filter(|(_, machine)| machine.node_name.as_deref() == Some(node));
+        of_node.map(|(id, m)| (id.clone(), m.clone())).collect()
+    }
+
+    /// What the host of a Node shares with others, and whether it has failed.
+    fn place_node(&mut self, name: &str, at: Timestamp) {
+        let Some(node) = self.nodes.get(name) else {
+            self.rehearsal.remove_node(name, at);
+            return;
+        };
+        let machine = self.machines_of(name).into_iter().next();
+        let cluster = match &machine {
+            Some(((Dialect::ClusterApi, key), machine)) => {
+                let cluster = machine.meta.labels.get(CLUSTER_NAME_LABEL);
+                cluster.map(|cluster| Key::new(&*key.namespace, cluster))
+            }
+            Some(((Dialect::OpenShift, _), _)) => None,
+            None => self.rules.checks.iter().find_map(|c| match &c.selects {
+                CheckSelector::Machines { cluster, .. } => Some(cluster.clone()),
+                CheckSelector::OpenShift { .. } | CheckSelector::Nodes(_) => None,
+            }),
+        };
+        let meta = machine.as_ref().map(|(_, machine)| &machine.meta);
+        let record = NodeRecord {
+            domains: Domain::of(&placement(cluster.as_ref(), meta, Some(node))),
+            failed: not_ready_since(node, at),
+        };
+        self.rehearsal.put_node(name, record, at);
     }
 
     /// A Node as a member of a check of Nodes. Without Machines, each Node also counts as a Machine of its name
@@ -112,13 +172,21 @@ impl<'a> Timeline<'a> {
         };
         let node = self.nodes.get(name);
         let (member, cluster) = match &check.selects {
-            CheckSelector::Machines { .. } if self.has_machines => return,
+            CheckSelector::Machines { .. } if self.history.has_machines => return,
+            CheckSelector::OpenShift { .. } if self.history.has_openshift_machines => return,
             CheckSelector::Machines { cluster, .. } => {
                 let member = node.map(|node| MemberFacts::Machine {
                     machine: machine_of(node),
                     node: node_view(node),
                 });
                 (member, Some(cluster))
+            }
+            CheckSelector::OpenShift { .. } => {
+                let member = node.map(|node| MemberFacts::OpenShift {
+                    machine: openshift_machine_of(node),
+                    node: node_view(node),
+                });
+                (member, None)
             }
             CheckSelector::Nodes(selector) => {
                 let selected = node.filter(|node| selector.matches(node.labels()));
@@ -134,12 +202,13 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    fn machine_changed(&mut self, key: &Key, machine: &MachineView, at: Timestamp) {
+    fn machine_changed(&mut self, id: &(Dialect, Key), machine: &MachineView, at: Timestamp) {
+        let key = &id.1;
         for (number, check) in self.rules.checks.iter().enumerate() {
-            let CheckSelector::Machines { cluster, selector } = &check.selects else {
+            if check.selects.dialect() != Some(id.0) {
                 continue;
-            };
-            if !selects(selector, cluster, key, machine) {
+            }
+            if !check.selects.selects(key, machine) {
                 self.rehearsal.remove(number, &key.name, at);
                 continue;
             }
@@ -154,16 +223,39 @@ impl<'a> Timeline<'a> {
                 (None, _) => NodeView::NotJoined,
                 (_, Some(node)) => node_view(node),
             };
-            let facts = self.host(Some(cluster), Some(&machine.meta), name, node);
-            let member = MemberFacts::Machine {
-                machine: machine_facts(machine),
-                node: view,
+            let (member, cluster) = match &check.selects {
+                CheckSelector::OpenShift { .. } => {
+                    let machine = OpenShiftMachine {
+                        // The rehearsal decides itself which Machines are marked.
+                        external_remediation: false,
+                        ..openshift_machine(machine)
+                    };
+                    (
+                        MemberFacts::OpenShift {
+                            machine,
+                            node: view,
+                        },
+                        None,
+                    )
+                }
+                CheckSelector::Machines { cluster, .. } => {
+                    let machine = machine_facts(machine);
+                    (
+                        MemberFacts::Machine {
+                            machine,
+                            node: view,
+                        },
+                        Some(cluster),
+                    )
+                }
+                CheckSelector::Nodes(_) => continue,
             };
+            let facts = self.host(cluster, Some(&machine.meta), name, node);
             self.rehearsal.put(number, member, facts, at);
         }
     }
 
-    /// The host as the policies see it. The history does not name racks; a label of Node or Machine does.
+    /// The host as the policies see it.
     fn host(
         &self,
         cluster: Option<&Key>,
@@ -171,47 +263,74 @@ impl<'a> Timeline<'a> {
         name: Option<&str>,
         node: Option<&Node>,
     ) -> HostFacts {
-        let labels = node.map(|node| node.labels().clone()).unwrap_or_default();
-        let of_machine = machine.map(|meta| &meta.labels);
-        let rack = labels.get(RACK_LABEL);
-        let rack = rack.or_else(|| of_machine.and_then(|labels| labels.get(RACK_LABEL)));
+        let placement = placement(cluster, machine, node);
+        let labels = placement.labels.clone().unwrap_or_default();
         let selecting = self.rules.policies.iter().filter(|policy| {
             let selected = policy.selects(
                 NodeLabels::Known(&labels),
-                of_machine,
-                rack.map(String::as_str),
+                machine.map(|meta| &meta.labels),
+                placement.rack.as_deref(),
             );
             selected == Selected::Yes
         });
         let policies = selecting.map(|policy| policy.policy.name.clone()).collect();
-        let annotations = node.map(|node| node.annotations().clone());
-        let annotations = annotations.unwrap_or_default();
-        let (pdus, switches) = shared_names(std::iter::once(&annotations));
+        let annotations = node.map(|node| node.annotations().keys().cloned());
         HostFacts {
             node: name.map(str::to_owned),
+            annotations: annotations.into_iter().flatten().collect(),
             policy: PolicyFacts {
                 policies,
-                placement: Placement {
-                    cluster: Some(cluster.unwrap_or(&Key::local()).to_string()),
-                    rack: rack.cloned(),
-                    pdus,
-                    switches,
-                    kernel: None,
-                    labels: Some(labels),
-                },
+                placement,
                 ..PolicyFacts::default()
             },
-            annotations: annotations.into_keys().collect(),
         }
     }
 }
 
-/// Whether a check selects a Machine.
-fn selects(selector: &LabelSelector, cluster: &Key, key: &Key, machine: &MachineView) -> bool {
-    let labels = &machine.meta.labels;
-    key.namespace == cluster.namespace
-        && labels.get(CLUSTER_NAME_LABEL) == Some(&cluster.name)
-        && selector.matches(labels)
+/// Where a host is. The history does not contain the inventories of agents; a label of Node or Machine names
+/// the rack.
+fn placement(cluster: Option<&Key>, machine: Option<&Meta>, node: Option<&Node>) -> Placement {
+    let labels = node.map(|node| node.labels().clone()).unwrap_or_default();
+    let of_machine = machine.map(|meta| &meta.labels);
+    let rack = labels.get(RACK_LABEL);
+    let rack = rack.or_else(|| of_machine.and_then(|labels| labels.get(RACK_LABEL)));
+    let (pdus, switches) = shared_names(node.map(ResourceExt::annotations).into_iter());
+    Placement {
+        cluster: Some(cluster.unwrap_or(&Key::local()).to_string()),
+        rack: rack.cloned(),
+        pdus,
+        switches,
+        kernel: node.and_then(kernel_version),
+        labels: Some(labels),
+    }
+}
+
+impl CheckSelector {
+    /// Whose Machines the check selects; `None` for a check of Nodes.
+    fn dialect(&self) -> Option<Dialect> {
+        match self {
+            Self::Machines { .. } => Some(Dialect::ClusterApi),
+            Self::OpenShift { .. } => Some(Dialect::OpenShift),
+            Self::Nodes(_) => None,
+        }
+    }
+
+    /// Whether a check of Machines selects a Machine of its kind.
+    fn selects(&self, key: &Key, machine: &MachineView) -> bool {
+        let labels = &machine.meta.labels;
+        match self {
+            Self::Machines { cluster, selector } => {
+                key.namespace == cluster.namespace
+                    && labels.get(CLUSTER_NAME_LABEL) == Some(&cluster.name)
+                    && selector.matches(labels)
+            }
+            Self::OpenShift {
+                namespace,
+                selector,
+            } => key.namespace == *namespace && selector.matches(labels),
+            Self::Nodes(_) => false,
+        }
+    }
 }
 
 /// A member of a check of Nodes.
@@ -238,5 +357,19 @@ fn machine_of(node: &Node) -> MachineFacts {
         health_condition: None,
         owner_remediated: None,
         awaits_owner: false,
+    }
+}
+
+/// The Machine of OpenShift that a Node counts as.
+fn openshift_machine_of(node: &Node) -> OpenShiftMachine {
+    OpenShiftMachine {
+        name: node.name_any(),
+        uid: node.uid().unwrap_or_default(),
+        failed: None,
+        last_updated: node.creation_timestamp().map(|at| at.0),
+        deleting: false,
+        controlled: true,
+        master: false,
+        external_remediation: false,
     }
 }

@@ -8,7 +8,8 @@ use rackhand_api::{
     views::{BareMetalHostView, MachineView, OpenShiftHealthCheckView},
 };
 use rackhand_core::health::{
-    Claim, ExternalStep, OpenShiftCheck, OpenShiftStrategy, OpenShiftTarget, RequestView, Verdict,
+    Claim, ExternalStep, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy, OpenShiftTarget,
+    RequestView, Verdict,
 };
 
 use super::{external_remediation, facts};
@@ -35,6 +36,11 @@ pub(crate) struct OpenShiftFleet {
 /// The rules of a check, ignoring pauses.
 pub(crate) fn openshift_rules(view: &OpenShiftHealthCheckView) -> OpenShiftCheck {
     facts::rules(view)
+}
+
+/// The facts of a Machine.
+pub(crate) fn openshift_machine(view: &MachineView) -> OpenShiftMachine {
+    facts::machine(view)
 }
 
 // === impl FleetObjects ===
