@@ -30,7 +30,7 @@ pub use rackhand_core::rehearsal::{RehearsalReport, RehearsedRemediation};
 pub use rackhand_core::remediation::{
     DrainBlocked, LONGEST_EVIDENCE, NodeAction, NodeGone, WorkloadDown,
 };
-pub use remediation::{evidence_of_api, with_suspect};
+pub use remediation::{cause_line, evidence_of_api, with_suspect};
 pub use run::{Connections, run, run_over};
 pub use serve::explain::{
     CheckGroup, ControllerAddress, ExplainError, RequestKind, ShownSettings, Subject, View,

@@ -9,11 +9,30 @@ use super::{objects, status};
 /// The reasons of a remediation that a PowerPolicy holds.
 const HELD: [&str; 2] = ["HeldByPolicy", "HeldBySharedCause"];
 
+/// How often it is tried. What a shared cause says changes with each BMC that is read.
+const TRIES: usize = 5;
+
 /// Sets the annotation that approves a remediation.
 ///
 /// # Errors
-/// No policy holds the remediation, it is approved already, or it changed meanwhile.
+/// No policy holds the remediation, it is approved already, or it changes all the time.
 pub(super) async fn run(client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
+    for _ in 1..TRIES {
+        match approve(client, namespace, name).await {
+            Err(error) if is_conflict(&error) => {}
+            done => return done,
+        }
+    }
+    approve(client, namespace, name).await
+}
+
+fn is_conflict(error: &anyhow::Error) -> bool {
+    let status = error.downcast_ref::<kube::Error>();
+    matches!(status, Some(kube::Error::Api(status)) if status.code == 409)
+}
+
+/// Approves it as it is now.
+async fn approve(client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
     let kinds = [objects::POWER_REMEDIATION, objects::METAL3_REMEDIATION];
     let mut found = objects::find(client, &kinds, namespace, name).await?;
     let what = format!("{} {namespace}/{name}", found.what);

@@ -11,7 +11,7 @@ use rackhand_core::{
     explanation::evidence_lines,
     recurrence::{Recurrence, recurrence},
 };
-use rackhand_runtime::{evidence_of_api, with_suspect};
+use rackhand_runtime::{cause_line, evidence_of_api, with_suspect};
 use serde::Serialize;
 
 use super::table::{named, table};
@@ -202,6 +202,7 @@ impl Display for Report {
         if !repeated.is_empty() {
             writeln!(f, "\nRemediated more than once:\n{}", repeated.join("\n"))?;
         }
+        shared_causes(f, &self.hosts)?;
         if self.shows_evidence {
             for host in &self.hosts {
                 evidence(f, host)?;
@@ -209,6 +210,27 @@ impl Display for Report {
         }
         Ok(())
     }
+}
+
+/// What failed together with hosts, the latest remediation first. Many hosts of one cause differ by little, and
+/// each line names its host.
+fn shared_causes(f: &mut Formatter<'_>, hosts: &[Host]) -> fmt::Result {
+    let of_host = |host: &Host| {
+        let path = named(&host.rack, &host.host);
+        let remediations = host.remediations.clone().into_iter();
+        remediations.filter_map(move |r| {
+            let began = r.created_at.strftime("%Y-%m-%d %H:%M:%SZ");
+            let line = cause_line(r.shared_cause.as_ref()?);
+            Some((r.created_at, format!("  {path} {began}: {line}")))
+        })
+    };
+    let mut lines: Vec<(Timestamp, String)> = hosts.iter().flat_map(of_host).collect();
+    if lines.is_empty() {
+        return Ok(());
+    }
+    lines.sort_by(|a, b| b.cmp(a));
+    writeln!(f, "\nFailed together with other hosts:")?;
+    lines.iter().try_for_each(|(_, line)| writeln!(f, "{line}"))
 }
 
 /// What the BMC reported before and after the power-offs, the latest remediation first.
@@ -303,6 +325,28 @@ mod tests {
         let listed: Vec<usize> = recent.hosts.iter().map(|h| h.remediations.len()).collect();
         assert_eq!(listed, [1, 1]);
         assert_eq!(recent.hosts[0].repeated, None);
+    }
+
+    #[test]
+    fn shared_cause_is_shown_with_its_arithmetic_and_until_when_it_held() {
+        let mut all = [history("b1", &[9])];
+        let first = &mut all[0].status.as_mut().unwrap().remediations[0];
+        first.shared_cause = serde_json::from_value(json!({
+            "domain": "Rack", "name": "rack-a", "likely": "Network",
+            "message": "7 of 8 hosts of rack rack-a failed within 40s",
+            "heldBy": "together", "heldSince": "1970-01-10T00:00:01Z",
+            "heldUntil": "1970-01-10T00:15:01Z",
+        }))
+        .unwrap();
+        let now = Timestamp::from_second(10 * 86_400).unwrap();
+        let text = report(&all, &args(None, None), now).to_string();
+        assert!(
+            text.contains(
+                "rack-a/b1 1970-01-10 00:00:00Z: 7 of 8 hosts of rack rack-a failed within 40s; held by \
+                 PowerPolicy together until 1970-01-10T00:15:01Z at most"
+            ),
+            "{text}"
+        );
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The history of a host, over changes of the leader.
 
+mod limits;
+
 use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context, Result, ensure};
@@ -172,7 +174,8 @@ async fn scenario(stage: &Stage) -> Result<()> {
             Err(format!("{:?}", shown.finished))
         })
     })
-    .await
+    .await?;
+    limits::are_enforced(stage, &both).await
 }
 
 fn steps(remediation: &HostRemediation) -> BTreeSet<String> {

@@ -16,7 +16,7 @@ kind: PowerPolicy
 metadata:
   name: together
 spec:
-  sharedCauses: { minHosts: 1, minPercent: 30 }
+  sharedCauses: { minHosts: 1, minPercent: 30, settlingSeconds: 0 }
 ";
 
 #[tokio::test(flavor = "multi_thread")]

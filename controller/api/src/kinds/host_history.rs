@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::host_evidence::HostEvidence;
+use super::power_policy::SharedDomain;
 use super::power_record::{Attempt, PowerOffEvidence};
 
 /// How many remediations of a host are kept.
@@ -119,6 +120,9 @@ pub struct HostRemediation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub cause: Option<String>,
+    /// What failed together with the host, where a PowerPolicy judges that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_cause: Option<HostSharedCause>,
     /// When the failure was detected and the remediation requested.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub created_at: Timestamp,
@@ -152,6 +156,36 @@ pub struct HostRemediation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub message: Option<String>,
+}
+
+/// The cause that the failure of a host shares with those of others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HostSharedCause {
+    /// What the hosts share.
+    pub domain: SharedDomain,
+    /// Name of the rack, PDU, switch, kernel version or cluster.
+    #[schemars(length(max = 512))]
+    pub name: String,
+    /// What was likely: Unknown, PowerLoss, Network, RackUnreachable, Kernel or ClusterWide.
+    #[schemars(length(max = 64))]
+    pub likely: String,
+    /// The arithmetic and what follows from it.
+    #[schemars(length(max = 1024))]
+    pub message: String,
+    /// The PowerPolicy that held the remediation for it; absent if nothing held it, because it had begun before
+    /// or a person had approved it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub held_by: Option<String>,
+    /// Since when the remediation was held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub held_since: Option<Timestamp>,
+    /// Until when it was to be held at most; absent if only recovery or a person ended that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub held_until: Option<Timestamp>,
 }
 
 /// A step of a remediation.

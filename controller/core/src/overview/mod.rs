@@ -224,6 +224,9 @@ pub struct FinishedRemediation {
     /// Which remediation of its host it was, such as `4th in 9 days`; `None` for the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occurrence: Option<String>,
+    /// What failed together with its host, and until when that held it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_cause: Option<String>,
 }
 
 /// What the status page and its JSON show.

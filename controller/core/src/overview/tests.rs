@@ -255,6 +255,7 @@ fn finished_remediations_are_shown_for_a_day() {
         outcome: "succeeded".into(),
         reason: String::new(),
         occurrence: None,
+        shared_cause: None,
     };
     let day = 24 * 3600;
     let facts = OverviewFacts {

@@ -329,7 +329,7 @@ impl Engine {
     }
 
     /// When the object was created.
-    fn created(&self) -> Option<Timestamp> {
+    pub(super) fn created(&self) -> Option<Timestamp> {
         let entry = self.snapshot.request.as_ref()?;
         Some(entry.object.metadata.creation_timestamp.as_ref()?.0)
     }

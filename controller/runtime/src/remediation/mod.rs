@@ -53,6 +53,7 @@ pub(crate) use facts::{
     bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action,
 };
 pub(crate) use history::Recorder;
+pub use history::cause_line;
 pub use host_evidence::evidence_of_api;
 pub(crate) use live_facts::LiveFacts;
 pub(crate) use metrics::RemediationMetrics;

@@ -14,18 +14,22 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use rackhand_api::{
-    kinds::host_history::{HostHistory, HostRemediation, REMEDIATIONS},
+    kinds::host_history::{HostHistoryStatus, HostRemediation, REMEDIATIONS},
     names::{APPROVED_ANNOTATION, PDUS_ANNOTATION, SWITCHES_ANNOTATION},
 };
 use rackhand_core::{
     power_policy::{
-        PastAttempt, Placement, PolicyFacts, PowerPolicy, REMEMBERED_REMEDIATIONS, Rule, Subject,
-        Verdict, evaluate,
+        Hold, PastAttempt, Placement, PolicyFacts, PowerPolicy, REMEMBERED_REMEDIATIONS, Rule,
+        Subject, Verdict, evaluate,
     },
     remediation::{ActiveRemediation, HostRef, Progress, Reason, State, Step, WorkloadView},
 };
 
-use super::{engine::Engine, history, target::Target};
+use super::{
+    engine::Engine,
+    history::{self, CauseHeld, cause_record},
+    target::Target,
+};
 use crate::store::{
     index::Index,
     object::Key,
@@ -167,9 +171,8 @@ fn own_attempts(state: Option<&State>) -> Vec<PastAttempt> {
 }
 
 /// The earlier attempts on the host that switched it off, of all other remediations.
-fn past_attempts(history: &HostHistory, uid: &str) -> Vec<PastAttempt> {
-    let others = history.status.iter().flat_map(|s| &s.remediations);
-    let others = others.filter(|r| r.uid != uid);
+fn past_attempts(history: &HostHistoryStatus, uid: &str) -> Vec<PastAttempt> {
+    let others = history.remediations.iter().filter(|r| r.uid != uid);
     others.flat_map(attempts_of).collect()
 }
 
@@ -225,8 +228,7 @@ impl Engine {
             return;
         };
         match history::read(&self.context, &host.rack, &host.host).await {
-            Ok(Some(found)) => input.subject.past.extend(past_attempts(&found, &self.uid)),
-            Ok(None) => {}
+            Ok(found) => input.subject.past.extend(past_attempts(&found, &self.uid)),
             Err(error) => input.subject.past_unread = Some(error.to_string()),
         }
     }
@@ -260,6 +262,21 @@ impl Engine {
         }
     }
 
+    /// Keeps the shared cause that holds this remediation, for the history of its host.
+    fn record_cause_hold(&self, hold: &Hold, input: &PolicyInput, now: Timestamp) {
+        let held = input.subject.cause_holds.get(&hold.policy);
+        if let Some(cause) = held.and_then(|held| held.cause.as_ref()) {
+            let held = CauseHeld {
+                policy: &hold.policy,
+                since: now,
+                until: hold.until,
+            };
+            let (created, record) = (self.created(), cause_record(cause, Some(held)));
+            let history = &self.context.live.history;
+            history.put_shared_cause(&self.uid, created.unwrap_or(now), record);
+        }
+    }
+
     /// Evaluates the policies that select the host.
     pub(super) fn decide_by_policies(
         &self,
@@ -285,6 +302,7 @@ impl Engine {
                 if let (Rule::SharedCause, Some(host)) = (hold.rule, &me.node) {
                     let causes = &self.context.live.causes;
                     causes.begin_hold(&hold.policy, host, now);
+                    self.record_cause_hold(&hold, input, now);
                 }
                 PolicyDecision::Refuse {
                     reason: match hold.rule {

@@ -125,6 +125,11 @@ async fn network_of_a_rack(w: &World) -> Result<()> {
         ensure!(off > on, "{host} was not held until most hosts were back");
     }
     wait_told(w, "until-a-person", "SharedCauseEnded", "rack net").await?;
+    for host in hosts {
+        let held = "held by PowerPolicy until-a-person until a person or recovery";
+        let likely = "the network is likelier than 4 failed hosts";
+        wait_recorded(w, host, &["4 of 4 hosts of rack net", likely, held]).await?;
+    }
     Ok(())
 }
 
@@ -160,6 +165,8 @@ async fn power_of_a_rack(w: &World) -> Result<()> {
         let off = w.stage.commanded(host, ResetType::ForceOff)?;
         let held = off.duration_since(begun);
         ensure!(held >= HOLD, "{host} was held for {held:?}");
+        let held = "held by PowerPolicy for-a-time until 2";
+        wait_recorded(w, host, &["hosts of rack pow", held]).await?;
     }
     Ok(())
 }
@@ -183,6 +190,21 @@ fn held(part: &str) -> impl Fn(&Value) -> bool + '_ {
         let message = status["message"].as_str().unwrap_or_default();
         status["reason"] == "HeldBySharedCause" && message.contains(part)
     }
+}
+
+/// Waits until the history of a host shows the shared cause of its remediation.
+async fn wait_recorded(w: &World, host: &str, parts: &[&str]) -> Result<()> {
+    wait_until(
+        &format!("{host}: shared cause in its history"),
+        LONG,
+        || async {
+            let shown = w.stage.controller_command(&["history", host], "");
+            let shown = shown.unwrap_or_else(|error| format!("{error:#}"));
+            let is_shown = parts.iter().all(|part| shown.contains(part));
+            Ok(if is_shown { Ok(()) } else { Err(shown) })
+        },
+    )
+    .await
 }
 
 /// Waits for the Event of a policy about a cause, of which there is one; returns its note.

@@ -2,9 +2,15 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use rackhand_core::remediation::{Outcome, outcome};
+use rackhand_core::{
+    remediation::{Outcome, outcome},
+    shared_cause::CauseSummary,
+};
 
-use super::entry::{EntryFacts, entry};
+use super::{
+    entry::{EntryFacts, entry},
+    shared_cause::cause_record,
+};
 use crate::{
     remediation::engine::Engine,
     store::{clock, object::Key},
@@ -29,13 +35,19 @@ impl Engine {
         let (Some(state), Some(request)) = (&self.shell.state, &self.snapshot.request) else {
             return;
         };
-        let timeline = self.context.live.history.timeline(&self.uid);
+        let history = &self.context.live.history;
+        if let Some(cause) = self.shared_cause() {
+            let created = self.created().unwrap_or(state.attempt_started);
+            history.put_shared_cause(&self.uid, created, cause_record(&cause, None));
+        }
+        let timeline = history.timeline(&self.uid);
         let facts = EntryFacts {
             id: &self.id,
             object: &request.object,
             state,
             timeline: &timeline,
             node_cause: self.node_cause(),
+            shared_cause: history.shared_cause(&self.uid),
             outcome,
             now: clock::monotonic_now(),
         };
@@ -52,12 +64,24 @@ impl Engine {
         }
     }
 
-    /// Why its Node is not ready, as the Node reports it.
-    fn node_cause(&self) -> Option<String> {
+    /// Its cluster and Node.
+    fn node_of_state(&self) -> Option<(Key, &str)> {
         let state = self.shell.state.as_ref()?;
         let node = &state.node.as_ref()?.name;
         let cluster = state.cluster.as_deref().map_or_else(Key::local, Key::parse);
+        Some((cluster, node))
+    }
+
+    /// Why its Node is not ready, as the Node reports it.
+    fn node_cause(&self) -> Option<String> {
+        let (cluster, node) = self.node_of_state()?;
         not_ready(&*self.context.index.node(&cluster, node)?)
+    }
+
+    /// The cause that its failure shares with those of other hosts, while it lasts.
+    fn shared_cause(&self) -> Option<CauseSummary> {
+        let (cluster, node) = self.node_of_state()?;
+        self.context.live.causes.cause_of(&cluster, node)
     }
 }
 

@@ -10,8 +10,8 @@ use rackhand_api::{
     kinds::{
         host_evidence::HostEvidence,
         host_history::{
-            EVIDENCE, HostHistorySpec, HostHistoryStatus, HostRemediation, HostStep, REMEDIATIONS,
-            STEPS, TEXT,
+            EVIDENCE, HostHistorySpec, HostHistoryStatus, HostRemediation, HostSharedCause,
+            HostStep, REMEDIATIONS, STEPS, TEXT,
         },
         power_record::Attempt,
     },
@@ -24,6 +24,7 @@ use super::super::{
     host_evidence::to_api,
     status::{attempts, evidence, whole},
 };
+use super::shared_cause::merged_cause;
 use crate::store::{
     object::{Key, Kind},
     request::RequestId,
@@ -48,6 +49,8 @@ pub(super) struct EntryFacts<'a> {
     pub(super) timeline: &'a [TimelineEntry],
     /// Why its Node is unhealthy, where no health check has recorded it.
     pub(super) node_cause: Option<String>,
+    /// What failed together with its host.
+    pub(super) shared_cause: Option<HostSharedCause>,
     /// Outcome and reason.
     pub(super) outcome: Option<(&'static str, &'static str)>,
     pub(super) now: Timestamp,
@@ -95,6 +98,7 @@ pub(super) fn entry(facts: &EntryFacts<'_>) -> Option<(HostHistorySpec, HostReme
             .map(str::to_owned)
             .or_else(|| facts.node_cause.clone())
             .map(|cause| shortened(&cause)),
+        shared_cause: facts.shared_cause.clone(),
         created_at: whole(created.unwrap_or(state.attempt_started)),
         steps: steps(facts.timeline.iter().map(|entry| HostStep {
             at: whole(entry.at),
@@ -129,7 +133,7 @@ fn owner(object: &DynamicObject) -> Option<String> {
     Some(format!("{} {}", owner.kind, owner.name))
 }
 
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     if text.chars().count() <= TEXT {
         return text.to_owned();
     }
@@ -188,6 +192,10 @@ pub(super) fn update(known: &HostRemediation, new: &HostRemediation) -> HostReme
         node: or(&new.node, &known.node),
         requested_by: or(&known.requested_by, &new.requested_by),
         cause: or(&known.cause, &new.cause),
+        shared_cause: match (&known.shared_cause, &new.shared_cause) {
+            (known, Some(new)) => Some(merged_cause(known.as_ref(), new.clone())),
+            (known, None) => known.clone(),
+        },
         steps: steps(both),
         attempts: merged_attempts(&known.attempts, &new.attempts),
         power_off: new.power_off.clone().or_else(|| known.power_off.clone()),

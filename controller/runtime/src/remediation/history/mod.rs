@@ -7,18 +7,23 @@ mod engine;
 mod entry;
 mod queue;
 mod recorder;
+mod shared_cause;
 
 use std::collections::{BTreeMap, VecDeque};
 
 pub(super) use engine::outcome_label;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
+use rackhand_api::kinds::host_history::HostSharedCause;
 use rackhand_core::{
     overview::{FinishedRemediation, TimelineEntry},
     remediation::State,
 };
 pub(crate) use recorder::Recorder;
 pub(super) use recorder::{read, run};
+pub use shared_cause::cause_line;
+use shared_cause::merged_cause;
+pub(super) use shared_cause::{CauseHeld, cause_record};
 
 /// Number of finished remediations kept.
 const FINISHED: usize = 1_000;
@@ -43,6 +48,18 @@ struct Records {
 struct Running {
     created: Timestamp,
     steps: VecDeque<TimelineEntry>,
+    /// What failed together with its host.
+    shared_cause: Option<HostSharedCause>,
+}
+
+impl Running {
+    fn new(created: Timestamp) -> Self {
+        Self {
+            created,
+            steps: VecDeque::new(),
+            shared_cause: None,
+        }
+    }
 }
 
 /// The end of a remediation.
@@ -59,12 +76,7 @@ impl History {
     pub(super) fn step(&self, uid: &str, created: Timestamp, state: &State) {
         let mut records = self.0.lock();
         let running = records.running.entry(uid.to_owned());
-        let steps = &mut running
-            .or_insert_with(|| Running {
-                created,
-                steps: VecDeque::new(),
-            })
-            .steps;
+        let steps = &mut running.or_insert_with(|| Running::new(created)).steps;
         let entry = TimelineEntry {
             step: state.step.label().to_owned(),
             at: state.since,
@@ -78,11 +90,27 @@ impl History {
         steps.push_back(entry);
     }
 
+    /// Records what failed together with the host of a remediation. A hold that it knows is kept.
+    pub(super) fn put_shared_cause(&self, uid: &str, created: Timestamp, new: HostSharedCause) {
+        let mut records = self.0.lock();
+        let running = records.running.entry(uid.to_owned());
+        let running = running.or_insert_with(|| Running::new(created));
+        let known = running.shared_cause.as_ref();
+        running.shared_cause = Some(merged_cause(known, new));
+    }
+
+    /// What failed together with the host of a running remediation.
+    fn shared_cause(&self, uid: &str) -> Option<HostSharedCause> {
+        let records = self.0.lock();
+        records.running.get(uid)?.shared_cause.clone()
+    }
+
     /// Records the end of a remediation.
     pub(super) fn finish(&self, uid: &str, finish: Finish<'_>) {
         let mut records = self.0.lock();
         let running = records.running.remove(uid);
         let host = finish.state.and_then(|s| s.host.as_ref());
+        let cause = running.as_ref().and_then(|r| r.shared_cause.clone());
         let finished = FinishedRemediation {
             request: finish.request,
             node: finish
@@ -96,6 +124,7 @@ impl History {
             outcome: finish.outcome.to_owned(),
             reason: finish.reason.to_owned(),
             occurrence: None,
+            shared_cause: cause.as_ref().map(cause_line),
         };
         records.add(uid, finished);
     }
@@ -121,10 +150,7 @@ impl History {
     fn add_steps(&self, uid: &str, created: Timestamp, earlier: Vec<TimelineEntry>) {
         let mut records = self.0.lock();
         let running = records.running.entry(uid.to_owned());
-        let running = running.or_insert_with(|| Running {
-            created,
-            steps: VecDeque::new(),
-        });
+        let running = running.or_insert_with(|| Running::new(created));
         // An object keeps whole seconds.
         let is_known = |entry: &TimelineEntry| {
             let mut known = running.steps.iter();

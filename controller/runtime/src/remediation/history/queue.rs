@@ -43,7 +43,11 @@ impl Batch {
 
 /// The batches, by name of the object.
 #[derive(Debug, Default)]
-pub(super) struct Queue(BTreeMap<String, Batch>);
+pub(super) struct Queue {
+    waiting: BTreeMap<String, Batch>,
+    /// Those that are being written.
+    writing: BTreeMap<String, Batch>,
+}
 
 impl Queue {
     /// Adds an entry to those of its host. Returns whether it was taken.
@@ -55,10 +59,10 @@ impl Queue {
         now: Instant,
     ) -> bool {
         let ended = entry.outcome.is_some();
-        if self.0.len() >= HOSTS && !self.0.contains_key(&name) {
+        if self.waiting.len() >= HOSTS && !self.waiting.contains_key(&name) {
             return false;
         }
-        let batch = self.0.entry(name).or_insert_with(|| Batch {
+        let batch = self.waiting.entry(name).or_insert_with(|| Batch {
             spec,
             entries: BTreeMap::new(),
             failures: 0,
@@ -74,41 +78,57 @@ impl Queue {
     /// Removes and returns up to `limit` batches that are due, those that have waited longest first.
     pub(super) fn take_due(&mut self, now: Instant, limit: usize) -> Vec<(String, Batch)> {
         let mut due: Vec<(Instant, String)> = self
-            .0
+            .waiting
             .iter()
             .filter(|(_, batch)| batch.due <= now)
             .map(|(name, batch)| (batch.due, name.clone()))
             .collect();
         due.sort();
         due.truncate(limit);
-        due.into_iter()
-            .filter_map(|(_, name)| self.0.remove_entry(&name))
-            .collect()
+        let due: Vec<(String, Batch)> = due
+            .into_iter()
+            .filter_map(|(_, name)| self.waiting.remove_entry(&name))
+            .collect();
+        self.writing.extend(due.iter().cloned());
+        due
+    }
+
+    /// A batch is written.
+    pub(super) fn written(&mut self, name: &str) {
+        self.writing.remove(name);
+    }
+
+    /// What is not written yet of an object, the older entries first.
+    pub(super) fn unwritten(&self, name: &str) -> Vec<HostRemediation> {
+        let batches = [self.writing.get(name), self.waiting.get(name)];
+        let entries = batches.into_iter().flatten();
+        entries.flat_map(|b| b.entries.values().cloned()).collect()
     }
 
     /// Puts a batch back whose write has failed. Entries that came meanwhile are newer. Returns false if
     /// the batch is given up.
     pub(super) fn put_back(&mut self, name: String, mut batch: Batch, now: Instant) -> bool {
+        self.writing.remove(&name);
         batch.failures += 1;
         if batch.failures >= ATTEMPTS {
             return false;
         }
         batch.due = now + BACKOFF * 2_u32.pow(batch.failures - 1);
-        if let Some(newer) = self.0.remove(&name) {
+        if let Some(newer) = self.waiting.remove(&name) {
             newer.entries.into_values().for_each(|e| batch.add(e));
         }
-        self.0.insert(name, batch);
+        self.waiting.insert(name, batch);
         true
     }
 
     /// When the next batch is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.0.values().map(|batch| batch.due).min()
+        self.waiting.values().map(|batch| batch.due).min()
     }
 
     /// Makes everything due at once, because this process ends.
     pub(super) fn flush(&mut self, now: Instant) {
-        for batch in self.0.values_mut() {
+        for batch in self.waiting.values_mut() {
             batch.due = now;
         }
     }
@@ -137,6 +157,7 @@ mod tests {
             node: None,
             requested_by: None,
             cause: None,
+            shared_cause: None,
             created_at: Timestamp::UNIX_EPOCH,
             steps: Vec::new(),
             attempts: Vec::new(),
@@ -156,8 +177,12 @@ mod tests {
         queue.put("h".into(), spec(), entry("a", None), start + BATCH / 2);
         assert!(queue.take_due(start + BATCH / 2, 9).is_empty());
         assert_eq!(queue.next_due(), Some(start + BATCH));
+        assert_eq!(queue.unwritten("h").len(), 1);
         let due = queue.take_due(start + BATCH, 9);
         assert_eq!((due.len(), due[0].1.entries.len()), (1, 1));
+        assert_eq!(queue.unwritten("h").len(), 1, "it is being written");
+        queue.written("h");
+        assert!(queue.unwritten("h").is_empty());
         assert_eq!(queue.next_due(), None);
 
         queue.put("h".into(), spec(), entry("a", None), start);

@@ -14,7 +14,7 @@ use kube::{
 };
 use parking_lot::Mutex;
 use rackhand_api::{
-    kinds::host_history::{HostHistory, HostHistorySpec, HostRemediation},
+    kinds::host_history::{HostHistory, HostHistorySpec, HostHistoryStatus, HostRemediation},
     names::{GROUP, kinds},
 };
 use rackhand_core::overview::{FinishedRemediation, TimelineEntry};
@@ -26,6 +26,7 @@ use super::{
     super::offenders::occurrence,
     entry::{is_worth_recording, merge, object_name, request_id, unrecorded},
     queue::{Batch, Queue},
+    shared_cause::cause_line,
 };
 use crate::{
     leader::writer::{Lane, Writer},
@@ -123,7 +124,10 @@ async fn write_due(context: &Context) {
         });
         let mut writes = stream::iter(writes).buffer_unordered(CONCURRENT);
         while let Some((name, batch, written)) = writes.next().await {
-            let Err(error) = written else { continue };
+            let Err(error) = written else {
+                recorder.queue.lock().written(&name);
+                continue;
+            };
             let host = format!("{}/{}", batch.spec.rack, batch.spec.host);
             let mut queue = recorder.queue.lock();
             if queue.put_back(name, batch, Instant::now()) {
@@ -149,16 +153,20 @@ async fn histories(context: &Context) -> Result<Api<HostHistory>, ApiError> {
     }
 }
 
-/// The history of a host, read live; `None` if there is none yet.
+/// The history of a host, read live, with what this process has not written yet.
 pub(in crate::remediation) async fn read(
     context: &Context,
     rack: &str,
     host: &str,
-) -> Result<Option<HostHistory>, ApiError> {
+) -> Result<HostHistoryStatus, ApiError> {
     let objects = histories(context).await?;
     let name = object_name(rack, host);
+    // Taken first: what is written meanwhile is merged twice, which changes nothing.
+    let unwritten = context.recorder.queue.lock().unwritten(&name);
     let found = optional(call(format!("HostHistory {name}"), objects.get(&name)).await)?;
-    Ok(found.filter(|object| object.spec.rack == rack && object.spec.host == host))
+    let found = found.filter(|object| object.spec.rack == rack && object.spec.host == host);
+    let status = found.and_then(|object| object.status).unwrap_or_default();
+    Ok(unwritten.iter().fold(status, |s, entry| merge(&s, entry)))
 }
 
 /// Merges a batch into its object, which it creates if needed.
@@ -259,6 +267,9 @@ fn take_in(context: &Context, object: &HostHistory) {
             context.recorder.submit(spec.clone(), ended);
         } else {
             history.add_steps(&entry.uid, entry.created_at, timeline(entry));
+            if let Some(cause) = &entry.shared_cause {
+                history.put_shared_cause(&entry.uid, entry.created_at, cause.clone());
+            }
         }
     }
 }
@@ -300,5 +311,6 @@ fn finished_remediation(
         outcome: entry.outcome.clone()?,
         reason: entry.reason.clone().unwrap_or_default(),
         occurrence: None,
+        shared_cause: entry.shared_cause.as_ref().map(cause_line),
     })
 }

@@ -1,5 +1,4 @@
 use kube::api::DynamicObject;
-use rackhand_api::kinds::host_history::HostHistorySpec;
 use serde_json::{Value, json};
 
 use super::*;
@@ -129,14 +128,7 @@ fn attempts_of_other_remediations_count_and_a_success_ends_with_its_remediation(
             "outcome": outcome, "attempts": attempts,
         })
     };
-    let mut history = HostHistory::new(
-        "r1.h",
-        HostHistorySpec {
-            rack: "r1".into(),
-            host: "h".into(),
-        },
-    );
-    history.status = serde_json::from_value(json!({ "total": 3, "remediations": [
+    let history: HostHistoryStatus = serde_json::from_value(json!({ "total": 3, "remediations": [
         remediation("me", "failed", json!([attempt(true)])),
         remediation("a", "succeeded", json!([attempt(true), attempt(true)])),
         remediation("b", "withdrawn", json!([attempt(false)])),

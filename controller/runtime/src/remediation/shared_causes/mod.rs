@@ -23,8 +23,8 @@ use rackhand_core::{
     power_policy::PowerPolicy,
     remediation::Progress,
     shared_cause::{
-        BmcReading, CauseHold, Domain, DomainKind, Failures, HostName, Judgement, SharedCauseRules,
-        judge,
+        BmcReading, CauseHold, CauseSummary, Domain, DomainKind, Failures, HostName, Judgement,
+        SharedCauseRules, judge,
     },
 };
 use tokio::time::Instant;
@@ -39,6 +39,7 @@ use crate::store::{
 use fleet::Fleet;
 pub(crate) use fleet::{kernel_version, not_ready_since};
 use readings::Readings;
+pub(super) use report::shared_domain;
 
 /// Shortest interval of judgements. It is short beside the settling time, which a failure waits in any case.
 const TICK: Duration = Duration::from_millis(500);
@@ -119,6 +120,18 @@ impl SharedCauses {
             Some((policy.name.clone(), hold))
         });
         holds.collect()
+    }
+
+    /// The open cause of which the failure of a Node is a part, by any policy.
+    pub(super) fn cause_of(&self, cluster: &Key, node: &str) -> Option<CauseSummary> {
+        let inner = self.inner.lock();
+        if inner.judged.is_empty() {
+            return None;
+        }
+        let host = host_name(cluster, node);
+        let mut judged = inner.judged.values();
+        let cause = judged.find_map(|j| j.judgement.cause_of(&inner.failures, &host))?;
+        Some(cause.summary())
     }
 
     /// Records that the causes of a host hold a remediation, from which their time counts.

@@ -146,18 +146,23 @@ pub(super) fn send(context: &Context, changes: &Changes) {
     context.metrics.set_shared_causes(&series.collect());
 }
 
+/// What hosts share, as objects name it.
+pub(in crate::remediation) fn shared_domain(kind: DomainKind) -> SharedDomain {
+    match kind {
+        DomainKind::Rack => SharedDomain::Rack,
+        DomainKind::Pdu => SharedDomain::PDU,
+        DomainKind::Switch => SharedDomain::Switch,
+        DomainKind::Kernel => SharedDomain::Kernel,
+        DomainKind::Cluster => SharedDomain::Cluster,
+    }
+}
+
 /// A cause in the status of its policy.
 pub(super) fn status(cause: &Cause, rules: &SharedCauseRules, now: Timestamp) -> SharedCauseStatus {
     let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
     let held_until = cause.until(rules, now);
     SharedCauseStatus {
-        domain: match cause.domain.kind {
-            DomainKind::Rack => SharedDomain::Rack,
-            DomainKind::Pdu => SharedDomain::PDU,
-            DomainKind::Switch => SharedDomain::Switch,
-            DomainKind::Kernel => SharedDomain::Kernel,
-            DomainKind::Cluster => SharedDomain::Cluster,
-        },
+        domain: shared_domain(cause.domain.kind),
         name: cause.domain.name.to_string(),
         likely: cause.likely().label().to_owned(),
         message: cause.to_string().chars().take(1024).collect(),

@@ -122,7 +122,10 @@ fn finished_row(entry: &FinishedRemediation) -> Markup {
                 (entry.host.as_deref().unwrap_or("-"))
                 @if let Some(occurrence) = &entry.occurrence { br; small { (occurrence) } }
             }
-            td { (entry.outcome) br; small { (entry.reason) } }
+            td {
+                (entry.outcome) br; small { (entry.reason) }
+                @if let Some(cause) = &entry.shared_cause { br; small { (cause) } }
+            }
             td { (span(entry.created, entry.finished)) }
             td { (timeline(&entry.timeline, Some(entry.finished))) }
         }

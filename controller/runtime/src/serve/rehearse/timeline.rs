@@ -111,7 +111,7 @@ impl<'a> Timeline<'a> {
     fn remove_machine(&mut self, id: &(Dialect, Key), at: Timestamp) {
         self.machines.remove(id);
         for (number, check) in self.rules.checks.iter().enumerate() {
-            if check.selects.dialect() == Some(id.0) {
+            if check.selects.may_select(id) {
                 self.rehearsal.remove(number, &id.1.name, at);
             }
         }
@@ -205,10 +205,10 @@ impl<'a> Timeline<'a> {
     fn machine_changed(&mut self, id: &(Dialect, Key), machine: &MachineView, at: Timestamp) {
         let key = &id.1;
         for (number, check) in self.rules.checks.iter().enumerate() {
-            if check.selects.dialect() != Some(id.0) {
+            if !check.selects.may_select(id) {
                 continue;
             }
-            if !check.selects.selects(key, machine) {
+            if !check.selects.selects(machine) {
                 self.rehearsal.remove(number, &key.name, at);
                 continue;
             }
@@ -306,28 +306,27 @@ fn placement(cluster: Option<&Key>, machine: Option<&Meta>, node: Option<&Node>)
 }
 
 impl CheckSelector {
-    /// Whose Machines the check selects; `None` for a check of Nodes.
-    fn dialect(&self) -> Option<Dialect> {
+    /// Whether the check is one of Machines of this kind and namespace.
+    fn may_select(&self, (dialect, key): &(Dialect, Key)) -> bool {
         match self {
-            Self::Machines { .. } => Some(Dialect::ClusterApi),
-            Self::OpenShift { .. } => Some(Dialect::OpenShift),
-            Self::Nodes(_) => None,
+            Self::Machines { cluster, .. } => {
+                *dialect == Dialect::ClusterApi && key.namespace == cluster.namespace
+            }
+            Self::OpenShift { namespace, .. } => {
+                *dialect == Dialect::OpenShift && key.namespace == *namespace
+            }
+            Self::Nodes(_) => false,
         }
     }
 
-    /// Whether a check of Machines selects a Machine of its kind.
-    fn selects(&self, key: &Key, machine: &MachineView) -> bool {
+    /// Whether the check selects a Machine of its kind and namespace.
+    fn selects(&self, machine: &MachineView) -> bool {
         let labels = &machine.meta.labels;
         match self {
             Self::Machines { cluster, selector } => {
-                key.namespace == cluster.namespace
-                    && labels.get(CLUSTER_NAME_LABEL) == Some(&cluster.name)
-                    && selector.matches(labels)
+                labels.get(CLUSTER_NAME_LABEL) == Some(&cluster.name) && selector.matches(labels)
             }
-            Self::OpenShift {
-                namespace,
-                selector,
-            } => key.namespace == *namespace && selector.matches(labels),
+            Self::OpenShift { selector, .. } => selector.matches(labels),
             Self::Nodes(_) => false,
         }
     }

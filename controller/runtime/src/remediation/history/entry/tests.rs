@@ -54,6 +54,7 @@ fn made(
         state,
         timeline: &timeline,
         node_cause: Some("Node condition Ready is Unknown".into()),
+        shared_cause: None,
         outcome,
         now: at(99),
     };
