@@ -40,6 +40,12 @@ struct Row {
     cipher_suites: Vec<u32>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reset_types: Vec<String>,
+    /// The rack that contains the host, as its chassis reports it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    rack: String,
+    /// What its ports are connected to, by LLDP.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    neighbors: Vec<Neighbor>,
     /// Time of the BMC's clock.
     #[serde(skip_serializing_if = "String::is_empty")]
     clock: String,
@@ -68,6 +74,7 @@ impl Row {
                 };
             }
         };
+        let topology = facts.topology.unwrap_or_default();
         let time = |at: Option<&prost_types::Timestamp>| timestamp_from_proto(at?).ok();
         let clock = time(facts.clock.as_ref());
         let ahead = clock.zip(time(facts.read_at.as_ref()));
@@ -80,6 +87,8 @@ impl Row {
             cipher_suite: facts.cipher_suite,
             cipher_suites: facts.cipher_suites,
             reset_types: facts.reset_types,
+            rack: topology.rack,
+            neighbors: topology.neighbors.into_iter().map(Neighbor::of).collect(),
             clock: clock.map(|clock| format!("{clock:.0}")).unwrap_or_default(),
             clock_ahead: ahead.map(|(clock, now)| clock.duration_since(now).as_secs()),
             result: "read",
@@ -104,6 +113,30 @@ impl Row {
             ("", Some(true)) => "may switch power".to_owned(),
             (privilege, Some(false)) => format!("{privilege} (may not switch power)"),
             (privilege, _) => known_or_dash(privilege),
+        }
+    }
+}
+
+/// The device at the other end of a port.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Neighbor {
+    port: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    system_name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    chassis_id: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    port_id: String,
+}
+
+impl Neighbor {
+    fn of(neighbor: v1::Neighbor) -> Self {
+        Self {
+            port: neighbor.port,
+            system_name: neighbor.system_name,
+            chassis_id: neighbor.chassis_id,
+            port_id: neighbor.port_id,
         }
     }
 }
@@ -171,6 +204,7 @@ async fn info(args: BmcInfoArgs) -> anyhow::Result<ExitCode> {
         let asked = v1::ReadBmcRequest {
             target: target(&host),
             timeout: limit(timeout),
+            topology: true,
         };
         async move {
             let read = answer(client.read_bmc(request(asked, timeout)).await);

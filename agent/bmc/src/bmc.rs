@@ -6,7 +6,7 @@ use secrecy::SecretString;
 
 use crate::{
     Accepted, BmcError, BootOverride, BootState, ErrorKind, EventLog, Facts, PowerCommand,
-    PowerReading, Sensor, SystemIdentity,
+    PowerReading, Sensor, SystemIdentity, Topology,
 };
 
 /// A boxed future of a BMC call.
@@ -94,6 +94,11 @@ pub trait Bmc: Send + Sync + fmt::Debug {
     /// Reads facts about the BMC itself and the account in use, for a diagnosis.
     fn facts(&self) -> BmcFuture<'_, Facts> {
         unsupported(self.address(), "facts")
+    }
+
+    /// Reads where the host is: its rack, and the switches at its ports.
+    fn topology(&self) -> BmcFuture<'_, Topology> {
+        unsupported(self.address(), "topology")
     }
 
     /// Restarts the BMC itself; the host keeps running. Sent once.

@@ -18,6 +18,7 @@ mod power;
 #[cfg(feature = "redfish")]
 pub mod redfish;
 mod sensor;
+mod topology;
 
 pub use address::{AddressError, AddressWarning, BmcAddress, Privilege};
 pub use bmc::{Bmc, BmcFuture, Identify};
@@ -35,6 +36,7 @@ pub use power::{
 #[cfg(feature = "redfish")]
 pub use redfish::{AuthPolicy, Trust, TrustError};
 pub use sensor::{Sensor, SensorHealth, SensorKind, SensorRole};
+pub use topology::{MAX_NEIGHBORS, Neighbor, Topology};
 
 /// Entry points for the fuzz targets, the only access to private items.
 #[cfg(feature = "fuzzing")]

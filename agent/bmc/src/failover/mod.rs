@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, EventLog, Facts, Identify,
-    PowerCommand, PowerReading, Sensor, SystemIdentity,
+    PowerCommand, PowerReading, Sensor, SystemIdentity, Topology,
 };
 pub use breaker::BreakerSettings;
 use breaker::{Breaker, CallVerdict};
@@ -228,6 +228,10 @@ impl Bmc for Failover {
     /// Sent once: a repetition would delete entries written since the first.
     fn clear_event_log(&self) -> BmcFuture<'_, Accepted> {
         Box::pin(self.try_drivers(CallSafety::Once, |bmc| bmc.clear_event_log()))
+    }
+
+    fn topology(&self) -> BmcFuture<'_, Topology> {
+        Box::pin(self.try_drivers(CallSafety::Read, |bmc| bmc.topology()))
     }
 
     fn facts(&self) -> BmcFuture<'_, Facts> {

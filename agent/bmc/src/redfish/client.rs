@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, ErrorKind, EventLog, Facts,
-    Identify, PowerCommand, PowerReading, PowerSource, Sensor, SystemIdentity,
+    Identify, PowerCommand, PowerReading, PowerSource, Sensor, SystemIdentity, Topology,
 };
 
 /// One Redfish BMC.
@@ -169,6 +169,10 @@ impl Bmc for Redfish {
 
     fn clear_event_log(&self) -> BmcFuture<'_, Accepted> {
         self.bounded(|this, call| async move { this.clear_log(&call).await })
+    }
+
+    fn topology(&self) -> BmcFuture<'_, Topology> {
+        self.bounded(|this, call| async move { this.read_topology(&call).await })
     }
 
     fn facts(&self) -> BmcFuture<'_, Facts> {

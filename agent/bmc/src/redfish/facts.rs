@@ -47,7 +47,7 @@ impl Redfish {
         Ok(facts)
     }
 
-    async fn optional(&self, call: &Call, link: &str) -> Option<Value> {
+    pub(super) async fn optional(&self, call: &Call, link: &str) -> Option<Value> {
         let url = self.access.http.resolve(link).ok()?;
         self.fetch(call, &url, "reading for a diagnosis").await.ok()
     }

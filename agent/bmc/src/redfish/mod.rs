@@ -36,6 +36,7 @@ mod sensors;
 mod session;
 mod task;
 mod tls;
+mod topology;
 mod trust;
 mod vendor;
 

@@ -150,3 +150,52 @@ async fn refused_password_is_an_error_that_does_not_show_it() {
     );
     assert!(!format!("{error:?}").contains("n3w"), "{error:?}");
 }
+
+const CHASSIS: &str = "/redfish/v1/Chassis/1";
+
+#[tokio::test]
+async fn topology_holds_the_rack_and_the_neighbors_of_the_ports() {
+    let bmc = TestBmc::start().await;
+    assert!(bmc.client().topology().await.unwrap().is_empty());
+    bmc.add_to_system(&json!({"Links": {"Chassis": [link(CHASSIS)]}}));
+    let (adapters, ports) = (
+        format!("{CHASSIS}/NetworkAdapters"),
+        format!("{CHASSIS}/NetworkAdapters/1/Ports"),
+    );
+    bmc.put(
+        CHASSIS,
+        json!({
+            "Location": {"Placement": {"Row": "row-3", "Rack": "12"}},
+            "NetworkAdapters": link(&adapters),
+        }),
+    );
+    let adapter = |id: &str| format!("{adapters}/{id}");
+    bmc.put(
+        &adapters,
+        json!({"Members": [link(&adapter("1")), link(&adapter("2"))]}),
+    );
+    bmc.put(&adapter("1"), json!({"Ports": link(&ports)}));
+    let members: Vec<Value> = (1..=3).map(|n| link(&format!("{ports}/{n}"))).collect();
+    bmc.put(&ports, json!({"Members": members}));
+    let received =
+        json!({"ChassisId": "00:11:22:33:44:55", "PortId": "Eth1/7", "SystemName": "tor-1"});
+    bmc.put(
+        &format!("{ports}/1"),
+        json!({"Id": "1", "Ethernet": {"LLDPReceive": received}}),
+    );
+    // The second port has no link, the third one cannot be read, and neither can the second adapter.
+    bmc.put(&format!("{ports}/2"), json!({"Id": "2", "Ethernet": {}}));
+    let topology = bmc.client().topology().await.unwrap();
+    assert_eq!(topology.rack.as_deref(), Some("row-3/12"));
+    let [only] = topology.neighbors.as_slice() else {
+        panic!("{topology:?}");
+    };
+    assert_eq!(
+        (
+            only.port.as_str(),
+            only.system_name.as_deref(),
+            only.port_id.as_deref()
+        ),
+        ("1", Some("tor-1"), Some("Eth1/7"))
+    );
+}

@@ -1,7 +1,7 @@
 //! The BMC itself: its facts, its restart and its passwords.
 
 use jiff::Timestamp;
-use rackhand_bmc::Facts;
+use rackhand_bmc::{Facts, Topology};
 use rackhand_proto::{
     convert::timestamp_to_proto,
     v1::{
@@ -9,6 +9,7 @@ use rackhand_proto::{
         rotate_password_response::Result as Rotated,
     },
 };
+use tokio::time::Instant;
 use tonic::{Request, Response};
 
 use super::{
@@ -27,12 +28,25 @@ impl PowerService {
         let request = request.into_inner();
         let target = self.target(&caller, request.target)?;
         let limit = self.limit(request.timeout.as_ref(), RECORDS)?;
+        let begun = Instant::now();
         let facts = self
             .engine
             .read_other(&target, limit, |bmc| bmc.facts())
             .await;
+        let read_at = Timestamp::now();
+        let topology = if facts.is_ok() && request.topology {
+            let left = limit.saturating_sub(begun.elapsed());
+            let read = self.engine.read_other(&target, left, |bmc| bmc.topology());
+            // A BMC without it is none that fails.
+            read.await.ok().map(topology_to_proto)
+        } else {
+            None
+        };
         let result = match facts {
-            Ok(facts) => Read::Facts(facts_to_proto(facts, Timestamp::now())),
+            Ok(facts) => Read::Facts(v1::BmcFacts {
+                topology,
+                ..facts_to_proto(facts, read_at)
+            }),
             Err(error) => Read::Failure(failure_to_proto(&target.host, &error)),
         };
         Ok(Response::new(v1::ReadBmcResponse {
@@ -114,5 +128,19 @@ fn facts_to_proto(facts: Facts, read_at: Timestamp) -> v1::BmcFacts {
         cipher_suites: facts.suites.into_iter().flatten().map(u32::from).collect(),
         clock: facts.clock.map(timestamp_to_proto),
         read_at: Some(timestamp_to_proto(read_at)),
+        topology: None,
+    }
+}
+
+fn topology_to_proto(topology: Topology) -> v1::Topology {
+    let neighbors = topology.neighbors.into_iter().map(|n| v1::Neighbor {
+        port: n.port,
+        chassis_id: n.chassis_id.unwrap_or_default(),
+        port_id: n.port_id.unwrap_or_default(),
+        system_name: n.system_name.unwrap_or_default(),
+    });
+    v1::Topology {
+        rack: topology.rack.unwrap_or_default(),
+        neighbors: neighbors.collect(),
     }
 }

@@ -44,7 +44,9 @@ pub use host::SimHost;
 pub use observation::{Cause, Counters, HostView, LogEntry, LogEvent, Switched};
 pub use power::{OsState, PowerState, PowerTimings, ResetType};
 pub use process::{HostProcess, Overlap, PodProcess, StopReason, overlaps};
-pub use settings::{BootOverride, BootSource, Event, LedState, OverrideLifetime, Severity};
+pub use settings::{
+    BootOverride, BootSource, Event, LedState, OverrideLifetime, Severity, Topology,
+};
 
 use crate::pki::{CertSpec, Pki};
 

@@ -139,6 +139,17 @@ pub struct HostSettings {
     pub led: LedState,
     /// The event log.
     pub events: EventLog,
+    /// Where the host is, as its BMC reports it.
+    pub topology: Topology,
+}
+
+/// Where a host is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    /// The rack in `Location` of the chassis; `None`: the chassis has no location.
+    pub rack: Option<String>,
+    /// The switch at each port, from port 1 on; empty: the chassis has no network adapters.
+    pub switches: Vec<String>,
 }
 
 #[cfg(test)]

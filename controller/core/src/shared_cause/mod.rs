@@ -9,6 +9,7 @@ mod cause;
 mod choice;
 mod failures;
 mod judge;
+mod topology;
 
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
@@ -19,6 +20,7 @@ use crate::power_policy::Placement;
 pub use cause::{BmcCounts, BmcReading, Cause, Likely};
 pub use failures::{Failure, Failures};
 pub use judge::{Judgement, judge};
+pub use topology::{DiscoveredTopology, TopologyConflict};
 
 /// A host, by its cluster and Node: `namespace/cluster/node`.
 pub type HostName = Arc<str>;

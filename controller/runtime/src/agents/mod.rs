@@ -17,6 +17,7 @@ mod racks;
 mod required;
 mod serving;
 mod status;
+mod topology;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -23,6 +23,7 @@ use rackhand_core::{
     bmc_health::{BmcHealth, Unavailable},
     remediation::{HostRef, HostView, PowerDevice},
 };
+use rackhand_proto::v1;
 use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -82,6 +83,9 @@ pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
             .metrics
             .set_fencing_unavailable(&counted, &unavailable);
         counted = unavailable;
+        let topologies = &context.live.topologies;
+        topologies.retain(|name| watched.contains_key(name));
+        context.metrics.set_topology(topologies.counts());
     }
 }
 
@@ -105,8 +109,12 @@ async fn read_due(
             due.push((name.clone(), watched.clone(), context.clone()));
         }
     }
+    let uses_topology = uses_topology(context);
     let readings = due.into_iter().map(|(name, watched, context)| async move {
         let reading = read(&context, &watched).await;
+        if uses_topology && reading.is_ok() && context.live.topologies.is_due(&name, now) {
+            read_topology(&context, &name, &watched).await;
+        }
         (name, watched, reading)
     });
     let mut readings = stream::iter(readings).buffer_unordered(CONCURRENT);
@@ -155,16 +163,46 @@ fn is_remediated(context: &Context, host: &HostRef) -> bool {
     active.values().any(|r| r.bmc.as_ref() == Some(&host.bmc))
 }
 
-async fn read(context: &Context, watched: &Watched) -> Result<(), String> {
-    let endpoint = match &watched.bmh {
-        None => None,
-        Some(key) => {
-            let entry = context.index.host(key).and_then(|entry| entry.view.ok());
-            let view = entry.ok_or_else(|| format!("BareMetalHost {key} cannot be read"))?;
-            let endpoint = bmc_endpoint(&context.client, key, &view).await;
-            Some(endpoint.map_err(|error| error.to_string())??)
-        }
+/// Whether a policy judges what hosts have in common.
+fn uses_topology(context: &Context) -> bool {
+    let policies = context.index.power_policies();
+    policies.iter().any(|entry| {
+        let stored = entry.view.as_ref();
+        stored.is_ok_and(|stored| stored.policy.shared_causes.is_some())
+    })
+}
+
+/// Reads where a host is. A BMC that does not report it is read again as late as one that does.
+async fn read_topology(context: &Context, name: &str, watched: &Watched) {
+    let Ok(endpoint) = endpoint(context, watched).await else {
+        return;
     };
+    let owner = format!("topology-{}", watched.host.host);
+    let read = context
+        .agents
+        .read_topology(&watched.host, endpoint, &owner, READING)
+        .await;
+    if let Err(error) = &read {
+        tracing::debug!(host = name, error, "the topology of a host is not read");
+    }
+    let topology = read.ok().flatten();
+    let now = Timestamp::now();
+    context.live.topologies.put(name, topology.as_ref(), now);
+}
+
+/// Address and credentials of the BMC, where the agent does not have them.
+async fn endpoint(context: &Context, watched: &Watched) -> Result<Option<v1::BmcEndpoint>, String> {
+    let Some(key) = &watched.bmh else {
+        return Ok(None);
+    };
+    let entry = context.index.host(key).and_then(|entry| entry.view.ok());
+    let view = entry.ok_or_else(|| format!("BareMetalHost {key} cannot be read"))?;
+    let endpoint = bmc_endpoint(&context.client, key, &view).await;
+    endpoint.map_err(|error| error.to_string())?.map(Some)
+}
+
+async fn read(context: &Context, watched: &Watched) -> Result<(), String> {
+    let endpoint = endpoint(context, watched).await?;
     let owner = format!("bmc-check-{}", watched.host.host);
     let view = context
         .agents

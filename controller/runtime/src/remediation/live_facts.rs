@@ -5,16 +5,17 @@ use std::{collections::BTreeMap, sync::Arc};
 use parking_lot::Mutex;
 use rackhand_core::explanation::RemediationFacts;
 
-use super::{history::History, shared_causes::SharedCauses};
+use super::{history::History, shared_causes::SharedCauses, topology::Topologies};
 use crate::store::request::RequestId;
 
-/// The facts of every remediation that runs in this process, the history of steps, and the causes that
-/// failed hosts share.
+/// The facts of every remediation that runs in this process, the history of steps, the causes that
+/// failed hosts share, and where hosts are by their BMCs.
 #[derive(Default)]
 pub(crate) struct LiveFacts {
     facts: Mutex<BTreeMap<RequestId, Arc<RemediationFacts>>>,
     pub(crate) history: History,
     pub(crate) causes: SharedCauses,
+    pub(super) topologies: Topologies,
 }
 
 impl LiveFacts {

@@ -94,6 +94,8 @@ pub(crate) struct RemediationMetrics {
     panics: Counter,
     blocked: Family<ReasonLabels, Gauge>,
     fencing_unavailable: Family<RackLabels, Gauge>,
+    topology_discovered: Gauge,
+    topology_conflicts: Gauge,
     shared_causes: Family<CauseLabels, Gauge>,
     /// The open causes that have a series.
     shared_causes_now: Mutex<OpenCauses>,
@@ -196,6 +198,18 @@ impl RemediationMetrics {
                 "Hosts whose BMC could not fence them, by rack",
                 Family::default(),
             ),
+            topology_discovered: register(
+                r,
+                "topology_discovered_hosts",
+                "Hosts whose BMC reports their rack or switches",
+                Gauge::default(),
+            ),
+            topology_conflicts: register(
+                r,
+                "topology_conflicts",
+                "Hosts whose annotations name other switches than their BMC reports",
+                Gauge::default(),
+            ),
             shared_causes: register(
                 r,
                 "shared_cause_failed_hosts",
@@ -265,6 +279,12 @@ impl RemediationMetrics {
         for rack in before.keys().filter(|rack| !racks.contains_key(*rack)) {
             self.fencing_unavailable.remove(&labels(rack));
         }
+    }
+
+    /// Records the number of hosts whose BMC reports where they are, and of those with a conflict.
+    pub(super) fn set_topology(&self, (discovered, conflicts): (i64, i64)) {
+        self.topology_discovered.set(discovered);
+        self.topology_conflicts.set(conflicts);
     }
 
     /// Records the open causes; the series of others are removed.
@@ -405,7 +425,7 @@ mod tests {
         metrics.set_fencing_unavailable(&BTreeMap::new(), &racks);
         let cause = (("Rack", "r1".to_owned()), ("Network", 7));
         metrics.set_shared_causes(&BTreeMap::from([cause]));
-        assert_documented(&registry, 13);
+        assert_documented(&registry, 15);
         metrics.set_shared_causes(&BTreeMap::new());
         let series = "rackhand_shared_cause_failed_hosts{";
         assert!(!render(&registry).contains(series));

@@ -37,6 +37,7 @@ mod stored_state;
 mod supervise;
 mod target;
 mod tasks;
+mod topology;
 mod wakeup;
 mod workload;
 

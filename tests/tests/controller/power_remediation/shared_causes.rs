@@ -23,6 +23,11 @@ const CONTROLLER: &str = "controller-0";
 /// How long the power policy of the second rack holds.
 const HOLD: Duration = Duration::from_secs(15);
 
+/// Hosts of a rack, whose BMCs report one switch.
+const NET: [&str; 4] = ["net-1", "net-2", "net-3", "net-4"];
+
+const SWITCH: &str = "tor-net.example";
+
 const POLICIES: &str = r"
 apiVersion: rackhand.dev/v1alpha1
 kind: PowerPolicy
@@ -49,7 +54,10 @@ async fn hosts_that_fail_for_one_cause_are_held_and_reported_once() {
     let rack = |name: &str, hosts| RackSpec::new(name, hosts, HostLink::Inventory);
     let racks = [("net", 4), ("pow", 4), ("rest", 6)];
     let racks = racks.map(|(name, hosts)| rack(name, hosts).in_pool("by-hand"));
-    let config = StageConfig::steady(racks.to_vec(), &["--power-timeout=20s"]);
+    let config = StageConfig::steady(
+        racks.to_vec(),
+        &["--power-timeout=20s", "--bmc-check-interval=2s"],
+    );
     let stage = Stage::start(dir.path(), config).await.unwrap();
     if let Err(error) = begin(&stage).await {
         panic!("{error:#}\n{}", stage.report().await);
@@ -66,15 +74,26 @@ async fn hosts_that_fail_for_one_cause_are_held_and_reported_once() {
 }
 
 async fn begin(stage: &Stage) -> Result<()> {
+    for host in NET {
+        stage.host(host)?.with_settings(|_, settings| {
+            settings.topology.switches = vec![SWITCH.to_owned()];
+        });
+    }
     apply_yaml(&stage.client, POLICIES).await?;
     stage.apply_rack_agents().await?;
-    stage.start_controller(CONTROLLER).await
+    stage.start_controller(CONTROLLER).await?;
+    wait_until("the switches are discovered", LONG, || async {
+        let (_, metrics) = stage.admin(CONTROLLER, "/metrics").await?;
+        let is_known = metrics.contains("rackhand_topology_discovered_hosts 4");
+        Ok(if is_known { Ok(()) } else { Err(metrics) })
+    })
+    .await
 }
 
 /// The hosts of a rack hang at once while their BMCs report on. A person approves two of them; then so few
 /// are left that the others are remediated each for itself.
 async fn network_of_a_rack(w: &World) -> Result<()> {
-    let hosts = ["net-1", "net-2", "net-3", "net-4"];
+    let hosts = NET;
     for host in hosts {
         ensure!(w.stage.host(host)?.hang(), "{host} was not up");
     }
@@ -85,6 +104,9 @@ async fn network_of_a_rack(w: &World) -> Result<()> {
     for host in hosts {
         let arithmetic = held("4 of 4 hosts of rack net failed");
         w.wait(host, "held", arithmetic).await?;
+        let switch = held("the same hosts share switch tor-net.example");
+        w.wait(host, "the switch of the BMCs is named", switch)
+            .await?;
         w.wait(
             host,
             "judged",

@@ -27,6 +27,11 @@ pub(super) enum ResourcePath<'a> {
     EnvironmentMetrics,
     Sensors,
     Sensor(&'a str),
+    NetworkAdapters,
+    NetworkAdapter(&'a str),
+    Ports(&'a str),
+    /// A port of an adapter.
+    Port(&'a str, &'a str),
     Managers,
     Manager,
     ManagerReset,
@@ -99,6 +104,10 @@ fn chassis<'a>(profile: &Profile, rest: &[&'a str]) -> Option<ResourcePath<'a>> 
         ["EnvironmentMetrics"] if new => Some(ResourcePath::EnvironmentMetrics),
         ["Sensors"] if new => Some(ResourcePath::Sensors),
         ["Sensors", id] if new => Some(ResourcePath::Sensor(id)),
+        ["NetworkAdapters"] => Some(ResourcePath::NetworkAdapters),
+        ["NetworkAdapters", id] => Some(ResourcePath::NetworkAdapter(id)),
+        ["NetworkAdapters", id, "Ports"] => Some(ResourcePath::Ports(id)),
+        ["NetworkAdapters", id, "Ports", port] => Some(ResourcePath::Port(id, port)),
         _ => None,
     }
 }

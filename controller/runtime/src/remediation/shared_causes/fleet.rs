@@ -44,6 +44,8 @@ pub(super) struct Fleet {
     /// How long that took.
     took: Duration,
     is_outdated: bool,
+    /// Changes of the topology by BMCs that it contains.
+    topology: u64,
 }
 
 /// What is known of a Node.
@@ -63,6 +65,10 @@ impl Fleet {
                 Change::Node(cluster, node) => nodes.push((cluster, node)),
                 _ => self.is_outdated = true,
             }
+        }
+        let topology = context.live.topologies.changes();
+        if std::mem::replace(&mut self.topology, topology) != topology {
+            self.is_outdated = true;
         }
         let pause = REFRESH.max(self.took * SHARE);
         let is_due = |read: Instant| self.is_outdated && read.elapsed() >= pause;
@@ -155,20 +161,23 @@ fn member(
     };
     let has_rack = known.iter().any(|domain| domain.kind == DomainKind::Rack);
     let resolved = (again || !has_rack).then(|| resolve(context, cluster, node));
-    let (rack, bmh) = resolved
-        .flatten()
-        .map_or((None, None), |(host, bmh)| (Some(host.rack), bmh));
+    let (host, bmh) = resolved.flatten().unzip();
+    let rack = host.as_ref().map(|host| host.rack.clone());
+    let bmh = bmh.flatten();
     let of_bmh = bmh.and_then(|key| context.index.host(&key));
     let of_bmh = of_bmh.as_ref().map(|entry| entry.object.annotations());
     let (pdus, switches) = shared_names(of_bmh.into_iter().chain([node.annotations()]));
-    let mut domains = Domain::of(&Placement {
+    let mut placement = Placement {
         cluster: Some(cluster.to_string()),
         pdus,
         switches,
         kernel: kernel_version(node),
         rack: rack.clone(),
         labels: None,
-    });
+    };
+    let located = host.and_then(|host| complete(context, &name, &host, &mut placement));
+    let mut domains = Domain::of(&placement);
+    domains.extend(located);
     if rack.is_none() {
         // A rack whose agent is lost, say, keeps its hosts.
         let named: BTreeSet<DomainKind> = domains.iter().map(|domain| domain.kind).collect();
@@ -180,6 +189,20 @@ fn member(
         domains,
         failed: not_ready_since(node, Timestamp::now()),
     }
+}
+
+/// Completes where a host is by what its BMC reports. Returns the part of its rack.
+fn complete(
+    context: &Context,
+    name: &HostName,
+    host: &HostRef,
+    placement: &mut Placement,
+) -> Option<Domain> {
+    let topologies = &context.live.topologies;
+    let found = topologies.get(&host.rack, &host.host);
+    let conflict = found.as_ref().and_then(|found| found.complete(placement));
+    topologies.set_conflict(name, conflict);
+    found.and_then(|found| found.location(&host.rack))
 }
 
 /// Since when a Node is not Ready; `None` if it is, or if that is not known.

@@ -5,6 +5,7 @@
 
 mod chassis;
 mod managers;
+mod network;
 mod services;
 mod systems;
 mod telemetry;
@@ -52,7 +53,21 @@ pub(super) fn build(call: &Call<'_>, place: ResourcePath<'_>) -> Result<Answer, 
         }
         ResourcePath::ResetInfo => systems::reset_info(profile),
         ResourcePath::AllChassis => collection("Chassis", "Chassis", [profile.chassis_id.as_str()]),
-        ResourcePath::Chassis => chassis::chassis(profile, &systems::SystemView::of(call)),
+        ResourcePath::Chassis => {
+            let mut chassis = chassis::chassis(profile, &systems::SystemView::of(call));
+            host.with_settings(|_, settings| {
+                network::place(&mut chassis, profile, &settings.topology);
+            });
+            chassis
+        }
+        ResourcePath::NetworkAdapters
+        | ResourcePath::NetworkAdapter(_)
+        | ResourcePath::Ports(_)
+        | ResourcePath::Port(..) => {
+            let document = host
+                .with_settings(|_, settings| network::build(profile, &settings.topology, place));
+            found(call, document)?
+        }
         ResourcePath::Managers => collection("Managers", "Manager", [profile.manager_id.as_str()]),
         ResourcePath::Manager => managers::manager(profile, clock(call)),
         ResourcePath::LogServices => managers::log_services(profile),
