@@ -141,7 +141,7 @@ impl Agent {
             owner: UID.into(),
             authority: authority(sent),
             force: false,
-            detail: String::new(),
+            siblings: Vec::new(),
             now: self.clock(),
         };
         let (admitted, changes) = value(admission.decide(&self.ledger));
@@ -300,7 +300,7 @@ impl Agent {
             owner: "operator ann".into(),
             authority: Authority::Operator { name: "ann".into() },
             force: false,
-            detail: String::new(),
+            siblings: Vec::new(),
             now: self.clock(),
         };
         let (admitted, _) = value(admission.decide(&self.ledger));

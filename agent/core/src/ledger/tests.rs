@@ -49,7 +49,7 @@ fn request(id: &str, action: Action, authority: Authority, owner: &str) -> Admis
         owner: owner.into(),
         authority,
         force: false,
-        detail: String::new(),
+        siblings: Vec::new(),
         now: 1,
     }
 }

@@ -74,7 +74,7 @@ fn off(id: &str, authority: Authority, owner: &str) -> Admission {
         owner: owner.into(),
         authority,
         force: false,
-        detail: String::new(),
+        siblings: Vec::new(),
         now: 1_700_000_000_000_000_000,
     }
 }

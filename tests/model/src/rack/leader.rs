@@ -372,7 +372,7 @@ impl Rack {
             owner: REMEDIATION.to_owned(),
             authority: self.authority(agent),
             force: false,
-            detail: String::new(),
+            siblings: Vec::new(),
             now: 0,
         }
     }
