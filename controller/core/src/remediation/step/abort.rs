@@ -65,15 +65,16 @@ impl StepContext<'_> {
         let innocent = matches!(reason, Reason::LeaseRenewed(_));
         // Outlets are returned whoever wants the host off: without them nobody can switch it.
         let left_off = innocent || self.is_left_off(&s);
-        let power = if s.device() == PowerDevice::Outlets
-            || left_off && self.wanted_off_by_others().is_none()
-        {
-            self.undo_power_off(&s, &reason)
-        } else {
-            self.cancel_power_on(&s, &reason)
+        let is_undone =
+            s.device() == PowerDevice::Outlets || left_off && self.wanted_off_by_others().is_none();
+        let power = || match is_undone {
+            true => self.undo_power_off(&s, &reason),
+            false => self
+                .cancel_power_on(&s, &reason)
                 .or_else(|| self.wait_for_other_agent(&s))
-                .or_else(|| self.release(&s, &reason))
+                .or_else(|| self.release(&s, &reason)),
         };
+        let power = self.cancel_interrupt(&s, &reason).or_else(power);
         match power.or(taint) {
             Some(d) => d,
             None if reason == Reason::Withdrawn => self.finish(s, reason, Outcome::Withdrawn),

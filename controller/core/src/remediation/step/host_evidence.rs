@@ -9,6 +9,9 @@ use super::{
     Command, Decision, StepContext, after,
 };
 
+/// Part of the id of a diagnostic interrupt.
+const INTERRUPT: &str = "/nmi/";
+
 impl StepContext<'_> {
     /// Collects the evidence of this attempt, before the hold is set: with it, baremetal-operator switches the
     /// host off. `None` once it is recorded, or if none is collected.
@@ -70,7 +73,7 @@ impl StepContext<'_> {
             return Ok(None);
         }
         let id = format!(
-            "{}/{}@{}/nmi/0.0",
+            "{}/{}@{}{INTERRUPT}0.0",
             self.o.request.uid,
             s.attempt,
             s.attempt_started.as_second()
@@ -85,6 +88,26 @@ impl StepContext<'_> {
             system_uuid,
             serial,
         }))
+    }
+
+    /// Cancels the diagnostic interrupt that may still be queued at the agent: it would crash a host that is
+    /// not switched off any more. `None` if there is none, or once its time is over.
+    pub(super) fn cancel_interrupt(&self, s: &State, reason: &Reason) -> Option<Decision> {
+        let pin = s.pinned.as_ref()?;
+        let is_over = pin.until.is_some_and(|until| until <= self.now);
+        if is_over || !pin.operation.contains(INTERRUPT) {
+            return None;
+        }
+        let cancel = Command::Cancel {
+            id: pin.operation.clone(),
+        };
+        if self.done(&cancel) {
+            return None;
+        }
+        Some(match self.agent_down() {
+            None => self.act(s.clone(), reason.clone(), cancel),
+            Some(why) => self.recheck(s.clone(), Reason::AgentUnreachable(why.to_owned())),
+        })
     }
 
     /// Reads what the event log recorded since the power-off, once the host is back and everything is

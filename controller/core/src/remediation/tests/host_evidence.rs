@@ -158,6 +158,25 @@ fn f6_no_interrupt_is_sent_while_another_agent_may_command_the_host() {
     assert_eq!(does(&o, &s, 1), COLLECT);
 }
 
+/// It may wait at the agent although the request for evidence was answered, or its answer was lost.
+#[test]
+fn f6_an_interrupt_is_cancelled_before_a_withdrawn_request_ends() {
+    let mut o = interrupting();
+    let (mut s, _) = writes(&o, &mk_state(Step::Holding), 1);
+    let pin = s.pinned.clone().unwrap();
+    (s.step, s.mode) = (Step::Aborting, Mode::Direct);
+    s.end_reason = Some(Reason::Withdrawn);
+    o.request.deleting = true;
+    let cancel = Command::Cancel { id: pin.operation };
+    assert_eq!(does(&o, &s, 2), cancel);
+    o.completed.insert(cancel.clone());
+    assert_ne!(decide(&o, Some(&s), at(2)).next, Next::Do(cancel.clone()));
+    // By then it has ended by itself.
+    o.completed.clear();
+    let over = pin.until.unwrap();
+    assert_ne!(decide(&o, Some(&s), over).next, Next::Do(cancel));
+}
+
 #[test]
 fn the_host_has_the_rest_of_the_timeout_to_write_its_dump() {
     let mut o = interrupting();
