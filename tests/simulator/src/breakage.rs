@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    fleet::{HostId, Os},
+    fleet::{HostId, Os, pdu::PDUS},
     kernel::World,
 };
 
@@ -25,6 +25,8 @@ pub enum Breakage {
     LostHolds,
     /// There is no PowerPolicy, although remediations are judged by one.
     NoPolicy,
+    /// The outlets of the first hosts, whose BMCs are dead, report off and feed on, and no PDU measures that.
+    LyingPdus,
 }
 
 impl Breakage {
@@ -58,6 +60,12 @@ impl World {
     pub(crate) fn begin_breakage(&mut self, breakage: Breakage) {
         for id in self.fleet.ids().take(breakage.hung()) {
             self.fail_os(id, Os::Hung);
+            if breakage == Breakage::LyingPdus {
+                self.fleet.host_mut(id).bmc.dead = true;
+                for pdu in 0..PDUS.len() {
+                    self.set_outlet(id, pdu, "nobody", |outlet| outlet.welded = true);
+                }
+            }
         }
     }
 

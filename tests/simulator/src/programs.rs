@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     api,
-    fleet::{Fleet, Host, Link, SYSTEM, SimulatedBmcs, bmc_url, endpoint, rack_name},
+    fleet::{Fleet, Host, Link, SYSTEM, SimulatedBmcs, bmc_url, endpoint, pdu, rack_name},
     kernel::{Program, Simulation, dial, listen},
 };
 
@@ -183,15 +183,31 @@ impl Site {
             endpoints = !by_inventory,
         );
         for host in known.iter().filter(|_| by_inventory) {
+            let outlet = pdu::outlet_of(host);
+            let outlets = pdu::PDUS.map(|pdu| format!("{{ pdu = {pdu:?}, outlet = {outlet:?} }}"));
+            let outlets = host
+                .feeds
+                .map(|_| format!("outlets = [{}]\n", outlets.join(", ")));
             text.push_str(&format!(
-                "[[hosts]]\nname = {name:?}\nsystem_uuid = {uuid:?}\n[hosts.bmc]\n\
+                "[[hosts]]\nname = {name:?}\nsystem_uuid = {uuid:?}\n{outlets}[hosts.bmc]\n\
                  address = {address:?}\nusername = \"admin\"\npassword_file = {password:?}\n\
                  trust = {{ insecure = true }}\n",
                 name = host.name,
                 uuid = host.system_uuid(),
+                outlets = outlets.unwrap_or_default(),
                 address = bmc_url(host),
                 password = password.display().to_string(),
             ));
+        }
+        for (at, name) in pdu::PDUS.iter().enumerate() {
+            if fleet.spec.has_pdus(rack) {
+                text.push_str(&format!(
+                    "[pdus.{name}]\naddress = \"snmp://{address}\"\ntable = \"apc-rpdu2\"\n\
+                     community_file = {password:?}\n",
+                    address = pdu::address(rack, at),
+                    password = password.display().to_string(),
+                ));
+            }
         }
         Ok(text)
     }

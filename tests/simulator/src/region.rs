@@ -98,6 +98,7 @@ impl Region {
         spec.max_unhealthy = MAX_UNHEALTHY;
         spec.second_agents = false;
         spec.rack_budget = None;
+        spec.pdus = false;
         spec
     }
 

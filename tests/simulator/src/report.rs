@@ -53,18 +53,20 @@ impl fmt::Display for Report {
         let healed = all(|o| &o.healed);
         writeln!(
             f,
-            "remediations: {}, power-offs: {}, taints: {}, deleted pods: {}, starts of processes: {}",
+            "remediations: {}, power-offs: {}, hosts cut by their outlets: {}, taints: {}, deleted pods: {}, starts of processes: {}",
             sum(|o| o.counts.remediations),
             sum(|o| o.counts.power_offs),
+            sum(|o| o.counts.outlet_cuts),
             sum(|o| o.counts.taints),
             sum(|o| o.counts.pod_deletions),
             sum(|o| o.starts.into()),
         )?;
         writeln!(
             f,
-            "requests to the API server: {}, to BMCs: {}, commands that BMCs took: {}",
+            "requests to the API server: {}, to BMCs: {}, to PDUs: {}, commands that both took: {}",
             sum(|o| o.api_requests),
             sum(|o| o.counts.bmc_calls),
+            sum(|o| o.counts.pdu_calls),
             sum(|o| o.counts.commands),
         )?;
         writeln!(

@@ -212,7 +212,10 @@ pub(crate) fn set_up(dir: &Path, world: World) -> Result<(Kernel, Arc<Roster>)> 
 }
 
 fn simulate(dir: &Path, options: &Options) -> Result<Outcome> {
-    let spec = FleetSpec::of(options.hosts, options.racks, options.seed);
+    let mut spec = FleetSpec::of(options.hosts, options.racks, options.seed);
+    // Where a BMC does not keep to an assumption, outlets would make up for it.
+    let breakage = options.breakage;
+    spec.pdus = breakage.is_none_or(|breakage| breakage == Breakage::LyingPdus);
     let mut world = World::new(options.seed, Fleet::new(spec));
     world.fleet.breakage = options.breakage;
     if options.follow {

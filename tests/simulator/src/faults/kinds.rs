@@ -5,6 +5,7 @@
 pub(super) enum Fault {
     HostHangs,
     HostHangsForAWhile,
+    HostAndBmcFail,
     HostPanics,
     HostLosesPower,
     HostIsSwitchedOn,
@@ -16,6 +17,12 @@ pub(super) enum Fault {
     BmcReportsOff,
     BmcIgnoresCommands,
     BmcLosesAnswer,
+    BmcDies,
+    PduSilent,
+    PduIgnoresCommands,
+    PduLosesAnswer,
+    OutletSwitchedOn,
+    OutletWelded,
     ControllerKilled,
     ControllerPaused,
     ControllerSuspended,
@@ -40,18 +47,20 @@ pub(super) enum Fault {
 }
 
 use Fault::{
-    AgentClock, AgentKilled, AgentPaused, ApiAway, ApiLinkSilent, ApiLinkSlow, BmcIgnoresCommands,
-    BmcLosesAnswer, BmcReportsOff, BmcReset, BmcSilent, BmcSlow, ControllerClock, ControllerKilled,
-    ControllerPaused, ControllerSuspended, HistoryCompacted, HostHangs, HostHangsForAWhile,
-    HostIsSwitchedOn, HostLosesPower, HostPanics, JournalWiped, LinkLossy, LinkReset, LinkSilent,
-    LinkSlow, NodeDeleted, NodeFrozen, RemediationDeleted, UpgradeOfAgents, UpgradeOfControllers,
-    WatchesBroken, WatchesLate,
+    AgentClock, AgentKilled, AgentPaused, ApiAway, ApiLinkSilent, ApiLinkSlow, BmcDies,
+    BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff, BmcReset, BmcSilent, BmcSlow,
+    ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended, HistoryCompacted,
+    HostAndBmcFail, HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostPanics,
+    JournalWiped, LinkLossy, LinkReset, LinkSilent, LinkSlow, NodeDeleted, NodeFrozen,
+    OutletSwitchedOn, OutletWelded, PduIgnoresCommands, PduLosesAnswer, PduSilent,
+    RemediationDeleted, UpgradeOfAgents, UpgradeOfControllers, WatchesBroken, WatchesLate,
 };
 
 /// Every fault, its share of all, its name, and for how many seconds it may last.
-pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 34] = [
+pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 41] = [
     (HostHangs, 14, "host hangs", (0, 0)),
     (HostHangsForAWhile, 6, "host hangs for a while", (20, 900)),
+    (HostAndBmcFail, 6, "host hangs and its BMC dies", (0, 0)),
     (HostPanics, 6, "kernel panic", (0, 0)),
     (HostLosesPower, 6, "host loses power", (0, 0)),
     (HostIsSwitchedOn, 3, "host is switched on by hand", (0, 0)),
@@ -79,6 +88,17 @@ pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 34] = [
         (10, 300),
     ),
     (BmcLosesAnswer, 5, "BMC loses an answer", (0, 0)),
+    (BmcDies, 3, "BMC dies", (0, 0)),
+    (PduSilent, 5, "PDU silent", (10, 1200)),
+    (
+        PduIgnoresCommands,
+        3,
+        "PDU takes commands and does nothing",
+        (10, 600),
+    ),
+    (PduLosesAnswer, 3, "PDU loses an answer", (0, 0)),
+    (OutletSwitchedOn, 4, "outlet is switched on by hand", (0, 0)),
+    (OutletWelded, 3, "relay of an outlet is welded", (0, 0)),
     (ControllerKilled, 6, "controller crashes", (0, 0)),
     (ControllerPaused, 5, "controller paused", (1, 60)),
     (

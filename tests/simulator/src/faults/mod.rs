@@ -1,6 +1,7 @@
 //! Faults of all kinds: which come, on what, when and for how long follows from the seed.
 
 mod kinds;
+mod pdus;
 mod targets;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -8,14 +9,16 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use kinds::{
     FAULTS,
     Fault::{
-        self, AgentClock, AgentKilled, AgentPaused, ApiAway, ApiLinkSilent, ApiLinkSlow,
+        self, AgentClock, AgentKilled, AgentPaused, ApiAway, ApiLinkSilent, ApiLinkSlow, BmcDies,
         BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff, BmcReset, BmcSilent, BmcSlow,
         ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended, HistoryCompacted,
-        HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostPanics, JournalWiped,
-        LinkLossy, LinkReset, LinkSilent, LinkSlow, NodeDeleted, NodeFrozen, RemediationDeleted,
-        UpgradeOfAgents, UpgradeOfControllers, WatchesBroken, WatchesLate,
+        HostAndBmcFail, HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower,
+        HostPanics, JournalWiped, LinkLossy, LinkReset, LinkSilent, LinkSlow, NodeDeleted,
+        NodeFrozen, OutletSwitchedOn, OutletWelded, PduIgnoresCommands, PduLosesAnswer, PduSilent,
+        RemediationDeleted, UpgradeOfAgents, UpgradeOfControllers, WatchesBroken, WatchesLate,
     },
 };
+use pdus::act_on_pdu;
 use targets::{act_on_agent, act_on_controller, act_on_host};
 
 use crate::{
@@ -65,9 +68,13 @@ pub fn heal(world: &mut World, roster: &Roster) {
     set_api(world, false);
     for id in world.fleet.ids() {
         let bmc = &mut world.fleet.host_mut(id).bmc;
-        *bmc = crate::fleet::BmcCondition::default();
+        *bmc = crate::fleet::BmcCondition {
+            failed_at: bmc.failed_at,
+            ..crate::fleet::BmcCondition::default()
+        };
         world.unfreeze(id);
     }
+    world.heal_pdus();
     let agents: Vec<ProcessId> = roster.agents.iter().map(|agent| agent.id).collect();
     for controller in &roster.controllers {
         world.set_api_condition(*controller, ApiCondition::default());
@@ -105,7 +112,7 @@ fn choose(world: &mut World, roster: &Arc<Roster>, until: Duration) {
     let lasts = Duration::from_secs(seconds);
     // What lasts ends with the storm, whose end heals everything.
     let lasts = lasts.min(until.saturating_sub(world.now()));
-    let target = act(world, roster, fault, lasts);
+    let target = act(world, roster, fault, lasts, until);
     if let Some(target) = target {
         world.log(format_args!(
             "FAULT {name}: {target}, {} s",
@@ -122,19 +129,37 @@ fn choose(world: &mut World, roster: &Arc<Roster>, until: Duration) {
 }
 
 /// Begins a fault; `None`: it makes no sense now.
-fn act(world: &mut World, roster: &Arc<Roster>, fault: Fault, lasts: Duration) -> Option<String> {
+fn act(
+    world: &mut World,
+    roster: &Arc<Roster>,
+    fault: Fault,
+    lasts: Duration,
+    until: Duration,
+) -> Option<String> {
     match fault {
-        HostHangs | HostHangsForAWhile | HostPanics | HostLosesPower | HostIsSwitchedOn
-        | NodeDeleted | NodeFrozen | RemediationDeleted | BmcSilent | BmcSlow | BmcReset
-        | BmcReportsOff | BmcIgnoresCommands | BmcLosesAnswer => {
+        HostHangs | HostHangsForAWhile | HostAndBmcFail | HostPanics | HostLosesPower
+        | HostIsSwitchedOn | NodeDeleted | NodeFrozen | RemediationDeleted | BmcSilent
+        | BmcSlow | BmcReset | BmcReportsOff | BmcIgnoresCommands | BmcLosesAnswer | BmcDies => {
             let count = world.fleet.ids().count();
             let id = HostId::at(world.rng.usize(..count));
             act_on_host(world, fault, id, lasts)?;
-            if !matches!(fault, HostIsSwitchedOn | NodeFrozen) {
+            if matches!(fault, BmcDies | HostAndBmcFail) {
+                // Until it is healed.
+                world
+                    .fleet
+                    .oracle
+                    .disturbed
+                    .add_for_host(id, until + RESTART);
+            } else if !matches!(fault, HostIsSwitchedOn | NodeFrozen) {
                 let until = world.now() + lasts + RESTART;
                 world.fleet.oracle.disturbed.add_for_host(id, until);
             }
             Some(world.fleet.host(id).name.clone())
+        }
+        PduSilent | PduIgnoresCommands | PduLosesAnswer | OutletSwitchedOn | OutletWelded => {
+            let count = world.fleet.ids().count();
+            let id = HostId::at(world.rng.usize(..count));
+            act_on_pdu(world, fault, id, lasts, until)
         }
         ControllerKilled | ControllerPaused | ControllerSuspended | ControllerClock
         | ApiLinkSilent | ApiLinkSlow | WatchesLate => {

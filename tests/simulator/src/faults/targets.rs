@@ -5,11 +5,11 @@ use std::time::Duration;
 use super::{
     AgentProcess, Roster,
     kinds::Fault::{
-        self, AgentClock, AgentKilled, AgentPaused, ApiLinkSilent, ApiLinkSlow, BmcIgnoresCommands,
-        BmcLosesAnswer, BmcReportsOff, BmcReset, BmcSilent, BmcSlow, ControllerClock,
-        ControllerKilled, ControllerPaused, ControllerSuspended, HostHangs, HostHangsForAWhile,
-        HostIsSwitchedOn, HostLosesPower, HostPanics, JournalWiped, LinkReset, LinkSilent,
-        LinkSlow, NodeDeleted, NodeFrozen, RemediationDeleted,
+        self, AgentClock, AgentKilled, AgentPaused, ApiLinkSilent, ApiLinkSlow, BmcDies,
+        BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff, BmcReset, BmcSilent, BmcSlow,
+        ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended, HostAndBmcFail,
+        HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostPanics, JournalWiped,
+        LinkReset, LinkSilent, LinkSlow, NodeDeleted, NodeFrozen, RemediationDeleted,
     },
 };
 use crate::{
@@ -45,12 +45,13 @@ pub(super) fn act_on_host(
     let within_limit = failed.count() < world.fleet.limit(host.check);
     let honest = host.power == Power::On && now.saturating_sub(host.last_off) > HONEST;
     match fault {
-        HostHangs | HostPanics if works && enough && within_limit => {
-            let os = if fault == HostHangs {
-                Os::Hung
-            } else {
+        HostHangs | HostAndBmcFail | HostPanics if works && enough && within_limit => {
+            let os = if fault == HostPanics {
                 Os::Panicked
+            } else {
+                Os::Hung
             };
+            world.fleet.host_mut(id).bmc.dead |= fault == HostAndBmcFail;
             world.fail_os(id, os).then_some(())
         }
         HostHangsForAWhile if works && enough => {
@@ -65,7 +66,7 @@ pub(super) fn act_on_host(
             world.fleet.host_mut(id).bmc.silent_until = now + silent;
             Some(())
         }
-        HostIsSwitchedOn if host.power == Power::Off => {
+        HostIsSwitchedOn if host.power == Power::Off && host.is_fed() => {
             world.give_power(id, "hand");
             Some(())
         }
@@ -105,6 +106,7 @@ pub(super) fn act_on_host(
             Some(())
         }
         BmcReportsOff if honest => set(&mut world.fleet.host_mut(id).bmc.reports_off, true),
+        BmcDies => set(&mut world.fleet.host_mut(id).bmc.dead, true),
         BmcLosesAnswer => set(&mut world.fleet.host_mut(id).bmc.loses_answer, true),
         _ => None,
     }

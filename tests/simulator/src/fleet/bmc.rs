@@ -10,6 +10,7 @@ use rackhand_agent_service::{BmcSpec, Driver};
 use rackhand_bmc::{
     Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading, PowerSource,
     PowerState, SystemIdentity,
+    pdu::{Pdu, PduConfig},
 };
 use tokio::sync::oneshot;
 
@@ -17,6 +18,7 @@ use super::{
     HostId,
     host::{Host, Os, Power, place_of},
     kubelet::text,
+    pdu::SimulatedPdu,
 };
 use crate::{
     api::resource::NODES,
@@ -60,6 +62,18 @@ impl Driver for SimulatedBmcs {
                 maybe_sent: false,
             }),
         }
+    }
+
+    fn connect_pdu(&self, config: PduConfig) -> Result<Arc<dyn Pdu>, BmcError> {
+        let found = SimulatedPdu::connect(self, &config);
+        let pdu: Arc<dyn Pdu> = Arc::new(found.ok_or_else(|| BmcError {
+            kind: ErrorKind::Unreachable,
+            bmc: config.address.to_string(),
+            message: "no route".to_owned(),
+            retry_after: None,
+            maybe_sent: false,
+        })?);
+        Ok(pdu)
     }
 }
 
@@ -200,6 +214,9 @@ impl World {
         let now = self.now();
         let slow = now < self.fleet.host(id).bmc.slow_until;
         let most = if slow { 8_000 } else { 60 };
+        if slow {
+            self.fleet.host_mut(id).bmc.failed_at = Some(now);
+        }
         let delay = self.between(Duration::from_millis(5), Duration::from_millis(most));
         self.after(delay, move |world| {
             world.fleet.bmc_requests.end(rack);
@@ -209,7 +226,9 @@ impl World {
 
     fn serve_bmc(&mut self, id: HostId, asker: Asker, request: Request, reply: Reply) {
         let now = self.now();
-        if now < self.fleet.host(id).bmc.silent_until {
+        let host = self.fleet.host_mut(id);
+        if now < host.bmc.silent_until || host.bmc.dead || !host.is_fed() {
+            host.bmc.failed_at = Some(now);
             return;
         }
         let answer = match request {
@@ -221,6 +240,7 @@ impl World {
                 let answer = self.take_command(id, asker, command);
                 let bmc = &mut self.fleet.host_mut(id).bmc;
                 if std::mem::take(&mut bmc.loses_answer) {
+                    bmc.failed_at = Some(now);
                     return;
                 }
                 answer
@@ -260,6 +280,7 @@ impl World {
             self.judge_begin(id);
         }
         if ignored {
+            self.fleet.host_mut(id).bmc.failed_at = Some(now);
             return Answer::Taken;
         }
         match command {
@@ -281,6 +302,7 @@ impl World {
                     return Answer::Refused;
                 }
                 self.judge_power_off(id, &by);
+                self.fleet.oracle.counts.power_offs += 1;
                 self.boot(id);
             }
         }
@@ -295,6 +317,7 @@ impl World {
             return;
         }
         host.power = Power::Falling;
+        self.fleet.oracle.counts.power_offs += 1;
         let time = self.between(Duration::from_millis(300), Duration::from_secs(6));
         self.after(time, move |world| {
             if world.fleet.host(id).power == Power::Falling {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::kernel::World;
 
-use super::rack_name;
+use super::{pdu::Feeds, rack_name};
 
 /// Which host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,6 +81,8 @@ pub enum Os {
 pub struct BmcCondition {
     /// It answers nothing until then.
     pub silent_until: Duration,
+    /// It answers nothing until it is repaired.
+    pub dead: bool,
     /// It reports off until it takes a command.
     pub reports_off: bool,
     /// It takes commands until then and does nothing.
@@ -89,6 +91,8 @@ pub struct BmcCondition {
     pub slow_until: Duration,
     /// It carries out the next command and loses its answer.
     pub loses_answer: bool,
+    /// When it last did not do what it was asked for.
+    pub failed_at: Option<Duration>,
 }
 
 /// A simulated host with its power, operating system and containers.
@@ -110,6 +114,8 @@ pub struct Host {
     pub os: Os,
     /// Its BMC.
     pub bmc: BmcCondition,
+    /// The outlets that feed it, where the inventory of its agent names them.
+    pub(crate) feeds: Option<Feeds>,
     /// Counts changes of power and operating system, so that what was planned for an earlier one does
     /// not happen.
     pub(crate) epoch: u64,
@@ -146,6 +152,7 @@ impl Host {
             power: Power::On,
             os: Os::Running,
             bmc: BmcCondition::default(),
+            feeds: None,
             epoch: 0,
             last_off: Duration::ZERO,
             power_ons: 0,
@@ -222,7 +229,7 @@ impl World {
     /// Power is there, and the host starts.
     pub fn give_power(&mut self, id: HostId, by: &str) {
         let host = self.fleet.host_mut(id);
-        if host.power == Power::On {
+        if host.power == Power::On || !host.is_fed() {
             return;
         }
         let name = host.name.clone();

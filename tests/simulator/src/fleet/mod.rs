@@ -8,6 +8,7 @@ mod journals;
 mod kubelet;
 mod metal3;
 mod objects;
+pub(crate) mod pdu;
 mod policy;
 
 pub use bmc::SimulatedBmcs;
@@ -39,6 +40,8 @@ pub struct FleetSpec {
     pub second_agents: bool,
     /// How many hosts of a rack a PowerPolicy lets be remediated at one time.
     pub rack_budget: Option<usize>,
+    /// Whether racks of an inventory have two PDUs, with outlets that feed two of three of their hosts.
+    pub pdus: bool,
 }
 
 impl fmt::Display for FleetSpec {
@@ -65,6 +68,13 @@ impl FleetSpec {
         } else {
             vec![name]
         }
+    }
+
+    /// Whether a rack has PDUs that its agents know.
+    #[must_use]
+    pub(crate) fn has_pdus(&self, rack: usize) -> bool {
+        let link = self.racks.get(rack).map(|(link, _)| *link);
+        self.pdus && link == Some(Link::Inventory)
     }
 
     /// How many hosts there are.
@@ -97,6 +107,7 @@ impl FleetSpec {
             max_unhealthy: 60,
             second_agents: true,
             rack_budget: Some(2),
+            pdus: true,
         }
     }
 }
@@ -141,6 +152,7 @@ pub struct Fleet {
     pub(crate) oracle: Oracle,
     pub(crate) journals: journals::Journals,
     pub(crate) bmc_requests: BmcRequests,
+    pdus: BTreeMap<pdu::PduId, pdu::PduCondition>,
     /// Where containers of a pod were started; they may have ended.
     pub(crate) started_on: BTreeMap<String, BTreeSet<HostId>>,
     /// Since when Nodes are gone.
@@ -164,7 +176,11 @@ impl Fleet {
             for place in 0..*size {
                 let check = spec.checks.get(hosts.len() % spec.checks.len().max(1));
                 let check = check.copied().unwrap_or(Check::Metal3);
-                hosts.push(Host::new(rack, place, *link, check));
+                let mut host = Host::new(rack, place, *link, check);
+                if spec.has_pdus(rack) {
+                    host.feeds = pdu::Feeds::at(place);
+                }
+                hosts.push(host);
             }
         }
         let mut by_check = BTreeMap::new();
@@ -181,6 +197,7 @@ impl Fleet {
             oracle: Oracle::default(),
             journals: journals::Journals::default(),
             bmc_requests: BmcRequests::default(),
+            pdus: BTreeMap::new(),
             started_on: BTreeMap::new(),
             missing: BTreeMap::new(),
             breakage: None,
@@ -208,6 +225,14 @@ impl Fleet {
     #[allow(clippy::indexing_slicing, reason = "an id is made with its host")]
     pub(crate) fn host_mut(&mut self, id: HostId) -> &mut Host {
         &mut self.hosts[id.0]
+    }
+
+    pub(crate) fn pdu(&self, id: pdu::PduId) -> pdu::PduCondition {
+        self.pdus.get(&id).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn pdu_mut(&mut self, id: pdu::PduId) -> &mut pdu::PduCondition {
+        self.pdus.entry(id).or_default()
     }
 
     /// All hosts.

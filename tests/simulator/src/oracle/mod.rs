@@ -36,10 +36,14 @@ const HOLDS: Duration = Duration::from_secs(2);
 pub struct Counts {
     /// Requests to BMCs.
     pub bmc_calls: u64,
-    /// Commands that BMCs took.
+    /// Requests to PDUs.
+    pub pdu_calls: u64,
+    /// Commands that BMCs and PDUs took.
     pub commands: u64,
-    /// Power-offs of hosts by agents and Ironic.
+    /// Power-offs of hosts by their BMCs, for agents and Ironic.
     pub power_offs: u64,
+    /// Hosts that lost their power by their outlets.
+    pub outlet_cuts: u64,
     /// Remediations that were created.
     pub remediations: u64,
     /// Remediations that are gone.
@@ -121,7 +125,6 @@ impl World {
         }
         let name = host.name.clone();
         let works = host.os == Os::Running;
-        self.fleet.oracle.counts.power_offs += 1;
         let now = self.now();
         let live = self.remediations_of(&name).next().is_some();
         let recent = self.fleet.oracle.gone.get(&name);
@@ -331,6 +334,10 @@ impl World {
             let mut here = Vec::new();
             if host.os != Os::Running {
                 here.push(format!("power {:?}, OS {:?}", host.power, host.os));
+            }
+            let feeds = host.feeds.into_iter().flat_map(|feeds| feeds.outlets);
+            if feeds.into_iter().any(|outlet| !outlet.on) {
+                here.push("an outlet is off".to_owned());
             }
             let node = self.api.get(NODES, "", name);
             let ready = |node: &Value| node["status"]["conditions"][0]["status"] == "True";
