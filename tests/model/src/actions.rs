@@ -255,9 +255,10 @@ impl World {
             all.push(Action::Time);
         }
         if self.budget > 0 {
-            // Runs without a takeover, or without a restore, are those of the other worlds.
+            // Runs without a takeover, or without a restore, are those of the other worlds; not those with
+            // an interrupt.
             let awaited = [
-                (Fault::Deposed, !self.deposed),
+                (Fault::Deposed, !self.deposed && !self.interrupts),
                 (Fault::Restored, self.backup != Backup::Restored),
             ];
             let mut awaited = awaited.into_iter();

@@ -17,7 +17,7 @@ use rackhand_agent_core::{
 use rackhand_core::remediation::JournalEntry;
 
 use crate::{
-    operation::{End, Op, Phase, Run},
+    operation::{End, Op, Phase, Run, is_interrupt},
     outlets::is_of_outlets,
     time::{NOW, shift},
     world::UID,
@@ -125,6 +125,8 @@ impl Agent {
     ) -> Beginning {
         let action = if on {
             Action::On
+        } else if is_interrupt(id) {
+            Action::Nmi
         } else {
             Action::Off { hold: true }
         };
@@ -141,7 +143,7 @@ impl Agent {
             owner: UID.into(),
             authority: authority(sent),
             force: false,
-            siblings: Vec::new(),
+            detail: String::new(),
             now: self.clock(),
         };
         let (admitted, changes) = value(admission.decide(&self.ledger));
@@ -300,7 +302,7 @@ impl Agent {
             owner: "operator ann".into(),
             authority: Authority::Operator { name: "ann".into() },
             force: false,
-            siblings: Vec::new(),
+            detail: String::new(),
             now: self.clock(),
         };
         let (admitted, _) = value(admission.decide(&self.ledger));

@@ -58,11 +58,15 @@ pub enum Breakage {
     OutletsForgotten,
     SiblingUnread,
     SiblingNotHeld,
+    OutletsOfFormerLeader,
+    OutletsOutdated,
+    InterruptOfFormerLeader,
+    InterruptRepeated,
 }
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 38] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -97,6 +101,10 @@ impl Breakage {
         Self::OutletsForgotten,
         Self::SiblingUnread,
         Self::SiblingNotHeld,
+        Self::OutletsOfFormerLeader,
+        Self::OutletsOutdated,
+        Self::InterruptOfFormerLeader,
+        Self::InterruptRepeated,
     ];
 
     /// The breakage in words, as reports print it.
@@ -135,6 +143,10 @@ impl Breakage {
             Self::OutletsForgotten => "outlets count as on again although they are not",
             Self::SiblingUnread => "the other host of shared outlets counts as off",
             Self::SiblingNotHeld => "the other host of shared outlets is not held",
+            Self::OutletsOfFormerLeader => "outlets are switched for a former leader",
+            Self::OutletsOutdated => "a restored state cuts outlets that are on again",
+            Self::InterruptOfFormerLeader => "an interrupt of a former leader is taken",
+            Self::InterruptRepeated => "a new leader interrupts the host again",
             Self::LateHoldTaken => "a hold on its way is not refused after the withdrawal",
         }
     }
@@ -157,13 +169,26 @@ impl Breakage {
             | Self::ObjectVersionIgnored
             | Self::HostVersionIgnored
             | Self::LateHoldTaken => (true, &[Fault::Deposed, Fault::Deleted]),
-            Self::OutdatedIgnored => (false, &[Fault::Restored]),
+            Self::OutdatedIgnored | Self::OutletsOutdated => (false, &[Fault::Restored]),
+            Self::OutletsOfFormerLeader | Self::InterruptOfFormerLeader => {
+                (false, &[Fault::Deposed, Fault::Deleted])
+            }
+            Self::InterruptRepeated => (false, &[Fault::Crash]),
             Self::OneOutletIsOff => (false, &[Fault::PduSilent]),
             Self::SiblingNotHeld => (false, &[Fault::SiblingOn]),
             _ => (false, &[]),
         };
         let budget = u8::try_from(faults.len()).unwrap_or(u8::MAX);
-        let world = if self.is_of_outlets() {
+        let world = if self == Self::OutletsOfFormerLeader {
+            Setting::outlet_leaders(budget)
+        } else if self == Self::OutletsOutdated {
+            Setting::outlet_restored(budget)
+        } else if matches!(
+            self,
+            Self::InterruptOfFormerLeader | Self::InterruptRepeated
+        ) {
+            Setting::interrupt(budget)
+        } else if self.is_of_outlets() {
             Setting::outlets(budget)
         } else if faults.contains(&Fault::Deposed) {
             Setting::leaders(budget)
@@ -179,6 +204,14 @@ impl Breakage {
             breakage: Some(self),
             ..world
         }
+    }
+
+    /// Whether an agent takes the commands of a leader whose term has passed.
+    pub fn takes_former_leaders(self) -> bool {
+        matches!(
+            self,
+            Self::TermIgnored | Self::OutletsOfFormerLeader | Self::InterruptOfFormerLeader
+        )
     }
 
     /// Whether it needs a host that is fed by outlets.
@@ -279,7 +312,7 @@ impl Breakage {
                     commands_sent: 0,
                 });
             }
-            Self::OutdatedIgnored => o.outdated = false,
+            Self::OutdatedIgnored | Self::OutletsOutdated => o.outdated = false,
             Self::OutletsWhileBmcRuns if o.operation == Some(OperationView::Running) => {
                 o.operation = op.filter(|op| !op.outlets).map(|_| unconfirmed());
             }
@@ -336,6 +369,14 @@ impl Breakage {
             {
                 d.state.tries += 1;
                 d.next = Next::Write;
+            }
+            Self::InterruptRepeated => {
+                if let Next::Do(Command::CollectEvidence {
+                    interrupt: Some(interrupt),
+                }) = &mut d.next
+                {
+                    interrupt.id = format!("{}/{}", interrupt.id, w.sent.term);
+                }
             }
             Self::ActBeforeWrite
                 if step == Some(Step::Holding) && d.state.step == Step::PoweringOff =>

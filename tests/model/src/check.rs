@@ -53,6 +53,8 @@ pub struct Setting {
     pub restores: bool,
     /// Two outlets feed the host, and its BMC fails.
     pub outlets: bool,
+    /// A diagnostic interrupt is sent before the power-off.
+    pub interrupts: bool,
     /// Worlds that are known to end.
     pub ends: Arc<Ends>,
 }
@@ -71,6 +73,7 @@ impl Setting {
             breakage: None,
             restores: false,
             outlets: false,
+            interrupts: false,
             ends: Arc::default(),
         }
     }
@@ -135,6 +138,58 @@ impl Setting {
         }
     }
 
+    /// As `outlets`, and another controller may take over while a call of the first one is on its way.
+    pub fn outlet_leaders(budget: u8) -> Self {
+        Self {
+            name: "outlet-leaders",
+            faults: vec![
+                Fault::Deposed,
+                Fault::AnswerLost,
+                Fault::AgentRestart,
+                Fault::Deleted,
+                Fault::PduSilent,
+                Fault::OutletOn,
+            ],
+            ..Self::outlets(budget)
+        }
+    }
+
+    /// As `outlets`, and the etcd of the management cluster is restored from a backup.
+    pub fn outlet_restored(budget: u8) -> Self {
+        Self {
+            name: "outlet-restored",
+            faults: vec![
+                Fault::Restored,
+                Fault::Lost,
+                Fault::Deleted,
+                Fault::PduSilent,
+                Fault::OutletOn,
+            ],
+            restores: true,
+            ..Self::outlets(budget)
+        }
+    }
+
+    /// As `direct`, with a diagnostic interrupt before the power-off; another controller may take over.
+    pub fn interrupt(budget: u8) -> Self {
+        Self {
+            name: "interrupt",
+            faults: vec![
+                Fault::Crash,
+                Fault::Lost,
+                Fault::AnswerLost,
+                Fault::AgentRestart,
+                Fault::JournalWiped,
+                Fault::Silent,
+                Fault::Deposed,
+                Fault::Deleted,
+                Fault::NodeReplaced,
+            ],
+            interrupts: true,
+            ..Self::direct(budget)
+        }
+    }
+
     /// L1: whether a world ends once nothing fails any more.
     fn ends(&self, w: &World) -> bool {
         let next_of = |w: &World| next_of_healed(w, self.breakage);
@@ -158,20 +213,25 @@ impl Model for Setting {
         };
         let world = World {
             backup,
+            interrupts: self.interrupts,
             ..World::new(self.cooperative, self.lying, self.budget)
         };
         if !self.outlets {
             return vec![world];
         }
+        // A BMC of another system is never followed by outlets, whoever leads.
+        let is_alone = !self.restores && !self.faults.contains(&Fault::Deposed);
         let failures = [Failure::Dead, Failure::Silent, Failure::OtherSystem];
         // Where the outlets feed another host too, the BMC is dead: what its failure changes is the same.
         let shared = [false, true].map(|on| {
             let world = world.clone().fed_by_outlets(Failure::Dead);
             world.shared_with_sibling(on)
         });
+        let shared = shared.into_iter().filter(|_| is_alone);
         failures
-            .map(|failure| world.clone().fed_by_outlets(failure))
             .into_iter()
+            .filter(|failure| is_alone || *failure != Failure::OtherSystem)
+            .map(|failure| world.clone().fed_by_outlets(failure))
             .chain(shared)
             .collect()
     }
@@ -231,6 +291,9 @@ impl Model for Setting {
             }),
             Property::always("no command after the end", |_, w: &World| {
                 !is(w, Wrong::Late)
+            }),
+            Property::always("F6: interrupts only to fence", |_, w: &World| {
+                !is(w, Wrong::Interrupt)
             }),
             Property::always("F12: no off by an older state", |_, w: &World| {
                 !is(w, Wrong::Outdated)

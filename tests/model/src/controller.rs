@@ -13,7 +13,7 @@ use crate::{
     breakage::Breakage,
     judge::Wrong,
     observe::{decide, policy},
-    operation::reading,
+    operation::{is_interrupt, reading},
     outlets::outlet_reading,
     time::NOW,
     world::{Changed, Held, Node, Power, Process, Sleep, World},
@@ -108,7 +108,7 @@ impl World {
             }
             // So is evidence that was not collected.
             Next::Do(command @ Command::CollectEvidence { .. }) => {
-                self.collect_evidence(false);
+                self.collect_evidence(false, false);
                 self.process.shell.done(command);
                 return self.turned(Turn::Did(command.clone()));
             }
@@ -154,8 +154,10 @@ impl World {
     }
 
     /// The controller has collected evidence; unless `read`, the response is lost, or the BMC is silent.
-    fn collect_evidence(&mut self, read: bool) {
+    /// `interrupted`: an interrupt was begun.
+    fn collect_evidence(&mut self, read: bool, interrupted: bool) {
         let mut evidence = HostEvidence::new(0, NOW);
+        evidence.interrupted = interrupted;
         if read {
             evidence.set_log(&[]);
         }
@@ -188,7 +190,7 @@ impl World {
                 command_after,
                 ..
             } => {
-                let limit = policy().power_off_timeout;
+                let limit = policy(self).power_off_timeout;
                 match self.begin(held, (id, false), *command_after, limit) {
                     Beginning::Started => {
                         self.judge_power_off(state, id, held.hold);
@@ -201,7 +203,7 @@ impl World {
                 }
             }
             Command::PowerOn { id, .. } => {
-                let limit = policy().power_on_timeout;
+                let limit = policy(self).power_on_timeout;
                 match self.begin(held, (id, true), Duration::ZERO, limit) {
                     Beginning::Started => {
                         self.judge_power_on(state);
@@ -212,12 +214,16 @@ impl World {
                 }
             }
             Command::Cancel { id } => return self.agent.cancel(held.sent, id),
-            Command::CollectEvidence { .. } => {
+            Command::CollectEvidence { interrupt } => {
                 if held.hold == Some(true) {
                     self.broken(Wrong::Intent);
                 }
+                // A refusal prevents no reading.
+                let is_begun = interrupt
+                    .as_ref()
+                    .is_some_and(|interrupt| self.begin_interrupt(held, &interrupt.id));
                 let read = self.read_bmc().is_some();
-                self.collect_evidence(read);
+                self.collect_evidence(read, is_begun);
             }
             Command::CollectBootLog => self.process.shell.boot_log(BootLog::default()),
             Command::ReadPower => {
@@ -276,7 +282,9 @@ impl World {
         match &held.next {
             Next::Write => true,
             Next::Do(
-                Command::ReadPower | Command::CollectEvidence { .. } | Command::CollectBootLog,
+                Command::ReadPower
+                | Command::CollectEvidence { interrupt: None }
+                | Command::CollectBootLog,
             ) => false,
             // The age of the reading is checked immediately before the taint is sent.
             Next::Do(Command::AddTaint) => self.process.shell.reading_stands(NOW).is_ok(),
@@ -347,7 +355,7 @@ impl World {
         let Some(mut held) = self.late.take() else {
             return;
         };
-        if breakage == Some(Breakage::TermIgnored) {
+        if breakage.is_some_and(Breakage::takes_former_leaders) {
             held.sent = self.next_call();
         }
         if Self::is_refused(&held, breakage) {
@@ -361,6 +369,12 @@ impl World {
             }
             Next::Do(Command::DeletePods { node, .. }) => {
                 self.delete_pods(&held, &held.state, &node);
+            }
+            // Nobody waits for the evidence.
+            Next::Do(Command::CollectEvidence { interrupt }) => {
+                if let Some(interrupt) = interrupt {
+                    self.begin_interrupt(&held, &interrupt.id);
+                }
             }
             Next::Do(command) => {
                 self.execute(&held, &held.state, &command, breakage);
@@ -379,7 +393,8 @@ impl World {
         wait: Duration,
         limit: Duration,
     ) -> Beginning {
-        let another_runs = self.agent.current().is_some();
+        // A power-off overtakes an interrupt that has not been sent.
+        let another_runs = self.agent.runs.iter().any(|run| !is_interrupt(&run.id));
         let beginning = self.agent.begin(held.sent, operation, wait, limit);
         if beginning == Beginning::Started {
             if another_runs {
@@ -390,6 +405,13 @@ impl World {
             }
         }
         beginning
+    }
+
+    /// Begins a diagnostic interrupt; whether the agent admits it, or did before.
+    fn begin_interrupt(&mut self, held: &Held, id: &str) -> bool {
+        let limit = policy(self).evidence_timeout;
+        let beginning = self.begin(held, (id, false), Duration::ZERO, limit);
+        beginning != Beginning::Refused
     }
 
     /// The checks immediately before pods are deleted: the age of the reading, and a live read of the Node.

@@ -34,7 +34,7 @@ use rackhand_core::remediation::{
 
 use crate::{
     agent::{Agent, ELECTION, HOST, Ledger},
-    operation::Run,
+    operation::{Run, is_interrupt},
     restore::Backup,
     time::{NOW, until},
     world::{Held, Object, Process, World},
@@ -59,6 +59,9 @@ impl Hash for World {
             host,
             bmc,
             outlets,
+            // The same in every state of a world.
+            interrupts: _,
+            interrupted,
             agent,
             hold,
             node,
@@ -94,6 +97,7 @@ impl Hash for World {
         (sleep, deposed, claimed, done, host, bmc).hash(h);
         hash_agent(agent, sent.term, h);
         (hold, node, pod, budget, was_silent, wrong, outlets).hash(h);
+        interrupted.hash(h);
         hash_backup(backup, *budget, h);
         // What was done counts where an older state may come back.
         if *backup != Backup::Never {
@@ -181,7 +185,7 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
             until: time,
         } = pinned;
         let suffices = |time: Timestamp| until(time) >= LEAST_PIN;
-        let time = time.map(|time| suffices(time).then_some(time));
+        let time = time.map(|time| (is_interrupt(operation) || suffices(time)).then_some(time));
         (agent, operation, time).hash(h);
     });
     attempts.len().hash(h);

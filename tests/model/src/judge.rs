@@ -31,6 +31,8 @@ pub enum Wrong {
     OutletsLeft,
     /// A running host lost its power with the outlets of ours.
     Sibling,
+    /// A diagnostic interrupt of a host that is not being fenced, or more than one in an attempt.
+    Interrupt,
     /// F12: a power-off on the word of a state from before the power-on.
     Outdated,
 }
@@ -61,6 +63,26 @@ impl World {
         }
         if self.ended_off {
             self.broken(Wrong::Outdated);
+        }
+    }
+
+    /// A diagnostic interrupt crashes a host. It is sent once, and only to one that is about to be switched
+    /// off.
+    pub(crate) fn judge_interrupt(&mut self) {
+        if self.done.is_some() {
+            self.broken(Wrong::Late);
+        }
+        let step = self.object.state.as_ref().map(|s| s.step);
+        let is_fenced = matches!(
+            step,
+            Some(
+                Step::Holding | Step::PoweringOff | Step::AwaitingConfirmation
+                    // It was admitted before the request was withdrawn.
+                    | Step::Aborting
+            )
+        );
+        if !is_fenced || self.ended_off || self.interrupted > 0 {
+            self.broken(Wrong::Interrupt);
         }
     }
 

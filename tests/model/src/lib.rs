@@ -9,10 +9,12 @@
 pub mod actions;
 pub mod agent;
 pub mod breakage;
+pub mod causes;
 pub mod check;
 pub mod checks;
 mod controller;
 pub mod copy_on_write;
+pub mod deep;
 pub mod election;
 mod fingerprint;
 pub mod judge;

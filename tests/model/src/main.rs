@@ -1,13 +1,14 @@
 //! Explores the worlds of the model and prints what was found.
 
-use std::{process::ExitCode, time::Duration};
+use std::{fmt::Debug, process::ExitCode, time::Duration};
 
 use clap::Parser;
 use rackhand_model::{
     actions::Fault,
     breakage::Breakage,
+    causes,
     check::{Bounds, Cut, Report, Setting, explore, explore_checks, explore_election},
-    checks,
+    checks, deep,
     election::{Broken, Election},
     policies, rack,
 };
@@ -19,6 +20,9 @@ struct Args {
     /// Show instead that every breakage is found.
     #[arg(long)]
     breakages: bool,
+    /// Three faults instead, each three kinds of faults in a world of its own.
+    #[arg(long, conflicts_with = "breakages")]
+    deep: bool,
     /// Faults that may happen in one run; without it, one and then two.
     #[arg(long)]
     budget: Option<u8>,
@@ -81,13 +85,17 @@ fn worlds(args: &Args) -> bool {
             Setting::cooperative(b),
             Setting::leaders(b),
             Setting::restored(b),
+            Setting::interrupt(b),
             Setting::outlets(b),
+            Setting::outlet_leaders(b),
+            Setting::outlet_restored(b),
         ]
     };
     let chosen = |name: &str| args.world.is_empty() || args.world.iter().any(|w| w == name);
     for mut setting in budgets.iter().copied().flat_map(all) {
         // With two faults, the outlets would take as long as all others.
-        let is_long = setting.outlets && setting.budget > 1 && args.budget.is_none();
+        let is_long =
+            (setting.outlets || setting.interrupts) && setting.budget > 1 && args.budget.is_none();
         if is_long || !chosen(setting.name) {
             continue;
         }
@@ -119,6 +127,16 @@ fn worlds(args: &Args) -> bool {
             };
             let report = policies::explore(setting, args.bounds());
             good &= print_world("policies", budget, &report);
+        }
+        // With faults, it would take as long as all others.
+        let few = args.budget.map_or(vec![0], |budget| vec![budget]);
+        for budget in few.into_iter().filter(|_| chosen("causes")) {
+            let setting = causes::Setting {
+                budget,
+                breakage: None,
+            };
+            let report = causes::explore(setting, args.bounds());
+            good &= print_world("causes", budget, &report);
         }
         let budgets = args.budget.map_or(vec![0, 1], |budget| vec![budget]);
         let worlds = |budget: u8| [Election::even(budget), Election::drifting(budget)];
@@ -170,6 +188,117 @@ fn print_world(name: &str, budget: u8, report: &Report) -> bool {
     report.found.is_empty() && report.unreached.is_empty()
 }
 
+/// Three faults in each of the chosen worlds.
+fn deep(args: &Args) -> bool {
+    println!(
+        "{:<16} {:>11} {:>11} {:>10} {:>6} {:>9} {:>9}",
+        "world, 3 faults", "fault sets", "states", "largest", "depth", "time", "memory"
+    );
+    let chosen = |name: &str| args.world.is_empty() || args.world.iter().any(|w| w == name);
+    let mut good = true;
+    let remediations = [
+        Setting::restored(3),
+        Setting::direct(3),
+        Setting::interrupt(3),
+        Setting::outlets(3),
+        Setting::outlet_leaders(3),
+        Setting::outlet_restored(3),
+        Setting::cooperative(3),
+        Setting::leaders(3),
+    ];
+    for world in remediations.into_iter().filter(|w| chosen(w.name)) {
+        let awaited = [Fault::Deposed, Fault::Restored];
+        let always = awaited
+            .into_iter()
+            .find(|fault| world.faults.contains(fault) && !world.interrupts);
+        let sets = deep::triples(&world.faults, always);
+        let one = |faults, bounds| {
+            explore(
+                Setting {
+                    faults,
+                    ..world.clone()
+                },
+                bounds,
+            )
+        };
+        good &= print_deep(args, world.name, &sets, one);
+    }
+    let checks = [
+        checks::Setting::covered(3),
+        checks::Setting::checks(3),
+        checks::Setting::overlap(3),
+    ];
+    for world in checks.into_iter().filter(|w| chosen(w.name)) {
+        let sets = deep::triples(&world.faults, None);
+        let one = |faults, bounds| {
+            let world = checks::Setting {
+                faults,
+                ..world.clone()
+            };
+            explore_checks(world, bounds)
+        };
+        good &= print_deep(args, world.name, &sets, one);
+    }
+    let racks = [
+        rack::check::Setting::rack(3),
+        rack::check::Setting::operator(3),
+    ];
+    for world in racks.into_iter().filter(|w| chosen(w.name)) {
+        let sets = deep::triples(&world.faults, None);
+        let one = |faults, bounds| {
+            let world = rack::check::Setting {
+                faults,
+                ..world.clone()
+            };
+            rack::check::explore(world, bounds)
+        };
+        good &= print_deep(args, world.name, &sets, one);
+    }
+    // Small enough for all kinds together.
+    let (budget, breakage) = (3, None);
+    if chosen("policies") {
+        let one = |_, bounds| policies::explore(policies::Setting { budget, breakage }, bounds);
+        good &= print_deep(args, "policies", &[vec!["all"]], one);
+    }
+    if chosen("causes") {
+        let breakage = None;
+        let one = |_, bounds| causes::explore(causes::Setting { budget, breakage }, bounds);
+        good &= print_deep(args, "causes", &[vec!["all"]], one);
+    }
+    for world in [Election::drifting(3), Election::even(3)] {
+        if chosen(world.name()) {
+            let one = |_, bounds| explore_election(world.clone(), bounds);
+            good &= print_deep(args, world.name(), &[vec!["all"]], one);
+        }
+    }
+    good
+}
+
+/// Explores the sets of faults of a world, and prints how far that came.
+fn print_deep<F: Debug + Clone>(
+    args: &Args,
+    name: &str,
+    sets: &[Vec<F>],
+    explore: impl Fn(Vec<F>, Bounds) -> Report,
+) -> bool {
+    let explored = deep::explore(sets, args.bounds(), explore, tell);
+    println!(
+        "{name:<16} {:>11} {:>11} {:>10} {:>6} {:>7.1} s {:>5} MiB",
+        format!("{} of {}", explored.done, explored.sets),
+        explored.states,
+        explored.largest,
+        explored.depth,
+        explored.took.as_secs_f64(),
+        deep::memory(),
+    );
+    if let Some((set, cut)) = explored.given_up {
+        println!("  {set}: {cut}; it and the sets after it are not explored to the end");
+        // The threads of the checker go on.
+        std::process::exit(i32::from(!explored.holds));
+    }
+    explored.holds
+}
+
 fn breakages(args: &Args) -> bool {
     let mut good = true;
     println!(
@@ -200,6 +329,12 @@ fn breakages(args: &Args) -> bool {
         let report = policies::explore(setting, args.bounds());
         good &= print_breakage(breakage.description(), "policies", budget, &report);
     }
+    for breakage in causes::Breakage::ALL {
+        let setting = causes::Setting::broken(breakage);
+        let budget = setting.budget;
+        let report = causes::explore(setting, args.bounds());
+        good &= print_breakage(breakage.description(), "causes", budget, &report);
+    }
     for broken in Broken::ALL {
         let world = broken.setting();
         let (name, budget) = (world.name(), world.budget);
@@ -224,6 +359,8 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let good = if args.breakages {
         breakages(&args)
+    } else if args.deep {
+        deep(&args)
     } else {
         worlds(&args)
     };

@@ -20,13 +20,14 @@ const NODE: &str = "node-7";
 
 /// The policy of the request. Its intervals are short and have few distinct lengths, so that fewer
 /// states differ only in their times.
-pub fn policy() -> Policy {
+pub fn policy(w: &World) -> Policy {
     let s = Duration::from_secs;
     Policy {
         on_exhausted: OnExhausted::Escalate,
         retry_limit: 0,
         boot_timeout: s(30),
         evidence_timeout: s(4),
+        diagnostic_interrupt: w.interrupts,
         cooperative_grace: s(4),
         power_off_timeout: s(10),
         power_off_tries: 1,
@@ -181,7 +182,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
             finalizer: w.object.finalizer,
             confirm_fenced: w.object.confirmed.then(|| UID.into()),
             paused: false,
-            policy: Ok(policy()),
+            policy: Ok(policy(w)),
         },
         machine: Some(MachineView::not_asked()),
         cluster: None,

@@ -12,11 +12,16 @@ use crate::{
     judge::Wrong,
     outlets::{Failure, is_of_outlets, outlet_reading},
     time::{NOW, after, until},
-    world::{Power, World},
+    world::{BOOT_TAKES, Power, World},
 };
 
 /// Seconds between two readings of an operation.
 const READ_EVERY: u64 = 2;
+
+/// Whether an operation is a diagnostic interrupt.
+pub fn is_interrupt(id: &str) -> bool {
+    id.contains("/nmi/")
+}
 
 /// What an operation does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,7 +52,7 @@ pub enum End {
 pub struct Run {
     /// Its id.
     pub id: String,
-    /// A power-on; otherwise a hard power-off.
+    /// A power-on; otherwise a hard power-off or a diagnostic interrupt.
     pub on: bool,
     /// Its number in the queue.
     pub number: u64,
@@ -176,6 +181,10 @@ impl World {
                 (phase, Some(End::Mismatch))
             }
             _ if until(deadline).is_zero() => (phase, Some(End::Unconfirmed)),
+            (Some(_), Phase::Command) if is_interrupt(&self.agent.runs[which].id) => {
+                self.interrupts_host(which);
+                (phase, Some(End::Confirmed))
+            }
             (None, Phase::Command) => (Phase::Command, None),
             (None, Phase::Read(_)) => (Phase::Read(0), None),
             (Some(_), Phase::Command) if by_outlets && !on && self.read_sibling().is_some() => {
@@ -221,6 +230,18 @@ impl World {
         let holds = breakage != Some(Breakage::SiblingNotHeld);
         let are_off = self.read_by(&self.agent.runs[which].id) == Some(PowerState::Off);
         self.agent.may_cut(which, (power, are_off), holds)
+    }
+
+    /// The agent sends a diagnostic interrupt: the kernel writes its dump, and starts again.
+    fn interrupts_host(&mut self, which: usize) {
+        self.judge_interrupt();
+        self.agent.sends(which, false);
+        self.interrupted = self.interrupted.saturating_add(1);
+        if self.host.power == Power::On {
+            self.host.up = false;
+            self.pod.process = false;
+            self.host.boot = Some(after(BOOT_TAKES));
+        }
     }
 
     /// The agent sends the command of an operation.

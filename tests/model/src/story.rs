@@ -7,7 +7,7 @@ use crate::{
     actions::{Action, Fault},
     check::Setting,
     observe::decide,
-    operation::Phase,
+    operation::{Phase, is_interrupt},
     outlets::is_of_outlets,
     world::{Power, World},
 };
@@ -182,6 +182,8 @@ fn command_words(command: &Command) -> String {
         Command::PowerOff { id, .. } => format!("begin power-off {id}"),
         Command::PowerOn { id, .. } => format!("begin power-on {id}"),
         Command::Cancel { id } => format!("cancel {id}"),
+        Command::CollectEvidence { interrupt: Some(_) } => "interrupt the host for a dump".into(),
+        Command::CollectEvidence { .. } => "collect evidence".into(),
         Command::ReadPower => "read the power from the BMC".into(),
         Command::Release => "release the agent's hold".into(),
         Command::AddTaint => "taint the Node".into(),
@@ -195,7 +197,11 @@ fn agent(w: &World) -> String {
     let Some(run) = w.agent.current().and_then(|i| w.agent.runs.get(i)) else {
         return "The agent does nothing.".into();
     };
-    let what = if run.on { "power-on" } else { "power-off" };
+    let what = match run.on {
+        true => "power-on",
+        false if is_interrupt(&run.id) => "diagnostic interrupt",
+        false => "power-off",
+    };
     let next = w.clone().next(Action::Agent, None);
     let after = next.agent.op(&run.id);
     let source = if is_of_outlets(&run.id) {

@@ -210,6 +210,10 @@ pub struct World {
     pub outlets: Option<Outlets>,
     /// The agent and its journal.
     pub agent: CopyOnWrite<Agent>,
+    /// The policy asks for a diagnostic interrupt before the power-off.
+    pub interrupts: bool,
+    /// Diagnostic interrupts that the BMC took in this attempt.
+    pub interrupted: u8,
     /// Whether our hold key is on the BareMetalHost; `None` if there is none.
     pub hold: Option<bool>,
     /// The Node.
@@ -258,6 +262,8 @@ impl World {
                 lying,
             },
             outlets: None,
+            interrupts: false,
+            interrupted: 0,
             agent: Agent::new(FIRST.term).into(),
             hold: cooperative.then_some(false),
             node: Node {

@@ -5,8 +5,9 @@
 use rackhand_model::{
     actions::Fault,
     breakage::Breakage,
+    causes,
     check::{Bounds, Report, Setting, explore, explore_checks, explore_election},
-    checks,
+    checks, deep,
     election::{Broken, Election},
     policies, rack,
     replay::replay,
@@ -55,6 +56,49 @@ fn f12_nothing_is_switched_off_by_a_state_that_was_restored() {
 fn f9_outlets_are_cut_after_the_bmc_failed_and_are_on_again_at_the_end() {
     let report = holds(explore(Setting::outlets(1), Bounds::threads(1)));
     assert!(report.states > 5_000, "{} states", report.states);
+}
+
+#[test]
+fn outlets_keep_every_rule_under_two_leaders_and_after_a_restore() {
+    holds(explore(Setting::outlet_leaders(1), Bounds::threads(1)));
+    holds(explore(Setting::outlet_restored(1), Bounds::threads(1)));
+}
+
+#[test]
+fn diagnostic_interrupts_are_sent_once_and_only_to_fence() {
+    let report = holds(explore(Setting::interrupt(1), Bounds::threads(1)));
+    assert!(report.states > 5_000, "{} states", report.states);
+}
+
+#[test]
+fn shared_causes_hold_and_release_within_their_bounds() {
+    let setting = causes::Setting {
+        budget: 0,
+        breakage: None,
+    };
+    let report = holds(causes::explore(setting, Bounds::threads(1)));
+    assert!(report.states > 1_000, "{} states", report.states);
+}
+
+#[test]
+fn every_breakage_of_shared_causes_is_found() {
+    for breakage in causes::Breakage::ALL {
+        let setting = causes::Setting::broken(breakage);
+        let report = causes::explore(setting, Bounds::threads(1));
+        let found = report.found.first();
+        let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
+        assert!(!found.story.is_empty());
+    }
+}
+
+#[test]
+fn deep_exploration_covers_all_sets_of_three_faults() {
+    assert_eq!(deep::triples(&[1, 2, 3, 4], None).len(), 4);
+    assert_eq!(deep::triples(&[1, 2, 3, 4, 5], None).len(), 10);
+    let with = deep::triples(&[1, 2, 3, 4, 5], Some(3));
+    assert_eq!(with.len(), 6);
+    assert!(with.iter().all(|set| set.len() == 3 && set.contains(&3)));
+    assert_eq!(deep::triples(&[1, 2], None), [vec![1, 2]]);
 }
 
 /// Long enough for a Lease to expire and be taken over.

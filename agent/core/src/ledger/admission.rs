@@ -3,7 +3,6 @@
 use super::{
     Action, Authority, Change, Device, Hold, Host, HostHolds, Operation, Records, Refused,
     holds::{lift, replace},
-    shared_outlets::{Sibling, sibling_names},
     terms::{check_sequence, check_serves, take_sequence},
 };
 
@@ -28,8 +27,8 @@ pub struct Admission {
     pub authority: Authority,
     /// Whether a hold of another owner is overridden.
     pub force: bool,
-    /// The other hosts that the outlets feed, for an operation of outlets.
-    pub siblings: Vec<Sibling>,
+    /// Other hosts that the operation may leave without power, in words for its record; empty: none.
+    pub detail: String,
     /// Nanoseconds of the Unix epoch.
     pub now: i64,
 }
@@ -80,9 +79,7 @@ impl Admission {
         if let Err(refused) = check_sequence(records, &self.authority, &self.key, &self.host)? {
             return unchanged(Admitted::Refused(refused));
         }
-        let all = records.holds()?;
-        let on_sibling = self.held_sibling(&all);
-        let holds = HostHolds::new(all, &self.at);
+        let holds = HostHolds::new(records.holds()?, &self.at);
         let others = self.foreign(&holds.on_host).cloned();
         let others = others.filter(|_| !self.action.suits_a_hold());
         if !self.force {
@@ -94,33 +91,8 @@ impl Admission {
                 return unchanged(Admitted::Refused(refused));
             }
         }
-        if let Some(hold) = on_sibling
-            && !self.force
-        {
-            // The owner of this host wants it on. Its own hold must not keep the sibling off in turn.
-            let own = holds.on_host.into_iter();
-            let own: Vec<_> = own.filter(|(_, hold)| hold.owner == self.owner).collect();
-            let changes = match self.action {
-                Action::On => lift(&own).collect(),
-                _ => Vec::new(),
-            };
-            return Ok((Admitted::Refused(Refused::Held(hold)), changes));
-        }
         let changes = self.changes(&holds.on_host, others.as_ref());
         Ok((Admitted::Started { overridden: others }, changes))
-    }
-
-    /// A hold of another owner on a host that would get power with this one (F3). One because of outlets is
-    /// none: it ends with this power-on.
-    fn held_sibling(&self, holds: &[(String, Hold)]) -> Option<Hold> {
-        if !self.action.may_power_on() {
-            return None;
-        }
-        self.siblings.iter().find_map(|sibling| {
-            let on_sibling = HostHolds::new(holds.to_vec(), &sibling.at).on_host;
-            let mut on_sibling = on_sibling.into_iter().map(|(_, hold)| hold);
-            on_sibling.find(|hold| hold.owner != self.owner && hold.outlets_of.is_empty())
-        })
     }
 
     /// The first hold of another owner.
@@ -173,10 +145,7 @@ impl Admission {
             begun: self.now,
             force: self.force,
             device: self.device,
-            detail: match self.action {
-                Action::Off { .. } | Action::Cycle => sibling_names(&self.siblings),
-                _ => String::new(),
-            },
+            detail: self.detail.clone(),
             overrode: overridden
                 .map(|hold| hold.owner.clone())
                 .unwrap_or_default(),

@@ -186,22 +186,6 @@ pub fn check_siblings(
     })
 }
 
-/// The siblings in words, for the record of a power-off; empty: there are none.
-pub(super) fn sibling_names(siblings: &[Sibling]) -> String {
-    if siblings.is_empty() {
-        return String::new();
-    }
-    let names = siblings.iter().map(|sibling| {
-        let named = match sibling.named {
-            true => " (may lose power)",
-            false => "",
-        };
-        format!("{}{named}", sibling.host)
-    });
-    let names: Vec<String> = names.collect();
-    format!("the outlets also feed {}", names.join(", "))
-}
-
 /// Removes the holds with these keys: nothing was switched after they were reserved.
 pub fn release_reserved<R>(keys: &[String]) -> Vec<Change<R>> {
     let lift = |key: &String| Change::Hold {
@@ -235,8 +219,7 @@ impl fmt::Display for SharedOutletsRefused {
             Self::Held { host, hold } => write!(
                 f,
                 "the outlets of host {host} also feed host {}, which {} holds off (requested by {}); nothing was \
-                 switched: wait until that hold ends; if that host waits for this one in turn, cut the power of both by \
-                 hand and confirm it for both",
+                 switched: wait until that hold ends",
                 hold.host, hold.owner, hold.by
             ),
             Self::Busy {

@@ -49,7 +49,7 @@ fn request(id: &str, action: Action, authority: Authority, owner: &str) -> Admis
         owner: owner.into(),
         authority,
         force: false,
-        siblings: Vec::new(),
+        detail: String::new(),
         now: 1,
     }
 }

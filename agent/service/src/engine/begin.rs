@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rackhand_agent_core::{
     bmc_queue::OperationRank,
     host_key::HostKeys,
-    ledger::{Admission, Admitted, Hold, Refused, is_in_time},
+    ledger::{Action, Admission, Admitted, Hold, Refused, is_in_time},
 };
 use rackhand_proto::v1;
 use tokio::sync::oneshot;
@@ -107,7 +107,10 @@ impl Engine {
             owner: request.owner.clone(),
             authority: request.authority.clone(),
             force: request.force,
-            siblings: request.siblings.located(&self.shared).await,
+            detail: match request.action {
+                Action::Off { .. } | Action::Cycle => request.siblings.words(),
+                _ => String::new(),
+            },
             now: wall_clock(),
         };
         let result = match self.shared.journal.admit(admission).await {

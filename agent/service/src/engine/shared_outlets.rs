@@ -65,15 +65,20 @@ impl Siblings {
         self.hosts.is_empty()
     }
 
-    /// The siblings with their current addresses.
-    pub(super) async fn located(&self, shared: &Shared) -> Vec<Sibling> {
-        let siblings = self.hosts.iter().map(async |target| Sibling {
-            key: target.key.clone(),
-            host: target.host.clone(),
-            at: shared.locate_known(target).await,
-            named: self.named.contains(&target.host),
+    /// In words, for the record of a power-off; empty: there are none.
+    pub(crate) fn words(&self) -> String {
+        let words = self.hosts.iter().map(|sibling| {
+            let named = match self.named.contains(&sibling.host) {
+                true => " (may lose power)",
+                false => "",
+            };
+            format!("{}{named}", sibling.host)
         });
-        join_all(siblings).await
+        let words: Vec<String> = words.collect();
+        match words.is_empty() {
+            true => String::new(),
+            false => format!("the outlets also feed {}", words.join(", ")),
+        }
     }
 }
 
@@ -82,7 +87,13 @@ impl Run {
     /// the siblings, so that nothing switches them on, and reads them after that. `sent_before`: a power-off of
     /// this operation was sent before.
     pub(super) async fn prepare_siblings(&self, sent_before: bool) -> Result<(), NotPrepared> {
-        let siblings = self.siblings.located(&self.shared).await;
+        let siblings = self.siblings.hosts.iter().map(async |target| Sibling {
+            key: target.key.clone(),
+            host: target.host.clone(),
+            at: self.shared.locate_known(target).await,
+            named: self.siblings.named.contains(&target.host),
+        });
+        let siblings = join_all(siblings).await;
         let reservation = Reservation {
             operation: self.handle.id.clone(),
             siblings: siblings.clone(),

@@ -162,7 +162,7 @@ fn off(id: &str) -> Admission {
         owner: "rem-1".into(),
         authority: Authority::Operator { name: "ann".into() },
         force: false,
-        siblings: Vec::new(),
+        detail: String::new(),
         now: 7,
     }
 }

@@ -74,7 +74,7 @@ fn off(id: &str, authority: Authority, owner: &str) -> Admission {
         owner: owner.into(),
         authority,
         force: false,
-        siblings: Vec::new(),
+        detail: String::new(),
         now: 1_700_000_000_000_000_000,
     }
 }

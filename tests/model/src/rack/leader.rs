@@ -372,7 +372,7 @@ impl Rack {
             owner: REMEDIATION.to_owned(),
             authority: self.authority(agent),
             force: false,
-            siblings: Vec::new(),
+            detail: String::new(),
             now: 0,
         }
     }

@@ -24,7 +24,7 @@ pub fn request(id: &str, action: Action, force: bool) -> Admission {
         owner: OPERATOR.to_owned(),
         authority: Authority::Operator { name: "ann".into() },
         force,
-        siblings: Vec::new(),
+        detail: String::new(),
         now: 0,
     }
 }

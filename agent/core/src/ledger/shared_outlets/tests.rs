@@ -48,7 +48,7 @@ fn request(id: &str, host: &str, action: Action, owner: &str) -> Admission {
         owner: owner.into(),
         authority: ann(),
         force: false,
-        siblings: Vec::new(),
+        detail: String::new(),
         now: 1,
     }
 }
@@ -228,33 +228,6 @@ fn hold_of_the_same_outlets_is_no_obstacle_for_another_owner() {
         ..reservation
     };
     assert_eq!(reserve(&mut ledger, &again), Ok(Vec::new()));
-}
-
-#[test]
-fn f3_outlets_are_not_switched_on_while_another_owner_holds_a_sibling() {
-    let mut ledger = Test::default();
-    for (host, owner) in [("a", "r1"), ("b", "r2")] {
-        let id = format!("off-{host}");
-        start(
-            &mut ledger,
-            request(&id, host, Action::Off { hold: true }, owner),
-        );
-        end(&mut ledger, &id);
-    }
-    let on = |id: &str, host: &str, other: &str, owner: &str| Admission {
-        device: Device::Outlets,
-        siblings: vec![sibling(other, false)],
-        ..request(id, host, Action::On, owner)
-    };
-    let refused = admit(&mut ledger, on("on-a", "a", "b", "r1"));
-    let Admitted::Refused(Refused::Held(hold)) = refused else {
-        panic!("{refused:?}");
-    };
-    assert_eq!(hold.owner, "r2");
-    // The first one wants its host on, so the second one is not refused in turn.
-    start(&mut ledger, on("on-b", "b", "a", "r2"));
-    start(&mut ledger, on("on-a", "a", "b", "r1"));
-    assert!(ledger.holds.is_empty(), "{:?}", ledger.holds);
 }
 
 #[test]
