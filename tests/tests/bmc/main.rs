@@ -20,6 +20,7 @@ mod ipv6;
 mod profiles;
 mod redfish_chassis;
 mod redfish_pdus;
+mod snmp_outlets;
 mod snmp_support;
 mod snmpd;
 mod snmpsim;

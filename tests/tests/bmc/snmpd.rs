@@ -52,10 +52,10 @@ case $1 in
 esac
 "#;
 
-const EATON: &str = "1.3.6.1.4.1.534.6.6.7.6";
+pub const EATON: &str = "1.3.6.1.4.1.534.6.6.7.6";
 
 /// snmpd with two outlets, both on.
-async fn snmpd() -> Agent {
+pub async fn snmpd() -> Agent {
     let dir = TempDir::new().unwrap();
     let at = |name: &str| dir.path().join(name);
     let show = |path: &Path| path.display().to_string();
@@ -108,7 +108,8 @@ async fn snmpd() -> Agent {
 }
 
 impl Agent {
-    fn commands(&self) -> Vec<String> {
+    /// The commands that it took, each with its value.
+    pub fn commands(&self) -> Vec<String> {
         let log = fs::read_to_string(self.dir.path().join("commands")).unwrap_or_default();
         log.lines().map(str::to_owned).collect()
     }

@@ -1,0 +1,150 @@
+//! Hosts of which neither the BMC nor the PDUs prove anything, and states with outlets at a controller of an
+//! earlier version.
+
+use anyhow::{Context, Result, ensure};
+use kube::ResourceExt;
+use rackhand_tests::{
+    pdu::PduPair,
+    rack::{PowerState, ResetType},
+    stage::{HostLink, LONG, NAMESPACE, RackSpec, Recorder, Stage, StageConfig, wait_until},
+};
+use serde_json::Value;
+
+const HOSTS: usize = 2;
+const STATE: &str = "rackhand.dev/state";
+const BLOCKED: &str = "rackhand.dev/blocked";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f8_without_bmc_and_pdus_a_person_decides_and_a_newer_state_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let pdus = PduPair::start(HOSTS).await.unwrap();
+    let racks = vec![RackSpec::new("fed", HOSTS, HostLink::Inventory)];
+    let config = StageConfig {
+        pdus: Some(pdus.clone()),
+        ..StageConfig::steady(racks, &["--power-timeout=6s"])
+    };
+    let stage = Stage::start(dir.path(), config).await.unwrap();
+    let recorder = Recorder::start(&stage.client);
+    if let Err(error) = run(&stage, &recorder, &pdus).await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+}
+
+async fn run(stage: &Stage, recorder: &Recorder, pdus: &PduPair) -> Result<()> {
+    for (outlet, name) in (1..).zip(["fed-1", "fed-2"]) {
+        pdus.connect(outlet, stage.host(name)?, true);
+    }
+    stage.apply_rack_agents().await?;
+    stage.start_controller("controller-0").await?;
+    stage.apply_health_check().await?;
+    everything_is_dead(stage, recorder, pdus).await?;
+    state_is_newer(stage, pdus).await
+}
+
+/// The BMC of a host dies, and the host hangs with a pod on it, whose UID is returned.
+async fn lose(stage: &Stage, name: &str, kept: bool) -> Result<String> {
+    let pod = stage.bind_pod(name, kept).await?;
+    let host = stage.host(name)?;
+    host.wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
+        .await?;
+    host.bmc_dead().await?;
+    ensure!(host.hang(), "{name} was not up");
+    Ok(pod.metadata.uid.unwrap_or_default())
+}
+
+/// BMC and PDUs of a host are dead: it is held and says why and what a person can do, nothing is moved, and it
+/// goes on once a person has confirmed.
+async fn everything_is_dead(stage: &Stage, recorder: &Recorder, pdus: &PduPair) -> Result<()> {
+    let (name, host) = ("fed-1", stage.host("fed-1")?);
+    for pdu in [0, 1] {
+        pdus.set_dead(pdu, true);
+    }
+    let pod = lose(stage, name, false).await?;
+    let seen = stage.wait_blocked(name, "FenceUnconfirmed").await?;
+    let seen = match seen.message.contains("a/1, b/1") {
+        true => seen,
+        false => {
+            let names_outlets = |seen: &rackhand_tests::stage::Seen| {
+                seen.reason == "FenceUnconfirmed" && seen.message.contains("a/1, b/1")
+            };
+            stage
+                .wait_remediation(name, "the outlets were tried", names_outlets)
+                .await?
+        }
+    };
+    ensure!(
+        seen.message.contains("rackhand.dev/confirm-fenced"),
+        "{}",
+        seen.message
+    );
+    ensure!(pdus.are_on(1) == [true, true], "an outlet was switched");
+    ensure!(host.real_power() == PowerState::On, "the host lost power");
+    stage.never_tainted(recorder, name).await?;
+    let bound = stage.bound_pod(name).await?.context("the pod is gone")?;
+    ensure!(bound.metadata.uid == Some(pod), "the pod was touched");
+
+    host.switch(ResetType::ForceOff, "a person");
+    host.wait_for(LONG, "off", |view| view.power == PowerState::Off)
+        .await?;
+    let confirm = ["confirm-fenced", name, "--namespace", NAMESPACE];
+    stage.controller_command(&confirm, "fed-1\n")?;
+    let drained = |seen: &rackhand_tests::stage::Seen| seen.step == "PoweringOn";
+    stage.wait_remediation(name, "drained", drained).await?;
+    ensure!(host.real_power() == PowerState::Off, "nothing is repaired");
+    ensure!(recorder.taints(name).len() == 1, "it is tainted");
+
+    for pdu in [0, 1] {
+        pdus.set_dead(pdu, false);
+    }
+    host.bmc_alive().await?;
+    stage.wait_back(name).await?;
+    stage.one_cycle(name)?;
+    stage.tainted_only_while_off(recorder, name).await?;
+    ensure!(pdus.are_on(1) == [true, true], "an outlet is off");
+    Ok(())
+}
+
+/// A state of a newer format is refused: the host stays as it is, and the object says who goes on.
+async fn state_is_newer(stage: &Stage, pdus: &PduPair) -> Result<()> {
+    let (name, objects) = ("fed-2", stage.remediations());
+    lose(stage, name, true).await?;
+    stage.wait_step(name, "Draining").await?;
+    ensure!(pdus.are_on(2) == [false, false], "the outlets are off");
+    ensure!(stage.stop_controller("controller-0")?.success(), "ends");
+
+    let text = objects.get(name).await?;
+    let text = text.annotations().get(STATE).cloned().unwrap_or_default();
+    let mut stored: Value = serde_json::from_str(&text)?;
+    ensure!(stored["state"]["format"] == 2, "{text}");
+    // To this version it is what format 2 is to the one before.
+    stored["state"]["format"] = 3.into();
+    let newer = stored.to_string();
+    stage.annotate(&objects, name, STATE, Some(&newer)).await?;
+    stage.let_pod_go(name).await?;
+    stage.start_controller("controller-1").await?;
+    let why = wait_until("the object says why", LONG, || async {
+        let object = objects.get(name).await?;
+        let blocked = object.annotations().get(BLOCKED).cloned();
+        let blocked = blocked.filter(|why| why.starts_with("StateUnreadable: "));
+        Ok(blocked.ok_or_else(|| format!("{:?}", object.annotations())))
+    })
+    .await?;
+    ensure!(why.contains("run that version again"), "{why}");
+    ensure!(
+        pdus.are_on(2) == [false, false],
+        "an outlet was switched on"
+    );
+    ensure!(stage.tainted(name).await?, "the taint stays");
+    let left = objects.get(name).await?;
+    ensure!(
+        left.annotations().get(STATE) == Some(&newer),
+        "what was done is not written over"
+    );
+
+    // That version runs again.
+    stage.annotate(&objects, name, STATE, Some(&text)).await?;
+    stage.wait_back(name).await?;
+    stage.one_cycle(name)?;
+    ensure!(pdus.are_on(2) == [true, true], "an outlet is off");
+    Ok(())
+}
