@@ -22,6 +22,7 @@ mod kit;
 mod listeners;
 mod operations;
 mod outlets;
+mod password_rotation;
 mod power_on_stagger;
 mod reload;
 mod settings;

@@ -1,6 +1,7 @@
 //! BMCs with configured behaviour that record commands.
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU32, Ordering},
@@ -15,7 +16,7 @@ use rackhand_bmc::{
     Sensor, SensorHealth, SensorKind, SensorRole, SystemIdentity,
     pdu::{Pdu, PduConfig, PduCredentials},
 };
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::watch;
 
 use super::pdu::{FakePdu, FakePduClient};
@@ -24,6 +25,10 @@ use super::pdu::{FakePdu, FakePduClient};
 pub(crate) struct FakeBmc {
     pub(crate) power: Mutex<PowerState>,
     pub(crate) identity: Mutex<SystemIdentity>,
+    /// Passwords of accounts; that of every other account is `secret`.
+    pub(crate) accounts: Mutex<BTreeMap<String, String>>,
+    /// Accounts whose passwords cannot be changed.
+    pub(crate) fixed: Mutex<Vec<String>>,
     /// Does not respond at all while true.
     pub(crate) dead: watch::Sender<bool>,
     /// Accepts commands, but does not execute them.
@@ -66,6 +71,8 @@ impl FakeBmc {
         Self {
             power: Mutex::new(PowerState::On),
             identity: Mutex::default(),
+            accounts: Mutex::default(),
+            fixed: Mutex::default(),
             dead: watch::channel(false).0,
             stubborn: Mutex::new(false),
             unreadable: Mutex::new(false),
@@ -209,6 +216,7 @@ impl FakeRack {
 #[derive(Debug)]
 struct FakeClient {
     address: String,
+    username: String,
     password: String,
     bmc: Arc<FakeBmc>,
 }
@@ -225,6 +233,7 @@ impl Driver for FakeRack {
         let last = last.max(system);
         Ok(Arc::new(FakeClient {
             address: spec.address.to_string(),
+            username: spec.username.clone(),
             password: spec.password.expose_secret().to_owned(),
             bmc: self.bmcs[last - 1].clone(),
         }))
@@ -243,7 +252,11 @@ impl Driver for FakeRack {
 
 impl FakeClient {
     fn check(&self) -> Result<(), BmcError> {
-        if self.password == "secret" {
+        let accounts = self.bmc.accounts.lock().unwrap();
+        let password = accounts
+            .get(&self.username)
+            .map_or("secret", String::as_str);
+        if self.password == password {
             return Ok(());
         }
         Err(self.error(ErrorKind::Authentication, "401", false))
@@ -305,6 +318,19 @@ impl Bmc for FakeClient {
                 return Err(self.error(kind, "not like this", maybe_sent));
             }
             Ok(Self::accepted(command.words()))
+        })
+    }
+
+    fn set_password(&self, password: SecretString) -> BmcFuture<'_, Accepted> {
+        Box::pin(async move {
+            self.bmc.call(|| {}).await;
+            self.check()?;
+            if self.bmc.fixed.lock().unwrap().contains(&self.username) {
+                return Err(self.error(ErrorKind::Refused, "a fixed account", false));
+            }
+            let (name, password) = (self.username.clone(), password.expose_secret().to_owned());
+            self.bmc.accounts.lock().unwrap().insert(name, password);
+            Ok(Self::accepted("set password"))
         })
     }
 
