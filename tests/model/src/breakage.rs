@@ -13,10 +13,10 @@ use rackhand_core::remediation::{
 
 use crate::{
     actions::Fault,
-    check::Setting,
     observe::bound_pod,
     operation::{Op, reading},
     outlets::outlet_reading,
+    setting::Setting,
     world::{UID, World},
 };
 

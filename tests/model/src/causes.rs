@@ -15,7 +15,7 @@ mod world;
 pub use breakage::Breakage;
 pub use world::{Action, World, Wrong};
 
-use crate::check::{Bounds, Report, explore_model};
+use crate::explore::{Bounds, Report, explore_model};
 use rackhand_core::shared_cause::OnTimeout;
 
 /// A world to explore.

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::check::{Bounds, Cut, Report};
+use crate::explore::{Bounds, Cut, Report};
 
 /// All sets of three kinds; with `always`, those that contain it, where runs without it are those of another
 /// world.

@@ -6,11 +6,11 @@ use clap::Parser;
 use rackhand_model::{
     actions::Fault,
     breakage::Breakage,
-    causes,
-    check::{Bounds, Cut, Report, Setting, explore, explore_checks, explore_election},
-    checks, deep,
+    causes, checks, deep,
     election::{Broken, Election},
+    explore::{Bounds, Cut, Report, explore, explore_checks, explore_election},
     policies, rack,
+    setting::Setting,
 };
 
 /// Explores every interleaving of a remediation in small worlds.
@@ -75,7 +75,7 @@ fn tell(report: &Report) {
 fn worlds(args: &Args) -> bool {
     let mut good = true;
     println!(
-        "{:<12} {:>6} {:>10} {:>6} {:>8}",
+        "{:<15} {:>6} {:>10} {:>6} {:>8}",
         "world", "budget", "states", "depth", "time"
     );
     let budgets = args.budget.map_or(vec![1, 2], |budget| vec![budget]);
@@ -175,7 +175,7 @@ fn racks(args: &Args, budgets: &[u8], is_chosen: impl Fn(&str) -> bool) -> bool 
 fn print_world(name: &str, budget: u8, report: &Report) -> bool {
     let bound = report.cut.map(|cut| format!("  {cut}")).unwrap_or_default();
     println!(
-        "{name:<12} {budget:>6} {:>10} {:>6} {:>6.1} s{bound}",
+        "{name:<15} {budget:>6} {:>10} {:>6} {:>6.1} s{bound}",
         report.states,
         report.depth,
         report.took.as_secs_f64(),
@@ -302,7 +302,7 @@ fn print_deep<F: Debug + Clone>(
 fn breakages(args: &Args) -> bool {
     let mut good = true;
     println!(
-        "{:<57} {:<12} {:>6}  {:<28} {:>7} {:>8}",
+        "{:<57} {:<15} {:>6}  {:<28} {:>7} {:>8}",
         "breakage", "world", "budget", "found by", "states", "time"
     );
     for breakage in Breakage::ALL {
@@ -347,7 +347,7 @@ fn breakages(args: &Args) -> bool {
 fn print_breakage(description: &str, world: &str, budget: u8, report: &Report) -> bool {
     let found = report.found.first();
     println!(
-        "{description:<57} {world:<12} {budget:>6}  {:<28} {:>7} {:>6.1} s",
+        "{description:<57} {world:<15} {budget:>6}  {:<28} {:>7} {:>6.1} s",
         found.map_or("NOT FOUND", |f| f.property),
         report.states,
         report.took.as_secs_f64()

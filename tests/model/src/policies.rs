@@ -17,7 +17,7 @@ mod world;
 pub use breakage::Breakage;
 pub use world::{Action, Process, Stage, World};
 
-use crate::check::{Bounds, Report, explore_model};
+use crate::explore::{Bounds, Report, explore_model};
 use world::COUNT;
 
 /// A world to explore.

@@ -5,10 +5,10 @@ use rackhand_core::remediation::{Command, Next, PowerState, Taint};
 
 use crate::{
     actions::{Action, Fault},
-    check::Setting,
     observe::decide,
     operation::{Phase, is_interrupt},
     outlets::is_of_outlets,
+    setting::Setting,
     world::{Power, World},
 };
 

@@ -5,12 +5,12 @@
 use rackhand_model::{
     actions::Fault,
     breakage::Breakage,
-    causes,
-    check::{Bounds, Report, Setting, explore, explore_checks, explore_election},
-    checks, deep,
+    causes, checks, deep,
     election::{Broken, Election},
+    explore::{Bounds, Report, explore, explore_checks, explore_election},
     policies, rack,
     replay::replay,
+    setting::Setting,
 };
 
 #[track_caller]

@@ -10,7 +10,7 @@ use super::{
     world::{Manual, Rack, Step, Wrong},
 };
 use crate::{
-    check::{Bounds, Report, explore_model},
+    explore::{Bounds, Report, explore_model},
     liveness::{self, Ends, Next},
 };
 
