@@ -55,6 +55,7 @@ pub(crate) use overlaps::acting_message;
 pub(super) use request_owners::RequestOwners;
 use request_source::RequestSource;
 use results::Done;
+use withdrawal::Examined;
 
 /// State of the MachineHealthCheck dialects besides the index.
 pub(super) struct Machines<M: MachineDialect> {
@@ -70,6 +71,8 @@ pub(super) struct Machines<M: MachineDialect> {
     waiting: BTreeMap<Key, ExternalKind>,
     /// Checks whose report why they are not evaluated is being written, and whether they have changed since.
     reporting: BTreeMap<Key, bool>,
+    /// Checks as they were when their remediations were examined last.
+    examined: BTreeMap<Key, Examined>,
     /// UIDs of remediations that are being withdrawn.
     withdrawing: BTreeSet<String>,
     watching: KindWatches,
@@ -86,6 +89,7 @@ impl<M: MachineDialect> Default for Machines<M> {
             external: Arc::default(),
             waiting: BTreeMap::new(),
             reporting: BTreeMap::new(),
+            examined: BTreeMap::new(),
             withdrawing: BTreeSet::new(),
             watching: KindWatches::default(),
             of: PhantomData,

@@ -6,30 +6,27 @@
 
 mod checks;
 mod creator;
+mod reason;
 
 use std::fmt;
 
 use kube::api::DynamicObject;
 use rackhand_api::{
     names::{
-        CAPI_PAUSED_ANNOTATION, MADE_BY_ANNOTATION, OPENSHIFT_EXTERNAL_BAREMETAL,
+        MADE_BY_ANNOTATION, OPENSHIFT_EXTERNAL_BAREMETAL,
         OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION, groups, kinds,
     },
-    views::{
-        MachineHealthCheckView, MachineView, Meta, OpenShiftHealthCheckView, TemplateRef, group_of,
-    },
+    views::{Meta, group_of},
 };
-use rackhand_core::health::{CheckState, Orphan, orphaned, unclaimed};
+use rackhand_core::health::Orphan;
 
 pub(crate) use checks::is_judged;
-use checks::{live_checks, state, state_of_openshift};
 pub(super) use creator::made_by;
 use creator::{Creator, is_created_by_us};
 
 use super::{Context, dialects::unmark, requests};
 use crate::store::{
     api::{ApiError, call, optional},
-    index::{Entry, Index},
     object::{Key, Kind, api, list},
 };
 
@@ -187,149 +184,6 @@ impl CreatedRemediation {
         Some(Key::new(&self.key.namespace, &maker.check))
     }
 
-    /// Why it is withdrawn, by the known objects. A check or Machine that cannot be parsed is no reason.
-    fn reason(
-        &self,
-        index: &Index,
-        check: Option<&DynamicObject>,
-        machine: Option<&DynamicObject>,
-    ) -> Option<WithdrawalReason> {
-        // Without its Machine it is deleted by the garbage collector.
-        let machine = MachineView::from_dynamic(machine?).ok()?;
-        if !self.owners.contains(&machine.meta.uid) {
-            return None;
-        }
-        let (Some(maker), Some(of)) = (&self.maker, self.check()) else {
-            return self
-                .is_unclaimed(index, &machine)
-                .then_some(WithdrawalReason::Unclaimed);
-        };
-        let maker = maker.uid.as_str();
-        let orphan = match self.owner {
-            Owner::ClusterApi => self.orphan_of_cluster_api(maker, index, check, &machine),
-            Owner::OpenShift => self.orphan_of_openshift(maker, index, check, &machine),
-        };
-        orphan.map(|orphan| WithdrawalReason::Orphaned(of, orphan))
-    }
-
-    /// Whether no check of its namespace would create it. A check that cannot be parsed might.
-    fn is_unclaimed(&self, index: &Index, machine: &MachineView) -> bool {
-        let namespace = &self.key.namespace;
-        let (checks, frozen): (Option<Vec<CheckState>>, bool) = match self.owner {
-            Owner::ClusterApi => {
-                let state = |entry: Entry<MachineHealthCheckView>| {
-                    let view = entry.view.ok()?;
-                    let makes = self.is_from(view.remediation_template.as_ref());
-                    Some(state(index, &view, machine, makes))
-                };
-                let checks = index.checks_in(namespace).into_iter().map(state).collect();
-                let cluster = machine.cluster_name.as_ref();
-                let cluster = cluster.and_then(|name| index.cluster(&Key::new(namespace, name)));
-                let active = cluster
-                    .and_then(|entry| entry.view.ok())
-                    .is_some_and(|cluster| !cluster.is_paused());
-                let paused = machine.meta.has_annotation(CAPI_PAUSED_ANNOTATION);
-                (checks, paused || !active)
-            }
-            Owner::OpenShift => {
-                let all = index.openshift_checks().into_iter();
-                let here = all.filter(|(key, _)| key.namespace == *namespace);
-                let state = |entry: Entry<OpenShiftHealthCheckView>| {
-                    let view = entry.view.ok()?;
-                    let makes = self.is_made_by_openshift(&view);
-                    Some(state_of_openshift(&view, machine, makes))
-                };
-                (here.map(|(_, entry)| state(entry)).collect(), false)
-            }
-        };
-        checks.is_some_and(|checks| unclaimed(&checks, frozen))
-    }
-
-    /// Whether this check of OpenShift creates such remediations.
-    fn is_made_by_openshift(&self, view: &OpenShiftHealthCheckView) -> bool {
-        let template = view.remediation_template.as_ref();
-        if self.for_mark {
-            template.is_none() && view.external_baremetal
-        } else {
-            self.is_from(template)
-        }
-    }
-
-    /// Whether a check with this template creates such remediations.
-    fn is_from(&self, template: Option<&TemplateRef>) -> bool {
-        template.is_some_and(|t| {
-            t.request_kind() == self.kind && group_of(&t.api_version) == group_of(&self.api_version)
-        })
-    }
-
-    fn orphan_of_cluster_api(
-        &self,
-        maker: &str,
-        index: &Index,
-        check: Option<&DynamicObject>,
-        machine: &MachineView,
-    ) -> Option<Orphan> {
-        let makes =
-            |view: &MachineHealthCheckView| self.is_from(view.remediation_template.as_ref());
-        let state = match check {
-            None => None,
-            Some(check) if Meta::of(check).uid != maker => None,
-            Some(check) => {
-                let view = MachineHealthCheckView::from_dynamic(check).ok()?;
-                let makes = makes(&view);
-                Some(state(index, &view, machine, makes))
-            }
-        };
-        let covered = live_checks(index, machine, makes).any(|uid| uid != maker);
-        let machine_paused = machine.meta.has_annotation(CAPI_PAUSED_ANNOTATION);
-        orphaned(maker, state.as_ref(), covered, machine_paused)
-    }
-
-    fn orphan_of_openshift(
-        &self,
-        maker: &str,
-        index: &Index,
-        check: Option<&DynamicObject>,
-        machine: &MachineView,
-    ) -> Option<Orphan> {
-        let state = |view: &OpenShiftHealthCheckView| {
-            state_of_openshift(view, machine, self.is_made_by_openshift(view))
-        };
-        let check = match check {
-            None => None,
-            Some(check) if Meta::of(check).uid != maker => None,
-            Some(check) => Some(state(&OpenShiftHealthCheckView::from_dynamic(check).ok()?)),
-        };
-        let covered = index
-            .openshift_checks()
-            .into_iter()
-            .filter(|(key, _)| key.namespace == self.key.namespace)
-            .filter_map(|(_, entry)| entry.view.ok())
-            .map(|view| state(&view))
-            .any(|state| state.is_live() && state.makes && state.uid != maker);
-        // A Machine of OpenShift has no pause of its own.
-        orphaned(maker, check.as_ref(), covered, false)
-    }
-
-    /// Whether it is orphaned by the index.
-    pub(super) fn is_orphan_by_index(&self, index: &Index) -> bool {
-        let check = self.check();
-        let (check, machine) = match self.owner {
-            Owner::ClusterApi => (
-                check.and_then(|key| index.check(&key)).map(|e| e.object),
-                index.machine(&self.key).map(|e| e.object),
-            ),
-            Owner::OpenShift => (
-                check
-                    .and_then(|key| index.openshift_check(&key))
-                    .map(|e| e.object),
-                index.openshift_machine(&self.key).map(|e| e.object),
-            ),
-        };
-        let reason = self.reason(index, check.as_deref(), machine.as_deref());
-        reason.is_some()
-    }
-
     /// Deletes it if it is orphaned by live reads. Returns whether it was. The annotation of an external
     /// remediation is removed first, because otherwise the remediation would be created again.
     pub(super) async fn withdraw(&self, context: &Context) -> Result<bool, ApiError> {
@@ -340,7 +194,8 @@ impl CreatedRemediation {
             None => None,
         };
         let machine = live(context, self.owner.machine(), &self.key).await?;
-        let Some(why) = self.reason(&context.index, check.as_ref(), machine.as_ref()) else {
+        let why = self.live_reason(&context.index, check.as_ref(), machine.as_ref());
+        let Some(why) = why else {
             return Ok(false);
         };
         let Self {

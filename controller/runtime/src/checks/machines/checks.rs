@@ -36,15 +36,21 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         // Examined before the watch of the kind ends, because remediations that the check covered may be
         // orphaned.
         let lost = !self.checks.contains_key(key);
-        self.examine_requests(|made| {
-            made.check().as_ref() == Some(key) || (lost && made.key.namespace == key.namespace)
-        });
+        if lost {
+            self.dialect.examined.remove(key);
+        }
+        if lost || self.is_to_examine(key) {
+            self.examine_requests(|made| {
+                made.check().as_ref() == Some(key) || (lost && made.key.namespace == key.namespace)
+            });
+        }
         self.watch_kinds();
         M::evaluates_some(&self.context.index, !self.dialect.of_cluster.is_empty());
     }
 
     /// Reads a check again without a known change.
     pub(super) fn resync(&mut self, key: &Key) {
+        self.dialect.examined.remove(key);
         self.refresh(key);
         if M::RESYNCS_MACHINES {
             let items: Vec<Item> = self.checks.get(key).map_or_else(Vec::new, |c| c.items(key));

@@ -1,5 +1,9 @@
 //! Finds and withdraws orphaned remediations.
 
+use std::collections::BTreeMap;
+
+use kube::api::DynamicObject;
+
 use super::{Engine, Machines, dialect::MachineDialect, results::Done};
 use crate::{
     checks::{engine::panicked, withdrawal::CreatedRemediation},
@@ -9,7 +13,71 @@ use crate::{
     },
 };
 
+/// What decides which remediations of a check are orphaned, beside their Machines: the check and its Cluster
+/// without their status.
+#[derive(PartialEq, Eq)]
+pub(super) struct Examined {
+    check: Version,
+    cluster: Option<Version>,
+}
+
+/// Everything of an object but its status, as far as a change of it can be recognised.
+#[derive(PartialEq, Eq)]
+struct Version {
+    uid: Option<String>,
+    generation: i64,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    is_deleting: bool,
+}
+
+// === impl Examined ===
+
+impl Examined {
+    /// `None` if changes of an object cannot be told from those of its status.
+    pub(super) fn of(check: &DynamicObject, cluster: Option<&DynamicObject>) -> Option<Self> {
+        let check = Version::of(check)?;
+        let cluster = match cluster {
+            Some(cluster) => Some(Version::of(cluster)?),
+            None => None,
+        };
+        Some(Self { check, cluster })
+    }
+}
+
+// === impl Version ===
+
+impl Version {
+    fn of(object: &DynamicObject) -> Option<Self> {
+        let meta = &object.metadata;
+        Some(Self {
+            uid: meta.uid.clone(),
+            generation: meta.generation?,
+            labels: meta.labels.clone(),
+            annotations: meta.annotations.clone(),
+            is_deleting: meta.deletion_timestamp.is_some(),
+        })
+    }
+}
+
 impl<M: MachineDialect> Engine<Machines<M>> {
+    /// Whether a change of a check may make its remediations orphans: any but one of its status, which is written
+    /// with each verdict.
+    pub(super) fn is_to_examine(&mut self, key: &Key) -> bool {
+        let check = M::check(&self.context.index, key);
+        let cluster = self.dialect.clusters.get(key);
+        let cluster = cluster.and_then(|cluster| self.context.index.cluster(cluster));
+        let cluster = cluster.as_ref().map(|entry| &*entry.object);
+        let examined = check.and_then(|entry| Examined::of(&entry.object, cluster));
+        let Some(examined) = examined else {
+            self.dialect.examined.remove(key);
+            return true;
+        };
+        let is_same = self.dialect.examined.get(key) == Some(&examined);
+        self.dialect.examined.insert(key.clone(), examined);
+        !is_same
+    }
+
     /// Examines the known remediations that match.
     pub(super) fn examine_requests(&mut self, fits: impl Fn(&CreatedRemediation) -> bool) {
         let indexed = self.context.index.requests().into_iter();
