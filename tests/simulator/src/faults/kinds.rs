@@ -60,7 +60,8 @@ use Fault::{
 pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 41] = [
     (HostHangs, 14, "host hangs", (0, 0)),
     (HostHangsForAWhile, 6, "host hangs for a while", (20, 900)),
-    (HostAndBmcFail, 6, "host hangs and its BMC dies", (0, 0)),
+    // A health check of medik8s gives a remediation up after half an hour, and then needs a person.
+    (HostAndBmcFail, 6, "host hangs and its BMC dies", (60, 1200)),
     (HostPanics, 6, "kernel panic", (0, 0)),
     (HostLosesPower, 6, "host loses power", (0, 0)),
     (HostIsSwitchedOn, 3, "host is switched on by hand", (0, 0)),
@@ -88,7 +89,7 @@ pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 41] = [
         (10, 300),
     ),
     (BmcLosesAnswer, 5, "BMC loses an answer", (0, 0)),
-    (BmcDies, 3, "BMC dies", (0, 0)),
+    (BmcDies, 3, "BMC dies", (60, 1200)),
     (PduSilent, 5, "PDU silent", (10, 1200)),
     (
         PduIgnoresCommands,

@@ -144,13 +144,12 @@ fn act(
             let id = HostId::at(world.rng.usize(..count));
             act_on_host(world, fault, id, lasts)?;
             if matches!(fault, BmcDies | HostAndBmcFail) {
-                // Until it is healed.
-                world
-                    .fleet
-                    .oracle
-                    .disturbed
-                    .add_for_host(id, until + RESTART);
-            } else if !matches!(fault, HostIsSwitchedOn | NodeFrozen) {
+                // A person repairs it.
+                world.after(lasts, move |world| {
+                    world.fleet.host_mut(id).bmc.dead = false;
+                });
+            }
+            if !matches!(fault, HostIsSwitchedOn | NodeFrozen) {
                 let until = world.now() + lasts + RESTART;
                 world.fleet.oracle.disturbed.add_for_host(id, until);
             }
