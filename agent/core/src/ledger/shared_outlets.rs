@@ -14,9 +14,9 @@ use crate::host_key::HostKeys;
 pub struct Sibling {
     /// Host key: endpoint and system of its BMC.
     pub key: String,
-    /// Its name.
+    /// Name of the host.
     pub host: String,
-    /// All addresses of it.
+    /// All addresses under which it is known.
     pub at: Host,
     /// Whether an operator has named it: it may lose its power although it is not off.
     pub named: bool,
@@ -29,7 +29,7 @@ pub enum SiblingPower {
     Off,
     /// Anything else, in words.
     NotOff(String),
-    /// No reading, and why.
+    /// It could not be read, for this cause.
     Unread(String),
 }
 

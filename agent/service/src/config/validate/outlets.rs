@@ -112,9 +112,9 @@ impl Validator<'_> {
 
 /// The hosts that list an outlet.
 struct OutletUse<'a> {
-    /// The first one.
+    /// Place of the first host that names the outlet.
     host: &'a KeyPath,
-    /// The outlet there.
+    /// Place of the outlet in the entry of that host.
     key_path: KeyPath,
     /// Whether the first one declares it as shared.
     shared: bool,
