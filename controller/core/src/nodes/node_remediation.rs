@@ -202,10 +202,10 @@ impl Decision<'_> {
         let name = &node.name;
         self.signal_timeouts(name, state);
         for step in self.check.steps.clone() {
-            if self.timed_out(name, &step) {
+            let existing = state.requests.iter().find(|r| r.is_of(&step.template));
+            if self.timed_out(name, &step, existing.copied()) {
                 continue;
             }
-            let existing = state.requests.iter().find(|r| r.is_of(&step.template));
             let Some(request) = existing else {
                 self.begin(node, state, &step);
                 return;
@@ -245,10 +245,14 @@ impl Decision<'_> {
         entry.is_none_or(|entry| entry.tried.is_empty())
     }
 
-    fn timed_out(&self, node: &str, step: &Step) -> bool {
+    /// Whether a step is not tried any more. A single template is tried again when somebody has deleted its
+    /// remediation.
+    fn timed_out(&self, node: &str, step: &Step, existing: Option<&Request>) -> bool {
         let entry = self.plan.memory.nodes.get(node);
+        let is_single = step.timeout.is_none();
+        let counts = |t: &&Tried| !is_single || existing.is_some_and(|r| r.uid == t.uid);
         entry.is_some_and(|entry| {
-            let mut tried = entry.tried.iter();
+            let mut tried = entry.tried.iter().filter(counts);
             tried.any(|t| t.timed_out.is_some() && t.is_of(&step.template))
         })
     }

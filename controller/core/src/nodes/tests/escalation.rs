@@ -75,7 +75,7 @@ fn crash_between_status_and_timeout_annotation_loses_neither() {
 }
 
 #[test]
-fn single_template_times_out_after_30_min_and_is_not_retried() {
+fn single_template_times_out_after_30_min_and_is_retried_once_its_remediation_is_deleted() {
     let mut fixture = Fixture::new(check(), vec![good("x"), bad("n")]);
     fixture.requests.push(request("n", "t", at(301)));
     assert!(timeouts(&fixture.decide(at(301 + 1800))).is_empty());
@@ -85,6 +85,13 @@ fn single_template_times_out_after_30_min_and_is_not_retried() {
     assert!(plan.actions.contains(&release));
     assert_eq!(reasons(&plan), ["NoTemplateLeft"]);
     assert!(created(&fixture.decide(at(9999))).is_empty());
+    fixture.requests.clear();
+    assert_eq!(created(&fixture.decide(at(10_000))), [("n", "t")]);
+    let mut next = request("n", "t", at(10_001));
+    next.uid = "next".into();
+    fixture.requests.push(next);
+    assert!(timeouts(&fixture.decide(at(10_002))).is_empty());
+    assert_eq!(timeouts(&fixture.decide(at(10_001 + 1801))), ["n-t"]);
 }
 
 #[test]
