@@ -39,7 +39,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         if lost {
             self.dialect.examined.remove(key);
         }
-        if lost || self.is_to_examine(key) {
+        if lost || self.record_examined(key) {
             self.examine_requests(|made| {
                 made.check().as_ref() == Some(key) || (lost && made.key.namespace == key.namespace)
             });

@@ -61,9 +61,9 @@ impl Version {
 }
 
 impl<M: MachineDialect> Engine<Machines<M>> {
-    /// Whether a change of a check may make its remediations orphans: any but one of its status, which is written
-    /// with each verdict.
-    pub(super) fn is_to_examine(&mut self, key: &Key) -> bool {
+    /// Records how a check and its Cluster are now. Returns whether its remediations may have become orphans since the
+    /// last time: whether anything but the status, which is written with each verdict, has changed.
+    pub(super) fn record_examined(&mut self, key: &Key) -> bool {
         let check = M::check(&self.context.index, key);
         let cluster = self.dialect.clusters.get(key);
         let cluster = cluster.and_then(|cluster| self.context.index.cluster(cluster));
