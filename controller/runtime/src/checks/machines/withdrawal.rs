@@ -117,3 +117,34 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_change_beside_the_status_is_examined() {
+        let object = |generation: i64, annotation: &str, status: &str| -> DynamicObject {
+            serde_json::from_value(json!({
+                "metadata": { "uid": "u", "generation": generation, "annotations": { "a": annotation } },
+                "status": { "phase": status },
+            }))
+            .unwrap()
+        };
+        let (check, cluster) = (object(1, "x", "one"), object(1, "x", "one"));
+        let before = Examined::of(&check, Some(&cluster));
+        assert!(before.is_some());
+        let other_status = object(1, "x", "two");
+        assert!(Examined::of(&other_status, Some(&other_status)) == before);
+        for changed in [object(2, "x", "one"), object(1, "y", "one")] {
+            assert!(Examined::of(&changed, Some(&cluster)) != before);
+            assert!(Examined::of(&check, Some(&changed)) != before);
+        }
+        assert!(Examined::of(&check, None) != before);
+        let mut without_generation = check;
+        without_generation.metadata.generation = None;
+        assert!(Examined::of(&without_generation, None).is_none());
+    }
+}
