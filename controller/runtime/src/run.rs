@@ -16,9 +16,9 @@ use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agents::{AgentConnector, AgentMetrics},
+    agents::{self, AgentConnector, AgentMetrics},
     checks::{self, CheckMetrics},
-    clusters::{WorkloadConnector, Workloads, node_absence, system_connector},
+    clusters::{self, WorkloadConnector, Workloads, node_absence, system_connector},
     config::Config,
     leader::{Leader, LeaderMetrics},
     remediation::{LiveFacts, RemediationMetrics},
@@ -141,8 +141,8 @@ async fn run_with(
 
     let (changes_health, changes_remediation) =
         (Arc::<ChangeQueue>::default(), Arc::<ChangeQueue>::default());
-    let (changes_clusters, changes_agents) =
-        (Arc::<ChangeQueue>::default(), Arc::<ChangeQueue>::default());
+    let changes_clusters = Arc::new(ChangeQueue::only(clusters::concerns));
+    let changes_agents = Arc::new(ChangeQueue::only(agents::concerns));
     let changes_openshift = Arc::new(ChangeQueue::only(checks::concerns_openshift));
     let changes_nodes = Arc::new(ChangeQueue::only(checks::nodes::concerns));
     let changes_absence = Arc::new(ChangeQueue::only(node_absence::concerns));

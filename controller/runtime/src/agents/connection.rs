@@ -177,8 +177,7 @@ impl Agents {
     }
 
     fn emit_event(&self, key: &Key, why: &ConnectError) {
-        let objects = self.index.rack_agents().into_iter();
-        for (_, object) in objects.filter(|(k, _)| k == key) {
+        if let Some(object) = self.index.rack_agent(key) {
             self.events
                 .send(&object, true, why.reason(), &why.to_string());
         }

@@ -60,9 +60,7 @@ impl Agents {
             bmc: String::new(),
         };
         self.release_at(at, &host, None, &held.owner).await?;
-        let agent = Key::new("", &held.agent);
-        let objects = self.index.rack_agents().into_iter();
-        for (_, object) in objects.filter(|(key, _)| *key == agent) {
+        if let Some(object) = self.index.rack_agent(&Key::new("", &held.agent)) {
             let message = format!(
                 "released the hold on host {}: the remediation with UID {}, which it was for, has ended",
                 held.host, held.owner

@@ -28,11 +28,11 @@ use std::{
     time::Duration,
 };
 
-use kube::api::DynamicObject;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use rackhand_api::kinds::rack_agent::RackAgentSpec;
 use rackhand_core::{hosts::Racks, lease::TermOutlier};
 use rackhand_proto::{ClientTls, classify, v1};
+use serde::Deserialize as _;
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
@@ -53,7 +53,7 @@ use crate::{
     leader::{Leader, events::Events},
     store::{
         index::{Change, ChangeQueue, Index},
-        object::Key,
+        object::{Key, Kind},
     },
 };
 
@@ -175,80 +175,71 @@ impl Agents {
     /// Maintains a connection per RackAgent of the index until `cancel`.
     pub(crate) async fn run(self: Arc<Self>, inbox: Arc<ChangeQueue>, cancel: CancellationToken) {
         let mut tasks = JoinSet::new();
+        let mut changed: BTreeSet<Key> = self.index.keys(Kind::RackAgent).into_iter().collect();
         loop {
-            self.reconcile(&mut tasks, &cancel);
+            for key in std::mem::take(&mut changed) {
+                self.reconcile(&key, &mut tasks, &cancel);
+            }
+            self.count();
             tokio::select! {
                 () = cancel.cancelled() => break,
-                _ = inbox.take() => {}
+                changes = inbox.take() => changed = changes.into_iter().filter_map(rack_agent).collect(),
                 Some(_) = tasks.join_next() => {}
             }
         }
         while tasks.join_next().await.is_some() {}
     }
 
-    fn reconcile(self: &Arc<Self>, tasks: &mut JoinSet<()>, cancel: &CancellationToken) {
-        let objects: BTreeMap<Key, Arc<DynamicObject>> =
-            self.index.rack_agents().into_iter().collect();
-        let gone: BTreeSet<Key> = self
-            .agents
-            .read()
-            .keys()
-            .filter(|k| !objects.contains_key(k))
-            .cloned()
-            .collect();
-        for key in gone {
-            self.remove(&key);
-        }
-        for (key, object) in objects {
-            let spec = object
-                .data
-                .get("spec")
-                .ok_or_else(|| "spec is missing".to_owned())
-                .and_then(|s| {
-                    serde_json::from_value::<RackAgentSpec>(s.clone())
-                        .map_err(|e| format!("spec: {e}"))
-                });
-            let spec = match spec {
-                Ok(spec) => spec,
-                Err(why) => {
-                    let seen = SeenJournals::of(&object);
-                    self.remove(&key);
-                    self.status.mark_disconnected(&key, &why.into(), &seen);
-                    continue;
-                }
-            };
-            if self.agents.read().get(&key).is_some_and(|a| a.spec == spec) {
-                continue;
+    /// Begins, renews or ends the connection of a RackAgent, as its object says.
+    fn reconcile(self: &Arc<Self>, key: &Key, tasks: &mut JoinSet<()>, cancel: &CancellationToken) {
+        let Some(object) = self.index.rack_agent(key) else {
+            self.remove(key);
+            return;
+        };
+        let spec = object
+            .data
+            .get("spec")
+            .ok_or_else(|| "spec is missing".to_owned())
+            .and_then(|s| RackAgentSpec::deserialize(s).map_err(|e| format!("spec: {e}")));
+        let spec = match spec {
+            Ok(spec) => spec,
+            Err(why) => {
+                let seen = SeenJournals::of(&object);
+                self.remove(key);
+                self.status.mark_disconnected(key, &why.into(), &seen);
+                return;
             }
-            let mut seen_journals = SeenJournals::of(&object);
-            if let Some(before) = self.agents.read().get(&key) {
-                seen_journals.merge(&before.seen_journals);
-            }
-            self.remove(&key);
-            let (stop, probe_now) = (cancel.child_token(), Arc::new(Notify::new()));
-            let agent = Agent {
-                spec: spec.clone(),
-                state: State::Silent {
-                    why: "not connected yet".to_owned().into(),
-                },
-                client: None,
-                clock: None,
-                hosts: Vec::new(),
-                journal: String::new(),
-                reported_journals: seen_journals.clone(),
-                seen_journals,
-                holds: Vec::new(),
-                seen: false,
-                tried: false,
-                probe_now: probe_now.clone(),
-                stop: stop.clone(),
-            };
-            self.agents.write().insert(key.clone(), agent);
-            self.rebuild_rack(&spec.rack);
-            let this = self.clone();
-            tasks.spawn(async move { this.maintain(&key, &spec, &probe_now, &stop).await });
+        };
+        if self.agents.read().get(key).is_some_and(|a| a.spec == spec) {
+            return;
         }
-        self.count();
+        let mut seen_journals = SeenJournals::of(&object);
+        if let Some(before) = self.agents.read().get(key) {
+            seen_journals.merge(&before.seen_journals);
+        }
+        self.remove(key);
+        let (stop, probe_now) = (cancel.child_token(), Arc::new(Notify::new()));
+        let agent = Agent {
+            spec: spec.clone(),
+            state: State::Silent {
+                why: "not connected yet".to_owned().into(),
+            },
+            client: None,
+            clock: None,
+            hosts: Vec::new(),
+            journal: String::new(),
+            reported_journals: seen_journals.clone(),
+            seen_journals,
+            holds: Vec::new(),
+            seen: false,
+            tried: false,
+            probe_now: probe_now.clone(),
+            stop: stop.clone(),
+        };
+        self.agents.write().insert(key.clone(), agent);
+        self.rebuild_rack(&spec.rack);
+        let (this, key) = (self.clone(), key.clone());
+        tasks.spawn(async move { this.maintain(&key, &spec, &probe_now, &stop).await });
     }
 
     fn remove(&self, key: &Key) {
@@ -335,6 +326,19 @@ impl Agents {
         self.counter
             .fetch_add(1, Ordering::Relaxed)
             .saturating_add(1)
+    }
+}
+
+/// Whether a change concerns the connections to rack agents.
+pub(crate) fn concerns(change: &Change) -> bool {
+    matches!(change, Change::Object(Kind::RackAgent, _))
+}
+
+/// The RackAgent that has changed, if it is one.
+fn rack_agent(change: Change) -> Option<Key> {
+    match change {
+        Change::Object(Kind::RackAgent, key) => Some(key),
+        _ => None,
     }
 }
 

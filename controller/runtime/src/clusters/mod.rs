@@ -32,8 +32,8 @@ pub(crate) use workload_client::{AttachedVolume, WorkloadClient};
 
 use crate::store::{
     api::{ClientError, call, words, workload_client},
-    index::{Connection, Index, SeenNode},
-    object::Key,
+    index::{Change, ChangeQueue, Connection, Index, SeenNode},
+    object::{Key, Kind},
     watch::{events, pause},
 };
 
@@ -99,6 +99,23 @@ impl Drop for RetainedConnection {
     }
 }
 
+/// Whether a change may add or remove a workload cluster whose Nodes are watched.
+pub(crate) fn concerns(change: &Change) -> bool {
+    match change {
+        Change::Object(kind, _) => !matches!(
+            kind,
+            Kind::Machine
+                | Kind::Metal3Machine
+                | Kind::OpenShiftMachine
+                | Kind::BareMetalHost
+                | Kind::RackAgent
+                | Kind::PowerPolicy
+        ),
+        Change::Workload(_) => true,
+        Change::Node(..) | Change::Agent(_) => false,
+    }
+}
+
 impl Workloads {
     pub(crate) fn new(connector: WorkloadConnector) -> Self {
         Self {
@@ -150,7 +167,7 @@ impl Workloads {
         self: Arc<Self>,
         management: Client,
         index: Arc<Index>,
-        inbox: Arc<crate::store::index::ChangeQueue>,
+        inbox: Arc<ChangeQueue>,
         cancel: CancellationToken,
     ) {
         let mut tasks = JoinSet::new();

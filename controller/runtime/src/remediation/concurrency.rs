@@ -155,9 +155,8 @@ fn begun_by_earlier_process(
         uid.is_none_or(|uid| !active.contains_key(uid))
     };
     index
-        .requests()
+        .requests_where(silent)
         .into_iter()
-        .filter(|(_, entry)| silent(&entry.object))
         .filter_map(|(id, entry)| begun(index, &id, &entry.object))
         .collect()
 }

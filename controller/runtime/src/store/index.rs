@@ -338,11 +338,19 @@ impl Index {
     }
 
     pub(crate) fn requests(&self) -> Vec<(RequestId, Entry<RequestView>)> {
-        self.inner
-            .read()
-            .requests
-            .iter()
-            .map(|(k, e)| (k.clone(), e.clone()))
+        self.requests_where(|_| true)
+    }
+
+    /// The remediations whose objects are wanted.
+    pub(crate) fn requests_where(
+        &self,
+        wanted: impl Fn(&DynamicObject) -> bool,
+    ) -> Vec<(RequestId, Entry<RequestView>)> {
+        let inner = self.inner.read();
+        let requests = inner.requests.iter();
+        requests
+            .filter(|(_, entry)| wanted(&entry.object))
+            .map(|(id, entry)| (id.clone(), entry.clone()))
             .collect()
     }
 
@@ -357,6 +365,10 @@ impl Index {
 
     pub(crate) fn power_policies(&self) -> Vec<Entry<StoredPolicy>> {
         self.inner.read().power_policies.values().cloned().collect()
+    }
+
+    pub(crate) fn rack_agent(&self, key: &Key) -> Option<Arc<DynamicObject>> {
+        self.inner.read().rack_agents.get(key).cloned()
     }
 
     pub(crate) fn rack_agents(&self) -> Vec<(Key, Arc<DynamicObject>)> {
