@@ -3,13 +3,17 @@
 //! Owns the precedence of names. Must never choose between several hosts: switching the wrong one is an
 //! outage.
 
+mod networks;
 mod racks;
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::net::IpAddr;
 
 use crate::remediation::{HostRef, Reason};
 
+pub(crate) use networks::RackNetworks;
 pub use racks::Racks;
+
+use networks::contains;
 
 /// A host in an agent's inventory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,7 +106,7 @@ pub fn resolve(wanted: &HostQuery, racks: &Racks) -> Result<HostRef, Reason> {
 /// Checks the three sources for contradictions to this host in this rack.
 fn contradictions(
     wanted: &HostQuery,
-    racks: &BTreeMap<String, Rack>,
+    racks: &Racks,
     rack: &str,
     host: Option<&InventoryHost>,
 ) -> Result<(), Reason> {
@@ -112,7 +116,7 @@ fn contradictions(
         |host| format!("the inventory of rack {rack} names host {}", host.name),
     );
     let mut place = |what: String, address: &str, of_rack: bool| {
-        let serving = racks_serving(address, racks);
+        let serving = racks.serving(address);
         if !serving.is_empty() && !serving.contains(&rack) {
             let others = names(&serving);
             against.push(format!(
@@ -159,15 +163,6 @@ fn contradictions(
         "{choice}, but {}",
         against.join(", and ")
     )))
-}
-
-/// The racks whose networks hold the BMC at this address.
-fn racks_serving<'a>(address: &str, racks: &'a BTreeMap<String, Rack>) -> Vec<&'a str> {
-    let mut networks = RackNetworks::default();
-    for (name, rack) in racks {
-        networks.add(name, &rack.bmc_networks);
-    }
-    networks.serving(address)
 }
 
 /// Whether a rack restricts its networks, and none of them contains the address.
@@ -229,7 +224,7 @@ fn uuid_swapped(digits: &str) -> Option<String> {
     Some(format!("{first}{second}{third}{}", digits.get(16..)?))
 }
 
-fn by_bmh(wanted: &HostQuery, racks: &BTreeMap<String, Rack>) -> Result<HostRef, Reason> {
+fn by_bmh(wanted: &HostQuery, racks: &Racks) -> Result<HostRef, Reason> {
     let Some(bmh) = &wanted.bmh else {
         let node = wanted.node_name.as_deref().unwrap_or("(none)");
         return Err(Reason::HostNotFound(format!(
@@ -263,7 +258,7 @@ fn by_bmh(wanted: &HostQuery, racks: &BTreeMap<String, Rack>) -> Result<HostRef,
         };
     }
     let only = || racks.keys().next().filter(|_| racks.len() == 1);
-    match (racks_serving(&bmh.address, racks).as_slice(), only()) {
+    match (racks.serving(&bmh.address).as_slice(), only()) {
         ([rack], _) => here(rack),
         ([], Some(only)) if !outside(&bmh.address, racks.get(only)) => here(only),
         ([], _) => Err(Reason::HostNotFound(format!(
@@ -291,75 +286,6 @@ fn address_ip(address: &str) -> Option<IpAddr> {
         .rsplit_once(':')
         .map_or(authority, |(host, _)| host);
     host.parse().or_else(|_| authority.parse()).ok()
-}
-
-/// A network in CIDR notation, or one address.
-#[derive(Debug, Clone, Copy)]
-struct Network {
-    base: IpAddr,
-    bits: u32,
-}
-
-impl Network {
-    /// `None` if it is malformed.
-    fn parse(text: &str) -> Option<Self> {
-        let (base, bits) = match text.split_once('/') {
-            Some((base, bits)) => (base.parse().ok()?, Some(bits.parse().ok()?)),
-            None => (text.parse().ok()?, None),
-        };
-        let longest = match base {
-            IpAddr::V4(_) => 32,
-            IpAddr::V6(_) => 128,
-        };
-        let bits = bits.unwrap_or(longest);
-        (bits <= longest).then_some(Self { base, bits })
-    }
-
-    fn contains(self, ip: IpAddr) -> bool {
-        match (self.base, ip) {
-            (IpAddr::V4(base), IpAddr::V4(ip)) => {
-                let differ = u32::from(base) ^ u32::from(ip);
-                differ.checked_shr(32 - self.bits).unwrap_or(0) == 0
-            }
-            (IpAddr::V6(base), IpAddr::V6(ip)) => {
-                let differ = u128::from(base) ^ u128::from(ip);
-                differ.checked_shr(128 - self.bits).unwrap_or(0) == 0
-            }
-            _ => false,
-        }
-    }
-}
-
-/// Whether a CIDR network contains an address; a malformed network contains none.
-fn contains(network: &str, ip: IpAddr) -> bool {
-    Network::parse(network).is_some_and(|network| network.contains(ip))
-}
-
-/// The BMC networks of racks, parsed once to look up many addresses.
-#[derive(Debug, Default)]
-pub(crate) struct RackNetworks<'a>(BTreeMap<&'a str, Vec<Network>>);
-
-impl<'a> RackNetworks<'a> {
-    /// Adds a rack, or networks of it. A malformed network contains nothing.
-    pub(crate) fn add(&mut self, rack: &'a str, networks: &[String]) {
-        let parsed = networks.iter().filter_map(|text| Network::parse(text));
-        self.0.entry(rack).or_default().extend(parsed);
-    }
-
-    /// The racks whose networks hold the BMC at this address.
-    pub(crate) fn serving(&self, address: &str) -> Vec<&'a str> {
-        let Some(ip) = address_ip(address) else {
-            return Vec::new();
-        };
-        let holds = |networks: &[Network]| networks.iter().any(|network| network.contains(ip));
-        let serving = self.0.iter().filter(|(_, networks)| holds(networks));
-        serving.map(|(rack, _)| *rack).collect()
-    }
-
-    /// The rack, if there is only one.
-    pub(crate) fn only(&self) -> Option<&'a str> {
-        self.0.keys().next().copied().filter(|_| self.0.len() == 1)
-    }
 }
 
 #[cfg(test)]

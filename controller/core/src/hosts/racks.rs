@@ -1,4 +1,4 @@
-//! The racks, with an index of their hosts.
+//! The racks, with an index of their hosts and networks.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -7,17 +7,18 @@ use std::{
     sync::Arc,
 };
 
-use super::{HostQuery, InventoryHost, Rack, node_of, uuid_digits, uuid_swapped};
+use super::{HostQuery, InventoryHost, Rack, RackNetworks, node_of, uuid_digits, uuid_swapped};
 
 /// What the agents of each rack serve.
 ///
-/// A host is found in the same time, however many there are: in a large region many remediations look for
-/// theirs at once, each time that an agent connects.
+/// A host and the rack of an address are found in the same time, however many there are: in a large region many
+/// remediations look for theirs at once, each time that an agent connects.
 #[derive(Debug, Clone, Default)]
 pub struct Racks {
     racks: BTreeMap<String, Rack>,
     /// Rack and place of the hosts that have a name, a providerID or a system UUID with this hash.
     places: HashMap<u64, Vec<(Arc<str>, usize)>>,
+    networks: RackNetworks,
 }
 
 /// What a host is found by.
@@ -64,6 +65,7 @@ impl Racks {
                 places.push((shared.clone(), place));
             }
         }
+        self.networks.add(name, &rack.bmc_networks);
         self.racks.insert(name.to_owned(), rack);
     }
 
@@ -72,6 +74,7 @@ impl Racks {
         let Some(rack) = self.racks.remove(name) else {
             return;
         };
+        self.networks.remove(name, &rack.bmc_networks);
         for key in rack.hosts.iter().flat_map(keys_of) {
             if let Some(places) = self.places.get_mut(&key) {
                 places.retain(|(rack, _)| **rack != *name);
@@ -80,6 +83,11 @@ impl Racks {
                 }
             }
         }
+    }
+
+    /// The racks whose networks hold the BMC at this address.
+    pub(super) fn serving(&self, address: &str) -> Vec<&str> {
+        self.networks.serving(address)
     }
 
     /// The hosts that may fit, in the order of their racks and places. Each must be compared, because a

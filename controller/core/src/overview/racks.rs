@@ -72,7 +72,9 @@ struct RackBuilder {
 struct Builder<'a> {
     racks: BTreeMap<String, RackBuilder>,
     /// BMC networks by rack, to find the rack of a BareMetalHost without a label.
-    networks: RackNetworks<'a>,
+    networks: RackNetworks,
+    /// The rack that has agents, if there is only one.
+    only_rack: Option<&'a str>,
     nodes: NodeIndex<'a>,
     by_host: BTreeMap<(&'a str, &'a str), &'a RunningRemediation>,
     by_node: BTreeMap<(&'a str, &'a str), &'a RunningRemediation>,
@@ -89,12 +91,15 @@ impl<'a> Builder<'a> {
         for agent in &facts.agents {
             networks.add(&agent.rack, &agent.bmc_networks);
         }
+        let with_agents: BTreeSet<&str> = facts.agents.iter().map(|a| a.rack.as_str()).collect();
+        let only_rack = with_agents.first().filter(|_| with_agents.len() == 1);
         let named =
             |key: &'a Option<(String, String)>| key.as_ref().map(|(a, b)| (a.as_str(), b.as_str()));
         let running = || facts.running.iter();
         Self {
             racks: BTreeMap::new(),
             networks,
+            only_rack: only_rack.copied(),
             nodes: NodeIndex::new(&facts.nodes),
             by_host: running()
                 .filter_map(|r| Some((named(&r.host)?, r)))
@@ -138,7 +143,7 @@ impl<'a> Builder<'a> {
             Some(rack) => rack.clone(),
             None => match self.networks.serving(&host.address).as_slice() {
                 [rack] => (*rack).to_owned(),
-                [] => self.networks.only().unwrap_or_default().to_owned(),
+                [] => self.only_rack.unwrap_or_default().to_owned(),
                 _ => String::new(),
             },
         };
