@@ -158,8 +158,11 @@ impl World {
     fn collect_evidence(&mut self, read: bool, interrupted: bool) {
         let mut evidence = HostEvidence::new(0, NOW);
         evidence.interrupted = interrupted;
+        evidence.interrupt = interrupted.then(|| "sent".into());
         if read {
             evidence.set_log(&[]);
+        } else {
+            evidence.missing.push("no answer".into());
         }
         self.process.shell.evidence(evidence);
     }

@@ -158,10 +158,11 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
     (on, agent_holds, confirmation_used, node_was_down).hash(h);
     (node_back, end_reason, outlets).hash(h);
     // Nothing else of it decides anything.
-    let boot_log = evidence
-        .as_ref()
-        .map(|e| (e.newest.is_some(), e.boot_log.is_some()));
-    boot_log.hash(h);
+    let collected = evidence.as_ref().map(|e| {
+        let boot_log = e.boot_log.is_some();
+        (e.newest.is_some(), boot_log, e.may_have_interrupted())
+    });
+    collected.hash(h);
     hash_some(off.as_ref(), h, |off, h| {
         asked.is_some_and(|asked| asked < off.at()).hash(h);
         match off {
@@ -239,8 +240,11 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
     hash_some(state.as_ref(), h, |state, h| hash_state(state, asked, h));
     (loaded, operation, power, access, silent_since).hash(h);
     let Collected { evidence, boot_log } = collected;
-    let newest = evidence.as_ref().map(|e| e.newest.is_some());
-    (newest, boot_log.is_some()).hash(h);
+    let read = evidence.as_ref().map(|e| {
+        let newest = e.newest.is_some();
+        (newest, e.interrupted, e.may_have_interrupted())
+    });
+    (read, boot_log.is_some()).hash(h);
     (completed, pod_deletions, machine_sought, last, failures).hash(h);
 }
 

@@ -167,6 +167,12 @@ impl HostEvidence {
         }
     }
 
+    /// Whether a diagnostic interrupt may have been begun at the agent: it was, or what the agent did is not
+    /// known.
+    pub fn may_have_interrupted(&self) -> bool {
+        self.interrupt.is_some() || !self.missing.is_empty()
+    }
+
     /// Adds the entries of the event log, the oldest first.
     pub fn set_log(&mut self, entries: &[LogEntry]) {
         self.newest = Some(position(entries.last()));

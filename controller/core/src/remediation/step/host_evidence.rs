@@ -72,12 +72,7 @@ impl StepContext<'_> {
         if !self.policy.diagnostic_interrupt || self.busy_elsewhere(s).is_some() {
             return Ok(None);
         }
-        let id = format!(
-            "{}/{}@{}{INTERRUPT}0.0",
-            self.o.request.uid,
-            s.attempt,
-            s.attempt_started.as_second()
-        );
+        let id = self.interrupt_id(s);
         let pin = s.pinned.as_ref();
         if pin.is_none_or(|pin| pin.operation != id || pin.agent != *here) {
             return Err(Box::new(self.pin(here, id, self.policy.evidence_timeout)));
@@ -90,16 +85,31 @@ impl StepContext<'_> {
         }))
     }
 
-    /// Cancels the diagnostic interrupt that may still be queued at the agent: it would crash a host that is
-    /// not switched off any more. `None` if there is none, or once its time is over.
+    fn interrupt_id(&self, s: &State) -> String {
+        format!(
+            "{}/{}@{}{INTERRUPT}0.0",
+            self.o.request.uid,
+            s.attempt,
+            s.attempt_started.as_second()
+        )
+    }
+
+    /// Cancels the diagnostic interrupt of this attempt that may still be queued at the agent: it would crash a
+    /// host that is not switched off any more. `None` if none can have been begun, or once its time is over.
     pub(super) fn cancel_interrupt(&self, s: &State, reason: &Reason) -> Option<Decision> {
         let pin = s.pinned.as_ref()?;
-        let is_over = pin.until.is_some_and(|until| until <= self.now);
-        if is_over || !pin.operation.contains(INTERRUPT) {
+        let is_queued = if pin.operation.contains(INTERRUPT) {
+            pin.until.is_none_or(|until| until > self.now)
+        } else {
+            // The pin is that of the power-off, which waits behind the interrupt at the agent.
+            let evidence = s.evidence.as_deref();
+            evidence.is_some_and(|e| e.attempt == s.attempt && e.may_have_interrupted())
+        };
+        if !is_queued {
             return None;
         }
         let cancel = Command::Cancel {
-            id: pin.operation.clone(),
+            id: self.interrupt_id(s),
         };
         if self.done(&cancel) {
             return None;

@@ -177,6 +177,35 @@ fn f6_an_interrupt_is_cancelled_before_a_withdrawn_request_ends() {
     assert_ne!(decide(&o, Some(&s), over).next, Next::Do(cancel));
 }
 
+/// The pin of the power-off replaces that of an interrupt that may still wait at the agent.
+#[test]
+fn f6_an_interrupt_of_unknown_outcome_is_cancelled_after_the_power_off_is_pinned() {
+    let mut o = interrupting();
+    let (mut s, _) = writes(&o, &mk_state(Step::Holding), 1);
+    let pin = s.pinned.clone().unwrap();
+    let lost = HostEvidence::not_collected(s.attempt, at(2), "the response was lost");
+    s.evidence = Some(Box::new(lost));
+    (s.step, s.mode) = (Step::Aborting, Mode::Direct);
+    s.end_reason = Some(Reason::Withdrawn);
+    s.pinned = Some(AgentPin {
+        operation: format!("{UID}/1@0/off/0.0"),
+        ..pin.clone()
+    });
+    o.request.deleting = true;
+    let cancel = Next::Do(Command::Cancel { id: pin.operation });
+    let next = |s: &State| decide(&o, Some(s), at(3)).next;
+    assert_eq!(next(&s), cancel);
+    let known = |interrupt: Option<&str>| HostEvidence {
+        interrupt: interrupt.map(str::to_owned),
+        ..HostEvidence::new(s.attempt, at(2))
+    };
+    let (begun, none) = (known(Some("sent")), known(None));
+    s.evidence = Some(Box::new(begun));
+    assert_eq!(next(&s), cancel);
+    s.evidence = Some(Box::new(none));
+    assert_ne!(next(&s), cancel);
+}
+
 #[test]
 fn the_host_has_the_rest_of_the_timeout_to_write_its_dump() {
     let mut o = interrupting();
