@@ -347,6 +347,8 @@ impl World {
             }
             Fault::JournalWiped => {
                 self.agent.wipe();
+                // Nobody knows of the interrupt any more, so it may be sent again.
+                self.interrupted = 0;
                 self.claimed = false;
                 self.process.shell.operation_event(OperationEvent::Lost);
             }

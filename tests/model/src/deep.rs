@@ -57,12 +57,14 @@ pub struct Explored {
     pub holds: bool,
 }
 
-/// Explores one set after the other, until one needs more than it may or the time is over.
+/// Explores one set after the other, until one needs more than it may or the time is over. `progress` is told after
+/// each set.
 pub fn explore<F: Debug + Clone>(
     sets: &[Vec<F>],
     bounds: Bounds,
     explore: impl Fn(Vec<F>, Bounds) -> Report,
     tell: impl Fn(&Report),
+    progress: impl Fn(&Explored),
 ) -> Explored {
     let begun = Instant::now();
     let mut explored = Explored {
@@ -85,6 +87,8 @@ pub fn explore<F: Debug + Clone>(
             break;
         }
         explored.done += 1;
+        explored.took = begun.elapsed();
+        progress(&explored);
     }
     explored.took = begun.elapsed();
     explored

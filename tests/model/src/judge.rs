@@ -66,8 +66,8 @@ impl World {
         }
     }
 
-    /// A diagnostic interrupt crashes a host. It is sent once, and only to one that is about to be switched
-    /// off.
+    /// A diagnostic interrupt crashes a host. It is sent once, unless the journal is lost, and only to a host that
+    /// is about to be switched off.
     pub(crate) fn judge_interrupt(&mut self) {
         if self.done.is_some() {
             self.broken(Wrong::Late);

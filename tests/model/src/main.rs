@@ -128,8 +128,7 @@ fn worlds(args: &Args) -> bool {
             let report = policies::explore(setting, args.bounds());
             good &= print_world("policies", budget, &report);
         }
-        // With faults, it would take as long as all others.
-        let few = args.budget.map_or(vec![0], |budget| vec![budget]);
+        let few = args.budget.map_or(vec![0, 1], |budget| vec![budget]);
         for budget in few.into_iter().filter(|_| chosen("causes")) {
             let setting = causes::Setting {
                 budget,
@@ -281,7 +280,17 @@ fn print_deep<F: Debug + Clone>(
     sets: &[Vec<F>],
     explore: impl Fn(Vec<F>, Bounds) -> Report,
 ) -> bool {
-    let explored = deep::explore(sets, args.bounds(), explore, tell);
+    // A world takes hours.
+    let progress = |explored: &deep::Explored| {
+        eprintln!(
+            "{name}: {} of {} sets, {} states, {:.0} s",
+            explored.done,
+            explored.sets,
+            explored.states,
+            explored.took.as_secs_f64()
+        );
+    };
+    let explored = deep::explore(sets, args.bounds(), explore, tell, progress);
     println!(
         "{name:<16} {:>11} {:>11} {:>10} {:>6} {:>7.1} s {:>5} MiB",
         format!("{} of {}", explored.done, explored.sets),

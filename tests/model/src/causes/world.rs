@@ -302,7 +302,12 @@ impl World {
             }
             Action::Time => self.time += 1,
             Action::Restart => {
+                // A leader lists the whole fleet before it judges for the first time.
                 self.failures = placed();
+                let failed = self.failed.into_iter().enumerate();
+                for (host, since) in failed.filter_map(|(host, since)| Some((host, since?))) {
+                    self.failures.fail(&name(host), at(since), at(self.time));
+                }
                 self.judgement = Judgement::default();
                 if breakage != Some(Breakage::CausesForgotten) {
                     self.judgement.causes = self.stored.clone();
@@ -375,9 +380,7 @@ impl World {
                 self.held[host].get_or_insert(self.time);
                 self.judge_hold(host, hold.until, &hold.detail);
             }
-            Verdict::Hold(hold) if hold.rule == Rule::Settling => {
-                self.judge_hold(host, hold.until, &hold.detail);
-            }
+            Verdict::Hold(hold) if hold.rule == Rule::Settling => self.judge_settling(hold.until),
             Verdict::Hold(_) | Verdict::Exhausted(_) => {}
         }
     }
@@ -419,8 +422,16 @@ impl World {
         }
     }
 
-    /// A hold ends by itself within the time of the policy, counted from the first one that the cause holds
-    /// or from the failure of the host; or it names a person.
+    /// A failure has settled within the time of the policy. Another process begins that time anew, because it
+    /// cannot know which failures the former one has seen.
+    fn judge_settling(&mut self, until: Option<Timestamp>) {
+        if until.is_none_or(|until| until > at(self.time + SETTLING)) {
+            self.broken(Wrong::Endless);
+        }
+    }
+
+    /// A hold by a cause ends by itself within the time of the policy, counted from the first one that the cause
+    /// holds or from the failure of the host; or it names a person.
     fn judge_hold(&mut self, host: usize, until: Option<Timestamp>, detail: &str) {
         let Some(until) = until else {
             let names_somebody = detail.contains(APPROVE);
@@ -434,7 +445,7 @@ impl World {
         let from = held
             .unwrap_or(self.time)
             .max(self.failed[host].unwrap_or(0));
-        if until > at(from + HOLD.max(SETTLING)) {
+        if until > at(from + HOLD) {
             self.broken(Wrong::Endless);
         }
     }
