@@ -113,13 +113,18 @@ impl ApiServer {
         }
         let is_here = |selection: &Selection| selection.reaches(NODE_LEASES);
         if self.watches.any(LEASES, is_here) {
-            self.write_renewals();
+            self.write_renewals(None);
         }
     }
 
-    /// Writes the renewals, before somebody reads Leases where those of Nodes lie.
-    pub(super) fn write_renewals(&mut self) {
-        for (node, time) in std::mem::take(&mut self.derived.renewals) {
+    /// Writes the renewals of a Node, or of all, before somebody reads Leases where those of Nodes lie.
+    pub(super) fn write_renewals(&mut self, node: Option<&str>) {
+        let renewals = &mut self.derived.renewals;
+        let renewals = match node {
+            Some(node) => renewals.remove_entry(node).into_iter().collect(),
+            None => std::mem::take(renewals),
+        };
+        for (node, time) in renewals {
             let time = wall_clock(time);
             self.modify(LEASES, NODE_LEASES, &node, |lease| {
                 lease["spec"]["renewTime"] = format!("{time:.6}").into();

@@ -124,7 +124,7 @@ impl ApiServer {
         } = target;
         let selection = Selection::of(&request.query, &namespace, name.as_deref());
         if resource == LEASES && selection.reaches(NODE_LEASES) {
-            self.write_renewals();
+            self.write_renewals(name.as_deref());
         }
         match verb {
             "watch" => return self.begin_watch(resource, selection, request),
