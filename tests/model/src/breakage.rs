@@ -14,7 +14,7 @@ use rackhand_core::remediation::{
 use crate::{
     actions::Fault,
     observe::bound_pod,
-    operation::{Op, reading},
+    operation::{Op, is_interrupt, reading},
     outlets::outlet_reading,
     setting::Setting,
     world::{UID, World},
@@ -62,11 +62,12 @@ pub enum Breakage {
     OutletsOutdated,
     InterruptOfFormerLeader,
     InterruptRepeated,
+    InterruptNotCancelled,
 }
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -105,6 +106,7 @@ impl Breakage {
         Self::OutletsOutdated,
         Self::InterruptOfFormerLeader,
         Self::InterruptRepeated,
+        Self::InterruptNotCancelled,
     ];
 
     /// The breakage in words, as reports print it.
@@ -147,6 +149,7 @@ impl Breakage {
             Self::OutletsOutdated => "a restored state cuts outlets that are on again",
             Self::InterruptOfFormerLeader => "an interrupt of a former leader is taken",
             Self::InterruptRepeated => "a new leader interrupts the host again",
+            Self::InterruptNotCancelled => "an interrupt counts as cancelled at once",
             Self::LateHoldTaken => "a hold on its way is not refused after the withdrawal",
         }
     }
@@ -174,6 +177,7 @@ impl Breakage {
                 (false, &[Fault::Deposed, Fault::Deleted])
             }
             Self::InterruptRepeated => (false, &[Fault::Crash]),
+            Self::InterruptNotCancelled => (false, &[Fault::AnswerLost, Fault::Deleted]),
             Self::OneOutletIsOff => (false, &[Fault::PduSilent]),
             Self::SiblingNotHeld => (false, &[Fault::SiblingOn]),
             _ => (false, &[]),
@@ -185,7 +189,7 @@ impl Breakage {
             Setting::outlet_restored(budget)
         } else if matches!(
             self,
-            Self::InterruptOfFormerLeader | Self::InterruptRepeated
+            Self::InterruptOfFormerLeader | Self::InterruptRepeated | Self::InterruptNotCancelled
         ) {
             Setting::interrupt(budget)
         } else if self.is_of_outlets() {
@@ -313,6 +317,11 @@ impl Breakage {
                 });
             }
             Self::OutdatedIgnored | Self::OutletsOutdated => o.outdated = false,
+            Self::InterruptNotCancelled => {
+                let interrupts = w.agent.runs.iter().filter(|run| is_interrupt(&run.id));
+                let cancels = interrupts.map(|run| Command::Cancel { id: run.id.clone() });
+                o.completed.extend(cancels);
+            }
             Self::OutletsWhileBmcRuns if o.operation == Some(OperationView::Running) => {
                 o.operation = op.filter(|op| !op.outlets).map(|_| unconfirmed());
             }

@@ -128,8 +128,7 @@ fn worlds(args: &Args) -> bool {
             let report = policies::explore(setting, args.bounds());
             good &= print_world("policies", budget, &report);
         }
-        let few = args.budget.map_or(vec![0, 1], |budget| vec![budget]);
-        for budget in few.into_iter().filter(|_| chosen("causes")) {
+        for budget in budgets.iter().copied().filter(|_| chosen("causes")) {
             let setting = causes::Setting {
                 budget,
                 breakage: None,
