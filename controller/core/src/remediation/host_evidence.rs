@@ -167,8 +167,7 @@ impl HostEvidence {
         }
     }
 
-    /// Whether a diagnostic interrupt may have been begun at the agent: it was, or what the agent did is not
-    /// known.
+    /// Whether a diagnostic interrupt may have been begun: it was, or what the agent did is not known.
     pub fn may_have_interrupted(&self) -> bool {
         self.interrupt.is_some() || !self.missing.is_empty()
     }

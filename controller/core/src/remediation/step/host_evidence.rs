@@ -101,8 +101,9 @@ impl StepContext<'_> {
         let is_queued = if pin.operation.contains(INTERRUPT) {
             pin.until.is_none_or(|until| until > self.now)
         } else {
-            // The pin is that of the power-off, which waits behind the interrupt at the agent.
-            let evidence = s.evidence.as_deref();
+            // The pin of the power-off, for which the hold is, has replaced that of an interrupt. Without it, no
+            // interrupt was begun, and an agent that is away is not waited for (L1).
+            let evidence = s.evidence.as_deref().filter(|_| s.agent_holds);
             evidence.is_some_and(|e| e.attempt == s.attempt && e.may_have_interrupted())
         };
         if !is_queued {

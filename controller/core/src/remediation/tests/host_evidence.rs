@@ -186,6 +186,7 @@ fn f6_an_interrupt_of_unknown_outcome_is_cancelled_after_the_power_off_is_pinned
     let lost = HostEvidence::not_collected(s.attempt, at(2), "the response was lost");
     s.evidence = Some(Box::new(lost));
     (s.step, s.mode) = (Step::Aborting, Mode::Direct);
+    s.agent_holds = true;
     s.end_reason = Some(Reason::Withdrawn);
     s.pinned = Some(AgentPin {
         operation: format!("{UID}/1@0/off/0.0"),
@@ -202,6 +203,10 @@ fn f6_an_interrupt_of_unknown_outcome_is_cancelled_after_the_power_off_is_pinned
     let (begun, none) = (known(Some("sent")), known(None));
     s.evidence = Some(Box::new(begun));
     assert_eq!(next(&s), cancel);
+    // Before the hold of a power-off, the pin would be that of the interrupt.
+    s.agent_holds = false;
+    assert_ne!(next(&s), cancel);
+    s.agent_holds = true;
     s.evidence = Some(Box::new(none));
     assert_ne!(next(&s), cancel);
 }
