@@ -22,7 +22,7 @@ use super::{
     Context, claim, engine,
     shard::{is_of_shard, report_unclaimed},
     shared_causes, supervise,
-    wakeup::{Wakeup, WatchInterest, batch_delay},
+    wakeup::{ChangeBatch, Wakeup, WatchInterest, batch_delay},
 };
 use crate::store::{
     index::{Change, ChangeQueue},
@@ -82,37 +82,27 @@ pub(super) async fn run(
             }
         };
         let mut touched: BTreeSet<RequestId> = BTreeSet::new();
-        for change in changes {
-            if shared_causes::concerns(&change) {
+        for change in &changes {
+            if shared_causes::concerns(change) {
                 of_causes.push(change.clone());
             }
-            match change {
-                Change::Object(kind, key) if Kind::REQUESTS.contains(&kind) => {
-                    let id = RequestId::new(kind, key);
-                    if let Some(entry) = context.index.request(&id) {
-                        report_unclaimed(&context, &entry.object, &mut unclaimed);
-                    }
-                    refresh(&context, &mut tasks, &mut running, &id, &cancel);
-                    touched.insert(id);
+            if let Change::Object(kind, key) = change
+                && Kind::REQUESTS.contains(kind)
+            {
+                let id = RequestId::new(*kind, key.clone());
+                if let Some(entry) = context.index.request(&id) {
+                    report_unclaimed(&context, &entry.object, &mut unclaimed);
                 }
-                Change::Object(kind, object) => {
-                    for (id, task) in &tasks {
-                        match task.interest.lock().wakeup_for(id, kind, &object) {
-                            Wakeup::No => {}
-                            Wakeup::Now => drop(touched.insert(id.clone())),
-                            Wakeup::Later => drop(later.insert(id.clone())),
-                        }
-                    }
-                }
-                Change::Node(cluster, node) => touched.extend(interested(&tasks, |i| {
-                    i.cluster.as_ref() == Some(&cluster) && i.node.as_ref() == Some(&node)
-                })),
-                Change::Workload(cluster) => {
-                    touched.extend(interested(&tasks, |i| i.cluster.as_ref() == Some(&cluster)));
-                }
-                Change::Agent(rack) => {
-                    touched.extend(interested(&tasks, |i| i.concerns_rack(&rack)));
-                }
+                refresh(&context, &mut tasks, &mut running, &id, &cancel);
+                touched.insert(id);
+            }
+        }
+        let changes: ChangeBatch = changes.into_iter().collect();
+        for (id, task) in &tasks {
+            match task.interest.lock().wakeup(id, &changes) {
+                Wakeup::No => {}
+                Wakeup::Now => drop(touched.insert(id.clone())),
+                Wakeup::Later => drop(later.insert(id.clone())),
             }
         }
         wake_tasks(&tasks, &touched);
@@ -127,17 +117,6 @@ fn wake_tasks(tasks: &BTreeMap<RequestId, Task>, who: &BTreeSet<RequestId>) {
     for task in who.iter().filter_map(|id| tasks.get(id)) {
         task.wake.notify_one();
     }
-}
-
-fn interested(
-    tasks: &BTreeMap<RequestId, Task>,
-    fits: impl Fn(&WatchInterest) -> bool,
-) -> Vec<RequestId> {
-    tasks
-        .iter()
-        .filter(|(_, t)| fits(&t.interest.lock()))
-        .map(|(k, _)| k.clone())
-        .collect()
 }
 
 /// Starts the task of a new object and ends that of an object that is gone, or another shard's.

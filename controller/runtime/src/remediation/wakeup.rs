@@ -2,9 +2,13 @@
 //!
 //! Decides only; the tasks are woken in [`super::tasks`].
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use crate::store::{
+    index::Change,
     object::{Key, Kind},
     request::RequestId,
 };
@@ -25,42 +29,103 @@ pub(crate) struct WatchInterest {
 }
 
 /// How soon a change wakes a remediation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Wakeup {
     No,
-    Now,
     /// Batched with other changes: in a storm the objects of all others change, and each
     /// observation reads the Node.
     Later,
+    Now,
+}
+
+/// Changes that came together, arranged so that each remediation is compared with all of them at once: in an
+/// outage thousands of Nodes change while thousands of remediations wait.
+#[derive(Default)]
+pub(super) struct ChangeBatch {
+    objects: BTreeMap<Kind, BTreeSet<Key>>,
+    nodes: BTreeMap<Key, BTreeSet<String>>,
+    workloads: BTreeSet<Key>,
+    racks: BTreeSet<String>,
+}
+
+impl FromIterator<Change> for ChangeBatch {
+    fn from_iter<I: IntoIterator<Item = Change>>(changes: I) -> Self {
+        let mut batch = Self::default();
+        for change in changes {
+            match change {
+                Change::Object(kind, key) => {
+                    batch.objects.entry(kind).or_default().insert(key);
+                }
+                Change::Node(cluster, node) => {
+                    batch.nodes.entry(cluster).or_default().insert(node);
+                }
+                Change::Workload(cluster) => drop(batch.workloads.insert(cluster)),
+                Change::Agent(rack) => drop(batch.racks.insert(rack)),
+            }
+        }
+        batch
+    }
 }
 
 impl WatchInterest {
-    /// Whether an agent of a rack matters.
-    pub(super) fn concerns_rack(&self, rack: &str) -> bool {
-        self.rack.as_deref().is_none_or(|own| own == rack)
+    /// How soon these changes wake the remediation.
+    pub(super) fn wakeup(&self, id: &RequestId, changes: &ChangeBatch) -> Wakeup {
+        if self.concerns_workload(changes) || self.concerns_racks(&changes.racks) {
+            return Wakeup::Now;
+        }
+        let objects = changes.objects.iter();
+        let wakeups = objects.map(|(kind, changed)| self.wakeup_for(id, *kind, changed));
+        wakeups.max().unwrap_or(Wakeup::No)
     }
 
-    pub(super) fn wakeup_for(&self, id: &RequestId, kind: Kind, object: &Key) -> Wakeup {
+    fn concerns_workload(&self, changes: &ChangeBatch) -> bool {
+        let Some(cluster) = &self.cluster else {
+            return false;
+        };
+        let nodes = changes.nodes.get(cluster);
+        let own = self.node.as_ref().zip(nodes);
+        changes.workloads.contains(cluster) || own.is_some_and(|(node, nodes)| nodes.contains(node))
+    }
+
+    /// Whether an agent of one of these racks matters.
+    fn concerns_racks(&self, racks: &BTreeSet<String>) -> bool {
+        match &self.rack {
+            Some(rack) => racks.contains(rack),
+            None => !racks.is_empty(),
+        }
+    }
+
+    fn wakeup_for(&self, id: &RequestId, kind: Kind, changed: &BTreeSet<Key>) -> Wakeup {
         let own = match kind {
             // No decision depends on these; changes of agents are announced separately.
             Kind::MachineHealthCheck
             | Kind::OpenShiftCheck
             | Kind::NodeHealthCheck
             | Kind::RackAgent => return Wakeup::No,
-            Kind::Machine => self.machine.as_ref() == Some(object),
-            Kind::BareMetalHost => self.host.as_ref() == Some(object),
-            Kind::Metal3Machine | Kind::OpenShiftMachine => false,
             // It may select any host, and matters to those that have begun nothing.
             Kind::PowerPolicy if self.settled => return Wakeup::No,
             Kind::PowerPolicy => return Wakeup::Now,
-            Kind::Cluster | Kind::Metal3Remediation | Kind::PowerRemediation => true,
+            Kind::Cluster => None,
+            Kind::Machine => Some(&self.machine),
+            Kind::BareMetalHost => Some(&self.host),
+            // That another remediation has ended matters to those that wait for it (F6).
+            Kind::Metal3Remediation
+            | Kind::PowerRemediation
+            | Kind::Metal3Machine
+            | Kind::OpenShiftMachine => Some(&None),
         };
         // The objects of a request by Node may be in any namespace.
-        let near =
-            id.key.namespace == object.namespace || self.cluster.as_ref() == Some(&Key::local());
-        match (near, own, self.settled) {
-            (true, true, _) => Wakeup::Now,
-            (true, false, false) => Wakeup::Later,
+        let is_anywhere = self.cluster.as_ref() == Some(&Key::local());
+        let namespace = &id.key.namespace;
+        let is_near = |key: &Key| is_anywhere || key.namespace == *namespace;
+        let is_some_near = || {
+            let from = changed.range(Key::new(namespace.as_str(), "")..);
+            is_anywhere || from.take(1).any(is_near)
+        };
+        match own {
+            None if is_some_near() => Wakeup::Now,
+            Some(Some(own)) if is_near(own) && changed.contains(own) => Wakeup::Now,
+            Some(_) if !self.settled && is_some_near() => Wakeup::Later,
             _ => Wakeup::No,
         }
     }
@@ -82,6 +147,13 @@ const LATER: (Duration, Duration, Duration) = (
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn changed<const N: usize>(objects: [(Kind, Key); N]) -> ChangeBatch {
+        let changes = objects.into_iter();
+        changes
+            .map(|(kind, key)| Change::Object(kind, key))
+            .collect()
+    }
 
     #[test]
     fn batch_delay_grows_with_number_of_remediations() {
@@ -107,25 +179,73 @@ mod tests {
                 (Kind::Machine, "m2"),
                 (Kind::BareMetalHost, "h2"),
                 (Kind::Metal3Machine, "m1"),
+                (Kind::PowerRemediation, "r2"),
                 (Kind::MachineHealthCheck, "check"),
             ]
-            .map(|(kind, name)| interest.wakeup_for(&id, kind, &key(name)))
+            .map(|(kind, name)| interest.wakeup(&id, &changed([(kind, key(name))])))
         };
         let (no, now, later) = (Wakeup::No, Wakeup::Now, Wakeup::Later);
         // A link to the Machine may appear in any object.
-        assert_eq!(wakeups(&interest), [now, now, now, later, later, later, no]);
+        assert_eq!(
+            wakeups(&interest),
+            [now, now, now, later, later, later, later, no]
+        );
         interest.settled = true;
-        assert_eq!(wakeups(&interest), [now, now, now, no, no, no, no]);
-        let elsewhere = Key::new("other", "c");
-        assert_eq!(interest.wakeup_for(&id, Kind::Cluster, &elsewhere), no);
+        assert_eq!(wakeups(&interest), [now, now, now, no, no, no, no, no]);
+        let elsewhere = || Key::new("other", "c");
+        let far = changed([(Kind::Cluster, elsewhere())]);
+        assert_eq!(interest.wakeup(&id, &far), no);
+        // The most urgent change of a batch counts, wherever it stands in it.
+        let batch = changed([
+            (Kind::Cluster, elsewhere()),
+            (Kind::Machine, key("a")),
+            (Kind::Machine, key("m1")),
+            (Kind::Machine, Key::new("z", "m")),
+        ]);
+        assert_eq!(interest.wakeup(&id, &batch), now);
+        // The objects of a Node of the management cluster may be anywhere.
+        interest.cluster = Some(Key::local());
+        assert_eq!(interest.wakeup(&id, &far), now);
+    }
+
+    #[test]
+    fn only_the_own_node_and_cluster_wake() {
+        let cluster = |name: &str| Key::new("ns", name);
+        let id = RequestId::new(Kind::Metal3Remediation, cluster("m1"));
+        let interest = WatchInterest {
+            cluster: Some(cluster("c")),
+            node: Some("n1".into()),
+            rack: Some("r1".into()),
+            ..WatchInterest::default()
+        };
+        let node = |of: &str, name: &str| Change::Node(cluster(of), name.into());
+        for (change, wakes) in [
+            (node("c", "n1"), true),
+            (node("c", "n2"), false),
+            (node("d", "n1"), false),
+            (Change::Workload(cluster("c")), true),
+            (Change::Workload(cluster("d")), false),
+        ] {
+            let others = [node("b", "n1"), node("c", "n0"), change.clone()];
+            let wakeup = interest.wakeup(&id, &others.into_iter().collect());
+            assert_eq!(wakeup == Wakeup::Now, wakes, "{change:?}");
+        }
+        let unknown = WatchInterest::default();
+        let batch = ChangeBatch::from_iter([node("c", "n1"), Change::Workload(cluster("c"))]);
+        assert_eq!(unknown.wakeup(&id, &batch), Wakeup::No);
     }
 
     #[test]
     fn agent_of_another_rack_wakes_only_while_no_host_is_found() {
+        let id = RequestId::new(Kind::PowerRemediation, Key::new("ns", "r"));
         let mut interest = WatchInterest::default();
-        assert!(interest.concerns_rack("r1"));
+        let wakes = |interest: &WatchInterest, rack: &str| {
+            let batch = ChangeBatch::from_iter([Change::Agent(rack.into())]);
+            interest.wakeup(&id, &batch) == Wakeup::Now
+        };
+        assert!(wakes(&interest, "r1"));
         interest.rack = Some("r2".into());
-        assert!(!interest.concerns_rack("r1"));
-        assert!(interest.concerns_rack("r2"));
+        assert!(!wakes(&interest, "r1"));
+        assert!(wakes(&interest, "r2"));
     }
 }

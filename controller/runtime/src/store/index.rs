@@ -89,6 +89,8 @@ struct Inner {
     metal3_machines: BTreeMap<Key, Entry<Metal3MachineView>>,
     hosts: BTreeMap<Key, Entry<BareMetalHostView>>,
     requests: BTreeMap<RequestId, Entry<RequestView>>,
+    /// The requests that name a Node of the management cluster.
+    requests_by_node: BTreeSet<RequestId>,
     rack_agents: BTreeMap<Key, Arc<DynamicObject>>,
     power_policies: BTreeMap<Key, Entry<StoredPolicy>>,
     openshift: openshift::OpenShiftObjects,
@@ -150,6 +152,22 @@ fn put<K: Ord + Clone, V>(
     true
 }
 
+impl Inner {
+    fn put_request(&mut self, id: RequestId, object: Arc<DynamicObject>) -> bool {
+        let read = |object: &DynamicObject| RequestView::read(id.kind, object);
+        if !put(&mut self.requests, &id, object, read) {
+            return false;
+        }
+        let view = self.requests.get(&id).and_then(|e| e.view.as_ref().ok());
+        if view.is_some_and(|view| view.node().is_some()) {
+            self.requests_by_node.insert(id);
+        } else {
+            self.requests_by_node.remove(&id);
+        }
+        true
+    }
+}
+
 impl Index {
     pub(crate) fn new(inboxes: Vec<Arc<ChangeQueue>>) -> Self {
         Self {
@@ -204,12 +222,9 @@ impl Index {
                 object,
                 BareMetalHostView::from_dynamic,
             ),
-            Kind::Metal3Remediation | Kind::PowerRemediation => put(
-                &mut inner.requests,
-                &RequestId::new(kind, key.clone()),
-                object,
-                |object| RequestView::read(kind, object),
-            ),
+            Kind::Metal3Remediation | Kind::PowerRemediation => {
+                inner.put_request(RequestId::new(kind, key.clone()), object)
+            }
             Kind::RackAgent => {
                 let old = inner.rack_agents.get(&key);
                 let newer = old.is_none_or(|old| !is_older(object.as_ref(), old.as_ref()));
@@ -250,7 +265,9 @@ impl Index {
             Kind::Metal3Machine => drop(inner.metal3_machines.remove(key)),
             Kind::BareMetalHost => drop(inner.hosts.remove(key)),
             Kind::Metal3Remediation | Kind::PowerRemediation => {
-                drop(inner.requests.remove(&RequestId::new(kind, key.clone())));
+                let id = RequestId::new(kind, key.clone());
+                inner.requests.remove(&id);
+                inner.requests_by_node.remove(&id);
             }
             Kind::RackAgent => drop(inner.rack_agents.remove(key)),
             Kind::PowerPolicy => drop(inner.power_policies.remove(key)),
@@ -356,11 +373,7 @@ impl Index {
 
     /// Whether a remediation names a Node of the management cluster.
     pub(crate) fn has_requests_by_node(&self) -> bool {
-        let inner = self.inner.read();
-        inner
-            .requests
-            .values()
-            .any(|e| e.view.as_ref().is_ok_and(|v| v.node().is_some()))
+        !self.inner.read().requests_by_node.is_empty()
     }
 
     pub(crate) fn power_policies(&self) -> Vec<Entry<StoredPolicy>> {
