@@ -79,6 +79,11 @@ impl PduPair {
         self.0.each_ref().map(|pdu| pdu.is_on(outlet))
     }
 
+    /// Switches outlet `outlet` of a PDU on by hand.
+    pub fn switch_on(&self, pdu: usize, outlet: u32) {
+        self.0[pdu].switch_on(outlet);
+    }
+
     /// The tables of the PDUs in the configuration of an agent, whose password file is written beside it.
     ///
     /// # Errors

@@ -155,6 +155,12 @@ impl SimPdu {
         self.0.switched.lock().clone()
     }
 
+    /// Switches an outlet on by hand, at the PDU.
+    pub fn switch_on(&self, outlet: u32) {
+        self.0.on.lock().insert(outlet, true);
+        self.0.tell_loads();
+    }
+
     /// Changes its faults.
     pub fn with_faults(&self, change: impl FnOnce(&mut PduFaults)) {
         change(&mut self.0.faults.lock());

@@ -92,6 +92,8 @@ pub enum Action {
     PduAnswers,
     /// A backup of the management cluster is made.
     BackUp,
+    /// The controller deals with a hold that an ended remediation has left at the agent.
+    LeftHold,
     /// Nobody has anything to do before the next deadline, and time passes until then.
     Time,
     /// Something goes wrong.
@@ -127,7 +129,7 @@ impl World {
         } else if self.done.is_none() && self.process.sleep == Sleep::Awake {
             all.push(Action::Decide);
         }
-        if !self.claimed && self.done.is_none() {
+        if !self.claimed && (self.done.is_none() || self.has_left_hold()) {
             all.push(Action::Claim);
         }
         if self.agent.due().is_some_and(|t| until(t).is_zero()) {
@@ -176,6 +178,7 @@ impl World {
             (Action::PduAnswers, self.outlets.is_some_and(|o| o.silent)),
             (Action::Late, self.late.is_some()),
             (Action::BackUp, self.can_back_up()),
+            (Action::LeftHold, self.can_end_left_hold()),
         ];
         all.into_iter()
             .filter(|(_, on)| *on)
@@ -244,7 +247,7 @@ impl World {
     pub fn enabled(&self, faults: &[Fault]) -> Vec<Action> {
         // After the end, what an operation or a late call still does is all that matters.
         let ended = self.done.is_some() && self.agent.current().is_none() && self.late.is_none();
-        let ended = ended && !(self.budget > 0 && self.can_restore());
+        let ended = ended && !(self.budget > 0 && self.can_restore()) && !self.has_left_hold();
         if self.wrong.is_some() || ended {
             return Vec::new();
         }
@@ -302,6 +305,7 @@ impl World {
             Action::Answers => w.bmc.silent = false,
             Action::PduAnswers => w.pdu_is_silent(false),
             Action::BackUp => w.back_up(),
+            Action::LeftHold => w.ends_left_hold(breakage),
             Action::Time => w.passes(),
             Action::Fault(fault) => {
                 w.budget = w.budget.saturating_sub(1);

@@ -3,7 +3,7 @@
 //! What is admitted, refused, recorded and overtaken is decided by the agent's own code: the ledger and the
 //! queue of `rackhand_agent_core`. Restated is, in `operation`, how an operation sends and reads.
 
-use std::{collections::BTreeSet, convert::Infallible, time::Duration};
+use std::{convert::Infallible, time::Duration};
 
 use jiff::Timestamp;
 use rackhand_agent_core::{
@@ -14,7 +14,7 @@ use rackhand_agent_core::{
         Reservation, Sequence, Sibling, SiblingPower, Term, check_siblings, release_reserved,
     },
 };
-use rackhand_core::remediation::JournalEntry;
+use rackhand_core::remediation::{EntryProgress, JournalEntry};
 
 use crate::{
     operation::{End, Op, Phase, Run, is_interrupt},
@@ -220,11 +220,18 @@ impl Agent {
     /// The records of our remediation, the newest first.
     pub fn history(&self) -> Vec<JournalEntry> {
         let ours = self.ledger.operations.values().filter(|op| op.owner == UID);
-        let ordered: BTreeSet<_> = ours.map(|op| (op.begun, &op.id, &op.action)).collect();
-        let entry = |(_, id, action): (i64, &String, &String)| JournalEntry {
-            id: id.clone(),
-            is_off: action == "off",
-            is_release: action == "release",
+        let mut ordered: Vec<_> = ours.collect();
+        ordered.sort_by_key(|op| (op.begun, &op.id));
+        let entry = |op: &ledger::Operation<End>| JournalEntry {
+            id: op.id.clone(),
+            host: op.host.clone(),
+            is_off: op.action == "off",
+            is_release: op.action == "release",
+            progress: match op.outcome {
+                None => EntryProgress::Running,
+                Some(Outcome::Reported(End::Confirmed)) => EntryProgress::Confirmed,
+                Some(_) => EntryProgress::Ended,
+            },
         };
         ordered.into_iter().rev().map(entry).collect()
     }

@@ -60,6 +60,8 @@ pub enum Breakage {
     SiblingNotHeld,
     OutletsOfFormerLeader,
     OutletsOutdated,
+    OutletsNotFound,
+    LeftOutletsForgotten,
     InterruptOfFormerLeader,
     InterruptRepeated,
     InterruptNotCancelled,
@@ -67,7 +69,7 @@ pub enum Breakage {
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 41] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -104,6 +106,8 @@ impl Breakage {
         Self::SiblingNotHeld,
         Self::OutletsOfFormerLeader,
         Self::OutletsOutdated,
+        Self::OutletsNotFound,
+        Self::LeftOutletsForgotten,
         Self::InterruptOfFormerLeader,
         Self::InterruptRepeated,
         Self::InterruptNotCancelled,
@@ -147,6 +151,8 @@ impl Breakage {
             Self::SiblingNotHeld => "the other host of shared outlets is not held",
             Self::OutletsOfFormerLeader => "outlets are switched for a former leader",
             Self::OutletsOutdated => "a restored state cuts outlets that are on again",
+            Self::OutletsNotFound => "outlets that only the journal knows are not returned",
+            Self::LeftOutletsForgotten => "a hold that is left is released with outlets off",
             Self::InterruptOfFormerLeader => "an interrupt of a former leader is taken",
             Self::InterruptRepeated => "a new leader interrupts the host again",
             Self::InterruptNotCancelled => "an interrupt counts as cancelled at once",
@@ -173,6 +179,9 @@ impl Breakage {
             | Self::HostVersionIgnored
             | Self::LateHoldTaken => (true, &[Fault::Deposed, Fault::Deleted]),
             Self::OutdatedIgnored | Self::OutletsOutdated => (false, &[Fault::Restored]),
+            Self::OutletsNotFound | Self::LeftOutletsForgotten => {
+                (false, &[Fault::OutletOn, Fault::Restored])
+            }
             Self::OutletsOfFormerLeader | Self::InterruptOfFormerLeader => {
                 (false, &[Fault::Deposed, Fault::Deleted])
             }
@@ -185,7 +194,10 @@ impl Breakage {
         let budget = u8::try_from(faults.len()).unwrap_or(u8::MAX);
         let world = if self == Self::OutletsOfFormerLeader {
             Setting::outlet_leaders(budget)
-        } else if self == Self::OutletsOutdated {
+        } else if matches!(
+            self,
+            Self::OutletsOutdated | Self::OutletsNotFound | Self::LeftOutletsForgotten
+        ) {
             Setting::outlet_restored(budget)
         } else if matches!(
             self,
@@ -316,7 +328,8 @@ impl Breakage {
                     commands_sent: 0,
                 });
             }
-            Self::OutdatedIgnored | Self::OutletsOutdated => o.outdated = false,
+            Self::OutdatedIgnored | Self::OutletsOutdated => o.journal.is_outdated = false,
+            Self::OutletsNotFound => o.journal.outlets_off_in = None,
             Self::InterruptNotCancelled => {
                 let interrupts = w.agent.runs.iter().filter(|run| is_interrupt(&run.id));
                 let cancels = interrupts.map(|run| Command::Cancel { id: run.id.clone() });

@@ -27,6 +27,7 @@ impl World {
         match d.next {
             Next::Wait(t) => self.turned(Turn::Wait(Some(t))),
             Next::Done(outcome) => {
+                self.done = Some(outcome);
                 self.judge_left();
                 self.judge_outlets_left();
                 let off = matches!(self.host.power, Power::Off | Power::GoingOff(_));
@@ -34,7 +35,6 @@ impl World {
                 if off && !told && self.hold.is_none() && !self.was_silent {
                     self.broken(Wrong::LeftOff);
                 }
-                self.done = Some(outcome);
                 self.process = Process::new().into();
             }
             next => {

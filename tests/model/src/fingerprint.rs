@@ -84,7 +84,6 @@ impl Hash for World {
         let Process {
             held,
             shell,
-            is_outdated,
             leases,
             sleep,
         } = &**process;
@@ -92,7 +91,6 @@ impl Hash for World {
             hash_some(call.as_ref(), h, |call, h| hash_call(call, asked, h));
         }
         hash_shell(shell, h);
-        is_outdated.hash(h);
         hash_leases(leases, asked, node.ready, h);
         (sleep, deposed, claimed, done, host, bmc).hash(h);
         hash_agent(agent, sent.term, h);
@@ -103,7 +101,7 @@ impl Hash for World {
         if *backup != Backup::Never {
             ended_off.hash(h);
             for entry in agent.history() {
-                (entry.id, entry.is_off, entry.is_release).hash(h);
+                (entry.id, entry.is_off, entry.is_release, entry.progress).hash(h);
             }
         }
     }
@@ -225,6 +223,7 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
         uid: _,
         loaded,
         state,
+        journal,
         operation,
         power,
         access,
@@ -238,7 +237,7 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
     } = shell;
     let asked = power.as_ref().map(|view| view.asked);
     hash_some(state.as_ref(), h, |state, h| hash_state(state, asked, h));
-    (loaded, operation, power, access, silent_since).hash(h);
+    (loaded, journal, operation, power, access, silent_since).hash(h);
     let Collected { evidence, boot_log } = collected;
     let read = evidence.as_ref().map(|e| {
         let newest = e.newest.is_some();

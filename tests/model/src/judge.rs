@@ -47,7 +47,7 @@ impl World {
     pub(crate) fn judge_left(&mut self) {
         if self.object.finalizer
             || self.hold == Some(true)
-            || self.agent.holds()
+            || self.agent.holds() && !self.has_left_hold()
             || self.node.taint == Taint::Ours
         {
             self.broken(Wrong::Left);

@@ -101,10 +101,11 @@ pub fn path<S, A>(
 pub const BOUND: usize = 600;
 
 /// The order of actions in a world without faults: every component acts as soon as it can.
-const ORDER: [Action; 14] = [
+const ORDER: [Action; 15] = [
     Action::Answers,
     Action::PduAnswers,
     Action::Claim,
+    Action::LeftHold,
     Action::Carry,
     Action::Decide,
     Action::Agent,
@@ -130,7 +131,7 @@ pub fn healed(w: &World) -> World {
 /// What happens next in a healed world: always the first thing that can be done.
 pub fn next_of_healed(w: &World, breakage: Option<Breakage>) -> Next<World, Action> {
     // A rule that is broken on the way is found by its own property.
-    if w.done.is_some() || w.wrong.is_some() {
+    if w.done.is_some() && !w.has_left_hold() || w.wrong.is_some() {
         return Next::Ended;
     }
     let can = w.enabled(&[]);

@@ -4,9 +4,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use rackhand_core::remediation::{
     AgentFacts, AgentId, AgentView, BareMetalHostFacts, BmcAccess, BoundPod, Collected, Decision,
-    Drain, HostRef, HostView, LeaseMemory, MachineView, NodeAction, NodeFacts, Observation,
-    OnExhausted, OperationEvent, PinnedOperation, PodDeletion, PodDeletions, PodRef, Policy,
-    RequestFacts, Shell, State, Step, Taint, WorkloadView, is_outdated, step,
+    Drain, HostRef, HostView, JournalFacts, LeaseMemory, MachineView, NodeAction, NodeFacts,
+    Observation, OnExhausted, OperationEvent, PinnedOperation, PodDeletion, PodDeletions, PodRef,
+    Policy, RequestFacts, Shell, Step, Taint, WorkloadView, step,
 };
 
 use crate::{
@@ -132,28 +132,15 @@ fn agent(w: &World, shell: &mut Shell, host: &HostRef) -> AgentFacts {
     })
 }
 
-/// Compares a state that was read with the journal of the agent, before anything is done through it.
-fn compare_history(w: &World, state: Option<&State>, known: &mut Option<bool>) {
-    if w.claimed && known.is_none() {
-        *known = Some(is_outdated(UID, state, &w.agent.history()));
-    }
-}
-
 /// What the controller sees now.
 pub fn observe(w: &World, process: &mut Process) -> Observation {
-    let Process {
-        shell,
-        leases,
-        is_outdated,
-        ..
-    } = process;
-    if !shell.loaded {
-        *is_outdated = None;
-    }
+    let Process { shell, leases, .. } = process;
     // A stored state that cannot be parsed is not part of the model.
     shell.read_state(Ok(w.object.state.clone())).ok();
     let state = shell.state.clone();
-    compare_history(w, state.as_ref(), is_outdated);
+    if w.claimed && shell.journal.is_none() {
+        shell.journals_read(&[w.agent.history()]);
+    }
     let draining = state.as_ref().is_some_and(|s| s.step == Step::Draining);
     let drain = || Drain {
         pods: w.pod.bound.then(|| bound_pod(w)).into_iter().collect(),
@@ -197,7 +184,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
         pinned: PinnedOperation::Unknown,
         // Known from the last probe, which claims the term.
         held: w.claimed && w.agent.holds(),
-        outdated: *is_outdated == Some(true),
+        journal: JournalFacts::default(),
         outlets: match w.outlets {
             Some(_) => vec!["a/1".into(), "b/1".into()],
             None => Vec::new(),

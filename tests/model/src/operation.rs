@@ -23,6 +23,11 @@ pub fn is_interrupt(id: &str) -> bool {
     id.contains("/nmi/")
 }
 
+/// Whether an operation returns the outlets of a remediation that has ended.
+pub fn is_for_left_hold(id: &str) -> bool {
+    id.contains("/left/")
+}
+
 /// What an operation does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
@@ -246,7 +251,7 @@ impl World {
 
     /// The agent sends the command of an operation.
     fn commands(&mut self, which: usize, on: bool) {
-        if self.done.is_some() {
+        if self.done.is_some() && !is_for_left_hold(&self.agent.runs[which].id) {
             self.broken(Wrong::Late);
         }
         let shared = self.outlets.is_some_and(|o| o.sibling.is_some());

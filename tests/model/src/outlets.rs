@@ -198,7 +198,7 @@ impl World {
 
     /// F9: no outlet is left off at the end.
     pub(crate) fn judge_outlets_left(&mut self) {
-        if self.outlets.is_some_and(|outlets| outlets.on != [true; 2]) {
+        if self.outlets.is_some_and(|outlets| outlets.on != [true; 2]) && !self.has_left_hold() {
             self.broken(Wrong::OutletsLeft);
         }
     }

@@ -1,15 +1,19 @@
 //! A backup of the etcd of the management cluster, and its restore.
 //!
 //! As docs/lifecycle.md says: the controllers are stopped before the restore, and what acts without Rackhand,
-//! the hold key and the taint, is removed before they start again. The Node is as its kubelet reports it.
+//! the hold key and the taint, is removed before they start again. The Node is as its kubelet reports it. A remediation
+//! that ends without knowing of its hold at the agent leaves it to the controller's comparison of holds.
 
 use std::time::Duration;
 
-use rackhand_core::remediation::{State, Taint};
+use rackhand_core::remediation::{LeftHoldAction, State, Taint, left_hold};
 
 use crate::{
+    breakage::Breakage,
     copy_on_write::CopyOnWrite,
-    world::{Object, World},
+    observe::policy,
+    operation::is_for_left_hold,
+    world::{Object, UID, World},
 };
 
 /// What can be restored.
@@ -71,5 +75,48 @@ impl World {
             self.node.taint = Taint::Absent;
         }
         self.new_leader();
+    }
+
+    /// Whether a remediation that was set back has ended without knowing of the hold that it had at the agent.
+    /// The controller compares the holds of agents with the remediations that exist.
+    pub(crate) fn has_left_hold(&self) -> bool {
+        self.done.is_some() && self.backup == Backup::Restored && self.agent.holds()
+    }
+
+    fn left_hold(&self) -> LeftHoldAction {
+        left_hold(UID, &[self.agent.history()], |_| self.outlets.is_some())
+    }
+
+    /// How often it was tried to switch on the outlets of such a hold.
+    pub(crate) fn left_hold_tries(&self) -> u32 {
+        let operations = self.agent.ledger.operations.keys();
+        let tries = operations.filter(|id| is_for_left_hold(id)).count();
+        u32::try_from(tries).unwrap_or(u32::MAX)
+    }
+
+    /// Whether the controller can do something about such a hold now.
+    pub(crate) fn can_end_left_hold(&self) -> bool {
+        self.claimed && self.has_left_hold() && self.left_hold() != LeftHoldAction::Wait
+    }
+
+    /// The controller does what there is to do about such a hold.
+    pub(crate) fn ends_left_hold(&mut self, breakage: Option<Breakage>) {
+        let sent = self.next_call();
+        let action = match breakage {
+            Some(Breakage::LeftOutletsForgotten) => LeftHoldAction::Release,
+            _ => self.left_hold(),
+        };
+        match action {
+            LeftHoldAction::Wait => {}
+            LeftHoldAction::SwitchOutletsOn { id, .. } => {
+                let limit = policy(self).power_on_timeout;
+                self.agent.begin(sent, (&id, true), Duration::ZERO, limit);
+            }
+            LeftHoldAction::Release => {
+                self.agent.release(sent);
+                self.judge_left();
+                self.judge_outlets_left();
+            }
+        }
     }
 }

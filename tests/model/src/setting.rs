@@ -238,7 +238,7 @@ impl Model for Setting {
         let bounded = |s: &State| {
             s.tries <= tries && s.power_off_repeats <= REPEATS && s.power_on_repeats <= REPEATS
         };
-        w.object.state.as_ref().is_none_or(bounded)
+        w.object.state.as_ref().is_none_or(bounded) && w.left_hold_tries() <= tries
     }
 
     fn properties(&self) -> Vec<Property<Self>> {

@@ -52,6 +52,9 @@ fn line(w: &World, action: Action, setting: &Setting) -> String {
         Action::Renew => "The kubelet renews its Lease.".into(),
         Action::Unheard => "The control plane no longer hears the kubelet.".into(),
         Action::BackUp => "A backup of the management cluster is made.".into(),
+        Action::LeftHold => {
+            "The controller deals with the hold that the ended remediation has left at the agent.".into()
+        }
         Action::Answers => "The BMC answers again.".into(),
         Action::PduAnswers => "The PDU answers again.".into(),
         Action::Time => "Time passes until the next deadline.".into(),

@@ -90,9 +90,6 @@ pub struct Process {
     pub held: Option<Held>,
     /// What its engine remembers.
     pub shell: Shell,
-    /// Whether the state that it has read is older than the journal of the agent; `None`: it has not
-    /// compared them yet.
-    pub is_outdated: Option<bool>,
     /// Since when it has seen the Lease of the Node.
     pub leases: LeaseMemory,
     /// When it looks again.
@@ -105,7 +102,6 @@ impl Process {
         Self {
             held: None,
             shell: Shell::new(UID),
-            is_outdated: None,
             leases: LeaseMemory::default(),
             sleep: Sleep::Awake,
         }

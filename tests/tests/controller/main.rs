@@ -34,6 +34,7 @@ mod node_health_check;
 mod observability;
 mod openshift;
 mod outlets;
+mod outlets_restored;
 mod outlets_unproven;
 mod overlap;
 mod page;

@@ -135,6 +135,11 @@ impl Admission {
                 };
                 changes.extend(replace(holds, &self.key, &self.at, hold));
             }
+            // With its outlets on, the host still has to be switched on. Until then the hold is what shows
+            // that outlets may be off, should the remediation end without having switched them on.
+            Action::On
+                if self.device == Device::Outlets
+                    && matches!(self.authority, Authority::Controller { .. }) => {}
             Action::On | Action::Cycle => changes.extend(lift(holds)),
             Action::Off { hold: false } | Action::SoftOff | Action::Reset | Action::Nmi => {}
         }

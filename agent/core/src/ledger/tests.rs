@@ -89,6 +89,29 @@ fn end(ledger: &mut Test, id: &str, now: i64) {
 }
 
 #[test]
+fn f9_hold_stays_until_the_bmc_is_told_to_switch_on() {
+    let holds_after = |device: Device, is_leader: bool| {
+        let mut ledger = Test::default();
+        claim_term(&mut ledger, 1, false).unwrap();
+        let authority = |n| if is_leader { leader(1, n) } else { ann() };
+        let off = request("off", Action::Off { hold: true }, authority(1), "r1");
+        assert!(started(&admit(&mut ledger, off)));
+        let on = Admission {
+            device,
+            ..request("on", Action::On, authority(2), "r1")
+        };
+        assert!(started(&admit(&mut ledger, on)));
+        ledger.holds.len()
+    };
+    // Where the outlets are on, a remediation still switches on by the BMC, or releases.
+    assert_eq!(holds_after(Device::Outlets, true), 1);
+    assert_eq!(holds_after(Device::Bmc, true), 0);
+    // An operator does nothing after that.
+    assert_eq!(holds_after(Device::Outlets, false), 0);
+    assert_eq!(holds_after(Device::Bmc, false), 0);
+}
+
+#[test]
 fn interrupted_operation_ends_once_and_is_not_restarted() {
     let mut ledger = begun(&["a", "b", "c"]);
     let Ok(change) = sending(&ledger, "b", 2);

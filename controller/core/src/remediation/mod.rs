@@ -17,6 +17,7 @@ mod agent_view;
 mod concurrency;
 mod evidence;
 mod host_evidence;
+mod left_hold;
 mod observation;
 mod outdated;
 mod outlets;
@@ -40,8 +41,9 @@ pub use host_evidence::{
     BootLog, Collected, HostEvidence, LogEntry, LogPosition, LogRecord, SensorAlarm, Severity,
     newer_entries, records,
 };
+pub use left_hold::{LeftHoldAction, left_hold};
 pub use observation::{BareMetalHostFacts, HostView, MachineView, Observation, RequestFacts};
-pub use outdated::{JournalEntry, is_outdated};
+pub use outdated::{EntryProgress, JournalEntry, JournalFacts, is_outdated};
 pub use outlets::{OUTLETS_PROTOCOL, OutletStage, OutletUse, PowerDevice};
 pub use pods::{BoundPod, PodDeletions, PodRef, deletion_is_justified};
 pub use policy::{

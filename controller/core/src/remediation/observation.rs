@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::{
-    AgentId, AgentView, BmcAccess, Collected, Command, Drain, HostRef, NodeAction,
+    AgentId, AgentView, BmcAccess, Collected, Command, Drain, HostRef, JournalFacts, NodeAction,
     OperationOutcome, OperationView, PinnedOperation, PodDeletions, Policy, PolicyError,
     PowerState, PowerView, Reason, State, Step, WorkloadView, agent_view::LONGEST_POWER_ON_DELAY,
     power::PowerReading,
@@ -129,9 +129,8 @@ pub struct Observation {
     /// Whether the agent's journal has a hold of this remediation. It indicates a power-off; its
     /// absence proves nothing.
     pub held: bool,
-    /// The agents have done more for this remediation than the stored state knows, see
-    /// [`super::is_outdated`].
-    pub outdated: bool,
+    /// What the agents have done for this remediation that the stored state does not say.
+    pub journal: JournalFacts,
     /// Every outlet that feeds the host, as `PDU/outlet`, in the inventory of the agent that serves it.
     /// Empty if they are not all known.
     pub outlets: Vec<String>,

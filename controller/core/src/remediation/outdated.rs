@@ -1,8 +1,8 @@
-//! Whether a stored state is older than what the agents have done for its remediation.
+//! What the agents have done for a remediation that its stored state does not say.
 //!
 //! After a restore of etcd from a backup, objects are as they were at that time, and the hosts are not. The
 //! journals of the agents tell: a host that was switched on again for a remediation is not switched off on
-//! the word of a state from before that (F11, F12).
+//! the word of a state from before that (F11, F12), and outlets that were switched off are not forgotten (F9).
 
 use jiff::Timestamp;
 
@@ -13,10 +13,63 @@ use super::{State, Step};
 pub struct JournalEntry {
     /// Its id; of an operation, see [`super::operation_id`].
     pub id: String,
+    /// Name of the host at the agent.
+    pub host: String,
     /// Whether it leaves the host off; otherwise the host was switched on, or its hold was released.
     pub is_off: bool,
     /// It is a release, and no operation.
     pub is_release: bool,
+    /// How far it has come.
+    pub progress: EntryProgress,
+}
+
+/// How far an operation in a journal has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EntryProgress {
+    /// It has no outcome yet.
+    Running,
+    /// The wanted power state was confirmed.
+    Confirmed,
+    /// It has ended otherwise.
+    Ended,
+}
+
+/// What the journals of the agents have of a remediation beyond the stored state that was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct JournalFacts {
+    /// The state is older than a journal, see [`is_outdated`].
+    pub is_outdated: bool,
+    /// Number of the latest attempt that switched outlets and may have left them off.
+    pub outlets_off_in: Option<u32>,
+}
+
+impl JournalFacts {
+    /// From all journals of a rack. `state`, and the entries of each: as for [`is_outdated`].
+    pub fn of(uid: &str, state: Option<&State>, journals: &[Vec<JournalEntry>]) -> Self {
+        let outlets = journals.iter().filter_map(|j| outlets_left_off(uid, j));
+        Self {
+            is_outdated: journals.iter().any(|j| is_outdated(uid, state, j)),
+            outlets_off_in: outlets.map(|(_, attempt)| attempt).max(),
+        }
+    }
+}
+
+/// The newest operation of the outlets in a journal, with its attempt, if they may be off since. That they are
+/// on again is certain only after what follows it: a power-on by the BMC, or the release. The newest entry comes
+/// first.
+pub(super) fn outlets_left_off<'a>(
+    uid: &str,
+    entries: &'a [JournalEntry],
+) -> Option<(&'a JournalEntry, u32)> {
+    let mut newest = entries.iter().take_while(|entry| !entry.is_release);
+    newest.find_map(|entry| {
+        let ((attempt, _), what, ..) = position(uid, &entry.id)?;
+        match (is_of_outlets(&entry.id), what) {
+            (true, _) => Some(Some((entry, attempt))),
+            (false, OFF) => None,
+            (false, _) => Some(None),
+        }
+    })?
 }
 
 /// An attempt: its number, and when it began. An attempt that keeps a host off for good has the number of the
@@ -84,6 +137,11 @@ fn reached(s: &State) -> Option<Position> {
     let repeats = s.power_off_repeats.saturating_add(s.power_on_repeats);
     let attempt = (s.attempt, s.attempt_started.as_second());
     Some((attempt, what, repeats, tries))
+}
+
+/// Whether the id is that of an operation of the outlets.
+fn is_of_outlets(id: &str) -> bool {
+    id.contains("/outlets-")
 }
 
 /// Parses the id of an operation of this remediation; `None`: it is of another kind.

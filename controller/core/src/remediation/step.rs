@@ -266,8 +266,8 @@ impl StepContext<'_> {
             // Pinned before the Machine, which names the Cluster, can be deleted.
             return self.quiet_write(s, Reason::Working);
         }
-        if self.o.outdated && !s.step.is_terminal() && s.step != Step::Aborting {
-            return self.abort(s, Reason::StateOutdated);
+        if let Some(d) = self.follow_journal(&s) {
+            return d;
         }
         if let Some(d) = self.orphaned(&s) {
             return d;

@@ -25,6 +25,7 @@ mod observe;
 mod orphan;
 mod outdated;
 mod outlets;
+mod outlets_found;
 mod pods;
 mod policies;
 mod power_authority;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use rackhand_core::remediation::{HostRef, JournalEntry, PinnedOperation, PowerDevice, PowerView};
+use rackhand_core::remediation::{
+    EntryProgress, HostRef, JournalEntry, PinnedOperation, PowerDevice, PowerView,
+};
 use rackhand_proto::{
     CallErrorKind, Refusal, TraceContext, classify,
     convert::duration_to_proto,
@@ -75,10 +77,17 @@ fn pinned_operation(record: Option<&v1::OperationInfo>, stands_by: bool) -> Pinn
 }
 
 fn journal_entry(operation: v1::OperationInfo) -> JournalEntry {
+    let progress = match &operation.outcome {
+        None => EntryProgress::Running,
+        Some(outcome) if outcome.code() == v1::OutcomeCode::Confirmed => EntryProgress::Confirmed,
+        Some(_) => EntryProgress::Ended,
+    };
     JournalEntry {
+        progress,
         is_off: operation.action == "off",
         is_release: operation.action == "release",
         id: operation.operation_id,
+        host: operation.host,
     }
 }
 
@@ -207,7 +216,7 @@ impl Agents {
         self.begin(request, action, Some(expect)).await
     }
 
-    /// Begins a power-on, which also releases the hold of the owner.
+    /// Begins a power-on. By the BMC, it also releases the hold of the owner.
     pub(crate) async fn begin_power_on(
         &self,
         request: OperationRequest<'_>,

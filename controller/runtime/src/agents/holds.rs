@@ -1,8 +1,8 @@
 //! Holds in the journals of agents.
 
-use rackhand_core::remediation::HostRef;
+use rackhand_core::remediation::{HostRef, LeftHoldAction, Policy, PowerDevice, left_hold};
 
-use super::{Agents, CallFailure, State};
+use super::{Agents, CallFailure, OperationRequest, State};
 use crate::store::object::Key;
 
 /// A host that an agent holds off.
@@ -48,25 +48,66 @@ impl Agents {
         mark_disconnected.map(|(key, _)| key.name.clone()).collect()
     }
 
-    /// Releases a hold at the agent that has it, and sends an Event about its RackAgent.
-    pub(crate) async fn release_held(&self, held: &AgentHold) -> Result<(), CallFailure> {
-        let at = self
-            .of_name(&held.agent)
-            .ok_or_else(|| CallFailure::Retryable("it is not connected".into()))?;
-        let host = HostRef {
+    /// Ends a hold of a remediation that has ended: switches the outlets on that were switched off for it, and
+    /// releases the hold once they are on. Sends Events about the RackAgent. Returns what was done; to be
+    /// called again until that is the release.
+    ///
+    /// # Errors
+    /// An agent of the rack does not answer, or rejects the call.
+    pub(crate) async fn end_hold(&self, held: &AgentHold) -> Result<LeftHoldAction, CallFailure> {
+        let history = self.history(&held.rack, &held.owner).await;
+        let journals = history.map_err(CallFailure::Retryable)?;
+        let has_outlets = |host: &str| self.names_outlets(&held.rack, host);
+        let host_ref = |host: &str| HostRef {
             rack: held.rack.clone(),
-            host: held.host.clone(),
+            host: host.to_owned(),
             bmh: None,
             bmc: String::new(),
         };
-        self.release_at(at, &host, None, &held.owner).await?;
-        if let Some(object) = self.index.rack_agent(&Key::new("", &held.agent)) {
-            let message = format!(
-                "released the hold on host {}: the remediation with UID {}, which it was for, has ended",
-                held.host, held.owner
-            );
-            self.events.send(&object, false, "HoldReleased", &message);
+        let action = left_hold(&held.owner, &journals, has_outlets);
+        match &action {
+            LeftHoldAction::Wait => {}
+            LeftHoldAction::SwitchOutletsOn { id, host } => {
+                let request = OperationRequest {
+                    host: &host_ref(host),
+                    endpoint: None,
+                    id,
+                    device: PowerDevice::Outlets,
+                    at: None,
+                    owner: &held.owner,
+                    deadline: Policy::default().power_on_timeout,
+                };
+                self.begin_power_on(request).await?;
+                let done = format!("switching on the outlets of host {host}");
+                self.report_hold(held, "OutletsOnRunning", &done);
+            }
+            LeftHoldAction::Release => {
+                let at = self
+                    .of_name(&held.agent)
+                    .ok_or_else(|| CallFailure::Retryable("it is not connected".into()))?;
+                let host = host_ref(&held.host);
+                self.release_at(at, &host, None, &held.owner).await?;
+                let done = format!("released the hold on host {}", held.host);
+                self.report_hold(held, "HoldReleased", &done);
+            }
         }
-        Ok(())
+        Ok(action)
+    }
+
+    /// Whether an agent of the rack, also one that does not serve it now, names outlets of a host.
+    fn names_outlets(&self, rack: &str, host: &str) -> bool {
+        let agents = self.agents.read();
+        let of_rack = agents.values().filter(|agent| agent.spec.rack == rack);
+        let mut hosts = of_rack.flat_map(|agent| &agent.hosts);
+        hosts.any(|known| known.name == host && !known.outlets.is_empty())
+    }
+
+    fn report_hold(&self, held: &AgentHold, reason: &'static str, done: &str) {
+        let owner = &held.owner;
+        if let Some(object) = self.index.rack_agent(&Key::new("", &held.agent)) {
+            let message =
+                format!("{done}: the remediation with UID {owner}, which it was for, has ended");
+            self.events.send(&object, false, reason, &message);
+        }
     }
 }

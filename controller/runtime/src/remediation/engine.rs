@@ -21,7 +21,7 @@ use super::{
     Context,
     history::{Finish, outcome_label},
     observe::Observed,
-    operation::{OperationStream, StateHistory},
+    operation::OperationStream,
     outcome_metrics::{CountedOutcome, OutcomeMetrics},
     snapshot::Snapshot,
     stored_state::{DisplayedReason, RecordedStatus},
@@ -45,8 +45,6 @@ pub(super) struct Engine {
     pub(super) recorded: RecordedStatus,
     /// The objects that the current decision is based on.
     pub(super) snapshot: Snapshot,
-    /// What the journals of agents say of the state that was read.
-    pub(super) history: StateHistory,
     /// The events of the operation that the shell follows.
     pub(super) events: Option<OperationStream>,
     /// The Machine, Node and hold key as last observed, for the status and the escalation.
@@ -93,7 +91,6 @@ impl Engine {
             interest,
             recorded: RecordedStatus::default(),
             snapshot: Snapshot::default(),
-            history: StateHistory::default(),
             events: None,
             outcome_metrics: OutcomeMetrics::default(),
             host_workload: None,

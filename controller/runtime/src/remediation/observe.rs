@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use rackhand_core::remediation::{
     ActiveRemediation, AgentFacts, BareMetalHostFacts, BmcAccess, Collected, EtcdGuard, HostView,
-    Observation, PodDeletions, Progress, Reason, State, Step, WorkloadView,
+    JournalFacts, Observation, PodDeletions, Progress, Reason, State, Step, WorkloadView,
 };
 
 use super::{
@@ -182,7 +182,7 @@ impl Engine {
                 let agents = &self.context.agents;
                 !agents.holding(&host.rack, &self.uid).is_empty()
             }),
-            outdated: self.history.is_outdated,
+            journal: JournalFacts::default(),
             outlets: found.as_ref().map_or_else(Vec::new, |host| {
                 self.context.agents.outlets(&host.rack, &host.host)
             }),

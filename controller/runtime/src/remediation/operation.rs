@@ -2,8 +2,7 @@
 
 use jiff::Timestamp;
 use rackhand_core::remediation::{
-    AgentFacts, AgentId, AgentView, Follow, HostRef, JournalEntry, OperationEvent as Event,
-    PinnedOperation, is_outdated,
+    AgentFacts, AgentId, AgentView, Follow, HostRef, OperationEvent as Event, PinnedOperation,
 };
 use tokio::{sync::mpsc, task::AbortHandle};
 use tracing::Instrument as _;
@@ -23,30 +22,16 @@ impl Drop for OperationStream {
     }
 }
 
-/// What the journals of agents say of a stored state.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct StateHistory {
-    /// They were read since the state was.
-    is_known: bool,
-    /// They have more than the state knows.
-    pub(super) is_outdated: bool,
-}
-
 impl Engine {
     /// Compares a state that was read, and not written by this process, with the journals of the agents
     /// of its rack, before anything is done through them (F12).
     async fn compare_history(&mut self, host: &HostRef) -> Result<(), String> {
-        if self.history.is_known {
+        if self.shell.journal.is_some() {
             return Ok(());
         }
-        let state = self.shell.state.as_ref();
         let agents = &self.context.agents;
         let journals = agents.history(&host.rack, &self.uid).await?;
-        let is_outdated = |entries: &Vec<JournalEntry>| is_outdated(&self.uid, state, entries);
-        self.history = StateHistory {
-            is_known: true,
-            is_outdated: journals.iter().any(is_outdated),
-        };
+        self.shell.journals_read(&journals);
         Ok(())
     }
 

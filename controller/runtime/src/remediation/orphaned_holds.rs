@@ -1,4 +1,4 @@
-//! Releases holds at agents for remediations that have ended (F9).
+//! Ends holds at agents for remediations that have ended, with the outlets that were switched off for them (F9).
 //!
 //! A remediation releases its hold before it ends, at every agent of the rack that answers. One
 //! that was out of reach keeps its hold in its journal, and that journal is the record of what is
@@ -13,6 +13,7 @@ use std::{
 };
 
 use kube::{ResourceExt, api::ListParams};
+use rackhand_core::remediation::LeftHoldAction;
 use tokio_util::sync::CancellationToken;
 
 use super::{Context, policy::finalizer};
@@ -42,8 +43,19 @@ pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
             let AgentHold {
                 agent, host, owner, ..
             } = &held;
-            match context.agents.release_held(&held).await {
-                Ok(()) => tracing::info!(agent, host, owner, "released a hold that was left"),
+            match Box::pin(context.agents.end_hold(&held)).await {
+                Ok(LeftHoldAction::Wait) => {}
+                Ok(LeftHoldAction::SwitchOutletsOn { .. }) => {
+                    tracing::info!(
+                        agent,
+                        host,
+                        owner,
+                        "switching on outlets that were left off, before their hold is released"
+                    );
+                }
+                Ok(LeftHoldAction::Release) => {
+                    tracing::info!(agent, host, owner, "released a hold that was left");
+                }
                 Err(CallFailure::Retryable(why) | CallFailure::Rejected(why)) => {
                     tracing::warn!(
                         agent,

@@ -21,7 +21,6 @@ use serde_json::{Value, json};
 
 use super::{
     engine::{Engine, ReconcileError},
-    operation::StateHistory,
     policy::finalizer,
     snapshot::only_if_unchanged,
     state_format::{self, StateError},
@@ -118,7 +117,6 @@ impl Engine {
         }
         let stored = stored_state(self.id.kind, &entry.object);
         let read = self.shell.read_state(stored);
-        self.history = StateHistory::default();
         read.map_err(|why| ApiError::other(self.id.to_string(), why).into())
     }
 

@@ -15,8 +15,8 @@ use jiff::Timestamp;
 
 use super::{
     AgentId, AgentPin, AgentView, BmcAccess, BootLog, Collected, Command, Decision, HostEvidence,
-    HostRef, Observation, OperationView, PodDeletions, PodRef, PowerView, State, Step,
-    WorkloadView, latest_reading_stands, operation_id,
+    HostRef, JournalEntry, JournalFacts, Observation, OperationView, PodDeletions, PodRef,
+    PowerView, State, Step, WorkloadView, latest_reading_stands, operation_id,
 };
 
 pub use lease_memory::LeaseMemory;
@@ -33,6 +33,8 @@ pub struct Shell {
     pub loaded: bool,
     /// The state in the object, as far as this process knows.
     pub state: Option<State>,
+    /// What the journals of the agents have beyond the state that was read; `None`: they were not read since.
+    pub journal: Option<JournalFacts>,
     /// The operation at the agent that belongs to the state.
     pub operation: Option<TrackedOperation>,
     /// The latest reading.
@@ -83,6 +85,7 @@ impl Shell {
             uid: uid.into(),
             loaded: false,
             state: None,
+            journal: None,
             operation: None,
             power: None,
             access: BmcAccess::Known,
@@ -110,8 +113,17 @@ impl Shell {
             Ok(None) => {}
             Err(why) => return Err(why),
         }
+        if !self.loaded {
+            self.journal = None;
+        }
         self.loaded = true;
         Ok(())
+    }
+
+    /// Compares the state that was read with the journals of the agents of its rack, each with the newest entry
+    /// first, before anything is done through them (F12).
+    pub fn journals_read(&mut self, journals: &[Vec<JournalEntry>]) {
+        self.journal = Some(JournalFacts::of(&self.uid, self.state.as_ref(), journals));
     }
 
     /// The state to write again, because the stored one was removed or damaged and this process knows
@@ -139,6 +151,12 @@ impl Shell {
             self.collected = Collected::default();
         }
         self.state = state;
+        if let Some(journal) = &mut self.journal
+            && self.state.as_ref().is_some_and(State::outlets_may_be_off)
+        {
+            // From now on the state says it.
+            journal.outlets_off_in = None;
+        }
     }
 
     /// The agent of the host and its operation; `None` if the agent has to be queried first, see
@@ -206,6 +224,7 @@ impl Shell {
     pub fn observed(&mut self, mut o: Observation, now: Timestamp) -> Observation {
         o.access.clone_from(&self.access);
         o.answered = self.unknown_to();
+        o.journal = self.journal.unwrap_or_default();
         o.power.clone_from(&self.power);
         o.completed.clone_from(&self.completed);
         o.pod_deletions.clone_from(&self.pod_deletions);

@@ -8,7 +8,8 @@ use super::{
 impl StepContext<'_> {
     pub(super) fn abort(&self, mut s: State, reason: Reason) -> Decision {
         s.end_reason = Some(reason.clone());
-        if reason != Reason::StateOutdated {
+        // An outdated state may call outlets off that were switched on since.
+        if reason != Reason::StateOutdated || self.o.journal.outlets_off_in.is_some() {
             s.restore_outlets();
         }
         self.to(s, Step::Aborting, reason)

@@ -19,13 +19,17 @@ impl StepContext<'_> {
 
     fn pending_next(&self, mut s: State) -> Decision {
         let o = self.o;
+        // Outlets that may be off although nothing was begun are from before the state was set back.
+        if let Some(d) = self.return_outlets(&s) {
+            return d;
+        }
         if self.withdrawn().is_some()
             && let Some(d) = self.finish_lost_power_off(&s)
         {
             return d;
         }
         match self.withdrawn() {
-            Some(why @ Reason::Withdrawn) if s.step == Step::Pending => {
+            Some(why @ Reason::Withdrawn) if s.step == Step::Pending && !s.outlets_may_be_off() => {
                 return self.finish(s, why, Outcome::Withdrawn);
             }
             Some(why) => return self.abort(s, why),
@@ -45,7 +49,9 @@ impl StepContext<'_> {
             return d;
         }
         let host = match (self.ready_to_begin(), &o.conflict) {
-            (Ok(_), Some(why @ Reason::PolicyLimitReached(_))) if s.keep_off.is_none() => {
+            (Ok(_), Some(why @ Reason::PolicyLimitReached(_)))
+                if s.keep_off.is_none() && !s.outlets_may_be_off() =>
+            {
                 s.record_attempt(why.clone(), self.now);
                 return self.attempts_exhausted(s);
             }
@@ -126,6 +132,7 @@ impl StepContext<'_> {
             return Some(self.abort(s.clone(), Reason::NodeNotFound(name.clone())));
         }
         let replace = self.policy.node_gone == NodeGone::Replace
+            && !s.outlets_may_be_off()
             && self.o.request.policy.is_ok()
             && !self.o.request.paused
             && s.keep_off.is_none();
@@ -214,6 +221,9 @@ impl StepContext<'_> {
             let rival = self.o.conflict.clone();
             rival.filter(|why| matches!(why, Reason::RivalController(_)))
         };
+        if let Some(d) = self.return_outlets(&s) {
+            return d;
+        }
         // Nothing is switched yet, so this one can still give way to CAPM3's own controller.
         if let Some(why) = self.withdrawn().or_else(|| self.offline()).or_else(rival) {
             return self.abort(s, why);

@@ -154,13 +154,8 @@ impl StepContext<'_> {
         })
     }
 
-    /// Switches the host on after a withdrawal, if it is unknown whether it was switched off;
-    /// `None` if that is known.
-    pub(super) fn finish_by_power_on(&self, s: &State, settle: Duration) -> Option<Decision> {
-        if self.agent_down().is_some() {
-            return None;
-        }
-        let why = self.operation_lost().or_else(|| self.hold_unexplained())?;
+    /// The state with the host that was found, if it has none.
+    pub(super) fn with_host(&self, s: &State) -> State {
         let mut s = s.clone();
         if s.host.is_none()
             && let HostView::Found(host) = &self.o.host
@@ -171,6 +166,17 @@ impl StepContext<'_> {
                 _ => Mode::Direct,
             };
         }
+        s
+    }
+
+    /// Switches the host on after a withdrawal, if it is unknown whether it was switched off;
+    /// `None` if that is known.
+    pub(super) fn finish_by_power_on(&self, s: &State, settle: Duration) -> Option<Decision> {
+        if self.agent_down().is_some() {
+            return None;
+        }
+        let why = self.operation_lost().or_else(|| self.hold_unexplained())?;
+        let mut s = self.with_host(s);
         if s.step == Step::Pending && !self.o.outlets.is_empty() {
             // The state that said what was done is lost: the outlets may have been switched off.
             s.outlets = Some(Box::new(OutletUse {

@@ -48,6 +48,67 @@ impl StepContext<'_> {
         Some(self.pinned_with(d, self.policy.power_off_timeout))
     }
 
+    /// F12: follows what the journals of the agents say beyond the stored state, which was set back; `None` if
+    /// they say nothing more.
+    pub(super) fn follow_journal(&self, s: &State) -> Option<Decision> {
+        if s.step.is_terminal() {
+            return None;
+        }
+        let with_outlets = self.unknown_outlets(s);
+        if self.o.journal.is_outdated && s.step != Step::Aborting {
+            let s = with_outlets.unwrap_or_else(|| s.clone());
+            return Some(self.abort(s, Reason::StateOutdated));
+        }
+        let mut with_outlets = with_outlets?;
+        if !self.o.request.finalizer {
+            // A remediation that is deleted now ends without them; its hold at the agent is what is left.
+            let add = !self.o.request.deleting;
+            return add.then(|| self.act(s.clone(), Reason::Started, Command::AddFinalizer));
+        }
+        let reason = Reason::OutletsOnRunning(self.outlet_names(&with_outlets));
+        if s.step == Step::Aborting {
+            with_outlets.restore_outlets();
+        }
+        let is_on = matches!(s.step, Step::PoweringOn | Step::Booting | Step::Restoring);
+        let mut d = match is_on {
+            true => self.power_on_next(with_outlets, reason),
+            false => self.write(with_outlets, Reason::Working),
+        };
+        d.notes = vec![Note {
+            warning: true,
+            reason: "OutletsFound",
+            message: format!(
+                "by the journal of the agent, outlets {} were switched off for this remediation after its state \
+                 was written: they are switched on again before it ends",
+                self.outlet_names(&d.state)
+            ),
+        }];
+        Some(d)
+    }
+
+    /// F9: the state with outlets that the agents may have left off and that it does not know; `None` if there
+    /// are none. They count as not proven off, so that they prove nothing and are switched on again.
+    fn unknown_outlets(&self, s: &State) -> Option<State> {
+        let attempt = self.o.journal.outlets_off_in?;
+        let is_known = s.outlets_may_be_off()
+            || s.attempt > attempt
+            || s.outlets.is_some() && s.attempt == attempt;
+        if is_known || self.o.outlets.is_empty() {
+            return None;
+        }
+        let mut s = self.with_host(s);
+        s.outlets = Some(Box::new(OutletUse {
+            outlets: self.o.outlets.clone(),
+            because: "its state was set back".into(),
+            stage: OutletStage::Unproven,
+        }));
+        s.agent_holds = true;
+        // What was done before the state was set back is no evidence of what is done now.
+        s.attempt_started = self.now;
+        s.tries = 0;
+        Some(s)
+    }
+
     /// F11: whether the Node is Ready and nothing was moved away from it. Its outlets are not switched off.
     fn is_back(&self, s: &State) -> bool {
         s.taint.is_none() && self.node().is_some_and(|node| node.ready)

@@ -147,7 +147,7 @@ pub(super) fn mk_observation() -> Observation {
         answered: None,
         pinned: PinnedOperation::Unknown,
         held: false,
-        outdated: false,
+        journal: JournalFacts::default(),
         outlets: Vec::new(),
         operation: None,
         power: None,

@@ -137,8 +137,10 @@ fn f6_an_interrupt_is_pinned_before_it_is_sent() {
     // It is of no step, so a state from before it is not outdated by it.
     let entry = JournalEntry {
         id: interrupt.id,
+        host: mk_host().host,
         is_off: false,
         is_release: false,
+        progress: EntryProgress::Ended,
     };
     assert!(!is_outdated(UID, Some(&s), &[entry]));
 }

@@ -84,9 +84,9 @@ impl Run {
             answered: id.as_ref().filter(|_| w.agent_up).map(|_| w.agent_id()),
             pinned: PinnedOperation::Unknown,
             held: w.agent_up && w.agent_holds,
-            outdated: {
-                let mut journals = w.journals.values();
-                journals.any(|j| is_outdated(UID, self.state.as_ref(), j))
+            journal: {
+                let journals: Vec<_> = w.journals.values().cloned().collect();
+                JournalFacts::of(UID, self.state.as_ref(), &journals)
             },
             outlets: Vec::new(),
             operation: id

@@ -20,24 +20,30 @@ fn id(step: Step, change: impl FnOnce(&mut State)) -> String {
 fn off(id: String) -> JournalEntry {
     JournalEntry {
         id,
+        host: mk_host().host,
         is_off: true,
         is_release: false,
+        progress: EntryProgress::Ended,
     }
 }
 
 fn on(id: String) -> JournalEntry {
     JournalEntry {
         id,
+        host: mk_host().host,
         is_off: false,
         is_release: false,
+        progress: EntryProgress::Ended,
     }
 }
 
 fn release() -> JournalEntry {
     JournalEntry {
         id: format!("{UID}/release/1"),
+        host: mk_host().host,
         is_off: false,
         is_release: true,
+        progress: EntryProgress::Ended,
     }
 }
 
@@ -109,7 +115,7 @@ fn f12_a_request_without_a_state_is_outdated_by_a_power_on_of_its_remediation() 
     }
 
     let mut o = mk_observation();
-    o.outdated = true;
+    o.journal.is_outdated = true;
     let first = super::super::step(&o, None, time(1_000));
     assert_eq!(first.state.step, Step::Pending);
     let d = super::super::step(&o, Some(&first.state), time(1_000));
@@ -199,7 +205,7 @@ fn a_later_attempt_is_not_outdated_by_an_earlier_one() {
 #[test]
 fn f11_nothing_is_switched_on_the_word_of_an_outdated_state_and_what_it_added_is_removed() {
     let mut o = mk_observation();
-    o.outdated = true;
+    o.journal.is_outdated = true;
     for step in BEFORE_OFF.into_iter().chain(OFF).chain(ON) {
         let d = super::super::step(&o, Some(&at(step)), time(1_000));
         assert_eq!(d.next, Next::Write, "{step:?}");

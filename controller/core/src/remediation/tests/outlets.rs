@@ -471,8 +471,10 @@ fn state_without_outlets_is_read_and_written_as_before() {
 fn f12_state_from_before_the_outlets_were_on_again_is_outdated() {
     let entry = |what: &str, is_off| JournalEntry {
         id: format!("{UID}/1@1800000000/{what}"),
+        host: mk_host().host,
         is_off,
         is_release: false,
+        progress: EntryProgress::Ended,
     };
     let s = mk_cut(Step::PoweringOff, OutletStage::Off);
     let off = entry("outlets-off/0.1", true);

@@ -166,8 +166,10 @@ impl World {
         if journal.iter().all(|entry| entry.id != id || is_release) {
             let entry = JournalEntry {
                 id: id.to_owned(),
+                host: super::build::mk_host().host,
                 is_off,
                 is_release,
+                progress: EntryProgress::Ended,
             };
             journal.insert(0, entry);
         }

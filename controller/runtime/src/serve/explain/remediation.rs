@@ -17,9 +17,9 @@ use rackhand_api::{
 use rackhand_core::{
     explanation::{RemediationFacts, RemediationView, explain_remediation, observed},
     remediation::{
-        ActiveRemediation, BmcAccess, Collected, Drain, HostView, OUTLETS_PROTOCOL, Observation,
-        OperationView, PinnedOperation, PodDeletions, PowerReading, PowerState, PowerView,
-        Progress, Reason, State, Step, WorkloadView, check_concurrency,
+        ActiveRemediation, BmcAccess, Collected, Drain, HostView, JournalFacts, OUTLETS_PROTOCOL,
+        Observation, OperationView, PinnedOperation, PodDeletions, PowerReading, PowerState,
+        PowerView, Progress, Reason, State, Step, WorkloadView, check_concurrency,
     },
 };
 use serde_json::Value;
@@ -134,7 +134,7 @@ fn facts(
         answered: None,
         pinned: PinnedOperation::Unknown,
         held: false,
-        outdated: false,
+        journal: JournalFacts::default(),
         outlets: Vec::new(),
         operation,
         power,
