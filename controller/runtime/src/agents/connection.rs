@@ -133,8 +133,8 @@ impl Agents {
             }
             self.rebuild_rack(&spec.rack);
             self.index.announce(&Change::Agent(spec.rack));
+            self.count();
         }
-        self.count();
     }
 
     fn mark_disconnected(&self, key: &Key, why: &ConnectError) {
@@ -158,8 +158,8 @@ impl Agents {
             // Another agent of the rack may take over.
             self.probe_rack(&rack);
             self.index.announce(&Change::Agent(rack));
+            self.count();
         }
-        self.count();
     }
 
     fn seen_journals(&self, key: &Key) -> Vec<v1::Journal> {

@@ -42,10 +42,9 @@ impl Agents {
     /// The agents of a rack that do not answer, and may hold hosts.
     pub(crate) fn silent_of_rack(&self, rack: &str) -> Vec<String> {
         let agents = self.agents.read();
-        let mark_disconnected = agents.iter().filter(|(_, agent)| {
-            agent.spec.rack == rack && matches!(agent.state, State::Silent { .. })
-        });
-        mark_disconnected.map(|(key, _)| key.name.clone()).collect()
+        let of_rack = agents.of_rack(rack);
+        let silent = of_rack.filter(|(_, agent)| matches!(agent.state, State::Silent { .. }));
+        silent.map(|(key, _)| key.name.clone()).collect()
     }
 
     /// Ends a hold of a remediation that has ended: switches the outlets on that were switched off for it, and
@@ -97,8 +96,7 @@ impl Agents {
     /// Whether an agent of the rack, also one that does not serve it now, names outlets of a host.
     fn names_outlets(&self, rack: &str, host: &str) -> bool {
         let agents = self.agents.read();
-        let of_rack = agents.values().filter(|agent| agent.spec.rack == rack);
-        let mut hosts = of_rack.flat_map(|agent| &agent.hosts);
+        let mut hosts = agents.of_rack(rack).flat_map(|(_, agent)| &agent.hosts);
         hosts.any(|known| known.name == host && !known.outlets.is_empty())
     }
 

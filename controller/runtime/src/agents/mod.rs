@@ -11,6 +11,7 @@ mod evidence;
 mod follow;
 mod holds;
 mod journals;
+mod known;
 mod metrics;
 mod overview;
 mod racks;
@@ -44,6 +45,7 @@ pub(crate) use evidence::EvidenceRequest;
 pub(crate) use follow::OperationEvent;
 pub(crate) use holds::AgentHold;
 use journals::SeenJournals;
+use known::KnownAgents;
 pub(crate) use metrics::AgentMetrics;
 pub(crate) use racks::of as racks_of;
 use required::UpgradeRequired;
@@ -130,7 +132,7 @@ struct Agent {
 
 /// The connections to all rack agents.
 pub(crate) struct Agents {
-    agents: RwLock<BTreeMap<Key, Agent>>,
+    agents: RwLock<KnownAgents>,
     /// The agent that serves each rack, which is kept while it answers. Locked after `agents`.
     serving: Mutex<BTreeMap<String, Key>>,
     /// The hosts of each rack, replaced when an agent of it changes. Locked after `agents`.
@@ -255,7 +257,7 @@ impl Agents {
     fn count(&self) {
         let agents = self.agents.read();
         let (mut connected, mut outliers) = (0, 0);
-        for agent in agents.values() {
+        for (_, agent) in agents.iter() {
             match &agent.state {
                 State::Ready { .. } => connected += 1,
                 State::Silent {
@@ -283,14 +285,14 @@ impl Agents {
     /// Whether the inventory of a rack knows a host.
     pub(crate) fn has_host(&self, rack: &str, host: &str) -> bool {
         let agents = self.agents.read();
-        let mut serving = agents.values().filter(|a| a.spec.rack == rack);
-        serving.any(|a| a.hosts.iter().any(|h| h.name == host))
+        let mut of_rack = agents.of_rack(rack);
+        of_rack.any(|(_, a)| a.hosts.iter().any(|h| h.name == host))
     }
 
     fn rebuild_rack(&self, name: &str) {
         let agents = self.agents.read();
-        let of_rack = agents.values().filter(|a| a.spec.rack == name);
-        let said = of_rack.map(|a| (&a.spec, a.hosts.as_slice()));
+        let of_rack = agents.of_rack(name);
+        let said = of_rack.map(|(_, a)| (&a.spec, a.hosts.as_slice()));
         let rack = racks::of(said).remove(name);
         // Under the lock of the agents, so that an older result never replaces a newer one.
         let mut racks = self.racks.write();
@@ -316,7 +318,7 @@ impl Agents {
     /// Probes the agents of a rack now, after a call to one has failed: another one may take over.
     pub(crate) fn probe_rack(&self, rack: &str) {
         let agents = self.agents.read();
-        for agent in agents.values().filter(|agent| agent.spec.rack == rack) {
+        for (_, agent) in agents.of_rack(rack) {
             agent.probe_now.notify_waiters();
         }
     }

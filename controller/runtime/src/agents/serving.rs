@@ -71,7 +71,7 @@ impl Agents {
         let agents = self.agents.read();
         let serving = self.serving.lock().get(rack).cloned();
         let mut whys = Vec::new();
-        for (key, agent) in agents.iter().filter(|(_, a)| a.spec.rack == rack) {
+        for (key, agent) in agents.of_rack(rack) {
             match (agent.connected(key), &agent.state) {
                 (Some(connected), State::Ready { standby: false, .. })
                     if serving.as_ref() == Some(key) =>
@@ -110,8 +110,8 @@ impl Agents {
     pub(super) fn answering(&self, rack: &str) -> Result<Vec<AgentConnection>, String> {
         let connected: Vec<_> = {
             let agents = self.agents.read();
-            let of_rack = agents.iter().filter(|(_, a)| a.spec.rack == rack);
-            of_rack
+            agents
+                .of_rack(rack)
                 .filter_map(|(key, agent)| agent.connected(key))
                 .collect()
         };
@@ -132,8 +132,8 @@ impl Agents {
     /// All agents of a rack that answer and have a hold of this owner.
     pub(crate) fn holding(&self, rack: &str, owner: &str) -> Vec<AgentConnection> {
         let agents = self.agents.read();
-        let of_rack = agents.iter().filter(|(_, a)| a.spec.rack == rack);
-        of_rack
+        agents
+            .of_rack(rack)
             .filter(|(_, agent)| agent.holds.iter().any(|hold| hold.owner == owner))
             .filter_map(|(key, agent)| agent.connected(key))
             .collect()

@@ -5,7 +5,7 @@
 //! anything, delay a remediation, or report a BMC because its agent does not answer.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
     time::Duration,
@@ -99,12 +99,16 @@ async fn read_due(
     let now = Timestamp::now();
     health.retain(|name, _| watched.contains_key(name));
     let mut due = Vec::new();
+    let remediated = remediated(context);
+    let mut answers: BTreeMap<&str, bool> = BTreeMap::new();
     for (name, watched) in watched {
         let health = health.entry(name.clone());
         let health = health.or_insert_with(|| BmcHealth::new(now, interval, place(name)));
         if health.next <= now
-            && !is_remediated(context, &watched.host)
-            && context.agents.of_rack(&watched.host.rack).is_ok()
+            && !remediated.contains(&watched.host.bmc)
+            && *answers
+                .entry(&watched.host.rack)
+                .or_insert_with_key(|rack| context.agents.of_rack(rack).is_ok())
         {
             due.push((name.clone(), watched.clone(), context.clone()));
         }
@@ -157,10 +161,10 @@ fn place(name: &str) -> u64 {
     hasher.finish()
 }
 
-/// Whether a remediation works on the host, which reads its BMC itself.
-fn is_remediated(context: &Context, host: &HostRef) -> bool {
+/// The BMCs of the hosts that remediations work on, which read them themselves.
+fn remediated(context: &Context) -> BTreeSet<String> {
     let active = context.active.lock();
-    active.values().any(|r| r.bmc.as_ref() == Some(&host.bmc))
+    active.values().filter_map(|r| r.bmc.clone()).collect()
 }
 
 /// Whether a policy judges what hosts have in common.
@@ -294,10 +298,13 @@ fn unavailable_by_rack(
     watched: &BTreeMap<String, Arc<Watched>>,
     health: &BTreeMap<String, BmcHealth>,
 ) -> BTreeMap<String, i64> {
-    let mut racks = BTreeMap::new();
+    let mut racks: BTreeMap<&str, i64> = BTreeMap::new();
     for (name, watched) in watched {
         let unavailable = health.get(name).is_some_and(|h| h.unavailable().is_some());
-        *racks.entry(watched.host.rack.clone()).or_default() += i64::from(unavailable);
+        *racks.entry(&watched.host.rack).or_default() += i64::from(unavailable);
     }
+    let racks = racks.into_iter();
     racks
+        .map(|(rack, count)| (rack.to_owned(), count))
+        .collect()
 }
