@@ -45,6 +45,8 @@ const RECOVERY: Duration = Duration::from_secs(4 * 3600);
 /// Of a hundred hosts, how many stay off when power is back, and how many hang as they start.
 const STAY_OFF: usize = 3;
 const HANG: usize = 2;
+/// For how many hosts there is a health check: the most Nodes that a cluster of Kubernetes is meant for.
+const HOSTS_OF_CHECK: usize = 5_000;
 /// Of a hundred hosts, how many may be remediated at one time.
 const MAX_UNHEALTHY: usize = 10;
 
@@ -95,6 +97,7 @@ impl Region {
         }
         spec.pods = self.hosts / 10;
         spec.checks = vec![Check::Power];
+        spec.hosts_of_check = Some(HOSTS_OF_CHECK);
         spec.max_unhealthy = MAX_UNHEALTHY;
         spec.second_agents = false;
         spec.rack_budget = None;

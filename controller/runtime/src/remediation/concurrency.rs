@@ -1,6 +1,6 @@
 //! Concurrency of the remediations of this controller (F6).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -54,16 +54,17 @@ impl Engine {
         now: Timestamp,
     ) -> Permission {
         let mut active = self.context.active.lock();
+        self.context.unevaluated.lock().remove(&self.id);
         let before = active.remove(&self.uid).map(|before| before.progress);
         me.progress = progress_again(me.progress, able, before, self.shell.state.as_ref());
         let begins = me.progress == Progress::Ready;
-        let begun_by_earlier_process = if me.progress == Progress::Begun {
+        let begun_by_others = if me.progress == Progress::Begun {
             Vec::new()
         } else {
-            begun_by_earlier_process(&self.context.index, &active)
+            let unevaluated = self.context.unevaluated.lock();
+            begun_by_others(&self.context.index, &active, &unevaluated)
         };
-        let others: Vec<&ActiveRemediation> =
-            active.values().chain(&begun_by_earlier_process).collect();
+        let others: Vec<&ActiveRemediation> = active.values().chain(&begun_by_others).collect();
         let right = check_concurrency(&me, others.iter().copied(), quorum);
         let mut permission = Permission {
             refused: right.reason,
@@ -93,6 +94,7 @@ impl Engine {
     pub(super) fn register_active(&self, object: &DynamicObject) {
         let begun = begun(&self.context.index, &self.id, object);
         let mut active = self.context.active.lock();
+        self.context.unevaluated.lock().remove(&self.id);
         active.remove(&self.uid);
         active.extend(begun.map(|active| (self.uid.clone(), active)));
     }
@@ -145,20 +147,20 @@ pub(crate) fn competing_controller(uid: &str, bmh: Option<&BareMetalHostFacts>) 
         .map(|_| Reason::RivalController(key))
 }
 
-/// Requests that began before this process and were not evaluated by it yet.
-fn begun_by_earlier_process(
+/// Requests that have begun by their stored state, and were not evaluated by this process: they began in an
+/// earlier one, or are of another shard.
+fn begun_by_others(
     index: &Index,
     active: &BTreeMap<String, ActiveRemediation>,
+    unevaluated: &BTreeSet<RequestId>,
 ) -> Vec<ActiveRemediation> {
-    let silent = |object: &DynamicObject| {
+    let begun = unevaluated.iter().filter_map(|id| {
+        let object = index.request(id)?.object;
         let uid = object.metadata.uid.as_deref();
-        uid.is_none_or(|uid| !active.contains_key(uid))
-    };
-    index
-        .requests_where(silent)
-        .into_iter()
-        .filter_map(|(id, entry)| begun(index, &id, &entry.object))
-        .collect()
+        let is_silent = uid.is_none_or(|uid| !active.contains_key(uid));
+        is_silent.then(|| begun(index, id, &object)).flatten()
+    });
+    begun.collect()
 }
 
 /// A request that has begun by its stored state, whatever its spec says; `None` if it has not. One

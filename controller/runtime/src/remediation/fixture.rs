@@ -274,6 +274,7 @@ impl Fixture {
             },
             identity: IDENTITY.to_owned(),
             active: parking_lot::Mutex::default(),
+            unevaluated: parking_lot::Mutex::default(),
             live: Arc::default(),
             recorder: super::Recorder::default(),
             leases: parking_lot::Mutex::default(),

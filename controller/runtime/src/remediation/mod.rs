@@ -41,7 +41,10 @@ mod topology;
 mod wakeup;
 mod workload;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use kube::Client;
 use parking_lot::Mutex;
@@ -76,6 +79,7 @@ use crate::{
     store::{
         index::{ChangeQueue, Index},
         object::{Key, Served},
+        request::RequestId,
     },
 };
 
@@ -94,6 +98,9 @@ pub(crate) struct Context {
     pub(crate) identity: String,
     /// Remediations by UID as last evaluated, for the concurrency check (F6).
     pub(crate) active: Mutex<BTreeMap<String, ActiveRemediation>>,
+    /// Remediations that are not in `active`, because this process has not evaluated them yet, or they are of
+    /// another shard. Locked after `active`.
+    pub(crate) unevaluated: Mutex<BTreeSet<RequestId>>,
     /// The inputs of the last decision of each remediation.
     pub(crate) live: Arc<LiveFacts>,
     /// Writes what each did into the history of its host.

@@ -22,7 +22,7 @@ use super::{
     Context, claim, engine,
     shard::{is_of_shard, report_unclaimed},
     shared_causes, supervise,
-    wakeup::{ChangeBatch, Wakeup, WatchInterest, batch_delay},
+    wakeup::{ChangeBatch, Wakeup, WatchInterest, batch_delay, comparison_pause},
 };
 use crate::store::{
     index::{Change, ChangeQueue},
@@ -60,15 +60,21 @@ pub(super) async fn run(
     let mut tasks: BTreeMap<RequestId, Task> = BTreeMap::new();
     let mut running = JoinSet::new();
     for (id, _) in context.index.requests() {
+        context.unevaluated.lock().insert(id.clone());
         inbox.push(Change::Object(id.kind, id.key));
     }
     let mut unclaimed: BTreeSet<String> = BTreeSet::new();
     let mut later: BTreeSet<RequestId> = BTreeSet::new();
     let mut later_at: Option<Instant> = None;
+    let mut compared_at = Instant::now();
     loop {
+        let next_changes = async {
+            sleep_until(compared_at + comparison_pause(tasks.len())).await;
+            inbox.take().await
+        };
         let changes = tokio::select! {
             () = cancel.cancelled() => break,
-            changes = inbox.take() => changes,
+            changes = next_changes => changes,
             () = sleep_until(later_at.unwrap_or_else(Instant::now)), if later_at.is_some() => {
                 later_at = None;
                 wake_tasks(&tasks, &std::mem::take(&mut later));
@@ -106,6 +112,7 @@ pub(super) async fn run(
             }
         }
         wake_tasks(&tasks, &touched);
+        compared_at = Instant::now();
         if later_at.is_none() && !later.is_empty() {
             later_at = Some(Instant::now() + batch_delay(tasks.len()));
         }
@@ -128,11 +135,11 @@ fn refresh(
     cancel: &CancellationToken,
 ) {
     let filter = context.config.watch_filter.as_deref();
-    let uid = context
-        .index
-        .request(id)
-        .filter(|e| is_of_shard(filter, &e.object))
-        .and_then(|e| e.object.metadata.uid.clone());
+    let object = context.index.request(id).map(|entry| entry.object);
+    let is_known = object.is_some();
+    let uid = object
+        .filter(|object| is_of_shard(filter, object))
+        .and_then(|object| object.metadata.uid.clone());
     if let Some(task) = tasks.get(id)
         && Some(&task.uid) != uid.as_ref()
     {
@@ -141,10 +148,16 @@ fn refresh(
         context.metrics.forget(&task.uid);
         tasks.remove(id);
     }
-    let Some(uid) = uid else { return };
     if tasks.contains_key(id) {
         return;
     }
+    let mut unevaluated = context.unevaluated.lock();
+    match is_known {
+        true => unevaluated.insert(id.clone()),
+        false => unevaluated.remove(id),
+    };
+    drop(unevaluated);
+    let Some(uid) = uid else { return };
     let task = Task {
         uid: uid.clone(),
         wake: Arc::default(),

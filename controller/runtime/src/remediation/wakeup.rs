@@ -137,6 +137,14 @@ pub(super) fn batch_delay(remediations: usize) -> Duration {
     (LATER.0 + LATER.1.saturating_mul(count)).min(LATER.2)
 }
 
+/// How long changes gather before they are compared with all remediations again, by the number of these: in an
+/// outage of a large fleet the comparisons would otherwise take most of the time of a processor.
+pub(super) fn comparison_pause(remediations: usize) -> Duration {
+    let count = u32::try_from(remediations).unwrap_or(u32::MAX);
+    let each = Duration::from_micros(20);
+    each.saturating_mul(count).min(Duration::from_millis(250))
+}
+
 /// Shortest time, time added per remediation, and longest time.
 const LATER: (Duration, Duration, Duration) = (
     Duration::from_millis(500),
@@ -160,6 +168,12 @@ mod tests {
         assert_eq!(batch_delay(0), Duration::from_millis(500));
         assert_eq!(batch_delay(100), Duration::from_millis(1500));
         assert_eq!(batch_delay(usize::MAX), Duration::from_secs(10));
+    }
+
+    #[test]
+    fn comparison_of_few_remediations_is_not_delayed() {
+        assert!(comparison_pause(50) <= Duration::from_millis(1));
+        assert_eq!(comparison_pause(usize::MAX), Duration::from_millis(250));
     }
 
     #[test]

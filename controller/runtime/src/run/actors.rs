@@ -108,6 +108,7 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         config: config.clone(),
         identity: leader.identity().to_owned(),
         active: parking_lot::Mutex::default(),
+        unevaluated: parking_lot::Mutex::default(),
         live: parts.live.clone(),
         recorder: remediation::Recorder::default(),
         leases: parking_lot::Mutex::default(),

@@ -355,18 +355,9 @@ impl Index {
     }
 
     pub(crate) fn requests(&self) -> Vec<(RequestId, Entry<RequestView>)> {
-        self.requests_where(|_| true)
-    }
-
-    /// The remediations whose objects are wanted.
-    pub(crate) fn requests_where(
-        &self,
-        wanted: impl Fn(&DynamicObject) -> bool,
-    ) -> Vec<(RequestId, Entry<RequestView>)> {
         let inner = self.inner.read();
         let requests = inner.requests.iter();
         requests
-            .filter(|(_, entry)| wanted(&entry.object))
             .map(|(id, entry)| (id.clone(), entry.clone()))
             .collect()
     }

@@ -108,6 +108,8 @@ pub struct Host {
     pub link: Link,
     /// Its health check.
     pub check: Check,
+    /// The label by which that selects its hosts, and the name of that.
+    pub pool: String,
     /// Its power.
     pub power: Power,
     /// Its operating system.
@@ -149,6 +151,7 @@ impl Host {
             place,
             link,
             check,
+            pool: check.name().to_owned(),
             power: Power::On,
             os: Os::Running,
             bmc: BmcCondition::default(),

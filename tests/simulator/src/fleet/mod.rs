@@ -34,6 +34,8 @@ pub struct FleetSpec {
     pub pods: usize,
     /// The health checks, under which hosts are in turn.
     pub checks: Vec<Check>,
+    /// For how many hosts there is a MachineHealthCheck of Cluster API of its own; `None`: one for all of its kind.
+    pub hosts_of_check: Option<usize>,
     /// Of a hundred hosts under a health check, how many may be remediated at one time.
     pub max_unhealthy: usize,
     /// Whether each second rack has two agents.
@@ -104,6 +106,7 @@ impl FleetSpec {
                 .collect(),
             pods: hosts,
             checks: vec![Check::Metal3, Check::Power, last],
+            hosts_of_check: None,
             max_unhealthy: 60,
             second_agents: true,
             rack_budget: Some(2),
@@ -177,6 +180,9 @@ impl Fleet {
                 let check = spec.checks.get(hosts.len() % spec.checks.len().max(1));
                 let check = check.copied().unwrap_or(Check::Metal3);
                 let mut host = Host::new(rack, place, *link, check);
+                if let Some(size) = spec.hosts_of_check {
+                    host.pool = format!("{}-{}", check.name(), hosts.len() / size.max(1));
+                }
                 if spec.has_pdus(rack) {
                     host.feeds = pdu::Feeds::at(place);
                 }

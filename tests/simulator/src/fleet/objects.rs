@@ -1,5 +1,7 @@
 //! The objects of a fleet, as Cluster API, CAPM3 and Kubernetes would have made them.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{Check, Fleet, Host, HostId, Link, rack_name};
@@ -61,12 +63,20 @@ impl World {
             self.write(resource, NAMESPACE, object);
         }
         for check in spec.checks {
-            let of_machines = machine_check(check, spec.max_unhealthy);
+            let hosts = self.fleet.hosts.iter().filter(|host| host.check == check);
+            let pools: BTreeSet<String> = hosts.map(|host| host.pool.clone()).collect();
+            let of_machines = |pool: &String| machine_check(check, pool, spec.max_unhealthy);
             match check {
                 Check::Metal3 | Check::Power => {
-                    self.write(MACHINE_HEALTH_CHECKS, NAMESPACE, of_machines);
+                    for pool in &pools {
+                        self.write(MACHINE_HEALTH_CHECKS, NAMESPACE, of_machines(pool));
+                    }
                 }
-                Check::OpenShift => self.write(OPENSHIFT_HEALTH_CHECKS, NAMESPACE, of_machines),
+                Check::OpenShift => {
+                    for pool in &pools {
+                        self.write(OPENSHIFT_HEALTH_CHECKS, NAMESPACE, of_machines(pool));
+                    }
+                }
                 Check::Node => {
                     let check = node_check(&self.fleet);
                     self.write(NODE_HEALTH_CHECKS, "", check);
@@ -147,7 +157,7 @@ fn host_objects(host: &Host, now: &str) -> Vec<(Resource, &'static str, Value)> 
     let mut machine = json!({
         "metadata": {
             "name": name,
-            "labels": { "cluster.x-k8s.io/cluster-name": CLUSTER, "pool": host.check.name() },
+            "labels": { "cluster.x-k8s.io/cluster-name": CLUSTER, "pool": host.pool },
         },
         "spec": {
             "clusterName": CLUSTER,
@@ -190,7 +200,7 @@ fn host_objects(host: &Host, now: &str) -> Vec<(Resource, &'static str, Value)> 
 fn node(host: &Host, now: &str) -> Value {
     let (name, rack) = (&host.name, rack_name(host.rack));
     json!({
-        "metadata": { "name": name, "labels": { "pool": host.check.name() } },
+        "metadata": { "name": name, "labels": { "pool": host.pool } },
         "spec": { "providerID": format!("rackhand://{rack}/{name}") },
         "status": {
             "conditions": [{
@@ -296,13 +306,13 @@ fn template_of(check: Check) -> Value {
 }
 
 /// A health check of Cluster API or OpenShift.
-fn machine_check(check: Check, max_unhealthy: usize) -> Value {
+fn machine_check(check: Check, pool: &str, max_unhealthy: usize) -> Value {
     let mut object = json!({
-        "metadata": { "name": check.name() },
+        "metadata": { "name": pool },
         "spec": {
             "maxUnhealthy": format!("{max_unhealthy}%"),
             "nodeStartupTimeout": "0s",
-            "selector": { "matchLabels": { "pool": check.name() } },
+            "selector": { "matchLabels": { "pool": pool } },
             "unhealthyConditions": [
                 { "type": "Ready", "status": "Unknown", "timeout": "60s" },
                 { "type": "Ready", "status": "False", "timeout": "60s" },

@@ -196,8 +196,9 @@ fn f6_begun_remediations_are_active_after_restart_before_observation() {
     ] {
         index.apply(Kind::PowerRemediation, asking(name, &cursor, spec));
     }
-    let mut apply_event = BTreeMap::new();
-    let all = begun_by_earlier_process(&index, &apply_event);
+    let mut evaluated = BTreeMap::new();
+    let unevaluated = index.requests().into_iter().map(|(id, _)| id).collect();
+    let all = begun_by_others(&index, &evaluated, &unevaluated);
     let of = |name: &str| all.iter().find(|a| a.uid == format!("u-{name}"));
     assert_eq!(all.len(), 3, "{all:?}");
     for name in ["off", "odd", "lost"] {
@@ -210,8 +211,8 @@ fn f6_begun_remediations_are_active_after_restart_before_observation() {
     // An evaluation by this process takes precedence over the stored state.
     let mut said = of("off").unwrap().clone();
     said.progress = Progress::Waiting;
-    apply_event.insert("u-off".to_owned(), said);
-    assert_eq!(begun_by_earlier_process(&index, &apply_event).len(), 2);
+    evaluated.insert("u-off".to_owned(), said);
+    assert_eq!(begun_by_others(&index, &evaluated, &unevaluated).len(), 2);
 }
 
 #[test]
