@@ -17,7 +17,7 @@ pub enum LeftHoldAction {
         /// The host whose outlets were switched off. The hold may be on another one that they feed too.
         host: String,
     },
-    /// Releases the hold.
+    /// Releases the hold: nothing else of the remediation is left.
     Release,
 }
 
