@@ -54,9 +54,8 @@ impl JournalFacts {
     }
 }
 
-/// The newest operation of the outlets in a journal, with its attempt, if they may be off since. That they are
-/// on again is certain only after what follows it: a power-on by the BMC, or the release. The newest entry comes
-/// first.
+/// The newest operation of the outlets in a journal, whose newest entry comes first, with its attempt, if they may
+/// be off since. That they are on again is certain only after what follows it: a power-on by the BMC, or the release.
 pub(super) fn outlets_left_off<'a>(
     uid: &str,
     entries: &'a [JournalEntry],

@@ -60,6 +60,7 @@ pub(super) async fn run(
     let mut tasks: BTreeMap<RequestId, Task> = BTreeMap::new();
     let mut running = JoinSet::new();
     for (id, _) in context.index.requests() {
+        // All of them before the first one is evaluated (F6).
         context.unevaluated.lock().insert(id.clone());
         inbox.push(Change::Object(id.kind, id.key));
     }

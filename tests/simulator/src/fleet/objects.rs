@@ -65,22 +65,18 @@ impl World {
         for check in spec.checks {
             let hosts = self.fleet.hosts.iter().filter(|host| host.check == check);
             let pools: BTreeSet<String> = hosts.map(|host| host.pool.clone()).collect();
-            let of_machines = |pool: &String| machine_check(check, pool, spec.max_unhealthy);
-            match check {
-                Check::Metal3 | Check::Power => {
-                    for pool in &pools {
-                        self.write(MACHINE_HEALTH_CHECKS, NAMESPACE, of_machines(pool));
-                    }
-                }
-                Check::OpenShift => {
-                    for pool in &pools {
-                        self.write(OPENSHIFT_HEALTH_CHECKS, NAMESPACE, of_machines(pool));
-                    }
-                }
+            let resource = match check {
+                Check::Metal3 | Check::Power => MACHINE_HEALTH_CHECKS,
+                Check::OpenShift => OPENSHIFT_HEALTH_CHECKS,
                 Check::Node => {
                     let check = node_check(&self.fleet);
                     self.write(NODE_HEALTH_CHECKS, "", check);
+                    continue;
                 }
+            };
+            for pool in &pools {
+                let object = machine_check(check, pool, spec.max_unhealthy);
+                self.write(resource, NAMESPACE, object);
             }
         }
         let is_absent = self.fleet.breakage == Some(Breakage::NoPolicy);

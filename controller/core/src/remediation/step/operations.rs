@@ -11,8 +11,8 @@ use jiff::Timestamp;
 
 use super::{
     super::{
-        AgentId, AgentPin, HostView, Mode, OperationView, OutletStage, OutletUse, PinnedOperation,
-        Reason, State, Step, agent_view::LONGEST_POWER_ON_DELAY,
+        AgentId, AgentPin, HostView, Mode, OperationView, OutletStage, PinnedOperation, Reason,
+        State, Step, agent_view::LONGEST_POWER_ON_DELAY,
     },
     Command, Decision, StepContext, after, operation_id,
 };
@@ -179,11 +179,7 @@ impl StepContext<'_> {
         let mut s = self.with_host(s);
         if s.step == Step::Pending && !self.o.outlets.is_empty() {
             // The state that said what was done is lost: the outlets may have been switched off.
-            s.outlets = Some(Box::new(OutletUse {
-                outlets: self.o.outlets.clone(),
-                because: why.clone(),
-                stage: OutletStage::On,
-            }));
+            s.outlets = self.use_of_outlets(&why, OutletStage::On);
         }
         s.agent_holds = true;
         s.end_reason = Some(Reason::WithdrawnAfterOff);

@@ -31,11 +31,7 @@ impl StepContext<'_> {
         s.tries = s.tries.saturating_add(1);
         s.since = self.now;
         s.retry_at = None;
-        s.outlets = Some(Box::new(OutletUse {
-            outlets: self.o.outlets.clone(),
-            because: why.to_owned(),
-            stage: OutletStage::Off,
-        }));
+        s.outlets = self.use_of_outlets(why, OutletStage::Off);
         let reason = Reason::OutletsOffRunning(self.outlets_message(&s));
         let mut d = if first {
             self.write(s, reason)
@@ -46,6 +42,19 @@ impl StepContext<'_> {
             (note.warning, note.reason) = (true, d.reason.label());
         }
         Some(self.pinned_with(d, self.policy.power_off_timeout))
+    }
+
+    /// The use of all outlets that the inventory names, for the state. `because`: why the BMC is not enough.
+    pub(super) fn use_of_outlets(
+        &self,
+        because: &str,
+        stage: OutletStage,
+    ) -> Option<Box<OutletUse>> {
+        Some(Box::new(OutletUse {
+            outlets: self.o.outlets.clone(),
+            because: because.to_owned(),
+            stage,
+        }))
     }
 
     /// F12: follows what the journals of the agents say beyond the stored state, which was set back; `None` if
@@ -97,11 +106,7 @@ impl StepContext<'_> {
             return None;
         }
         let mut s = self.with_host(s);
-        s.outlets = Some(Box::new(OutletUse {
-            outlets: self.o.outlets.clone(),
-            because: "its state was set back".into(),
-            stage: OutletStage::Unproven,
-        }));
+        s.outlets = self.use_of_outlets("its state was set back", OutletStage::Unproven);
         s.agent_holds = true;
         // What was done before the state was set back is no evidence of what is done now.
         s.attempt_started = self.now;
