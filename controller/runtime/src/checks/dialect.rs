@@ -32,6 +32,9 @@ pub(super) struct Progress {
 /// A health check as its dialect evaluates it.
 pub(super) trait Evaluated {
     fn progress(&mut self) -> &mut Progress;
+
+    /// How many objects its status names.
+    fn names(&self) -> usize;
 }
 
 /// A dialect of health checks; the value holds the state that only this dialect needs.

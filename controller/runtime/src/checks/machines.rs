@@ -101,6 +101,10 @@ impl<M: MachineDialect> Evaluated for CheckState<M> {
     fn progress(&mut self) -> &mut Progress {
         &mut self.progress
     }
+
+    fn names(&self) -> usize {
+        usize::try_from(self.fleet.tally().expected).unwrap_or(usize::MAX)
+    }
 }
 
 impl<M: MachineDialect> Dialect for Machines<M> {

@@ -5,6 +5,16 @@ use std::time::{Duration, Instant};
 /// Minimum interval of writes of one status, so that a mass failure causes a few writes per second.
 const STATUS_PACE: Duration = Duration::from_millis(300);
 
+/// Minimum interval for each object that the status names. Whatever changes in a status, etcd stores all of
+/// it and every watch gets all of it, so the bytes per second of a mass failure do not grow with the check.
+const STATUS_PACE_PER_NAME: Duration = Duration::from_millis(1);
+
+/// The minimum interval of writes of a status that names so many objects.
+fn pace(names: usize) -> Duration {
+    let names = u32::try_from(names).unwrap_or(u32::MAX);
+    STATUS_PACE.max(STATUS_PACE_PER_NAME.saturating_mul(names))
+}
+
 /// The schedule of the status of one check.
 pub(super) struct StatusSchedule {
     /// Whether the status may have changed since it was written.
@@ -49,12 +59,13 @@ impl StatusSchedule {
         self.due = false;
     }
 
-    /// Records the end of a write. Returns when the next one may begin, if one is due.
-    pub(super) fn finish(&mut self, written: bool, now: Instant) -> Option<Instant> {
+    /// Records the end of a write of a status that names so many objects. Returns when the next one may
+    /// begin, if one is due.
+    pub(super) fn finish(&mut self, written: bool, names: usize, now: Instant) -> Option<Instant> {
         self.writing = false;
         if written {
             self.failures = 0;
-            self.not_before = now + STATUS_PACE;
+            self.not_before = now + pace(names);
         } else {
             let wait = STATUS_PACE.saturating_mul(1 << self.failures.min(7));
             self.failures = self.failures.saturating_add(1);
@@ -79,9 +90,18 @@ mod tests {
         assert_eq!(pace.request(), None, "after the write");
         assert!(!pace.begin());
         let now = Instant::now();
-        assert_eq!(pace.finish(true, now), Some(now + STATUS_PACE));
+        assert_eq!(pace.finish(true, 3, now), Some(now + STATUS_PACE));
         assert!(pace.begin());
-        assert_eq!(pace.finish(true, now), None);
+        assert_eq!(pace.finish(true, 3, now), None);
+    }
+
+    #[test]
+    fn status_with_many_names_is_written_less_often() {
+        let mut pace = StatusSchedule::default();
+        let now = Instant::now();
+        assert!(pace.request().is_some() && pace.begin());
+        assert_eq!(pace.finish(true, 5_000, now), None);
+        assert_eq!(pace.request(), Some(now + Duration::from_secs(5)));
     }
 
     #[test]
@@ -92,7 +112,7 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..3 {
             assert!(pace.begin());
-            waits.push(pace.finish(false, now).unwrap() - now);
+            waits.push(pace.finish(false, 3, now).unwrap() - now);
         }
         assert_eq!(waits, [STATUS_PACE, STATUS_PACE * 2, STATUS_PACE * 4]);
     }

@@ -122,6 +122,10 @@ impl Evaluated for NodeCheck {
     fn progress(&mut self) -> &mut Progress {
         &mut self.progress
     }
+
+    fn names(&self) -> usize {
+        self.memory.nodes.len()
+    }
 }
 
 impl Dialect for NodeHealthChecks {

@@ -1,4 +1,4 @@
-//! Writes the status of each check when it has changed, a few times per second at most.
+//! Writes the status of each check when it has changed, a few times per second at most, and less often the more objects it names.
 
 use std::time::Instant;
 
@@ -64,7 +64,8 @@ impl<D: Dialect> Engine<D> {
         if !written {
             D::status_failed(check);
         }
-        let at = check.progress().pace.finish(written, Instant::now());
+        let names = check.names();
+        let at = check.progress().pace.finish(written, names, Instant::now());
         self.status_at(key, at);
     }
 }
