@@ -1,9 +1,11 @@
 //! A global allocator that counts the bytes which each simulated process holds.
 
 use std::{
-    alloc::{GlobalAlloc, Layout, System},
+    alloc::{GlobalAlloc, Layout},
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
+
+use tikv_jemallocator::Jemalloc;
 
 use super::VIEW;
 
@@ -27,7 +29,7 @@ fn counter(owner: usize) -> &'static AtomicUsize {
     &HELD[owner.min(OWNERS - 1)]
 }
 
-/// The system's allocator; before each block stands who allocated it.
+/// The allocator of the controller in production; before each block stands who allocated it.
 #[derive(Debug)]
 pub struct CountingAllocator;
 
@@ -40,7 +42,7 @@ fn with_header(layout: Layout) -> Option<(Layout, usize)> {
 
 #[allow(unsafe_code, reason = "the trait is declared so")]
 mod allocator {
-    use super::{CountingAllocator, GlobalAlloc, Layout, Relaxed, System, VIEW};
+    use super::{CountingAllocator, GlobalAlloc, Jemalloc, Layout, Relaxed, VIEW};
     use super::{counter, owner, with_header};
 
     /// Where the owner of a block stands.
@@ -52,14 +54,14 @@ mod allocator {
         unsafe { block.sub(size_of::<usize>()).cast() }
     }
 
-    // SAFETY: blocks come from the system's allocator, shifted by a header that keeps their alignment.
+    // SAFETY: blocks come from jemalloc, shifted by a header that keeps their alignment.
     unsafe impl GlobalAlloc for CountingAllocator {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             let Some((whole, offset)) = with_header(layout) else {
                 return std::ptr::null_mut();
             };
             // SAFETY: the layout is not empty, as it has a header.
-            let start = unsafe { System.alloc(whole) };
+            let start = unsafe { Jemalloc.alloc(whole) };
             if start.is_null() {
                 return start;
             }
@@ -81,7 +83,7 @@ mod allocator {
             // SAFETY: the block was allocated here with this layout.
             unsafe {
                 counter(header(block).read()).fetch_sub(layout.size(), Relaxed);
-                System.dealloc(block.sub(offset), whole);
+                Jemalloc.dealloc(block.sub(offset), whole);
             }
         }
 
@@ -95,7 +97,7 @@ mod allocator {
             // SAFETY: the block was allocated here with this layout; its header moves with it.
             unsafe {
                 let owner = header(block).read();
-                let start = System.realloc(block.sub(offset), whole, new);
+                let start = Jemalloc.realloc(block.sub(offset), whole, new);
                 if start.is_null() {
                     return start;
                 }

@@ -41,7 +41,11 @@ struct Side {
     ended: bool,
     reset: bool,
     reader: Option<Waker>,
-    /// When the last packet to this side arrives.
+    /// What is on its way to this side, in the order in which it arrives.
+    travelling: VecDeque<Packet>,
+    /// When the last packet to this side was sent.
+    sent: Duration,
+    /// When it arrives.
     last: Duration,
     /// What waits for the way to be whole again.
     held: VecDeque<Packet>,
@@ -161,6 +165,19 @@ impl World {
         time + condition.late
     }
 
+    /// Sends bytes to one side of a connection. Those that are written at one moment share a packet.
+    fn send_bytes(&mut self, connection: u64, side: usize, bytes: &[u8]) {
+        let now = self.now();
+        if let Some(to) = self.network.side(connection, side)
+            && to.sent == now
+            && let Some(Packet::Data(last)) = to.travelling.back_mut()
+        {
+            last.extend_from_slice(bytes);
+            return;
+        }
+        self.send(connection, side, Packet::Data(bytes.to_vec()));
+    }
+
     /// Sends to one side of a connection.
     fn send(&mut self, connection: u64, side: usize, packet: Packet) {
         let condition = self.network.condition_of(connection);
@@ -170,13 +187,19 @@ impl World {
             return;
         };
         let at = to.last.max(now + time);
+        to.sent = now;
         to.last = at;
-        self.at(at, move |world| world.arrive(connection, side, packet));
+        to.travelling.push_back(packet);
+        self.at(at, move |world| world.arrive(connection, side));
     }
 
-    fn arrive(&mut self, connection: u64, side: usize, packet: Packet) {
+    /// The next packet to one side of a connection arrives.
+    fn arrive(&mut self, connection: u64, side: usize) {
         let silent = self.network.condition_of(connection).silent;
         let Some(to) = self.network.side(connection, side) else {
+            return;
+        };
+        let Some(packet) = to.travelling.pop_front() else {
             return;
         };
         if silent || !to.held.is_empty() {
@@ -367,8 +390,7 @@ impl AsyncWrite for Pipe {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         world.network.bytes += bytes.len() as u64;
-        let packet = Packet::Data(bytes.to_vec());
-        world.send(self.connection, 1 - self.side, packet);
+        world.send_bytes(self.connection, 1 - self.side, bytes);
         Poll::Ready(Ok(bytes.len()))
     }
 
