@@ -13,6 +13,10 @@ use rackhand_model::{
     setting::Setting,
 };
 
+/// Each explored state is many small allocations, which jemalloc serves to two threads in less time.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Explores every interleaving of a remediation in small worlds.
 #[derive(Parser)]
 #[command(name = "check-model", disable_help_subcommand = true)]

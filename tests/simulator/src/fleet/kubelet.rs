@@ -61,7 +61,9 @@ impl World {
             return;
         };
         let is_ready = node["status"]["conditions"][0]["status"] == "True";
-        if is_ready && node["status"]["nodeInfo"]["bootID"] == *boot {
+        let is_known = is_ready && node["status"]["nodeInfo"]["bootID"] == *boot;
+        self.count_recovery(id);
+        if is_known {
             return;
         }
         self.set_ready(&name, "True", "KubeletReady");

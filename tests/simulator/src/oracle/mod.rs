@@ -210,7 +210,10 @@ impl World {
             let ready = |object: &Value| object["status"]["conditions"][0]["status"] == "True";
             let was_ready = change.before.as_ref().is_some_and(|before| ready(before));
             if ready(&change.object) && !was_ready {
-                self.count_recovery(name);
+                let now = self.now();
+                if let Some(id) = self.fleet.find(name) {
+                    self.fleet.host_mut(id).ready_since = Some(now);
+                }
             }
         } else if REMEDIATIONS.contains(&change.resource) {
             let (owner, now) = (host_of(&change.object).to_owned(), self.now());
@@ -301,14 +304,11 @@ impl World {
         }
     }
 
-    fn count_recovery(&mut self, name: &str) {
+    /// The kubelet of a host reports its Node as Ready: if the host had failed, it is back, also where the
+    /// Node has never become Unknown.
+    pub(crate) fn count_recovery(&mut self, id: HostId) {
         let now = self.now();
-        let Some(id) = self.fleet.find(name) else {
-            return;
-        };
-        let host = self.fleet.host_mut(id);
-        host.ready_since = Some(now);
-        if let Some(failed) = host.failed_at.take() {
+        if let Some(failed) = self.fleet.host_mut(id).failed_at.take() {
             self.fleet.oracle.counts.recoveries.push(now - failed);
         }
     }
