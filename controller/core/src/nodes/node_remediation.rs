@@ -235,7 +235,13 @@ impl Decision<'_> {
                     .push(Action::ReleaseLease { node: name.clone() });
             }
         }
-        let why = format!("no template is left for Node {name}");
+        let is_single = self.check.steps.iter().all(|step| step.timeout.is_none());
+        let remedy = if is_single {
+            "its remediation has timed out. Repair the host, or delete that remediation for another attempt"
+        } else {
+            "all of them have failed or timed out. Repair the host"
+        };
+        let why = format!("no template is left for Node {name}: {remedy}");
         self.plan.skipped.insert(name.clone(), why.clone());
         self.emit_event(Event::warning("NoTemplateLeft", why));
     }

@@ -33,6 +33,8 @@ fn next_template_starts_after_the_timeout_and_the_first_remediation_stays() {
     let plan = fixture.decide(at(484));
     assert_eq!(timeouts(&plan), ["n-b"]);
     assert_eq!(reasons(&plan), ["NoTemplateLeft"]);
+    let skipped = &plan.skipped["n"];
+    assert!(skipped.ends_with("timed out. Repair the host"), "{skipped}");
     fixture.requests[1].timed_out = Some(at(484));
     // No template is left until the Node is healthy; then both remediations are deleted.
     assert!(created(&fixture.decide(at(9999))).is_empty());
@@ -84,6 +86,8 @@ fn single_template_times_out_after_30_min_and_is_retried_once_its_remediation_is
     let release = Action::ReleaseLease { node: "n".into() };
     assert!(plan.actions.contains(&release));
     assert_eq!(reasons(&plan), ["NoTemplateLeft"]);
+    let skipped = &plan.skipped["n"];
+    assert!(skipped.contains("delete that remediation"), "{skipped}");
     assert!(created(&fixture.decide(at(9999))).is_empty());
     fixture.requests.clear();
     assert_eq!(created(&fixture.decide(at(10_000))), [("n", "t")]);

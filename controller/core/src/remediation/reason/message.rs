@@ -235,7 +235,9 @@ impl fmt::Display for Reason {
             ),
             Self::TimedOut => write!(
                 f,
-                "the health check has requested to stop (remediation.medik8s.io/nhc-timed-out)"
+                "the health check has requested to stop (remediation.medik8s.io/nhc-timed-out). If it makes \
+                 no other remediation and the node stays unhealthy, repair the host; a check with a single \
+                 template makes another one once this object is deleted"
             ),
             Self::ActionFailed(why) => write!(f, "the last action failed and is retried: {why}"),
             Self::StateUnreadable(why) => {
