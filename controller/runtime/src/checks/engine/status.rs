@@ -1,4 +1,5 @@
-//! Writes the status of each check when it has changed, a few times per second at most, and less often the more objects it names.
+//! Writes the status of each check when it has changed, a few times per second at most, and less often the
+//! more objects it names.
 
 use std::time::Instant;
 
