@@ -255,6 +255,7 @@ class Spare:
     @staticmethod
     def ticks():
         fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        # What yields the processors does not keep a job from beginning.
         _, nice, _, idle, waiting, *_ = fields
         return nice + idle + waiting, sum(fields)
 
@@ -289,10 +290,11 @@ def run_all(jobs, proofs):
         while True:
             if additional and left and not stopped.wait(1) and not spare.found():
                 continue
-            if not next_of(left):
+            if not run_next(left):
                 return
 
-    def next_of(waiting):
+    def run_next(waiting):
+        """Runs the first of them; returns False if there is none, or the run was interrupted."""
         with lock:
             if not waiting or stopped.is_set():
                 return False
@@ -315,16 +317,16 @@ def run_all(jobs, proofs):
         return True
 
     def prove():
-        while next_of(proofs):
+        while run_next(proofs):
             pass
 
     additional = 0 if "RACKHAND_TEST_SLOTS" in os.environ else ADDITIONAL
-    slots_ = [threading.Thread(target=slot, args=(number >= slots(),), daemon=True)
+    threads = [threading.Thread(target=slot, args=(number >= slots(),), daemon=True)
               for number in range(slots() + additional)]
-    slots_.append(threading.Thread(target=prove, daemon=True))
-    for thread in slots_:
+    threads.append(threading.Thread(target=prove, daemon=True))
+    for thread in threads:
         thread.start()
-    while any(thread.is_alive() for thread in slots_):
+    while any(thread.is_alive() for thread in threads):
         if stopped.wait(0.2):
             for number in (signal.SIGTERM, signal.SIGKILL):
                 for job in list(running):

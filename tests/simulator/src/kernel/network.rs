@@ -45,7 +45,7 @@ struct Side {
     travelling: VecDeque<Packet>,
     /// When the last packet to this side was sent.
     sent: Duration,
-    /// When it arrives.
+    /// When the packet that was sent last arrives; the next one does not overtake it.
     last: Duration,
     /// What waits for the way to be whole again.
     held: VecDeque<Packet>,
