@@ -41,6 +41,9 @@ type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 
 struct Shared {
     view: Mutex<LeaseView>,
+    /// The Lease that the API server returned last. A renewal keeps what others have written to it, and its uid,
+    /// without which the API server would create a deleted Lease again.
+    lease: Mutex<Option<Lease>>,
     config: LeaseConfig,
     clock: Clock,
     me: String,
@@ -99,6 +102,7 @@ impl Leader {
     ) -> Self {
         Self(Arc::new(Shared {
             view: Mutex::new(LeaseView::new(me.clone(), None, clock())),
+            lease: Mutex::new(None),
             config,
             clock,
             me,
@@ -219,6 +223,7 @@ impl Leader {
             Ok(lease) => {
                 let now = self.now();
                 self.0.view.lock().observe(lease.as_ref().map(record), now);
+                *self.0.lease.lock() = lease;
             }
             Err(error) => tracing::warn!(%error, "cannot read the Lease"),
         }
@@ -246,6 +251,7 @@ impl Leader {
             Ok(lease) => {
                 let now = self.now();
                 self.0.view.lock().written(record(&lease), sent, now);
+                *self.0.lease.lock() = Some(lease);
                 true
             }
             Err(error) => {
@@ -264,7 +270,7 @@ impl Leader {
     ) -> Result<Lease, ApiError> {
         let wall = MicroTime(jiff::Timestamp::now());
         let mut lease = match &write.replaces {
-            Some(_) => call(what, leases.get(name)).await?,
+            Some(version) => self.replaced(leases, name, what, version).await?,
             None => Lease {
                 metadata: ObjectMeta {
                     name: Some(name.to_owned()),
@@ -290,6 +296,21 @@ impl Leader {
                 call(what, leases.replace(name, &PostParams::default(), &lease)).await
             }
             None => call(what, leases.create(&PostParams::default(), &lease)).await,
+        }
+    }
+
+    /// The Lease of this version, which is read again only if it is not the one returned last.
+    async fn replaced(
+        &self,
+        leases: &Api<Lease>,
+        name: &str,
+        what: &str,
+        version: &str,
+    ) -> Result<Lease, ApiError> {
+        let last = self.0.lease.lock().clone();
+        match last.filter(|lease| lease.metadata.resource_version.as_deref() == Some(version)) {
+            Some(lease) => Ok(lease),
+            None => call(what, leases.get(name)).await,
         }
     }
 }

@@ -1,9 +1,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{Method, StatusCode};
+use serde_json::json;
 
 use super::*;
-use crate::store::fake_api::{FakeRequest, client, failure};
+use crate::store::fake_api::{FakeRequest, Objects, client, failure};
 
 /// An API server without a Lease that accepts any write.
 fn no_lease() -> Client {
@@ -39,4 +40,40 @@ async fn f7_suspended_leader_loses_leadership() {
         "{end:?}"
     );
     assert!(!*leading.borrow());
+}
+
+#[tokio::test(start_paused = true)]
+async fn leader_reads_its_lease_only_after_a_change_by_others_and_keeps_that() {
+    const PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/l";
+    let objects = Objects::default();
+    let origin = tokio::time::Instant::now();
+    let config = LeaseConfig::default();
+    let clock = Box::new(move || origin.elapsed());
+    let leader = Leader::with_clock("me".into(), config, &BTreeMap::new(), clock);
+    let (leads, mut leading) = tokio::sync::watch::channel(false);
+    let (campaign, client) = (leader.clone(), objects.client());
+    let run = async move {
+        let cancel = CancellationToken::new();
+        campaign.run(&client, "ns", "l", leads, cancel).await
+    };
+    let running = tokio::spawn(run);
+    leading.wait_for(|leads| *leads).await.unwrap();
+    objects.reads.lock().clear();
+    let renewed = |lease: Option<serde_json::Value>| lease.unwrap()["spec"]["renewTime"].clone();
+    let before = renewed(objects.get(PATH));
+
+    tokio::time::sleep(3 * config.duration()).await;
+    assert!(leader.leads());
+    assert_ne!(renewed(objects.get(PATH)), before);
+    assert_eq!(*objects.reads.lock(), [""; 0]);
+
+    let by_others = json!({ "uid": "u", "labels": { "team": "b" } });
+    objects.change(PATH, &json!({ "metadata": by_others }));
+    tokio::time::sleep(3 * config.duration()).await;
+    assert!(leader.leads());
+    assert_eq!(*objects.reads.lock(), [PATH]);
+    let kept = &objects.get(PATH).unwrap()["metadata"];
+    assert_eq!(kept["uid"], "u");
+    assert_eq!(kept["labels"]["team"], "b");
+    running.abort();
 }
