@@ -47,6 +47,7 @@ thread_local! {
 
 /// What this thread sees from now on; `None`: the real machine.
 pub fn show(view: Option<View>) {
+    heap_usage::allocate_for(view.map_or(0, |view| view.pid));
     VIEW.set(view);
 }
 

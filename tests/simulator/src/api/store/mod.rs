@@ -63,6 +63,13 @@ pub struct ApiServer {
     pub counts: BTreeMap<(&'static str, &'static str), u64>,
 }
 
+/// What an object becomes by a change.
+fn changed(object: &Value, change: impl FnOnce(&mut Value)) -> Value {
+    let mut object = object.clone();
+    change(&mut object);
+    object
+}
+
 impl ApiServer {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
@@ -171,8 +178,7 @@ impl ApiServer {
         part: Part,
         new: &Value,
     ) -> Result<Arc<Value>, Failure> {
-        let change = |object: &mut Value| *object = new.clone();
-        self.change(resource, key, part, change, (new, false))
+        self.change(resource, key, part, |_| new.clone(), (new, false))
     }
 
     /// Merges a patch into an object, or into its status.
@@ -190,7 +196,7 @@ impl ApiServer {
             resource,
             key,
             part,
-            |object| patch::merge(object, body),
+            |old| changed(old, |object| patch::merge(object, body)),
             (body, true),
         )
     }
@@ -213,15 +219,10 @@ impl ApiServer {
         }
         let id = (resource, key.clone(), format!("{manager}/{part:?}"));
         let before = self.applied.get(&id).cloned();
-        let changed = self.change(
-            resource,
-            key,
-            part,
-            |object| patch::apply(object, before.as_ref(), &declared),
-            (body, true),
-        )?;
+        let apply = |object: &mut Value| patch::apply(object, before.as_ref(), &declared);
+        let applied = self.change(resource, key, part, |old| changed(old, apply), (body, true))?;
         self.applied.insert(id, declared);
-        Ok(changed)
+        Ok(applied)
     }
 
     /// Writes an object for the world itself, which acts for many controllers of Kubernetes.
@@ -234,8 +235,7 @@ impl ApiServer {
     ) -> Option<Arc<Value>> {
         let key = (namespace.to_owned(), name.to_owned());
         let old = self.tables.get(&resource)?.objects.get(&key)?.clone();
-        let mut new = Value::clone(&old);
-        change(&mut new);
+        let new = changed(&old, change);
         Some(self.settle(resource, key, old, new))
     }
 
@@ -244,7 +244,7 @@ impl ApiServer {
         resource: Resource,
         key: &Key,
         part: Part,
-        change: impl FnOnce(&mut Value),
+        change: impl FnOnce(&Value) -> Value,
         (body, patches): (&Value, bool),
     ) -> Result<Arc<Value>, Failure> {
         let table = self.tables.get(&resource);
@@ -265,8 +265,7 @@ impl ApiServer {
             }
             return Err(Failure::conflict(&resource, &key.1));
         }
-        let mut new = Value::clone(&old);
-        change(&mut new);
+        let mut new = change(&old);
         let apart = resource.status;
         let from_old: &[&str] = match part {
             Part::Main if apart => &["status"],
