@@ -16,6 +16,21 @@ fn no_lease() -> Client {
     })
 }
 
+/// Runs the election until the leader leads. Returns whether it still does, and its end.
+async fn elect(
+    leader: &Leader,
+    client: Client,
+) -> (
+    tokio::sync::watch::Receiver<bool>,
+    tokio::task::JoinHandle<Result<(), ElectionEnd>>,
+) {
+    let (leads, mut leading) = tokio::sync::watch::channel(false);
+    let (leader, cancel) = (leader.clone(), CancellationToken::new());
+    let running = tokio::spawn(async move { leader.run(&client, "ns", "l", leads, cancel).await });
+    leading.wait_for(|leads| *leads).await.unwrap();
+    (leading, running)
+}
+
 #[tokio::test]
 async fn f7_suspended_leader_loses_leadership() {
     let client = no_lease();
@@ -24,11 +39,7 @@ async fn f7_suspended_leader_loses_leadership() {
     let clock = Box::new(move || Duration::from_secs(read.load(Ordering::Relaxed)));
     let config = LeaseConfig::default();
     let leader = Leader::with_clock("me".into(), config, &BTreeMap::new(), clock);
-    let (leads, mut leading) = tokio::sync::watch::channel(false);
-    let (campaign, cancel) = (leader.clone(), CancellationToken::new());
-    let running =
-        tokio::spawn(async move { campaign.run(&client, "ns", "l", leads, cancel).await });
-    leading.wait_for(|leads| *leads).await.unwrap();
+    let (leading, running) = elect(&leader, client).await;
     assert!(leader.leads());
     // The machine is suspended: time passes while no timer of this process runs.
     seconds.fetch_add(config.renew_deadline().as_secs(), Ordering::Relaxed);
@@ -50,14 +61,7 @@ async fn leader_reads_its_lease_only_after_a_change_by_others_and_keeps_that() {
     let config = LeaseConfig::default();
     let clock = Box::new(move || origin.elapsed());
     let leader = Leader::with_clock("me".into(), config, &BTreeMap::new(), clock);
-    let (leads, mut leading) = tokio::sync::watch::channel(false);
-    let (campaign, client) = (leader.clone(), objects.client());
-    let run = async move {
-        let cancel = CancellationToken::new();
-        campaign.run(&client, "ns", "l", leads, cancel).await
-    };
-    let running = tokio::spawn(run);
-    leading.wait_for(|leads| *leads).await.unwrap();
+    let (_, running) = elect(&leader, objects.client()).await;
     objects.reads.lock().clear();
     let renewed = |lease: Option<serde_json::Value>| lease.unwrap()["spec"]["renewTime"].clone();
     let before = renewed(objects.get(PATH));

@@ -39,8 +39,7 @@ fn counter(owner: usize) -> &'static AtomicUsize {
     &HELD[owner.min(OWNERS - 1)]
 }
 
-/// Adds to what an owner holds, and takes from it. Not with a locked instruction, because this runs at each
-/// allocation.
+/// Adds to what an owner holds, and takes from it, without a locked instruction: this runs at each allocation.
 fn count(owner: usize, more: usize, less: usize) {
     let held = counter(owner);
     let now = held.load(Relaxed).wrapping_add(more).wrapping_sub(less);
