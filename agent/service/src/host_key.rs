@@ -1,7 +1,9 @@
 //! Maps BMC addresses to host keys, for the rules of `rackhand_agent_core::host_key`.
 
-use rackhand_agent_core::host_key::HostKey;
+use rackhand_agent_core::host_key::{HostKey, HostKeys};
 use rackhand_bmc::BmcAddress;
+
+use crate::config::HostEntry;
 
 /// The key of a host in the journal: its endpoint, and its system as written.
 pub(crate) fn key_text(address: &BmcAddress) -> String {
@@ -17,11 +19,14 @@ pub(crate) fn host_key(address: &BmcAddress) -> HostKey {
     HostKey::parse(&key_text(address))
 }
 
+/// The keys under which the inventory knows a host: one for each of its BMCs.
+pub(crate) fn host_keys(host: &HostEntry) -> HostKeys {
+    HostKeys::new(host.bmcs().map(|bmc| host_key(&bmc.address)))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-
-    use rackhand_agent_core::host_key::HostKeys;
 
     use super::*;
 

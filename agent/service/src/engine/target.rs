@@ -12,7 +12,7 @@ use tonic::Status;
 
 use crate::{
     config::{Config, HostEntry},
-    host_key::{host_key, key_text},
+    host_key::{host_key, host_keys, key_text},
 };
 
 /// A host with the connection settings of its BMC.
@@ -49,7 +49,7 @@ impl Target {
         Self {
             host: host.name.clone(),
             key: key_text(&host.bmc.address),
-            keys: HostKeys::new(host.bmcs().map(|bmc| host_key(&bmc.address))),
+            keys: host_keys(host),
             address: host.bmc.address.clone(),
             access: Access::Inventory(Box::new(host.clone())),
             config: config.clone(),

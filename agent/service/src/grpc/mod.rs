@@ -33,6 +33,7 @@ use crate::{
         convert::{failure_to_proto, reading_to_proto},
         resolve,
     },
+    host_key::host_keys,
     journal::OperationFilter,
 };
 use caller::{Caller, check_term, owner};
@@ -61,6 +62,43 @@ impl PowerService {
     fn target(&self, caller: &Caller, target: Option<v1::Target>) -> Result<Target, Status> {
         resolve(&self.engine.config(), target, caller.is_controller())
     }
+
+    /// The hosts of the inventory, and the holds in the journal.
+    async fn hosts(&self) -> Result<v1::ListHostsResponse, Status> {
+        let holds = self.engine.holds().await?;
+        let held: Vec<_> = holds
+            .iter()
+            .map(|(key, hold)| (hold.keys(key), hold))
+            .collect();
+        let held_by = |host: &HostEntry| {
+            if held.is_empty() {
+                return String::new();
+            }
+            let of_host = host_keys(host);
+            let mut held = held.iter();
+            let held = held.find(|(keys, _)| keys.matches(&of_host));
+            held.map(|(_, hold)| hold.owner.clone()).unwrap_or_default()
+        };
+        let config = self.engine.config();
+        let hosts = config
+            .inventory
+            .hosts
+            .iter()
+            .map(|host| host_to_proto(&config.inventory, host, held_by(host)));
+        Ok(v1::ListHostsResponse {
+            rack: self.engine.rack.to_string(),
+            hosts: hosts.collect(),
+            journal: Some(self.engine.journal()),
+            holds: holds
+                .values()
+                .map(|hold| v1::Hold {
+                    host: hold.host.clone(),
+                    owner: hold.owner.clone(),
+                    election: hold.election.clone(),
+                })
+                .collect(),
+        })
+    }
 }
 
 /// Reads power; a failure of the BMC is part of the response, not an error of the call.
@@ -83,34 +121,7 @@ impl Power for PowerService {
         request: Request<v1::ListHostsRequest>,
     ) -> Result<Response<v1::ListHostsResponse>, Status> {
         Caller::of(&request)?;
-        let holds = self.engine.holds().await?;
-        let held: Vec<_> = holds
-            .iter()
-            .map(|(key, hold)| (hold.keys(key), hold))
-            .collect();
-        let held_by = |target: &Target| {
-            let mut held = held.iter();
-            let held = held.find(|(keys, _)| keys.matches(&target.keys));
-            held.map(|(_, hold)| hold.owner.clone()).unwrap_or_default()
-        };
-        let config = self.engine.config();
-        let hosts = config.inventory.hosts.iter().map(|host| {
-            let held_by = held_by(&Target::of(&config, host));
-            host_to_proto(&config.inventory, host, held_by)
-        });
-        Ok(Response::new(v1::ListHostsResponse {
-            rack: self.engine.rack.to_string(),
-            hosts: hosts.collect(),
-            journal: Some(self.engine.journal()),
-            holds: holds
-                .values()
-                .map(|hold| v1::Hold {
-                    host: hold.host.clone(),
-                    owner: hold.owner.clone(),
-                    election: hold.election.clone(),
-                })
-                .collect(),
-        }))
+        Ok(Response::new(self.hosts().await?))
     }
 
     async fn read_power(
@@ -155,6 +166,7 @@ impl Power for PowerService {
             standby,
             known_journals,
             sequence,
+            list_hosts,
         } = request.into_inner();
         let term = check_term(term)?;
         self.engine.check_journal(&known_journals).await?;
@@ -165,12 +177,17 @@ impl Power for PowerService {
             sequence,
         };
         let result = self.engine.claim(term.election, asked).await?;
+        let hosts = match result {
+            Ok(_) if list_hosts => Some(self.hosts().await?),
+            _ => None,
+        };
         Ok(Response::new(v1::ClaimTermResponse {
             accepted: result.is_ok(),
             highest: result.unwrap_or_else(|known| known.number),
             instance: self.engine.instance.to_string(),
             journal: Some(self.engine.journal()),
             since_start: Some(duration_to_proto(self.engine.since_start())),
+            hosts,
         }))
     }
 

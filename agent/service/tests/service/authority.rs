@@ -18,6 +18,34 @@ pub(crate) fn refusal(status: &Status) -> Refusal {
 }
 
 #[tokio::test]
+async fn accepted_claim_is_answered_with_the_hosts_if_it_asks_for_them() {
+    let site = Site::new(2);
+    let agent = site.start().await;
+    let mut client = site.controller(&agent).await;
+    claim(&mut client, 6).await;
+    begin(&mut client, by_leader(off("a", "node-1"), 6, 1))
+        .await
+        .unwrap();
+    outcome(&mut client, "a").await;
+    let listed = client.list_hosts(v1::ListHostsRequest {}).await.unwrap();
+    let told = |listed: v1::ListHostsResponse| (listed.rack, listed.hosts, listed.holds);
+    let listed = told(listed.into_inner());
+    assert_eq!((listed.1.len(), listed.2.len()), (2, 1));
+    for (number, list_hosts, hosts) in [(6, false, None), (5, true, None), (6, true, Some(listed))]
+    {
+        let request = v1::ClaimTermRequest {
+            term: term(number),
+            list_hosts,
+            ..v1::ClaimTermRequest::default()
+        };
+        let claimed = client.claim_term(request).await.unwrap().into_inner();
+        assert_eq!(claimed.accepted, number == 6);
+        assert_eq!(claimed.hosts.map(told), hosts);
+    }
+    agent.shutdown().await;
+}
+
+#[tokio::test]
 async fn f7_deposed_leader_is_rejected_also_after_a_restart() {
     let site = Site::new(1);
     let mut agent = site.start().await;

@@ -63,9 +63,10 @@ impl Agents {
             standby,
             known_journals: self.seen_journals(key),
             sequence: self.sequence(),
+            list_hosts: true,
         });
         claim.set_timeout(CALL);
-        let claimed = within(client.claim_term(claim)).await?;
+        let mut claimed = within(client.claim_term(claim)).await?;
         if !claimed.accepted {
             let highest = claimed.highest;
             self.leader.raise_term(&key.to_string(), number, highest)?;
@@ -75,9 +76,11 @@ impl Agents {
             .into());
         }
         let clock = required::clock(&claimed)?;
-        let mut list = tonic::Request::new(v1::ListHostsRequest {});
-        list.set_timeout(CALL);
-        let listed = within(client.list_hosts(list)).await?;
+        let listed = match claimed.hosts.take() {
+            Some(hosts) => hosts,
+            // An agent of an earlier version.
+            None => list_hosts(client).await?,
+        };
         if listed.rack != spec.rack {
             return Err(format!("it serves rack {:?}, not {:?}", listed.rack, spec.rack).into());
         }
@@ -182,4 +185,10 @@ impl Agents {
                 .send(&object, true, why.reason(), &why.to_string());
         }
     }
+}
+
+async fn list_hosts(client: &mut Client) -> Result<v1::ListHostsResponse, String> {
+    let mut list = tonic::Request::new(v1::ListHostsRequest {});
+    list.set_timeout(CALL);
+    within(client.list_hosts(list)).await
 }
