@@ -22,7 +22,7 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Api, Client, ResourceExt, runtime::watcher::Event};
 use parking_lot::{Mutex, RwLock};
 use rackhand_api::names::{KUBECONFIG_SECRET_KEY, kubeconfig_secret};
-use tokio::{sync::Notify, task::JoinSet};
+use tokio::{sync::Notify, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use drain::bound_to;
@@ -39,6 +39,9 @@ use crate::store::{
 
 /// Interval of probes of a workload API, as in Cluster API.
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
+/// Interval in which the kubeconfig of a connected cluster is read again. It is also read when a probe fails, so
+/// replaced credentials are found as soon as the old ones no longer work.
+const KUBECONFIG_INTERVAL: Duration = Duration::from_secs(60);
 /// Failed probes after which its Nodes count as unknown.
 const PROBE_FAILURES: u32 = 3;
 /// Pause before a connection is made again.
@@ -258,6 +261,7 @@ impl Workloads {
         let mut connected = false;
         let mut failures = 0;
         let mut last_error = String::new();
+        let mut kubeconfig_read = Instant::now();
         let mut probe = tokio::time::interval(PROBE_INTERVAL);
         probe.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -293,13 +297,18 @@ impl Workloads {
                     None => return "the watch of its Nodes ended".into(),
                 },
                 _ = probe.tick() => {
-                    if *key != Key::local()
+                    let answer = call("probe", client.apiserver_version()).await;
+                    let read = answer.is_err() || kubeconfig_read.elapsed() >= KUBECONFIG_INTERVAL;
+                    if read
+                        && *key != Key::local()
                         && let Ok((_, version)) = secret(management, key).await
-                        && version != secret_version
                     {
-                        return "its kubeconfig Secret has changed; reconnecting".into();
+                        if version != secret_version {
+                            return "its kubeconfig Secret has changed; reconnecting".into();
+                        }
+                        kubeconfig_read = Instant::now();
                     }
-                    match call("probe", client.apiserver_version()).await {
+                    match answer {
                         Ok(info) => {
                             failures = 0;
                             index.set_version(key, &info.major, &info.minor);
@@ -401,49 +410,4 @@ async fn connect(
 }
 
 #[cfg(test)]
-mod tests {
-    use http::StatusCode;
-    use tokio_util::sync::CancellationToken;
-
-    use super::*;
-    use crate::store::{
-        fake_api::{client, failure},
-        index::ChangeQueue,
-    };
-
-    /// A cluster without a Cluster object stays connected while a [`RetainedConnection`] exists.
-    #[tokio::test]
-    async fn kept_cluster_stays_connected_without_cluster_object() {
-        let key = Key::new("ns", "c");
-        let asked = Arc::new(Notify::new());
-        let seen = asked.clone();
-        // A read of the kubeconfig Secret proves that a connection is being made.
-        let management = client(move |request| {
-            if request.path.ends_with("/secrets/c-kubeconfig") {
-                seen.notify_one();
-            }
-            async { failure(StatusCode::NOT_FOUND) }
-        });
-        let index = Arc::new(Index::new(Vec::new()));
-        let (workloads, stop) = (Arc::new(Workloads::default()), CancellationToken::new());
-        let inbox = Arc::<ChangeQueue>::default();
-        let running = workloads
-            .clone()
-            .run(management, index.clone(), inbox, stop.clone());
-        let running = tokio::spawn(running);
-        let (first, second) = (
-            workloads.keep_for(key.clone()),
-            workloads.keep_for(key.clone()),
-        );
-        asked.notified().await;
-        drop(first);
-        assert_eq!(workloads.kept.users.lock().get(&key), Some(&1));
-        drop(second);
-        while !index.is_connecting(&key) {
-            tokio::task::yield_now().await;
-        }
-        assert!(workloads.kept.users.lock().is_empty());
-        stop.cancel();
-        running.await.unwrap();
-    }
-}
+mod tests;
