@@ -313,6 +313,20 @@ async fn revoked_certificate_is_rejected_and_its_connections_closed() {
 }
 
 #[tokio::test]
+async fn nothing_is_read_from_a_caller_whose_certificate_was_revoked() {
+    let mut door = Acceptor::open(AcceptLimits::default()).await;
+    let serial = |params: &mut CertificateParams| {
+        params.serial_number = Some(SerialNumber::from(71_u64));
+    };
+    let mut ann = door.dial_with(ANN, serial).await;
+    let mut of_ann = door.accepted().await;
+    write_crl(&door.ca, door.dir.path(), &[71]);
+    assert!(door.tls.reload().unwrap());
+    ann.write_u8(7).await.unwrap();
+    assert_eq!(end(&mut of_ann).await, "the client certificate was revoked");
+}
+
+#[tokio::test]
 async fn revoked_agent_certificate_is_not_trusted() {
     let serial = |params: &mut CertificateParams| {
         params.serial_number = Some(SerialNumber::from(9_u64));

@@ -22,7 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{debug, warn};
 
 use super::{
-    Counts, ExpectedRole, Material, Refused, Store, TlsError, TlsFiles,
+    Counts, ExpectedRole, Material, RELOAD_INTERVAL, Refused, Store, TlsError, TlsFiles,
     caller::{self, CallerVerifier},
     connection_slots::ConnectionSlots,
     files::not_after,
@@ -148,7 +148,8 @@ pub struct AcceptLimits {
     pub per_identity: usize,
     /// Age at which a connection is closed in any case.
     pub max_age: Duration,
-    /// Interval at which a connection is checked for expiry of its certificate, revocation and age.
+    /// Interval at which an idle connection is checked for expiry of its certificate, revocation and age. One that
+    /// is read from is checked at each read.
     pub check_every: Duration,
 }
 
@@ -160,7 +161,7 @@ impl Default for AcceptLimits {
             connections: 1024,
             per_identity: 64,
             max_age: CONNECTION_AGE + CONNECTION_GRACE,
-            check_every: Duration::from_secs(1),
+            check_every: RELOAD_INTERVAL,
         }
     }
 }

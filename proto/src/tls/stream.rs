@@ -85,7 +85,7 @@ impl Terms {
     }
 }
 
-/// Periodic check of an open connection.
+/// Check of an open connection: at each read, and periodically while it is idle.
 #[derive(Debug)]
 pub(super) struct Authorisation {
     tls: Arc<ServerTls>,
@@ -117,19 +117,15 @@ impl Authorisation {
         }
     }
 
-    /// Registers the next check with the task; returns the reason if the authorisation has ended.
+    /// Checks the connection, and registers the next check of an idle one with the task; returns the reason if the
+    /// authorisation has ended.
     fn poll_ended(&mut self, cx: &mut Context<'_>) -> Option<Ended> {
         while self.next.as_mut().poll(cx).is_ready() {
-            let now = self.tls.now();
-            if let Some(ended) = self.terms.ended(now, self.begun.elapsed()) {
-                return Some(ended);
-            }
-            if self.is_revoked(now) {
-                return Some(Ended::Revoked);
-            }
             self.next.as_mut().reset(Instant::now() + self.every);
         }
-        None
+        let now = self.tls.now();
+        let ended = self.terms.ended(now, self.begun.elapsed());
+        ended.or_else(|| self.is_revoked(now).then_some(Ended::Revoked))
     }
 
     /// Whether a revocation list that is new since the last check contains the peer.
