@@ -191,10 +191,9 @@ impl World {
             ));
         }
         let response = match reply {
-            Reply::Document(code, object) => {
-                let body = ResponseBody::Whole(Some(Bytes::from(object.to_string())));
-                response(code, body)
-            }
+            Reply::Document(code, object) => serde_json::to_vec(&object)
+                .map_err(io::Error::from)
+                .and_then(|json| response(code, ResponseBody::Whole(Some(json.into())))),
             Reply::Watch(watch) => {
                 let (lines, body) = mpsc::unbounded_channel();
                 self.open_watch(process, watch, lines);
