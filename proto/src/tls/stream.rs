@@ -117,8 +117,7 @@ impl Authorisation {
         }
     }
 
-    /// Checks the connection, and registers the next check of an idle one with the task; returns the reason if the
-    /// authorisation has ended.
+    /// Returns the reason if the authorisation has ended; otherwise the task is woken for the next periodic check.
     fn poll_ended(&mut self, cx: &mut Context<'_>) -> Option<Ended> {
         while self.next.as_mut().poll(cx).is_ready() {
             self.next.as_mut().reset(Instant::now() + self.every);

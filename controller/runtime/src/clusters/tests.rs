@@ -59,8 +59,7 @@ fn workload(answers: Arc<AtomicBool>) -> Client {
     })
 }
 
-/// At thousands of clusters, a read of each kubeconfig with each probe would be much of the load of the management
-/// API.
+/// A read with each probe would be 100 requests a second to the management API at 1,000 clusters.
 #[tokio::test(start_paused = true)]
 async fn kubeconfig_is_read_again_each_minute_and_when_a_probe_fails() {
     const SECRET: &str = "/api/v1/namespaces/ns/secrets/c-kubeconfig";
