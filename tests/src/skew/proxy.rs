@@ -1,6 +1,7 @@
 //! An agent of another version: a gRPC server that passes on to a real agent what its contract knows.
 
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
     path::Path,
     sync::Arc,
@@ -9,6 +10,7 @@ use std::{
 
 use anyhow::Result;
 use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
+use parking_lot::Mutex;
 use prost_reflect::{DynamicMessage, MethodDescriptor};
 use rackhand_proto::{
     ClientTls, ServerTls, TlsFiles,
@@ -31,8 +33,12 @@ use super::{
 #[derive(Debug)]
 pub struct ContractProxy {
     address: String,
+    calls: Calls,
     task: tokio::task::AbortHandle,
 }
+
+/// How often each method was called.
+type Calls = Arc<Mutex<BTreeMap<String, u64>>>;
 
 impl Drop for ContractProxy {
     fn drop(&mut self) {
@@ -58,12 +64,21 @@ impl ContractProxy {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?.to_string();
         let connections = incoming(TcpIncoming::from(listener), tls, AcceptLimits::default());
-        let service = Passing { contract, channel };
+        let calls = Calls::default();
+        let service = Passing {
+            contract,
+            channel,
+            calls: Arc::clone(&calls),
+        };
         let serving = Server::builder()
             .add_service(service)
             .serve_with_incoming(connections);
         let task = tokio::spawn(serving).abort_handle();
-        Ok(Self { address, task })
+        Ok(Self {
+            address,
+            calls,
+            task,
+        })
     }
 
     /// Address on which the proxy listens.
@@ -71,12 +86,19 @@ impl ContractProxy {
     pub fn address(&self) -> &str {
         &self.address
     }
+
+    /// How often a method of the contract was called so far.
+    #[must_use]
+    pub fn calls(&self, method: &str) -> u64 {
+        self.calls.lock().get(method).copied().unwrap_or_default()
+    }
 }
 
 #[derive(Clone)]
 struct Passing {
     contract: Contract,
     channel: Channel,
+    calls: Calls,
 }
 
 impl NamedService for Passing {
@@ -95,6 +117,9 @@ impl Service<http::Request<Body>> for Passing {
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let name = request.uri().path().rsplit('/').next().unwrap_or_default();
         let found = self.contract.method(name);
+        if found.is_ok() {
+            *self.calls.lock().entry(name.to_owned()).or_default() += 1;
+        }
         let channel = self.channel.clone();
         Box::pin(async move {
             let Ok(method) = found else {

@@ -25,12 +25,12 @@ async fn agents_of_other_versions_are_used_or_must_be_upgraded() {
 }
 
 async fn run(stage: &Stage) -> Result<()> {
-    let _frozen = agent_of(stage, FROZEN, Contract::v0_1()?).await?;
+    let frozen = agent_of(stage, FROZEN, Contract::v0_1()?).await?;
     let _old = agent_of(stage, OLD, Contract::without_clock()?).await?;
     stage.start_controller("controller-0").await?;
     stage.apply_health_check().await?;
     let mut all = Scenarios::new();
-    all.add("an_agent_of_version_0_1_is_used", used(stage));
+    all.add("an_agent_of_version_0_1_is_used", used(stage, &frozen));
     all.add("f6_an_agent_without_a_clock_is_not", refused(stage));
     all.run().await
 }
@@ -49,8 +49,9 @@ async fn agent_of(stage: &Stage, rack: &str, contract: Contract) -> Result<Contr
     Ok(proxy)
 }
 
-async fn used(stage: &Stage) -> Result<()> {
+async fn used(stage: &Stage, agent: &ContractProxy) -> Result<()> {
     stage.wait_connected(FROZEN, "Connected").await?;
+    ensure!(agent.calls("ListHosts") > 0, "hosts are listed");
     ensure!(stage.host("frozen-1")?.hang(), "up");
     stage
         .wait_remediation("frozen-1", "it is requested", |_| true)
@@ -90,9 +91,10 @@ async fn refused(stage: &Stage) -> Result<()> {
         seen.message
     );
     stage.untouched("old-1")?;
-    // The upgrade.
-    let upgraded = stage.agent_endpoint(OLD)?;
-    stage.apply_rack_agent(OLD, &upgraded).await?;
+    let upgraded = agent_of(stage, OLD, Contract::today()?).await?;
     stage.wait_back("old-1").await?;
+    // An agent that answers a claim with its hosts is asked only once in each interval.
+    let calls = ["ClaimTerm", "ListHosts"].map(|method| upgraded.calls(method));
+    ensure!(calls[0] > 0 && calls[1] == 0, "calls: {calls:?}");
     stage.one_cycle("old-1")
 }

@@ -179,7 +179,7 @@ impl StepContext<'_> {
         let mut s = self.with_host(s);
         if s.step == Step::Pending && !self.o.outlets.is_empty() {
             // The state that said what was done is lost: the outlets may have been switched off.
-            s.outlets = self.use_of_outlets(&why, OutletStage::On);
+            s.outlets = Some(self.use_of_outlets(&why, OutletStage::On));
         }
         s.agent_holds = true;
         s.end_reason = Some(Reason::WithdrawnAfterOff);

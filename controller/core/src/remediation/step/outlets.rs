@@ -31,7 +31,7 @@ impl StepContext<'_> {
         s.tries = s.tries.saturating_add(1);
         s.since = self.now;
         s.retry_at = None;
-        s.outlets = self.use_of_outlets(why, OutletStage::Off);
+        s.outlets = Some(self.use_of_outlets(why, OutletStage::Off));
         let reason = Reason::OutletsOffRunning(self.outlets_message(&s));
         let mut d = if first {
             self.write(s, reason)
@@ -45,16 +45,12 @@ impl StepContext<'_> {
     }
 
     /// The use of all outlets that the inventory names, for the state. `because`: why the BMC is not enough.
-    pub(super) fn use_of_outlets(
-        &self,
-        because: &str,
-        stage: OutletStage,
-    ) -> Option<Box<OutletUse>> {
-        Some(Box::new(OutletUse {
+    pub(super) fn use_of_outlets(&self, because: &str, stage: OutletStage) -> Box<OutletUse> {
+        Box::new(OutletUse {
             outlets: self.o.outlets.clone(),
             because: because.to_owned(),
             stage,
-        }))
+        })
     }
 
     /// F12: follows what the journals of the agents say beyond the stored state, which was set back; `None` if
@@ -106,7 +102,7 @@ impl StepContext<'_> {
             return None;
         }
         let mut s = self.with_host(s);
-        s.outlets = self.use_of_outlets("its state was set back", OutletStage::Unproven);
+        s.outlets = Some(self.use_of_outlets("its state was set back", OutletStage::Unproven));
         s.agent_holds = true;
         // What was done before the state was set back is no evidence of what is done now.
         s.attempt_started = self.now;
