@@ -2,11 +2,129 @@
 //! there is. Every run with three faults is a run of one of these worlds.
 
 use std::{
-    fmt::Debug,
+    fmt::{self, Debug},
     time::{Duration, Instant},
 };
 
-use crate::explore::{Bounds, Cut, Report};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    actions::Fault,
+    causes, checks,
+    election::Election,
+    explore::{Bounds, Cut, Report, explore, explore_checks, explore_election},
+    policies, rack,
+    setting::Setting,
+};
+
+/// Explores one of the sets of a world.
+type ExploreSet = Box<dyn Fn(usize, Bounds) -> Option<Report>>;
+
+/// A world with three faults, and all its sets of kinds of faults.
+pub struct World {
+    /// Its name.
+    pub name: &'static str,
+    /// The kinds of faults of each set.
+    pub sets: Vec<String>,
+    explore: ExploreSet,
+}
+
+impl Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("World").field(&self.name).finish()
+    }
+}
+
+impl World {
+    fn new<F: Debug + Clone + 'static>(
+        name: &'static str,
+        sets: Vec<Vec<F>>,
+        explore: impl Fn(Vec<F>, Bounds) -> Report + 'static,
+    ) -> Self {
+        Self {
+            name,
+            sets: sets.iter().map(|set| format!("{set:?}")).collect(),
+            explore: Box::new(move |set, bounds| Some(explore(sets.get(set)?.clone(), bounds))),
+        }
+    }
+
+    /// A world that is small enough for all kinds together.
+    fn whole(name: &'static str, explore: impl Fn(Bounds) -> Report + 'static) -> Self {
+        Self::new(name, vec![vec!["all"]], move |_, bounds| explore(bounds))
+    }
+
+    /// Explores the set of this number, if there is one.
+    #[must_use]
+    pub fn explore(&self, set: usize, bounds: Bounds) -> Option<Report> {
+        (self.explore)(set, bounds)
+    }
+}
+
+/// All worlds, the small ones first.
+#[must_use]
+pub fn worlds() -> Vec<World> {
+    let remediations = [
+        Setting::restored(3),
+        Setting::direct(3),
+        Setting::interrupt(3),
+        Setting::outlets(3),
+        Setting::outlet_leaders(3),
+        Setting::outlet_restored(3),
+        Setting::cooperative(3),
+        Setting::leaders(3),
+    ];
+    let remediations = remediations.into_iter().map(|world| {
+        let awaited = [Fault::Deposed, Fault::Restored];
+        let always = awaited
+            .into_iter()
+            .find(|fault| world.faults.contains(fault) && !world.interrupts);
+        let sets = triples(&world.faults, always);
+        World::new(world.name, sets, move |faults, bounds| {
+            let world = world.clone();
+            explore(Setting { faults, ..world }, bounds)
+        })
+    });
+    let checks = [
+        checks::Setting::covered(3),
+        checks::Setting::checks(3),
+        checks::Setting::overlap(3),
+    ];
+    let checks = checks.into_iter().map(|world| {
+        let sets = triples(&world.faults, None);
+        World::new(world.name, sets, move |faults, bounds| {
+            let world = world.clone();
+            explore_checks(checks::Setting { faults, ..world }, bounds)
+        })
+    });
+    let racks = [
+        rack::check::Setting::rack(3),
+        rack::check::Setting::operator(3),
+    ];
+    let racks = racks.into_iter().map(|world| {
+        let sets = triples(&world.faults, None);
+        World::new(world.name, sets, move |faults, bounds| {
+            let world = world.clone();
+            rack::check::explore(rack::check::Setting { faults, ..world }, bounds)
+        })
+    });
+    let (budget, breakage) = (3, None);
+    let policies = World::whole("policies", move |bounds| {
+        policies::explore(policies::Setting { budget, breakage }, bounds)
+    });
+    let breakage = None;
+    let causes = World::whole("causes", move |bounds| {
+        causes::explore(causes::Setting { budget, breakage }, bounds)
+    });
+    let elections = [Election::drifting(3), Election::even(3)];
+    let [drift, election] = elections.map(|world| {
+        World::whole(world.name(), move |bounds| {
+            explore_election(world.clone(), bounds)
+        })
+    });
+    let small = [policies, causes, drift].into_iter();
+    let large = checks.chain(remediations).chain(racks);
+    small.chain(large).chain([election]).collect()
+}
 
 /// All sets of three kinds; with `always`, those that contain it, where runs without it are those of another
 /// world.
@@ -36,66 +154,95 @@ pub fn triples<F: Copy + PartialEq>(faults: &[F], always: Option<F>) -> Vec<Vec<
     sets
 }
 
-/// What was explored of one world.
+/// What was explored of a set, by a process of its own, so that its memory is free for the next one.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SetReport {
+    /// Number of distinct states.
+    pub states: usize,
+    /// The longest shortest path.
+    pub depth: usize,
+    /// The most memory that the process has had, in MiB.
+    pub memory: u64,
+    /// A rule was broken.
+    pub broken: bool,
+    /// Why it was not explored to its end.
+    pub cut: Option<Cut>,
+}
+
+impl From<&Report> for SetReport {
+    fn from(report: &Report) -> Self {
+        Self {
+            states: report.states,
+            depth: report.depth,
+            memory: memory(),
+            broken: !report.found.is_empty(),
+            cut: report.cut,
+        }
+    }
+}
+
+/// What was explored of a world.
 #[derive(Debug, Default)]
 pub struct Explored {
     /// The sets that were explored to the end.
     pub done: usize,
-    /// All sets.
-    pub sets: usize,
+    /// The sets that were given up, and why.
+    pub given_up: Vec<(String, String)>,
+    /// The sets that were not begun before the time was over.
+    pub not_begun: usize,
     /// The distinct states of each set, added up.
     pub states: usize,
     /// The states of the largest set.
     pub largest: usize,
     /// The longest shortest path.
     pub depth: usize,
+    /// The most memory that a set has needed, in MiB.
+    pub memory: u64,
     /// How long it took.
     pub took: Duration,
-    /// The set that was given up, and why; those after it were not begun.
-    pub given_up: Option<(String, Cut)>,
-    /// No rule was broken.
-    pub holds: bool,
+    /// A rule was broken.
+    pub broken: bool,
 }
 
-/// Explores one set after the other, until one needs more than it may or the time is over. `progress` is told after
-/// each set.
-pub fn explore<F: Debug + Clone>(
-    sets: &[Vec<F>],
-    bounds: Bounds,
-    explore: impl Fn(Vec<F>, Bounds) -> Report,
-    tell: impl Fn(&Report),
+/// Explores one set after the other, until the time is over. `explore` is given what is left of it, `progress` what
+/// was explored so far.
+pub fn explore_sets(
+    sets: &[String],
+    time: Option<Duration>,
+    explore: impl Fn(usize, Option<Duration>) -> Result<SetReport, String>,
     progress: impl Fn(&Explored),
 ) -> Explored {
     let begun = Instant::now();
-    let mut explored = Explored {
-        sets: sets.len(),
-        holds: true,
-        ..Explored::default()
-    };
-    for set in sets {
-        let time = bounds.time.map(|time| time.saturating_sub(begun.elapsed()));
-        let report = explore(set.clone(), Bounds { time, ..bounds });
-        explored.states += report.states;
-        explored.largest = explored.largest.max(report.states);
-        explored.depth = explored.depth.max(report.depth);
-        if !report.found.is_empty() {
-            explored.holds = false;
-            tell(&report);
-        }
-        if let Some(cut) = report.cut {
-            explored.given_up = Some((format!("{set:?}"), cut));
+    let mut explored = Explored::default();
+    for (number, set) in sets.iter().enumerate() {
+        let left = time.map(|time| time.saturating_sub(begun.elapsed()));
+        if left.is_some_and(|left| left.is_zero()) {
+            explored.not_begun = sets.len() - number;
             break;
         }
-        explored.done += 1;
+        let cut = match explore(number, left) {
+            Ok(report) => {
+                explored.states += report.states;
+                explored.largest = explored.largest.max(report.states);
+                explored.depth = explored.depth.max(report.depth);
+                explored.memory = explored.memory.max(report.memory);
+                explored.broken |= report.broken;
+                report.cut.map(|cut| cut.to_string())
+            }
+            Err(why) => Some(why),
+        };
+        match cut {
+            Some(why) => explored.given_up.push((set.clone(), why)),
+            None => explored.done += 1,
+        }
         explored.took = begun.elapsed();
         progress(&explored);
     }
-    explored.took = begun.elapsed();
     explored
 }
 
 /// The most memory that this process has had, in MiB.
-pub fn memory() -> u64 {
+fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.trim().strip_suffix("kB"));

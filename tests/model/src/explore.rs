@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde::{Deserialize, Serialize};
 use stateright::{Checker, HasDiscoveries, Model};
 
 use crate::{
@@ -50,7 +51,7 @@ pub struct Report {
 }
 
 /// Why a world was not explored to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cut {
     /// The process needed more memory than it may.
     Memory,

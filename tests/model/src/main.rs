@@ -1,7 +1,12 @@
 //! Explores the worlds of the model and prints what was found.
 
-use std::{fmt::Debug, process::ExitCode, time::Duration};
+use std::{
+    io,
+    process::{Command, ExitCode, Stdio},
+    time::Duration,
+};
 
+use anyhow::Context as _;
 use clap::Parser;
 use rackhand_model::{
     actions::Fault,
@@ -43,11 +48,14 @@ struct Args {
     #[arg(long, default_value_t = 20)]
     memory: u64,
     /// Minutes after which a world is given up.
-    #[arg(long)]
-    minutes: Option<u64>,
+    #[arg(long, value_parser = minutes)]
+    minutes: Option<Duration>,
     /// Events of a run that are followed; without it, all.
     #[arg(long)]
     depth: Option<usize>,
+    /// With --deep: only the set of this number.
+    #[arg(long, hide = true)]
+    set: Option<usize>,
 }
 
 impl Args {
@@ -55,9 +63,7 @@ impl Args {
         Bounds {
             threads: self.threads,
             memory: self.memory << 30,
-            time: self
-                .minutes
-                .map(|minutes| Duration::from_secs(60 * minutes)),
+            time: self.minutes,
             depth: self.depth,
         }
     }
@@ -196,119 +202,111 @@ fn deep(args: &Args) -> bool {
         "{:<16} {:>11} {:>11} {:>10} {:>6} {:>9} {:>9}",
         "world, 3 faults", "fault sets", "states", "largest", "depth", "time", "memory"
     );
-    let chosen = |name: &str| args.world.is_empty() || args.world.iter().any(|w| w == name);
     let mut good = true;
-    let remediations = [
-        Setting::restored(3),
-        Setting::direct(3),
-        Setting::interrupt(3),
-        Setting::outlets(3),
-        Setting::outlet_leaders(3),
-        Setting::outlet_restored(3),
-        Setting::cooperative(3),
-        Setting::leaders(3),
-    ];
-    for world in remediations.into_iter().filter(|w| chosen(w.name)) {
-        let awaited = [Fault::Deposed, Fault::Restored];
-        let always = awaited
-            .into_iter()
-            .find(|fault| world.faults.contains(fault) && !world.interrupts);
-        let sets = deep::triples(&world.faults, always);
-        let one = |faults, bounds| {
-            explore(
-                Setting {
-                    faults,
-                    ..world.clone()
-                },
-                bounds,
-            )
-        };
-        good &= print_deep(args, world.name, &sets, one);
-    }
-    let checks = [
-        checks::Setting::covered(3),
-        checks::Setting::checks(3),
-        checks::Setting::overlap(3),
-    ];
-    for world in checks.into_iter().filter(|w| chosen(w.name)) {
-        let sets = deep::triples(&world.faults, None);
-        let one = |faults, bounds| {
-            let world = checks::Setting {
-                faults,
-                ..world.clone()
-            };
-            explore_checks(world, bounds)
-        };
-        good &= print_deep(args, world.name, &sets, one);
-    }
-    let racks = [
-        rack::check::Setting::rack(3),
-        rack::check::Setting::operator(3),
-    ];
-    for world in racks.into_iter().filter(|w| chosen(w.name)) {
-        let sets = deep::triples(&world.faults, None);
-        let one = |faults, bounds| {
-            let world = rack::check::Setting {
-                faults,
-                ..world.clone()
-            };
-            rack::check::explore(world, bounds)
-        };
-        good &= print_deep(args, world.name, &sets, one);
-    }
-    // Small enough for all kinds together.
-    let (budget, breakage) = (3, None);
-    if chosen("policies") {
-        let one = |_, bounds| policies::explore(policies::Setting { budget, breakage }, bounds);
-        good &= print_deep(args, "policies", &[vec!["all"]], one);
-    }
-    if chosen("causes") {
-        let breakage = None;
-        let one = |_, bounds| causes::explore(causes::Setting { budget, breakage }, bounds);
-        good &= print_deep(args, "causes", &[vec!["all"]], one);
-    }
-    for world in [Election::drifting(3), Election::even(3)] {
-        if chosen(world.name()) {
-            let one = |_, bounds| explore_election(world.clone(), bounds);
-            good &= print_deep(args, world.name(), &[vec!["all"]], one);
+    for world in deep::worlds() {
+        if args.world.is_empty() || args.world.iter().any(|name| name == world.name) {
+            good &= deep_world(args, &world);
         }
     }
     good
 }
 
 /// Explores the sets of faults of a world, and prints how far that came.
-fn print_deep<F: Debug + Clone>(
-    args: &Args,
-    name: &str,
-    sets: &[Vec<F>],
-    explore: impl Fn(Vec<F>, Bounds) -> Report,
-) -> bool {
+fn deep_world(args: &Args, world: &deep::World) -> bool {
+    let (name, sets) = (world.name, world.sets.len());
     // A world takes hours.
     let progress = |explored: &deep::Explored| {
         eprintln!(
-            "{name}: {} of {} sets, {} states, {:.0} s",
+            "{name}: {} of {sets} sets, {} given up, {} states, {:.0} s",
             explored.done,
-            explored.sets,
+            explored.given_up.len(),
             explored.states,
             explored.took.as_secs_f64()
         );
     };
-    let explored = deep::explore(sets, args.bounds(), explore, tell, progress);
+    let explore = |set, time| deep_process(args, name, set, time).map_err(|e| format!("{e:#}"));
+    let explored = deep::explore_sets(&world.sets, args.minutes, explore, progress);
     println!(
         "{name:<16} {:>11} {:>11} {:>10} {:>6} {:>7.1} s {:>5} MiB",
-        format!("{} of {}", explored.done, explored.sets),
+        format!("{} of {sets}", explored.done),
         explored.states,
         explored.largest,
         explored.depth,
         explored.took.as_secs_f64(),
-        deep::memory(),
+        explored.memory,
     );
-    if let Some((set, cut)) = explored.given_up {
-        println!("  {set}: {cut}; it and the sets after it are not explored to the end");
-        // The threads of the checker go on.
-        std::process::exit(i32::from(!explored.holds));
+    for (set, why) in &explored.given_up {
+        println!("  {set}: {why}; not explored to the end");
     }
-    explored.holds
+    if explored.not_begun > 0 {
+        println!("  {} sets were not begun in this time", explored.not_begun);
+    }
+    !explored.broken
+}
+
+/// Explores a set of faults in a process of its own, which ends with this one.
+fn deep_process(
+    args: &Args,
+    world: &str,
+    set: usize,
+    time: Option<Duration>,
+) -> anyhow::Result<deep::SetReport> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--deep", "--world", world]);
+    command.arg(format!("--set={set}"));
+    command.arg(format!("--threads={}", args.threads));
+    command.arg(format!("--memory={}", args.memory));
+    if let Some(time) = time {
+        command.arg(format!("--minutes={}", time.as_secs_f64() / 60.0));
+    }
+    if let Some(depth) = args.depth {
+        command.arg(format!("--depth={depth}"));
+    }
+    let mut process = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let _open_until_the_end = process.stdin.take();
+    let output = process.wait_with_output()?;
+    anyhow::ensure!(
+        output.status.success(),
+        "its process ended: {}",
+        output.status
+    );
+    let text = String::from_utf8(output.stdout)?;
+    let (stories, report) = text.trim_end().rsplit_once('\n').unwrap_or(("", &text));
+    if !stories.is_empty() {
+        println!("{stories}");
+    }
+    Ok(serde_json::from_str(report)?)
+}
+
+/// Explores a set of faults for the process that has started this one: prints what was broken, and at last a
+/// [`deep::SetReport`].
+fn deep_set(args: &Args, set: usize) -> anyhow::Result<()> {
+    // The process that waits for the report has ended.
+    std::thread::spawn(|| {
+        io::copy(&mut io::stdin(), &mut io::sink()).ok();
+        std::process::exit(1);
+    });
+    let worlds = deep::worlds();
+    let world = worlds
+        .iter()
+        .find(|world| args.world.iter().any(|name| name == world.name));
+    let report = world.and_then(|world| world.explore(set, args.bounds()));
+    let report = report.context("there is no such set of faults")?;
+    tell(&report);
+    println!(
+        "{}",
+        serde_json::to_string(&deep::SetReport::from(&report))?
+    );
+    Ok(())
+}
+
+/// A number of minutes, also a fraction.
+fn minutes(text: &str) -> Result<Duration, String> {
+    let minutes: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    Duration::try_from_secs_f64(60.0 * minutes).map_err(|error| error.to_string())
 }
 
 fn breakages(args: &Args) -> bool {
@@ -367,8 +365,21 @@ fn print_breakage(description: &str, world: &str, budget: u8, report: &Report) -
     found.is_some()
 }
 
-fn main() -> ExitCode {
+fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
+    let known: Vec<_> = deep::worlds().iter().map(|world| world.name).collect();
+    for name in &args.world {
+        let is_known = known.contains(&name.as_str());
+        anyhow::ensure!(
+            is_known,
+            "there is no world {name}, but {}",
+            known.join(", ")
+        );
+    }
+    if let Some(set) = args.set {
+        deep_set(&args, set)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let good = if args.breakages {
         breakages(&args)
     } else if args.deep {
@@ -376,9 +387,9 @@ fn main() -> ExitCode {
     } else {
         worlds(&args)
     };
-    if good {
+    Ok(if good {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
-    }
+    })
 }

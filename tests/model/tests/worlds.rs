@@ -2,12 +2,14 @@
 //! explores larger ones.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use std::time::Duration;
+
 use rackhand_model::{
     actions::Fault,
     breakage::Breakage,
     causes, checks, deep,
     election::{Broken, Election},
-    explore::{Bounds, Report, explore, explore_checks, explore_election},
+    explore::{Bounds, Cut, Report, explore, explore_checks, explore_election},
     policies, rack,
     replay::replay,
     setting::Setting,
@@ -99,6 +101,32 @@ fn deep_exploration_covers_all_sets_of_three_faults() {
     assert_eq!(with.len(), 6);
     assert!(with.iter().all(|set| set.len() == 3 && set.contains(&3)));
     assert_eq!(deep::triples(&[1, 2], None), [vec![1, 2]]);
+}
+
+#[test]
+fn deep_exploration_goes_on_after_a_set_that_was_given_up() {
+    let sets = ["a", "b", "c"].map(str::to_owned);
+    let report = |set: usize| deep::SetReport {
+        states: 10 + set,
+        depth: set,
+        memory: 5,
+        broken: false,
+        cut: (set == 0).then_some(Cut::Memory),
+    };
+    let explore = |set, _| match set {
+        1 => Err("its process ended".to_owned()),
+        _ => Ok(report(set)),
+    };
+    let explored = deep::explore_sets(&sets, None, explore, |_| {});
+    let given_up = explored.given_up.iter().map(|(set, _)| set.as_str());
+    assert_eq!(given_up.collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!((explored.done, explored.not_begun), (1, 0));
+    assert_eq!(
+        (explored.states, explored.largest, explored.depth),
+        (22, 12, 2)
+    );
+    let explored = deep::explore_sets(&sets, Some(Duration::ZERO), explore, |_| {});
+    assert_eq!((explored.done, explored.not_begun), (0, 3));
 }
 
 /// Long enough for a Lease to expire and be taken over.
