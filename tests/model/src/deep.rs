@@ -200,8 +200,8 @@ pub struct Explored {
     pub memory: u64,
     /// How long it took.
     pub took: Duration,
-    /// A rule was broken.
-    pub broken: bool,
+    /// A rule was broken, or a process has failed.
+    pub failed: bool,
 }
 
 /// Explores one set after the other, until the time is over. `explore` is given what is left of it, `progress` what
@@ -226,10 +226,13 @@ pub fn explore_sets(
                 explored.largest = explored.largest.max(report.states);
                 explored.depth = explored.depth.max(report.depth);
                 explored.memory = explored.memory.max(report.memory);
-                explored.broken |= report.broken;
+                explored.failed |= report.broken;
                 report.cut.map(|cut| cut.to_string())
             }
-            Err(why) => Some(why),
+            Err(why) => {
+                explored.failed = true;
+                Some(why)
+            }
         };
         match cut {
             Some(why) => explored.given_up.push((set.clone(), why)),

@@ -241,7 +241,7 @@ fn deep_world(args: &Args, world: &deep::World) -> bool {
     if explored.not_begun > 0 {
         println!("  {} sets were not begun in this time", explored.not_begun);
     }
-    !explored.broken
+    !explored.failed
 }
 
 /// Explores a set of faults in a process of its own, which ends with this one.
@@ -295,7 +295,9 @@ fn deep_set(args: &Args, set: usize) -> anyhow::Result<()> {
         .find(|world| args.world.iter().any(|name| name == world.name));
     let report = world.and_then(|world| world.explore(set, args.bounds()));
     let report = report.context("there is no such set of faults")?;
-    tell(&report);
+    if !report.found.is_empty() {
+        tell(&report);
+    }
     println!(
         "{}",
         serde_json::to_string(&deep::SetReport::from(&report))?

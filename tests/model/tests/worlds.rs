@@ -113,11 +113,16 @@ fn deep_exploration_goes_on_after_a_set_that_was_given_up() {
         broken: false,
         cut: (set == 0).then_some(Cut::Memory),
     };
+    let explore = |set, _| Ok(report(set));
+    let explored = deep::explore_sets(&sets, None, explore, |_| {});
+    assert_eq!((explored.done, explored.given_up.len()), (2, 1));
+    assert!(!explored.failed);
     let explore = |set, _| match set {
         1 => Err("its process ended".to_owned()),
         _ => Ok(report(set)),
     };
     let explored = deep::explore_sets(&sets, None, explore, |_| {});
+    assert!(explored.failed);
     let given_up = explored.given_up.iter().map(|(set, _)| set.as_str());
     assert_eq!(given_up.collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!((explored.done, explored.not_begun), (1, 0));
