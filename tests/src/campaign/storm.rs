@@ -22,6 +22,8 @@ use crate::{
 
 /// Maximum number of lasting faults at one time.
 const OPEN: usize = 4;
+/// How long an answer of the API server is waited for, which may be stopped until [`Storm::end`] continues it.
+const ANSWER: Duration = Duration::from_secs(2);
 /// Delay of slow connections.
 const LATE: Duration = Duration::from_millis(400);
 /// Maximum step of a clock in seconds, forwards or backwards.
@@ -162,7 +164,10 @@ impl<'a> Storm<'a> {
                 let enough = self.hosts.iter().filter(running).count() * 2 > self.hosts.len();
                 return Ok(enough && stage.host(target)?.hang());
             }
-            Fault::RemediationDeleted => return Ok(stage.withdraw(target).await.is_ok()),
+            Fault::RemediationDeleted => {
+                let withdrawn = tokio::time::timeout(ANSWER, stage.withdraw(target)).await;
+                return Ok(matches!(withdrawn, Ok(Ok(()))));
+            }
             Fault::ControllerKilled => return Ok(stage.kill_controller(target).is_ok()),
             Fault::ControllerStopped => {
                 if stage.signal_controller(target, Signal::SIGSTOP).is_err() {
