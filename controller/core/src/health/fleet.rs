@@ -394,15 +394,16 @@ impl<P: Policy> Fleet<P> {
         self.counters.remove(name, counts, judgement);
     }
 
-    /// Opens or closes the limit by the counters. When it opens, all unhealthy machines are enqueued.
+    /// Opens or closes the limit by the counters, and then enqueues all unhealthy machines: those that waited to
+    /// be handed over when it closed need another live read once it opens (F10).
     fn settle(&mut self) {
         let open = self.check.is_open(self.tally());
-        if open && !self.open {
+        if open != self.open {
+            self.turn.counts = true;
             self.turn
                 .machines
                 .extend(self.counters.unhealthy().cloned());
         }
-        self.turn.counts |= open != self.open;
         self.open = open;
     }
 }

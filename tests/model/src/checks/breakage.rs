@@ -16,11 +16,12 @@ pub enum Breakage {
     RecoveredKeepsRequest,
     AbsentCheckTrusted,
     OtherChecksByView,
+    ClosedKeepsCleared,
 }
 
 impl Breakage {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::LimitOfOwnHandovers,
         Self::ViewNotRead,
         Self::ListsNotAwaited,
@@ -31,6 +32,7 @@ impl Breakage {
         Self::RecoveredKeepsRequest,
         Self::AbsentCheckTrusted,
         Self::OtherChecksByView,
+        Self::ClosedKeepsCleared,
     ];
 
     /// What is done wrong.
@@ -46,6 +48,7 @@ impl Breakage {
             Self::RecoveredKeepsRequest => "a recovered machine keeps its request",
             Self::AbsentCheckTrusted => "a check that the view lacks counts as deleted",
             Self::OtherChecksByView => "another check that the view lacks covers nothing",
+            Self::ClosedKeepsCleared => "a live read from before the limit closed counts",
         }
     }
 
@@ -73,6 +76,10 @@ impl Breakage {
             Self::OtherChecksByView => Setting {
                 faults: vec![Fault::CheckCreated, Fault::CheckDeleted(0)],
                 ..Setting::covered(2)
+            },
+            Self::ClosedKeepsCleared => Setting {
+                faults: vec![Fault::TakeoverBehind, Fault::NodeDeleted],
+                ..Setting::checks(3)
             },
         };
         Setting {

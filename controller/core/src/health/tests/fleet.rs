@@ -411,6 +411,21 @@ fn opening_limit_enqueues_all_unhealthy_machines() {
 }
 
 #[test]
+fn f10_closing_limit_enqueues_all_unhealthy_machines() {
+    let check = Check {
+        limit: percent(40),
+        ..mk_check()
+    };
+    let fleet = vec![mk_unhealthy("a"), mk_healthy("b"), mk_healthy("c")];
+    let mut fleet = mk_fleet(check, fleet, at(400));
+    assert!(fleet.is_open());
+    fleet.take();
+    fleet.set_node("b", mk_node("False", at(0)), at(400));
+    assert!(!fleet.is_open());
+    assert_eq!(named(&fleet.take()), ["a", "b"]);
+}
+
+#[test]
 fn clock_set_back_reverts_no_verdict() {
     let mut fleet = mk_fleet(mk_check(), vec![mk_unhealthy("a")], at(300));
     fleet.advance(at(100));

@@ -40,7 +40,8 @@ impl Engine {
         let Some(state) = self.checks.get_mut(item.check) else {
             return;
         };
-        if !hands_over {
+        let kept = breakage == Some(Breakage::ClosedKeepsCleared) && !state.fleet.is_open();
+        if !hands_over && !kept {
             state.handover.withdraw(&item.member);
             self.due_since.remove(item);
             self.cleared.remove(item);
