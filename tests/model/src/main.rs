@@ -284,7 +284,7 @@ fn deep_process(
 /// Explores a set of faults for the process that has started this one: prints what was broken, and at last a
 /// [`deep::SetReport`].
 fn deep_set(args: &Args, set: usize) -> anyhow::Result<()> {
-    // The process that waits for the report has ended.
+    // Standard input ends when the process that waits for the report does.
     std::thread::spawn(|| {
         io::copy(&mut io::stdin(), &mut io::sink()).ok();
         std::process::exit(1);
