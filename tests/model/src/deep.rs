@@ -22,7 +22,7 @@ type ExploreSet = Box<dyn Fn(usize, Bounds) -> Option<Report>>;
 
 /// A world with three faults, and all its sets of kinds of faults.
 pub struct World {
-    /// Its name.
+    /// The name by which it is chosen.
     pub name: &'static str,
     /// The kinds of faults of each set.
     pub sets: Vec<String>,

@@ -59,6 +59,10 @@ struct Args {
 }
 
 impl Args {
+    fn is_chosen(&self, world: &str) -> bool {
+        self.world.is_empty() || self.world.iter().any(|name| name == world)
+    }
+
     fn bounds(&self) -> Bounds {
         Bounds {
             threads: self.threads,
@@ -101,7 +105,7 @@ fn worlds(args: &Args) -> bool {
             Setting::outlet_restored(b),
         ]
     };
-    let chosen = |name: &str| args.world.is_empty() || args.world.iter().any(|w| w == name);
+    let chosen = |name: &str| args.is_chosen(name);
     for mut setting in budgets.iter().copied().flat_map(all) {
         // With two faults, the outlets would take as long as all others.
         let is_long =
@@ -204,7 +208,7 @@ fn deep(args: &Args) -> bool {
     );
     let mut good = true;
     for world in deep::worlds() {
-        if args.world.is_empty() || args.world.iter().any(|name| name == world.name) {
+        if args.is_chosen(world.name) {
             good &= deep_world(args, &world);
         }
     }
@@ -281,8 +285,7 @@ fn deep_process(
     Ok(serde_json::from_str(report)?)
 }
 
-/// Explores a set of faults for the process that has started this one: prints what was broken, and at last a
-/// [`deep::SetReport`].
+/// Explores a set of faults, and prints what was broken and a report for the process that has started this one.
 fn deep_set(args: &Args, set: usize) -> anyhow::Result<()> {
     // Standard input ends when the process that waits for the report does.
     std::thread::spawn(|| {
@@ -290,9 +293,7 @@ fn deep_set(args: &Args, set: usize) -> anyhow::Result<()> {
         std::process::exit(1);
     });
     let worlds = deep::worlds();
-    let world = worlds
-        .iter()
-        .find(|world| args.world.iter().any(|name| name == world.name));
+    let world = worlds.iter().find(|world| args.is_chosen(world.name));
     let report = world.and_then(|world| world.explore(set, args.bounds()));
     let report = report.context("there is no such set of faults")?;
     if !report.found.is_empty() {
