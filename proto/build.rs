@@ -8,6 +8,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("power.bin"), prost_types_bytes(&files))?;
     tonic_prost_build::configure()
+        .codec_path("crate::codec::SmallBufferCodec")
         // It contains a password, so its Debug is written by hand.
         .skip_debug(["rackhand.power.v1.BmcEndpoint"])
         .compile_fds(files)?;

@@ -4,6 +4,7 @@
 //! decide about power, or include a password in a Debug output.
 
 mod call;
+mod codec;
 mod connect;
 pub mod convert;
 pub mod identity;

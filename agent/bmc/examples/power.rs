@@ -88,7 +88,7 @@ async fn main() -> Result<ExitCode, Failure> {
     let args = Args::parse();
     let password = SecretString::from(std::env::var(&args.password_env)?);
     let trust = match &args.ca {
-        Some(file) => Trust::CaBundle(fs::read(file)?),
+        Some(file) => Trust::CaBundle(fs::read(file)?.into()),
         None => Trust::System,
     };
     let mut text = String::new();

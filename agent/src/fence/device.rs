@@ -257,7 +257,8 @@ fn client(
             (_, true) => Trust::Insecure,
             (Some(file), false) => Trust::CaBundle(
                 std::fs::read(file)
-                    .map_err(|error| format!("ssl_ca {}: {error}", file.display()))?,
+                    .map_err(|error| format!("ssl_ca {}: {error}", file.display()))?
+                    .into(),
             ),
             (None, false) => Trust::System,
         },

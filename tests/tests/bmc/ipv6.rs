@@ -40,7 +40,7 @@ async fn power_is_read_and_switched_over_ipv6() {
     let redfish = host.system_url().unwrap();
     let redfish = redfish.replacen("https://", "redfish+https://", 1);
     let mut redfish = RedfishConfig::new(redfish.parse().unwrap(), "admin", "secret".into());
-    redfish.trust = Trust::CaBundle(std::fs::read(pki.ca_file()).unwrap());
+    redfish.trust = Trust::CaBundle(std::fs::read(pki.ca_file()).unwrap().into());
     let address = format!("ipmi://{}", other.address()).parse().unwrap();
     let ipmi = IpmiConfig::new(address, "admin", "secret".into());
     for bmc in [connect(redfish).unwrap(), ipmi::connect(ipmi).unwrap()] {

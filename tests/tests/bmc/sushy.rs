@@ -112,7 +112,7 @@ impl Sushy {
     fn config(&self, path: &str) -> RedfishConfig {
         let address = format!("redfish://127.0.0.1:{}{path}", self.port);
         let mut config = RedfishConfig::new(address.parse().unwrap(), "admin", "secret".into());
-        config.trust = Trust::CaBundle(self.ca.clone());
+        config.trust = Trust::CaBundle(self.ca.as_slice().into());
         config
     }
 
@@ -168,7 +168,7 @@ async fn wrong_password_and_unknown_ca_have_distinct_errors() {
 
     let stranger = Pki::new(sushy.dir.path().join("stranger")).unwrap();
     let mut config = sushy.config(&path);
-    config.trust = Trust::CaBundle(std::fs::read(stranger.ca_file()).unwrap());
+    config.trust = Trust::CaBundle(std::fs::read(stranger.ca_file()).unwrap().into());
     let error = connect(config).unwrap().power().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Tls, "{error}");
 }

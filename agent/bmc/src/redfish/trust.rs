@@ -2,7 +2,7 @@
 //!
 //! Owns: the trust setting and its notation. Must never: fall back to a weaker setting.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// How the certificate of a BMC is verified.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -11,7 +11,7 @@ pub enum Trust {
     #[default]
     System,
     /// Signed by one of these CAs (PEM), for this host name or IP address.
-    CaBundle(Vec<u8>),
+    CaBundle(Arc<[u8]>),
     /// Exactly this certificate: SHA-256 over its DER form. Name and dates are ignored, so it suits
     /// the self-signed certificates that BMCs are shipped with.
     Sha256Pin([u8; 32]),
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn debug_output_of_a_ca_bundle_is_its_length() {
         assert_eq!(
-            format!("{:?}", Trust::CaBundle(vec![b'x'; 3])),
+            format!("{:?}", Trust::CaBundle(b"xxx".as_slice().into())),
             "CaBundle(3 bytes)"
         );
     }

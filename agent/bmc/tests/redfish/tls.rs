@@ -93,7 +93,7 @@ async fn matching_ca_matching_pin_and_insecure_connect() {
     let pki = pki();
     let bmc = start(&pki).await;
     for trust in [
-        Trust::CaBundle(pki.ca.clone().into_bytes()),
+        Trust::CaBundle(pki.ca.as_bytes().into()),
         pin(&pki),
         Trust::Insecure,
     ] {
@@ -110,7 +110,7 @@ async fn matching_ca_matching_pin_and_insecure_connect() {
 async fn wrong_ca_or_pin_sends_nothing() {
     let (right, wrong) = (pki(), pki());
     let bmc = start(&right).await;
-    for trust in [Trust::CaBundle(wrong.ca.clone().into_bytes()), pin(&wrong)] {
+    for trust in [Trust::CaBundle(wrong.ca.as_bytes().into()), pin(&wrong)] {
         let error = client(&bmc, trust.clone()).off().await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Tls, "{trust:?}: {error}");
         assert!(!error.maybe_sent);
@@ -148,7 +148,7 @@ async fn private_ca_is_not_trusted_by_the_system_roots() {
 async fn certificate_for_another_name_is_rejected() {
     let pki = pki();
     let bmc = start(&pki).await;
-    let mut config = trusting(&bmc, Trust::CaBundle(pki.ca.clone().into_bytes()));
+    let mut config = trusting(&bmc, Trust::CaBundle(pki.ca.as_bytes().into()));
     config.address = format!("redfish://localhost:{}", bmc.port).parse().unwrap();
     let error = connect(config).unwrap().power().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Tls, "{error}");
@@ -172,7 +172,7 @@ async fn invalid_settings_are_rejected_at_creation() {
         "no pem",
         "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
     ] {
-        let trust = Trust::CaBundle(bundle.as_bytes().to_vec());
+        let trust = Trust::CaBundle(bundle.as_bytes().into());
         assert_eq!(
             kind(trusting(&bmc, trust)),
             ErrorKind::Configuration,

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    sync::Arc,
     time::Duration,
 };
 
@@ -16,7 +17,7 @@ use crate::host_key::host_key;
 #[derive(Debug, Clone)]
 pub struct Inventory {
     /// Hosts in the order of the files.
-    pub hosts: Vec<HostEntry>,
+    pub hosts: Vec<Arc<HostEntry>>,
     /// PDUs whose outlets can be switched, by name.
     pub pdus: BTreeMap<String, PduEntry>,
     /// Networks in which BMCs and PDUs may be.
@@ -124,7 +125,7 @@ impl HostEntry {
 
 impl Inventory {
     /// The other hosts that an outlet of this host feeds.
-    pub fn siblings<'a>(&'a self, host: &'a HostEntry) -> impl Iterator<Item = &'a HostEntry> {
+    pub fn siblings<'a>(&'a self, host: &'a HostEntry) -> impl Iterator<Item = &'a Arc<HostEntry>> {
         let others = self.hosts.iter().filter(|other| other.name != host.name);
         others.filter(|other| {
             let mut outlets = other.outlets.iter();
@@ -139,8 +140,8 @@ impl Inventory {
     }
 
     /// The host of this name, Node name, provider id or system UUID.
-    pub fn find(&self, name: &str) -> Result<Option<&HostEntry>, Ambiguous> {
-        let found: Vec<&HostEntry> = self
+    pub fn find(&self, name: &str) -> Result<Option<&Arc<HostEntry>>, Ambiguous> {
+        let found: Vec<&Arc<HostEntry>> = self
             .hosts
             .iter()
             .filter(|host| host.is_called(name))
@@ -156,7 +157,7 @@ impl Inventory {
     }
 
     /// The host of this BMC address, if it is unambiguous.
-    pub fn find_bmc(&self, address: &BmcAddress) -> Option<&HostEntry> {
+    pub fn find_bmc(&self, address: &BmcAddress) -> Option<&Arc<HostEntry>> {
         let asked = host_key(address);
         let mut found = self.hosts.iter().filter(|host| {
             let mut known = host.bmcs().map(|bmc| &bmc.address);

@@ -108,7 +108,7 @@ bmc = {{ address = 'redfish://bmc-8.example', username = 'ops', password_file = 
     };
     assert_eq!(
         seven.bmc.trust,
-        rackhand_bmc::Trust::CaBundle(b"pem".to_vec())
+        rackhand_bmc::Trust::CaBundle(b"pem".as_slice().into())
     );
     assert_eq!(eight.bmc.trust, rackhand_bmc::Trust::Insecure);
     assert_eq!(eight.bmc.password.to_string(), "password file /run/x");

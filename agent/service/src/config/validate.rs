@@ -8,6 +8,7 @@ use std::{
     collections::BTreeMap,
     net::SocketAddr,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -90,7 +91,10 @@ impl Validator<'_> {
             times,
             staging,
             inventory: Inventory {
-                hosts: entries.into_iter().collect::<Option<_>>()?,
+                hosts: entries
+                    .into_iter()
+                    .map(|host| host.map(Arc::new))
+                    .collect::<Option<_>>()?,
                 pdus,
                 networks,
                 accept_endpoints: file.accept_endpoints_from_controller,
@@ -243,7 +247,7 @@ impl Validator<'_> {
                 if !self.sources.contains(&path) {
                     self.sources.push(path);
                 }
-                pem.ok().map(Trust::CaBundle)
+                pem.ok().map(|pem| Trust::CaBundle(pem.into()))
             }
             (None, Some(pin), false) => Trust::pin(pin)
                 .map_err(|error| self.problem(&key_path.key("sha256"), error))

@@ -36,7 +36,7 @@ pub(crate) struct Target {
 /// The source of user name and password.
 #[derive(Debug, Clone)]
 pub(crate) enum Access {
-    Inventory(Box<HostEntry>),
+    Inventory(Arc<HostEntry>),
     Sent {
         username: String,
         password: SecretString,
@@ -45,13 +45,13 @@ pub(crate) enum Access {
 }
 
 impl Target {
-    pub(crate) fn of(config: &Arc<Config>, host: &HostEntry) -> Self {
+    pub(crate) fn of(config: &Arc<Config>, host: &Arc<HostEntry>) -> Self {
         Self {
             host: host.name.clone(),
             key: key_text(&host.bmc.address),
             keys: host_keys(host),
             address: host.bmc.address.clone(),
-            access: Access::Inventory(Box::new(host.clone())),
+            access: Access::Inventory(host.clone()),
             config: config.clone(),
         }
     }

@@ -1,6 +1,6 @@
 //! Boot override, LED, sensors and event log: their order among the operations, and permissions.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crate::kit::*;
 use rackhand_bmc::{PowerState, SystemIdentity};
@@ -191,11 +191,11 @@ async fn long_sensor_read_yields_to_a_power_operation() {
 async fn identity_mismatch_prevents_changes() {
     let site = Site::new(1);
     let mut config = site.config();
-    config.inventory.hosts[0].system_uuid = Some("4c4c4544-0042-3510-8054-c2c04f4e4e32".into());
-    let agent =
-        rackhand_agent_service::Agent::start(config, std::sync::Arc::new(site.bmcs.clone()))
-            .await
-            .unwrap();
+    Arc::make_mut(&mut config.inventory.hosts[0]).system_uuid =
+        Some("4c4c4544-0042-3510-8054-c2c04f4e4e32".into());
+    let agent = rackhand_agent_service::Agent::start(config, Arc::new(site.bmcs.clone()))
+        .await
+        .unwrap();
     *site.bmcs.of(1).identity.lock().unwrap() = SystemIdentity {
         system_uuid: Some("00000000-0000-0000-0000-00000000abcd".into()),
         ..SystemIdentity::default()

@@ -2,7 +2,11 @@
 
 use std::{
     path::PathBuf,
-    sync::Arc,
+    sync::{
+        Arc,
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -211,12 +215,39 @@ impl Site {
         line.map_or(0, |value| value.trim().parse().unwrap())
     }
 
-    /// A line of the agent's `/proc/PID/status`, in KiB.
-    pub fn memory(&self, key: &str) -> u64 {
+    /// Samples the agent's anonymous memory from now on.
+    pub fn sample_memory(&self) -> MemorySampler {
         let path = format!("/proc/{}/status", self.agent().pid());
-        let status = std::fs::read_to_string(path).unwrap();
-        let line = status.lines().find(|line| line.starts_with(key)).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        let (stop, stopped) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let mut peak = 0;
+            loop {
+                let status = std::fs::read_to_string(&path).unwrap();
+                let line = status.lines().find(|line| line.starts_with("RssAnon:"));
+                let value = line.unwrap().split_whitespace().nth(1).unwrap();
+                peak = u64::max(peak, value.parse().unwrap());
+                let stop = stopped.recv_timeout(Duration::from_millis(10));
+                if stop != Err(RecvTimeoutError::Timeout) {
+                    return peak;
+                }
+            }
+        });
+        MemorySampler { stop, thread }
+    }
+}
+
+/// Finds the peak of an agent's anonymous memory. That of the resident set (VmHWM) includes code: a debug build
+/// has several times as much as a release build, and the system loads and drops parts of it at any time.
+pub struct MemorySampler {
+    stop: mpsc::Sender<()>,
+    thread: JoinHandle<u64>,
+}
+
+impl MemorySampler {
+    /// The peak until now, in KiB.
+    pub fn end(self) -> u64 {
+        drop(self.stop);
+        self.thread.join().unwrap()
     }
 }
 

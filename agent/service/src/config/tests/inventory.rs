@@ -186,7 +186,7 @@ fn paths_in_an_inventory_file_are_relative_to_it() {
     let files = [("hosts.d/a.toml", host.as_str()), ("hosts.d/ca.pem", "pem")];
     let config = site(&files, "['hosts.d']").1.unwrap();
     let trust = &config.inventory.hosts[0].bmc.trust;
-    assert_eq!(*trust, Trust::CaBundle(b"pem".to_vec()));
+    assert_eq!(*trust, Trust::CaBundle(b"pem".as_slice().into()));
 }
 
 #[test]
