@@ -2,6 +2,7 @@
 //! there is. Every run with three faults is a run of one of these worlds.
 
 use std::{
+    collections::BTreeSet,
     fmt::{self, Debug},
     time::{Duration, Instant},
 };
@@ -26,6 +27,8 @@ pub struct World {
     pub name: &'static str,
     /// The kinds of faults of each set.
     pub sets: Vec<String>,
+    /// The names of all its kinds of faults; none if it is small enough for all of them together.
+    pub faults: BTreeSet<String>,
     explore: ExploreSet,
 }
 
@@ -44,13 +47,17 @@ impl World {
         Self {
             name,
             sets: sets.iter().map(|set| format!("{set:?}")).collect(),
+            faults: sets.iter().flatten().map(|f| format!("{f:?}")).collect(),
             explore: Box::new(move |set, bounds| Some(explore(sets.get(set)?.clone(), bounds))),
         }
     }
 
     /// A world that is small enough for all kinds together.
     fn whole(name: &'static str, explore: impl Fn(Bounds) -> Report + 'static) -> Self {
-        Self::new(name, vec![vec!["all"]], move |_, bounds| explore(bounds))
+        Self {
+            faults: BTreeSet::new(),
+            ..Self::new(name, vec![vec!["all"]], move |_, bounds| explore(bounds))
+        }
     }
 
     /// Explores the set of this number, if there is one.
@@ -204,17 +211,18 @@ pub struct Explored {
     pub failed: bool,
 }
 
-/// Explores one set after the other, until the time is over. `explore` is given what is left of it, `progress` what
-/// was explored so far.
+/// Explores one set after the other, beginning with number `from`, until the time is over. `explore` is given what is
+/// left of it, `progress` what was explored so far.
 pub fn explore_sets(
     sets: &[String],
+    from: usize,
     time: Option<Duration>,
     explore: impl Fn(usize, Option<Duration>) -> Result<SetReport, String>,
     progress: impl Fn(&Explored),
 ) -> Explored {
     let begun = Instant::now();
     let mut explored = Explored::default();
-    for (number, set) in sets.iter().enumerate() {
+    for (number, set) in sets.iter().enumerate().skip(from) {
         let left = time.map(|time| time.saturating_sub(begun.elapsed()));
         if left.is_some_and(|left| left.is_zero()) {
             explored.not_begun = sets.len() - number;

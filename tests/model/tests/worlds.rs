@@ -114,14 +114,14 @@ fn deep_exploration_goes_on_after_a_set_that_was_given_up() {
         cut: (set == 0).then_some(Cut::Memory),
     };
     let explore = |set, _| Ok(report(set));
-    let explored = deep::explore_sets(&sets, None, explore, |_| {});
+    let explored = deep::explore_sets(&sets, 0, None, explore, |_| {});
     assert_eq!((explored.done, explored.given_up.len()), (2, 1));
     assert!(!explored.failed);
     let explore = |set, _| match set {
         1 => Err("its process ended".to_owned()),
         _ => Ok(report(set)),
     };
-    let explored = deep::explore_sets(&sets, None, explore, |_| {});
+    let explored = deep::explore_sets(&sets, 0, None, explore, |_| {});
     assert!(explored.failed);
     let given_up = explored.given_up.iter().map(|(set, _)| set.as_str());
     assert_eq!(given_up.collect::<Vec<_>>(), ["a", "b"]);
@@ -130,8 +130,10 @@ fn deep_exploration_goes_on_after_a_set_that_was_given_up() {
         (explored.states, explored.largest, explored.depth),
         (22, 12, 2)
     );
-    let explored = deep::explore_sets(&sets, Some(Duration::ZERO), explore, |_| {});
-    assert_eq!((explored.done, explored.not_begun), (0, 3));
+    let explored = deep::explore_sets(&sets, 2, None, explore, |_| {});
+    assert_eq!((explored.done, explored.largest), (1, 12));
+    let explored = deep::explore_sets(&sets, 1, Some(Duration::ZERO), explore, |_| {});
+    assert_eq!((explored.done, explored.not_begun), (0, 2));
 }
 
 /// Long enough for a Lease to expire and be taken over.
