@@ -76,7 +76,7 @@ go_build() {
 	local log=$1 module=$2 flags=$3 built=$1.unfinished program
 	shift 3
 	# remove_all_sd: Prometheus without the clients of clouds.
-	local options=(-trimpath -tags notest,grpcnotrace,remove_all_sd -ldflags "$flags")
+	local options=(-trimpath -tags "notest,grpcnotrace,remove_all_sd" -ldflags "$flags")
 	rm -rf "$built"
 	mkdir -p "$built"
 	rm -f "$log.total"

@@ -61,7 +61,7 @@ wait_jobs() {
 			status=0
 			wait "${job_pids[i]}" || status=$?
 			job_pids[i]=
-			job_states[i]=done
+			job_states[i]="done"
 			((status == 0)) || failed=$i
 		done
 		if [[ -n $running ]] && ((SECONDS - start >= due)); then
@@ -81,26 +81,26 @@ wait_jobs() {
 
 # show_progress ELAPSED: one line: how long it has run, how far each job is, how long it still takes.
 show_progress() {
-	local elapsed=$1 line i done total what percent all=0 sofar=0 left
+	local elapsed=$1 line i built total what percent all=0 sofar=0 left
 	line=$(duration "$elapsed")
 	for i in "${!job_names[@]}"; do
 		all=$((all + job_weights[i]))
-		if [[ ${job_states[i]} == done ]]; then
+		if [[ ${job_states[i]} == "done" ]]; then
 			sofar=$((sofar + job_weights[i]))
 			line+=" | ${job_names[i]} done"
 			continue
 		fi
-		done=0 total=0 what=
-		read -r done total what < <("${job_counters[i]}" "${job_logs[i]}") || true
+		built=0 total=0 what=
+		read -r built total what < <("${job_counters[i]}" "${job_logs[i]}") || true
 		if ((total == 0)); then
 			line+=" | ${job_names[i]}${what:+: $what}"
 			continue
 		fi
-		((done <= total)) || done=$total
+		((built <= total)) || built=$total
 		# What follows the last count (linking) is part of the work, too.
-		percent=$((done * 95 / total))
+		percent=$((built * 95 / total))
 		sofar=$((sofar + job_weights[i] * percent / 100))
-		line+=" | ${job_names[i]} $done of $total $what"
+		line+=" | ${job_names[i]} $built of $total $what"
 	done
 	# Until enough is done to measure by, the estimate is that for two idle cores.
 	if ((elapsed < 20 || sofar * 20 < all)); then
