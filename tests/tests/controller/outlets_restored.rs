@@ -1,11 +1,12 @@
-//! etcd is restored from a backup of before the outlets of hosts were switched off.
+//! etcd is restored from a backup of before outlets of hosts, or an enclosure, were switched off.
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, api::ListParams};
 use rackhand_tests::{
+    enclosure::Enclosure,
     pdu::PduPair,
-    rack::{OsState, PowerState},
+    rack::{OsState, PowerState, ResetType},
     stage::{HostLink, LONG, RackSpec, Stage, StageConfig, wait_until},
 };
 
@@ -78,15 +79,7 @@ async fn run(stage: &mut Stage, pdus: &PduPair) -> Result<()> {
     ensure!(pdus.are_on(1) == [true, true], "an outlet was left off");
 
     // No remediation knows of the other one; its hold at the agent is what is left.
-    wait_until("the hold is released", LONG, || async {
-        let held = stage.held_by("fed").await?;
-        let owner = held.get(FORGOTTEN).context("the host")?.clone();
-        Ok(match owner.is_empty() {
-            true => Ok(()),
-            false => Err(owner),
-        })
-    })
-    .await?;
+    released(stage, "fed", FORGOTTEN).await?;
     ensure!(pdus.are_on(2) == [true, true], "an outlet was left off");
     let host = stage.host(FORGOTTEN)?;
     host.wait_for(LONG, "on", |view| view.power == PowerState::On)
@@ -112,4 +105,74 @@ async fn run(stage: &mut Stage, pdus: &PduPair) -> Result<()> {
     let twice = stage.ran_twice();
     ensure!(twice.is_empty(), "ran twice: {twice:?}");
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f9_enclosure_that_a_restored_etcd_does_not_know_is_switched_on_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let enclosure = Enclosure::start(2).await.unwrap();
+    let racks = vec![RackSpec::new("sled", 2, HostLink::Inventory).in_pool("by-hand")];
+    let args = ["--power-timeout=6s", "--lease-duration=6s"];
+    let config = StageConfig {
+        enclosure: Some(enclosure.clone()),
+        controller_args: args.map(str::to_owned).to_vec(),
+        ..StageConfig::fast(racks)
+    };
+    let mut stage = Stage::start(dir.path(), config).await.unwrap();
+    if let Err(error) = run_sleds(&mut stage, &enclosure).await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+}
+
+async fn run_sleds(stage: &mut Stage, enclosure: &Enclosure) -> Result<()> {
+    enclosure.connect(1, stage.host("sled-1")?, true);
+    enclosure.connect(2, stage.host("sled-2")?, false);
+    stage.apply_rack_agents().await?;
+    stage.start_controller("before").await?;
+    stage
+        .host("sled-2")?
+        .switch(ResetType::ForceOff, "its owner");
+    // The pod keeps the host off.
+    stage.bind_pod("sled-1", true).await?;
+    let host = stage.host("sled-1")?;
+    host.wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
+        .await?;
+    host.bmc_dead().await?;
+    ensure!(host.hang(), "sled-1 was not up");
+    let backup = stage.plane().back_up()?;
+    stage.remediate("sled-1").await?;
+    stage.wait_step("sled-1", "Draining").await?;
+    ensure!(!enclosure.is_on(), "the enclosure was not switched off");
+    let held = stage.held_by("sled").await?;
+    ensure!(
+        held.values().all(|owner| !owner.is_empty()),
+        "a sled without power is not held: {held:?}"
+    );
+
+    ensure!(stage.stop_controller("before")?.success(), "ends well");
+    stage.restore(&backup).await?;
+    ensure!(stage.remediation("sled-1").await?.is_none(), "it is gone");
+    stage.start_controller("after").await?;
+    for name in ["sled-1", "sled-2"] {
+        released(stage, "sled", name).await?;
+    }
+    ensure!(enclosure.is_on(), "the enclosure was left off");
+    ensure!(
+        stage.host("sled-2")?.real_power() == PowerState::Off,
+        "the other sled was switched on"
+    );
+    Ok(())
+}
+
+/// Waits until nobody holds a host at the agent of its rack.
+async fn released(stage: &Stage, rack: &str, host: &str) -> Result<()> {
+    wait_until("the hold is released", LONG, || async {
+        let held = stage.held_by(rack).await?;
+        let owner = held.get(host).context("the host")?.clone();
+        Ok(match owner.is_empty() {
+            true => Ok(()),
+            false => Err(owner),
+        })
+    })
+    .await
 }
