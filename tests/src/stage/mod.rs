@@ -52,7 +52,7 @@ pub use recorder::{Record, Recorder};
 pub use scenarios::Scenarios;
 pub use tcp_proxy::TcpProxy;
 pub use tls::tls_dir;
-pub use usage::{ApiCalls, Usage};
+pub use usage::{ApiCalls, Usage, memory_kib};
 pub use wire::Wire;
 
 use crate::{

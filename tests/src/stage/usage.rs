@@ -40,17 +40,8 @@ impl Usage {
     /// # Errors
     /// The process has ended.
     pub fn of(process: &Process) -> Result<Self> {
-        let file = |name: &str| {
-            let path = format!("/proc/{}/{name}", process.pid());
-            std::fs::read_to_string(&path).with_context(|| path.clone())
-        };
-        let status = file("status")?;
-        let field = |name: &str| -> Result<u64> {
-            let line = status.lines().find(|line| line.starts_with(name));
-            let value = line.and_then(|line| line.split_whitespace().nth(1));
-            Ok(value.with_context(|| name.to_owned())?.parse()?)
-        };
-        let stat = file("stat")?;
+        let pid = process.pid();
+        let stat = read(pid, "stat")?;
         // The name is in parentheses and may contain spaces.
         let (_, rest) = stat.rsplit_once(')').context("stat")?;
         let ticks = |index: usize| -> Result<u64> {
@@ -59,10 +50,26 @@ impl Usage {
         };
         Ok(Self {
             cpu: Duration::from_millis((ticks(11)? + ticks(12)?) * 1000 / TICKS),
-            peak_kib: field("VmHWM:")?,
-            now_kib: field("VmRSS:")?,
+            peak_kib: memory_kib(pid, "VmHWM:")?,
+            now_kib: memory_kib(pid, "VmRSS:")?,
         })
     }
+}
+
+/// A value from the status of a process (proc(5)), such as `RssAnon:`, in KiB.
+///
+/// # Errors
+/// The process has ended, or its status has no such value.
+pub fn memory_kib(pid: i32, name: &str) -> Result<u64> {
+    let status = read(pid, "status")?;
+    let line = status.lines().find(|line| line.starts_with(name));
+    let value = line.and_then(|line| line.split_whitespace().nth(1));
+    Ok(value.with_context(|| name.to_owned())?.parse()?)
+}
+
+fn read(pid: i32, file: &str) -> Result<String> {
+    let path = format!("/proc/{pid}/{file}");
+    std::fs::read_to_string(&path).with_context(|| path.clone())
 }
 
 /// API calls, counted by the API server.

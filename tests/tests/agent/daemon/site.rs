@@ -16,7 +16,7 @@ use rackhand_proto::v1::{self, power_client::PowerClient};
 use rackhand_tests::{
     pki::{CertFiles, CertSpec, Pki},
     process::{Process, free_port},
-    stage::binaries,
+    stage::{binaries, memory_kib},
 };
 use rustls::{
     ClientConfig, RootCertStore,
@@ -217,15 +217,12 @@ impl Site {
 
     /// Samples the agent's anonymous memory from now on.
     pub fn sample_memory(&self) -> MemorySampler {
-        let path = format!("/proc/{}/status", self.agent().pid());
+        let pid = self.agent().pid();
         let (stop, stopped) = mpsc::channel();
         let thread = thread::spawn(move || {
             let mut peak = 0;
             loop {
-                let status = std::fs::read_to_string(&path).unwrap();
-                let line = status.lines().find(|line| line.starts_with("RssAnon:"));
-                let value = line.unwrap().split_whitespace().nth(1).unwrap();
-                peak = u64::max(peak, value.parse().unwrap());
+                peak = u64::max(peak, memory_kib(pid, "RssAnon:").unwrap());
                 let stop = stopped.recv_timeout(Duration::from_millis(10));
                 if stop != Err(RecvTimeoutError::Timeout) {
                     return peak;
