@@ -8,7 +8,6 @@ mod connect;
 mod error;
 mod facts;
 mod failover;
-mod identity;
 #[cfg(feature = "ipmi")]
 pub mod ipmi;
 mod log;
@@ -28,11 +27,11 @@ pub use connect::{Credentials, Options, connect};
 pub use error::{BmcError, ErrorKind};
 pub use facts::Facts;
 pub use failover::{BreakerSettings, Failover, FailoverSettings};
-pub use identity::{UuidMatch, same_system_uuid};
 pub use log::{EventLog, LogEntry, Severity};
 pub use power::{
     Accepted, PowerCommand, PowerReading, PowerSource, PowerState, Protocol, SystemIdentity,
 };
+pub use rackhand_identity::{IdentityMatch, compare_system_uuids};
 #[cfg(feature = "redfish")]
 pub use redfish::{AuthPolicy, Trust, TrustError};
 pub use sensor::{Sensor, SensorHealth, SensorKind, SensorRole};

@@ -8,6 +8,8 @@ mod racks;
 
 use std::net::IpAddr;
 
+use rackhand_identity::{IdentityMatch, compare_system_uuids};
+
 use crate::remediation::{HostRef, Reason};
 
 pub(crate) use networks::RackNetworks;
@@ -149,7 +151,7 @@ fn contradictions(
     }
     if let (Some(host), Some(uuid)) = (host, &wanted.system_uuid)
         && !host.system_uuid.is_empty()
-        && !same_uuid(uuid, &host.system_uuid)
+        && compare_system_uuids(uuid, &host.system_uuid) == IdentityMatch::Different
     {
         against.push(format!(
             "its system UUID is {} there, and the node reports {uuid}",
@@ -195,33 +197,7 @@ fn fits(host: &InventoryHost, wanted: &HostQuery) -> bool {
         || wanted
             .system_uuid
             .as_deref()
-            .is_some_and(|u| same_uuid(u, &host.system_uuid))
-}
-
-/// Compares system UUIDs. Firmware writes the first three groups in either byte order: SMBIOS before 2.6
-/// and after it differ, and so do BMC and operating system.
-fn same_uuid(a: &str, b: &str) -> bool {
-    match (uuid_digits(a), uuid_digits(b)) {
-        (Some(a), Some(b)) => a == b || uuid_swapped(&a).as_ref() == Some(&b),
-        _ => !a.is_empty() && a.eq_ignore_ascii_case(b),
-    }
-}
-
-/// The hexadecimal digits of a UUID.
-fn uuid_digits(text: &str) -> Option<String> {
-    let digits: String = text.chars().filter(|c| *c != '-').collect();
-    let is_uuid = digits.len() == 32 && digits.chars().all(|c| c.is_ascii_hexdigit());
-    is_uuid.then(|| digits.to_ascii_lowercase())
-}
-
-/// The digits with the first three groups in the other byte order.
-fn uuid_swapped(digits: &str) -> Option<String> {
-    let group = |from: usize, to: usize| -> Option<String> {
-        let bytes = digits.get(from..to)?.as_bytes().rchunks(2);
-        Some(bytes.map(|pair| String::from_utf8_lossy(pair)).collect())
-    };
-    let (first, second, third) = (group(0, 8)?, group(8, 12)?, group(12, 16)?);
-    Some(format!("{first}{second}{third}{}", digits.get(16..)?))
+            .is_some_and(|u| compare_system_uuids(u, &host.system_uuid) == IdentityMatch::Same)
 }
 
 fn by_bmh(wanted: &HostQuery, racks: &Racks) -> Result<HostRef, Reason> {

@@ -18,7 +18,6 @@ pub mod freshness;
 pub mod handover;
 pub mod health;
 pub mod hosts;
-pub mod identity;
 pub mod lease;
 pub mod nodes;
 pub mod overview;

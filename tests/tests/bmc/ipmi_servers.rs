@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 use crate::ipmi_support::{Peer, Server};
 use nix::sys::signal::Signal;
 use rackhand_bmc::{
-    Bmc, BootDevice, BootMode, BootOverride, BootPersistence, ErrorKind, Identify, PowerCommand,
-    PowerSource, PowerState, UuidMatch,
+    Bmc, BootDevice, BootMode, BootOverride, BootPersistence, ErrorKind, Identify, IdentityMatch,
+    PowerCommand, PowerSource, PowerState, compare_system_uuids,
     ipmi::{Suite, SuiteChoice, connect},
-    same_system_uuid,
 };
 
 const PEERS: [Peer; 4] = [
@@ -184,8 +183,8 @@ async fn system_uuid_is_read() {
         .expect("identity")
         .system_uuid;
     let uuid = uuid.expect("a GUID");
-    let same = same_system_uuid(&uuid, "a1234567-89ab-cdef-a123-456789abcdef");
-    assert_eq!(same, UuidMatch::Same, "{uuid}");
+    let same = compare_system_uuids(&uuid, "a1234567-89ab-cdef-a123-456789abcdef");
+    assert_eq!(same, IdentityMatch::Same, "{uuid}");
 }
 
 #[tokio::test]

@@ -2,7 +2,9 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{ErrorKind, PowerCommand, PowerState, SystemIdentity, UuidMatch, same_system_uuid};
+use rackhand_identity::{IdentityMatch, compare_serials, compare_system_uuids};
+
+use crate::{ErrorKind, PowerCommand, PowerState, SystemIdentity};
 
 /// Identity that a system must have; `None` is not compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -29,20 +31,20 @@ impl Expected {
     /// compared, and equal UUIDs settle it, because serial numbers have several notations.
     pub fn mismatch(&self, found: &SystemIdentity) -> Option<Mismatch> {
         if let (Some(expected), Some(found)) = (&self.system_uuid, &found.system_uuid) {
-            match same_system_uuid(expected, found) {
-                UuidMatch::Same => return None,
-                UuidMatch::Different => {
+            match compare_system_uuids(expected, found) {
+                IdentityMatch::Same => return None,
+                IdentityMatch::Different => {
                     return Some(Mismatch {
                         what: "system UUID",
                         expected: expected.clone(),
                         found: found.clone(),
                     });
                 }
-                UuidMatch::Unknown => {}
+                IdentityMatch::Unknown => {}
             }
         }
         match (&self.serial, &found.serial) {
-            (Some(expected), Some(found)) if !same_serial(expected, found) => Some(Mismatch {
+            (Some(expected), Some(found)) if differ(expected, found) => Some(Mismatch {
                 what: "serial number",
                 expected: expected.clone(),
                 found: found.clone(),
@@ -52,8 +54,8 @@ impl Expected {
     }
 }
 
-fn same_serial(a: &str, b: &str) -> bool {
-    a.trim().eq_ignore_ascii_case(b.trim())
+fn differ(a: &str, b: &str) -> bool {
+    compare_serials(a, b) == IdentityMatch::Different
 }
 
 /// How an operation ended.

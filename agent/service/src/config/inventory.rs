@@ -7,7 +7,8 @@ use std::{
 };
 
 use rackhand_bmc::{
-    AuthPolicy, BmcAddress, Trust, UuidMatch, ipmi::SuiteChoice, pdu::HostOutlet, same_system_uuid,
+    AuthPolicy, BmcAddress, IdentityMatch, Trust, compare_system_uuids, ipmi::SuiteChoice,
+    pdu::HostOutlet,
 };
 
 use super::{Networks, Password, PduEntry};
@@ -119,7 +120,7 @@ impl HostEntry {
             || self
                 .system_uuid
                 .as_deref()
-                .is_some_and(|uuid| same_system_uuid(uuid, name) == UuidMatch::Same)
+                .is_some_and(|uuid| compare_system_uuids(uuid, name) == IdentityMatch::Same)
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
 };
 
 use rackhand_agent_core::host_key::HostKey;
-use rackhand_bmc::{Trust, UuidMatch, same_system_uuid};
+use rackhand_bmc::{IdentityMatch, Trust, compare_system_uuids};
 use rackhand_proto::{identity::is_name, otlp::OtlpEndpoint};
 
 use super::{
@@ -325,7 +325,7 @@ impl Validator<'_> {
         if uuid::Uuid::try_parse(text.trim()).is_err() {
             let what = "not a UUID, such as 4c4c4544-0042-3510-8054-c2c04f4e4e32";
             self.problem(key_path, format_args!("{text:?}: {what}"));
-        } else if same_system_uuid(text, text) == UuidMatch::Unknown {
+        } else if compare_system_uuids(text, text) == IdentityMatch::Unknown {
             let what = "a placeholder of the firmware: it identifies nothing; leave it out";
             self.problem(key_path, format_args!("{text:?}: {what}"));
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rackhand_agent_core::host_key::HostKeys;
 use rackhand_bmc::{
-    BmcAddress, Protocol, UuidMatch, operation::Expected, pdu::HostOutlet, same_system_uuid,
+    BmcAddress, IdentityMatch, Protocol, compare_system_uuids, operation::Expected, pdu::HostOutlet,
 };
 use rackhand_proto::{Refusal, v1};
 use secrecy::SecretString;
@@ -113,7 +113,7 @@ impl Target {
             return Ok(asked);
         };
         if let (Some(asked), Some(known)) = (&asked.system_uuid, &known.system_uuid)
-            && same_system_uuid(asked, known) == UuidMatch::Different
+            && compare_system_uuids(asked, known) == IdentityMatch::Different
         {
             return Err(Status::failed_precondition(format!(
                 "host {}: the inventory says system UUID {known}, the caller expects {asked}; one \

@@ -7,7 +7,9 @@ use std::{
     sync::Arc,
 };
 
-use super::{HostQuery, InventoryHost, Rack, RackNetworks, node_of, uuid_digits, uuid_swapped};
+use rackhand_identity::SystemUuid;
+
+use super::{HostQuery, InventoryHost, Rack, RackNetworks, node_of};
 
 /// What the agents of each rack serve.
 ///
@@ -26,7 +28,7 @@ pub struct Racks {
 enum Name<'a> {
     Node(&'a str),
     ProviderId(&'a str),
-    SystemUuid(String),
+    SystemUuid(SystemUuid),
 }
 
 impl Name<'_> {
@@ -37,17 +39,12 @@ impl Name<'_> {
     }
 }
 
-/// A system UUID without regard to case and hyphens.
-fn uuid(text: &str) -> String {
-    uuid_digits(text).unwrap_or_else(|| text.to_ascii_lowercase())
-}
-
 fn keys_of(host: &InventoryHost) -> impl Iterator<Item = u64> + use<> {
     let named = |text: &str, name: Name<'_>| (!text.is_empty()).then(|| name.key());
     let keys = [
         named(node_of(host), Name::Node(node_of(host))),
         named(&host.provider_id, Name::ProviderId(&host.provider_id)),
-        named(&host.system_uuid, Name::SystemUuid(uuid(&host.system_uuid))),
+        SystemUuid::parse(&host.system_uuid).map(|uuid| Name::SystemUuid(uuid).key()),
     ];
     keys.into_iter().flatten()
 }
@@ -95,10 +92,9 @@ impl Racks {
     pub(super) fn candidates(&self, wanted: &HostQuery) -> Vec<(&String, &InventoryHost)> {
         let node = wanted.node_name.as_deref().map(Name::Node);
         let provider = wanted.provider_id.as_deref().map(Name::ProviderId);
-        let uuid = wanted.system_uuid.as_deref().map(uuid);
-        let swapped = uuid.as_deref().and_then(uuid_swapped);
-        let uuids = uuid.into_iter().chain(swapped).map(Name::SystemUuid);
-        let names = node.into_iter().chain(provider).chain(uuids);
+        let uuid = wanted.system_uuid.as_deref().and_then(SystemUuid::parse);
+        let uuid = uuid.map(Name::SystemUuid);
+        let names = node.into_iter().chain(provider).chain(uuid);
         let mut places: Vec<&(Arc<str>, usize)> = names
             .filter_map(|name| self.places.get(&name.key()))
             .flatten()

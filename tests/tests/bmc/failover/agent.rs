@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rackhand_bmc::ipmi::wire::Suite;
-use rackhand_bmc::{UuidMatch, same_system_uuid};
+use rackhand_bmc::{IdentityMatch, compare_system_uuids};
 use rackhand_tests::pki::Pki;
 use rackhand_tests::process::Process;
 use rackhand_tests::rack::ipmi::{ChassisControl, IpmiBmc, IpmiConfig};
@@ -151,8 +151,8 @@ async fn agent_uses_ipmi_while_redfish_is_dead() {
         "{status}"
     );
     let uuid = status["system_uuid"].as_str().unwrap();
-    let same = same_system_uuid(uuid, &site.host.config().uuid);
-    assert_eq!(same, UuidMatch::Same, "{status}");
+    let same = compare_system_uuids(uuid, &site.host.config().uuid);
+    assert_eq!(same, IdentityMatch::Same, "{status}");
 
     let off = site.power(&["off"]).await;
     assert_eq!(off["result"], "confirmed", "{off}");

@@ -1,6 +1,7 @@
 //! Identity of the system that a BMC manages, read by IPMI.
 
 use ipmi_rs_core::{app::GetDeviceId, connection::NetFn};
+use rackhand_identity::{SystemUuid, is_known_text};
 use uuid::Uuid;
 
 use super::{
@@ -12,38 +13,6 @@ use crate::{
     SystemIdentity,
     ipmi::requester::{RequestError, Requester},
 };
-
-/// Placeholders of manufacturers for serial number, name or model, in lower case.
-const UNSET: &[&str] = &[
-    "0123456789",
-    "01234567890123456789ab",
-    "123456789",
-    "1234567890",
-    "baseboard serial number",
-    "chassis serial number",
-    "default",
-    "default string",
-    "empty",
-    "invalid",
-    "n/a",
-    "na",
-    "none",
-    "not applicable",
-    "not available",
-    "not set",
-    "not specified",
-    "null",
-    "o.e.m.",
-    "oem",
-    "serial number",
-    "system manufacturer",
-    "system product name",
-    "system serial number",
-    "tbd",
-    "to be filled by o.e.m.",
-    "unknown",
-    "unspecified",
-];
 
 /// Reads the identity of the system. `guid`: the GUID of RAKP message 2, if known; otherwise it is
 /// requested.
@@ -87,17 +56,14 @@ pub(in crate::ipmi) async fn identity<A: Requester>(
 }
 
 /// Converts the GUID of RAKP message 2 or Get System GUID to the UUID that SMBIOS shows; `None` for
-/// an unset one (all zeroes or all ones).
+/// a placeholder.
 ///
 /// IPMI 2.0 (table 20-10) specifies the bytes of RFC 4122 in reverse, as OpenBMC sends them. AMI
 /// and most others send SMBIOS order, iDRACs the order of RFC 4122. Version and variant determine
 /// the order, with the precedence of `ipmitool mc guid`; if they are valid in no order, SMBIOS
-/// order is assumed. [`same_system_uuid`](crate::same_system_uuid) handles first three fields in
+/// order is assumed. [`compare_system_uuids`](crate::compare_system_uuids) handles first three fields in
 /// the other byte order.
 pub(in crate::ipmi) fn system_uuid(guid: [u8; 16]) -> Option<String> {
-    if guid == [0; 16] || guid == [0xff; 16] {
-        return None;
-    }
     let mut reversed = guid;
     reversed.reverse();
     let smbios = Uuid::from_bytes_le(guid);
@@ -108,7 +74,8 @@ pub(in crate::ipmi) fn system_uuid(guid: [u8; 16]) -> Option<String> {
         .into_iter()
         .find(is_plausible)
         .unwrap_or(smbios);
-    Some(uuid.hyphenated().to_string())
+    let shown = uuid.hyphenated().to_string();
+    SystemUuid::parse(&shown).map(|_| shown)
 }
 
 /// Whether version and variant are those of RFC 4122.
@@ -118,12 +85,7 @@ fn is_plausible(uuid: &Uuid) -> bool {
 
 /// `None` for a placeholder.
 fn known(text: Option<String>) -> Option<String> {
-    let text = text?;
-    let lower = text.to_lowercase();
-    let mut letters = lower.chars().filter(|c| c.is_alphanumeric());
-    let first = letters.next()?;
-    let is_filler = "0xf".contains(first) && letters.all(|c| c == first);
-    (!is_filler && !UNSET.contains(&lower.as_str())).then_some(text)
+    text.filter(|text| is_known_text(text))
 }
 
 fn optional<T>(result: Result<T, RequestError>) -> Result<Option<T>, RequestError> {
@@ -142,7 +104,7 @@ mod tests {
         super::fake::{FakeBmc, Fault, records},
         *,
     };
-    use crate::{UuidMatch, same_system_uuid};
+    use crate::{IdentityMatch, compare_system_uuids};
 
     /// The UUID that SMBIOS shows.
     const UUID: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e32";
@@ -229,8 +191,12 @@ mod tests {
                 reversed.reverse();
                 for guid in [bytes, reversed] {
                     let text = system_uuid(guid).unwrap();
-                    let same = same_system_uuid(&text, shown);
-                    assert_eq!(same, UuidMatch::Same, "{shown}: {guid:02x?} gives {text}");
+                    let same = compare_system_uuids(&text, shown);
+                    assert_eq!(
+                        same,
+                        IdentityMatch::Same,
+                        "{shown}: {guid:02x?} gives {text}"
+                    );
                 }
             }
         }
@@ -295,7 +261,7 @@ mod tests {
             let mut guid = uuid.into_bytes();
             guid.reverse();
             let shown = system_uuid(guid).unwrap();
-            prop_assert_eq!(same_system_uuid(&shown, &uuid.to_string()), UuidMatch::Same);
+            prop_assert_eq!(compare_system_uuids(&shown, &uuid.to_string()), IdentityMatch::Same);
         }
     }
 }

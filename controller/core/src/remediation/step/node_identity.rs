@@ -3,12 +3,13 @@
 //!
 //! Invariant: a name alone never identifies a machine.
 
+use rackhand_identity::{IdentityMatch, compare_serials, compare_system_uuids};
+
 use super::{
     super::{NodeFacts, OffEvidence, PinnedNode, PowerReading, Reason, State, Step},
     Decision, StepContext,
     fenced::FENCED_WATCH,
 };
-use crate::identity::{IdentityMatch, compare_serials, compare_system_uuids};
 
 impl StepContext<'_> {
     /// The decision if this Node is not covered by the evidence of off; `None` if it is the Node whose
