@@ -20,7 +20,7 @@ use super::{Context, policy::finalizer};
 use crate::{
     agents::{AgentHold, CallFailure},
     store::{
-        api::{ApiError, call},
+        api::{ApiError, call, words},
         object::{Kind, api},
         watch::pause,
     },
@@ -95,7 +95,13 @@ async fn existing(context: &Context) -> Result<BTreeMap<String, bool>, ApiError>
     let namespace = context.config.namespace.as_deref().unwrap_or_default();
     let every = ListParams::default();
     for kind in Kind::REQUESTS {
-        let Some(resource) = context.served.known(kind) else {
+        let found = context
+            .served
+            .find(&context.client, kind.group(), kind.kind());
+        let found = found
+            .await
+            .map_err(|e| ApiError::other(kind.kind(), words(&e)))?;
+        let Some(resource) = found else {
             continue;
         };
         let objects = api(&context.client, &resource, namespace);

@@ -145,9 +145,18 @@ fn names(all: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn answered(code: u16) -> Result<(), ApiError> {
+    fn answered(code: u16, pod: Option<&str>) -> Result<(), ApiError> {
+        let details = pod.map(|name| kube::core::response::StatusDetails {
+            name: name.into(),
+            group: String::new(),
+            kind: "pods".into(),
+            uid: String::new(),
+            causes: Vec::new(),
+            retry_after_seconds: 0,
+        });
         let status = kube::core::Status {
             code,
+            details,
             ..kube::core::Status::failure("no", "No")
         };
         Err(ApiError::Kube {
@@ -174,11 +183,14 @@ mod tests {
 
     #[test]
     fn only_a_refusal_ends_the_deletion_of_a_pod() {
-        let results = [404, 409, 403, 422, 429, 500, 504].map(|code| result(&answered(code)));
+        let answers = [404, 409, 403, 422, 429, 500, 504];
+        let results = answers.map(|code| result(&answered(code, Some("db-0"))));
         let expected = [
             "gone", "changed", "refused", "refused", "failed", "failed", "failed",
         ];
         assert_eq!(results, expected);
+        // An API server that does not serve the path, because it starts.
+        assert_eq!(result(&answered(404, None)), "failed");
         let timeout = ApiError::Timeout {
             what: String::new(),
         };

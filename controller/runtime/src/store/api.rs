@@ -8,6 +8,7 @@ use http::header::{HeaderValue, USER_AGENT};
 use kube::{
     Client, Config,
     config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
+    core::Status,
 };
 
 /// Timeout of one call, short enough that a failed Lease renewal can be repeated before the renew deadline.
@@ -40,18 +41,23 @@ impl ApiError {
         }
     }
 
-    fn code(&self) -> Option<u16> {
+    fn status(&self) -> Option<&Status> {
         match self {
             Self::Kube { source, .. } => match source.as_ref() {
-                kube::Error::Api(status) => Some(status.code),
+                kube::Error::Api(status) => Some(status),
                 _ => None,
             },
             _ => None,
         }
     }
 
+    fn code(&self) -> Option<u16> {
+        self.status().map(|status| status.code)
+    }
+
+    /// Whether the API server knows the kind and has no such object (F12).
     pub(crate) fn is_not_found(&self) -> bool {
-        self.code() == Some(404)
+        self.status().is_some_and(is_absence)
     }
 
     /// Whether the API server has answered, with or without an error.
@@ -65,8 +71,11 @@ impl ApiError {
 
     /// Whether the API server has refused the request itself, so that a repetition is refused as well.
     pub(crate) fn is_client_error(&self) -> bool {
-        self.code()
-            .is_some_and(|code| (400..500).contains(&code) && code != 429)
+        match self.code() {
+            Some(404) => self.is_not_found(),
+            Some(code) => (400..500).contains(&code) && code != 429,
+            None => false,
+        }
     }
 
     /// A label for metrics.
@@ -81,6 +90,18 @@ impl ApiError {
             _ => "error",
         }
     }
+}
+
+/// Whether a 404 is about an object. Without the name of one in its details it is about the path: a version that is
+/// not served any more, or an API server that does not know its CRDs yet.
+pub(crate) fn is_absence(status: &Status) -> bool {
+    let named = status.details.as_ref();
+    status.code == 404 && named.is_some_and(|named| !named.name.is_empty())
+}
+
+/// Whether the API server does not serve the path of a request.
+pub(crate) fn is_not_served(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404 && !is_absence(status))
 }
 
 /// The message for operators: that of the API server if it has sent one.
@@ -119,7 +140,7 @@ pub(crate) async fn call<T>(
     }
 }
 
-/// Converts a 404 into `None`.
+/// Converts the absence of the object into `None`.
 pub(crate) fn optional<T>(result: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -263,7 +284,44 @@ fn self_contained(file: &Kubeconfig) -> Result<(), ClientError> {
 
 #[cfg(test)]
 mod tests {
+    use kube::core::response::StatusDetails;
+
     use super::*;
+
+    #[test]
+    fn f12_404_of_a_path_that_is_not_served_is_no_absence() {
+        let error = |code, name: Option<&str>| {
+            let details = name.map(|name| StatusDetails {
+                name: name.into(),
+                group: String::new(),
+                kind: "nodes".into(),
+                uid: String::new(),
+                causes: Vec::new(),
+                retry_after_seconds: 0,
+            });
+            let status = Status {
+                code,
+                details,
+                ..Status::default()
+            };
+            kube::Error::Api(Box::new(status))
+        };
+        for (code, name, absent, not_served) in [
+            (404, Some("node-1"), true, false),
+            (404, Some(""), false, true),
+            (404, None, false, true),
+            (403, Some("node-1"), false, false),
+            (503, None, false, false),
+        ] {
+            assert_eq!(is_not_served(&error(code, name)), not_served);
+            let error = ApiError::Kube {
+                what: "Node node-1".into(),
+                source: Box::new(error(code, name)),
+            };
+            assert_eq!(error.is_not_found(), absent, "{code} {name:?}");
+            assert_eq!(optional::<()>(Err(error)).is_ok(), absent);
+        }
+    }
 
     #[tokio::test]
     async fn error_of_malformed_kubeconfig_contains_no_secret() {

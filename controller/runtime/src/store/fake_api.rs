@@ -167,10 +167,14 @@ fn merge(object: &mut Value, patch: &Value) {
 pub(crate) fn failure(code: StatusCode) -> (StatusCode, Value) {
     let reason = match code {
         StatusCode::CONFLICT => "AlreadyExists",
+        StatusCode::NOT_FOUND => "NotFound",
         _ => "",
     };
-    let status = json!({
+    let mut status = json!({
         "kind": "Status", "status": "Failure", "code": code.as_u16(), "reason": reason, "message": "no",
     });
+    if code == StatusCode::NOT_FOUND {
+        status["details"] = json!({ "name": "it", "kind": "objects" });
+    }
     (code, status)
 }

@@ -141,6 +141,9 @@ impl Kind {
 /// Timeout of a discovery call.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Lifetime of a cached discovery result for a kind in any version. A watch notices earlier that its version is gone.
+const KNOWN_FOR: Duration = Duration::from_secs(600);
+
 /// Lifetime of a cached discovery result for an `apiVersion` and kind.
 const PINNED_FOR: Duration = Duration::from_secs(60);
 
@@ -149,11 +152,27 @@ const MISSING_FOR: Duration = Duration::from_secs(2);
 
 /// Cache of the resources that the API server serves.
 pub(crate) struct Served {
-    known: RwLock<BTreeMap<(String, String), ApiResource>>,
+    known: RwLock<BTreeMap<(String, String), Known>>,
     groups: RwLock<Option<(Instant, BTreeSet<String>)>>,
     /// Permits one discovery of the groups at a time.
     asking: Semaphore,
     pinned: RwLock<BTreeMap<(String, String), (Instant, ApiResource)>>,
+}
+
+/// A kind that was served at a time.
+#[derive(Clone)]
+struct Known {
+    at: Instant,
+    resource: ApiResource,
+}
+
+impl Known {
+    fn now(resource: ApiResource) -> Self {
+        Self {
+            at: Instant::now(),
+            resource,
+        }
+    }
 }
 
 impl Default for Served {
@@ -168,7 +187,8 @@ impl Default for Served {
 }
 
 impl Served {
-    /// The resource of a kind in the version that the API server prefers; `None`: not served.
+    /// The resource of a kind: in the version that the API server prefers for its group, or in the most
+    /// stable one that has the kind. `None`: no version has it, by an API server that is ready (F12).
     pub(crate) async fn find(
         &self,
         client: &Client,
@@ -176,23 +196,33 @@ impl Served {
         kind: &str,
     ) -> Result<Option<ApiResource>, kube::Error> {
         let name = (group.to_owned(), kind.to_owned());
-        if let Some(found) = self.known.read().get(&name) {
-            return Ok(Some(found.clone()));
-        }
+        let known = self.known.read().get(&name).cloned();
+        let was_served = match known {
+            Some(known) if known.at.elapsed() < KNOWN_FOR => return Ok(Some(known.resource)),
+            known => known.is_some(),
+        };
         let what = format!("the API group {group}");
-        if self.lacks(client, group, &what).await? {
+        if !was_served && self.lacks(client, group, &what).await? {
             return Ok(None);
         }
-        let found = match in_time(&what, discovery::group(client, group)).await {
-            Ok(found) => found.recommended_kind(kind).map(|(resource, _)| resource),
-            Err(kube::Error::Discovery(_)) => None,
-            Err(kube::Error::Api(e)) if e.code == 404 => None,
-            Err(e) => return Err(e),
-        };
-        if let Some(found) = &found {
-            self.known.write().insert(name, found.clone());
+        let mut found = in_time(&what, discover(client, group, kind)).await?;
+        if found.is_none() {
+            // An API server that starts lists its CRDs late.
+            in_time(&what, require_ready(client)).await?;
+            found = in_time(&what, discover(client, group, kind)).await?;
+        }
+        let mut known = self.known.write();
+        match &found {
+            Some(found) => drop(known.insert(name, Known::now(found.clone()))),
+            None => drop(known.remove(&name)),
         }
         Ok(found)
+    }
+
+    /// Drops what is known about a kind, because the API server does not serve its path any more.
+    pub(crate) fn forget(&self, group: &str, kind: &str) {
+        let name = (group.to_owned(), kind.to_owned());
+        self.known.write().remove(&name);
     }
 
     /// Whether the API group was missing within [`MISSING_FOR`].
@@ -209,6 +239,7 @@ impl Served {
         if let Some(lacks) = known() {
             return Ok(lacks);
         }
+        in_time(what, require_ready(client)).await?;
         let listed = in_time(what, client.list_api_groups()).await?;
         let groups: BTreeSet<String> = listed.groups.into_iter().map(|g| g.name).collect();
         let lacks = !groups.contains(group);
@@ -220,7 +251,7 @@ impl Served {
     #[cfg(test)]
     pub(crate) fn put(&self, kind: Kind, resource: ApiResource) {
         let name = (kind.group().to_owned(), kind.kind().to_owned());
-        self.known.write().insert(name, resource);
+        self.known.write().insert(name, Known::now(resource));
     }
 
     /// The resource of a kind, if it was discovered before.
@@ -228,7 +259,7 @@ impl Served {
         self.known
             .read()
             .get(&(kind.group().to_owned(), kind.kind().to_owned()))
-            .cloned()
+            .map(|known| known.resource.clone())
     }
 
     /// Like [`Self::pinned`], with an error that names the missing kind.
@@ -268,6 +299,38 @@ impl Served {
             Err(kube::Error::Api(e)) if e.code == 404 => Ok(None),
             Err(e) => Err(e),
         }
+    }
+}
+
+/// The resource of a kind, in any version of its group that is served.
+async fn discover(
+    client: &Client,
+    group: &str,
+    kind: &str,
+) -> Result<Option<ApiResource>, kube::Error> {
+    let found = match discovery::group(client, group).await {
+        Ok(found) => found,
+        Err(kube::Error::Discovery(_)) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let stable = || {
+        let mut resources = found.resources_by_stability().into_iter();
+        resources.find(|(resource, _)| resource.kind == kind)
+    };
+    let preferred = found.recommended_kind(kind).or_else(stable);
+    Ok(preferred.map(|(resource, _)| resource))
+}
+
+/// Fails unless the API server is ready: before that it may not list its CRDs. One that has no such endpoint, or
+/// denies it, counts as ready.
+async fn require_ready(client: &Client) -> Result<(), kube::Error> {
+    let request = http::Request::get("/readyz").body(Vec::new());
+    let request = request.map_err(kube::Error::HttpError)?;
+    match client.request_text(request).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403 | 404) => Ok(()),
+        Err(kube::Error::Api(_)) => Err(kube::Error::Service("the API server is not ready".into())),
+        Err(error) => Err(error),
     }
 }
 
@@ -332,3 +395,6 @@ where
         Api::namespaced_with(client.clone(), namespace, resource)
     }
 }
+
+#[cfg(test)]
+mod tests;

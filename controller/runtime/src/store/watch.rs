@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::store::{
-    api::words,
+    api::{is_not_served, words},
     index::Index,
     object::{Key, Kind, Served},
 };
@@ -57,6 +57,16 @@ where
 fn is_expired_start<K>(event: &watcher::Result<Event<K>>) -> bool {
     match event {
         Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) => status.code == 410,
+        _ => false,
+    }
+}
+
+/// Whether the API server does not serve the version of the watch any more.
+pub(crate) fn is_path_gone(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => is_not_served(error),
         _ => false,
     }
 }
@@ -152,7 +162,11 @@ pub(crate) async fn watch_kind(
                 Some(Ok(Event::Apply(object))) => index.apply(kind, object),
                 Some(Ok(Event::Delete(object))) => index.deleted(kind, &object),
                 Some(Err(error)) => {
-                    tracing::warn!(kind = kind.kind(), %error, "watch interrupted; it is taken up again");
+                    tracing::warn!(kind = kind.kind(), %error, "watch interrupted; resuming");
+                    if is_path_gone(&error) {
+                        served.forget(kind.group(), kind.kind());
+                        break;
+                    }
                 }
                 None => break,
             }
@@ -172,6 +186,7 @@ pub(crate) async fn pause(cancel: &CancellationToken, time: Duration) -> bool {
 mod tests {
     use http::StatusCode;
     use k8s_openapi::api::core::v1::Node;
+    use parking_lot::Mutex;
     use serde_json::json;
 
     use super::*;
@@ -206,5 +221,73 @@ mod tests {
             let expected = [&["list", "listed", "refused"][..], &after].concat();
             assert_eq!(shown, expected, "{refusal}");
         }
+    }
+
+    /// A group of which one version is served at a time, with the kind of Clusters.
+    fn upgraded_server(version: Arc<Mutex<&'static str>>) -> Client {
+        fake_api::client(move |asked: FakeRequest| {
+            let version = *version.lock();
+            async move {
+                let served = format!("/apis/cluster.x-k8s.io/{version}");
+                let object = |name: &str| {
+                    json!({
+                        "apiVersion": format!("cluster.x-k8s.io/{version}"), "kind": "Cluster",
+                        "metadata": { "name": name, "namespace": "ns", "uid": name, "resourceVersion": "1" },
+                    })
+                };
+                let found = match asked.path.as_str() {
+                    "/apis" => {
+                        let of = json!({ "groupVersion": format!("cluster.x-k8s.io/{version}"), "version": version });
+                        let group = json!({ "name": "cluster.x-k8s.io", "versions": [of], "preferredVersion": of });
+                        json!({ "kind": "APIGroupList", "groups": [group] })
+                    }
+                    path if path == served => json!({
+                        "kind": "APIResourceList", "groupVersion": format!("cluster.x-k8s.io/{version}"),
+                        "resources": [{ "name": "clusters", "singularName": "", "namespaced": true, "kind": "Cluster",
+                            "verbs": ["list", "watch"] }],
+                    }),
+                    path if path == format!("{served}/clusters") && !asked.watches => json!({
+                        "kind": "ClusterList", "apiVersion": format!("cluster.x-k8s.io/{version}"),
+                        "metadata": { "resourceVersion": "7" }, "items": [object(version)],
+                    }),
+                    path if path == format!("{served}/clusters") => {
+                        return failure(StatusCode::GATEWAY_TIMEOUT);
+                    }
+                    // As of a path that is not served: no Status with details.
+                    _ => return (StatusCode::NOT_FOUND, json!("404 page not found")),
+                };
+                (StatusCode::OK, found)
+            }
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn f12_watch_goes_on_in_another_version_once_its_own_is_not_served() {
+        let version = Arc::new(Mutex::new("v1beta1"));
+        let index = Arc::new(Index::new(Vec::new()));
+        let (synced, mut is_synced) = watch::channel(false);
+        let cancel = CancellationToken::new();
+        let task = tokio::spawn(watch_kind(
+            upgraded_server(version.clone()),
+            Arc::default(),
+            index.clone(),
+            Kind::Cluster,
+            None,
+            synced,
+            cancel.clone(),
+        ));
+        is_synced.wait_for(|synced| *synced).await.unwrap();
+        let holds = |name: &str| index.cluster(&Key::new("ns", name)).is_some();
+        assert!(holds("v1beta1"));
+        *version.lock() = "v1beta2";
+        while !holds("v1beta2") {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        assert!(
+            !holds("v1beta1"),
+            "the list of the new version replaces the old one"
+        );
+        cancel.cancel();
+        task.await.unwrap();
     }
 }

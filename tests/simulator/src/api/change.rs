@@ -51,6 +51,8 @@ pub struct Failure {
     pub reason: &'static str,
     /// For people.
     pub message: String,
+    /// Kind and name of the object that the failure is about.
+    pub about: Option<(&'static str, String)>,
 }
 
 impl Failure {
@@ -59,12 +61,16 @@ impl Failure {
             code,
             reason,
             message: message.into(),
+            about: None,
         }
     }
 
     pub(super) fn not_found(resource: &Resource, name: &str) -> Self {
         let message = format!("{}.{} {name:?} not found", resource.plural, resource.group);
-        Self::new(404, "NotFound", message)
+        Self {
+            about: Some((resource.plural, name.to_owned())),
+            ..Self::new(404, "NotFound", message)
+        }
     }
 
     pub(super) fn conflict(resource: &Resource, name: &str) -> Self {

@@ -306,10 +306,14 @@ fn success(resource: &Resource, object: &Value) -> Value {
 }
 
 pub(super) fn status(failure: &Failure) -> Value {
-    json!({
+    let mut status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": failure.message, "reason": failure.reason, "code": failure.code,
-    })
+    });
+    if let Some((kind, name)) = &failure.about {
+        status["details"] = json!({ "name": name, "kind": kind });
+    }
+    status
 }
 
 fn failure_reply(failure: &Failure) -> Reply {

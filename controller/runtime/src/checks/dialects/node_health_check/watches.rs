@@ -25,7 +25,7 @@ use crate::{
     store::{
         api::words,
         object::{Key, api},
-        watch::{events, pause},
+        watch::{events, is_path_gone, pause},
     },
 };
 
@@ -90,7 +90,10 @@ async fn follow<K>(
             Some(Ok(Event::Apply(object))) => put(object),
             Some(Ok(Event::Delete(object))) => gone(key(&object)),
             Some(Err(error)) => {
-                tracing::warn!(kind, %error, "watch interrupted; it is taken up again");
+                tracing::warn!(kind, %error, "watch interrupted; resuming");
+                if is_path_gone(&error) {
+                    return;
+                }
                 continue;
             }
             None => return,
@@ -137,6 +140,7 @@ impl Watch {
                             let objects = api(client, &resource, "");
                             follow(events(objects), kind, cancel, &self.sender, put, gone, all)
                                 .await;
+                            served.forget(fact.group(), kind);
                         }
                         Ok(None) => drop(self.sender.send(all(BTreeSet::new()))),
                         Err(error) => {
