@@ -140,7 +140,7 @@ enum Next {
 fn what_next(refusal: Refusal) -> Next {
     let (stage, status) = match refusal {
         Refusal::OtherSuite => return Next::OtherSuite,
-        Refusal::Password | Refusal::Key => return Next::GiveUp,
+        Refusal::Password | Refusal::Key | Refusal::Disabled => return Next::GiveUp,
         Refusal::Status(stage, status) => (stage, status),
     };
     match status.kind() {

@@ -82,6 +82,8 @@ pub(super) struct Job {
     pub(super) refusal: Option<Failure>,
     /// Number of handshakes that were started over.
     pub(super) restarts: u32,
+    /// Number of refusals without a tag that may still arrive for an earlier handshake.
+    pub(super) late_refusals: u32,
     /// Whether an unresponsive session was already replaced once.
     pub(super) is_renewed: bool,
     /// Whether the BMC responded in the session during this exchange.
@@ -116,6 +118,7 @@ impl Job {
             terms: Vec::new(),
             refusal: None,
             restarts: 0,
+            late_refusals: 0,
             is_renewed: false,
             is_heard: false,
             asked: 0,

@@ -53,6 +53,14 @@ impl Failure {
                      correct K_g"
                 },
             ),
+            Refusal::Disabled => Self::new(
+                ErrorKind::Authentication,
+                format!(
+                    "user {user:?} refused (status 0x{:02x} without a tag), which OpenBMC sends for a disabled \
+                     user: enable the user, and IPMI over LAN for it",
+                    RakpStatus::INVALID_ROLE.number()
+                ),
+            ),
             Refusal::OtherSuite => Self::new(
                 ErrorKind::Unsupported,
                 "the BMC insists on another cipher suite than the ones allowed; allow suite 17 or 3 \

@@ -40,6 +40,8 @@ impl Stage {
 pub(super) enum Refusal {
     /// Error status of the BMC.
     Status(Stage, RakpStatus),
+    /// OpenBMC's refusal of a user who is disabled (RAKP message 2 without a tag).
+    Disabled,
     /// The BMC selected another suite than was proposed.
     OtherSuite,
     /// RAKP message 2 does not match the password.
@@ -59,6 +61,17 @@ pub(super) enum HandshakeEvent {
     Done(Box<Session>),
     /// The BMC refused the session, or its proof of the password is wrong.
     No(Refusal),
+    /// The same, in a packet that does not repeat the tag of the message.
+    UntaggedNo(Refusal),
+}
+
+/// How a packet refers to the last message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reference {
+    Tagged,
+    /// A refusal without tag and session id.
+    Untagged,
+    Other,
 }
 
 #[derive(Debug)]
@@ -71,6 +84,15 @@ enum Phase {
         hand: Box<Handshake>,
         key: SessionIntegrityKey,
     },
+}
+
+fn untagged(stage: Stage, status: RakpStatus) -> HandshakeEvent {
+    let is_disabled = stage == Stage::Rakp1 && status == RakpStatus::INVALID_ROLE;
+    HandshakeEvent::UntaggedNo(if is_disabled {
+        Refusal::Disabled
+    } else {
+        Refusal::Status(stage, status)
+    })
 }
 
 /// A handshake in progress.
@@ -141,38 +163,64 @@ impl Opening {
     ) -> HandshakeEvent {
         match (&self.phase, payload_type) {
             (Phase::Open, PayloadType::OpenResponse) => match OpenResponse::decode(payload) {
-                Ok(open) if self.is_ours(open.tag, open.console, open.result.is_err()) => {
-                    self.opened(open, settings)
-                }
-                _ => HandshakeEvent::Nothing,
+                Ok(open) => match (
+                    self.reference(open.tag, open.console, &open.result),
+                    open.result,
+                ) {
+                    (Reference::Tagged, _) => self.opened(open, settings),
+                    (Reference::Untagged, Err(status)) => untagged(Stage::Open, status),
+                    _ => HandshakeEvent::Nothing,
+                },
+                Err(_) => HandshakeEvent::Nothing,
             },
             (Phase::Rakp1 { managed }, PayloadType::Rakp2) => match Rakp2::decode(payload) {
-                Ok(two) if self.is_ours(two.tag, two.console, two.result.is_err()) => {
-                    let managed = *managed;
-                    self.known(managed, two, settings)
-                }
-                _ => HandshakeEvent::Nothing,
+                Ok(two) => match (
+                    self.reference(two.tag, two.console, &two.result),
+                    &two.result,
+                ) {
+                    (Reference::Tagged, _) => {
+                        let managed = *managed;
+                        self.known(managed, two, settings)
+                    }
+                    (Reference::Untagged, Err(status)) => untagged(Stage::Rakp1, *status),
+                    _ => HandshakeEvent::Nothing,
+                },
+                Err(_) => HandshakeEvent::Nothing,
             },
             (Phase::Rakp3 { hand, key }, PayloadType::Rakp4) => match Rakp4::decode(payload) {
-                Ok(four) if self.is_ours(four.tag, four.console, four.result.is_err()) => {
-                    match four.result {
-                        Err(status) => HandshakeEvent::No(Refusal::Status(Stage::Rakp3, status)),
-                        Ok(code) if !hand.is_rakp4_code(key, &code) => {
-                            HandshakeEvent::No(Refusal::Key)
-                        }
-                        Ok(_) => HandshakeEvent::Done(Box::new(self.session(hand, key, now))),
+                Ok(four) => match (
+                    self.reference(four.tag, four.console, &four.result),
+                    four.result,
+                ) {
+                    (Reference::Tagged, Err(status)) => {
+                        HandshakeEvent::No(Refusal::Status(Stage::Rakp3, status))
                     }
-                }
-                _ => HandshakeEvent::Nothing,
+                    (Reference::Tagged, Ok(code)) if !hand.is_rakp4_code(key, &code) => {
+                        HandshakeEvent::No(Refusal::Key)
+                    }
+                    (Reference::Tagged, Ok(_)) => {
+                        HandshakeEvent::Done(Box::new(self.session(hand, key, now)))
+                    }
+                    (Reference::Untagged, Err(status)) => untagged(Stage::Rakp3, status),
+                    _ => HandshakeEvent::Nothing,
+                },
+                Err(_) => HandshakeEvent::Nothing,
             },
             _ => HandshakeEvent::Nothing,
         }
     }
 
-    /// Whether the packet belongs to this handshake. Some BMCs omit the session id in a rejection,
-    /// but repeat the tag.
-    fn is_ours(&self, tag: u8, console: u32, is_refusal: bool) -> bool {
-        tag == self.tag && (console == self.console || is_refusal && console == 0)
+    /// Whether the packet belongs to this handshake. Some BMCs omit the session id in a refusal, but
+    /// repeat the tag; OpenBMC sends refusals in which both are 0. A success always has both.
+    fn reference<T>(&self, tag: u8, console: u32, result: &Result<T, RakpStatus>) -> Reference {
+        let is_refusal = result.is_err();
+        if is_refusal && tag == 0 && console == 0 {
+            Reference::Untagged
+        } else if tag == self.tag && (console == self.console || is_refusal && console == 0) {
+            Reference::Tagged
+        } else {
+            Reference::Other
+        }
     }
 
     fn next(

@@ -265,7 +265,18 @@ impl Machine {
         let Some(mut opening) = self.opening.take() else {
             return false;
         };
-        let heard = opening.receive(payload_type, payload, &self.settings, now);
+        let mut heard = opening.receive(payload_type, payload, &self.settings, now);
+        if let HandshakeEvent::UntaggedNo(refusal) = heard {
+            // Each earlier attempt of a refused message may still be refused; without a tag, nothing
+            // else tells those refusals from one of this handshake.
+            heard = if job.late_refusals > 0 {
+                job.late_refusals -= 1;
+                HandshakeEvent::Nothing
+            } else {
+                job.late_refusals = opening.pace.tries.saturating_sub(1);
+                HandshakeEvent::No(refusal)
+            };
+        }
         if matches!(heard, HandshakeEvent::Nothing) {
             self.opening = Some(opening);
             return false;
@@ -276,7 +287,7 @@ impl Machine {
             Some(now.saturating_duration_since(opening.pace.began)),
         ];
         match heard {
-            HandshakeEvent::Nothing => {}
+            HandshakeEvent::Nothing | HandshakeEvent::UntaggedNo(_) => {}
             HandshakeEvent::Next => {
                 opening.pace = self.pace(now, 1);
                 self.emit(job, opening.packet());

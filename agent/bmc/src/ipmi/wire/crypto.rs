@@ -342,11 +342,47 @@ impl SessionKeys {
         let pad = usize::from(plain.pop().ok_or(WireError::Encryption)?);
         let end = plain.len().checked_sub(pad).ok_or(WireError::Encryption)?;
         // The packet is signed, so the padding reveals nothing to an attacker; some BMCs write
-        // other padding bytes.
-        if pad >= BLOCK {
+        // other padding bytes, and OpenBMC pads an aligned payload with a whole block.
+        if pad > BLOCK {
             return Err(WireError::Encryption);
         }
         plain.truncate(end);
         Ok(plain)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aligned_payload_may_be_padded_with_a_whole_block() {
+        let key = SessionIntegrityKey {
+            suite: Suite::Cipher3,
+            sik: Zeroizing::new(vec![7; 20]),
+        };
+        let keys = key.session_keys();
+        for (length, pad, is_valid) in [
+            (15, 0, true),
+            (15, 16, true),
+            (31, 16, true),
+            (15, 32, false),
+            (3, 12, true),
+        ] {
+            let payload: Vec<u8> = (100..).take(length).collect();
+            let padding: Vec<u8> = (1..).take(pad).collect();
+            let pad = u8::try_from(pad).unwrap();
+            let mut bytes = [vec![3; BLOCK], payload.clone(), padding, vec![pad]].concat();
+            let mut cipher = cbc::Encryptor::<Aes128>::new(&(*keys.aes).into(), &[3; BLOCK].into());
+            for block in bytes.chunks_exact_mut(BLOCK).skip(1) {
+                cipher.encrypt_block(block.try_into().unwrap());
+            }
+            let expected = if is_valid {
+                Ok(payload)
+            } else {
+                Err(WireError::Encryption)
+            };
+            assert_eq!(keys.decrypt(&bytes), expected, "{length} and {pad}");
+        }
     }
 }

@@ -31,6 +31,10 @@ pub(super) struct Bmc {
     pub(super) suites: Vec<Suite>,
     /// Status for an unsupported suite; `None`: the BMC selects suite 3 instead.
     pub(super) suite_status: Option<u8>,
+    /// Whether refusals have tag and session id 0, as OpenBMC's.
+    pub(super) is_untagged: bool,
+    /// Whether all users are disabled: refused with "invalid role".
+    pub(super) is_disabled: bool,
     pub(super) users: Vec<User>,
     pub(super) kg: &'static [u8],
     pub(super) power: bool,
@@ -55,6 +59,8 @@ impl Bmc {
         Self {
             suites: Suite::ALL.to_vec(),
             suite_status: Some(0x11),
+            is_untagged: false,
+            is_disabled: false,
             users: vec![
                 ("admin", "secret", 4),
                 ("oper", "operpw", 3),
@@ -96,15 +102,24 @@ impl Bmc {
         };
         match payload_type {
             PayloadType::OpenRequest => {
-                let answer = self.open(OpenRequest::decode(payload).ok()?);
+                let mut answer = self.open(OpenRequest::decode(payload).ok()?);
+                if self.is_untagged && answer.result.is_err() {
+                    (answer.tag, answer.console) = (0, 0);
+                }
                 Some(plain(PayloadType::OpenResponse, &answer.encode()))
             }
             PayloadType::Rakp1 => {
-                let answer = self.rakp1(Rakp1::decode(payload).ok()?)?;
+                let mut answer = self.rakp1(Rakp1::decode(payload).ok()?)?;
+                if self.is_untagged && answer.result.is_err() {
+                    (answer.tag, answer.console) = (0, 0);
+                }
                 Some(plain(PayloadType::Rakp2, &answer.encode()))
             }
             PayloadType::Rakp3 => {
-                let answer = self.rakp3(&Rakp3::decode(payload).ok()?)?;
+                let mut answer = self.rakp3(&Rakp3::decode(payload).ok()?)?;
+                if self.is_untagged && answer.result.is_err() {
+                    (answer.tag, answer.console) = (0, 0);
+                }
                 Some(plain(PayloadType::Rakp4, &answer.encode()))
             }
             PayloadType::Ipmi => self.in_session(session, packet),
@@ -185,6 +200,9 @@ impl Bmc {
             self.sessions.remove(&one.managed);
             return no_such(&one, RakpStatus::UNAUTHORIZED_NAME);
         };
+        if self.is_disabled {
+            return no(RakpStatus::INVALID_ROLE);
+        }
         if one.role & 0x0f > most {
             return no(RakpStatus::UNAUTHORIZED_ROLE);
         }

@@ -8,7 +8,7 @@ use crate::{
     ipmi::{
         SuiteChoice,
         session::Level,
-        wire::{Frame, OpenRequest, PayloadType, Suite},
+        wire::{Frame, OpenRequest, OpenResponse, Opened, PayloadType, Suite, plain},
     },
 };
 
@@ -124,6 +124,56 @@ fn wrong_password_and_wrong_user_have_distinct_errors() {
         "{failure:?}"
     );
     assert_eq!(world.sent.len(), 2);
+}
+
+#[test]
+fn refused_user_without_a_tag_is_an_authentication_error_at_once() {
+    for is_disabled in [false, true] {
+        let user = if is_disabled { "admin" } else { "nobody" };
+        let mut world = World::new(settings(user, "secret"));
+        (world.bmc.is_untagged, world.bmc.is_disabled) = (true, is_disabled);
+        let failure = world.ask(status()).expect_err("refused");
+        assert_eq!(failure.kind, ErrorKind::Authentication, "{failure:?}");
+        assert!(failure.message.contains("user"), "{failure:?}");
+        assert_eq!(world.sent.len(), 2);
+    }
+}
+
+#[test]
+fn suite_3_is_used_where_17_is_refused_without_a_tag() {
+    for slow in [0, 700, 1200, 2500] {
+        for refusal in [0x04, 0x05, 0x10, 0x11] {
+            let mut world = World::admin();
+            world.bmc.is_untagged = true;
+            world.bmc.suites = vec![Suite::Cipher3];
+            world.bmc.suite_status = Some(refusal);
+            // The refusals of repeated messages arrive after the handshake with suite 3 has begun.
+            world.slow = Duration::from_millis(slow);
+            world
+                .ask(status())
+                .unwrap_or_else(|failure| panic!("{slow} ms: {failure:?}"));
+        }
+    }
+}
+
+#[test]
+fn success_without_a_tag_is_ignored() {
+    let mut world = World::admin();
+    world.begin(status());
+    world.machine_step();
+    let open = OpenResponse {
+        tag: 0,
+        console: 0,
+        result: Ok(Opened {
+            privilege: 4,
+            managed: 7,
+            algorithms: Suite::Cipher17.algorithms(),
+        }),
+    };
+    let forged = plain(PayloadType::OpenResponse, &open.encode());
+    world.machine.receive(&forged, world.now, &mut world.seed);
+    assert!(world.go_on(None).expect("outcome").is_ok());
+    assert_eq!(proposals(&world).len(), 1);
 }
 
 #[test]
