@@ -4,6 +4,7 @@ mod address;
 mod bmc;
 mod boot;
 mod boot_state;
+mod bounded;
 mod connect;
 mod error;
 mod facts;
@@ -17,6 +18,7 @@ mod power;
 #[cfg(feature = "redfish")]
 pub mod redfish;
 mod sensor;
+mod text;
 mod topology;
 
 pub use address::{AddressError, AddressWarning, BmcAddress, Privilege};

@@ -22,7 +22,7 @@ pub mod wire;
 pub use config::{IpmiConfig, MAX_KEY, MAX_USER, Retransmission, SuiteChoice, Timeouts, is_kg};
 pub use wire::Suite;
 
-use crate::{Bmc, BmcError};
+use crate::{Bmc, BmcError, bounded::BoundedBmc};
 
 /// Creates a client for one BMC. It sends nothing before the first call.
 ///
@@ -34,5 +34,5 @@ use crate::{Bmc, BmcError};
 /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration): the address is not an IPMI
 /// address, or user, password or K_g exceed the limits of IPMI 2.0.
 pub fn connect(config: IpmiConfig) -> Result<Box<dyn Bmc>, BmcError> {
-    Ok(Box::new(driver::Ipmi::new(config)?))
+    Ok(Box::new(BoundedBmc(driver::Ipmi::new(config)?)))
 }

@@ -6,10 +6,12 @@ use std::{fmt, net::IpAddr, str::FromStr, sync::Arc, time::Duration};
 
 use secrecy::SecretString;
 
+#[cfg(feature = "snmp")]
+use super::OutletId;
 use super::{Pdu, PduAddress, PduProtocol};
 #[cfg(feature = "redfish")]
 use crate::redfish;
-use crate::{BmcError, Credentials, ErrorKind};
+use crate::{BmcError, Credentials, ErrorKind, bounded::BoundedPdu};
 
 /// The SNMP tables of a make of PDU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,6 +47,16 @@ impl PduTable {
             Self::ServerTech => "servertech",
             Self::Eaton => "eaton",
         }
+    }
+
+    /// Checks that a text names an outlet: `12`, or `2.12` at the second unit of a chain. Each outlet has one name.
+    ///
+    /// # Errors
+    ///
+    /// How outlets of this make are named.
+    #[cfg(feature = "snmp")]
+    pub fn check_outlet(self, outlet: &OutletId) -> Result<(), String> {
+        super::snmp::check_outlet(self, outlet)
     }
 }
 
@@ -211,13 +223,14 @@ impl PduConfig {
 /// [`ErrorKind::Configuration`]: the settings cannot be used, such as credentials of another protocol or an
 /// SNMP address without a table, or the crate was built without the feature of the protocol.
 pub fn connect(config: PduConfig) -> Result<Arc<dyn Pdu>, BmcError> {
-    match config.address.protocol() {
+    let pdu = match config.address.protocol() {
         PduProtocol::Redfish => redfish(config),
         #[cfg(feature = "snmp")]
         PduProtocol::Snmp => super::snmp::connect(config),
         #[cfg(not(feature = "snmp"))]
         PduProtocol::Snmp => Err(config.wrong("rackhand-bmc was built without its feature snmp")),
-    }
+    };
+    Ok(Arc::new(BoundedPdu(pdu?)))
 }
 
 #[cfg(feature = "redfish")]

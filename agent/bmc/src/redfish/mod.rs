@@ -48,7 +48,7 @@ pub use trust::{Trust, TrustError};
 
 use std::sync::Arc;
 
-use crate::{Bmc, BmcError, pdu::Pdu};
+use crate::{Bmc, BmcError, bounded::BoundedBmc, pdu::Pdu};
 
 /// Creates a client for one BMC. It sends nothing before the first call.
 ///
@@ -58,7 +58,7 @@ use crate::{Bmc, BmcError, pdu::Pdu};
 /// address, the user name is empty, or the trust setting cannot be used (no certificate in the CA
 /// bundle, no system roots).
 pub fn connect(config: RedfishConfig) -> Result<Box<dyn Bmc>, BmcError> {
-    Ok(Box::new(client::Redfish::new(config)?))
+    Ok(Box::new(BoundedBmc(client::Redfish::new(config)?)))
 }
 
 /// Creates a client for one PDU. It sends nothing before the first call. The path of the address is that of

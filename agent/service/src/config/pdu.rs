@@ -75,16 +75,6 @@ pub(super) const PRIVACY_PROTOCOLS: [(&str, SnmpPrivacy); 2] = [
     ("aes256", SnmpPrivacy::Aes256),
 ];
 
-/// The first parts of the index of an outlet, which its plain number implies.
-pub(super) fn implied_index(table: PduTable) -> &'static str {
-    match table {
-        PduTable::ApcRpdu2 | PduTable::ApcRpdu => "",
-        PduTable::Raritan => "1.",
-        PduTable::ServerTech => "1.1.",
-        PduTable::Eaton => "0.",
-    }
-}
-
 impl PduEntry {
     /// The sources of all its secrets.
     pub fn secrets(&self) -> Vec<&Password> {

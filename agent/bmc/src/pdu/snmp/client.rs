@@ -149,11 +149,8 @@ impl SnmpPdu {
     }
 
     fn index(&self, id: &OutletId) -> Result<Vec<u32>, BmcError> {
-        index::parse(self.table, id).ok_or_else(|| {
-            let name: String = id.0.chars().take(32).collect();
-            let message = format!("{name:?} is not the number of an outlet of this make");
-            self.error(ErrorKind::System, message)
-        })
+        index::parse(self.table, id)
+            .ok_or_else(|| self.error(ErrorKind::System, index::refusal(self.table, id)))
     }
 
     async fn read_one(&self, id: &OutletId) -> Result<OutletReading, BmcError> {

@@ -16,12 +16,21 @@ mod tables;
 
 use std::sync::Arc;
 
-use super::{Pdu, PduConfig};
+use super::{OutletId, Pdu, PduConfig, PduTable};
 use crate::BmcError;
 
 /// Creates a client for one PDU. It sends nothing before the first call.
 pub(super) fn connect(config: PduConfig) -> Result<Arc<dyn Pdu>, BmcError> {
     Ok(Arc::new(client::SnmpPdu::new(config)?))
+}
+
+/// Checks that a text names an outlet in a table.
+pub(super) fn check_outlet(table: PduTable, outlet: &OutletId) -> Result<(), String> {
+    let table = tables::table(table);
+    match index::parse(table, outlet) {
+        Some(_) => Ok(()),
+        None => Err(index::refusal(table, outlet)),
+    }
 }
 
 /// Reads the values in `bytes` by every table, each as tag and four bytes.

@@ -33,8 +33,10 @@ pub(super) struct Measure {
 /// The tables of one make.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Table {
-    /// What the index of an outlet begins with where its name is a plain number.
+    /// What the index of an outlet begins with where its name is a plain number: the first unit.
     pub(super) unit: &'static [u32],
+    /// Number of the first unit in the table. Names count units from 1 for every make.
+    pub(super) first_unit: u32,
     pub(super) state: Column,
     pub(super) on: &'static [i32],
     pub(super) off: &'static [i32],
@@ -64,6 +66,7 @@ const fn measure(value: Column, divisor: f64) -> Option<Measure> {
 /// PowerNet-MIB, rPDU2Outlet (318.1.1.26.9).
 const APC_RPDU2: Table = Table {
     unit: &[],
+    first_unit: 1,
     // rPDU2OutletSwitchedStatusState: off(1), on(2)
     state: &[1, 3, 6, 1, 4, 1, 318, 1, 1, 26, 9, 2, 3, 1, 5],
     on: &[2],
@@ -86,6 +89,7 @@ const APC_RPDU2: Table = Table {
 /// PowerNet-MIB, rPDUOutlet (318.1.1.12.3).
 const APC_RPDU: Table = Table {
     unit: &[],
+    first_unit: 1,
     // rPDUOutletStatusOutletState: outletStatusOn(1), outletStatusOff(2)
     state: &[1, 3, 6, 1, 4, 1, 318, 1, 1, 12, 3, 5, 1, 1, 4],
     on: &[1],
@@ -103,9 +107,10 @@ const APC_RPDU: Table = Table {
     switch_off: (&[1, 3, 6, 1, 4, 1, 318, 1, 1, 12, 3, 3, 1, 1, 4], 2),
 };
 
-/// PDU2-MIB (13742.6); the index is pduId and outletId.
+/// PDU2-MIB (13742.6); the index is pduId, which is 1 for a PDU alone, and outletId.
 const RARITAN: Table = Table {
     unit: &[1],
+    first_unit: 1,
     // outletSwitchingState (SensorStateEnumeration): on(7), off(8)
     state: &[1, 3, 6, 1, 4, 1, 13742, 6, 4, 1, 2, 1, 3],
     on: &[7],
@@ -136,9 +141,11 @@ const fn raritan_measure(sensor: &'static [u32]) -> Measure {
     }
 }
 
-/// Sentry4-MIB, st4Outlets (1718.4.1.8); the index is st4UnitIndex, st4InputCordIndex and st4OutletIndex.
+/// Sentry4-MIB, st4Outlets (1718.4.1.8); the index is st4UnitIndex (A is 1, B is 2),
+/// st4InputCordIndex and st4OutletIndex.
 const SERVER_TECH: Table = Table {
     unit: &[1, 1],
+    first_unit: 1,
     // st4OutletControlState
     state: &[1, 3, 6, 1, 4, 1, 1718, 4, 1, 8, 5, 1, 1],
     // fixedOn, idleOn, wakeOn, on, lockedOn, eventOn
@@ -161,10 +168,11 @@ const SERVER_TECH: Table = Table {
     switch_off: (&[1, 3, 6, 1, 4, 1, 1718, 4, 1, 8, 5, 1, 2], 2),
 };
 
-/// EATON-EPDU-MIB, outlets (534.6.6.7.6); the index is strappingIndex, which is 0 for a PDU alone, and
-/// outletIndex.
+/// EATON-EPDU-MIB, outlets (534.6.6.7.6); the index is strappingIndex, which is 0 for a PDU alone and for
+/// the first of a chain and 1 for the second, and outletIndex.
 const EATON: Table = Table {
     unit: &[0],
+    first_unit: 0,
     // outletControlStatus: off(0), on(1), pendingOff(2), pendingOn(3)
     state: &[1, 3, 6, 1, 4, 1, 534, 6, 6, 7, 6, 6, 1, 2],
     on: &[1],

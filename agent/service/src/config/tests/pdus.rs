@@ -241,12 +241,20 @@ fn an_outlet_feeds_one_host_and_belongs_to_a_pdu_with_an_address() {
         (
             "{ pdu = 'a', outlet = '01' }, { pdu = 'c', outlet = '1' }",
             "{ pdu = 'b', outlet = '1' }",
-            "hosts[0] (n1).outlets[0].outlet: \"01\": must be the number in the table, such as 12",
+            "hosts[0] (n1).outlets[0].outlet: \"01\" is no outlet of this make; its outlets are named like 12 \
+             at the first unit and 2.12 at the second: see `pdu outlets`",
         ),
         (
-            "{ pdu = 'a', outlet = '0.7' }",
+            "{ pdu = 'a', outlet = '1.7' }",
             "{ pdu = 'b', outlet = '1' }",
-            "hosts[0] (n1).outlets[0].outlet: \"0.7\": write \"7\", which is the same outlet",
+            "hosts[0] (n1).outlets[0].outlet: \"1.7\" is no outlet of this make; its outlets are named like 12 \
+             at the first unit and 2.12 at the second: see `pdu outlets`",
+        ),
+        (
+            "{ pdu = 'a', outlet = '2.1.4' }",
+            "{ pdu = 'b', outlet = '1' }",
+            "hosts[0] (n1).outlets[0].outlet: \"2.1.4\" is no outlet of this make; its outlets are named like 12 \
+             at the first unit and 2.12 at the second: see `pdu outlets`",
         ),
         (
             "{ pdu = 'a', outlet = ' ' }, { pdu = 'c', outlet = '1' }",
@@ -262,7 +270,7 @@ fn an_outlet_feeds_one_host_and_belongs_to_a_pdu_with_an_address() {
         assert!(found.contains(&wanted), "{wanted}: {found:?}");
     }
     let good = outlets(
-        "{ pdu = 'a', outlet = '1.1.4' }",
+        "{ pdu = 'a', outlet = '2.4' }",
         "{ pdu = 'b', outlet = '1' }",
     );
     let told = problems(&good);

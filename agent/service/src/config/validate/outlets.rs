@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use rackhand_bmc::pdu::{HostOutlet, OutletId, PduTable};
+use rackhand_bmc::pdu::{HostOutlet, OutletId};
 
 use super::{
-    super::{HostEntry, PduEntry, location::KeyPath, pdu::implied_index, schema},
+    super::{HostEntry, PduEntry, location::KeyPath, schema},
     Validator, other_entry,
 };
 
@@ -66,7 +66,7 @@ impl Validator<'_> {
                     (Some(_), Some(pdu)) => pdu,
                 };
                 if let Some(table) = pdu.table()
-                    && let Err(what) = check_index(table, &outlet.outlet.0)
+                    && let Err(what) = table.check_outlet(&outlet.outlet)
                 {
                     self.problem(&key_path.key("outlet"), what);
                 }
@@ -119,24 +119,4 @@ struct OutletUse<'a> {
     /// Whether the first one declares it as shared.
     shared: bool,
     hosts: usize,
-}
-
-/// Checks the name of an outlet in an SNMP table. An outlet has one name only, so that it cannot be written
-/// for two hosts.
-fn check_index(table: PduTable, text: &str) -> Result<(), String> {
-    let is_canonical = |part: &str| {
-        let number = part.parse::<u32>();
-        number.is_ok_and(|number| number.to_string() == part)
-    };
-    if !text.split('.').all(is_canonical) {
-        return Err(format!(
-            "{text:?}: must be the number in the table, such as 12"
-        ));
-    }
-    match text.strip_prefix(implied_index(table)) {
-        Some(short) if short != text && is_canonical(short) => Err(format!(
-            "{text:?}: write {short:?}, which is the same outlet"
-        )),
-        _ => Ok(()),
-    }
 }
