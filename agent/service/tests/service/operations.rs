@@ -235,7 +235,7 @@ async fn f5_identity_mismatch_sends_no_command() {
     let mut client = site.local().await;
     let request = v1::BeginRequest {
         expect: Some(v1::SystemIdentity {
-            system_uuid: "11111111-2222-3333-4444-555555555555".into(),
+            system_uuid: "71111111-2222-3333-4444-555555555555".into(),
             ..v1::SystemIdentity::default()
         }),
         ..off("a", "node-1")

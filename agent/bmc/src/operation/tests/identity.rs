@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn f5_identity_mismatch_sends_no_command() {
     let expected = Expected {
-        system_uuid: Some("11111111-2222-3333-4444-555555555555".into()),
+        system_uuid: Some("71111111-2222-3333-4444-555555555555".into()),
         serial: None,
     };
     for state in [On, Off, PoweringOff, Unknown] {
@@ -34,7 +34,7 @@ fn f5_identity_mismatch_sends_no_command() {
                 ran.outcome().to_string(),
                 "the BMC manages another system: system UUID \
                  99999999-2222-3333-4444-555555555555, expected \
-                 11111111-2222-3333-4444-555555555555; check the BMC address of this host"
+                 71111111-2222-3333-4444-555555555555; check the BMC address of this host"
             );
         }
     }
