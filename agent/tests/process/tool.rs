@@ -174,6 +174,7 @@ fn host_check_reports_failures_with_advice() {
         "route",
         "credentials",
         "privilege",
+        "power",
         "cipher-suite",
         "identity",
         "clock",

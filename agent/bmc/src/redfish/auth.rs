@@ -38,6 +38,8 @@ pub(super) struct Access {
     pub(super) http: Http,
     account: Arc<Account>,
     policy: AuthPolicy,
+    /// Pause before what the BMC denied is requested again.
+    pub(super) denied: Duration,
     state: Mutex<State>,
     root: Mutex<Option<Root>>,
 }
@@ -53,12 +55,14 @@ impl Access {
             username,
             password,
             auth,
+            timeouts,
             ..
         } = config;
         Ok(Self {
             http,
             account: Arc::new(Account { username, password }),
             policy: auth,
+            denied: timeouts.denied,
             state: Mutex::new(State::Fresh),
             root: Mutex::new(None),
         })

@@ -11,17 +11,40 @@ use std::{
     time::Duration,
 };
 
+use tokio::time::Instant;
+
 use super::reporter::Reporter;
 use crate::{BmcError, BmcFuture, ErrorKind};
 
 /// The flags of one call.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Call {
+    deadline: Instant,
     logged_in_again: AtomicBool,
     command_sent: AtomicBool,
 }
 
+/// Time that one exchange may take after a pause.
+const EXCHANGE: Duration = Duration::from_secs(2);
+
 impl Call {
+    fn new(limit: Duration) -> Self {
+        Self {
+            deadline: Instant::now() + limit,
+            logged_in_again: AtomicBool::new(false),
+            command_sent: AtomicBool::new(false),
+        }
+    }
+
+    /// Pauses, if the pause and another exchange fit into the time limit.
+    pub(super) async fn may_pause(&self, pause: Duration) -> bool {
+        let fits = Instant::now() + pause + EXCHANGE < self.deadline;
+        if fits {
+            tokio::time::sleep(pause).await;
+        }
+        fits
+    }
+
     /// Returns `true` once: a second 401 in one call does not mean an expired session, and further
     /// logins would lock the account.
     pub(super) fn may_log_in_again(&self) -> bool {
@@ -53,7 +76,7 @@ where
     F: Future<Output = Result<T, BmcError>> + Send + 'a,
     T: Send + 'a,
 {
-    let call = Arc::new(Call::default());
+    let call = Arc::new(Call::new(limit));
     let work = work(Arc::clone(&call));
     Box::pin(async move {
         tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {

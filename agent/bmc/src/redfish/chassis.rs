@@ -55,6 +55,10 @@ impl Redfish {
     ) -> Result<(PowerState, String), BmcError> {
         let system = &found.system;
         let own = (system.state, system.raw.clone());
+        if system.state == PowerState::On && self.is_off_late() {
+            let contradiction = self.chassis_off(call, found).await;
+            return Ok(contradiction.map_or(own, |raw| (system.state, raw)));
+        }
         if system.state != PowerState::Off {
             return Ok(own);
         }
@@ -83,6 +87,32 @@ impl Redfish {
             }
         }
         Ok(own)
+    }
+
+    /// The raw text for a system that reports on while all of its chassis that report a power state
+    /// are off. It proves nothing: which of the two is out of date is not known.
+    async fn chassis_off(&self, call: &Call, found: &SystemResource) -> Option<String> {
+        let mut off = None;
+        for link in links(&found.body, &["Links", "Chassis"])
+            .iter()
+            .take(MAX_CHASSIS)
+        {
+            let name = last_part(link);
+            if vendor::is_board_chassis(name) {
+                continue;
+            }
+            let body = self.chassis(call, link).await.ok().flatten();
+            match body.as_ref().and_then(reported) {
+                None => {}
+                Some((PowerState::Off, word)) => {
+                    off = off.or_else(|| Some((name.to_owned(), word)))
+                }
+                Some(_) => return None,
+            }
+        }
+        let (name, word) = off?;
+        let name = self.access.http.reporter.quote(&name);
+        Some(format!("{}, but chassis {name} {word}", found.system.raw))
     }
 
     /// Reads a chassis; `None`: it does not exist, or not for this user.

@@ -183,24 +183,25 @@ impl ChassisManager {
     ) -> Result<BTreeSet<String>, BmcError> {
         let mut systems: BTreeSet<String> = chassis.systems.iter().cloned().collect();
         let mut seen: BTreeSet<String> = BTreeSet::new();
-        let mut waiting = chassis.contains.clone();
-        while let Some(link) = waiting.pop() {
-            if !seen.insert(link.clone()) {
-                continue;
-            }
-            if seen.len().max(systems.len()) > MAX_CONTAINED {
+        let mut waiting: BTreeSet<String> = chassis.contains.iter().cloned().collect();
+        loop {
+            if (seen.len() + waiting.len()).max(systems.len()) > MAX_CONTAINED {
                 let message = format!("a chassis contains more than {MAX_CONTAINED} others");
                 return Err(self.error(ErrorKind::Protocol, message));
             }
+            let Some(link) = waiting.pop_first() else {
+                return Ok(systems);
+            };
             let body = self
                 .service
                 .fetch(call, &link, "reading a contained chassis")
                 .await?;
             let inner = self.parse(last_part(&link), &body)?;
+            seen.insert(link);
             systems.extend(inner.systems);
-            waiting.extend(inner.contains);
+            let contains = inner.contains.into_iter();
+            waiting.extend(contains.filter(|link| !seen.contains(link)));
         }
-        Ok(systems)
     }
 
     async fn count_systems(&self, call: &Call, id: &OutletId) -> Result<usize, BmcError> {

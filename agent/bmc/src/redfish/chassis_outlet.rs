@@ -5,11 +5,8 @@
 
 use serde_json::Value;
 
-use super::document::{Action, link, links, text};
+use super::document::{Action, link, links, raw_state, text};
 use crate::pdu::{OutletCommand, OutletState};
-
-/// Maximum length of a raw state, in characters.
-const MAX_RAW: usize = 64;
 
 /// A `Chassis` document, as far as it is used.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,11 +63,7 @@ impl Chassis {
 }
 
 fn state(body: &Value) -> (OutletState, String) {
-    let raw = match body.get("PowerState") {
-        None => String::new(),
-        Some(Value::String(word)) => word.chars().take(MAX_RAW).collect(),
-        Some(other) => other.to_string().chars().take(MAX_RAW).collect(),
-    };
+    let raw = raw_state(body.get("PowerState"));
     let state = match body.get("PowerState").and_then(Value::as_str) {
         Some("On") => OutletState::On,
         Some("Off") => OutletState::Off,

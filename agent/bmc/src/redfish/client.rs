@@ -3,12 +3,17 @@
 //! Owns: state shared by all calls, and the time limit of each call. Must never: have two changes
 //! in flight at once.
 
-use std::{collections::BTreeMap, fmt, future::Future, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::Future,
+    sync::{Arc, PoisonError},
+};
 
 use jiff::Timestamp;
 use secrecy::SecretString;
 use serde_json::Value;
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, time::Instant};
 use url::Url;
 
 use super::{
@@ -35,6 +40,8 @@ pub(super) struct Redfish {
     /// Held while a change is in flight: from the reading that it depends on, if any, to its
     /// response.
     pub(super) changing: Mutex<()>,
+    /// When the BMC accepted the last power-off, unless another command followed.
+    off_accepted: std::sync::Mutex<Option<Instant>>,
     pub(super) timeouts: Timeouts,
     pub(super) soft_off_by_button: bool,
 }
@@ -48,6 +55,7 @@ impl Redfish {
             locator,
             action_info: Mutex::new(BTreeMap::new()),
             changing: Mutex::new(()),
+            off_accepted: std::sync::Mutex::new(None),
             timeouts,
             soft_off_by_button,
         })
@@ -55,6 +63,27 @@ impl Redfish {
 
     pub(super) fn error(&self, kind: ErrorKind, message: impl Into<String>) -> BmcError {
         self.access.http.reporter.error(kind, message)
+    }
+
+    fn note_off(&self, command: PowerCommand, is_accepted: bool) {
+        let mut off = self
+            .off_accepted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *off = match command {
+            // A repeated power-off does not start the time again.
+            PowerCommand::Off => off.or_else(|| is_accepted.then(Instant::now)),
+            _ => None,
+        };
+    }
+
+    /// Whether the BMC accepted a power-off that should have had its effect by now.
+    pub(super) fn is_off_late(&self) -> bool {
+        let off = self
+            .off_accepted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        off.is_some_and(|accepted| accepted.elapsed() >= self.timeouts.late_off)
     }
 
     /// Runs a call within its time limit.
@@ -133,7 +162,11 @@ impl Bmc for Redfish {
     }
 
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
-        self.bounded(move |this, call| async move { this.switch(&call, command).await })
+        self.bounded(move |this, call| async move {
+            let result = this.switch(&call, command).await;
+            this.note_off(command, result.is_ok());
+            result
+        })
     }
 
     fn identity(&self) -> BmcFuture<'_, SystemIdentity> {

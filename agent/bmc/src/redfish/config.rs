@@ -32,6 +32,11 @@ pub struct Timeouts {
     pub task: Duration,
     /// Limit of one call of [`Bmc`](crate::Bmc).
     pub call: Duration,
+    /// Pause before what the BMC denied is requested again: some deny a correct account for a moment.
+    pub denied: Duration,
+    /// Time after an accepted power-off from which the chassis of a system that still reports on is read
+    /// as well. Most systems report off earlier.
+    pub late_off: Duration,
 }
 
 impl Default for Timeouts {
@@ -43,6 +48,8 @@ impl Default for Timeouts {
             request: Duration::from_secs(20),
             task: Duration::from_secs(30),
             call: Duration::from_secs(60),
+            denied: Duration::from_secs(2),
+            late_off: Duration::from_secs(8),
         }
     }
 }

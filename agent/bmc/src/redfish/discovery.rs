@@ -19,6 +19,13 @@ use crate::{BmcError, ErrorKind};
 /// Maximum number of systems that are considered for an address without a path.
 const MAX_MEMBERS: usize = 32;
 const MAX_PAGES: usize = 8;
+/// How often a system that the BMC denies is read again.
+const DENIED_REPEATS: u32 = 2;
+/// Where the systems are if the service root does not name them (DSP0266, clause 6.5).
+const SYSTEMS: &str = "/redfish/v1/Systems";
+/// What helps where the list of systems cannot be used.
+const ADVICE: &str = "put the path of the system into the address, such as \
+                      redfish://HOST/redfish/v1/Systems/1";
 
 /// Path of the system, as far as it is known.
 pub(super) struct Locator {
@@ -103,7 +110,13 @@ impl Locator {
 }
 
 async fn read(access: &Access, call: &Call, url: &Url) -> Result<Read, BmcError> {
-    let answer = access.get(call, url).await?;
+    let mut answer = access.get(call, url).await?;
+    for _ in 0..DENIED_REPEATS {
+        if !errors::is_denial(&answer) || !call.may_pause(access.denied).await {
+            break;
+        }
+        answer = access.get(call, url).await?;
+    }
     if !answer.status.is_success() {
         let error = errors::of_status(&access.http.reporter, "reading the system", &answer);
         return Ok(Read::Refused(answer.status, error));
@@ -135,14 +148,16 @@ async fn discover(access: &Access, call: &Call) -> Result<SystemResource, BmcErr
             )),
         };
     }
-    let mut usable = Vec::new();
+    // A document may be large, and one that cannot be chosen is not kept.
+    let (mut usable, mut count) = (None, 0_usize);
     let mut candidates = Vec::new();
     let mut unread = None;
     for member in &members {
         let url = access.http.resolve(member)?;
         let note = match read(access, call, &url).await? {
             Read::System(found) if is_resettable(&found.system) => {
-                usable.push(*found);
+                count += 1;
+                usable = (count == 1).then_some(*found);
                 "can be reset"
             }
             Read::System(_) | Read::Other(_) => "cannot be reset",
@@ -154,10 +169,10 @@ async fn discover(access: &Access, call: &Call) -> Result<SystemResource, BmcErr
         };
         candidates.push(format!("{member} ({note})"));
     }
-    match (usable.pop(), usable.is_empty(), unread) {
-        (Some(found), true, None) => Ok(found),
+    match (usable, count, unread) {
+        (Some(found), 1, None) => Ok(found),
         // This member may be the system, and a later reading can tell: no user action is needed.
-        (None, _, Some(error)) if error.kind == ErrorKind::Busy => Err(error),
+        (None, 0, Some(error)) if error.kind == ErrorKind::Busy => Err(error),
         _ => Err(wrong(format!(
             "{} systems, and the address has no path; put the path of the right one into the address: {}",
             members.len(),
@@ -179,34 +194,44 @@ fn is_resettable(system: &System) -> bool {
 async fn members(access: &Access, call: &Call) -> Result<Vec<String>, BmcError> {
     const DOING: &str = "listing the systems";
     let reporter = &access.http.reporter;
-    let wrong = |message| reporter.error(ErrorKind::System, message);
-    let mut next = access.root().await?.systems;
-    if next.is_none() {
-        return Err(wrong("the service root names no systems"));
-    }
+    let wrong = |message: &str| reporter.error(ErrorKind::System, message);
+    let named = access.root().await?.systems;
+    let is_named = named.is_some();
+    let mut next = Some(named.unwrap_or_else(|| SYSTEMS.to_owned()));
     let mut members: Vec<String> = Vec::new();
     for _ in 0..MAX_PAGES {
         let Some(link) = next.take() else { break };
         let answer = access.get(call, &access.http.resolve(&link)?).await?;
-        let body = errors::document(reporter, DOING, answer)?;
+        if !is_named && answer.status == StatusCode::NOT_FOUND {
+            let message = format!("the service root names no systems; {ADVICE}");
+            return Err(wrong(&message));
+        }
+        let body = errors::document(reporter, DOING, answer).map_err(|error| {
+            let is_unusable = error.kind == ErrorKind::Protocol;
+            let message = format!("{}; {ADVICE}", error.message);
+            if is_unusable {
+                BmcError { message, ..error }
+            } else {
+                error
+            }
+        })?;
         let page = Collection::of(&body).ok_or_else(|| {
-            reporter.error(
-                ErrorKind::Protocol,
-                "the BMC's list of systems is not a collection",
-            )
+            let message = format!("the BMC's list of systems is not a collection; {ADVICE}");
+            reporter.error(ErrorKind::Protocol, message)
         })?;
         for member in page.members {
+            if members.len() > MAX_MEMBERS {
+                break;
+            }
             if !members.contains(&member) {
                 members.push(member);
             }
         }
-        next = page.next;
+        next = page.next.filter(|_| members.len() <= MAX_MEMBERS);
     }
     match members.len() {
         0 => Err(wrong("the BMC lists no system; it may still be starting")),
         1..=MAX_MEMBERS if next.is_none() => Ok(members),
-        _ => Err(wrong(
-            "too many systems; put the path of one into the address",
-        )),
+        _ => Err(wrong(&format!("too many systems; {ADVICE}"))),
     }
 }

@@ -4,6 +4,7 @@
 //! parsed in its module. Must never: fail on a property that is not needed, or map anything but the
 //! exact value to a power state.
 
+use rackhand_identity::{SystemUuid, is_known_text};
 use serde_json::Value;
 
 use super::extended_info::Messages;
@@ -11,11 +12,20 @@ use crate::{PowerState, SystemIdentity};
 
 /// Maximum length of a raw power state, in characters.
 const MAX_RAW: usize = 64;
+/// Maximum length of a text that is kept, in bytes; links are the longest.
+const MAX_TEXT: usize = 2048;
+/// Maximum number of links that are taken from a list: more than any caller accepts, so that what is
+/// left out is never missed.
+const MAX_LINKS: usize = 1024;
+/// Maximum number of reset types, and of names under `Oem`.
+const MAX_WORDS: usize = 64;
 
 /// `@odata.id` of the object at `path`.
 pub(super) fn link(body: &Value, path: &[&str]) -> Option<String> {
     let object = path.iter().try_fold(body, |value, name| value.get(name))?;
-    text(object, "@odata.id")
+    let link = object.get("@odata.id")?.as_str()?.trim();
+    let is_link = !link.is_empty() && link.len() <= MAX_TEXT;
+    is_link.then(|| link.to_owned())
 }
 
 /// `@odata.id` of each object in the array at `path`.
@@ -23,7 +33,10 @@ pub(super) fn links(body: &Value, path: &[&str]) -> Vec<String> {
     path.iter()
         .try_fold(body, |value, name| value.get(name))
         .and_then(Value::as_array)
-        .map(|objects| objects.iter().filter_map(|item| link(item, &[])).collect())
+        .map(|objects| {
+            let links = objects.iter().filter_map(|item| link(item, &[]));
+            links.take(MAX_LINKS).collect()
+        })
         .unwrap_or_default()
 }
 
@@ -35,10 +48,16 @@ pub(super) fn last_part(link: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// A non-empty string property.
+/// A non-empty string property, cut at a length that no meaningful one has.
 pub(super) fn text(body: &Value, name: &str) -> Option<String> {
     let text = body.get(name)?.as_str()?.trim();
-    (!text.is_empty()).then(|| text.to_owned())
+    (!text.is_empty()).then(|| cut(text).to_owned())
+}
+
+/// The beginning of a text, at most [`MAX_TEXT`] bytes.
+pub(super) fn cut(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(MAX_TEXT))
+        .unwrap_or_default()
 }
 
 /// Optional query features of the service (`ProtocolFeaturesSupported`).
@@ -102,7 +121,10 @@ impl Root {
             sessions: link(body, &["Links", "Sessions"]).or_else(below_service),
             vendor: text(body, "Vendor"),
             oem: oem
-                .map(|oem| oem.keys().cloned().collect())
+                .map(|oem| {
+                    let names = oem.keys().map(|name| cut(name).to_owned());
+                    names.take(MAX_WORDS).collect()
+                })
                 .unwrap_or_default(),
             features: Features::of(body),
         }
@@ -124,6 +146,7 @@ impl Collection {
             members: members
                 .iter()
                 .filter_map(|member| link(member, &[]))
+                .take(MAX_LINKS)
                 .collect(),
             next: text(body, "Members@odata.nextLink"),
         })
@@ -158,7 +181,8 @@ pub(super) fn values(list: Option<&Value>) -> Option<Vec<String>> {
         .as_array()?
         .iter()
         .filter_map(Value::as_str)
-        .map(str::to_owned)
+        .map(|word| cut(word).to_owned())
+        .take(MAX_WORDS)
         .collect();
     (!words.is_empty()).then_some(words)
 }
@@ -196,8 +220,9 @@ impl System {
             state,
             raw,
             identity: SystemIdentity {
-                system_uuid: text(body, "UUID"),
-                serial: text(body, "SerialNumber"),
+                // A placeholder of the firmware identifies nothing (F14).
+                system_uuid: text(body, "UUID").filter(|uuid| SystemUuid::parse(uuid).is_some()),
+                serial: text(body, "SerialNumber").filter(|serial| is_known_text(serial)),
                 vendor: text(body, "Manufacturer"),
                 model: text(body, "Model"),
             },
@@ -206,14 +231,18 @@ impl System {
     }
 }
 
-/// Maps only the exact values of `Resource.PowerState` to states. A missing property has the raw
-/// text "", a value that is not a string its JSON.
-pub(super) fn power_state(value: Option<&Value>) -> (PowerState, String) {
+/// The raw text of a state: "" for a missing property, JSON for a value that is not a string.
+pub(super) fn raw_state(value: Option<&Value>) -> String {
     let raw = match value {
         None => String::new(),
-        Some(Value::String(word)) => word.clone(),
+        Some(Value::String(word)) => return word.chars().take(MAX_RAW).collect(),
         Some(other) => other.to_string(),
     };
+    raw.chars().take(MAX_RAW).collect()
+}
+
+/// Maps only the exact values of `Resource.PowerState` to states.
+pub(super) fn power_state(value: Option<&Value>) -> (PowerState, String) {
     let state = match value.and_then(Value::as_str) {
         Some("On") => PowerState::On,
         Some("Off") => PowerState::Off,
@@ -221,7 +250,7 @@ pub(super) fn power_state(value: Option<&Value>) -> (PowerState, String) {
         Some("PoweringOff") => PowerState::PoweringOff,
         _ => PowerState::Unknown,
     };
-    (state, raw.chars().take(MAX_RAW).collect())
+    (state, raw_state(value))
 }
 
 /// State of a task.

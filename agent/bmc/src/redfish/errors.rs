@@ -211,6 +211,12 @@ pub(super) fn is_lost(status: StatusCode) -> bool {
     [StatusCode::BAD_GATEWAY, StatusCode::GATEWAY_TIMEOUT].contains(&status)
 }
 
+/// Whether the BMC denies access without naming a privilege that is missing, which some do to a correct
+/// account for a moment.
+pub(super) fn is_denial(answer: &Answer) -> bool {
+    answer.status == StatusCode::FORBIDDEN && answer.messages().0.iter().all(vendor::is_bare_denial)
+}
+
 /// The error of a response with an error status.
 pub(super) fn of_status(reporter: &Reporter, doing: &str, answer: &Answer) -> BmcError {
     let messages = answer.messages();

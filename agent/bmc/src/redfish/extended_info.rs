@@ -5,7 +5,10 @@
 
 use serde_json::Value;
 
-use super::vendor::{self, Cause};
+use super::{
+    document,
+    vendor::{self, Cause},
+};
 
 /// Maximum number of messages kept; some BMCs add one for each property.
 const MAX_MESSAGES: usize = 8;
@@ -44,7 +47,9 @@ impl Messages {
         if messages.is_empty() {
             // `code` only refers to the extended information, if there is any.
             messages.extend(error.and_then(|error| match error {
-                Value::String(text) => Some(plain(String::new(), text.clone(), false)),
+                Value::String(text) => {
+                    Some(plain(String::new(), document::cut(text).to_owned(), false))
+                }
                 _ => message(error),
             }));
         }
@@ -93,11 +98,12 @@ fn message(value: &Value) -> Option<Message> {
         names
             .iter()
             .find_map(|name| value.get(name).and_then(Value::as_str))
+            .map(document::cut)
             .unwrap_or_default()
             .to_owned()
     };
     if let Value::String(text) = value {
-        return Some(plain(String::new(), text.clone(), false));
+        return Some(plain(String::new(), document::cut(text).to_owned(), false));
     }
     let id = text(&["MessageId", "MessageID", "code"]);
     let words = text(&["Message", "message"]);

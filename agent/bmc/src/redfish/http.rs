@@ -1,12 +1,19 @@
 //! HTTP exchanges with one BMC.
 //!
-//! Owns: headers, redirects, size and time limits, and the single retry of a read. Must never: send
-//! anything but a GET twice, follow a redirect to another origin, or buffer more than 4 MiB.
+//! Owns: headers, redirects, size and time limits, and the single retry of a read. Must never: send a
+//! command that was carried out, or that may have been, a second time; follow a redirect to another
+//! origin; or buffer more than 4 MiB.
 
-use std::net::SocketAddr;
+mod body;
+mod redirect;
+
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use reqwest::{
-    Client, Method,
+    Client, Method, StatusCode,
     header::{ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, HeaderValue, IF_MATCH},
 };
 use secrecy::ExposeSecret;
@@ -22,12 +29,15 @@ use super::{
     tls,
 };
 use crate::{BmcError, ErrorKind};
+use body::MAX_BODY;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) use body::of as body_of;
+use redirect::{Redirects, join, target};
 
-/// Maximum body size in bytes; an event log of a thousand entries takes a quarter of it.
-const MAX_BODY: usize = 4 << 20;
 const MAX_REDIRECTS: usize = 3;
 
 /// Body and headers of a request.
+#[derive(Clone)]
 struct Content {
     body: Vec<u8>,
     /// Value of `If-Match`.
@@ -41,6 +51,14 @@ pub(super) struct Change<'a> {
     content: Content,
     /// Whether the caller must know that the request may have arrived without a response.
     counts: bool,
+    redirects: Redirects,
+}
+
+/// Whether the body of an action may be sent again to a BMC that has not carried it out.
+fn is_idempotent(body: &Value) -> bool {
+    let word = body.get("ResetType").or_else(|| body.get("PowerState"));
+    let word = word.and_then(Value::as_str);
+    matches!(word, Some("On" | "ForceOn" | "ForceOff" | "Off"))
 }
 
 impl<'a> Change<'a> {
@@ -53,12 +71,26 @@ impl<'a> Change<'a> {
                 condition: None,
             },
             counts: true,
+            redirects: Redirects::SameResource,
         }
     }
 
     /// An action. It never has a precondition; iDRAC10 rejects one with 412.
     pub(super) fn action(url: &'a Url, body: &Value) -> Self {
-        Self::new(Method::POST, url, body)
+        let redirects = if is_idempotent(body) {
+            Redirects::SameResource
+        } else {
+            Redirects::None
+        };
+        Self {
+            redirects,
+            ..Self::new(Method::POST, url, body)
+        }
+    }
+
+    /// Whether it may be sent again to a BMC that refused it without carrying it out.
+    pub(super) fn may_repeat(&self) -> bool {
+        self.redirects != Redirects::None
     }
 
     /// A PATCH of properties.
@@ -72,6 +104,7 @@ impl<'a> Change<'a> {
     pub(super) fn log_in(url: &'a Url, body: &Value) -> Self {
         Self {
             counts: false,
+            redirects: Redirects::Any,
             ..Self::new(Method::POST, url, body)
         }
     }
@@ -83,6 +116,8 @@ pub(super) struct Http {
     commands: Client,
     base: Url,
     keep_alive: bool,
+    /// Whether the BMC refuses uncompressed documents.
+    wants_gzip: AtomicBool,
     pub(super) reporter: Reporter,
 }
 
@@ -111,6 +146,11 @@ impl Http {
             builder
                 .tls_backend_preconfigured(tls.clone())
                 .http1_only()
+                // Web servers of BMCs write header lines that begin with a space, have one before the
+                // colon, or have no colon.
+                .http1_allow_obsolete_multiline_headers_in_responses(true)
+                .http1_allow_spaces_after_header_name_in_responses(true)
+                .http1_ignore_invalid_headers_in_responses(true)
                 .no_proxy()
                 .redirect(reqwest::redirect::Policy::none())
                 .retry(reqwest::retry::never())
@@ -134,34 +174,27 @@ impl Http {
             commands,
             base,
             keep_alive: config.keep_alive,
+            wants_gzip: AtomicBool::new(false),
             reporter,
         })
     }
 
     /// The URL of a reference in a document; it must have the origin of this BMC.
     pub(super) fn resolve(&self, reference: &str) -> Result<Url, BmcError> {
-        self.join(&self.base, reference).map_err(|kind| {
+        join(&self.base, &self.base, reference).map_err(|refusal| {
             self.reporter.error(
-                kind,
+                refusal.kind(),
                 "a link in the BMC's response leads to another host, port or scheme; not followed",
             )
         })
     }
 
-    fn join(&self, from: &Url, reference: &str) -> Result<Url, ErrorKind> {
-        let mut url = from.join(reference).map_err(|_| ErrorKind::Protocol)?;
-        if url.origin() != self.base.origin() {
-            let only_scheme = url.host() == self.base.host() && url.scheme() != self.base.scheme();
-            return Err(if only_scheme {
-                ErrorKind::Configuration
-            } else {
-                ErrorKind::Protocol
-            });
-        }
-        url.set_fragment(None);
-        // Otherwise reqwest would send them as Basic credentials.
-        let _ = (url.set_username(""), url.set_password(None));
-        Ok(url)
+    /// The URL at this BMC of a reference with another origin: the name by which a BMC knows itself
+    /// may be one that nobody else uses.
+    pub(super) fn resolve_path(&self, reference: &str) -> Option<Url> {
+        let url = self.base.join(reference).ok()?;
+        let is_http = matches!(url.scheme(), "http" | "https");
+        is_http.then(|| self.resolve(url.path()).ok()).flatten()
     }
 
     /// Reads a document; follows redirects within the BMC, and retries once on a broken connection.
@@ -178,60 +211,95 @@ impl Http {
                 may_retry = false;
                 result = self.exchange(Method::GET, &url, credentials, None).await;
             }
-            let answer = result.map_err(|failure| failure.into_error(&self.reporter, false))?;
-            match answer.location() {
-                Some(location) if answer.status.is_redirection() => {
-                    let next = self.join(&url, location);
-                    url = next.map_err(|kind| self.elsewhere(kind))?;
-                }
-                _ => return Ok(answer),
+            if self.is_refused_uncompressed(result.as_ref().ok()) {
+                result = self.exchange(Method::GET, &url, credentials, None).await;
             }
+            let answer = result.map_err(|failure| failure.into_error(&self.reporter, false))?;
+            if !is_redirect(&answer) {
+                return Ok(answer);
+            }
+            url = self.follow(&url, (&Method::GET, Redirects::Any), &answer)?;
         }
-        Err(self
-            .reporter
-            .error(ErrorKind::Protocol, "too many redirects"))
+        Err(self.redirect_loop())
     }
 
-    /// Sends a change exactly once.
+    /// Sends a change, and once more only where the BMC has not carried it out: after a redirect
+    /// within the BMC, and after the refusal of an uncompressed response.
     pub(super) async fn change(
         &self,
         change: Change<'_>,
         credentials: &Credentials,
     ) -> Result<Answer, BmcError> {
-        let Change { url, counts, .. } = change;
-        let answer = self
-            .exchange(change.method, url, credentials, Some(change.content))
+        let Change {
+            method,
+            url,
+            content,
+            counts,
+            redirects,
+        } = change;
+        self.send(method, url, credentials, Some(content), (counts, redirects))
             .await
-            .map_err(|failure| failure.into_error(&self.reporter, counts))?;
-        if answer.status.is_redirection() {
-            let kind = match answer.location().map(|location| self.join(url, location)) {
-                Some(Err(kind)) => kind,
-                _ => ErrorKind::Protocol,
-            };
-            return Err(self.elsewhere(kind));
-        }
-        Ok(answer)
     }
 
-    /// Sends a DELETE; never repeated.
+    /// Sends a DELETE.
     pub(super) async fn delete(
         &self,
         url: &Url,
         credentials: &Credentials,
     ) -> Result<Answer, BmcError> {
-        let answer = self.exchange(Method::DELETE, url, credentials, None).await;
-        answer.map_err(|failure| failure.into_error(&self.reporter, false))
+        let redirects = Redirects::SameResource;
+        self.send(Method::DELETE, url, credentials, None, (false, redirects))
+            .await
     }
 
-    fn elsewhere(&self, kind: ErrorKind) -> BmcError {
-        let message = if kind == ErrorKind::Configuration {
-            "the BMC redirects to another scheme; write redfish+https:// or redfish+http:// in \
-             its address"
-        } else {
-            "the BMC redirects to another host or port, or a command elsewhere; not followed, and \
-             no credentials sent; check the address"
-        };
-        self.reporter.error(kind, message)
+    async fn send(
+        &self,
+        method: Method,
+        url: &Url,
+        credentials: &Credentials,
+        content: Option<Content>,
+        (counts, redirects): (bool, Redirects),
+    ) -> Result<Answer, BmcError> {
+        let mut url = url.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            let mut result = self
+                .exchange(method.clone(), &url, credentials, content.clone())
+                .await;
+            if self.is_refused_uncompressed(result.as_ref().ok()) && redirects != Redirects::None {
+                result = self
+                    .exchange(method.clone(), &url, credentials, content.clone())
+                    .await;
+            }
+            let answer = result.map_err(|failure| failure.into_error(&self.reporter, counts))?;
+            if !is_redirect(&answer) {
+                return Ok(answer);
+            }
+            url = self.follow(&url, (&method, redirects), &answer)?;
+        }
+        Err(self.redirect_loop())
+    }
+
+    /// Whether the BMC refused an uncompressed response, and is asked for a compressed one from now on.
+    /// Otherwise it is not, because the ETag of a compressed response may differ.
+    fn is_refused_uncompressed(&self, answer: Option<&Answer>) -> bool {
+        let is_refused = answer.is_some_and(|answer| answer.status == StatusCode::NOT_ACCEPTABLE);
+        is_refused && !self.wants_gzip.swap(true, Ordering::Relaxed)
+    }
+
+    fn follow(
+        &self,
+        from: &Url,
+        request: (&Method, Redirects),
+        answer: &Answer,
+    ) -> Result<Url, BmcError> {
+        let location = answer.location();
+        target(&self.base, from, request, answer.status, location)
+            .map_err(|refusal| self.reporter.error(refusal.kind(), refusal.message()))
+    }
+
+    fn redirect_loop(&self) -> BmcError {
+        let message = "too many redirects";
+        self.reporter.error(ErrorKind::Protocol, message)
     }
 
     async fn exchange(
@@ -243,10 +311,15 @@ impl Http {
     ) -> Result<Answer, Failure> {
         let is_read = method == Method::GET;
         let client = if is_read { &self.reads } else { &self.commands };
+        let encoding = if self.wants_gzip.load(Ordering::Relaxed) {
+            "gzip"
+        } else {
+            "identity"
+        };
         let mut request = client
             .request(method, url.clone())
             .header(ACCEPT, "application/json")
-            .header(ACCEPT_ENCODING, "identity")
+            .header(ACCEPT_ENCODING, encoding)
             .header("OData-Version", "4.0");
         if !(is_read && self.keep_alive) {
             request = request.header(CONNECTION, "close");
@@ -273,11 +346,16 @@ impl Http {
         }
         let mut response = request.send().await.map_err(|error| Failure::of(&error))?;
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
-        let body = match read(&mut response).await {
-            Ok(body) => body,
+        let (bytes, broken) = read(&mut response).await;
+        let body = body::parse(bytes).await;
+        let body = match (broken, body) {
+            (None, body) => body,
+            // An object that has ended is whole, however the connection ended: some BMCs neither send a
+            // length nor shut TLS down.
+            (Some(_), body @ Body::Json(Value::Object(_))) => body,
             // For a command, only the status matters; a read needs its document.
-            Err(_) if !is_read => Body::Other("an incomplete body"),
-            Err(failure) => return Err(failure),
+            (Some(_), _) if !is_read => Body::Other("an incomplete body"),
+            (Some(failure), _) => return Err(failure),
         };
         Ok(Answer {
             status,
@@ -287,17 +365,52 @@ impl Http {
     }
 }
 
-async fn read(response: &mut reqwest::Response) -> Result<Body, Failure> {
+/// Whether the response only names another place. 304 has no target, and answers no request of
+/// this client.
+fn is_redirect(answer: &Answer) -> bool {
+    answer.status.is_redirection() && answer.status != StatusCode::NOT_MODIFIED
+}
+
+/// The bytes of a body, and why there were no more, unless it ended properly.
+async fn read(response: &mut reqwest::Response) -> (Vec<u8>, Option<Failure>) {
     let mut bytes = Vec::new();
-    while let Some(chunk) = response
-        .chunk()
-        .await
-        .map_err(|error| Failure::of(&error))?
-    {
-        if bytes.len() + chunk.len() > MAX_BODY {
-            return Err(errors::too_big(MAX_BODY));
+    loop {
+        match response.chunk().await {
+            Ok(Some(chunk)) if bytes.len() + chunk.len() > MAX_BODY => {
+                return (Vec::new(), Some(errors::too_big(MAX_BODY)));
+            }
+            Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
+            Ok(None) => return (bytes, None),
+            Err(error) => return (bytes, Some(Failure::of(&error))),
         }
-        bytes.extend_from_slice(&chunk);
     }
-    Ok(Body::of(&bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_off_and_on_may_be_sent_again() {
+        let url = Url::parse("http://b/").unwrap();
+        for (body, may_repeat) in [
+            (json!({"ResetType": "ForceOff"}), true),
+            (json!({"ResetType": "On"}), true),
+            (json!({"PowerState": "Off"}), true),
+            (json!({"ResetType": "ForceRestart"}), false),
+            (json!({"ResetType": "GracefulShutdown"}), false),
+            (json!({"ResetType": "PushPowerButton"}), false),
+            (json!({"ResetType": "Nmi"}), false),
+            (json!({"ResetType": 7}), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(
+                Change::action(&url, &body).may_repeat(),
+                may_repeat,
+                "{body}"
+            );
+        }
+    }
 }

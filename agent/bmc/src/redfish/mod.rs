@@ -89,7 +89,7 @@ pub fn connect_chassis(
 #[cfg(feature = "fuzzing")]
 pub(crate) fn fuzz(bytes: &[u8]) {
     use document::{Action, Collection, Root, System, action_info, links, task};
-    let response::Body::Json(body) = response::Body::of(bytes) else {
+    let response::Body::Json(body) = http::body_of(bytes) else {
         return;
     };
     let _ = (

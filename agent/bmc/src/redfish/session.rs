@@ -83,10 +83,13 @@ fn session(http: &Http, answer: &Answer) -> Option<Session> {
         Body::Json(body) => body.get("@odata.id").and_then(serde_json::Value::as_str),
         _ => None,
     };
-    let location = answer
-        .location()
-        .or(in_body)
-        .and_then(|link| http.resolve(link).ok());
+    // `Location` may have another host, port or scheme, where the BMC is known by another name.
+    let location = answer.location();
+    let here = |link: &str| http.resolve(link).ok();
+    let location = location
+        .and_then(here)
+        .or_else(|| in_body.and_then(here))
+        .or_else(|| http.resolve_path(location?));
     Some(Session {
         token: token.into(),
         location,

@@ -3,12 +3,15 @@
 //! Owns: certificate verification. Must never: read the disk for each BMC, or accept a handshake
 //! without proof of the private key (except where nothing is verified).
 
+mod certificate;
+mod rsa;
+
 use std::sync::{Arc, OnceLock};
 
 use rustls::{
-    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    ClientConfig, DigitallySignedStruct, Error, PeerMisbehaved, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+    crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
 };
 use sha2::{Digest, Sha256};
@@ -77,7 +80,14 @@ fn bundle(pem: &[u8]) -> Result<RootCertStore, TrustError> {
     Ok(roots)
 }
 
-/// Trusts one certificate by its SHA-256, if the server proves that it has the key.
+const PKCS1: [SignatureScheme; 3] = [
+    SignatureScheme::RSA_PKCS1_SHA256,
+    SignatureScheme::RSA_PKCS1_SHA384,
+    SignatureScheme::RSA_PKCS1_SHA512,
+];
+
+/// Trusts one certificate by its SHA-256, if the server proves that it has the key. The form of the
+/// certificate does not matter: version, dates, names, and who signed it.
 #[derive(Debug)]
 struct Pinned {
     pin: [u8; 32],
@@ -112,7 +122,8 @@ impl ServerCertVerifier for Pinned {
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, cert, dss, algorithms)
+        certificate::verify(cert, algorithms, dss.scheme, message, dss.signature())?;
+        Ok(HandshakeSignatureValid::assertion())
     }
 
     fn verify_tls13_signature(
@@ -121,8 +132,13 @@ impl ServerCertVerifier for Pinned {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        // TLS 1.3 allows PKCS #1 v1.5 in certificates only (RFC 8446, 4.2.3).
+        if PKCS1.contains(&dss.scheme) {
+            return Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into());
+        }
         let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, cert, dss, algorithms)
+        certificate::verify(cert, algorithms, dss.scheme, message, dss.signature())?;
+        Ok(HandshakeSignatureValid::assertion())
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -40,11 +40,15 @@ impl Redfish {
                 .linked_members(call, &body, "NetworkAdapters", MAX_ADAPTERS)
                 .await
             {
+                let Some(adapter) = self.optional(call, &adapter).await else {
+                    continue;
+                };
                 for port in self
                     .linked_members(call, &adapter, "Ports", MAX_PORTS)
                     .await
                 {
-                    topology.neighbors.extend(neighbor(&port));
+                    let port = self.optional(call, &port).await;
+                    topology.neighbors.extend(port.as_ref().and_then(neighbor));
                     if topology.neighbors.len() >= MAX_NEIGHBORS {
                         return Ok(topology);
                     }
@@ -54,24 +58,22 @@ impl Redfish {
         Ok(topology)
     }
 
-    /// The members of the collection that a resource links, at most `limit`.
+    /// Links of the members of the collection that a resource links, at most `limit`.
     async fn linked_members(
         &self,
         call: &Call,
         body: &Value,
         name: &str,
         limit: usize,
-    ) -> Vec<Value> {
-        let mut found = Vec::new();
+    ) -> Vec<String> {
         let Some(collection) = link(body, &[name]) else {
-            return found;
+            return Vec::new();
         };
         let collection = self.optional(call, &collection).await;
         let members = collection.as_ref().and_then(Collection::of);
-        for member in members.into_iter().flat_map(|c| c.members).take(limit) {
-            found.extend(self.optional(call, &member).await);
-        }
-        found
+        let mut members = members.unwrap_or_default().members;
+        members.truncate(limit);
+        members
     }
 }
 

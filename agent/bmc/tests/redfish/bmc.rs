@@ -364,6 +364,8 @@ pub(crate) fn config(address: &str) -> RedfishConfig {
         request: long,
         task: long,
         call: 2 * long,
+        denied: Duration::from_millis(20),
+        late_off: Duration::ZERO,
     };
     config
 }

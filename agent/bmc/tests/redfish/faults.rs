@@ -278,10 +278,6 @@ async fn malformed_document_is_a_protocol_error() {
             b"<html><body>PowerState: Off</body></html>".as_slice(),
         ),
         ("truncated", br#"{"PowerState":"Off","#),
-        (
-            "invalid UTF-8",
-            b"{\"PowerState\":\"Off\",\"Model\":\"\xff\xfe\"}",
-        ),
         ("empty", b""),
         (
             "two documents",

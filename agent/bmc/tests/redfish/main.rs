@@ -13,6 +13,8 @@ mod discovery;
 mod etag;
 mod facts;
 mod faults;
+mod habits;
+mod hostile;
 mod led;
 mod log;
 mod manager;

@@ -17,7 +17,10 @@ async fn refusing(state: &str, reply: Reply) -> TestBmc {
 async fn off_error(state: &str, reply: Reply) -> BmcError {
     let bmc = refusing(state, reply).await;
     let error = bmc.client().off().await.unwrap_err();
-    assert_eq!(bmc.count("POST", RESET), 1);
+    // A denial without a reason may be one for a moment.
+    let is_repeated = error.message.contains("(403)") && !error.message.contains("Insufficient");
+    let sent = 1 + usize::from(is_repeated);
+    assert_eq!(bmc.count("POST", RESET), sent, "{error}");
     error
 }
 

@@ -1,6 +1,6 @@
 //! Checks of credentials, privilege and cipher suite.
 
-use rackhand_bmc::ErrorKind;
+use rackhand_bmc::{ErrorKind, PowerState, Protocol, operation::state_word};
 use rackhand_proto::v1::{Check, Verdict};
 
 use super::{Observations, check, facts, is_silence, skipped};
@@ -27,13 +27,41 @@ pub(super) fn credentials(seen: &Observations) -> Check {
             ErrorKind::Tls => skipped(NAME, "TLS comes first"),
             ErrorKind::Privilege => check(NAME, Verdict::Ok, format!("user {user} is let in"), ""),
             kind if is_silence(kind) => skipped(NAME, "no answer"),
-            _ => check(
-                NAME,
-                Verdict::Warning,
-                error.message.clone(),
-                "the BMC answers, but not with a power state: try again, then restart the BMC",
-            ),
+            _ => skipped(NAME, "the power state comes first"),
         },
+    }
+}
+
+/// Whether the BMC reports a power state; without one no command can be confirmed. What another check
+/// reports as failed is skipped.
+pub(super) fn power(seen: &Observations) -> Check {
+    const NAME: &str = "power";
+    const AGAIN: &str = "try again, then restart the BMC";
+    let error = match &seen.power {
+        None => return skipped(NAME, "the route comes first"),
+        Some(Ok(reading)) if reading.state == PowerState::Unknown => {
+            let found = format!("the BMC reports no power state, but {:?}", reading.raw);
+            let advice =
+                "no command can be confirmed: restart the BMC, update it, or use another driver";
+            return check(NAME, Verdict::Failed, found, advice);
+        }
+        Some(Ok(reading)) => return check(NAME, Verdict::Ok, state_word(reading.state), ""),
+        Some(Err(error)) => error,
+    };
+    let is_redfish = seen.protocol == Protocol::Redfish;
+    match error.kind {
+        ErrorKind::Authentication | ErrorKind::Configuration => {
+            skipped(NAME, "the credentials come first")
+        }
+        ErrorKind::Privilege => skipped(NAME, "the privilege comes first"),
+        ErrorKind::Tls if is_redfish => skipped(NAME, "TLS comes first"),
+        ErrorKind::System | ErrorKind::Unsupported | ErrorKind::Protocol if is_redfish => {
+            skipped(NAME, "the Redfish service comes first")
+        }
+        ErrorKind::Unreachable | ErrorKind::Timeout if !is_redfish => {
+            skipped(NAME, "the route comes first")
+        }
+        _ => check(NAME, Verdict::Failed, error.message.clone(), AGAIN),
     }
 }
 

@@ -18,7 +18,7 @@ use rackhand_bmc::{
 };
 use rackhand_proto::v1::{Check, Verdict};
 
-use access::{cipher_suite, credentials, privilege};
+use access::{cipher_suite, credentials, power, privilege};
 use connectivity::{name, route, tls};
 pub(crate) use outlets::outlets;
 use system::{actions, clock, identity, redfish};
@@ -58,6 +58,7 @@ pub(crate) fn judge(seen: &Observations) -> Vec<Check> {
     }
     checks.push(credentials(seen));
     checks.push(privilege(seen));
+    checks.push(power(seen));
     if seen.protocol == Protocol::Ipmi {
         checks.push(cipher_suite(seen));
     }

@@ -23,7 +23,8 @@ pub(super) fn redfish(seen: &Observations) -> Check {
                 NAME,
                 Verdict::Failed,
                 error.message.clone(),
-                "mend the path of the system in the address, or update the BMC",
+                "write the path of the system into the address (redfish://HOST/redfish/v1/Systems/ID), mend it \
+                 there, or update the BMC",
             )
         }
         (_, Err(check)) => check,

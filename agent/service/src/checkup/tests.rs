@@ -92,7 +92,7 @@ fn healthy_host_passes_every_check() {
         }
         assert_eq!(
             checks.len(),
-            if protocol == Protocol::Redfish { 9 } else { 7 }
+            if protocol == Protocol::Redfish { 10 } else { 8 }
         );
     }
 }
@@ -110,6 +110,7 @@ fn checks_behind_a_failed_check_are_skipped() {
             "tls skipped",
             "credentials skipped",
             "privilege skipped",
+            "power skipped",
             "redfish skipped",
             "actions skipped",
             "identity skipped",
@@ -150,6 +151,44 @@ fn failed_check_includes_advice() {
         assert_eq!(failed.len(), 1, "{kind:?}: {checks:?}");
         assert!(!failed[0].advice.is_empty());
         assert_eq!(failed[0].found, format!("it is {}", kind.label()));
+    }
+}
+
+#[test]
+fn check_fails_whenever_no_power_state_is_read() {
+    use ErrorKind::{
+        Authentication, Busy, Configuration, Privilege, Protocol as Malformed, Refused, System,
+        Timeout, Tls, Unreachable, Unsupported,
+    };
+    for protocol in [Protocol::Redfish, Protocol::Ipmi] {
+        for kind in [
+            Authentication,
+            Busy,
+            Configuration,
+            Privilege,
+            Malformed,
+            Refused,
+            System,
+            Timeout,
+            Tls,
+            Unreachable,
+            Unsupported,
+        ] {
+            let mut seen = good(protocol);
+            seen.facts = None;
+            seen.power = Some(Err(error(kind)));
+            let failed: Vec<_> = judge(&seen)
+                .into_iter()
+                .filter(|check| check.verdict() == Verdict::Failed)
+                .collect();
+            assert_eq!(failed.len(), 1, "{protocol:?} {kind:?}: {failed:?}");
+            assert!(!failed[0].advice.is_empty());
+        }
+        let mut seen = good(protocol);
+        if let Some(Ok(reading)) = &mut seen.power {
+            (reading.state, reading.raw) = (PowerState::Unknown, "null".to_owned());
+        }
+        assert_eq!(the(&seen, "power").verdict(), Verdict::Failed);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Log entries: parsing and order.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use crate::{
     LogEntry, Severity,
@@ -19,6 +19,8 @@ pub(super) enum Order {
 /// current BMC wrote an event before this time.
 const CLOCK_IS_SET: i64 = 946_684_800;
 
+const ORIGIN: &[&str] = &["Links", "OriginOfCondition"];
+
 fn at(entry: &Value) -> Option<Timestamp> {
     let text = text(entry, "Created").or_else(|| text(entry, "EventTimestamp"))?;
     let at: Timestamp = text.parse().ok()?;
@@ -28,6 +30,35 @@ fn at(entry: &Value) -> Option<Timestamp> {
 fn id(entry: &Value) -> String {
     let by_link = || link(entry, &[]).map(|link| last_part(&link).to_owned());
     text(entry, "Id").or_else(by_link).unwrap_or_default()
+}
+
+/// The properties of an entry that are used. Members of several pages are kept until the newest are
+/// known.
+const USED: &[&str] = &[
+    "@odata.id",
+    "Id",
+    "Created",
+    "EventTimestamp",
+    "Severity",
+    "Message",
+    "MessageId",
+    "Name",
+];
+
+/// The entry without what is not used, and with texts of bounded length.
+pub(super) fn slim(entry: Value) -> Value {
+    let used = USED.iter().filter_map(|name| {
+        let text = text(&entry, name)?;
+        Some(((*name).to_owned(), Value::String(text)))
+    });
+    let mut slim: Map<String, Value> = used.collect();
+    if let Some(origin) = link(&entry, ORIGIN) {
+        slim.insert(
+            "Links".to_owned(),
+            json!({"OriginOfCondition": {"@odata.id": origin}}),
+        );
+    }
+    Value::Object(slim)
 }
 
 /// Whether the member is only a link to an entry.
@@ -77,7 +108,7 @@ pub(super) fn entry(body: &Value) -> LogEntry {
     };
     let words = ["Message", "MessageId", "Name"];
     let message = words.iter().find_map(|name| text(body, name));
-    let origin = link(body, &["Links", "OriginOfCondition"]);
+    let origin = link(body, ORIGIN);
     let sensor = origin.filter(|origin| origin.contains("/Sensors/"));
     LogEntry {
         id: id(body),
@@ -91,7 +122,6 @@ pub(super) fn entry(body: &Value) -> LogEntry {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
     use crate::redfish::document_tests::any_json;
@@ -153,6 +183,21 @@ mod tests {
         ] {
             assert_eq!(newest(listed.clone(), 2), expected, "{listed:?}");
         }
+    }
+
+    #[test]
+    fn entry_without_unused_properties_reads_the_same() {
+        let huge = "x".repeat(1 << 20);
+        let body = json!({
+            "@odata.id": "/log/Entries/7", "Created": "2026-05-04T03:02:01Z", "Severity": "OK",
+            "Message": "m", "Oem": {"Dump": huge}, "Name": [1, 2],
+            "Links": {"OriginOfCondition": {"@odata.id": "/Sensors/f", "Oem": huge}, "Oem": huge},
+        });
+        let slim = slim(body.clone());
+        assert_eq!(entry(&slim), entry(&body));
+        assert!(slim.to_string().len() < 300);
+        assert!(is_bare(&super::slim(json!({"@odata.id": "/1", "Oem": 1}))));
+        assert!(is_bare(&super::slim(json!("text"))));
     }
 
     #[test]

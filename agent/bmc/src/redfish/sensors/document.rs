@@ -78,6 +78,7 @@ fn items<'a>(body: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
+        .take(super::MAX_SENSORS)
 }
 
 fn name(object: &Value, names: &[&str]) -> String {

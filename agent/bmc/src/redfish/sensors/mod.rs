@@ -182,7 +182,7 @@ impl Reader<'_> {
         };
         let page = self.get(&collection, None).await;
         let page = page.as_ref().and_then(Collection::of).unwrap_or_default();
-        for supply in page.members {
+        for supply in page.members.into_iter().take(MAX_READS) {
             let Some(supply) = self.get(&supply, None).await else {
                 continue;
             };
@@ -203,7 +203,7 @@ impl Reader<'_> {
                 break;
             };
             let members = body.get("Members").and_then(Value::as_array);
-            for member in members.into_iter().flatten() {
+            for member in members.into_iter().flatten().take(MAX_SENSORS) {
                 let reading = match (document::sensor(member), link(member, &[])) {
                     (Some(reading), _) => Some(reading),
                     // The members are only links, so each is read.
@@ -214,6 +214,9 @@ impl Reader<'_> {
                     _ => None,
                 };
                 readings.extend(reading);
+            }
+            if readings.len() >= MAX_SENSORS {
+                break;
             }
             let following = Collection::of(&body).and_then(|page| page.next);
             next = following.map(|link| (link, None));

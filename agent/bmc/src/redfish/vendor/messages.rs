@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::redfish::extended_info::Message;
+
 /// Meaning of a BMC message for a power command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::redfish) enum Cause {
@@ -83,6 +85,14 @@ pub(in crate::redfish) fn cause(message_id: &str) -> Cause {
         .iter()
         .find(|fact| fact.message.eq_ignore_ascii_case(last))
         .map_or(Cause::Other, |fact| fact.cause)
+}
+
+/// Whether a message denies access without a reason.
+pub(in crate::redfish) fn is_bare_denial(message: &Message) -> bool {
+    let last = message.id.rsplit('.').next().unwrap_or_default();
+    ["AccessDenied", "GeneralError", ""]
+        .iter()
+        .any(|bare| last.eq_ignore_ascii_case(bare))
 }
 
 /// Pause for a BMC that is not ready and sends no Retry-After: Dell's message says 30 s.

@@ -2,7 +2,7 @@
 
 use rackhand_agent_core::ledger::Device;
 use rackhand_bmc::{
-    BmcError, ErrorKind,
+    BmcError, ErrorKind, PowerState,
     operation::{Outcome, Report, state_word},
 };
 use rackhand_proto::v1;
@@ -81,6 +81,9 @@ impl Run {
                 if let Some(error) = failure {
                     outcome.message = format!("{} ({error})", outcome.message);
                 }
+                if let Some(why) = stale_system(report) {
+                    outcome.message = format!("{}; {why}", outcome.message);
+                }
             }
         }
         outcome
@@ -109,6 +112,19 @@ impl Run {
             ..v1::Outcome::default()
         }
     }
+}
+
+/// What to do where the last reading was on, but the chassis reports off.
+fn stale_system(report: &Report) -> Option<String> {
+    let last = report.readings.last()?;
+    let is_contradicted = last.state == PowerState::On && last.raw.contains(", but chassis");
+    is_contradicted.then(|| {
+        format!(
+            "the BMC reports {:?}: the chassis is off, and probably only the state of the system is out of date; \
+             restart the BMC (bmc reset) and try again, or switch its outlets off (pdu off)",
+            last.raw
+        )
+    })
 }
 
 /// An outcome at the outlets of a host, in a sentence.

@@ -1,0 +1,203 @@
+//! A BMC that answers with as much as it can: what is kept of it is small, and its neighbours are served.
+
+use std::{mem::size_of, time::Duration};
+
+use rackhand_bmc::{EventLog, Facts, Sensor, SystemIdentity};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::bmc::{RESET, Reply, SYSTEM, TestBmc, inline, system};
+
+const CHASSIS: &str = "/redfish/v1/Chassis/1";
+const MANAGER: &str = "/redfish/v1/Managers/1";
+const LOG: &str = "/redfish/v1/Systems/1/LogServices/SEL";
+const LONG: usize = 200_000;
+/// What one reading may keep.
+const SMALL: usize = 4 << 10;
+
+/// A long text with escapes of a terminal.
+fn text() -> String {
+    "\u{1b}]0;x\u{7}abc".repeat(LONG / 9)
+}
+
+fn optional(text: Option<&String>) -> usize {
+    text.map_or(0, String::capacity)
+}
+
+fn of_identity(identity: &SystemIdentity) -> usize {
+    let SystemIdentity {
+        system_uuid,
+        serial,
+        vendor,
+        model,
+    } = identity;
+    let all = [system_uuid, serial, vendor, model];
+    all.into_iter().map(|text| optional(text.as_ref())).sum()
+}
+
+fn of_log(log: &EventLog) -> usize {
+    let entries = log.entries.iter();
+    let texts = entries.map(|entry| {
+        entry.id.capacity() + entry.message.capacity() + optional(entry.sensor.as_ref())
+    });
+    texts.sum::<usize>() + log.entries.capacity() * 128
+}
+
+fn of_sensors(sensors: &[Sensor]) -> usize {
+    let texts = sensors
+        .iter()
+        .map(|sensor| sensor.name.capacity() + sensor.unit.capacity());
+    texts.sum::<usize>() + size_of_val(sensors)
+}
+
+fn of_facts(facts: &Facts) -> usize {
+    let texts = [&facts.service, &facts.firmware, &facts.privilege];
+    let actions = facts.actions.iter().flatten().map(String::capacity);
+    texts
+        .into_iter()
+        .map(|text| optional(text.as_ref()))
+        .sum::<usize>()
+        + actions.sum::<usize>()
+        + size_of::<Facts>()
+}
+
+/// A BMC whose documents have huge texts, lists and extensions.
+async fn hostile() -> TestBmc {
+    let bmc = TestBmc::start().await;
+    let huge = text();
+    let links: Vec<Value> = (0..20_000)
+        .map(|n| json!({"@odata.id": format!("/redfish/v1/C/{n}")}))
+        .collect();
+    let mut reset = inline(&["On", "ForceOff"]);
+    reset["Oem"] = json!(huge);
+    let mut body = system(SYSTEM, &reset);
+    for name in ["SerialNumber", "Manufacturer", "Model"] {
+        body[name] = json!(huge);
+    }
+    body["Links"] = json!({
+        "Chassis": [{"@odata.id": CHASSIS}],
+        "ManagedBy": [{"@odata.id": MANAGER}],
+    });
+    body["LogServices"] = json!({"@odata.id": "/redfish/v1/Systems/1/LogServices"});
+    bmc.world(|world| world.systems[0].1 = body);
+    let entries: Vec<Value> = (0..2)
+        .map(|n| json!({"Id": format!("{n}{huge}"), "Message": huge}))
+        .collect();
+    bmc.put(
+        "/redfish/v1/Systems/1/LogServices",
+        json!({"Members": [{"@odata.id": LOG}]}),
+    );
+    bmc.put(
+        LOG,
+        json!({"Entries": {"@odata.id": format!("{LOG}/Entries")}}),
+    );
+    bmc.put(&format!("{LOG}/Entries"), json!({"Members": entries}));
+    let temperatures: Vec<Value> = (0..3)
+        .map(|n| json!({"Name": format!("{n}{huge}"), "ReadingCelsius": n}))
+        .collect();
+    bmc.put(
+        CHASSIS,
+        json!({"@odata.id": CHASSIS, "PowerState": "On", "Links": {"Contains": links},
+        "Thermal": {"@odata.id": "/redfish/v1/Chassis/1/Thermal"}}),
+    );
+    bmc.put(
+        "/redfish/v1/Chassis/1/Thermal",
+        json!({"Temperatures": temperatures}),
+    );
+    bmc.put(MANAGER, json!({"FirmwareVersion": huge}));
+    bmc.world(|world| {
+        world.root = json!({"Vendor": huge, "Product": huge, "RedfishVersion": huge})
+    });
+    bmc
+}
+
+fn is_plain(text: &str) -> bool {
+    !text.chars().any(char::is_control)
+}
+
+#[tokio::test]
+async fn what_is_kept_of_a_hostile_bmc_is_small() {
+    let bmc = hostile().await;
+    let client = bmc.client();
+    let reading = client.power().await.unwrap();
+    assert!(of_identity(&reading.identity) < SMALL);
+    assert!(is_plain(reading.identity.serial.as_deref().unwrap()));
+    assert!(of_identity(&client.identity().await.unwrap()) < SMALL);
+    let log = client.event_log(100).await.unwrap();
+    assert_eq!(log.entries.len(), 2);
+    assert!(of_log(&log) < 2 * SMALL, "{}", of_log(&log));
+    assert!(
+        log.entries
+            .iter()
+            .all(|entry| is_plain(&entry.message) && is_plain(&entry.id))
+    );
+    let sensors = client.sensors().await.unwrap();
+    assert_eq!(sensors.len(), 3);
+    assert!(of_sensors(&sensors) < SMALL);
+    assert!(of_facts(&client.facts().await.unwrap()) < SMALL);
+    client.off().await.unwrap();
+}
+
+#[tokio::test]
+async fn raw_state_and_errors_of_a_hostile_bmc_are_small() {
+    let bmc = TestBmc::with(|seen, world| {
+        world.power = json!(text());
+        seen.is("POST", RESET)
+            .then(|| Reply::message(400, &text(), &text()))
+    })
+    .await;
+    let client = bmc.client();
+    let reading = client.power().await.unwrap();
+    assert!(reading.raw.capacity() < SMALL && is_plain(&reading.raw));
+    let error = client.off().await.unwrap_err();
+    assert!(error.message.capacity() < SMALL && is_plain(&error.message));
+}
+
+#[tokio::test]
+async fn huge_collection_is_refused_and_neighbours_are_served() {
+    let page = |count: usize| {
+        let members = (0..count).map(|n| format!("{{\"@odata.id\":\"/a/{n}\"}}"));
+        let members: Vec<String> = members.collect();
+        format!("{{\"Members\":[{}]}}", members.join(",")).into_bytes()
+    };
+    // The larger one exceeds what is parsed, the smaller one what is searched.
+    for body in [page(150_000), page(40_000)] {
+        let hostile = TestBmc::with(move |seen, _| {
+            seen.is("GET", "/redfish/v1/Systems")
+                .then(|| Reply::status(200).body(body.clone()))
+        })
+        .await;
+        let good = TestBmc::start().await;
+        let (hostile, good) = (hostile.client(), good.client());
+        let neighbour = async {
+            for _ in 0..5 {
+                good.power().await.unwrap();
+            }
+        };
+        let both = async { tokio::join!(hostile.power(), neighbour) };
+        let (refused, ()) = timeout(Duration::from_secs(20), both).await.unwrap();
+        let error = refused.unwrap_err();
+        assert!(
+            error
+                .message
+                .contains("put the path of the system into the address"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn many_systems_are_refused_without_reading_them() {
+    let members: Vec<Value> = (0..10_000)
+        .map(|n| json!({"@odata.id": format!("/redfish/v1/Systems/{n}")}))
+        .collect();
+    let body = json!({"Members": members});
+    let bmc = TestBmc::with(move |seen, _| {
+        seen.is("GET", "/redfish/v1/Systems")
+            .then(|| Reply::json(200, &body))
+    })
+    .await;
+    let error = bmc.client().power().await.unwrap_err();
+    assert!(error.message.contains("too many systems"), "{error}");
+    assert_eq!(bmc.sent("GET").len(), 2);
+}
