@@ -54,6 +54,8 @@ pub enum Fault {
     SiblingOn,
     /// An operator switches that host off.
     SiblingOff,
+    /// Somebody switches that host on by its button, and its BMC stops answering, until it answers again.
+    SiblingLost,
 }
 
 /// Everything that can happen.
@@ -90,6 +92,8 @@ pub enum Action {
     Answers,
     /// The PDU answers again.
     PduAnswers,
+    /// The BMC of the other host that the outlets feed answers again.
+    SiblingAnswers,
     /// A backup of the management cluster is made.
     BackUp,
     /// The controller deals with a hold that an ended remediation has left at the agent.
@@ -176,6 +180,10 @@ impl World {
             (Action::Unheard, !self.host.up && self.node.ready),
             (Action::Answers, self.bmc.silent && !self.has_dead_bmc()),
             (Action::PduAnswers, self.outlets.is_some_and(|o| o.silent)),
+            (
+                Action::SiblingAnswers,
+                self.outlets.is_some_and(|o| o.sibling_silent),
+            ),
             (Action::Late, self.late.is_some()),
             (Action::BackUp, self.can_back_up()),
             (Action::LeftHold, self.can_end_left_hold()),
@@ -226,6 +234,9 @@ impl World {
             Fault::OutletOn => self.outlets.is_some_and(|o| !o.on[0]),
             Fault::SiblingOn => self.outlets.is_some_and(|o| o.sibling == Some(false)),
             Fault::SiblingOff => self.outlets.is_some_and(|o| o.sibling == Some(true)),
+            Fault::SiblingLost => self
+                .outlets
+                .is_some_and(|o| o.sibling == Some(false) && o.feeds()),
             Fault::HoldRemoved => self.hold == Some(true),
             // A request that is deleted at once after a restore leaves its host as it is (docs/lifecycle.md).
             Fault::Deleted => !self.object.deleting && self.backup != Backup::Restored,
@@ -304,6 +315,7 @@ impl World {
             Action::Unheard => w.node.ready = false,
             Action::Answers => w.bmc.silent = false,
             Action::PduAnswers => w.pdu_is_silent(false),
+            Action::SiblingAnswers => w.sibling_answers(),
             Action::BackUp => w.back_up(),
             Action::LeftHold => w.ends_left_hold(breakage),
             Action::Time => w.passes(),
@@ -376,6 +388,7 @@ impl World {
             Fault::OutletOn => self.outlet_button(),
             Fault::SiblingOn => self.switch_sibling(true),
             Fault::SiblingOff => self.switch_sibling(false),
+            Fault::SiblingLost => self.sibling_is_lost(),
         }
     }
 }

@@ -10,8 +10,9 @@ use rackhand_agent_core::{
     bmc_queue::{self, OperationRank},
     host_key::{HostKey, HostKeys},
     ledger::{
-        self, Action, Admission, Admitted, Authority, Change, Device, Host, Outcome, Release,
-        Reservation, Sequence, Sibling, SiblingPower, Term, check_siblings, release_reserved,
+        self, Action, Admission, Admitted, Authority, Change, Device, Host, Outcome, PowerCut,
+        Release, Reservation, Sequence, Sibling, SiblingPower, Term, check_siblings,
+        release_reserved,
     },
 };
 use rackhand_core::remediation::{EntryProgress, JournalEntry};
@@ -165,6 +166,7 @@ impl Agent {
             due: at(wait),
             deadline: at(wait.saturating_add(limit)),
             cancelled: false,
+            cut: PowerCut::default(),
         });
         Beginning::Started
     }
@@ -308,7 +310,8 @@ impl Agent {
             device: Device::Bmc,
             owner: "operator ann".into(),
             authority: Authority::Operator { name: "ann".into() },
-            force: false,
+            // Off is safe whoever holds it.
+            force: !on,
             detail: String::new(),
             now: self.clock(),
         };
@@ -317,11 +320,12 @@ impl Agent {
     }
 
     /// An operation makes sure that it may switch off outlets that also feed another host, of which this was
-    /// read; whether it may. `are_off`: so the outlets read; `holds`: it holds the other host before that.
+    /// read; whether it may. `is_cut`: its BMC is known to have no power; `holds`: it holds the other host before
+    /// that.
     pub(crate) fn may_cut(
         &mut self,
         which: usize,
-        (power, are_off): (SiblingPower, bool),
+        (power, is_cut): (SiblingPower, bool),
         holds: bool,
     ) -> bool {
         let operation = self.runs[which].id.clone();
@@ -345,8 +349,6 @@ impl Agent {
             }
             self.commit(changes);
         }
-        let known = self.ledger.operations.get(&operation);
-        let is_cut = are_off || known.is_some_and(|known| !known.sending.is_empty());
         let may = check_siblings("host-7", &[(sibling, power)], is_cut).is_ok();
         if !may {
             self.commit(release_reserved(&added));

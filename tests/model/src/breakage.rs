@@ -58,6 +58,7 @@ pub enum Breakage {
     OutletsForgotten,
     SiblingUnread,
     SiblingNotHeld,
+    FailedCutCounts,
     OutletsOfFormerLeader,
     OutletsOutdated,
     OutletsNotFound,
@@ -69,7 +70,7 @@ pub enum Breakage {
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 42] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -104,6 +105,7 @@ impl Breakage {
         Self::OutletsForgotten,
         Self::SiblingUnread,
         Self::SiblingNotHeld,
+        Self::FailedCutCounts,
         Self::OutletsOfFormerLeader,
         Self::OutletsOutdated,
         Self::OutletsNotFound,
@@ -149,6 +151,7 @@ impl Breakage {
             Self::OutletsForgotten => "outlets count as on again although they are not",
             Self::SiblingUnread => "the other host of shared outlets counts as off",
             Self::SiblingNotHeld => "the other host of shared outlets is not held",
+            Self::FailedCutCounts => "a cut of shared outlets that failed counts as one",
             Self::OutletsOfFormerLeader => "outlets are switched for a former leader",
             Self::OutletsOutdated => "a restored state cuts outlets that are on again",
             Self::OutletsNotFound => "outlets that only the journal knows are not returned",
@@ -189,6 +192,7 @@ impl Breakage {
             Self::InterruptNotCancelled => (false, &[Fault::AnswerLost, Fault::Deleted]),
             Self::OneOutletIsOff => (false, &[Fault::PduSilent]),
             Self::SiblingNotHeld => (false, &[Fault::SiblingOn]),
+            Self::FailedCutCounts => (false, &[Fault::PduSilent, Fault::SiblingLost]),
             _ => (false, &[]),
         };
         let budget = u8::try_from(faults.len()).unwrap_or(u8::MAX);
@@ -240,6 +244,7 @@ impl Breakage {
                 | Self::OutletsForgotten
                 | Self::SiblingUnread
                 | Self::SiblingNotHeld
+                | Self::FailedCutCounts
         )
     }
 

@@ -317,8 +317,9 @@ fn hash_agent<H: Hasher>(agent: &Agent, term: u64, h: &mut H) {
             due,
             deadline,
             cancelled,
+            cut,
         } = run;
-        (id, phase, due, deadline, cancelled).hash(h);
+        (id, phase, due, deadline, cancelled, cut).hash(h);
         let place = queue.iter().position(|(queued, _)| queued == number);
         (place, place.map(|place| queue[place].1)).hash(h);
     }

@@ -101,9 +101,10 @@ pub fn path<S, A>(
 pub const BOUND: usize = 600;
 
 /// The order of actions in a world without faults: every component acts as soon as it can.
-const ORDER: [Action; 15] = [
+const ORDER: [Action; 16] = [
     Action::Answers,
     Action::PduAnswers,
+    Action::SiblingAnswers,
     Action::Claim,
     Action::LeftHold,
     Action::Carry,
@@ -124,6 +125,7 @@ const ORDER: [Action; 15] = [
 pub fn healed(w: &World) -> World {
     let mut w = w.clone();
     (w.budget, w.wrong) = (0, None);
+    w.sibling_answers();
     w.switch_sibling(false);
     w
 }

@@ -1,7 +1,7 @@
 //! The operations of the agent: each sends its command, reads what has come of it, and ends.
 
 use jiff::Timestamp;
-use rackhand_agent_core::ledger::{Outcome, SiblingPower};
+use rackhand_agent_core::ledger::{Outcome, PowerCut, SiblingPower};
 use rackhand_core::remediation::{
     CommandTaken, OperationOutcome, OperationView, PowerReading, PowerState,
 };
@@ -69,6 +69,8 @@ pub struct Run {
     pub deadline: Timestamp,
     /// It ends before its next command.
     pub cancelled: bool,
+    /// What came of its power-offs of shared outlets.
+    pub cut: PowerCut,
 }
 
 /// An operation as the agent knows it.
@@ -180,6 +182,13 @@ impl World {
         let by_outlets = is_of_outlets(&self.agent.runs[which].id);
         let other_system = self.outlets.is_some_and(|o| o.bmc == Failure::OtherSystem);
         let read = self.read_by(&self.agent.runs[which].id);
+        if self.shares_outlets(which) && phase != Phase::Checked {
+            let cut = &mut self.agent.runs[which].cut;
+            match read {
+                Some(read) => cut.read(read == PowerState::Off),
+                None => cut.failed(),
+            }
+        }
         let (next, end) = match (read, phase) {
             _ if cancelled => (phase, Some(End::Cancelled)),
             (Some(_), Phase::Command) if other_system && !by_outlets => {
@@ -233,8 +242,18 @@ impl World {
             _ => power,
         };
         let holds = breakage != Some(Breakage::SiblingNotHeld);
-        let are_off = self.read_by(&self.agent.runs[which].id) == Some(PowerState::Off);
-        self.agent.may_cut(which, (power, are_off), holds)
+        let Run { id, cut, .. } = &self.agent.runs[which];
+        let sent = || self.agent.op(id).is_some_and(|op| op.sent);
+        let is_cut = cut.is_accepted()
+            || self.read_by(id) == Some(PowerState::Off)
+            || breakage == Some(Breakage::FailedCutCounts) && sent();
+        self.agent.may_cut(which, (power, is_cut), holds)
+    }
+
+    /// Whether an operation switches outlets that also feed another host.
+    fn shares_outlets(&self, which: usize) -> bool {
+        let is_shared = self.outlets.is_some_and(|o| o.sibling.is_some());
+        is_shared && is_of_outlets(&self.agent.runs[which].id)
     }
 
     /// The agent sends a diagnostic interrupt: the kernel writes its dump, and starts again.
@@ -254,11 +273,18 @@ impl World {
         if self.done.is_some() && !is_for_left_hold(&self.agent.runs[which].id) {
             self.broken(Wrong::Late);
         }
-        let shared = self.outlets.is_some_and(|o| o.sibling.is_some());
-        let by_outlets = is_of_outlets(&self.agent.runs[which].id);
-        self.agent.sends(which, shared && by_outlets);
+        let shares = self.shares_outlets(which);
+        self.agent.sends(which, shares);
         if is_of_outlets(&self.agent.runs[which].id) {
-            return self.switch_outlet(on);
+            let accepted = self.switch_outlet(on);
+            if shares && !on {
+                let cut = &mut self.agent.runs[which].cut;
+                match accepted {
+                    true => cut.accepted(),
+                    false => cut.failed(),
+                }
+            }
+            return;
         }
         if !self.bmc.lying {
             self.switch(on);

@@ -35,6 +35,8 @@ pub struct Outlets {
     pub bmc: Failure,
     /// Another host that both outlets feed: whether its BMC has it on; `None`: they feed no other host.
     pub sibling: Option<bool>,
+    /// The BMC of that host does not answer although it has power.
+    pub sibling_silent: bool,
 }
 
 impl Outlets {
@@ -45,6 +47,7 @@ impl Outlets {
             silent: false,
             bmc,
             sibling: None,
+            sibling_silent: false,
         }
     }
 
@@ -106,7 +109,9 @@ impl World {
     pub(crate) fn read_sibling(&self) -> Option<SiblingPower> {
         let outlets = self.outlets?;
         Some(match outlets.sibling? {
-            _ if !outlets.feeds() => SiblingPower::Unread("no answer".into()),
+            _ if !outlets.feeds() || outlets.sibling_silent => {
+                SiblingPower::Unread("no answer".into())
+            }
             true => SiblingPower::NotOff("on".into()),
             false => SiblingPower::Off,
         })
@@ -126,10 +131,27 @@ impl World {
         }
     }
 
-    /// Switches the next outlet that is not as wanted.
-    pub(crate) fn switch_outlet(&mut self, on: bool) {
+    /// Somebody switches the other host on by its button, and its BMC stops answering.
+    pub(crate) fn sibling_is_lost(&mut self) {
+        if let Some(outlets) = &mut self.outlets
+            && outlets.feeds()
+        {
+            outlets.sibling = outlets.sibling.map(|_| true);
+            outlets.sibling_silent = true;
+        }
+    }
+
+    /// The BMC of the other host answers again.
+    pub(crate) fn sibling_answers(&mut self) {
+        if let Some(outlets) = &mut self.outlets {
+            outlets.sibling_silent = false;
+        }
+    }
+
+    /// Switches the next outlet that is not as wanted. Returns whether all of them accepted: none is left.
+    pub(crate) fn switch_outlet(&mut self, on: bool) -> bool {
         let Some(outlets) = self.outlets.as_mut().filter(|outlets| !outlets.silent) else {
-            return;
+            return false;
         };
         let fed = outlets.feeds();
         if let Some(outlet) = outlets.on.iter_mut().find(|outlet| **outlet != on) {
@@ -144,6 +166,7 @@ impl World {
             (false, true) => self.powered(),
             _ => {}
         }
+        self.outlets.is_some_and(|outlets| outlets.on == [on; 2])
     }
 
     /// The same world with outlets, and a BMC that fails.

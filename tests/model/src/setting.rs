@@ -120,6 +120,7 @@ impl Setting {
                 Fault::OutletOn,
                 Fault::SiblingOn,
                 Fault::SiblingOff,
+                Fault::SiblingLost,
             ],
             outlets: true,
             ..Self::direct(budget)

@@ -57,6 +57,9 @@ fn line(w: &World, action: Action, setting: &Setting) -> String {
         }
         Action::Answers => "The BMC answers again.".into(),
         Action::PduAnswers => "The PDU answers again.".into(),
+        Action::SiblingAnswers => {
+            "The BMC of the other host of the outlets answers again.".into()
+        }
         Action::Time => "Time passes until the next deadline.".into(),
         Action::Fault(fault) => format!("FAULT: {}", fault_line(w, fault)),
     }
@@ -95,6 +98,9 @@ fn fault_line(w: &World, fault: Fault) -> String {
         Fault::OutletOn => "somebody switches an outlet on.",
         Fault::SiblingOn => "an operator switches the other host of the outlets on.",
         Fault::SiblingOff => "an operator switches the other host of the outlets off.",
+        Fault::SiblingLost => {
+            "the other host of the outlets is switched on by its button, and its BMC stops answering."
+        }
         Fault::Person => "a person switches the host off by hand and confirms it.",
     };
     what.into()

@@ -30,8 +30,8 @@ pub use records::{Device, Hold, Operation, Outcome, Sequence, Term, TermSetBack}
 pub use refusal::Refused;
 pub use release::{Release, ReleaseDecision};
 pub use shared_outlets::{
-    Reservation, ReservationDecision, Reserved, SharedOutletsRefused, Sibling, SiblingPower,
-    check_siblings, release_reserved, release_siblings,
+    PowerCut, Reservation, ReservationDecision, Reserved, SharedOutletsRefused, Sibling,
+    SiblingPower, check_siblings, release_reserved, release_siblings,
 };
 pub use state::Ledger;
 pub use terms::{

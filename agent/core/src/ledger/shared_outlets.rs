@@ -155,9 +155,41 @@ impl Reservation {
     }
 }
 
+/// Whether an accepted power-off explains the silence of a sibling's BMC, which has no power then.
+///
+/// It does until the outlets are read off, or cannot be read: they may be switched on after that, so that only a
+/// new reading of all outlets off explains it. A command that failed explains nothing: the outlets may feed a
+/// sibling that runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct PowerCut {
+    is_accepted: bool,
+}
+
+impl PowerCut {
+    /// All outlets accepted a power-off.
+    pub fn accepted(&mut self) {
+        self.is_accepted = true;
+    }
+
+    /// The outlets were read; `are_off`: all of them were off.
+    pub fn read(&mut self, are_off: bool) {
+        self.is_accepted &= !are_off;
+    }
+
+    /// A reading of the outlets, or a command to them, failed.
+    pub fn failed(&mut self) {
+        self.is_accepted = false;
+    }
+
+    /// Whether an accepted power-off explains the silence of a sibling's BMC.
+    pub fn is_accepted(self) -> bool {
+        self.is_accepted
+    }
+}
+
 /// Whether the outlets of `host` may be switched off, by readings that were taken after the siblings were
-/// reserved. `is_cut`: the outlets are off already, or this operation has sent a power-off before; the BMC of a
-/// sibling may have no power, so its silence refuses nothing.
+/// reserved. `is_cut`: all outlets were read off after that, or [`PowerCut::is_accepted`]; the BMC of a sibling
+/// has no power then, so its silence refuses nothing.
 ///
 /// # Errors
 ///
@@ -218,8 +250,8 @@ impl fmt::Display for SharedOutletsRefused {
         match self {
             Self::Held { host, hold } => write!(
                 f,
-                "the outlets of host {host} also feed host {}, which {} holds off (requested by {}); nothing was \
-                 switched: wait until that hold ends",
+                "the outlets of host {host} also feed host {}, which {} holds off (requested by {}); the \
+                 power-off was not sent: wait until that hold ends",
                 hold.host, hold.owner, hold.by
             ),
             Self::Busy {
@@ -230,7 +262,7 @@ impl fmt::Display for SharedOutletsRefused {
             } => write!(
                 f,
                 "the outlets of host {host} also feed host {sibling}, on which operation {operation} \
-                 ({action}) runs; nothing was switched: try again when it has ended"
+                 ({action}) runs; the power-off was not sent: try again when it has ended"
             ),
             Self::NotOff { host, siblings } => {
                 write!(f, "the outlets of host {host} also feed ")?;
@@ -241,7 +273,7 @@ impl fmt::Display for SharedOutletsRefused {
                 let names: Vec<&str> = siblings.iter().map(|(name, _)| name.as_str()).collect();
                 write!(
                     f,
-                    "; nothing was switched: switch off the other hosts by their BMCs, or let an operator accept \
+                    "; the power-off was not sent: switch off the other hosts by their BMCs, or let an operator accept \
                      that they lose power: rackhand-agent pdu off {host} --with-siblings {}",
                     names.join(",")
                 )

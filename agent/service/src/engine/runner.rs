@@ -6,9 +6,12 @@ mod outcome;
 use std::{fmt, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use rackhand_agent_core::{bmc_queue::CallClass, ledger::Device};
+use rackhand_agent_core::{
+    bmc_queue::CallClass,
+    ledger::{Device, PowerCut},
+};
 use rackhand_bmc::{
-    Accepted, Bmc, BmcError, BmcFuture, PowerCommand, PowerReading,
+    Accepted, Bmc, BmcError, BmcFuture, PowerCommand, PowerReading, PowerState,
     operation::{self, Evidence, Goal, Hooks, Operation, OperationRequest, Proof, Signal, Stopped},
 };
 use rackhand_proto::{
@@ -112,6 +115,7 @@ impl Run {
             readings: Evidence::default(),
             told_failure: None,
             sends_off: false,
+            cut: PowerCut::default(),
             off_taken: None,
             stop_cause: None,
         };
@@ -143,6 +147,8 @@ struct RunHooks<'a> {
     told_failure: Option<v1::Failure>,
     /// Whether the last command is a power-off.
     sends_off: bool,
+    /// Whether shared outlets accepted a power-off, so that the BMCs of siblings have no power.
+    cut: PowerCut,
     /// The first power-off that the BMC accepted (F1).
     off_taken: Option<v1::CommandTaken>,
     /// Why the last command was not sent.
@@ -182,6 +188,7 @@ impl Hooks for RunHooks<'_> {
     fn reading(&mut self, reading: &PowerReading, proof: Proof) {
         let shown = reading_to_proto(reading, self.run.shared.since_start());
         self.readings.add(shown.clone(), proof);
+        self.cut.read(reading.state == PowerState::Off);
         self.told_failure = None;
         self.event(Event::Reading(shown));
     }
@@ -201,6 +208,7 @@ impl Hooks for RunHooks<'_> {
             let since_start = self.run.shared.since_start();
             self.off_taken
                 .get_or_insert_with(|| taken_to_proto(accepted, since_start));
+            self.cut.accepted();
         }
         self.event(Event::CommandSent(v1::CommandSent {
             command: accepted.command.clone(),
@@ -209,6 +217,7 @@ impl Hooks for RunHooks<'_> {
     }
 
     fn failed(&mut self, error: &BmcError) {
+        self.cut.failed();
         let failure = failure_to_proto(&self.run.target.host, error);
         // A repetition would only displace older events.
         if self.told_failure.as_ref() != Some(&failure) {
@@ -279,7 +288,7 @@ impl Hooks for RunHooks<'_> {
         let run = self.run;
         let is_shared = run.device == Device::Outlets && !run.siblings.is_empty();
         if is_shared && command == PowerCommand::Off {
-            match run.prepare_siblings(self.sends_off).await {
+            match run.prepare_siblings(self.cut).await {
                 Ok(()) => {}
                 // The signal is checked next, and nothing is sent.
                 Err(NotPrepared::Interrupted) => return Ok(()),

@@ -5,7 +5,7 @@
 //! than the holds.
 
 use futures::future::join_all;
-use rackhand_agent_core::ledger::{Reservation, Sibling, SiblingPower, check_siblings};
+use rackhand_agent_core::ledger::{PowerCut, Reservation, Sibling, SiblingPower, check_siblings};
 use rackhand_bmc::{PowerState, operation::state_word};
 use tracing::{info, warn};
 
@@ -84,9 +84,9 @@ impl Siblings {
 
 impl Run {
     /// Makes sure that no host loses its power with this one that is not off, or named by an operator: holds
-    /// the siblings, so that nothing switches them on, and reads them after that. `sent_before`: a power-off of
-    /// this operation was sent before.
-    pub(super) async fn prepare_siblings(&self, sent_before: bool) -> Result<(), NotPrepared> {
+    /// the siblings, so that nothing switches them on, and reads them after that. `cut`: what came of earlier
+    /// power-offs of this operation.
+    pub(super) async fn prepare_siblings(&self, cut: PowerCut) -> Result<(), NotPrepared> {
         let siblings = self.siblings.hosts.iter().map(async |target| Sibling {
             key: target.key.clone(),
             host: target.host.clone(),
@@ -104,7 +104,7 @@ impl Run {
             .map_err(NotPrepared::Journal)?
             .map_err(|refused| NotPrepared::Refused(refused.to_string()))?;
         let checked = tokio::select! {
-            checked = self.check_siblings(siblings, sent_before) => checked,
+            checked = self.check_siblings(siblings, cut) => checked,
             () = self.interrupted() => Err(NotPrepared::Interrupted),
         };
         if checked.is_err()
@@ -119,7 +119,7 @@ impl Run {
     async fn check_siblings(
         &self,
         siblings: Vec<Sibling>,
-        sent_before: bool,
+        cut: PowerCut,
     ) -> Result<(), NotPrepared> {
         let targets = self.siblings.hosts.iter();
         let readings = join_all(targets.map(|target| self.shared.sibling_power(target))).await;
@@ -128,7 +128,8 @@ impl Run {
             info!(operation = %self.handle.id, host = %self.handle.host, sibling = sibling.host, named = sibling.named, %power, "sibling read");
         }
         let is_silent = |(_, power): &(_, SiblingPower)| matches!(power, SiblingPower::Unread(_));
-        let is_cut = sent_before || read.iter().any(is_silent) && self.outlets_are_off().await;
+        let is_cut =
+            read.iter().any(is_silent) && (cut.is_accepted() || self.outlets_are_off().await);
         check_siblings(&self.target.host, &read, is_cut)
             .map_err(|refused| NotPrepared::Refused(refused.to_string()))
     }

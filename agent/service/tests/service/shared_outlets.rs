@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use crate::{authority::refusal, kit::*};
-use rackhand_bmc::pdu::OutletState;
+use futures::StreamExt;
+use rackhand_bmc::{PowerState, pdu::OutletState};
 use rackhand_proto::{
     Refusal,
-    v1::{self, OutcomeCode, PowerDevice},
+    v1::{self, OutcomeCode, PowerDevice, await_response::Event},
 };
 use tonic::Code;
 
@@ -117,6 +118,78 @@ async fn sibling_that_is_not_read_keeps_its_power_unless_an_operator_names_it() 
         "the outlets also feed node-2 (may lose power)"
     );
     agent.shutdown().await;
+}
+
+/// A power-off of `node-1` by its outlet, beside `node-2`, which is off. `change` is called before the second command.
+async fn second_power_off(site: &Site, change: impl FnOnce()) -> v1::Outcome {
+    let agent = site.start().await;
+    let mut person = site.local().await;
+    let sibling = ended(&mut person, off("sibling", "node-2")).await;
+    assert_eq!(sibling.code(), OutcomeCode::Confirmed, "{sibling:?}");
+    begin(&mut person, by_outlets(off("a", "node-1")))
+        .await
+        .unwrap();
+    let request = v1::AwaitRequest {
+        operation_id: "a".into(),
+    };
+    let mut events = person.r#await(request).await.unwrap().into_inner();
+    let mut change = Some(change);
+    let mut commands = 0;
+    let outcome = loop {
+        let event = events.next().await.unwrap().unwrap().event.unwrap();
+        match event {
+            Event::CommandSent(sent) if sent.answer.is_empty() => commands += 1,
+            Event::Outcome(outcome) => break outcome,
+            // What came of the first command: its failure, or the reading after it.
+            Event::Failure(_) | Event::Reading(_) if commands == 1 => {
+                if let Some(change) = change.take() {
+                    change();
+                }
+            }
+            _ => {}
+        }
+    };
+    assert!(change.is_none());
+    agent.shutdown().await;
+    outcome
+}
+
+#[tokio::test]
+async fn f8_power_off_that_failed_does_not_explain_a_silent_sibling() {
+    let site = site();
+    let pdu = site.bmcs.pdu("a");
+    pdu.set("1", |outlet| outlet.refusals = 1);
+    // Its button switches it on, and its BMC stops answering.
+    let lost = || {
+        site.bmcs.of(2).set(PowerState::On);
+        site.bmcs.of(2).dead.send_replace(true);
+    };
+    let refused = second_power_off(&site, lost).await;
+    assert_eq!(refused.code(), OutcomeCode::Failed, "{refused:?}");
+    let message = &refused.message;
+    assert!(message.contains("node-2 (not known to be off"), "{message}");
+    assert!(
+        message.ends_with("1 command had been sent before"),
+        "{message}"
+    );
+    assert_eq!(pdu.commands(), ["off 1"]);
+    assert_eq!(pdu.state("1"), OutletState::On, "the sibling has its power");
+}
+
+#[tokio::test]
+async fn sibling_whose_bmc_has_lost_its_power_delays_no_repetition() {
+    let mut site = site();
+    site.extra = format!("defaults.resend_after = '1s'\n{}", site.extra);
+    let pdu = site.bmcs.pdu("a");
+    // The PDU accepts the command, and reports the change late.
+    pdu.set("1", |outlet| outlet.stuck = true);
+    let cut = || {
+        site.bmcs.of(2).dead.send_replace(true);
+        pdu.set("1", |outlet| outlet.stuck = false);
+    };
+    let off = second_power_off(&site, cut).await;
+    assert_eq!(off.code(), OutcomeCode::Confirmed, "{off:?}");
+    assert_eq!(pdu.commands(), ["off 1", "off 1"]);
 }
 
 #[tokio::test]

@@ -112,6 +112,25 @@ fn f8_sibling_loses_power_only_if_it_is_off_or_named() {
 }
 
 #[test]
+fn f9_silence_of_a_sibling_is_explained_only_by_an_accepted_power_off_that_still_holds() {
+    let mut cut = PowerCut::default();
+    assert!(!cut.is_accepted(), "nothing was sent");
+    cut.failed();
+    assert!(!cut.is_accepted(), "the first command failed");
+    cut.accepted();
+    cut.read(false);
+    assert!(cut.is_accepted(), "a PDU may report the change late");
+    cut.failed();
+    assert!(!cut.is_accepted(), "the PDU may have started again");
+    cut.accepted();
+    cut.read(true);
+    cut.read(false);
+    assert!(!cut.is_accepted(), "the outlets were switched on again");
+    cut.accepted();
+    assert!(cut.is_accepted());
+}
+
+#[test]
 fn refusal_names_each_sibling_and_what_to_do() {
     let siblings = [
         (sibling("b", false), SiblingPower::NotOff("on".into())),

@@ -40,6 +40,10 @@ impl Run {
                     );
                 }
                 Some(StopCause::Siblings(why)) => {
+                    let why = match report.commands {
+                        0 => why,
+                        sent => format!("{why}. {} had been sent before", commands(sent)),
+                    };
                     outcome.message.clone_from(&why);
                     outcome.failure = Some(v1::Failure {
                         kind: v1::FailureKind::Refused.into(),
@@ -57,13 +61,10 @@ impl Run {
             },
             Outcome::IdentityMismatch(_) => {
                 if report.commands > 0 {
-                    let sent = match report.commands {
-                        1 => "1 command".to_owned(),
-                        sent => format!("{sent} commands"),
-                    };
                     outcome.message = format!(
-                        "{}. {sent} had been sent before the BMC changed its answer",
-                        outcome.message
+                        "{}. {} had been sent before the BMC changed its answer",
+                        outcome.message,
+                        commands(report.commands)
                     );
                 }
                 outcome.failure = Some(v1::Failure {
@@ -125,6 +126,14 @@ fn stale_system(report: &Report) -> Option<String> {
             last.raw
         )
     })
+}
+
+/// A number of commands, in words.
+fn commands(sent: u32) -> String {
+    match sent {
+        1 => "1 command".to_owned(),
+        sent => format!("{sent} commands"),
+    }
 }
 
 /// An outcome at the outlets of a host, in a sentence.

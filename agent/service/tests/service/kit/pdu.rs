@@ -22,6 +22,8 @@ pub(crate) struct FakeOutlet {
     pub(crate) stuck: bool,
     /// Current that is measured also while it is off.
     pub(crate) leak: Option<f64>,
+    /// Number of commands that are refused from now on.
+    pub(crate) refusals: u32,
 }
 
 #[derive(Debug)]
@@ -44,6 +46,7 @@ impl FakePdu {
             state: OutletState::On,
             stuck: false,
             leak: None,
+            refusals: 0,
         };
         let outlets = (1..=4).map(|n: u32| (n.to_string(), outlet.clone()));
         Self {
@@ -169,15 +172,27 @@ impl Pdu for FakePduClient {
             };
             let word = format!("{state:?} {outlet}").to_lowercase();
             self.0.commands.lock().unwrap().push(word.clone());
+            let mut is_refused = false;
             self.0
                 .call(|| {
                     self.0.set(&outlet.0, |outlet| {
-                        if !outlet.stuck {
+                        is_refused = outlet.refusals > 0;
+                        outlet.refusals = outlet.refusals.saturating_sub(1);
+                        if !outlet.stuck && !is_refused {
                             outlet.state = state;
                         }
                     });
                 })
                 .await;
+            if is_refused {
+                return Err(BmcError {
+                    kind: ErrorKind::Refused,
+                    bmc: "snmp://pdu".to_owned(),
+                    message: "commitFailed".to_owned(),
+                    retry_after: None,
+                    maybe_sent: true,
+                });
+            }
             Ok(Accepted {
                 command: word,
                 answer: "noError".to_owned(),
