@@ -52,6 +52,7 @@ pub(crate) fn node(w: &World, leases: &mut LeaseMemory) -> NodeFacts {
     NodeFacts {
         name: NODE.into(),
         uid: name("uid", w.node.uid),
+        created: None,
         boot_id: name("boot", w.node.boot),
         system_uuid: "4c4c4544-0042-3510-8054-c2c04f4e4e32".into(),
         ready: w.node.ready,

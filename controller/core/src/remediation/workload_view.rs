@@ -35,6 +35,8 @@ pub struct NodeFacts {
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,
+    /// `metadata.creationTimestamp`: when a kubelet registered it, by the clock of the workload cluster.
+    pub created: Option<Timestamp>,
     /// `status.nodeInfo.bootID`.
     pub boot_id: String,
     /// `status.nodeInfo.systemUUID`.

@@ -45,6 +45,7 @@ pub(crate) fn node_facts(node: &Node, lease: Option<LeaseFacts>) -> NodeFacts {
     NodeFacts {
         name: node.name_any(),
         uid: node.uid().unwrap_or_default(),
+        created: node.creation_timestamp().map(|created| created.0),
         boot_id: info.map(|i| i.boot_id.clone()).unwrap_or_default(),
         system_uuid: info.map(|i| i.system_uuid.clone()).unwrap_or_default(),
         ready: ready(node) == Some("True"),

@@ -63,7 +63,7 @@ impl StepContext<'_> {
         }
         // F5: another host was switched off by mistake. This is not the case for a host released by
         // F11.
-        let innocent = matches!(reason, Reason::LeaseRenewed(_));
+        let innocent = matches!(reason, Reason::LeaseRenewed(_) | Reason::NodeMismatch(_));
         // Outlets are returned whoever wants the host off: without them nobody can switch it.
         let left_off = innocent || self.is_left_off(&s);
         let is_undone =

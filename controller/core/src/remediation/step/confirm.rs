@@ -89,6 +89,9 @@ impl StepContext<'_> {
 
     /// Continues without a Node.
     fn fence_without_node(&self, s: State) -> Decision {
+        if let Some(d) = self.check_identity(&s, None) {
+            return d;
+        }
         match &self.o.workload {
             WorkloadView::Unreachable { why } => self.deferred(s, why),
             // There is nothing to taint, but the pods of the Node may still exist.

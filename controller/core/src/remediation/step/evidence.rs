@@ -226,8 +226,8 @@ impl StepContext<'_> {
             {
                 let why = format!(
                     "node {} was registered under this name after the power-off began, and its kubelet \
-                     renews its Lease although the host is off. Remove that Node, or give its machine \
-                     another name; or delete this object: the host is then switched on again",
+                     renews its Lease although the host is off, which stays off. Remove that Node, or give \
+                     its machine another name; or delete this object: the host is then switched on again",
                     node.name
                 );
                 self.monitor_power(s, Reason::NodeMismatch(why), FENCED_WATCH, None)

@@ -3,10 +3,11 @@
 //!
 //! Invariant: a name alone never identifies a machine.
 
+use jiff::Timestamp;
 use rackhand_identity::{IdentityMatch, compare_serials, compare_system_uuids};
 
 use super::{
-    super::{NodeFacts, OffEvidence, PinnedNode, PowerReading, Reason, State, Step},
+    super::{NodeFacts, OffEvidence, PinnedNode, PowerReading, Reason, State, Step, Taint},
     Decision, StepContext,
     fenced::FENCED_WATCH,
 };
@@ -29,46 +30,94 @@ impl StepContext<'_> {
         Some(self.to(s, Step::ConfirmingOff, reason))
     }
 
-    /// Waits if the Node runs on another machine than the one that was switched off: it is not
-    /// tainted, and the host is not switched on for it.
+    /// The decision if the Node runs on another machine than the one that was switched off, see
+    /// [`Self::check_identity`].
     pub(super) fn check_machine(&self, s: &State, node: &NodeFacts) -> Option<Decision> {
-        let why =
-            contradiction_with_pinned(s, node).or_else(|| self.identity_contradiction(s, node))?;
-        let reason = Reason::NodeMismatch(why);
-        // The wait may last for days, and such a Node is not tainted, so readings need not be
-        // frequent.
-        Some(self.monitor_power(s.clone(), reason, FENCED_WATCH, None))
+        match contradiction_with_pinned(s, node) {
+            // The name has moved to another machine, for which nothing is switched.
+            Some(why) => Some(self.mismatch(s, why)),
+            None => self.check_identity(s, Some(node)),
+        }
     }
 
-    /// A contradiction between the identity that the BMC reported and that of the Node or the
-    /// BareMetalHost.
-    fn identity_contradiction(&self, s: &State, node: &NodeFacts) -> Option<String> {
+    /// The decision if the BMC reported another identity than that of the Node or the BareMetalHost: nothing is
+    /// tainted. The wrong host was switched off, and is switched on again, unless the Node registered after the
+    /// off: its name has moved to another machine then, for which nothing is switched.
+    pub(super) fn check_identity(&self, s: &State, node: Option<&NodeFacts>) -> Option<Decision> {
+        let (why, registered) = match self.contradiction_with_host(s) {
+            Some(why) => (why, None),
+            None => (self.contradiction_with_node(s, node?)?, node?.created),
+        };
+        if !self.is_undone(s, registered) {
+            let why = format!(
+                "{why}. The host stays off. Correct the BMC address of the host, then delete this object: \
+                 the host is switched on again"
+            );
+            return Some(self.mismatch(s, why));
+        }
+        let why = format!(
+            "{why}. Another host was switched off, and is switched on again. Correct the BMC address of \
+             this host, then delete this object"
+        );
+        Some(self.abort(s.clone(), Reason::NodeMismatch(why)))
+    }
+
+    /// Keeps the host off. The wait may last for days, and such a Node is not tainted, so readings need not be
+    /// frequent.
+    fn mismatch(&self, s: &State, why: String) -> Decision {
+        self.monitor_power(s.clone(), Reason::NodeMismatch(why), FENCED_WATCH, None)
+    }
+
+    /// Whether a contradiction undoes the power-off: it is not with a Node that registered after it, nothing is
+    /// tainted, and the BMC that took the command is the one that answers now.
+    fn is_undone(&self, s: &State, registered: Option<Timestamp>) -> bool {
+        let Some(OffEvidence::Bmc {
+            at, taken: Some(_), ..
+        }) = &s.off
+        else {
+            // A person, or the outlets, switched off what no identity shows.
+            return false;
+        };
+        let tainted = s.taint.is_some() || self.node().is_some_and(|n| n.taint != Taint::Absent);
+        let mut reported = self.reported(s);
+        let first = reported.next().map_or("", |r| r.identity.as_str());
+        let same =
+            |r: &PowerReading| compare_system_uuids(&r.identity, first) != IdentityMatch::Different;
+        !tainted && registered.is_none_or(|registered| registered <= *at) && reported.all(same)
+    }
+
+    /// The readings that prove off, and the latest one.
+    fn reported<'s>(&'s self, s: &'s State) -> impl Iterator<Item = &'s PowerReading> {
         let proof: &[PowerReading] = match &s.off {
             Some(OffEvidence::Bmc { readings, .. }) => readings,
             _ => &[],
         };
         let latest = self.o.power.as_ref().and_then(|v| v.result.as_ref().ok());
-        let serial = self.o.bmh.as_ref().and_then(|b| b.serial.as_deref());
-        proof.iter().chain(latest).find_map(|r| {
-            let (reported, name) = (&r.identity, &node.name);
-            if compare_system_uuids(reported, &node.system_uuid) == IdentityMatch::Different {
-                let uuid = &node.system_uuid;
-                return Some(format!(
-                    "the BMC {} reports system {reported}, and node {name} runs on {uuid}. Correct the \
-                     BMC address of the host, then delete this object: the host is switched on again",
-                    r.bmc
-                ));
-            }
-            let serial = serial?;
-            (compare_serials(reported, serial) == IdentityMatch::Different).then(|| {
-                format!(
-                    "the BMC {} reports serial number {reported}, and the BareMetalHost has {serial}. \
-                     Correct the BMC address of the host, then delete this object: the host is switched \
-                     on again",
-                    r.bmc
-                )
-            })
-        })
+        proof.iter().chain(latest)
+    }
+
+    /// A contradiction between the system that the BMC reported and that of the Node.
+    fn contradiction_with_node(&self, s: &State, node: &NodeFacts) -> Option<String> {
+        let (name, uuid) = (&node.name, &node.system_uuid);
+        let other =
+            |r: &&PowerReading| compare_system_uuids(&r.identity, uuid) == IdentityMatch::Different;
+        let r = self.reported(s).find(other)?;
+        Some(format!(
+            "the BMC {} reports system {}, and node {name} runs on {uuid}",
+            r.bmc, r.identity
+        ))
+    }
+
+    /// A contradiction between the serial number that the BMC reported and that of the BareMetalHost.
+    fn contradiction_with_host(&self, s: &State) -> Option<String> {
+        let serial = self.o.bmh.as_ref()?.serial.as_deref()?;
+        let other =
+            |r: &&PowerReading| compare_serials(&r.identity, serial) == IdentityMatch::Different;
+        let r = self.reported(s).find(other)?;
+        Some(format!(
+            "the BMC {} reports serial number {}, and the BareMetalHost has {serial}",
+            r.bmc, r.identity
+        ))
     }
 
     /// Pins UID and Lease of the Node with the evidence of off.
@@ -106,7 +155,7 @@ pub(super) fn contradiction_with_pinned(s: &State, node: &NodeFacts) -> Option<S
     (same == IdentityMatch::Different).then(|| {
         format!(
             "node {} was registered anew by another machine: its system UUID is {}, and that of the \
-             host is {}. Remove that Node, or give the other machine another name; or delete this object: \
+             host, which stays off, is {}. Remove that Node, or give the other machine another name; or delete this object: \
              the host is then switched on again",
             node.name, node.system_uuid, mark.system_uuid
         )

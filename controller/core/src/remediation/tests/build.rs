@@ -69,6 +69,7 @@ pub(super) fn mk_node() -> NodeFacts {
     NodeFacts {
         name: "node-7".into(),
         uid: "n7".into(),
+        created: Some(at(-1000)),
         boot_id: "boot-1".into(),
         system_uuid: "4c4c4544-0042-3510-8054-c2c04f4e4e32".into(),
         ready: false,

@@ -153,9 +153,123 @@ fn f5_bmc_identity_of_a_later_reading_is_compared() {
         node(&mut o).system_uuid = OURS.into();
         o.power = mk_power(1, PowerState::Off);
         o.power.as_mut().unwrap().result.as_mut().unwrap().identity = OTHER.into();
-        let (reason, _) = waits(&o, &mk_state(step), 2);
-        assert_eq!(reason.label(), "NodeMismatch", "{step:?}");
+        let d = decide(&o, Some(&mk_state(step)), at(2));
+        assert_eq!(d.reason.label(), "NodeMismatch", "{step:?}");
+        // With the taint, pods may be gone from the API already.
+        assert_eq!(d.state.step == Step::Aborting, step == Step::Tainting);
     }
+}
+
+/// Confirmed off at second 0 by a BMC of this identity; the workload API was unreachable before that.
+fn mk_first_seen(step: Step, identity: &str) -> (Observation, State) {
+    let mut o = mk_held();
+    node(&mut o).system_uuid = OURS.into();
+    o.power = mk_power(1, PowerState::Off);
+    let mut readings = mk_proof();
+    for reading in &mut readings {
+        reading.identity = identity.into();
+    }
+    let mut s = mk_state(step);
+    (s.node, s.lease_at_off, s.taint) = (None, None, None);
+    s.off = Some(OffEvidence::Bmc {
+        at: at(0),
+        readings,
+        taken: Some(mk_taken()),
+    });
+    (o, s)
+}
+
+#[test]
+fn f5_mismatch_with_a_node_from_before_the_off_undoes_the_power_off_at_once() {
+    for step in after_off().into_iter().chain([Step::ConfirmingOff]) {
+        for mode in [Mode::Cooperative, Mode::Direct] {
+            let (mut o, mut s) = mk_first_seen(step, OTHER);
+            s.mode = mode;
+            if mode == Mode::Direct {
+                o.bmh = None;
+            }
+            let (mut s, reason) = writes(&o, &s, 2);
+            assert_eq!((s.step, reason.label()), (Step::Aborting, "NodeMismatch"));
+            let text = reason.to_string();
+            assert!(
+                text.contains("is switched on again") && text.contains(OTHER),
+                "{text}"
+            );
+            if mode == Mode::Cooperative {
+                assert_eq!(does(&o, &s, 2), Command::RemoveHold, "{step:?}");
+                bmh(&mut o).our_hold = false;
+            }
+            let on = Command::PowerOn {
+                id: format!("{UID}/1@1800000000/undo/0.0"),
+                device: PowerDevice::Bmc,
+            };
+            assert_eq!(does(&o, &s, 2), on, "{step:?}");
+            o.operation = finished(OperationOutcome::Confirmed {
+                readings: vec![],
+                taken: None,
+            });
+            (s, _) = writes(&o, &s, 3);
+            assert_eq!(
+                (s.step, s.end_reason.clone()),
+                (Step::Blocked, Some(reason))
+            );
+        }
+    }
+}
+
+/// The Node is out of reach, or the Machine has none, and the BareMetalHost shows another serial number by now.
+#[test]
+fn f5_mismatch_with_the_bare_metal_host_is_undone_without_a_node() {
+    for workload in [
+        WorkloadView::Unreachable { why: "down".into() },
+        WorkloadView::NotJoined,
+        WorkloadView::Missing { name: "n".into() },
+    ] {
+        let (mut o, s) = mk_first_seen(Step::ConfirmingOff, "SN8");
+        o.workload = workload.clone();
+        bmh(&mut o).serial = Some("SN7".into());
+        let (s, reason) = writes(&o, &s, 2);
+        assert_eq!(
+            (s.step, reason.label()),
+            (Step::Aborting, "NodeMismatch"),
+            "{workload:?}"
+        );
+    }
+    // A Node that registered later is no cause of that.
+    let (mut o, s) = mk_first_seen(Step::ConfirmingOff, "SN8");
+    bmh(&mut o).serial = Some("SN7".into());
+    node(&mut o).created = Some(at(60));
+    assert_eq!(writes(&o, &s, 61).0.step, Step::Aborting);
+}
+
+#[test]
+fn f5_mismatch_is_not_undone_for_what_this_attempt_did_not_switch_off() {
+    let stays = |o: &Observation, s: &State, why: &str| {
+        let (reason, _) = waits(o, s, 2);
+        assert_eq!(reason.label(), "NodeMismatch", "{why}");
+        assert!(reason.to_string().contains("stays off"), "{why}: {reason}");
+    };
+    let mk = || mk_first_seen(Step::ConfirmingOff, OTHER);
+    let (mut o, s) = mk();
+    node(&mut o).created = Some(at(1));
+    stays(&o, &s, "the Node registered after the off");
+    let (o, mut s) = mk();
+    s.taint = Some(TaintOwner::Us);
+    stays(&o, &s, "pods may have moved");
+    let (mut o, s) = mk();
+    node(&mut o).taint = Taint::Other;
+    stays(&o, &s, "a person has tainted the Node");
+    let (mut o, s) = mk_first_seen(Step::ConfirmingOff, OURS);
+    o.power.as_mut().unwrap().result.as_mut().unwrap().identity = OTHER.into();
+    stays(
+        &o,
+        &s,
+        "another BMC answers than the one that took the command",
+    );
+    let (mut o, mut s) = mk();
+    s.off = Some(OffEvidence::Person { at: at(0) });
+    o.power.as_mut().unwrap().result.as_mut().unwrap().identity = OTHER.into();
+    stays(&o, &s, "a person switched it off");
 }
 
 #[test]

@@ -28,6 +28,7 @@ impl Run {
             WorkloadView::Present(NodeFacts {
                 name: "node-7".into(),
                 uid: format!("n7-{}", w.cluster.deleted),
+                created: None,
                 boot_id: format!("boot-{}", w.cluster.boot_id),
                 system_uuid: "4c4c4544-0042-3510-8054-c2c04f4e4e32".into(),
                 ready: w.ready(),
