@@ -83,6 +83,9 @@ pub const DRY_RUN_ANNOTATION: &str = "rackhand.dev/dry-run";
 /// On a remediation, with its UID as the value: a person confirms that the
 /// host is off, where no BMC can.
 pub const CONFIRM_FENCED_ANNOTATION: &str = "rackhand.dev/confirm-fenced";
+/// On a remediation, with its UID as the value: a person lets it begin although etcd could lose its quorum,
+/// where nothing can be lost. At most one member is remediated at a time all the same.
+pub const OVERRIDE_QUORUM_ANNOTATION: &str = "rackhand.dev/override-quorum";
 /// On a remediation, with its UID as the value: a person approves it where a PowerPolicy requires
 /// that, or holds it because of earlier attempts.
 pub const APPROVED_ANNOTATION: &str = "rackhand.dev/approved";
@@ -147,6 +150,10 @@ pub const OUT_OF_SERVICE_TAINT_EFFECT: &str = "NoExecute";
 pub const NODE_ROLE_CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
 /// On a control-plane Node of an older Kubernetes or of OpenShift; any value counts.
 pub const NODE_ROLE_MASTER_LABEL: &str = "node-role.kubernetes.io/master";
+/// On a Node of RKE2 or k3s that runs etcd, with or without the rest of the control plane; any value counts.
+pub const NODE_ROLE_ETCD_LABEL: &str = "node-role.kubernetes.io/etcd";
+/// On the third Node of an OpenShift with two masters, which runs a member of etcd; any value counts.
+pub const NODE_ROLE_ARBITER_LABEL: &str = "node-role.kubernetes.io/arbiter";
 /// Where kubelets keep their Leases.
 pub const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
 
@@ -170,6 +177,8 @@ pub const CLUSTER_NAMESPACE_ANNOTATION: &str = "cluster.x-k8s.io/cluster-namespa
 pub const CLUSTER_NAME_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 /// On a Machine: presence marks a control-plane Machine.
 pub const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
+/// On a Machine that Rancher made: it runs etcd; any value counts.
+pub const RANCHER_ETCD_ROLE_LABEL: &str = "rke.cattle.io/etcd-role";
 /// Selects which of several Cluster API managers handles an object.
 pub const WATCH_FILTER_LABEL: &str = "cluster.x-k8s.io/watch-filter";
 /// On a CRD: which of its versions implement Cluster API's v1beta1 contract.

@@ -27,6 +27,9 @@ pub enum Breakage {
     NoPolicy,
     /// The outlets of the first hosts, whose BMCs are dead, report off and feed on, and no PDU measures that.
     LyingPdus,
+    /// The Nodes that run etcd, and nothing else of a control plane, do not show it, and two of three lose their
+    /// kubelets.
+    NoEtcdRole,
 }
 
 impl Breakage {
@@ -58,7 +61,11 @@ impl Breakage {
 impl World {
     /// Some hosts hang, so that they are remediated.
     pub(crate) fn begin_breakage(&mut self, breakage: Breakage) {
-        for id in self.fleet.ids().take(breakage.hung()) {
+        let hung: Vec<HostId> = match breakage {
+            Breakage::NoEtcdRole => self.fleet.members().take(2).collect(),
+            _ => self.fleet.ids().take(breakage.hung()).collect(),
+        };
+        for id in hung {
             self.fail_os(id, Os::Hung);
             if breakage == Breakage::LyingPdus {
                 self.fleet.host_mut(id).bmc.dead = true;

@@ -102,6 +102,11 @@ fn f5_exchanged_bmc_addresses_switch_nothing() {
 }
 
 #[test]
+fn f6_oracle_reports_members_of_etcd_that_are_off_at_one_time() {
+    is_reported(Breakage::NoEtcdRole, &["F6: "]);
+}
+
+#[test]
 fn oracle_reports_budget_of_a_policy_that_is_exceeded() {
     is_reported(Breakage::NoPolicy, &["PowerPolicy: "]);
 }

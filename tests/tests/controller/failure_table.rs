@@ -19,7 +19,7 @@
 //! | Our hold key removed by others | here: `hold_removed`; by an old operator: `cooperative`, deleted |
 //! | disablePowerOff | `cooperative`: unswitchable |
 //! | Two health checks on one Machine | here: `two_checks` |
-//! | Two control-plane members | here: `one_member_at_a_time`, `member_paused`, `quorum_first` |
+//! | Two control-plane members | here: `one_member_at_a_time`, `member_paused`, `quorum_first`, `only_etcd` |
 //! | Two hosts at one BMC endpoint | here: `one_bmc` |
 //! | Controller or agent restart at any step | `crash` |
 //! | Power-on refused for a while | here: `on_refused` |
@@ -48,10 +48,10 @@ use rackhand_tests::{
 use serde_json::json;
 
 use deleted::{cluster_removed, host_deleted, node_replaced, secret_deleted};
-use members::{member_paused, one_member_at_a_time, quorum_first};
+use members::{member_paused, one_member_at_a_time, only_etcd, quorum_first};
 use nodes::{drain_blocked, never_joined, node_deleted, two_checks, workload_down};
 use power::{clocks_ahead_and_behind, hold_removed, off_again, on_refused, one_bmc, still_on};
-use world::{CLUSTER_LABEL, CONTROL_PLANE, World};
+use world::{CLUSTER_LABEL, CONTROL_PLANE, ETCD_ROLE, World};
 
 fn racks() -> Vec<RackSpec> {
     let by_hand = |name: &str, hosts, link| RackSpec::new(name, hosts, link).in_pool("by-hand");
@@ -76,6 +76,7 @@ fn racks() -> Vec<RackSpec> {
         by_hand("five", 5, HostLink::Inventory),
         by_hand("three", 3, HostLink::Inventory),
         by_hand("trio", 3, HostLink::Inventory),
+        by_hand("etcd", 3, HostLink::Inventory),
     ]
 }
 
@@ -117,6 +118,7 @@ rackhand_tests::fixture_tests! {
     f6_control_plane_members_are_fenced_one_at_a_time => one_member_at_a_time,
     f6_paused_member_does_not_block_others => member_paused,
     f6_member_is_not_fenced_without_etcd_quorum => quorum_first,
+    f6_members_that_only_run_etcd_keep_the_quorum_unless_a_person_overrules_it => only_etcd,
     two_hosts_with_one_bmc_are_serialized_and_mismatch_is_blocked => one_bmc,
     refused_power_on_is_retried => on_refused,
     host_switched_off_while_booting_is_switched_on_again => off_again,
@@ -139,12 +141,17 @@ async fn begin(stage: &Stage, wire: &Wire) -> Result<()> {
         ("five", direct.as_str()),
         ("three", direct.as_str()),
         ("trio", direct.as_str()),
+        ("etcd", direct.as_str()),
     ] {
         write_cluster(stage, name, kubeconfig).await?;
         for spec in racks().iter().filter(|spec| spec.name == name) {
             for host in &spec.hosts {
-                let member = !["far", "left"].contains(&name);
-                move_machine(stage, host, name, member).await?;
+                let role = match name {
+                    "far" | "left" => None,
+                    "etcd" => Some(ETCD_ROLE),
+                    _ => Some(CONTROL_PLANE),
+                };
+                move_machine(stage, host, name, role).await?;
             }
         }
     }
@@ -182,10 +189,10 @@ async fn write_cluster(stage: &Stage, name: &str, kubeconfig: &str) -> Result<()
     apply(&stage.client, cluster).await.map(drop)
 }
 
-async fn move_machine(stage: &Stage, host: &str, cluster: &str, member: bool) -> Result<()> {
+async fn move_machine(stage: &Stage, host: &str, cluster: &str, role: Option<&str>) -> Result<()> {
     let mut labels = json!({ CLUSTER_LABEL: cluster });
-    if member {
-        labels[CONTROL_PLANE] = json!("");
+    if let Some(role) = role {
+        labels[role] = json!("true");
     }
     let body = json!({
         "metadata": { "labels": labels },

@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 
 use super::rules::{Template, group};
-use crate::health::Condition;
+use crate::{health::Condition, roles::Roles};
 
 /// The facts about one Node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,8 +14,8 @@ pub struct NodeFacts {
     pub name: String,
     /// `metadata.creationTimestamp`.
     pub created: Option<Timestamp>,
-    /// Whether the Node has a label of the control plane.
-    pub control_plane: bool,
+    /// Its roles, by its labels.
+    pub roles: Roles,
     /// Whether its label excludes the Node from remediation.
     pub exclusion: Exclusion,
     /// Whether a person has confirmed that the Node is healthy.

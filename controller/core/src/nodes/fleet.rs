@@ -13,7 +13,7 @@ use super::check_status::NodeCheckStatus;
 use super::class::{Class, classify};
 use super::decide::{FleetView, NodeState, Outside, Plan, decide};
 use super::facts::{NodeFacts, Request, RequestId};
-use super::quorum::ControlPlane;
+use super::quorum::{ControlPlane, PlaneNode};
 use super::rules::Check;
 use crate::health::deadline;
 
@@ -74,7 +74,7 @@ impl Fleet {
         }
         let name: Arc<str> = Arc::from(node.name.as_str());
         self.drop_member(&name);
-        if node.control_plane {
+        if node.roles.is_control_plane() {
             self.control_plane.insert(name.clone());
         }
         let class = classify(&self.check, &node, self.now);
@@ -190,14 +190,17 @@ impl Fleet {
     }
 
     fn control_plane(&self, outside: &Outside) -> ControlPlane {
-        let nodes = self.control_plane.iter().map(|name| {
-            let member = self.members.get(name);
-            let ready = member.is_some_and(|m| m.node.is_ready());
+        let nodes = self.control_plane.iter().filter_map(|name| {
+            let node = &self.members.get(name)?.node;
             let name = name.to_string();
-            let remediated = self.by_node.contains_key(&name)
-                || outside.creating.contains(&name)
-                || outside.elsewhere.contains_key(&name);
-            (name, ready, remediated)
+            Some(PlaneNode {
+                roles: node.roles,
+                ready: node.is_ready(),
+                remediated: self.by_node.contains_key(&name)
+                    || outside.creating.contains(&name)
+                    || outside.elsewhere.contains_key(&name),
+                name,
+            })
         });
         ControlPlane {
             nodes: nodes.collect(),

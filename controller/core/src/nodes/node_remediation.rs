@@ -352,8 +352,9 @@ impl Decision<'_> {
             self.skip(name, true, &why);
             return;
         }
-        let first = node.control_plane && state.requests.is_empty();
-        let refused = match (first, node.control_plane) {
+        let control_plane = node.roles.is_control_plane();
+        let first = control_plane && state.requests.is_empty();
+        let refused = match (first, control_plane) {
             (true, _) => self.control_plane.refusal(name),
             (false, true) => self.control_plane.precedence(name),
             (false, false) => None,
@@ -371,16 +372,12 @@ impl Decision<'_> {
             self.requeue_at(until);
             return;
         }
-        if node.control_plane {
-            // Nodes later in this evaluation count it.
-            for (other, _, remediated) in &mut self.control_plane.nodes {
-                *remediated |= other == name;
-            }
-        }
+        // Nodes later in this evaluation count it.
+        self.control_plane.remediates(name);
         self.plan.actions.push(Action::Create {
             node: name.clone(),
             step: step.clone(),
-            control_plane: node.control_plane,
+            control_plane,
             lease: lease(step),
             anew: state.requests.is_empty() && self.nothing_tried(name),
             asks_guard: first,

@@ -7,7 +7,7 @@ use super::check_status::NodeCheckStatus;
 use super::class::{Class, classify};
 use super::decide::{FleetView, NodeState, Outside, Plan, decide};
 use super::facts::{NodeFacts, Request};
-use super::quorum::ControlPlane;
+use super::quorum::{ControlPlane, PlaneNode};
 use super::rules::Check;
 use crate::health::deadline;
 
@@ -33,13 +33,16 @@ pub fn plan(
     let mut next: Option<Timestamp> = None;
     for both @ (node, selected) in nodes {
         let seen = node_state(check, requests, &node.name, Some(both), now);
-        if node.control_plane {
+        if node.roles.is_control_plane() {
             let remediated = busy(&node.name)
                 || outside.creating.contains(&node.name)
                 || outside.elsewhere.contains_key(&node.name);
-            let ready = node.is_ready();
-            let all = &mut view.control_plane.nodes;
-            all.push((node.name.clone(), ready, remediated));
+            view.control_plane.nodes.push(PlaneNode {
+                name: node.name.clone(),
+                roles: node.roles,
+                ready: node.is_ready(),
+                remediated,
+            });
         }
         if let Class::Soon(Some(until)) = seen.class {
             let at = deadline(until, std::time::Duration::from_millis(1));

@@ -17,8 +17,18 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::*;
-use crate::health::Condition;
+use crate::{health::Condition, roles::Roles};
 
+/// The roles of a Node of the control plane that kubeadm made.
+const PLANE: Roles = Roles {
+    etcd: false,
+    control_plane: true,
+};
+/// The roles of a server of RKE2 or k3s that runs etcd and nothing else.
+const ETCD: Roles = Roles {
+    etcd: true,
+    control_plane: false,
+};
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A time in seconds after an arbitrary origin.
@@ -71,7 +81,7 @@ fn node(name: &str, ready: &str, since: Timestamp) -> NodeFacts {
     NodeFacts {
         name: name.into(),
         created: Some(at(-1_000_000)),
-        control_plane: false,
+        roles: Roles::default(),
         exclusion: Exclusion::None,
         confirmed: false,
         reconfiguring: false,

@@ -38,7 +38,7 @@ fn active(uid: &str, progress: Progress, rack_name: &str) -> ActiveRemediation {
         machine: None,
         node: None,
         bmc: None,
-        control_plane_of: None,
+        control_plane_of: Vec::new(),
         policy: PolicyFacts {
             policies: BTreeSet::from(["p".to_owned(), "w".to_owned()]),
             placement: rack(rack_name),

@@ -6,6 +6,7 @@ use super::{
     ClockFacts, ClusterFacts, Facts, KindFacts, LeaderFacts, Need, RightFacts, RightsFacts, Row,
     facts::CheckKind,
 };
+use crate::roles::Roles;
 
 /// The version since which the out-of-service taint is general.
 const TAINT_SINCE: (u32, u32) = (1, 28);
@@ -81,8 +82,45 @@ pub(super) fn cluster(facts: &ClusterFacts) -> Vec<Row> {
         Some(_) => Row::ok(check, &facts.name, text),
     };
     let mut rows = vec![version];
-    rows.extend(facts.nodes.as_ref().map(|nodes| leases(&facts.name, nodes)));
+    if let Some(nodes) = &facts.nodes {
+        rows.push(leases(&facts.name, nodes));
+        let nodes = nodes.as_ref().ok();
+        rows.extend(nodes.and_then(|nodes| quorum(&facts.name, &nodes.roles)));
+    }
     rows
+}
+
+/// Whether a member of etcd can be remediated at all (F6); `None` if no Node has a role, as where a provider runs
+/// the control plane.
+fn quorum(name: &str, roles: &[Roles]) -> Option<Row> {
+    let check = "etcd-quorum";
+    let shows_etcd = roles.iter().any(|roles| roles.etcd);
+    let members = roles.iter().filter(|roles| roles.is_member(shows_etcd));
+    let members = members.count();
+    let role = match shows_etcd {
+        true => "etcd",
+        false => "the control plane",
+    };
+    match members {
+        0 => None,
+        1 | 2 => Some(Row::warning(
+            check,
+            name,
+            format!(
+                "{members} members of etcd, by the role of {role}: it has no majority without one of them, so \
+                 that none is remediated (ControlPlaneQuorum)"
+            ),
+            "where nothing can be lost, because there is no etcd or a single member, a person can overrule that \
+             for one remediation: docs/runbook.md, Overruling the quorum",
+        )),
+        _ => Some(Row::ok(
+            check,
+            name,
+            format!(
+                "{members} members of etcd, by the role of {role}: it keeps its majority without one of them"
+            ),
+        )),
+    }
 }
 
 fn leases(name: &str, nodes: &Result<super::NodesFacts, String>) -> Row {

@@ -2,6 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::roles::Roles;
+
 /// Everything that was gathered.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
@@ -82,6 +84,8 @@ pub struct NodesFacts {
     pub count: usize,
     /// Names of those without a Lease in kube-node-lease; why the Leases cannot be listed.
     pub without_lease: Result<Vec<String>, String>,
+    /// The roles of each Node that has one.
+    pub roles: Vec<Roles>,
 }
 
 /// A kind, and the versions in which it is served.

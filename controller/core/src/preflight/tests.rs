@@ -1,6 +1,7 @@
 use jiff::SignedDuration;
 
 use super::{Role, *};
+use crate::roles::Roles;
 
 fn now() -> Timestamp {
     Timestamp::from_second(1_000_000_000).unwrap()
@@ -91,12 +92,46 @@ fn each_node_needs_a_lease() {
         Ok(NodesFacts {
             count: 3,
             without_lease,
+            roles: Vec::new(),
         })
     };
     assert_eq!(of(nodes(Ok(Vec::new()))), Status::Ok);
     assert_eq!(of(nodes(Ok(vec!["n1".into()]))), Status::Warning);
     assert_eq!(of(nodes(Err("forbidden".into()))), Status::Skipped);
     assert_eq!(of(Err("forbidden".into())), Status::Failed);
+}
+
+#[test]
+fn f6_control_plane_that_can_spare_no_member_is_known_before_one_fails() {
+    let plane = Roles {
+        etcd: false,
+        control_plane: true,
+    };
+    let etcd = Roles {
+        etcd: true,
+        control_plane: false,
+    };
+    let of = |roles: Vec<Roles>| {
+        let nodes = NodesFacts {
+            count: 9,
+            without_lease: Ok(Vec::new()),
+            roles,
+        };
+        let rows = cluster::cluster(&ClusterFacts {
+            name: "metal3/a".into(),
+            version: Ok(("1".into(), "33".into())),
+            nodes: Some(Ok(nodes)),
+        });
+        statuses(&rows).get(2).copied()
+    };
+    assert_eq!(of(Vec::new()), None, "a provider runs the control plane");
+    assert_eq!(of(vec![plane]), Some(Status::Warning));
+    assert_eq!(of(vec![plane; 2]), Some(Status::Warning));
+    assert_eq!(of(vec![plane; 3]), Some(Status::Ok));
+    let split = [vec![plane; 3], vec![etcd; 2]].concat();
+    assert_eq!(of(split), Some(Status::Warning), "two members of etcd");
+    let split = [vec![plane; 1], vec![etcd; 3]].concat();
+    assert_eq!(of(split), Some(Status::Ok));
 }
 
 fn kind(own: bool, served: &[&str]) -> KindFacts {

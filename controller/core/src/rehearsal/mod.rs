@@ -336,7 +336,7 @@ fn active(
             .zip(node)
             .map(|(cluster, node)| format!("{cluster}/{node}")),
         bmc: None,
-        control_plane_of: None,
+        control_plane_of: Vec::new(),
         policy: host.facts.policy.clone(),
     }
 }

@@ -85,7 +85,7 @@ fn put_node(rehearsal: &mut Rehearsal, name: &str, status: &str, seconds: i64) {
     let node = nodes::NodeFacts {
         name: name.into(),
         created: Some(at(-1000)),
-        control_plane: false,
+        roles: crate::roles::Roles::default(),
         exclusion: nodes::Exclusion::None,
         confirmed: false,
         reconfiguring: false,

@@ -6,7 +6,10 @@
 use jiff::Timestamp;
 
 use super::{Mode, Reason, State, Step};
-use crate::power_policy::PolicyFacts;
+use crate::{power_policy::PolicyFacts, roles::Roles};
+
+/// Members without a healthy etcd that a message names.
+const NAMED: usize = 5;
 
 /// Progress of a remediation, as far as it concerns other remediations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,8 +71,9 @@ pub struct ActiveRemediation {
     pub node: Option<String>,
     /// Address of the BMC.
     pub bmc: Option<String>,
-    /// The cluster, if the Machine belongs to its control plane.
-    pub control_plane_of: Option<String>,
+    /// The cluster, by each name under which it is known, if the machine belongs to its control plane or runs its
+    /// etcd.
+    pub control_plane_of: Vec<String>,
     /// The power policies of its host, and where the host is.
     pub policy: PolicyFacts,
 }
@@ -84,18 +88,33 @@ impl ActiveRemediation {
     }
 }
 
-/// The control plane that a machine belongs to.
+/// Another machine of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct OtherMachine {
+    /// Name of its Node or, without one, of its Machine.
+    pub name: String,
+    /// Its roles, by either object.
+    pub roles: Roles,
+    /// Whether its etcd member is healthy or, if that is unknown, whether its Node is Ready.
+    pub is_healthy: bool,
+}
+
+/// The members of etcd of which a machine is one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ControlPlane {
-    /// Number of machines of the control plane, including this one.
+    /// Number of members, including this one.
     pub total: u32,
-    /// Number of other machines whose etcd member is healthy or, if that is unknown, whose Node is
-    /// Ready.
+    /// Number of other members that are healthy, see [`OtherMachine::is_healthy`].
     pub healthy_others: u32,
+    /// Names of some of the other members that are not healthy, for messages.
+    pub unhealthy: Vec<String>,
     /// OpenShift's PodDisruptionBudget of etcd, if there is one.
     pub guard: Option<Result<EtcdGuard, String>>,
     /// Why the members cannot be read, if they cannot.
     pub unread: Option<String>,
+    /// Whether a person has overruled the quorum for this one remediation, with
+    /// `rackhand.dev/override-quorum`. That one member is remediated at a time is not overruled.
+    pub overruled: bool,
 }
 
 /// OpenShift's PodDisruptionBudget of etcd.
@@ -124,18 +143,55 @@ impl EtcdGuard {
 }
 
 impl ControlPlane {
+    /// The members of a cluster by the roles of its machines; `None` if this machine is not a member.
+    pub fn of(me: Roles, others: &[OtherMachine]) -> Option<Self> {
+        let shows_etcd = me.etcd || others.iter().any(|other| other.roles.etcd);
+        if !me.is_member(shows_etcd) {
+            return None;
+        }
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let members = others.iter().filter(|o| o.roles.is_member(shows_etcd));
+        let (healthy, unhealthy): (Vec<_>, Vec<_>) = members.partition(|other| other.is_healthy);
+        let total = healthy.len().saturating_add(unhealthy.len());
+        Some(Self {
+            total: count(total.saturating_add(1)),
+            healthy_others: count(healthy.len()),
+            unhealthy: unhealthy
+                .into_iter()
+                .take(NAMED)
+                .map(|other| other.name.clone())
+                .collect(),
+            guard: None,
+            unread: None,
+            overruled: false,
+        })
+    }
+
     /// For members that cannot be read; nothing may be switched off then.
     pub fn unknown(why: String) -> Self {
         Self {
             total: 1,
             healthy_others: 1,
+            unhealthy: Vec::new(),
             guard: None,
             unread: Some(why),
+            overruled: false,
         }
     }
 
-    /// Why switching off this machine would cost etcd its quorum (F6), evaluated before the
-    /// power-off of each attempt; `None` if it would not.
+    /// Why this machine must not be switched off (F6), evaluated before the power-off of each attempt; `None`
+    /// if it may, because etcd keeps its quorum or a person has overruled it.
+    pub fn refuses(&self) -> Option<Reason> {
+        self.costs_quorum().filter(|_| !self.overruled)
+    }
+
+    /// What a person has overruled, if anything.
+    pub fn overruled(&self) -> Option<Reason> {
+        self.costs_quorum().filter(|_| self.overruled)
+    }
+
+    /// Why switching off this machine would cost etcd its quorum, whatever a person says; `None` if it would
+    /// not.
     pub fn costs_quorum(&self) -> Option<Reason> {
         if let Some(why) = &self.unread {
             let why = format!("the members of the control plane cannot be read: {why}");
@@ -143,8 +199,12 @@ impl ControlPlane {
         }
         let needed = self.total / 2 + 1;
         if self.healthy_others < needed {
+            let unhealthy = match self.unhealthy.as_slice() {
+                [] => String::new(),
+                names => format!(" (not healthy: {})", names.join(", ")),
+            };
             return Some(Reason::ControlPlaneQuorum(format!(
-                "{} of {} members would be left, {needed} are needed",
+                "{} of {} members would be left{unhealthy}, {needed} are needed",
                 self.healthy_others, self.total
             )));
         }
@@ -175,6 +235,8 @@ pub struct ConcurrencyDecision {
     /// The progress of the remediation. If nothing prevents it, it has begun with this result,
     /// which later calls for others must take into account.
     pub progress: Progress,
+    /// The quorum that a person has overruled, if the remediation begins because of that.
+    pub overruled: Option<Reason>,
 }
 
 /// Checks whether `me` may begin. For one that has begun only the control plane is evaluated, if it
@@ -190,8 +252,9 @@ pub fn check_concurrency<'a>(
     }
     if me.progress == Progress::Begun {
         return ConcurrencyDecision {
-            reason: quorum.and_then(|plane| plane.costs_quorum()),
+            reason: quorum.and_then(|plane| plane.refuses()),
             progress: Progress::Begun,
+            overruled: None,
         };
     }
     let rivals: Vec<&ActiveRemediation> = others
@@ -201,17 +264,18 @@ pub fn check_concurrency<'a>(
                 && (same(me.machine.as_ref(), other.machine.as_ref())
                     || same(me.node.as_ref(), other.node.as_ref())
                     || same(me.bmc.as_ref(), other.bmc.as_ref())
-                    || same(
-                        me.control_plane_of.as_ref(),
-                        other.control_plane_of.as_ref(),
-                    ))
+                    || me
+                        .control_plane_of
+                        .iter()
+                        .any(|cluster| other.control_plane_of.contains(cluster)))
         })
         .collect();
     let named = |other: &&ActiveRemediation| Reason::OtherRemediation(other.name.clone());
     let begun = rivals
         .iter()
         .find(|other| other.progress == Progress::Begun);
-    let quorum = quorum.and_then(|plane| plane.costs_quorum());
+    let overruled = quorum.as_ref().and_then(ControlPlane::overruled);
+    let quorum = quorum.and_then(|plane| plane.refuses());
     // One that could cost the quorum waits for another member, possibly for the next one in order.
     let ready = me.progress == Progress::Ready && quorum.is_none();
     let older = rivals
@@ -219,6 +283,7 @@ pub fn check_concurrency<'a>(
         .find(|other| other.progress == Progress::Ready && other.precedence() < me.precedence());
     let reason = begun.map(named).or(quorum).or_else(|| older.map(named));
     ConcurrencyDecision {
+        overruled: overruled.filter(|_| ready && reason.is_none()),
         progress: match (ready, &reason) {
             (false, _) => Progress::Waiting,
             (true, Some(_)) => Progress::Ready,

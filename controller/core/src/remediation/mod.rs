@@ -33,8 +33,8 @@ mod workload_view;
 
 pub use agent_view::{AgentView, BmcAccess, OperationOutcome, OperationView, PinnedOperation};
 pub use concurrency::{
-    ActiveRemediation, ConcurrencyDecision, ControlPlane, EtcdGuard, Progress, before_first_off,
-    check_concurrency, progress_again,
+    ActiveRemediation, ConcurrencyDecision, ControlPlane, EtcdGuard, OtherMachine, Progress,
+    before_first_off, check_concurrency, progress_again,
 };
 pub use evidence::{CommandTaken, OffEvidence, confirmed_off, latest_reading_stands};
 pub use host_evidence::{

@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 use kube::{Client, ResourceExt, api::DynamicObject};
 use rackhand_api::{
-    names::{CAPM3_HOLD_ANNOTATION_PREFIX, NODE_ROLE_CONTROL_PLANE_LABEL, NODE_ROLE_MASTER_LABEL},
+    names::{CAPM3_HOLD_ANNOTATION_PREFIX, OVERRIDE_QUORUM_ANNOTATION},
     views::MachineView,
 };
 use rackhand_core::{
@@ -15,6 +14,7 @@ use rackhand_core::{
         ActiveRemediation, BareMetalHostFacts, ControlPlane, EtcdGuard, HostRef, Progress, Reason,
         State, Step, check_concurrency, progress_again,
     },
+    roles::Roles,
 };
 use serde_json::json;
 
@@ -25,7 +25,7 @@ use super::{
     target::{Target, target},
 };
 use crate::{
-    clusters::{OPENSHIFT_NODE_LABEL, ask_guard},
+    clusters::{OPENSHIFT_NODE_LABEL, ask_guard, machine_roles, node_roles},
     store::{
         index::Index,
         object::Key,
@@ -39,6 +39,8 @@ pub(super) struct Permission {
     pub(super) refused: Option<Reason>,
     /// Limits of policies that it exceeds without consequence.
     pub(super) warnings: Vec<String>,
+    /// The quorum that a person has overruled, if it begins because of that.
+    pub(super) overruled: Option<Reason>,
 }
 
 impl Engine {
@@ -69,6 +71,7 @@ impl Engine {
         let mut permission = Permission {
             refused: right.reason,
             warnings: Vec::new(),
+            overruled: right.overruled,
         };
         me.progress = right.progress;
         if begins && right.progress == Progress::Begun {
@@ -80,6 +83,7 @@ impl Engine {
                     held_by,
                 } => {
                     permission.refused = Some(reason);
+                    permission.overruled = None;
                     me.progress = progress;
                     me.policy.held_by = held_by;
                 }
@@ -195,13 +199,17 @@ pub(crate) fn active(
     // A host that is kept off does not block others of its control plane that keep the quorum
     // without it.
     let settled = state.is_some_and(|s| s.step == Step::Fenced);
-    let plane = target
-        .machine()
-        .filter(|m| m.is_control_plane())
-        .map_or_else(
-            || nodes_plane(index, target).map(|(cluster, _)| cluster.to_string()),
-            machines_plane,
-        );
+    let is_member = roles(index, target).is_control_plane() && !settled;
+    // The management cluster may have Machines as well, and a Node of it none.
+    let of_machine = target.machine().filter(|_| target.openshift.is_none());
+    let of_machine = of_machine.and_then(cluster_of);
+    let mut plane: Vec<String> = of_machine
+        .iter()
+        .chain(&target.cluster)
+        .filter(|_| is_member)
+        .map(ToString::to_string)
+        .collect();
+    plane.dedup();
     ActiveRemediation {
         name: id.to_string(),
         uid: view.meta().uid.clone(),
@@ -214,33 +222,43 @@ pub(crate) fn active(
             .zip(target.node.as_ref())
             .map(|(c, n)| format!("{c}/{n}")),
         bmc: host.map(|h| h.bmc.clone()),
-        control_plane_of: plane.filter(|_| !settled),
+        control_plane_of: plane,
         policy: PolicyFacts::default(),
     }
 }
 
-fn machines_plane(machine: &MachineView) -> Option<String> {
+/// The Cluster of a Machine of Cluster API.
+pub(super) fn cluster_of(machine: &MachineView) -> Option<Key> {
     let namespace = machine.meta.namespace.clone().unwrap_or_default();
-    let cluster = machine.cluster_name.clone()?;
-    Some(Key::new(namespace, cluster).to_string())
+    Some(Key::new(namespace, machine.cluster_name.clone()?))
 }
 
-pub(super) fn is_control_plane(node: &Node) -> bool {
-    [NODE_ROLE_CONTROL_PLANE_LABEL, NODE_ROLE_MASTER_LABEL]
-        .iter()
-        .any(|label| node.labels().contains_key(*label))
+/// The roles of the target, by its Node and its Machine. The index has the Node as it was read for the latest
+/// observation.
+pub(super) fn roles(index: &Index, target: &Target) -> Roles {
+    let (cluster, name) = (target.cluster.as_ref(), target.node.as_deref());
+    let node = cluster.zip(name).and_then(|(c, n)| index.node(c, n));
+    let of_node = node.map_or_else(Roles::default, |node| node_roles(node.labels()));
+    let of_machine = target.machine().map_or_else(Roles::default, machine_roles);
+    let of_openshift = Roles {
+        etcd: false,
+        control_plane: target.is_master(),
+    };
+    of_node.or(of_machine).or(of_openshift)
 }
 
 /// The cluster and the Node, if the target is of the control plane by its Node or by its Machine of
 /// OpenShift.
-pub(super) fn nodes_plane<'a>(
-    index: &Index,
-    target: &'a Target,
-) -> Option<(&'a Key, Option<&'a str>)> {
-    let (cluster, name) = (target.cluster.as_ref()?, target.node.as_deref());
-    let node = name.and_then(|name| index.node(cluster, name));
-    let member = target.is_master() || node.is_some_and(|node| is_control_plane(&node));
-    member.then_some((cluster, name))
+fn nodes_plane<'a>(index: &Index, target: &'a Target) -> Option<(&'a Key, Option<&'a str>)> {
+    let cluster = target.cluster.as_ref()?;
+    let is_member = roles(index, target).is_control_plane();
+    is_member.then_some((cluster, target.node.as_deref()))
+}
+
+/// Whether a person has overruled the quorum for this remediation.
+pub(crate) fn overrules_quorum(view: &RequestView) -> bool {
+    let meta = view.meta();
+    meta.annotations.get(OVERRIDE_QUORUM_ANNOTATION) == Some(&meta.uid)
 }
 
 #[cfg(test)]

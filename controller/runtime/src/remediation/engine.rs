@@ -228,13 +228,20 @@ impl Engine {
             return Ok(None);
         }
         let state = self.shell.state.as_ref();
-        let quorum = self
+        let mut quorum = self
             .quorum(&seen.target, seen.guard, decision.begins, state)
             .await;
+        if let Some(plane) = &mut quorum {
+            plane.overruled = seen.overrules_quorum;
+        }
         let permission =
             self.resolve_concurrency(seen.me, decision.begins, quorum, &seen.policies, now);
         for warning in &permission.warnings {
             self.emit_event(true, "PolicyLimitExceeded", warning);
+        }
+        if let Some(overruled) = &permission.overruled {
+            let message = format!("a person has overruled this: {overruled}");
+            self.emit_event(true, "QuorumOverruled", &message);
         }
         if permission.refused.is_none() || observation.conflict.is_some() {
             return Ok(Some((observation, decision)));

@@ -51,7 +51,9 @@ use parking_lot::Mutex;
 use rackhand_core::remediation::{ActiveRemediation, LeaseMemory};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use concurrency::{active, competing_controller, etcd_guard, has_guard};
+pub(crate) use concurrency::{
+    active, competing_controller, etcd_guard, has_guard, overrules_quorum,
+};
 pub(crate) use credentials::bmc_endpoint;
 pub(crate) use facts::{
     bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action,

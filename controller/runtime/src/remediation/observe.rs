@@ -9,7 +9,7 @@ use rackhand_core::remediation::{
 };
 
 use super::{
-    concurrency::{active, competing_controller},
+    concurrency::{active, competing_controller, overrules_quorum},
     engine::{Engine, ReconcileError},
     facts::{bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action},
     power_policy::{KnownNode, PolicyInput, is_approved, policy_input},
@@ -30,6 +30,8 @@ pub(super) struct Observed {
     pub(super) me: ActiveRemediation,
     pub(super) target: Target,
     pub(super) guard: Option<Result<EtcdGuard, String>>,
+    /// Whether a person has overruled the quorum.
+    pub(super) overrules_quorum: bool,
     /// Its power policies, and what they need to know of it.
     pub(super) policies: PolicyInput,
 }
@@ -201,6 +203,7 @@ impl Engine {
             me,
             target,
             guard,
+            overrules_quorum: overrules_quorum(&view),
             policies: input,
         }))
     }

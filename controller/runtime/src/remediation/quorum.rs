@@ -1,9 +1,9 @@
-//! The members of a control plane and their health (F6).
+//! The members of etcd and their health (F6).
 //!
 //! By the index for explanations and for remediations that wait; by live reads before a member is
 //! switched off, because a watch that lags shows a failed member as Ready (F12).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Node;
@@ -12,21 +12,21 @@ use kube::{
     api::{DynamicObject, ListParams},
 };
 use rackhand_api::{
-    names::{
-        CONTROL_PLANE_LABEL, NODE_ROLE_CONTROL_PLANE_LABEL, NODE_ROLE_MASTER_LABEL,
-        conditions::ETCD_MEMBER_HEALTHY,
-    },
+    names::{CONTROL_PLANE_LABEL, RANCHER_ETCD_ROLE_LABEL, conditions::ETCD_MEMBER_HEALTHY},
     views::MachineView,
 };
-use rackhand_core::remediation::{ControlPlane, EtcdGuard, Progress, State, before_first_off};
+use rackhand_core::{
+    remediation::{ControlPlane, EtcdGuard, OtherMachine, Progress, State, before_first_off},
+    roles::Roles,
+};
 
 use super::{
-    concurrency::{is_control_plane, nodes_plane},
+    concurrency::{cluster_of, roles},
     engine::Engine,
     target::Target,
 };
 use crate::{
-    clusters::ready,
+    clusters::{NODE_ROLES, machine_roles, node_roles, ready},
     store::{
         api::{ApiError, call, optional},
         index::Index,
@@ -34,96 +34,118 @@ use crate::{
     },
 };
 
-/// The other members of the control plane of a machine.
-#[derive(Debug, Clone, PartialEq)]
-enum Members {
-    /// Machines of Cluster API, and their Nodes by name.
-    Machines(Vec<MachineView>, BTreeMap<String, Node>),
-    /// Nodes only.
-    Nodes(Vec<Node>),
+/// What a live read or the index has of a cluster: its Machines with a role, and the Nodes that have a role or
+/// that one of these Machines names, by name.
+struct PlaneObjects {
+    machines: Vec<MachineView>,
+    nodes: BTreeMap<String, Node>,
 }
 
-impl Members {
-    /// Whether the etcd member of each is healthy: its Node is Ready, and KubeadmControlPlane's
-    /// condition, if set, is True. The condition alone may be older than the failure of the Node.
-    fn healthy(&self) -> Vec<bool> {
-        let is_ready = |node: &Node| ready(node) == Some("True");
-        match self {
-            Self::Nodes(nodes) => nodes.iter().map(is_ready).collect(),
-            Self::Machines(machines, nodes) => machines
-                .iter()
-                .map(|machine| {
-                    let node = machine.node_name.as_ref().and_then(|name| nodes.get(name));
-                    let etcd = machine.condition(ETCD_MEMBER_HEALTHY);
-                    node.is_some_and(is_ready) && etcd.is_none_or(|c| c.is_true())
-                })
-                .collect(),
+impl PlaneObjects {
+    /// The machines beside the target, each once. A machine has a role that its Machine or its Node shows.
+    ///
+    /// Where Machines list the control plane, a Node without a Machine counts only with the role of etcd:
+    /// RKE2 and k3s remove a member with its Node, and other providers leave Nodes behind.
+    fn others(&self, target: &Target) -> Vec<OtherMachine> {
+        let mut others = Vec::new();
+        let mut of_machines: BTreeSet<&str> = target.node.as_deref().into_iter().collect();
+        for machine in &self.machines {
+            let name = machine.node_name.as_deref();
+            let node = name.and_then(|name| self.nodes.get(name));
+            // KubeadmControlPlane's condition alone may be older than the failure of the Node.
+            let etcd = machine.condition(ETCD_MEMBER_HEALTHY);
+            of_machines.extend(name);
+            others.push(OtherMachine {
+                name: name.unwrap_or(&machine.meta.name).to_owned(),
+                roles: machine_roles(machine).or(node.map_or_else(Roles::default, roles_of)),
+                is_healthy: node.is_some_and(is_ready) && etcd.is_none_or(|c| c.is_true()),
+            });
         }
-    }
-
-    fn counted(&self, guard: Option<Result<EtcdGuard, String>>) -> ControlPlane {
-        let healthy = self.healthy();
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        ControlPlane {
-            total: count(healthy.len().saturating_add(1)),
-            healthy_others: count(healthy.iter().filter(|healthy| **healthy).count()),
-            guard,
-            unread: None,
-        }
+        let lists_plane = plane_machine(target).is_some();
+        let alone = self
+            .nodes
+            .iter()
+            .filter(|(name, _)| !of_machines.contains(name.as_str()));
+        others.extend(alone.filter_map(|(name, node)| {
+            let roles = roles_of(node);
+            let counts = roles.etcd || roles.control_plane && !lists_plane;
+            counts.then(|| OtherMachine {
+                name: name.clone(),
+                roles,
+                is_healthy: is_ready(node),
+            })
+        }));
+        others
     }
 }
 
-/// The control plane of this machine by the index; `None` if it is not a member of one.
+fn roles_of(node: &Node) -> Roles {
+    node_roles(node.labels())
+}
+
+fn is_ready(node: &Node) -> bool {
+    ready(node) == Some("True")
+}
+
+/// The members of etcd by the index; `None` if this machine is not one.
 pub(crate) fn control_plane(
     index: &Index,
     target: &Target,
     guard: Option<Result<EtcdGuard, String>>,
 ) -> Option<ControlPlane> {
-    Some(known_members(index, target)?.counted(guard))
+    let me = roles(index, target);
+    if !me.is_control_plane() {
+        return None;
+    }
+    let others = known_objects(index, target).others(target);
+    let plane = ControlPlane::of(me, &others)?;
+    Some(ControlPlane { guard, ..plane })
 }
 
-fn known_members(index: &Index, target: &Target) -> Option<Members> {
-    let Some(me) = target.machine().filter(|m| m.is_control_plane()) else {
-        let (cluster, name) = nodes_plane(index, target)?;
-        let others = index.nodes(cluster).into_iter();
-        let others = others.filter(|n| is_other_member(n, name));
-        return Some(Members::Nodes(others.map(|n| Node::clone(&n)).collect()));
-    };
-    let namespace = me.meta.namespace.clone().unwrap_or_default();
-    let machines = index.control_planes_in(&namespace).into_iter();
-    let machines = machines.filter_map(|e| e.view.ok().map(|view| MachineView::clone(&view)));
-    let machines: Vec<MachineView> = machines.filter(|m| is_member_beside(m, me)).collect();
-    let cluster = nodes_of(target, me);
-    let nodes = machines.iter().filter_map(|machine| {
-        let name = machine.node_name.as_ref()?;
-        let node = index.node(cluster.as_ref()?, name)?;
-        Some((name.clone(), Node::clone(&node)))
+fn known_objects(index: &Index, target: &Target) -> PlaneObjects {
+    let machines = plane_machine(target).map_or_else(Vec::new, |me| {
+        let namespace = me.meta.namespace.clone().unwrap_or_default();
+        let machines = index.control_planes_in(&namespace).into_iter();
+        let machines = machines.filter_map(|e| e.view.ok().map(|view| MachineView::clone(&view)));
+        machines.filter(|m| is_beside(m, me)).collect()
     });
-    let nodes = nodes.collect();
-    Some(Members::Machines(machines, nodes))
-}
-
-fn is_other_member(node: &Node, me: Option<&str>) -> bool {
-    is_control_plane(node) && Some(node.name_any().as_str()) != me
-}
-
-fn is_member_beside(machine: &MachineView, me: &MachineView) -> bool {
-    machine.cluster_name == me.cluster_name
-        && machine.is_control_plane()
-        && machine.meta.name != me.meta.name
-}
-
-/// The cluster with the Nodes of a Machine.
-fn nodes_of(target: &Target, me: &MachineView) -> Option<Key> {
-    let namespace = me.meta.namespace.clone().unwrap_or_default();
-    match (&me.cluster_name, target.by_node) {
-        (_, true) | (None, _) => target.cluster.clone(),
-        (Some(cluster), false) => Some(Key::new(namespace, cluster)),
+    let nodes = nodes_of(target).map_or_else(Vec::new, |cluster| index.nodes(&cluster));
+    let named: BTreeSet<&str> = names(&machines).collect();
+    let nodes = nodes.into_iter().filter(|node| {
+        roles_of(node).is_control_plane() || named.contains(node.name_any().as_str())
+    });
+    let nodes = nodes.map(|node| (node.name_any(), Node::clone(&node)));
+    PlaneObjects {
+        nodes: nodes.collect(),
+        machines,
     }
 }
 
+/// The Machine of the target, if Machines of Cluster API list the control plane.
+fn plane_machine(target: &Target) -> Option<&MachineView> {
+    let machine = target.machine().filter(|_| target.openshift.is_none())?;
+    machine_roles(machine).is_control_plane().then_some(machine)
+}
+
+fn is_beside(machine: &MachineView, me: &MachineView) -> bool {
+    machine.cluster_name == me.cluster_name && machine.meta.name != me.meta.name
+}
+
+/// The Nodes that Machines name.
+fn names(machines: &[MachineView]) -> impl Iterator<Item = &str> {
+    machines.iter().filter_map(|m| m.node_name.as_deref())
+}
+
+/// The cluster with the Nodes of the target.
+fn nodes_of(target: &Target) -> Option<Key> {
+    let named = plane_machine(target).filter(|_| !target.by_node);
+    named
+        .and_then(cluster_of)
+        .or_else(|| target.cluster.clone())
+}
+
 impl Engine {
-    /// The control plane without this machine: by the index while the remediation waits, and read
+    /// The members of etcd without this machine: by the index while the remediation waits, and read
     /// live before it begins and immediately before its first power-off.
     pub(super) async fn quorum(
         &self,
@@ -163,67 +185,84 @@ impl Engine {
         target: &Target,
         guard: Option<Result<EtcdGuard, String>>,
     ) -> Result<Option<ControlPlane>, String> {
-        let members = match target.machine().filter(|m| m.is_control_plane()) {
-            Some(me) => self.machines_now(target, me).await,
-            None => match nodes_plane(&self.context.index, target) {
-                Some((cluster, name)) => self.nodes_now(cluster, name).await,
-                None => return Ok(None),
-            },
-        };
-        let members = members.map_err(|e| e.to_string())?;
-        Ok(Some(members.counted(guard)))
-    }
-
-    async fn nodes_now(&self, cluster: &Key, me: Option<&str>) -> Result<Members, ApiError> {
-        let nodes: Api<Node> = Api::all(self.workload_client(cluster)?);
-        let mut members = BTreeMap::new();
-        for label in [NODE_ROLE_CONTROL_PLANE_LABEL, NODE_ROLE_MASTER_LABEL] {
-            let labelled = ListParams::default().labels(label);
-            let what = format!("control-plane nodes of cluster {cluster}");
-            let listed = call(what, nodes.list(&labelled)).await?.items.into_iter();
-            let others = listed.filter(|n| is_other_member(n, me));
-            members.extend(others.map(|n| (n.name_any(), n)));
+        let me = roles(&self.context.index, target);
+        if !me.is_control_plane() {
+            return Ok(None);
         }
-        Ok(Members::Nodes(members.into_values().collect()))
+        let now = self.objects_now(target).await.map_err(|e| e.to_string())?;
+        let plane = ControlPlane::of(me, &now.others(target));
+        Ok(plane.map(|plane| ControlPlane { guard, ..plane }))
     }
 
-    async fn machines_now(&self, target: &Target, me: &MachineView) -> Result<Members, ApiError> {
+    async fn objects_now(&self, target: &Target) -> Result<PlaneObjects, ApiError> {
+        let machines = match plane_machine(target) {
+            Some(me) => self.machines_now(me).await?,
+            None => Vec::new(),
+        };
+        let Some(cluster) = nodes_of(target) else {
+            return Ok(PlaneObjects {
+                machines,
+                nodes: BTreeMap::new(),
+            });
+        };
+        let client = self.context.workloads.client(&cluster);
+        let client =
+            client.ok_or_else(|| ApiError::other(format!("cluster {cluster}"), "not connected"))?;
+        let nodes = nodes_now(client, &cluster, &machines).await?;
+        Ok(PlaneObjects { machines, nodes })
+    }
+
+    async fn machines_now(&self, me: &MachineView) -> Result<Vec<MachineView>, ApiError> {
         let namespace = me.meta.namespace.clone().unwrap_or_default();
         let what = format!("control-plane Machines of namespace {namespace}");
         let resource = self.context.served.known(Kind::Machine);
         let resource = resource.ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
         let machines = api(&self.context.client, &resource, &namespace);
-        let labelled = ListParams::default().labels(CONTROL_PLANE_LABEL);
-        let listed = call(&what, machines.list(&labelled)).await?;
-        let read = |object: &DynamicObject| {
-            let view = MachineView::from_dynamic(object);
-            view.map_err(|e| ApiError::other(&what, e))
-        };
-        let views: Result<Vec<_>, _> = listed.items.iter().map(read).collect();
-        let machines: Vec<MachineView> = views?
-            .into_iter()
-            .filter(|m| is_member_beside(m, me))
-            .collect();
-        let Some(cluster) = nodes_of(target, me).filter(|_| !machines.is_empty()) else {
-            return Ok(Members::Machines(machines, BTreeMap::new()));
-        };
-        let nodes: Api<Node> = Api::all(self.workload_client(&cluster)?);
-        let read = |name: &String| {
-            let (nodes, name) = (nodes.clone(), name.clone());
+        let lists = [CONTROL_PLANE_LABEL, RANCHER_ETCD_ROLE_LABEL].map(|label| {
+            let (machines, what) = (machines.clone(), what.clone());
             async move {
-                let what = format!("node {name}");
-                let node = optional(call(what, nodes.get(&name)).await)?;
-                Ok::<_, ApiError>(node.map(|node| (name, node)))
+                let labelled = ListParams::default().labels(label);
+                call(what, machines.list(&labelled)).await
             }
+        });
+        let read = |object: DynamicObject| {
+            let view = MachineView::from_dynamic(&object);
+            let view = view.map_err(|e| ApiError::other(&what, e))?;
+            Ok((view.meta.name.clone(), view))
         };
-        let names = machines.iter().filter_map(|m| m.node_name.as_ref());
-        let found = try_join_all(names.map(read)).await?;
-        let nodes = found.into_iter().flatten().collect();
-        Ok(Members::Machines(machines, nodes))
+        let listed = try_join_all(lists).await?.into_iter().flatten();
+        // One with both labels is listed twice.
+        let views: BTreeMap<String, MachineView> = listed.map(read).collect::<Result<_, _>>()?;
+        Ok(views.into_values().filter(|m| is_beside(m, me)).collect())
     }
+}
 
-    fn workload_client(&self, cluster: &Key) -> Result<Client, ApiError> {
-        let client = self.context.workloads.client(cluster);
-        client.ok_or_else(|| ApiError::other(format!("cluster {cluster}"), "not connected"))
-    }
+/// The Nodes with a role, and those that the Machines name.
+async fn nodes_now(
+    client: Client,
+    cluster: &Key,
+    machines: &[MachineView],
+) -> Result<BTreeMap<String, Node>, ApiError> {
+    let nodes: Api<Node> = Api::all(client);
+    let lists = NODE_ROLES.map(|label| {
+        let nodes = nodes.clone();
+        async move {
+            let labelled = ListParams::default().labels(label);
+            let what = format!("control-plane nodes of cluster {cluster}");
+            call(what, nodes.list(&labelled)).await
+        }
+    });
+    let listed = try_join_all(lists).await?.into_iter().flatten();
+    let mut found: BTreeMap<String, Node> = listed.map(|n| (n.name_any(), n)).collect();
+    let unlisted = names(machines).filter(|name| !found.contains_key(*name));
+    let reads = unlisted.map(|name| {
+        let nodes = nodes.clone();
+        async move {
+            let node = optional(call(format!("node {name}"), nodes.get(name)).await)?;
+            Ok::<_, ApiError>(node.map(|node| (name.to_owned(), node)))
+        }
+    });
+    let read = try_join_all(reads).await?;
+    found.extend(read.into_iter().flatten());
+    Ok(found)
 }

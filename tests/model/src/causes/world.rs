@@ -174,7 +174,7 @@ fn active(host: usize, progress: Progress) -> ActiveRemediation {
         machine: None,
         node: Some(format!("local/n{host}")),
         bmc: None,
-        control_plane_of: None,
+        control_plane_of: Vec::new(),
         policy: PolicyFacts {
             policies: BTreeSet::from(["racks".to_owned()]),
             placement: placement(host),

@@ -113,7 +113,7 @@ fn active(number: usize, progress: Progress) -> ActiveRemediation {
         machine: Some(format!("m{number}")),
         node: Some(format!("n{number}")),
         bmc: Some(format!("10.0.0.{number}")),
-        control_plane_of: None,
+        control_plane_of: Vec::new(),
         policy: PolicyFacts {
             policies: BTreeSet::from(["racks".to_owned()]),
             placement: Placement {

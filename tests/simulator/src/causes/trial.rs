@@ -281,7 +281,7 @@ fn remediation(host: &HostName) -> ActiveRemediation {
         machine: None,
         node: Some(host.to_string()),
         bmc: None,
-        control_plane_of: None,
+        control_plane_of: Vec::new(),
         policy: PolicyFacts::default(),
     }
 }

@@ -141,6 +141,10 @@ pub struct Host {
     pub(crate) ready_since: Option<Duration>,
     /// Since when it does not work; for the time to recovery.
     pub(crate) failed_at: Option<Duration>,
+    /// Whether it is a member of etcd.
+    pub(crate) is_member: bool,
+    /// Whether it was switched off for a remediation, and has not been on since.
+    pub(crate) is_switched_off: bool,
 }
 
 impl Host {
@@ -167,6 +171,8 @@ impl Host {
             unreachable: false,
             ready_since: None,
             failed_at: None,
+            is_member: false,
+            is_switched_off: false,
         }
     }
 
@@ -237,6 +243,7 @@ impl World {
         }
         let name = host.name.clone();
         host.power = Power::On;
+        host.is_switched_off = false;
         self.fleet.policy.end(id);
         self.log(format_args!("{name} is on, by {by}"));
         self.boot(id);

@@ -3,6 +3,7 @@
 
 mod bmc;
 mod cluster;
+mod etcd;
 mod host;
 mod journals;
 mod kubelet;
@@ -189,6 +190,7 @@ impl Fleet {
                 hosts.push(host);
             }
         }
+        etcd::choose_members(&mut hosts);
         let mut by_check = BTreeMap::new();
         for host in &hosts {
             *by_check.entry(host.check).or_default() += 1;

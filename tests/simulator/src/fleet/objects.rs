@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Check, Fleet, Host, HostId, Link, rack_name};
+use super::{Check, Fleet, Host, HostId, Link, etcd, rack_name};
 use crate::{
     api::{
         NODE_LEASES, Resource,
@@ -48,6 +48,7 @@ impl World {
             for (resource, namespace, object) in host_objects(&host, &now) {
                 self.write(resource, namespace, object);
             }
+            self.label_member(&host);
         }
         let spec = self.fleet.spec.clone();
         for rack in 0..spec.racks.len() {
@@ -94,8 +95,19 @@ impl World {
 
     /// Registers the Node of a host, which was deleted.
     pub(super) fn register_node(&mut self, id: HostId) {
-        let node = node(self.fleet.host(id), &self.second());
+        let host = self.fleet.host(id).clone();
+        let node = node(&host, &self.second());
         self.write(NODES, "", node);
+        self.label_member(&host);
+    }
+
+    /// k3s and RKE2 label the Nodes that run etcd; no kubelet may.
+    fn label_member(&mut self, host: &Host) {
+        if host.is_member && self.shows_roles() {
+            self.api.modify(NODES, "", &host.name, |node| {
+                node["metadata"]["labels"][etcd::ROLE] = "true".into();
+            });
+        }
     }
 
     fn write(&mut self, resource: Resource, namespace: &str, object: Value) {

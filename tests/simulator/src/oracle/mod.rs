@@ -135,6 +135,7 @@ impl World {
                 "F2: {name}, which {state}, is switched off by {by} without a remediation"
             ));
         }
+        self.judge_quorum(id);
     }
 
     /// The pods and volumes that the API has at a host.

@@ -34,11 +34,13 @@ pub async fn one_member_at_a_time(w: &World) -> Result<()> {
     Ok(())
 }
 
-pub async fn quorum_first(w: &World) -> Result<()> {
-    for host in ["three-1", "three-2"] {
+/// Two of three members lose their kubelets and get remediations. Returns the remediation that waits for a healthy
+/// member, and the other one, each with its UID.
+async fn without_quorum<'a>(w: &World, hosts: [&'a str; 2]) -> Result<[(&'a str, String); 2]> {
+    for host in hosts {
         w.hang(host)?;
     }
-    for host in ["three-1", "three-2"] {
+    for host in hosts {
         wait_until(&format!("{host} is Unknown"), LONG, || async {
             let ready = rackhand_tests::stage::ready(&w.stage.node(host).await?);
             Ok(if ready == "Unknown" {
@@ -49,16 +51,17 @@ pub async fn quorum_first(w: &World) -> Result<()> {
         })
         .await?;
     }
-    for host in ["three-1", "three-2"] {
-        w.stage.remediate(host).await?;
+    let mut uids = Vec::new();
+    for host in hosts {
+        uids.push(w.stage.remediate(host).await?);
     }
     // One remediation waits for a healthy member, and the other for that remediation.
-    let (first, other) = wait_until("both wait", LONG, || async {
+    let first = wait_until("both wait", LONG, || async {
         let (mut first, mut reasons) = (None, Vec::new());
-        for (host, other) in [("three-1", "three-2"), ("three-2", "three-1")] {
+        for (place, host) in hosts.into_iter().enumerate() {
             let seen = w.stage.remediation(host).await?.unwrap_or_default();
             if seen.reason == "ControlPlaneQuorum" && seen.message.contains("2 are needed") {
-                first = Some((host, other));
+                first = Some(place);
             }
             reasons.push(seen.reason);
         }
@@ -66,10 +69,18 @@ pub async fn quorum_first(w: &World) -> Result<()> {
         Ok(first.filter(|_| told).ok_or_else(|| format!("{reasons:?}")))
     })
     .await?;
-    w.stage.wait_warning(first, "ControlPlaneQuorum").await?;
-    for host in [first, other] {
+    w.stage
+        .wait_warning(hosts[first], "ControlPlaneQuorum")
+        .await?;
+    for host in hosts {
         w.stage.untouched(host)?;
     }
+    let of = |place: usize| (hosts[place], uids[place].clone());
+    Ok([of(first), of(1 - first)])
+}
+
+pub async fn quorum_first(w: &World) -> Result<()> {
+    let [(first, _), (other, _)] = without_quorum(w, ["three-1", "three-2"]).await?;
     w.stage.withdraw(other).await?;
     let host = w.host(other)?;
     host.switch(ResetType::ForceOff, "a person");
@@ -79,6 +90,42 @@ pub async fn quorum_first(w: &World) -> Result<()> {
     w.succeeded(first).await?;
     w.stage.one_cycle(first)?;
     w.stage.one_cycle(other)
+}
+
+/// Members that run etcd and nothing else, by the label that Rancher gives to Machines. A person overrules the
+/// quorum for one of them; the other one follows when the majority is there again.
+pub async fn only_etcd(w: &World) -> Result<()> {
+    let [(first, uid), (other, foreign)] = without_quorum(w, ["etcd-1", "etcd-2"]).await?;
+    let message = w
+        .stage
+        .remediation(first)
+        .await?
+        .unwrap_or_default()
+        .message;
+    let names_the_way_out = message.contains("rackhand.dev/override-quorum");
+    ensure!(names_the_way_out, "{message}");
+    let remediations = w.stage.remediations();
+    let key = "rackhand.dev/override-quorum";
+    // The word for another remediation is none.
+    w.stage
+        .annotate(&remediations, first, key, Some(&foreign))
+        .await?;
+    w.stage.wait_blocked(first, "ControlPlaneQuorum").await?;
+    w.stage
+        .annotate(&remediations, first, key, Some(&uid))
+        .await?;
+    w.stage.wait_warning(first, "QuorumOverruled").await?;
+    w.succeeded(first).await?;
+    w.succeeded(other).await?;
+    for host in [first, other] {
+        w.stage.one_cycle(host)?;
+    }
+    let (one, two) = (off_times(w.host(first)?), off_times(w.host(other)?));
+    ensure!(
+        one[0].1 <= two[0].0,
+        "off at the same time: {one:?} {two:?}"
+    );
+    w.stage.untouched("etcd-3")
 }
 
 /// A remediation that is blocked by its own cause does not block other members.

@@ -14,6 +14,8 @@ pub const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 
 pub const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
 
+pub const ETCD_ROLE: &str = "rke.cattle.io/etcd-role";
+
 pub struct World {
     pub stage: Stage,
     pub recorder: Recorder,

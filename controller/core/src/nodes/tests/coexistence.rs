@@ -6,7 +6,7 @@ fn masters(good_ones: usize, bad_ones: usize) -> Vec<NodeFacts> {
     let good = (0..good_ones).map(|i| good(&format!("g{i}")));
     let bad = (0..bad_ones).map(|i| bad(&format!("b{i}")));
     let master = |node| NodeFacts {
-        control_plane: true,
+        roles: PLANE,
         ..node
     };
     good.chain(bad).map(master).collect()
@@ -102,6 +102,55 @@ fn f6_quorum_is_kept_without_openshift() {
     // Workers have no quorum.
     let mut fixture = Fixture::new(permissive(), vec![bad("w0"), bad("w1")]);
     assert_eq!(created(&fixture.decide(at(301))).len(), 2);
+}
+
+fn with(roles: Roles, nodes: impl IntoIterator<Item = NodeFacts>) -> Vec<NodeFacts> {
+    let nodes = nodes.into_iter();
+    nodes.map(|node| NodeFacts { roles, ..node }).collect()
+}
+
+#[test]
+fn f6_nodes_that_only_run_etcd_are_remediated_one_at_a_time_and_keep_the_majority() {
+    let plane = || with(PLANE, ["p0", "p1"].map(good));
+    let etcd = |nodes: Vec<NodeFacts>| [plane(), with(ETCD, nodes)].concat();
+    // Two of three have lost their kubelets: the third alone is no majority.
+    let nodes = etcd(vec![bad("e0"), bad("e1"), good("e2")]);
+    let mut fixture = Fixture::new(permissive(), nodes);
+    assert!(created(&fixture.decide(at(301))).is_empty());
+    // Two of five have.
+    let nodes = ["e2", "e3", "e4"].map(good).into_iter();
+    let nodes = etcd(nodes.chain(["e0", "e1"].map(bad)).collect());
+    let mut fixture = Fixture::new(permissive(), nodes);
+    let plan = fixture.decide(at(301));
+    assert_eq!(created(&plan), [("e0", "t")], "not even in one round");
+    fixture.requests.push(request("e0", "t", at(302)));
+    assert!(created(&fixture.decide(at(303))).is_empty());
+}
+
+#[test]
+fn f6_majority_is_that_of_the_nodes_with_the_etcd_role_where_any_has_it() {
+    let etcd = with(ETCD, ["e0", "e1", "e2"].map(good));
+    let one = with(PLANE, [bad("p0")]);
+    // It runs no etcd, so no majority is at stake, and etcd's members do not count for it.
+    let mut fixture = Fixture::new(permissive(), [etcd.clone(), one].concat());
+    assert_eq!(created(&fixture.decide(at(301))), [("p0", "t")]);
+    // One at a time holds for both.
+    let two = [with(PLANE, [bad("p0")]), with(ETCD, [bad("e3")])].concat();
+    let mut fixture = Fixture::new(permissive(), [etcd, two].concat());
+    assert_eq!(created(&fixture.decide(at(301))), [("e3", "t")]);
+    fixture.requests.push(request("p0", "t", at(302)));
+    assert!(created(&fixture.decide(at(303))).is_empty());
+    // Members of the control plane are none of etcd where others have its role.
+    let plane = with(PLANE, ["p0", "p1", "p2"].map(good));
+    let few = with(ETCD, [bad("e0"), good("e1")]);
+    let mut fixture = Fixture::new(permissive(), [plane, few].concat());
+    let plan = fixture.decide(at(301));
+    assert!(created(&plan).is_empty());
+    let told = |e: &Event| {
+        e.message.contains("1 other Nodes are ready, 2 are needed")
+            && e.message.contains("rackhand.dev/override-quorum")
+    };
+    assert!(plan.events.iter().any(told), "{:?}", plan.events);
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn closed_limit_renews_the_lease_without_escalation() {
 #[test]
 fn f6_only_one_control_plane_node_escalates() {
     let master = |name: &str| NodeFacts {
-        control_plane: true,
+        roles: PLANE,
         ..bad(name)
     };
     let mut fixture = Fixture::new(

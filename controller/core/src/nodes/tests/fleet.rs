@@ -35,14 +35,18 @@ fn facts() -> impl Strategy<Value = NodeFacts> {
         ready,
         -400..400_i64,
         exclusion,
-        any::<(bool, bool, bool)>(),
+        any::<(bool, bool, bool, bool)>(),
         proptest::bool::weighted(0.1),
     )
         .prop_map(
-            |(name, ready, since, exclusion, (control_plane, confirmed, joined), changing)| {
+            |(name, ready, since, exclusion, (plane, etcd, confirmed, joined), changing)| {
                 let mut facts = node(&name, ready, at(since));
                 facts.created = Some(at(since));
-                facts.control_plane = control_plane && name.as_str() < "n3";
+                let may = name.as_str() < "n3";
+                facts.roles = Roles {
+                    etcd: etcd && may,
+                    control_plane: plane && may,
+                };
                 facts.exclusion = exclusion;
                 facts.confirmed = confirmed;
                 facts.reconfiguring = changing;

@@ -85,7 +85,9 @@ impl fmt::Display for Reason {
             Self::OtherRemediation(which) => write!(f, "{which} is remediated first"),
             Self::ControlPlaneQuorum(why) => write!(
                 f,
-                "switching off this control-plane machine could cost etcd its quorum: {why}"
+                "switching off this control-plane machine could cost etcd its quorum: {why}; repair the other \
+                 members first. If nothing can be lost, because the majority is lost already or there is no \
+                 etcd, annotate this remediation with rackhand.dev/override-quorum=<its UID>"
             ),
             Self::AgentUnreachable(why) => write!(f, "no rack agent can reach the BMC: {why}"),
             Self::BmcAccessMissing(what) => write!(
@@ -126,7 +128,7 @@ impl fmt::Display for Reason {
                  does not renew its Lease before it is tainted"
             ),
             Self::NodeMismatch(why) => {
-                write!(f, "nothing is tainted, and the host stays off: {why}")
+                write!(f, "nothing is tainted: {why}")
             }
             Self::LeaseRenewed(node) => write!(
                 f,

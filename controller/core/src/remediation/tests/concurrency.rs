@@ -2,13 +2,14 @@
 
 use super::{
     super::{
-        ActiveRemediation, Command, ControlPlane, EtcdGuard, Progress, Reason, State, Step,
-        check_concurrency, progress_again, step,
+        ActiveRemediation, Command, ControlPlane, EtcdGuard, OtherMachine, Progress, Reason, State,
+        Step, check_concurrency, progress_again, step,
     },
     build::{
         at, bmh, does, mk_direct, mk_direct_state, mk_observation, mk_state, node, waits, writes,
     },
 };
+use crate::roles::Roles;
 
 fn mk(uid: &str, created: i64) -> ActiveRemediation {
     ActiveRemediation {
@@ -19,7 +20,7 @@ fn mk(uid: &str, created: i64) -> ActiveRemediation {
         machine: None,
         node: None,
         bmc: None,
-        control_plane_of: None,
+        control_plane_of: Vec::new(),
         policy: crate::power_policy::PolicyFacts::default(),
     }
 }
@@ -80,28 +81,21 @@ fn f6_unknown_keys_do_not_conflict() {
 #[test]
 fn f6_control_plane_machines_of_one_cluster_go_one_after_another() {
     let (mut a, mut b, mut c) = (mk("a", 0), mk("b", 1), mk("c", 2));
-    a.control_plane_of = Some("default/c1".into());
-    b.control_plane_of = Some("default/c1".into());
-    c.control_plane_of = Some("default/c2".into());
+    a.control_plane_of = vec!["default/c1".into()];
+    b.control_plane_of = vec!["default/c1".into()];
+    c.control_plane_of = vec!["default/c2".into()];
     let all = [a, b.clone(), c.clone()];
     assert_eq!(conflict(&b, &all), other_remediation("a"));
     assert_eq!(conflict(&c, &all), None);
+    // A cluster that manages itself is known by two names.
+    c.control_plane_of.push("default/c1".into());
+    assert_eq!(conflict(&c, &all), other_remediation("a"));
 }
 
 #[test]
 fn f6_control_plane_machine_is_fenced_only_if_a_majority_remains() {
     let quorum = |total, healthy_others| {
-        check_concurrency(
-            &mk("a", 0),
-            &[],
-            Some(ControlPlane {
-                total,
-                healthy_others,
-                guard: None,
-                unread: None,
-            }),
-        )
-        .reason
+        check_concurrency(&mk("a", 0), &[], Some(plane(total, healthy_others))).reason
     };
     assert_eq!(quorum(3, 2), None);
     assert_eq!(quorum(5, 3), None);
@@ -120,26 +114,147 @@ fn f6_quorum_is_checked_before_a_further_attempt() {
     assert_eq!(
         decision.reason.unwrap().to_string(),
         "switching off this control-plane machine could cost etcd its quorum: 1 of 3 members \
-         would be left, 2 are needed"
+         would be left, 2 are needed; repair the other members first. If nothing can be lost, because the \
+         majority is lost already or there is no etcd, annotate this remediation with \
+         rackhand.dev/override-quorum=<its UID>"
     );
     assert_eq!(decision.progress, Progress::Waiting);
 }
 
-/// A control plane that would lose its quorum.
-fn without_quorum() -> Option<ControlPlane> {
-    Some(ControlPlane {
-        total: 3,
-        healthy_others: 1,
+/// Members of etcd, this one included.
+fn plane(total: u32, healthy_others: u32) -> ControlPlane {
+    ControlPlane {
+        total,
+        healthy_others,
+        unhealthy: Vec::new(),
         guard: None,
         unread: None,
-    })
+        overruled: false,
+    }
+}
+
+/// A control plane that would lose its quorum.
+fn without_quorum() -> Option<ControlPlane> {
+    Some(plane(3, 1))
+}
+
+/// Other machines with their roles, such as `ec` for a server of RKE2 with all roles, and whether they are healthy.
+fn others(all: &[(&str, bool)]) -> Vec<OtherMachine> {
+    let of = |(number, (roles, is_healthy)): (usize, &(&str, bool))| OtherMachine {
+        name: format!("n{number}"),
+        roles: roles_of(roles),
+        is_healthy: *is_healthy,
+    };
+    all.iter().enumerate().map(of).collect()
+}
+
+fn roles_of(letters: &str) -> Roles {
+    Roles {
+        etcd: letters.contains('e'),
+        control_plane: letters.contains('c'),
+    }
+}
+
+#[test]
+fn f6_members_are_the_machines_with_the_etcd_role_where_any_has_it() {
+    for (me, all, counted) in [
+        // Dedicated members of etcd beside servers without it.
+        (
+            "e",
+            vec![("e", true), ("e", false), ("c", true), ("", true)],
+            Some((3, 1)),
+        ),
+        (
+            "c",
+            vec![("e", true), ("e", true), ("e", true), ("c", true)],
+            None,
+        ),
+        // The role that only the other object of the machine shows counts as well.
+        ("ec", vec![("ec", true), ("ec", true)], Some((3, 2))),
+        (
+            "c",
+            vec![("c", true), ("c", false), ("", true)],
+            Some((3, 1)),
+        ),
+        ("", vec![("c", true), ("e", true)], None),
+        ("e", vec![("c", true), ("c", true)], Some((1, 0))),
+        ("c", Vec::new(), Some((1, 0))),
+    ] {
+        let plane = ControlPlane::of(roles_of(me), &others(&all));
+        let found = plane.map(|plane| (plane.total, plane.healthy_others));
+        assert_eq!(found, counted, "{me} {all:?}");
+    }
+}
+
+#[test]
+fn refusal_names_the_members_that_are_not_healthy() {
+    let all = [("e", false), ("e", true), ("c", false), ("e", false)];
+    let plane = ControlPlane::of(roles_of("e"), &others(&all)).unwrap();
+    let text = plane.refuses().unwrap().to_string();
+    assert!(
+        text.contains("left (not healthy: n0, n3), 3 are needed"),
+        "{text}"
+    );
+    let many = vec![("e", false); 100];
+    let plane = ControlPlane::of(roles_of("e"), &others(&many)).unwrap();
+    assert_eq!(plane.unhealthy.len(), 5, "a message has a bound");
+}
+
+#[test]
+fn f6_person_overrules_the_quorum_but_not_that_one_goes_at_a_time() {
+    let unread = || ControlPlane::unknown("no answer".into());
+    let guarded = || ControlPlane {
+        guard: Some(Err("403".into())),
+        ..plane(3, 2)
+    };
+    let all = pair(Progress::Ready, Progress::Ready);
+    let alone = pair(Progress::Ready, Progress::Waiting);
+    // Two servers on an external database, a single member, a majority that is lost, and what is not known.
+    for quorum in [plane(2, 1), plane(1, 0), plane(3, 0), unread(), guarded()] {
+        let refused = check_concurrency(&all[0], &alone, Some(quorum.clone()));
+        let why = refused.reason.clone().unwrap();
+        assert_eq!(why.label(), "ControlPlaneQuorum");
+        assert_eq!(
+            (refused.progress, refused.overruled),
+            (Progress::Waiting, None)
+        );
+        let said = || {
+            Some(ControlPlane {
+                overruled: true,
+                ..quorum.clone()
+            })
+        };
+        let begins = check_concurrency(&all[0], &alone, said());
+        assert_eq!((begins.reason, begins.progress), (None, Progress::Begun));
+        assert_eq!(begins.overruled, Some(why), "what was overruled is told");
+        // Another member goes first, or is under way.
+        let waits = check_concurrency(&all[1], &all, said());
+        assert_eq!(waits.reason, other_remediation("old"));
+        assert_eq!((waits.progress, waits.overruled), (Progress::Ready, None));
+        let begun = pair(Progress::Begun, Progress::Ready);
+        let waits = check_concurrency(&begun[1], &begun, said());
+        assert_eq!(waits.reason, other_remediation("old"));
+        // The second look, before the first power-off.
+        let mut me = all[0].clone();
+        me.progress = Progress::Begun;
+        assert_eq!(check_concurrency(&me, &all, said()).reason, None);
+    }
+    // Nothing is overruled where nothing would be lost.
+    let kept = ControlPlane {
+        overruled: true,
+        ..plane(3, 2)
+    };
+    assert_eq!(
+        check_concurrency(&all[0], &alone, Some(kept)).overruled,
+        None
+    );
 }
 
 fn pair(old: Progress, young: Progress) -> [ActiveRemediation; 2] {
     let (mut a, mut b) = (mk("old", 0), mk("young", 1));
     (a.progress, b.progress) = (old, young);
     for one in [&mut a, &mut b] {
-        one.control_plane_of = Some("default/c1".into());
+        one.control_plane_of = vec!["default/c1".into()];
     }
     [a, b]
 }
@@ -267,10 +382,8 @@ fn f6_decision_begins_unless_already_begun_or_prevented() {
 fn f6_openshift_etcd_guard_is_respected() {
     let refusal = |guard: Result<EtcdGuard, String>| {
         let quorum = ControlPlane {
-            total: 3,
-            healthy_others: 2,
             guard: Some(guard),
-            unread: None,
+            ..plane(3, 2)
         };
         let decision = check_concurrency(&mk("a", 0), &[], Some(quorum));
         decision.reason.map(|b| b.to_string())
@@ -328,14 +441,8 @@ fn f6_quorum_is_checked_before_the_first_power_off() {
 fn f6_begun_remediation_reports_a_lost_quorum() {
     let mut me = mk("a", 0);
     me.progress = Progress::Begun;
-    let plane = |healthy_others| ControlPlane {
-        total: 3,
-        healthy_others,
-        guard: None,
-        unread: None,
-    };
-    assert_eq!(check_concurrency(&me, [], Some(plane(2))).reason, None);
-    let decision = check_concurrency(&me, [], Some(plane(1)));
+    assert_eq!(check_concurrency(&me, [], Some(plane(3, 2))).reason, None);
+    let decision = check_concurrency(&me, [], without_quorum());
     assert_eq!(decision.progress, Progress::Begun);
     assert_eq!(
         decision.reason.map(|b| b.label()),

@@ -56,7 +56,7 @@ fn active(i: usize, progress: Progress) -> ActiveRemediation {
         machine: None,
         node: None,
         bmc: None,
-        control_plane_of: Some("default/c1".into()),
+        control_plane_of: vec!["default/c1".into()],
         policy: crate::power_policy::PolicyFacts::default(),
     }
 }
@@ -116,8 +116,10 @@ impl Model {
         let quorum = ControlPlane {
             total: 5,
             healthy_others: 4 - off,
+            unhealthy: Vec::new(),
             guard: None,
             unread: None,
+            overruled: false,
         };
         // The quorum is not evaluated after the begin.
         let quorum = (progress != Progress::Begun).then_some(quorum);

@@ -112,29 +112,142 @@ fn f6_without_machines_control_plane_nodes_are_counted() {
     let master = json!({ "node-role.kubernetes.io/master": "" });
     index.apply_node(&local, node("d", "False", &master));
     index.apply_node(&local, node("w", "True", &json!({})));
-    let by_node = |name: &str| Target {
-        machine: None,
-        cluster: Some(Key::local()),
-        node: Some(name.into()),
-        by_node: true,
-        openshift: None,
-    };
     assert_eq!(counted(&index, &by_node("a")), (3, 1));
     assert!(control_plane(&index, &by_node("w"), None).is_none());
     let request = object(json!({ "metadata": { "name": "a", "namespace": "ns", "uid": "r" } }));
     let view = RequestView::read(Kind::PowerRemediation, &request).unwrap();
     let id = RequestId::new(Kind::PowerRemediation, Key::new("ns", "a"));
     let me = |state: Option<&State>| active(&index, &id, &view, &by_node("a"), None, state);
-    assert_eq!(me(None).control_plane_of.as_deref(), Some("local"));
+    assert_eq!(me(None).control_plane_of, ["local"]);
     // A host that is kept off does not block members that keep the quorum without it; its Node and host stay
     // reserved.
     let mut fenced = State::new(Timestamp::UNIX_EPOCH);
     fenced.step = Step::Fenced;
     let me = me(Some(&fenced));
     assert_eq!(
-        (me.control_plane_of, me.node.as_deref()),
-        (None, Some("local/a"))
+        (me.control_plane_of.as_slice(), me.node.as_deref()),
+        ([].as_slice(), Some("local/a"))
     );
+}
+
+fn by_node(name: &str) -> Target {
+    Target {
+        machine: None,
+        cluster: Some(Key::local()),
+        node: Some(name.into()),
+        by_node: true,
+        openshift: None,
+    }
+}
+
+#[test]
+fn f6_nodes_with_the_etcd_role_are_the_members_where_any_has_it() {
+    let index = Index::new(Vec::new());
+    let local = Key::local();
+    let etcd = json!({ "node-role.kubernetes.io/etcd": "true" });
+    let server = json!({ "node-role.kubernetes.io/control-plane": "true" });
+    for (name, ready) in [("e0", "Unknown"), ("e1", "Unknown"), ("e2", "True")] {
+        index.apply_node(&local, node(name, ready, &etcd));
+    }
+    index.apply_node(&local, node("c0", "True", &server));
+    index.apply_node(&local, node("w", "True", &json!({})));
+    let plane = control_plane(&index, &by_node("e0"), None).unwrap();
+    assert_eq!((plane.total, plane.healthy_others), (3, 1));
+    assert_eq!(plane.unhealthy, ["e1"]);
+    assert!(plane.refuses().is_some());
+    // A server without etcd costs no quorum, and still takes its turn with the members.
+    assert!(control_plane(&index, &by_node("c0"), None).is_none());
+    let request = object(json!({ "metadata": { "name": "a", "namespace": "ns", "uid": "r" } }));
+    let view = RequestView::read(Kind::PowerRemediation, &request).unwrap();
+    let id = RequestId::new(Kind::PowerRemediation, Key::new("ns", "a"));
+    for (name, of) in [
+        ("e0", vec!["local"]),
+        ("c0", vec!["local"]),
+        ("w", Vec::new()),
+    ] {
+        let me = active(&index, &id, &view, &by_node(name), None, None);
+        assert_eq!(me.control_plane_of, of, "{name}");
+    }
+    // OpenShift's arbiter runs a member beside two masters.
+    let index = Index::new(Vec::new());
+    let arbiter = json!({ "node-role.kubernetes.io/arbiter": "" });
+    let master = json!({ "node-role.kubernetes.io/master": "" });
+    index.apply_node(&local, node("a", "Unknown", &arbiter));
+    for name in ["m0", "m1"] {
+        index.apply_node(&local, node(name, "True", &master));
+    }
+    assert_eq!(counted(&index, &by_node("a")), (3, 2));
+    assert_eq!(counted(&index, &by_node("m0")), (3, 1));
+}
+
+fn labelled(name: &str, labels: &Value) -> DynamicObject {
+    let mut machine = member(name, None, false);
+    machine.metadata.labels = serde_json::from_value(labels.clone()).unwrap();
+    machine
+}
+
+#[test]
+fn f6_member_of_etcd_is_one_whose_machine_or_node_shows_the_role() {
+    let index = Index::new(Vec::new());
+    let cluster = Key::new("ns", "c");
+    let rancher = json!({ "rke.cattle.io/etcd-role": "true" });
+    let plane = json!({ "cluster.x-k8s.io/control-plane": "true" });
+    let etcd = json!({ "node-role.kubernetes.io/etcd": "true" });
+    // Only the Machine shows the role, then both objects, then only the Node.
+    index.apply(Kind::Machine, labelled("a", &rancher));
+    index.apply_node(&cluster, node("a", "Unknown", &json!({})));
+    index.apply(Kind::Machine, labelled("b", &rancher));
+    index.apply_node(&cluster, node("b", "True", &etcd));
+    index.apply(Kind::Machine, labelled("d", &json!({})));
+    index.apply_node(&cluster, node("d", "Unknown", &etcd));
+    index.apply(Kind::Machine, labelled("p", &plane));
+    index.apply_node(&cluster, node("p", "True", &json!({})));
+    assert_eq!(counted(&index, &place_of(&index, "a")), (3, 1));
+    assert_eq!(counted(&index, &place_of(&index, "b")), (3, 0));
+    assert_eq!(
+        counted(&index, &place_of(&index, "d")),
+        (1, 0),
+        "no Node is linked yet"
+    );
+    assert!(control_plane(&index, &place_of(&index, "p"), None).is_none());
+}
+
+#[test]
+fn f6_node_that_its_machine_left_behind_counts_only_with_the_etcd_role() {
+    let index = Index::new(Vec::new());
+    let cluster = Key::new("ns", "c");
+    let role = json!({ "node-role.kubernetes.io/control-plane": "" });
+    for name in ["a", "b", "d"] {
+        index.apply(Kind::Machine, member(name, None, false));
+        index.apply_node(&cluster, node(name, "True", &role));
+    }
+    index.apply_node(&cluster, node("old", "Unknown", &role));
+    assert_eq!(counted(&index, &place_of(&index, "a")), (3, 2));
+    // RKE2 and k3s remove a member with its Node.
+    let both = json!({
+        "node-role.kubernetes.io/control-plane": "", "node-role.kubernetes.io/etcd": "",
+    });
+    for (name, ready) in [
+        ("a", "True"),
+        ("b", "True"),
+        ("d", "True"),
+        ("old", "Unknown"),
+    ] {
+        index.apply_node(&cluster, node(name, ready, &both));
+    }
+    assert_eq!(counted(&index, &place_of(&index, "a")), (4, 2));
+}
+
+#[test]
+fn quorum_is_overruled_only_by_the_uid_of_the_remediation() {
+    for (value, overrules) in [("r", true), ("true", false), ("", false), ("r2", false)] {
+        let request = object(json!({ "metadata": {
+            "name": "a", "namespace": "ns", "uid": "r",
+            "annotations": { "rackhand.dev/override-quorum": value },
+        }}));
+        let view = RequestView::read(Kind::PowerRemediation, &request).unwrap();
+        assert_eq!(overrules_quorum(&view), overrules, "{value}");
+    }
 }
 
 #[test]
@@ -204,7 +317,7 @@ fn f6_begun_remediations_are_active_after_restart_before_observation() {
     for name in ["off", "odd", "lost"] {
         let active = of(name).unwrap();
         assert_eq!(active.progress, Progress::Begun);
-        assert_eq!(active.control_plane_of.as_deref(), Some("local"));
+        assert_eq!(active.control_plane_of, ["local"]);
         assert_eq!(active.node, Some(format!("local/{name}")));
     }
     assert_eq!(of("off").unwrap().bmc.as_deref(), Some("10.0.0.7"));
@@ -246,7 +359,7 @@ fn f6_openshift_master_counts_as_control_plane_without_node() {
     assert!(has_guard(&index, &master));
     let id = RequestId::new(Kind::PowerRemediation, Key::new("ns", "m1"));
     let me = active(&index, &id, &view, &master, None, None);
-    assert_eq!(me.control_plane_of.as_deref(), Some("local"));
+    assert_eq!(me.control_plane_of, ["local"]);
     assert_eq!(me.machine.as_deref(), Some("ns/m1"));
     let worker = with("worker");
     assert!(control_plane(&index, &worker, None).is_none() && !has_guard(&index, &worker));

@@ -425,6 +425,41 @@ async fn f6_quorum_is_read_live_before_first_power_off() {
     }
 }
 
+/// The watch shows neither Node as one that only runs etcd.
+#[tokio::test]
+async fn f6_members_that_only_run_etcd_are_read_live_before_first_power_off() {
+    let fixture = Fixture::new(&state(Step::Holding)).await;
+    fixture.control_plane();
+    let etcd = json!({ "metadata": { "labels": { "node-role.kubernetes.io/etcd": "true" } } });
+    for number in ["2", "3"] {
+        let (machine, node) = member_paths(number);
+        let none = json!({ "metadata": { "labels": { "cluster.x-k8s.io/control-plane": null } } });
+        fixture.objects.change(&machine, &none);
+        fixture.objects.change(&node, &etcd);
+    }
+    fixture.objects.change(NODE, &etcd);
+    let mut engine = fixture.engine();
+    let o = observed(&mut engine).await;
+    assert_eq!(o.conflict, None, "two of three members are healthy");
+    let (_, node) = member_paths("2");
+    let unknown = json!({ "status": { "conditions": [{ "type": "Ready", "status": "Unknown" }] } });
+    fixture.objects.change(&node, &unknown);
+    let o = observed(&mut engine).await;
+    let text = o.conflict.map(|why| why.to_string()).unwrap_or_default();
+    assert!(
+        text.contains("1 of 3 members would be left (not healthy: n2)"),
+        "{text}"
+    );
+    // A person's word for this one remediation.
+    let word = |uid: &str| json!({ "metadata": { "annotations": { "rackhand.dev/override-quorum": uid } } });
+    for (uid, overrules) in [("uid-r2", false), ("uid-r1", true)] {
+        fixture.objects.change(REQUEST, &word(uid));
+        fixture.watch(Kind::PowerRemediation, REQUEST);
+        let o = observed(&mut engine).await;
+        assert_eq!(o.conflict.is_none(), overrules, "{uid}");
+    }
+}
+
 #[tokio::test]
 async fn f6_unreadable_control_plane_blocks_power_off() {
     let fixture = Fixture::new(&state(Step::Holding)).await;
@@ -437,4 +472,10 @@ async fn f6_unreadable_control_plane_blocks_power_off() {
         .map(|reason| reason.to_string())
         .unwrap_or_default();
     assert!(words.contains("not connected"), "{words}");
+    // The only member of a cluster takes its API with it.
+    let word =
+        json!({ "metadata": { "annotations": { "rackhand.dev/override-quorum": "uid-r1" } } });
+    fixture.objects.change(REQUEST, &word);
+    fixture.watch(Kind::PowerRemediation, REQUEST);
+    assert_eq!(observed(&mut engine).await.conflict, None);
 }

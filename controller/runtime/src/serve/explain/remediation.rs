@@ -30,7 +30,8 @@ use crate::{
     config::Config,
     remediation::{
         Target, active, bmh_facts, competing_controller, control_plane, find_machine, host,
-        machine_facts, of_openshift, request_facts, stored_state, target, wanted_node_action,
+        machine_facts, of_openshift, overrules_quorum, request_facts, stored_state, target,
+        wanted_node_action,
     },
     store::{
         index::{Connection, Index},
@@ -145,7 +146,10 @@ fn facts(
         node_action: wanted_node_action(index, config, &view, &target),
         completed: BTreeSet::new(),
     };
-    let quorum = control_plane(index, &target, guard.clone());
+    let mut quorum = control_plane(index, &target, guard.clone());
+    if let Some(plane) = &mut quorum {
+        plane.overruled = overrules_quorum(&view);
+    }
     let decision = check_concurrency(&own, &others(index, snapshot), quorum);
     let held = || held_by_policy(&entry.object, &mut assumed);
     observation.conflict = observation.conflict.or(decision.reason).or_else(held);

@@ -13,7 +13,7 @@ use rackhand_core::preflight::{
 
 use super::CONCURRENT;
 use crate::{
-    clusters::client_of,
+    clusters::{client_of, node_roles},
     config::Config,
     store::{
         api::{CALL_TIMEOUT, call, optional, words},
@@ -170,12 +170,15 @@ async fn nodes(client: &Client, index: &Index, key: &Key) -> Result<NodesFacts, 
     let names = nodes.iter().map(ResourceExt::name_any).collect();
     let without_lease = without_lease(client, names).await;
     let count = nodes.len();
+    let roles = nodes.iter().map(|node| node_roles(node.labels()));
+    let roles = roles.filter(|roles| roles.is_control_plane()).collect();
     for node in nodes {
         index.apply_node(key, node);
     }
     Ok(NodesFacts {
         count,
         without_lease,
+        roles,
     })
 }
 

@@ -6,7 +6,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kube::api::DynamicObject;
-use rackhand_api::{names::CONTROL_PLANE_LABEL, views::MachineView};
+use rackhand_api::{
+    names::{CONTROL_PLANE_LABEL, RANCHER_ETCD_ROLE_LABEL},
+    views::MachineView,
+};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{Entry, Index, Inner, Link, is_less};
@@ -60,14 +63,15 @@ impl Index {
         selected.filter_map(|json| machine(json)).collect()
     }
 
-    /// The Machines of control planes in a namespace, ordered by name.
+    /// The Machines in a namespace of control planes, or with the role of etcd, ordered by name.
     pub(crate) fn control_planes_in(&self, namespace: &str) -> Vec<Entry<MachineView>> {
+        const ROLES: [&str; 2] = [CONTROL_PLANE_LABEL, RANCHER_ETCD_ROLE_LABEL];
         let mut stored = self.stored_machines(namespace);
-        stored.retain(|json| mentions(json, CONTROL_PLANE_LABEL));
+        stored.retain(|json| ROLES.iter().any(|role| mentions(json, role)));
         let machines = stored.iter().filter_map(|json| machine(json));
         let is_labelled = |entry: &Entry<MachineView>| {
             let labels = entry.object.metadata.labels.as_ref();
-            labels.is_some_and(|labels| labels.contains_key(CONTROL_PLANE_LABEL))
+            labels.is_some_and(|labels| ROLES.iter().any(|role| labels.contains_key(*role)))
         };
         machines.filter(is_labelled).collect()
     }

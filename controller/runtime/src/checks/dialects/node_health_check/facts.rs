@@ -7,8 +7,8 @@ use rackhand_api::{
         MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION, MEDIK8S_CONTROL_PLANE_LABEL, MEDIK8S_EXCLUDE_LABEL,
         MEDIK8S_HEALTHY_DELAY_ANNOTATION, MEDIK8S_NODE_NAME_ANNOTATION, MEDIK8S_OLD_ANNOTATION,
         MEDIK8S_TEMPLATE_NAME_ANNOTATION, MEDIK8S_TIMED_OUT_ANNOTATION,
-        NODE_ROLE_CONTROL_PLANE_LABEL, NODE_ROLE_MASTER_LABEL, OPENSHIFT_CURRENT_CONFIG_ANNOTATION,
-        OPENSHIFT_DESIRED_CONFIG_ANNOTATION, OPENSHIFT_MACHINE_ANNOTATION,
+        OPENSHIFT_CURRENT_CONFIG_ANNOTATION, OPENSHIFT_DESIRED_CONFIG_ANNOTATION,
+        OPENSHIFT_MACHINE_ANNOTATION,
         conditions::{PERMANENT_NODE_DELETION_EXPECTED, SUCCEEDED},
     },
     views::Meta,
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::{
     checks::external_requests::{ExternalKind, ExternalRequest},
-    clusters::OPENSHIFT_NODE_LABEL,
+    clusters::{OPENSHIFT_NODE_LABEL, node_roles},
     store::{index::SeenNode, object::Key},
 };
 
@@ -46,8 +46,7 @@ pub(crate) fn node(node: &SeenNode) -> NodeFacts {
     NodeFacts {
         name: node.name_any(),
         created: node.creation_timestamp().map(|t| t.0),
-        control_plane: labels.contains_key(NODE_ROLE_CONTROL_PLANE_LABEL)
-            || labels.contains_key(NODE_ROLE_MASTER_LABEL),
+        roles: node_roles(labels),
         exclusion,
         confirmed: annotations.contains_key(MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION),
         reconfiguring: desired.is_some() && desired != current,
@@ -177,7 +176,7 @@ mod tests {
         .unwrap();
         assert_eq!(seen.labels()["any"], "label");
         let facts = node(&seen);
-        assert!(facts.control_plane && facts.confirmed);
+        assert!(facts.roles.control_plane && !facts.roles.etcd && facts.confirmed);
         assert_eq!(facts.exclusion, Exclusion::Unclear);
         assert_eq!(facts.conditions[0].reason, "NodeStatusUnknown");
         assert!(!facts.reconfiguring && machine(&seen).is_none() && !is_of_openshift(&seen));
