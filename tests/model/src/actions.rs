@@ -94,6 +94,8 @@ pub enum Action {
     PduAnswers,
     /// The BMC of the other host that the outlets feed answers again.
     SiblingAnswers,
+    /// The workload API answers again.
+    WorkloadAnswers,
     /// A backup of the management cluster is made.
     BackUp,
     /// The controller deals with a hold that an ended remediation has left at the agent.
@@ -184,6 +186,7 @@ impl World {
                 Action::SiblingAnswers,
                 self.outlets.is_some_and(|o| o.sibling_silent),
             ),
+            (Action::WorkloadAnswers, self.is_workload_away()),
             (Action::Late, self.late.is_some()),
             (Action::BackUp, self.can_back_up()),
             (Action::LeftHold, self.can_end_left_hold()),
@@ -316,6 +319,7 @@ impl World {
             Action::Answers => w.bmc.silent = false,
             Action::PduAnswers => w.pdu_is_silent(false),
             Action::SiblingAnswers => w.sibling_answers(),
+            Action::WorkloadAnswers => w.workload_answers(),
             Action::BackUp => w.back_up(),
             Action::LeftHold => w.ends_left_hold(breakage),
             Action::Time => w.passes(),

@@ -166,6 +166,7 @@ impl Agent {
             due: at(wait),
             deadline: at(wait.saturating_add(limit)),
             cancelled: false,
+            expects: false,
             cut: PowerCut::default(),
         });
         Beginning::Started
@@ -328,7 +329,6 @@ impl Agent {
         (power, is_cut): (SiblingPower, bool),
         holds: bool,
     ) -> bool {
-        let operation = self.runs[which].id.clone();
         let sibling = Sibling {
             key: SIBLING.into(),
             host: "host-8".into(),
@@ -338,7 +338,7 @@ impl Agent {
         let mut added = Vec::new();
         if holds {
             let reservation = Reservation {
-                operation: operation.clone(),
+                operation: self.runs[which].id.clone(),
                 siblings: vec![sibling.clone()],
                 now: self.clock(),
             };

@@ -66,11 +66,12 @@ pub enum Breakage {
     InterruptOfFormerLeader,
     InterruptRepeated,
     InterruptNotCancelled,
+    MismatchLeftOff,
 }
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 43] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -113,6 +114,7 @@ impl Breakage {
         Self::InterruptOfFormerLeader,
         Self::InterruptRepeated,
         Self::InterruptNotCancelled,
+        Self::MismatchLeftOff,
     ];
 
     /// The breakage in words, as reports print it.
@@ -159,6 +161,7 @@ impl Breakage {
             Self::InterruptOfFormerLeader => "an interrupt of a former leader is taken",
             Self::InterruptRepeated => "a new leader interrupts the host again",
             Self::InterruptNotCancelled => "an interrupt counts as cancelled at once",
+            Self::MismatchLeftOff => "a mismatch leaves the other host off",
             Self::LateHoldTaken => "a hold on its way is not refused after the withdrawal",
         }
     }
@@ -196,7 +199,9 @@ impl Breakage {
             _ => (false, &[]),
         };
         let budget = u8::try_from(faults.len()).unwrap_or(u8::MAX);
-        let world = if self == Self::OutletsOfFormerLeader {
+        let world = if self == Self::MismatchLeftOff {
+            Setting::other_host(budget)
+        } else if self == Self::OutletsOfFormerLeader {
             Setting::outlet_leaders(budget)
         } else if matches!(
             self,
@@ -415,6 +420,12 @@ impl Breakage {
                     system_uuid: String::new(),
                     serial: String::new(),
                 });
+            }
+            Self::MismatchLeftOff if step == Some(Step::Aborting) => {
+                if let Next::Do(Command::PowerOn { .. }) = d.next {
+                    d.state.step = Step::Blocked;
+                    d.next = Next::Write;
+                }
             }
             _ => {}
         }

@@ -30,6 +30,7 @@ impl World {
                 self.done = Some(outcome);
                 self.judge_left();
                 self.judge_outlets_left();
+                self.judge_other_host();
                 let off = matches!(self.host.power, Power::Off | Power::GoingOff(_));
                 let told = matches!(outcome, Outcome::Failed | Outcome::Escalated);
                 if off && !told && self.hold.is_none() && !self.was_silent {
@@ -191,11 +192,15 @@ impl World {
                 id,
                 device,
                 command_after,
+                system_uuid,
                 ..
             } => {
                 let limit = policy(self).power_off_timeout;
                 match self.begin(held, (id, false), *command_after, limit) {
                     Beginning::Started => {
+                        if let Some(run) = self.agent.runs.last_mut() {
+                            run.expects = !system_uuid.is_empty();
+                        }
                         self.judge_power_off(state, id, held.hold);
                         if *device == PowerDevice::Outlets {
                             self.judge_outlets_off(state);
@@ -233,7 +238,8 @@ impl World {
                 let bmc = self.read_bmc();
                 let by_outlets = state.reads_outlets();
                 let outlets = self.outlets.filter(|_| by_outlets);
-                self.read_power(bmc.map(|state| reading(state, 0)));
+                let read = bmc.map(|state| self.identified(reading(state, 0)));
+                self.read_power(read);
                 if let Some(outlets) = outlets {
                     let bmc = self.process.shell.power.take();
                     self.read_power(outlets.read().map(|state| outlet_reading(state, 0)));

@@ -59,6 +59,7 @@ impl Hash for World {
             host,
             bmc,
             outlets,
+            other,
             // The same in every state of a world.
             interrupts: _,
             interrupted,
@@ -95,7 +96,7 @@ impl Hash for World {
         (sleep, deposed, claimed, done, host, bmc).hash(h);
         hash_agent(agent, sent.term, h);
         (hold, node, pod, budget, was_silent, wrong, outlets).hash(h);
-        interrupted.hash(h);
+        (other, interrupted).hash(h);
         hash_backup(backup, *budget, h);
         // What was done counts where an older state may come back.
         if *backup != Backup::Never {
@@ -317,9 +318,10 @@ fn hash_agent<H: Hasher>(agent: &Agent, term: u64, h: &mut H) {
             due,
             deadline,
             cancelled,
+            expects,
             cut,
         } = run;
-        (id, phase, due, deadline, cancelled, cut).hash(h);
+        (id, phase, due, deadline, cancelled, expects, cut).hash(h);
         let place = queue.iter().position(|(queued, _)| queued == number);
         (place, place.map(|place| queue[place].1)).hash(h);
     }

@@ -29,6 +29,8 @@ pub enum Wrong {
     Identity,
     /// F9: an outlet was left off at the end.
     OutletsLeft,
+    /// F5: another host, to which our BMC belongs, was left off at the end.
+    OtherLeftOff,
     /// A running host lost its power with the outlets of ours.
     Sibling,
     /// A diagnostic interrupt of a host that is not being fenced, or more than one in an attempt.

@@ -21,6 +21,7 @@ pub mod judge;
 pub mod liveness;
 pub mod observe;
 pub mod operation;
+pub mod other_host;
 pub mod outlets;
 pub mod policies;
 pub mod rack;

@@ -101,8 +101,9 @@ pub fn path<S, A>(
 pub const BOUND: usize = 600;
 
 /// The order of actions in a world without faults: every component acts as soon as it can.
-const ORDER: [Action; 16] = [
+const ORDER: [Action; 17] = [
     Action::Answers,
+    Action::WorkloadAnswers,
     Action::PduAnswers,
     Action::SiblingAnswers,
     Action::Claim,

@@ -104,7 +104,8 @@ pub(crate) fn send_events(w: &World, shell: &mut Shell) {
     match w.agent.op(&id.id) {
         None => shell.operation_event(OperationEvent::Unknown { by: agent_id(w) }),
         Some(op) => {
-            shell.operation_event(OperationEvent::View(op.view()));
+            let view = w.identified_view(op.view());
+            shell.operation_event(OperationEvent::View(view));
             if op.end.is_some() {
                 shell.operation_event(OperationEvent::Ended);
             }
@@ -177,7 +178,12 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
         cluster_removed: false,
         host: HostView::Found(host),
         bmh,
-        workload: WorkloadView::Present(node(w, leases)),
+        workload: match w.is_workload_away() {
+            true => WorkloadView::Unreachable {
+                why: "no answer".into(),
+            },
+            false => WorkloadView::Present(node(w, leases)),
+        },
         agent,
         access: BmcAccess::Known,
         agent_id,

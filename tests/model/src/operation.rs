@@ -69,6 +69,8 @@ pub struct Run {
     pub deadline: Timestamp,
     /// It ends before its next command.
     pub cancelled: bool,
+    /// The controller told which system it expects.
+    pub expects: bool,
     /// What came of its power-offs of shared outlets.
     pub cut: PowerCut,
 }
@@ -157,6 +159,9 @@ impl World {
         if self.bmc.silent || !self.is_fed() {
             return None;
         }
+        if let Some(read) = self.read_other() {
+            return Some(read);
+        }
         Some(match self.host.power {
             _ if self.bmc.lying || self.bmc.reset => PowerState::Off,
             Power::On => PowerState::On,
@@ -181,6 +186,7 @@ impl World {
         let wanted = if on { PowerState::On } else { PowerState::Off };
         let by_outlets = is_of_outlets(&self.agent.runs[which].id);
         let other_system = self.outlets.is_some_and(|o| o.bmc == Failure::OtherSystem);
+        let is_mismatch = self.other.is_some() && self.agent.runs[which].expects;
         let read = self.read_by(&self.agent.runs[which].id);
         if self.shares_outlets(which) && phase != Phase::Checked {
             let cut = &mut self.agent.runs[which].cut;
@@ -191,7 +197,7 @@ impl World {
         }
         let (next, end) = match (read, phase) {
             _ if cancelled => (phase, Some(End::Cancelled)),
-            (Some(_), Phase::Command) if other_system && !by_outlets => {
+            (Some(_), Phase::Command) if other_system && !by_outlets || is_mismatch => {
                 (phase, Some(End::Mismatch))
             }
             _ if until(deadline).is_zero() => (phase, Some(End::Unconfirmed)),
@@ -286,7 +292,9 @@ impl World {
             }
             return;
         }
-        if !self.bmc.lying {
+        if let Some(other) = &mut self.other {
+            other.on = on;
+        } else if !self.bmc.lying {
             self.switch(on);
         }
         self.bmc.reset = false;

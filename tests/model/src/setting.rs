@@ -41,6 +41,8 @@ pub struct Setting {
     pub restores: bool,
     /// Two outlets feed the host, and its BMC fails.
     pub outlets: bool,
+    /// The BMC switches another host, and the workload API is away at first.
+    pub other_host: bool,
     /// A diagnostic interrupt is sent before the power-off.
     pub interrupts: bool,
     /// Worlds that are known to end.
@@ -61,6 +63,7 @@ impl Setting {
             breakage: None,
             restores: false,
             outlets: false,
+            other_host: false,
             interrupts: false,
             ends: Arc::default(),
         }
@@ -179,6 +182,24 @@ impl Setting {
         }
     }
 
+    /// As `direct`, where the address of the BMC leads to another host, and the workload API is away at first.
+    pub fn other_host(budget: u8) -> Self {
+        Self {
+            name: "other-host",
+            faults: vec![
+                Fault::Crash,
+                Fault::Lost,
+                Fault::AnswerLost,
+                Fault::Delay,
+                Fault::AgentRestart,
+                Fault::Silent,
+                Fault::Deleted,
+            ],
+            other_host: true,
+            ..Self::direct(budget)
+        }
+    }
+
     /// L1: whether a world ends once nothing fails any more.
     fn ends(&self, w: &World) -> bool {
         let next_of = |w: &World| next_of_healed(w, self.breakage);
@@ -205,6 +226,9 @@ impl Model for Setting {
             interrupts: self.interrupts,
             ..World::new(self.cooperative, self.lying, self.budget)
         };
+        if self.other_host {
+            return vec![world.of_another_host()];
+        }
         if !self.outlets {
             return vec![world];
         }
@@ -275,6 +299,9 @@ impl Model for Setting {
             Property::always("F9: no outlet is left off", |_, w: &World| {
                 !is(w, Wrong::OutletsLeft)
             }),
+            Property::always("F5: no other host is left off", |_, w: &World| {
+                !is(w, Wrong::OtherLeftOff)
+            }),
             Property::always("no running sibling loses power", |_, w: &World| {
                 !is(w, Wrong::Sibling)
             }),
@@ -291,7 +318,10 @@ impl Model for Setting {
                 w.wrong.is_some() || model.ends(w)
             }),
             Property::sometimes("a remediation ends", |_, w: &World| w.done.is_some()),
-            Property::sometimes("the pod moves", |_, w: &World| w.pod.elsewhere),
+            // It must not where another host is off.
+            Property::sometimes("the pod moves", |model: &Self, w: &World| {
+                w.pod.elsewhere || model.other_host
+            }),
         ]
     }
 }

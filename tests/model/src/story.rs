@@ -56,6 +56,7 @@ fn line(w: &World, action: Action, setting: &Setting) -> String {
             "The controller deals with the hold that the ended remediation has left at the agent.".into()
         }
         Action::Answers => "The BMC answers again.".into(),
+        Action::WorkloadAnswers => "The workload API answers again.".into(),
         Action::PduAnswers => "The PDU answers again.".into(),
         Action::SiblingAnswers => {
             "The BMC of the other host of the outlets answers again.".into()

@@ -11,6 +11,7 @@ use crate::{
     agent::Agent,
     copy_on_write::CopyOnWrite,
     judge::Wrong,
+    other_host::OtherHost,
     outlets::Outlets,
     restore::Backup,
     time::{NOW, shift, shift_leases, shift_shell, shift_some, shift_state},
@@ -204,6 +205,8 @@ pub struct World {
     pub bmc: Bmc,
     /// The outlets that feed the host; `None`: no inventory names them.
     pub outlets: Option<Outlets>,
+    /// The host that our BMC switches, if it is another one.
+    pub other: Option<OtherHost>,
     /// The agent and its journal.
     pub agent: CopyOnWrite<Agent>,
     /// The policy asks for a diagnostic interrupt before the power-off.
@@ -258,6 +261,7 @@ impl World {
                 lying,
             },
             outlets: None,
+            other: None,
             interrupts: false,
             interrupted: 0,
             agent: Agent::new(FIRST.term).into(),

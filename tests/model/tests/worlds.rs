@@ -67,6 +67,12 @@ fn outlets_keep_every_rule_under_two_leaders_and_after_a_restore() {
 }
 
 #[test]
+fn f5_host_that_was_switched_off_by_mistake_is_on_again_at_the_end() {
+    let report = holds(explore(Setting::other_host(1), Bounds::threads(1)));
+    assert!(report.states > 1_000, "{} states", report.states);
+}
+
+#[test]
 fn diagnostic_interrupts_are_sent_once_and_only_to_fence() {
     let report = holds(explore(Setting::interrupt(1), Bounds::threads(1)));
     assert!(report.states > 5_000, "{} states", report.states);

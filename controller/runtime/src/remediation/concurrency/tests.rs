@@ -1,3 +1,4 @@
+use k8s_openapi::api::core::v1::Node;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 

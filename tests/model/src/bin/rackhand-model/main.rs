@@ -48,6 +48,7 @@ fn worlds(args: &Args) -> bool {
             Setting::leaders(b),
             Setting::restored(b),
             Setting::interrupt(b),
+            Setting::other_host(b),
             Setting::outlets(b),
             Setting::outlet_leaders(b),
             Setting::outlet_restored(b),
