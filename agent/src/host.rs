@@ -30,6 +30,9 @@ struct Row {
     #[serde(skip_serializing_if = "String::is_empty")]
     held_by: String,
     bmc: String,
+    /// The cluster of the Node, as the inventory names it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    cluster: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     provider_id: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -55,6 +58,7 @@ impl Row {
                 .collect(),
             held_by: host.held_by.clone(),
             bmc: host.bmc.clone(),
+            cluster: host.cluster.clone(),
             provider_id: host.provider_id.clone(),
             system_uuid: host.system_uuid.clone(),
             serial: host.serial.clone(),

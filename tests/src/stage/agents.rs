@@ -305,7 +305,7 @@ impl Stage {
         };
         let mut hosts = Vec::new();
         if spec.link == HostLink::Inventory {
-            for (place, name) in spec.hosts.iter().enumerate() {
+            for (place, name) in spec.hosts.iter().chain(&spec.also_lists).enumerate() {
                 let sim = self.host(name)?;
                 let mut host = json!({
                     "name": spec.inventory_name(name),
@@ -318,6 +318,9 @@ impl Stage {
                 });
                 if spec.known_by == KnownBy::NodeName {
                     host["node_name"] = json!(name);
+                }
+                if let Some(cluster) = &spec.cluster {
+                    host["cluster"] = json!(cluster);
                 }
                 if self.config.pdus.is_some() {
                     host["outlets"] = PduPair::outlets(place + 1);

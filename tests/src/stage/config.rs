@@ -51,6 +51,12 @@ pub struct RackSpec {
     pub known_by: KnownBy,
     /// Label `nodepool` of the Machines; the stage's own health check selects `worker`.
     pub pool: String,
+    /// The system UUID of all boards of the rack; `None`: each has its own.
+    pub system_uuid: Option<String>,
+    /// Hosts of racks that stand before this one, which its inventory lists, too.
+    pub also_lists: Vec<String>,
+    /// The cluster that its inventory names.
+    pub cluster: Option<String>,
 }
 
 impl RackSpec {
@@ -64,6 +70,9 @@ impl RackSpec {
             speaks: Speaks::Redfish,
             known_by: KnownBy::NodeName,
             pool: "worker".to_owned(),
+            system_uuid: None,
+            also_lists: Vec::new(),
+            cluster: None,
         }
     }
 

@@ -186,6 +186,9 @@ impl Stage {
         let hosts = spec.hosts.iter().map(|name| {
             let mut host = HostConfig::new(name.clone());
             host.timings = self.config.timings;
+            if let Some(uuid) = &spec.system_uuid {
+                host.uuid.clone_from(uuid);
+            }
             host.bmc.username = BMC_USER.into();
             host.bmc.password = self.config.bmc_password.clone();
             if self.config.plain {

@@ -24,6 +24,7 @@ mod evidence;
 mod failure_table;
 mod fencing;
 mod history;
+mod host_names;
 mod image;
 mod input;
 mod ipmi_remediation;

@@ -38,6 +38,8 @@ pub struct HostEntry {
     pub name: String,
     /// Name of its Kubernetes Node, if different.
     pub node_name: Option<String>,
+    /// The cluster of that Node: `namespace/name`, or `local` for the management cluster.
+    pub cluster: Option<String>,
     /// Its provider id in Kubernetes.
     pub provider_id: Option<String>,
     /// SMBIOS system UUID.

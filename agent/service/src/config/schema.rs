@@ -118,6 +118,9 @@ pub(super) struct Host {
     pub(super) name: String,
     /// Its Kubernetes Node, if that has another name.
     pub(super) node_name: Option<String>,
+    /// The cluster of its Node: `namespace/name` of its Cluster, or `local` for the management cluster.
+    /// Required where two clusters have a Node of this name.
+    pub(super) cluster: Option<String>,
     /// Its provider id in Kubernetes.
     pub(super) provider_id: Option<String>,
     /// SMBIOS system UUID. The BMC must report the same.

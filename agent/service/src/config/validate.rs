@@ -288,12 +288,24 @@ impl Validator<'_> {
                 self.problem(&key_path.key(field), "is empty");
             }
         }
+        if let Some(cluster) = host
+            .cluster
+            .as_deref()
+            .filter(|cluster| !is_cluster(cluster))
+        {
+            let what = "want namespace/name of a Cluster, or local for the management cluster";
+            self.problem(
+                &key_path.key("cluster"),
+                format_args!("{cluster:?}: {what}"),
+            );
+        }
         self.labels(key_path, &host.labels);
         let outlets = self.outlets(key_path, &host.outlets);
         let mut bmcs = self.bmcs(key_path, &host.bmc, context)?.into_iter();
         Some(HostEntry {
             name: host.name.clone(),
             node_name: host.node_name.clone(),
+            cluster: host.cluster.clone(),
             provider_id: host.provider_id.clone(),
             system_uuid: host.system_uuid.clone(),
             serial: host.serial.clone(),
@@ -332,20 +344,26 @@ impl Validator<'_> {
     }
 
     fn duplicates(&mut self, hosts: &[(KeyPath, schema::Host)], entries: &[Option<HostEntry>]) {
-        let mut seen: BTreeMap<(&str, String), &KeyPath> = BTreeMap::new();
+        // Several boards may have one system UUID, so that it may be repeated.
+        let mut seen: BTreeMap<(&str, &str), Vec<(Option<&str>, &KeyPath)>> = BTreeMap::new();
         for (key_path, host) in hosts {
-            let uuid = host.system_uuid.as_deref().and_then(canonical_uuid);
-            for (field, value) in [
-                ("name", Some(host.name.clone())),
-                ("node_name", host.node_name.clone()),
-                ("provider_id", host.provider_id.clone()),
-                ("system_uuid", uuid),
+            let cluster = host.cluster.as_deref();
+            for (field, value, cluster) in [
+                ("name", Some(&host.name), None),
+                ("node_name", host.node_name.as_ref(), cluster),
+                ("provider_id", host.provider_id.as_ref(), None),
             ] {
                 let Some(value) = value else { continue };
-                if let Some(first) = seen.insert((field, value), key_path) {
+                let others = seen.entry((field, value.as_str())).or_default();
+                // Nodes of two clusters may have one name.
+                let first = others
+                    .iter()
+                    .find(|(other, _)| cluster.is_none() || other.is_none() || *other == cluster);
+                if let Some((_, first)) = first {
                     let what = format!("is also that of {}", other_entry(first, key_path));
                     self.problem(&key_path.key(field), what);
                 }
+                others.push((cluster, key_path));
             }
         }
         let mut by_endpoint: BTreeMap<String, Vec<(&KeyPath, HostKey)>> = BTreeMap::new();
@@ -389,9 +407,9 @@ fn other_entry(key_path: &KeyPath, at: &KeyPath) -> String {
     format!("{key_path} in {}", key_path.file().display())
 }
 
-/// Normalises both byte orders to the same text.
-fn canonical_uuid(text: &str) -> Option<String> {
-    let uuid = uuid::Uuid::try_parse(text.trim()).ok()?;
-    let turned = uuid::Uuid::from_bytes(uuid.to_bytes_le());
-    Some(uuid.min(turned).to_string())
+/// Whether a text names a cluster as the controller does.
+fn is_cluster(text: &str) -> bool {
+    let is_part = |part: &str| !part.is_empty() && !part.contains(['/', ' ']);
+    let parts = text.split_once('/');
+    text == "local" || parts.is_some_and(|(namespace, name)| is_part(namespace) && is_part(name))
 }

@@ -385,6 +385,7 @@ fn host_to_proto(inventory: &Inventory, host: &HostEntry, held_by: String) -> v1
     v1::Host {
         name: host.name.clone(),
         node_name: text(&host.node_name),
+        cluster: text(&host.cluster),
         provider_id: text(&host.provider_id),
         system_uuid: text(&host.system_uuid),
         serial: text(&host.serial),

@@ -71,11 +71,21 @@ pub struct RackAgentSpec {
     pub endpoint: String,
     /// Networks, in CIDR form, whose BMCs it reaches for hosts that its own inventory does not name.
     /// A BareMetalHost goes to the agent whose network holds its BMC, to the rack in its label
-    /// rackhand.dev/rack, or to the only agent there is. Where label, networks and inventories
-    /// contradict each other, the host is not switched.
+    /// rackhand.dev/rack, or to the only agent there is. Where label and networks contradict each
+    /// other, the host is not switched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(min = 3, max = 43)))]
     pub bmc_networks: Vec<String>,
+    /// Names of the Nodes for which the inventories of the rack count: each one name, or the
+    /// beginning of names with `*` behind it. Entries of its agents for other Nodes are ignored, and
+    /// so are entries for these Nodes in the inventories of racks that do not name them. Empty: the
+    /// rack may list any Node that nothing binds to another rack.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 1024),
+        inner(length(min = 1, max = 253), regex(pattern = r"^[-.a-z0-9]*\*?$"))
+    )]
+    pub nodes: Vec<String>,
 }
 
 /// What the controller knows about an agent.

@@ -7,7 +7,7 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::address_ip;
+use super::bmc_address::address_ip;
 
 /// The BMC networks of racks, by their prefixes: an address is looked up in the same time, however many racks
 /// there are.

@@ -2,14 +2,11 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    hash::{DefaultHasher, Hash, Hasher},
     ops::Deref,
     sync::Arc,
 };
 
-use rackhand_identity::SystemUuid;
-
-use super::{HostQuery, InventoryHost, Rack, RackNetworks, node_of};
+use super::{InventoryHost, NodeKey, Rack, RackNetworks, bindings::NamedNodes, node_of};
 
 /// What the agents of each rack serve.
 ///
@@ -18,35 +15,22 @@ use super::{HostQuery, InventoryHost, Rack, RackNetworks, node_of};
 #[derive(Debug, Clone, Default)]
 pub struct Racks {
     racks: BTreeMap<String, Rack>,
-    /// Rack and place of the hosts that have a name, a providerID or a system UUID with this hash.
+    /// Rack and place of the hosts that have a name, a providerID or a system UUID with this key.
     places: HashMap<u64, Vec<(Arc<str>, usize)>>,
     networks: RackNetworks,
+    pub(super) named_nodes: NamedNodes,
 }
 
-/// What a host is found by.
-#[derive(Hash)]
-enum Name<'a> {
-    Node(&'a str),
-    ProviderId(&'a str),
-    SystemUuid(SystemUuid),
-}
-
-impl Name<'_> {
-    fn key(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.hash(&mut hasher);
-        hasher.finish()
-    }
-}
-
-fn keys_of(host: &InventoryHost) -> impl Iterator<Item = u64> + use<> {
-    let named = |text: &str, name: Name<'_>| (!text.is_empty()).then(|| name.key());
-    let keys = [
-        named(node_of(host), Name::Node(node_of(host))),
-        named(&host.provider_id, Name::ProviderId(&host.provider_id)),
-        SystemUuid::parse(&host.system_uuid).map(|uuid| Name::SystemUuid(uuid).key()),
+fn identities(host: &InventoryHost) -> impl Iterator<Item = NodeKey<'_>> {
+    let given = |text: &'_ str| !text.is_empty();
+    let identities = [
+        Some(NodeKey::NodeName(node_of(host))),
+        Some(host.provider_id.as_str())
+            .filter(|id| given(id))
+            .map(NodeKey::ProviderId),
+        NodeKey::system_uuid(&host.system_uuid),
     ];
-    keys.into_iter().flatten()
+    identities.into_iter().flatten()
 }
 
 // === impl Racks ===
@@ -57,12 +41,13 @@ impl Racks {
         self.remove(name);
         let shared: Arc<str> = name.into();
         for (place, host) in rack.hosts.iter().enumerate() {
-            for key in keys_of(host) {
-                let places = self.places.entry(key).or_default();
+            for identity in identities(host) {
+                let places = self.places.entry(identity.key()).or_default();
                 places.push((shared.clone(), place));
             }
         }
         self.networks.add(name, &rack.bmc_networks);
+        self.named_nodes.add(name, &rack.nodes);
         self.racks.insert(name.to_owned(), rack);
     }
 
@@ -72,7 +57,9 @@ impl Racks {
             return;
         };
         self.networks.remove(name, &rack.bmc_networks);
-        for key in rack.hosts.iter().flat_map(keys_of) {
+        self.named_nodes.remove(name, &rack.nodes);
+        for identity in rack.hosts.iter().flat_map(identities) {
+            let key = identity.key();
             if let Some(places) = self.places.get_mut(&key) {
                 places.retain(|(rack, _)| **rack != *name);
                 if places.is_empty() {
@@ -87,25 +74,37 @@ impl Racks {
         self.networks.serving(address)
     }
 
-    /// The hosts that may fit, in the order of their racks and places. Each must be compared, because a
-    /// hash may be that of another name.
-    pub(super) fn candidates(&self, wanted: &HostQuery) -> Vec<(&String, &InventoryHost)> {
-        let node = wanted.node_name.as_deref().map(Name::Node);
-        let provider = wanted.provider_id.as_deref().map(Name::ProviderId);
-        let uuid = wanted.system_uuid.as_deref().and_then(SystemUuid::parse);
-        let uuid = uuid.map(Name::SystemUuid);
-        let names = node.into_iter().chain(provider).chain(uuid);
-        let mut places: Vec<&(Arc<str>, usize)> = names
-            .filter_map(|name| self.places.get(&name.key()))
-            .flatten()
-            .collect();
-        places.sort_unstable();
-        places.dedup();
-        let found = places.into_iter().filter_map(|(rack, place)| {
+    /// The hosts with this identity, with their racks. A host that names no Node has its own name as that of
+    /// its Node.
+    pub(super) fn holders<'a>(
+        &'a self,
+        identity: NodeKey<'a>,
+    ) -> impl Iterator<Item = (&'a str, &'a InventoryHost)> {
+        let places = self.places.get(&identity.key()).into_iter().flatten();
+        places.filter_map(move |(rack, place)| {
             let (name, rack) = self.racks.get_key_value(&**rack)?;
-            Some((name, rack.hosts.get(*place)?))
+            let host = rack.hosts.get(*place)?;
+            // Another identity may have the same key.
+            let has = identities(host).any(|known| known == identity);
+            has.then_some((name.as_str(), host))
+        })
+    }
+
+    /// The hosts whose inventory entries name this Node, with their racks.
+    #[must_use]
+    pub fn hosts_of_node(&self, name: &str) -> Vec<(&str, &InventoryHost)> {
+        let places = self.places.get(&NodeKey::NodeName(name).key());
+        let hosts = places.into_iter().flatten().filter_map(|(rack, place)| {
+            let (rack, hosts) = self.racks.get_key_value(&**rack)?;
+            let host = hosts.hosts.get(*place)?;
+            (node_of(host) == name).then_some((rack.as_str(), host))
         });
-        found.collect()
+        hosts.collect()
+    }
+
+    /// Upper bound of the number of hosts with this identity.
+    pub(super) fn count(&self, identity: NodeKey<'_>) -> usize {
+        self.places.get(&identity.key()).map_or(0, Vec::len)
     }
 }
 

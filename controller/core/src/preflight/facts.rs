@@ -220,6 +220,11 @@ pub struct TargetFacts {
     pub checked: bool,
     /// `rack/host` of its host, or why there is none.
     pub host: Result<String, String>,
+    /// Whether anything but an inventory says which rack has the Node: see
+    /// [`Resolution`](crate::hosts::Resolution).
+    pub is_bound: bool,
+    /// Entries of inventories of other racks that do not count for it.
+    pub ignored: Vec<String>,
 }
 
 /// A host of a rack.

@@ -132,7 +132,8 @@ pub fn evaluate(facts: &Facts, now: Timestamp) -> Report {
     rows.extend(evaluation::checks(&facts.checks, &facts.managers));
     rows.extend(racks::own_certificate(facts.own_certificate.as_ref(), now));
     rows.extend(racks::agents(&facts.agents, now));
-    rows.extend(racks::targets(&facts.targets));
+    let of_racks = facts.agents.iter().map(|agent| agent.rack.as_str());
+    rows.extend(racks::targets(&facts.targets, &of_racks.collect()));
     rows.extend(racks::hosts(&facts.hosts));
     rows.extend(cluster::clocks(&facts.clocks));
     Report { now, rows }

@@ -1,8 +1,10 @@
 //! Rules about agents, hosts and the Machines and Nodes on them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
+
+use crate::hosts::NODE_RACK_LABEL;
 
 use super::{AgentFacts, HostFacts, Row, Status, TargetFacts, cluster::list};
 
@@ -98,7 +100,8 @@ fn agent(facts: &AgentFacts, now: Timestamp) -> Vec<Row> {
     rows
 }
 
-pub(super) fn targets(all: &[TargetFacts]) -> Vec<Row> {
+/// `of_racks`: the racks that have agents.
+pub(super) fn targets(all: &[TargetFacts], of_racks: &BTreeSet<&str>) -> Vec<Row> {
     let check = "hosts";
     let mut of_host: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut rows = Vec::new();
@@ -136,6 +139,44 @@ pub(super) fn targets(all: &[TargetFacts]) -> Vec<Row> {
     if unique > 0 {
         let message = format!("{unique} nodes resolve to one host each");
         rows.insert(0, Row::ok(check, "nodes", message));
+    }
+    rows.extend(bindings(all, of_racks));
+    rows
+}
+
+/// What decides which rack may have a Node, where there are several (F14).
+fn bindings(all: &[TargetFacts], of_racks: &BTreeSet<&str>) -> Vec<Row> {
+    let check = "bindings";
+    let ignored = all.iter().filter(|target| !target.ignored.is_empty());
+    let mut rows: Vec<Row> = ignored
+        .map(|target| {
+            Row::warning(
+                check,
+                &target.name,
+                target.ignored.join("; "),
+                "remove the entry from that inventory, or correct what binds the node to another rack \
+                 (docs/security.md)",
+            )
+        })
+        .collect();
+    let unbound = all
+        .iter()
+        .filter(|target| target.host.is_ok() && !target.is_bound);
+    let unbound: Vec<String> = unbound.map(|target| target.name.clone()).collect();
+    if of_racks.len() > 1 && !unbound.is_empty() {
+        rows.push(Row::warning(
+            check,
+            "nodes",
+            format!(
+                "{} nodes are bound to no rack, so that the agent of any rack may list them: {}",
+                unbound.len(),
+                list(&unbound)
+            ),
+            format!(
+                "name the nodes in spec.nodes of their RackAgents, or label them {NODE_RACK_LABEL}=<rack>, or \
+                 label their BareMetalHosts rackhand.dev/rack=<rack> (docs/security.md)"
+            ),
+        ));
     }
     rows
 }

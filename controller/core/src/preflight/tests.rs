@@ -381,8 +381,10 @@ fn each_node_has_a_host_of_its_own() {
         name: name.into(),
         checked,
         host: host.map(str::to_owned).map_err(str::to_owned),
+        is_bound: true,
+        ignored: Vec::new(),
     };
-    let of = |all: &[TargetFacts]| statuses(&racks::targets(all));
+    let of = |all: &[TargetFacts]| statuses(&racks::targets(all, &["r", "s"].into()));
     assert_eq!(
         of(&[target("a", true, Ok("r/1")), target("b", true, Ok("r/2"))]),
         [Status::Ok]
@@ -394,6 +396,21 @@ fn each_node_has_a_host_of_its_own() {
     assert_eq!(of(&[target("a", true, Err("none"))]), [Status::Failed]);
     assert_eq!(of(&[target("a", false, Err("none"))]), [Status::Skipped]);
     assert!(of(&[]).is_empty());
+    let unbound = TargetFacts {
+        is_bound: false,
+        ..target("a", true, Ok("r/1"))
+    };
+    assert_eq!(
+        of(std::slice::from_ref(&unbound)),
+        [Status::Ok, Status::Warning]
+    );
+    let one_rack = racks::targets(std::slice::from_ref(&unbound), &["r"].into());
+    assert_eq!(statuses(&one_rack), [Status::Ok]);
+    let ignored = TargetFacts {
+        ignored: vec!["host x in the inventory of rack s does not count".into()],
+        ..target("a", true, Ok("r/1"))
+    };
+    assert_eq!(of(&[ignored]), [Status::Ok, Status::Warning]);
 }
 
 #[test]

@@ -16,10 +16,12 @@ pub(crate) fn of<'a>(
     for (spec, hosts) in said {
         let rack = racks.entry(spec.rack.clone()).or_default();
         rack.bmc_networks.extend(spec.bmc_networks.iter().cloned());
+        rack.nodes.extend(spec.nodes.iter().cloned());
         for host in hosts {
             let host = InventoryHost {
                 name: host.name.clone(),
                 node_name: host.node_name.clone(),
+                cluster: host.cluster.clone(),
                 provider_id: host.provider_id.clone(),
                 system_uuid: host.system_uuid.clone(),
                 bmc: host.bmc.clone(),
@@ -41,6 +43,7 @@ mod tests {
         let spec = |rack: &str, network: &str| RackAgentSpec {
             rack: rack.into(),
             bmc_networks: vec![network.into()],
+            nodes: vec![format!("{rack}-*")],
             endpoint: String::new(),
         };
         let host = |name: &str, bmc: &str| v1::Host {
@@ -74,5 +77,6 @@ mod tests {
             [("i".into(), "y".into()), ("h".into(), "z".into())]
         );
         assert_eq!(racks["r"].bmc_networks, ["10.0.0.0/8", "10.1.0.0/16"]);
+        assert_eq!(racks["s"].nodes, ["s-*"]);
     }
 }

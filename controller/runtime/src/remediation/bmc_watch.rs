@@ -144,8 +144,8 @@ fn resolve(context: &Context) -> BTreeMap<String, Arc<Watched>> {
             let node = index.node(cluster, name)?;
             Some(node_facts(&node, None))
         });
-        let (HostView::Found(host), bmh) = host(index, &racks, &target, facts.as_ref(), None)
-        else {
+        let found = host(index, &racks, &target, facts.as_ref(), None);
+        let (HostView::Found(host), bmh) = (found.view, found.bmh) else {
             continue;
         };
         let name = format!("{}/{}", host.rack, host.host);

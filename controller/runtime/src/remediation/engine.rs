@@ -51,6 +51,8 @@ pub(super) struct Engine {
     pub(super) machine: Option<Key>,
     pub(super) node: Option<String>,
     pub(super) held: bool,
+    /// Entries of inventories that do not count, as logged last.
+    pub(super) ignored: Vec<String>,
     pub(super) outcome_metrics: OutcomeMetrics,
     /// What waits for the host, and when that was read.
     pub(super) host_workload: Option<(Timestamp, HostWorkload)>,
@@ -99,6 +101,7 @@ impl Engine {
             machine: None,
             node: None,
             held: false,
+            ignored: Vec::new(),
         }
     }
 

@@ -3,16 +3,16 @@
 //! An object that a request depends on and that is not in the index is read from the API server
 //! before a decision, and added to the index. It is absent only if the API server lacks it too.
 
+use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use rackhand_api::names::{
-    CLUSTER_NAMESPACE_ANNOTATION, MACHINE_ANNOTATION, METAL3_UUID_LABEL,
-    OPENSHIFT_MACHINE_ANNOTATION, conditions::HEALTH_CHECK_SUCCEEDED,
+    CLUSTER_NAMESPACE_ANNOTATION, MACHINE_ANNOTATION, conditions::HEALTH_CHECK_SUCCEEDED,
 };
-use rackhand_core::remediation::{Decision, Progress, State};
+use rackhand_core::remediation::{Decision, State};
 
 use super::{
     engine::Engine,
-    target::{Target, find_machine},
+    target::{Target, consumer_of, find_machine, named_bmh, resolves_host},
 };
 use crate::{
     checks::is_judged,
@@ -87,14 +87,41 @@ impl Engine {
             self.read_live(Kind::Machine, &Key::new(namespace, machine))
                 .await?;
         }
-        let provider = node.spec.as_ref().and_then(|s| s.provider_id.as_deref());
-        let names_a_host = node.labels().contains_key(METAL3_UUID_LABEL)
-            || annotation(OPENSHIFT_MACHINE_ANNOTATION).is_some()
-            || provider.is_some_and(|p| p.starts_with("metal3://"));
-        let unchosen = Progress::of(state) == Progress::Ready;
-        if names_a_host && unchosen && super::target::bmh_of_node(index, &node).is_none() {
+        if target.machine.is_none() && resolves_host(target, state) {
+            self.read_named_host(&node).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads the BareMetalHost that a Node names, and what consumes it: a kubelet may write what names it, so
+    /// that only the consumer decides.
+    async fn read_named_host(&self, node: &Node) -> Result<(), ApiError> {
+        let index = &self.context.index;
+        let Some(named) = named_bmh(index, node) else {
+            return Ok(());
+        };
+        let [key] = named.as_slice() else {
             let namespace = self.context.config.namespace.as_deref().unwrap_or_default();
-            self.list_live(Kind::BareMetalHost, namespace).await?;
+            return match named.is_empty() {
+                true => self.list_live(Kind::BareMetalHost, namespace).await,
+                // Several match, so that none is chosen.
+                false => Ok(()),
+            };
+        };
+        self.read_live(Kind::BareMetalHost, key).await?;
+        let bmh = index.host(key).and_then(|entry| entry.view.ok());
+        let Some((kind, consumer)) = bmh.and_then(|bmh| consumer_of(key, &bmh)) else {
+            return Ok(());
+        };
+        self.read_live(kind, &consumer).await?;
+        let metal3_machine = match kind {
+            Kind::Metal3Machine => index.metal3_machine(&consumer),
+            _ => None,
+        };
+        let view = metal3_machine.and_then(|entry| entry.view.ok());
+        if let Some(owner) = view.as_ref().and_then(|view| view.machine()) {
+            let machine = Key::new(&consumer.namespace, &owner.name);
+            self.read_live(Kind::Machine, &machine).await?;
         }
         Ok(())
     }

@@ -86,10 +86,12 @@ impl Engine {
             WorkloadView::Present(node) => Some(node),
             _ => None,
         };
-        let (host, bmh_key) = {
+        let resolved = {
             let racks = self.context.agents.racks();
             host(&self.context.index, &racks, &target, node, state.as_ref())
         };
+        self.log_ignored(resolved.ignored);
+        let (host, bmh_key) = (resolved.view, resolved.bmh);
         let host = if target.by_node && target.machine().is_none() {
             let cluster = target.cluster.as_ref();
             let connecting = cluster.is_some_and(|c| self.context.index.is_connecting(c));
@@ -241,6 +243,14 @@ impl Engine {
         let objects = api(&self.context.client, &resource, &key.namespace);
         let found = optional(call(what, objects.get(&key.name)).await)?;
         Ok(found.is_none())
+    }
+
+    /// Logs the entries of inventories that do not count, once.
+    fn log_ignored(&mut self, ignored: Vec<String>) {
+        if !ignored.is_empty() && ignored != self.ignored {
+            tracing::warn!(remediation = %self.id, ?ignored, "ignored entries of inventories");
+        }
+        self.ignored = ignored;
     }
 
     /// A host that was not found may belong to an agent that has not connected yet.

@@ -1,9 +1,12 @@
-//! Resolves the Machine, Node, BareMetalHost and host of a request.
+//! Resolves the Machine, Node, BareMetalHost and host of a request (F14).
 //!
 //! Uses only the index and the inventories that agents reported, so that `explain` gets the same
 //! result. It never chooses between several candidates.
 
+mod consumer;
 mod fleet;
+mod node_host;
+mod nodes;
 
 use std::sync::Arc;
 
@@ -12,26 +15,26 @@ use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::{
     names::{
         BARE_METAL_HOST_ANNOTATION, CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_ANNOTATION,
-        MACHINE_ANNOTATION, METAL3_UUID_LABEL, OPENSHIFT_MACHINE_ANNOTATION,
-        OPENSHIFT_MACHINE_ROLE_LABEL, RACK_LABEL, groups, kinds,
+        MACHINE_ANNOTATION, OPENSHIFT_MACHINE_ROLE_LABEL, RACK_LABEL, groups, kinds,
     },
     views::{BareMetalHostView, MachineView, ObjectRef},
 };
 use rackhand_core::{
-    hosts::{BareMetalHostRef, HostQuery, Racks, resolve},
+    hosts::{BareMetalHostRef, HostQuery, NODE_RACK_LABEL, Racks, Resolution, resolve},
     remediation::{HostView, NodeFacts, Reason, State, Step},
 };
 
+pub(super) use consumer::consumer_of;
 pub(crate) use fleet::{FleetMember, fleet};
+use node_host::host_of_node;
+pub(super) use node_host::named_bmh;
+use nodes::IndexNodes;
 
 use crate::store::{
     index::{Entry, Index},
-    object::Key,
+    object::{Key, Kind},
     request::RequestView,
 };
-
-/// Prefix of CAPM3's providerIDs.
-const METAL3_PROVIDER: &str = "metal3://";
 
 /// The Machine, cluster and Node of a request.
 pub(crate) struct Target {
@@ -161,11 +164,7 @@ pub(crate) fn find_machine(index: &Index, target: &mut Target) {
     let Some(node) = index.node(&Key::local(), &name) else {
         return;
     };
-    let refers = |e: &Entry<MachineView>| {
-        e.view
-            .as_ref()
-            .is_ok_and(|m| m.node_name.as_ref() == Some(&name))
-    };
+    let refers = |e: &Entry<MachineView>| e.view.as_ref().is_ok_and(|m| runs(index, m, &node));
     let annotation = |key: &str| node.annotations().get(key).filter(|v| !v.is_empty());
     if let (Some(machine), Some(namespace)) = (
         annotation(MACHINE_ANNOTATION),
@@ -180,11 +179,22 @@ pub(crate) fn find_machine(index: &Index, target: &mut Target) {
         return;
     };
     let mut found = index.machines_with_node(&name).into_iter().filter(|e| {
-        e.view
-            .as_ref()
-            .is_ok_and(|m| m.provider_id.as_deref() == Some(provider))
+        refers(e)
+            && e.view
+                .as_ref()
+                .is_ok_and(|m| m.provider_id.as_deref() == Some(provider))
     });
     target.machine = found.next().filter(|_| found.next().is_none());
+}
+
+/// Whether a Machine names this Node of the management cluster. A Node of the same name in the Machine's own
+/// cluster is another one, if it has another UID.
+fn runs(index: &Index, machine: &MachineView, node: &Node) -> bool {
+    let name = node.name_any();
+    let cluster = machine.cluster_name.as_ref();
+    let cluster = cluster.map(|cluster| Key::new(machine_key(machine).namespace, cluster));
+    let known = cluster.and_then(|cluster| index.seen_node(&cluster, &name));
+    machine.node_name.as_ref() == Some(&name) && known.is_none_or(|known| known.uid() == node.uid())
 }
 
 fn provider_id(node: &Node) -> Option<&str> {
@@ -192,39 +202,96 @@ fn provider_id(node: &Node) -> Option<&str> {
     id.filter(|id| !id.is_empty())
 }
 
-/// The host and its BareMetalHost. A host that was chosen stays, because the state names it. For a
-/// request by Node it is resolved again between attempts, because another machine may have
-/// registered the Node.
+/// The host of a request.
+pub(crate) struct TargetHost {
+    pub(crate) view: HostView,
+    pub(crate) bmh: Option<Key>,
+    /// Entries of inventories that do not count; see [`Resolution::ignored`].
+    pub(crate) ignored: Vec<String>,
+    /// See [`Resolution::is_bound`].
+    pub(crate) is_bound: bool,
+}
+
+impl TargetHost {
+    fn new(view: HostView, bmh: Option<Key>) -> Self {
+        Self {
+            view,
+            bmh,
+            ignored: Vec::new(),
+            is_bound: false,
+        }
+    }
+}
+
+/// Whether the host is resolved again: a host that was chosen stays, because the state names it. For a request by
+/// Node it is resolved again between attempts, because another machine may have registered the Node.
+pub(super) fn resolves_host(target: &Target, state: Option<&State>) -> bool {
+    state.is_none_or(|s| match s.step {
+        Step::Pending => true,
+        Step::Retrying => target.by_node,
+        _ => false,
+    })
+}
+
+/// The host and its BareMetalHost: the chosen one, or the one that is resolved.
 pub(crate) fn host(
     index: &Index,
     racks: &Racks,
     target: &Target,
     node: Option<&NodeFacts>,
     state: Option<&State>,
-) -> (HostView, Option<Key>) {
-    if let Some(host) = state
-        .filter(|s| match s.step {
-            Step::Pending => false,
-            Step::Retrying => !target.by_node,
-            _ => true,
-        })
-        .and_then(|s| s.host.clone())
-    {
+) -> TargetHost {
+    let chosen = state.filter(|_| !resolves_host(target, state));
+    if let Some(host) = chosen.and_then(|s| s.host.clone()) {
         let bmh = host.bmh.as_deref().map(Key::parse);
-        return (HostView::Found(host), bmh);
+        return TargetHost::new(HostView::Found(host), bmh);
     }
     let (bmh_key, bmh) = match linked_host(index, target) {
         Ok(linked) => linked,
-        Err(reason) => return (HostView::NotFound(reason), None),
+        Err(reason) => return TargetHost::new(HostView::NotFound(reason), None),
     };
+    let wanted = query(index, target, node, bmh);
+    let Resolution {
+        host,
+        ignored,
+        is_bound,
+    } = resolve(&wanted, racks, &IndexNodes(index));
+    let view = match host {
+        Ok(host) => HostView::Found(host),
+        Err(reason) => HostView::NotFound(reason),
+    };
+    TargetHost {
+        view,
+        bmh: bmh_key,
+        ignored,
+        is_bound,
+    }
+}
+
+fn query(
+    index: &Index,
+    target: &Target,
+    node: Option<&NodeFacts>,
+    bmh: Option<BareMetalHostRef>,
+) -> HostQuery {
     let cached = target
         .cluster
         .as_ref()
         .zip(target.node.as_ref())
         .and_then(|(cluster, name)| index.node(cluster, name));
     let of_node = cached.as_deref().and_then(provider_id).map(str::to_owned);
-    let wanted = HostQuery {
+    let uid = node.map(|n| n.uid.clone());
+    let uid = uid.or_else(|| cached.as_deref().and_then(ResourceExt::uid));
+    let mut clusters: Vec<String> = target.cluster.iter().map(ToString::to_string).collect();
+    if let (Some(name), Some(uid)) = (&target.node, &uid) {
+        let others = index.clusters_of_node(name, uid).into_iter();
+        let others = others.filter(|cluster| Some(cluster) != target.cluster.as_ref());
+        clusters.extend(others.map(|cluster| cluster.to_string()));
+    }
+    HostQuery {
         node_name: target.node.clone(),
+        node_uid: uid,
+        clusters,
         provider_id: target
             .machine()
             .and_then(|m| m.provider_id.clone())
@@ -232,16 +299,12 @@ pub(crate) fn host(
         system_uuid: node
             .map(|n| n.system_uuid.clone())
             .filter(|u| !u.is_empty()),
+        node_rack: cached.and_then(|node| node.labels().get(NODE_RACK_LABEL).cloned()),
         bmh,
-    };
-    let view = match resolve(&wanted, racks) {
-        Ok(host) => HostView::Found(host),
-        Err(reason) => HostView::NotFound(reason),
-    };
-    (view, bmh_key)
+    }
 }
 
-type Linked = (Option<Key>, Option<BareMetalHostRef>);
+pub(super) type Linked = (Option<Key>, Option<BareMetalHostRef>);
 
 /// Follows Machine, Metal3Machine and BareMetalHost, which must refer to each other; without a
 /// Machine, follows the references of the Node.
@@ -297,11 +360,13 @@ pub(crate) fn host_of_machine(index: &Index, machine: &MachineView) -> Result<Li
         Ok(view) => view,
         Err(error) => return missing(error.to_string()),
     };
-    let consumer = bmh.consumer.as_ref().and_then(|c| c.name.as_deref());
-    if consumer.is_some_and(|c| c != key.name) {
+    let ours = Some((Kind::Metal3Machine, key.clone()));
+    if let Some(consumer) = &bmh.consumer
+        && consumer_of(&host_key, bmh) != ours
+    {
         return missing(format!(
             "BareMetalHost {host_key} is consumed by {}, not by Metal3Machine {key}",
-            consumer.unwrap_or_default()
+            consumer.name.as_deref().unwrap_or_default()
         ));
     }
     Ok(linked(&host_key, bmh))
@@ -348,61 +413,7 @@ pub(crate) fn host_of_openshift(index: &Index, machine: &MachineView) -> Result<
     }
 }
 
-/// The BareMetalHost that matches the references of the Node.
-pub(super) fn bmh_of_node(index: &Index, node: &Node) -> Option<Key> {
-    match host_of_node(index, node) {
-        Ok((key, _)) => key,
-        // Several match, so no further one is needed.
-        Err(_) => Some(Key::new("", "")),
-    }
-}
-
-/// The BareMetalHost by the references of the Node: CAPM3 writes it into a label and the
-/// providerID, OpenShift writes the Machine into an annotation. All must match one host.
-fn host_of_node(index: &Index, node: &Node) -> Result<Linked, Reason> {
-    let provider = provider_id(node).and_then(|id| id.strip_prefix(METAL3_PROVIDER));
-    let label = node.labels().get(METAL3_UUID_LABEL);
-    let openshift = node.annotations().get(OPENSHIFT_MACHINE_ANNOTATION);
-    let fits = |key: &Key, bmh: &BareMetalHostView| {
-        let uid = bmh.meta.uid.as_str();
-        let consumer = bmh.consumer.as_ref();
-        let by_provider = provider.is_some_and(|p| {
-            let mut parts = p.split('/');
-            match (parts.next(), parts.next()) {
-                (Some(only), None) => !uid.is_empty() && only == uid,
-                (Some(namespace), Some(name)) => key.namespace == namespace && key.name == name,
-                _ => false,
-            }
-        });
-        let by_machine = openshift.is_some_and(|machine| {
-            consumer.is_some_and(|c| {
-                c.kind.as_deref() == Some(kinds::MACHINE)
-                    && c.name.as_deref() == machine.split('/').next_back()
-                    && c.namespace.as_deref() == machine.split('/').next()
-            })
-        });
-        by_provider || by_machine || label.is_some_and(|l| !uid.is_empty() && l == uid)
-    };
-    let found = index.hosts().into_iter().filter_map(|(key, entry)| {
-        let view = entry.view.ok()?;
-        fits(&key, &view).then_some((key, view))
-    });
-    let found: Vec<_> = found.collect();
-    match found.as_slice() {
-        [] => Ok((None, None)),
-        [(key, bmh)] => Ok(linked(key, bmh)),
-        several => {
-            let names = several.iter().map(|(key, _)| key.to_string());
-            let names = names.collect::<Vec<_>>().join(", ");
-            Err(Reason::HostAmbiguous(format!(
-                "Node {} fits the BareMetalHosts {names}",
-                node.name_any()
-            )))
-        }
-    }
-}
-
-fn linked(key: &Key, bmh: &BareMetalHostView) -> Linked {
+pub(super) fn linked(key: &Key, bmh: &BareMetalHostView) -> Linked {
     let rack = bmh
         .meta
         .labels

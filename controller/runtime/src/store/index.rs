@@ -4,8 +4,10 @@
 //! calls an API, or decides anything.
 
 mod change_queue;
+mod host_links;
 mod machines;
 mod node;
+mod node_lookup;
 mod openshift;
 mod tombstones;
 mod trim;
@@ -27,6 +29,7 @@ use rackhand_api::views::{
 use tokio::sync::Notify;
 
 pub(crate) use change_queue::{Change, ChangeQueue};
+pub(crate) use host_links::HostLink;
 use machines::StoredMachine;
 pub(crate) use node::SeenNode;
 pub(crate) use tombstones::Tombstones;
@@ -88,6 +91,7 @@ struct Inner {
     own_nodes_for: BTreeSet<Kind>,
     metal3_machines: BTreeMap<Key, Entry<Metal3MachineView>>,
     hosts: BTreeMap<Key, Entry<BareMetalHostView>>,
+    host_links: host_links::HostLinks,
     requests: BTreeMap<RequestId, Entry<RequestView>>,
     /// The requests that name a Node of the management cluster.
     requests_by_node: BTreeSet<RequestId>,
@@ -96,6 +100,7 @@ struct Inner {
     openshift: openshift::OpenShiftObjects,
     tombstones: Tombstones,
     workloads: BTreeMap<Key, Workload>,
+    lookup: node_lookup::NodeLookup,
     /// Machines by the name of their Node. Nodes of several clusters may have the same name.
     by_node: BTreeMap<Box<str>, Vec<Link>>,
 }
@@ -153,6 +158,23 @@ fn put<K: Ord + Clone, V>(
 }
 
 impl Inner {
+    fn put_host(&mut self, key: &Key, object: Arc<DynamicObject>) -> bool {
+        let view = |hosts: &BTreeMap<Key, Entry<BareMetalHostView>>| {
+            hosts.get(key).and_then(|entry| entry.view.clone().ok())
+        };
+        let old = view(&self.hosts);
+        let read = BareMetalHostView::from_dynamic;
+        let taken = put(&mut self.hosts, key, object, read);
+        let new = view(&self.hosts);
+        self.host_links.replace(key, old.as_deref(), new.as_deref());
+        taken
+    }
+
+    fn remove_host(&mut self, key: &Key) {
+        let old = self.hosts.remove(key).and_then(|entry| entry.view.ok());
+        self.host_links.replace(key, old.as_deref(), None);
+    }
+
     fn put_request(&mut self, id: RequestId, object: Arc<DynamicObject>) -> bool {
         let read = |object: &DynamicObject| RequestView::read(id.kind, object);
         if !put(&mut self.requests, &id, object, read) {
@@ -216,12 +238,7 @@ impl Index {
                 object,
                 Metal3MachineView::from_dynamic,
             ),
-            Kind::BareMetalHost => put(
-                &mut inner.hosts,
-                &key,
-                object,
-                BareMetalHostView::from_dynamic,
-            ),
+            Kind::BareMetalHost => inner.put_host(&key, object),
             Kind::Metal3Remediation | Kind::PowerRemediation => {
                 inner.put_request(RequestId::new(kind, key.clone()), object)
             }
@@ -263,7 +280,7 @@ impl Index {
             Kind::MachineHealthCheck => drop(inner.checks.remove(key)),
             Kind::NodeHealthCheck => drop(inner.node_checks.remove(key)),
             Kind::Metal3Machine => drop(inner.metal3_machines.remove(key)),
-            Kind::BareMetalHost => drop(inner.hosts.remove(key)),
+            Kind::BareMetalHost => inner.remove_host(key),
             Kind::Metal3Remediation | Kind::PowerRemediation => {
                 let id = RequestId::new(kind, key.clone());
                 inner.requests.remove(&id);

@@ -182,9 +182,13 @@ impl Host {
         self.os == Os::Running
     }
 
-    /// The SMBIOS UUID, as the BMC and the Node report it.
+    /// The SMBIOS UUID, as the BMC and the Node report it. The boards in every third place are of a series that has
+    /// one for all.
     #[must_use]
     pub fn system_uuid(&self) -> String {
+        if self.place % 3 == 2 {
+            return "4c4c4544-5345-5249-8553-626f61726473".to_owned();
+        }
         format!(
             "4c4c4544-{:04x}-4000-8000-{:012x}",
             self.rack,

@@ -243,8 +243,9 @@ pub(super) fn resolve(
     }
     let facts = node_facts(node, None);
     let racks = context.agents.racks();
-    match host(index, &racks, &target, Some(&facts), None) {
-        (HostView::Found(host), bmh) => Some((host, bmh)),
-        (HostView::NotFound(_), _) => None,
+    let found = host(index, &racks, &target, Some(&facts), None);
+    match found.view {
+        HostView::Found(host) => Some((host, found.bmh)),
+        HostView::NotFound(_) => None,
     }
 }

@@ -3,6 +3,9 @@ use rackhand_core::hosts::Rack;
 use serde_json::{Value, json};
 
 use super::*;
+
+mod naming;
+
 use crate::store::object::Kind;
 
 fn object(value: Value) -> DynamicObject {
@@ -92,6 +95,17 @@ fn machine_matches_node_by_name_and_provider_id() {
     assert_eq!(found(&index), None, "two fit");
 }
 
+fn openshift_machine_of(name: &str, node: &str) -> DynamicObject {
+    object(json!({
+        "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+        "metadata": {
+            "name": name, "namespace": "api", "uid": name,
+            "annotations": { "metal3.io/BareMetalHost": "ns/h7" },
+        },
+        "status": { "nodeRef": { "kind": "Node", "name": node } },
+    }))
+}
+
 #[test]
 fn host_without_machine_is_found_by_node_label_or_provider_id() {
     let by_label = node(&json!({ "labels": { "metal3.io/uuid": "u7" } }), "");
@@ -106,14 +120,15 @@ fn host_without_machine_is_found_by_node_label_or_provider_id() {
         let index = index();
         index.apply(Kind::BareMetalHost, bmh("h7", "u7", &consumer));
         index.apply(Kind::BareMetalHost, bmh("h8", "u8", &json!(null)));
+        index.apply(Kind::OpenShiftMachine, openshift_machine_of("m7", "n1"));
         index.apply_node(&Key::local(), node.clone());
         let racks = Racks::from([("r1".to_owned(), Rack::default())]);
-        let (view, key) = host(&index, &racks, &by_node(&index), None, None);
-        let HostView::Found(host) = view else {
-            panic!("{view:?} for {node:?}");
+        let found = host(&index, &racks, &by_node(&index), None, None);
+        let HostView::Found(host) = found.view else {
+            panic!("{:?} for {node:?}", found.view);
         };
         assert_eq!(host.bmh.as_deref(), Some("ns/h7"));
-        assert_eq!(key, Some(Key::new("ns", "h7")));
+        assert_eq!(found.bmh, Some(Key::new("ns", "h7")));
     }
 }
 
@@ -136,20 +151,19 @@ fn host_is_found_in_inventory_by_provider_id() {
     index.apply_node(&Key::local(), node(&json!({}), "p7"));
     let inventory = rackhand_core::hosts::InventoryHost {
         name: "u42".into(),
-        node_name: "elsewhere".into(),
         provider_id: "p7".into(),
         bmc: "192.0.2.7".into(),
         ..Default::default()
     };
     let rack = Rack {
         hosts: vec![inventory],
-        bmc_networks: vec![],
+        ..Rack::default()
     };
     let racks = Racks::from([("r1".to_owned(), rack)]);
-    let (view, key) = host(&index, &racks, &by_node(&index), None, None);
-    assert!(matches!(view, HostView::Found(h) if h.host == "u42" && h.bmh.is_none()));
-    assert_eq!(key, None);
-    let nobody = host(&index, &Racks::default(), &by_node(&index), None, None).0;
+    let found = host(&index, &racks, &by_node(&index), None, None);
+    assert!(matches!(found.view, HostView::Found(h) if h.host == "u42" && h.bmh.is_none()));
+    assert_eq!(found.bmh, None);
+    let nobody = host(&index, &Racks::default(), &by_node(&index), None, None).view;
     assert!(matches!(
         nobody,
         HostView::NotFound(Reason::HostNotFound(_))
@@ -234,14 +248,14 @@ fn openshift_machine_links_node_and_host_in_management_cluster() {
     assert_eq!(target.node.as_deref(), Some("n1"));
     assert_eq!(target.machine_key(), Some(Key::new("api", "m1")));
     assert!(!target.by_node && !target.is_master());
-    let (view, key) = host(&index, &racks, &target, None, None);
-    assert!(matches!(view, HostView::Found(h) if h.bmh.as_deref() == Some("ns/h7")));
-    assert_eq!(key, Some(Key::new("ns", "h7")));
+    let found = host(&index, &racks, &target, None, None);
+    assert!(matches!(found.view, HostView::Found(h) if h.bmh.as_deref() == Some("ns/h7")));
+    assert_eq!(found.bmh, Some(Key::new("ns", "h7")));
     // The Machine has no Node, and its host is known.
     let (_, target) = of_machine(&index, Some(openshift_machine("u1", "master", None)), None);
     assert!(target.node.is_none() && target.is_master());
     assert!(matches!(
-        host(&index, &racks, &target, None, None).0,
+        host(&index, &racks, &target, None, None).view,
         HostView::Found(_)
     ));
     // A remediation that has begun knows its Node without the Machine.
@@ -294,7 +308,10 @@ fn f5_host_is_resolved_again_only_between_attempts() {
     let index = index();
     let labels = json!({ "name": "n1", "labels": { "metal3.io/uuid": "u8" } });
     index.apply_node(&Key::local(), node(&labels, ""));
-    index.apply(Kind::BareMetalHost, bmh("h8", "u8", &json!({})));
+    index.apply(
+        Kind::BareMetalHost,
+        bmh("h8", "u8", &json!({ "kind": "Node", "name": "n1" })),
+    );
     let racks = Racks::from([("r1".to_owned(), Rack::default())]);
     let target = by_node(&index);
     let mut state = State::new(jiff::Timestamp::UNIX_EPOCH);
@@ -304,7 +321,7 @@ fn f5_host_is_resolved_again_only_between_attempts() {
         bmh: Some("ns/h7".into()),
         bmc: "192.0.2.7".into(),
     });
-    let chosen = |state: &State| match host(&index, &racks, &target, None, Some(state)).0 {
+    let chosen = |state: &State| match host(&index, &racks, &target, None, Some(state)).view {
         HostView::Found(host) => host.bmh,
         HostView::NotFound(why) => Some(why.to_string()),
     };

@@ -101,7 +101,8 @@ fn facts(
         WorkloadView::Present(node) => Some(node),
         _ => None,
     };
-    let (found, bmh_key) = host(index, &agents::racks(index), &target, node, state.as_ref());
+    let resolved = host(index, &agents::racks(index), &target, node, state.as_ref());
+    let (found, bmh_key) = (resolved.view, resolved.bmh);
     let guard = etcd::guard_of(index, snapshot, &target, &mut assumed);
     let uid = view.meta().uid.clone();
     let bmh = bmh_key
@@ -325,7 +326,7 @@ fn others(index: &Index, snapshot: &Snapshot) -> Vec<ActiveRemediation> {
         let mut target = target(index, &id.key, view, state.as_ref());
         let machine = openshift(snapshot, &target);
         of_openshift(&mut target, view, machine);
-        let host = match host(index, &racks, &target, None, state.as_ref()).0 {
+        let host = match host(index, &racks, &target, None, state.as_ref()).view {
             HostView::Found(host) => Some(host),
             HostView::NotFound(_) => None,
         };

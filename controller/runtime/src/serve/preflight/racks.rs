@@ -111,8 +111,8 @@ impl Gatherer<'_> {
         let node = target.cluster.as_ref().zip(target.node.as_ref());
         let node = node.and_then(|(cluster, name)| self.index.node(cluster, name));
         let node = node.map(|node| node_facts(&node, None));
-        let (view, bmh) = host(&self.index, racks, target, node.as_ref(), None);
-        let host = match view {
+        let found = host(&self.index, racks, target, node.as_ref(), None);
+        let host = match found.view {
             HostView::Found(host) => Ok(format!("{}/{}", host.rack, host.host)),
             HostView::NotFound(reason) => Err(reason.to_string()),
         };
@@ -120,8 +120,10 @@ impl Gatherer<'_> {
             name: member.name,
             checked: member.checked,
             host,
+            is_bound: found.is_bound,
+            ignored: found.ignored,
         };
-        (facts, bmh)
+        (facts, found.bmh)
     }
 
     /// Has the agents check the hosts of their inventories, and those of BareMetalHosts.

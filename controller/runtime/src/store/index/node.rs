@@ -16,13 +16,15 @@ use rackhand_api::names::{
     METAL3_UUID_LABEL, OPENSHIFT_CURRENT_CONFIG_ANNOTATION, OPENSHIFT_DESIRED_CONFIG_ANNOTATION,
     OPENSHIFT_MACHINE_ANNOTATION, PDUS_ANNOTATION, SWITCHES_ANNOTATION,
 };
+use rackhand_core::hosts::NODE_RACK_LABEL;
 use serde::{Deserialize, Deserializer};
 
-/// Labels that identify the control plane, OpenShift and a BareMetalHost; the first is a prefix.
-const LABELS: [&str; 3] = [
+/// Labels that identify the control plane, OpenShift, a BareMetalHost and the rack; the first is a prefix.
+const LABELS: [&str; 4] = [
     "node-role.kubernetes.io/",
     "node.openshift.io/os_id",
     METAL3_UUID_LABEL,
+    NODE_RACK_LABEL,
 ];
 /// Annotations that name the Machine, those that rules of NodeHealthChecks use, and what hosts share.
 const ANNOTATIONS: [&str; 8] = [
@@ -259,6 +261,18 @@ impl SeenNode {
             let since = c.last_transition_time.as_ref().map(|t| t.0);
             (c.type_.clone(), c.status.clone(), c.reason.clone(), since)
         })
+    }
+
+    /// The providerID; `None` if it is empty.
+    pub(super) fn provider_id(&self) -> Option<&str> {
+        let id = self.spec.provider_id.as_deref();
+        id.filter(|id| !id.is_empty())
+    }
+
+    /// The system UUID as the kubelet reports it; empty if it reports none.
+    pub(super) fn system_uuid(&self) -> &str {
+        let info = self.status.node_info.as_ref();
+        info.map_or("", |info| info.system_uuid.as_str())
     }
 
     /// Drops the labels that are not used of a Node of a workload cluster.

@@ -116,7 +116,15 @@ impl Index {
     }
 
     pub(crate) fn forget_workload(&self, cluster: &Key) {
-        let known = self.inner.write().workloads.remove(cluster);
+        let known = {
+            let mut inner = self.inner.write();
+            let inner = &mut *inner;
+            let known = inner.workloads.remove(cluster);
+            for (name, node) in known.iter().flat_map(|workload| &workload.nodes) {
+                inner.lookup.replace(cluster, name, Some(&node.node), None);
+            }
+            known
+        };
         // The loss of the connection is announced first; otherwise the Nodes would look deleted.
         self.announce(&Change::Workload(cluster.clone()));
         for name in known.into_iter().flat_map(|w| w.nodes.into_keys()) {
@@ -176,8 +184,11 @@ impl Index {
 
     pub(crate) fn delete_node(&self, cluster: &Key, name: &str) {
         let mut inner = self.inner.write();
-        if let Some(workload) = inner.workloads.get_mut(cluster) {
-            workload.nodes.remove(name);
+        let inner = &mut *inner;
+        if let Some(workload) = inner.workloads.get_mut(cluster)
+            && let Some(old) = workload.nodes.remove(name)
+        {
+            inner.lookup.replace(cluster, name, Some(&old.node), None);
         }
         self.announce(&Change::Node(cluster.clone(), name.to_owned()));
         self.moved.notify_waiters();
@@ -237,6 +248,7 @@ impl Inner {
             return false;
         };
         workload.absent.remove(name);
+        let mut before = None;
         if let Some(old) = workload.nodes.get_mut(name) {
             let late = is_less(version.as_deref(), old.version.as_deref());
             if late && old.node.uid() == node.uid() {
@@ -246,8 +258,11 @@ impl Inner {
                 old.version = version;
                 return false;
             }
+            before = Some(old.node.clone());
         }
         let node = Arc::new(node);
+        self.lookup
+            .replace(cluster, name, before.as_deref(), Some(&node));
         let known = KnownNode { node, version };
         workload.nodes.insert(name.to_owned(), known);
         true

@@ -22,7 +22,11 @@ pub(super) fn racks(index: &Index) -> Racks {
         let spec = object.data.get("spec");
         let networks = spec.and_then(|s| s.get("bmcNetworks"));
         let networks = networks.and_then(Value::as_array).into_iter().flatten();
+        let nodes = spec.and_then(|s| s.get("nodes"));
+        let nodes = nodes.and_then(Value::as_array).into_iter().flatten();
         let rack = racks.entry(name.to_owned()).or_default();
+        rack.nodes
+            .extend(nodes.filter_map(Value::as_str).map(str::to_owned));
         rack.bmc_networks
             .extend(networks.filter_map(Value::as_str).map(str::to_owned));
     }
