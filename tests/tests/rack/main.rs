@@ -12,6 +12,7 @@
 #[path = "../rack_support/mod.rs"]
 mod rack_support;
 
+mod habits;
 mod ipmi_clients;
 mod kubelet;
 mod model;

@@ -10,10 +10,11 @@ use anyhow::{Context as _, Result, bail};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use super::belief::Forgotten;
 use super::config::BmcConfig;
 use super::faults::{Action, Effects, FaultId, NamedRule, RequestFacts, Rule, RuleSet};
 use super::host::SimHost;
-use super::power::PowerState;
+use super::power::{Answer, PowerState, ResetType};
 use super::redfish::{AccountTable, SessionTable, refusal_body};
 
 /// Time limit for opening or closing the listener.
@@ -36,6 +37,10 @@ pub(super) struct Bmc {
     /// Held while a resource is changed.
     pub(super) changing: Mutex<()>,
     restart: Mutex<Option<Restart>>,
+    /// When its last reset was complete; `None`: long before the start.
+    last_reset: Mutex<Option<Instant>>,
+    /// The power state of its host that it has lost.
+    forgotten: Mutex<Option<Forgotten>>,
     /// Whether the BMC should listen.
     pub(super) wanted: watch::Sender<bool>,
     /// Current address of the listener.
@@ -57,6 +62,8 @@ impl Bmc {
             )),
             changing: Mutex::default(),
             restart: Mutex::default(),
+            last_reset: Mutex::default(),
+            forgotten: Mutex::default(),
             wanted: watch::Sender::new(true),
             listening: watch::Sender::new(None),
             address: watch::Sender::new(None),
@@ -70,6 +77,11 @@ impl Bmc {
     /// Records that a power-off command was accepted.
     pub(super) fn power_off_taken(&self) {
         self.faults.lock().power_off_taken();
+    }
+
+    /// When its last reset was complete; `None`: long before the start.
+    pub(super) fn last_reset(&self) -> Option<Instant> {
+        *self.last_reset.lock()
     }
 
     /// Time at which it listens again; `None` if it listens.
@@ -217,8 +229,53 @@ impl SimHost {
         let back = self.now() + facts.refuses;
         let ready = back + facts.not_ready;
         *self.bmc().restart.lock() = Some(Restart { back, ready });
-        self.bmc().sessions.lock().forget();
+        *self.bmc().last_reset.lock() = Some(back);
+        if !facts.keeps_sessions {
+            self.bmc().sessions.lock().forget();
+        }
+        if let Some(lasts) = facts.forgets_power {
+            let until = Some(ready + lasts);
+            *self.bmc().forgotten.lock() = Some(Forgotten { until });
+        }
         self.note(format!("BMC restarted by {by}"));
+    }
+
+    /// The BMC loses the power state of its host, as by a reset of its own: it takes the host for off, and
+    /// refuses by that, for this long or until a command that it carries out.
+    pub fn forget_power(&self, lasts: Option<Duration>) {
+        let until = lasts.map(|lasts| self.now() + lasts);
+        *self.bmc().forgotten.lock() = Some(Forgotten { until });
+        self.note("the BMC loses the power state of its host");
+    }
+
+    /// The BMC learns the true power state of its host.
+    pub fn recall_power(&self) {
+        *self.bmc().forgotten.lock() = None;
+    }
+
+    /// What the BMC takes for the power state of its host.
+    pub fn believed_power(&self) -> PowerState {
+        let forgotten = *self.bmc().forgotten.lock();
+        if forgotten.is_some_and(|forgotten| forgotten.holds(self.now())) {
+            return PowerState::Off;
+        }
+        self.power_before(self.config().bmc.profile.state_lag)
+    }
+
+    /// Carries out a command of the BMC, which learns the true state by it.
+    pub(super) fn carry_out(&self, reset: ResetType, by: &str) -> Answer {
+        self.recall_power();
+        self.switch(reset, by)
+    }
+
+    /// What the BMC takes for the power state, with faults. One that only reports a wrong state refuses by
+    /// the true one.
+    pub(super) fn believed_with(&self, effects: &Effects) -> PowerState {
+        match &effects.report {
+            Some(Action::Stale { age }) => self.power_before(*age),
+            Some(_) => self.real_power(),
+            None => self.believed_power(),
+        }
     }
 
     /// Waits until the BMC listens (`up`), or does not: a reset starts shortly after its response.
@@ -280,7 +337,8 @@ impl SimHost {
             {
                 PowerState::PoweringOff.to_string()
             }
-            _ => real.to_string(),
+            Some(_) => real.to_string(),
+            None => self.believed_power().to_string(),
         }
     }
 }

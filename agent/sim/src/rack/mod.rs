@@ -12,6 +12,7 @@
 //! Tests ask the host, not the BMC, what really happened: [`SimHost::counters`],
 //! [`SimHost::switched`], [`SimHost::log`], [`SimHost::processes`], [`Rack::overlaps`].
 
+mod belief;
 mod bmc;
 pub mod clock;
 pub mod config;

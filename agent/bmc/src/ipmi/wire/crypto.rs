@@ -244,8 +244,25 @@ impl SessionKeys {
         payload: &[u8],
         iv: [u8; BLOCK],
     ) -> Vec<u8> {
-        let encrypted = self.encrypt(payload, iv);
-        let mut packet = sealed(payload_type, session, sequence, &encrypted);
+        let encrypted = self.encrypt(payload, iv, 0);
+        self.sign(sealed(payload_type, session, sequence, &encrypted))
+    }
+
+    /// The same with a whole block of padding for a payload that is aligned already, as OpenBMC pads it.
+    /// For simulated BMCs.
+    pub fn seal_with_whole_block(
+        &self,
+        payload_type: PayloadType,
+        session: u32,
+        sequence: u32,
+        payload: &[u8],
+        iv: [u8; BLOCK],
+    ) -> Vec<u8> {
+        let encrypted = self.encrypt(payload, iv, BLOCK);
+        self.sign(sealed(payload_type, session, sequence, &encrypted))
+    }
+
+    fn sign(&self, mut packet: Vec<u8>) -> Vec<u8> {
         // The length up to and including the next header is a multiple of four (table 13-8).
         let pad = (4 - (packet.len() - RMCP_LENGTH + 2) % 4) % 4;
         packet.extend(std::iter::repeat_n(0xff, pad));
@@ -311,8 +328,12 @@ impl SessionKeys {
     }
 
     /// IV, then the payload with the padding 1, 2, 3, ... and the padding's length (table 13-20).
-    fn encrypt(&self, payload: &[u8], iv: [u8; BLOCK]) -> Vec<u8> {
-        let pad = (BLOCK - (payload.len() + 1) % BLOCK) % BLOCK;
+    /// `if_aligned`: the padding of a payload that needs none.
+    fn encrypt(&self, payload: &[u8], iv: [u8; BLOCK], if_aligned: usize) -> Vec<u8> {
+        let pad = match (payload.len() + 1) % BLOCK {
+            0 => if_aligned,
+            part => BLOCK - part,
+        };
         let mut bytes = Vec::with_capacity(BLOCK + payload.len() + pad + 1);
         bytes.extend(iv);
         bytes.extend(payload);

@@ -16,6 +16,7 @@ use super::counters::{Command, Counters, Dropped};
 use super::power::{HostPower, PowerCounts};
 use super::rules::{Action, Rule, RuleSet, Target};
 use super::session::{Rights, Seeded, SessionTable};
+use crate::rack::PowerState;
 
 /// Framing of a message and its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,8 @@ pub struct Bmc {
     pub(super) rules: RuleSet,
     down_until: Option<Instant>,
     dead: bool,
+    /// It has lost the power state of its host, and takes that for off.
+    pub(super) forgot_power: bool,
 }
 
 impl fmt::Debug for Bmc {
@@ -87,6 +90,7 @@ impl Bmc {
             rules: RuleSet::default(),
             down_until: None,
             dead: false,
+            forgot_power: false,
             config,
         }
     }
@@ -117,6 +121,20 @@ impl Bmc {
         self.dead = dead;
         if dead {
             self.forget();
+        }
+    }
+
+    /// The BMC loses the power state of its host, as by a reset of its own: it takes the host for off, and
+    /// refuses by that, until a command that it carries out.
+    pub fn forget_power(&mut self) {
+        self.forgot_power = true;
+    }
+
+    /// What the BMC takes for the power state of its host.
+    pub(super) fn believed_power(&mut self, now: Instant) -> PowerState {
+        match self.forgot_power {
+            true => PowerState::Off,
+            false => self.power.believed(now),
         }
     }
 
@@ -250,6 +268,10 @@ impl Bmc {
         let session = session.ok_or(Dropped::UnknownSession)?;
         let sequence = session.next_sequence();
         let keys = session.keys().ok_or(Dropped::UnknownSession)?;
-        Ok(keys.seal(PayloadType::Ipmi, session.console, sequence, &message, iv))
+        let (kind, console) = (PayloadType::Ipmi, session.console);
+        Ok(match self.config.pads_whole_blocks {
+            true => keys.seal_with_whole_block(kind, console, sequence, &message, iv),
+            false => keys.seal(kind, console, sequence, &message, iv),
+        })
     }
 }

@@ -79,6 +79,12 @@ pub struct IpmiConfig {
     /// Whether to drop a session sequence number that was received before, or is far from the last.
     /// Some BMCs do not, and execute the same datagram twice.
     pub strict_sequence: bool,
+    /// Completion code of a command for the state that the BMC takes its host to be in; `None`: success.
+    pub already: Option<u8>,
+    /// Whether a refusal in RAKP message 2 has tag and console session id 0 (OpenBMC).
+    pub refuses_with_tag_zero: bool,
+    /// Whether a payload that is aligned already is padded by a whole block (OpenBMC).
+    pub pads_whole_blocks: bool,
     /// Seed of session ids and random numbers. Not for secrets.
     pub seed: u64,
     /// Clock at the start, in seconds since 1970.
@@ -96,13 +102,29 @@ impl Default for IpmiConfig {
             session_limit: 8,
             setup_limit: Duration::from_secs(10),
             strict_sequence: false,
+            already: None,
+            refuses_with_tag_zero: false,
+            pads_whole_blocks: false,
             seed: 1,
             clock: 1_780_000_000,
         }
     }
 }
 
+/// The GUID of every OpenBMC that finds no UUID on its bus.
+pub const CANNED_GUID: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+
 impl IpmiConfig {
+    /// A BMC with the habits of OpenBMC (phosphor-net-ipmid).
+    pub fn openbmc() -> Self {
+        Self {
+            guid: CANNED_GUID,
+            refuses_with_tag_zero: true,
+            pads_whole_blocks: true,
+            ..Self::default()
+        }
+    }
+
     /// The IPMI BMC of a host of the rack: with its UUID and serial number, and the account of its
     /// Redfish BMC.
     pub fn of_host(host: &HostConfig) -> Self {

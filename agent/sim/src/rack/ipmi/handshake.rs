@@ -20,6 +20,9 @@ pub(super) type Answer = Option<(PayloadType, Vec<u8>)>;
 /// Privilege bits of the role byte, without the flag for a lookup by name alone (table 13-11).
 const ROLE_MASK: u8 = 0x0f;
 
+/// Length of a refusal of OpenBMC: that of RAKP message 2, whose values are zero.
+const REFUSAL: usize = 40;
+
 impl Bmc {
     pub(super) fn open_session(
         &mut self,
@@ -78,15 +81,21 @@ impl Bmc {
         // An unknown session id has no console to respond to.
         let console = self.sessions.get(one.managed)?.console;
         let challenged = self.challenge(one, now);
-        if challenged.is_err() {
+        let is_refused = challenged.is_err();
+        if is_refused {
             self.sessions.close(one.managed);
         }
+        let is_anonymous = is_refused && self.config.refuses_with_tag_zero;
         let answer = Rakp2 {
-            tag: one.tag,
-            console,
+            tag: if is_anonymous { 0 } else { one.tag },
+            console: if is_anonymous { 0 } else { console },
             result: challenged,
         };
-        Some((PayloadType::Rakp2, answer.encode()))
+        let mut bytes = answer.encode();
+        if is_anonymous {
+            bytes.resize(REFUSAL, 0);
+        }
+        Some((PayloadType::Rakp2, bytes))
     }
 
     fn challenge(&mut self, one: &Rakp1, now: Instant) -> Result<Rakp2Body, RakpStatus> {

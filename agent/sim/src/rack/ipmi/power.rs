@@ -16,6 +16,10 @@ use crate::rack::{PowerState, ResetType, SimHost};
 pub trait HostPower: Send {
     /// Its real power state.
     fn power(&mut self, now: Instant) -> PowerState;
+    /// What its BMC takes for the power state, where the BMC keeps one for several protocols.
+    fn believed(&mut self, now: Instant) -> PowerState {
+        self.power(now)
+    }
     /// Executes a command of the user `by`.
     fn command(&mut self, now: Instant, reset: ResetType, by: &str) -> Answer;
     /// Counters of its real power events, whatever their cause.
@@ -151,8 +155,12 @@ impl HostPower for SimHost {
         self.real_power()
     }
 
+    fn believed(&mut self, _: Instant) -> PowerState {
+        self.believed_power()
+    }
+
     fn command(&mut self, _: Instant, reset: ResetType, by: &str) -> Answer {
-        self.switch(reset, by)
+        self.carry_out(reset, by)
     }
 
     fn power_counts(&mut self, _: Instant) -> PowerCounts {

@@ -13,6 +13,7 @@ use super::profile::{Accepted, Already, Profile};
 use super::response::Answer;
 use super::service::Call;
 use super::{documents, errors};
+use crate::rack::belief;
 use crate::rack::power::{self, ResetType};
 
 pub(super) fn post(call: &Call<'_>, place: ResourcePath<'_>, user: &User) -> Answer {
@@ -58,7 +59,18 @@ fn reset(call: &Call<'_>, user: &User) -> Answer {
         call.host.record_ignored(wanted, &user.name);
         return busy(profile);
     }
-    let answer = call.host.switch(wanted, &user.name);
+    let (believed, real) = (
+        call.host.believed_with(call.effects),
+        call.host.real_power(),
+    );
+    let refusal = belief::refusal(believed, wanted).filter(|_| believed != real);
+    let answer = match refusal {
+        Some(refusal) => {
+            call.host.record_ignored(wanted, &user.name);
+            refusal
+        }
+        None => belief::answer(believed, real, call.host.carry_out(wanted, &user.name)),
+    };
     let is_off = matches!(wanted, ResetType::ForceOff | ResetType::GracefulShutdown);
     if is_off && matches!(answer, power::Answer::Accepted | power::Answer::Already) {
         call.host.bmc().power_off_taken();
@@ -112,6 +124,11 @@ fn already(call: &Call<'_>, wanted: ResetType) -> Answer {
         Already::Conflict => {
             let text = "The server is already in the requested state.";
             errors::error(profile, StatusCode::CONFLICT, "NoOperation", text)
+        }
+        Already::ServerError => {
+            let text = "An internal error has occurred.";
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            errors::error(profile, status, "InternalError", text)
         }
     }
 }
@@ -185,6 +202,13 @@ pub(super) fn login(call: &Call<'_>, place: ResourcePath<'_>) -> Answer {
         return errors::refused(profile, &profile.session_full);
     };
     let mut answer = created(documents::session(&session));
+    if let Some(origin) = &profile.session_origin {
+        for (name, value) in &mut answer.headers {
+            if *name == header::LOCATION {
+                *value = format!("{origin}{value}");
+            }
+        }
+    }
     if place == ResourcePath::SessionMembers {
         answer
             .headers

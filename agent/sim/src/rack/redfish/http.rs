@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::actions;
 use super::faulty_stream::{Cut, ResetHandle};
+use super::path::SESSIONS;
 use super::response::Answer;
 use super::service::{self, Call};
 use crate::rack::faults::{Action, RequestFacts};
@@ -42,6 +43,15 @@ pub(super) async fn answer(
         body: &body,
     });
     let only_head = head.method == Method::HEAD;
+    let profile = &host.config().bmc.profile;
+    if let Some(status) = profile.redirects_logins
+        && head.method == Method::POST
+        && head.uri.path() == SESSIONS
+    {
+        let to = format!("{SESSIONS}/");
+        let answer = actions::injected(profile, status, None).with(LOCATION, to);
+        return Ok(answer.into_response(only_head, &effects.merge));
+    }
     if let Some(instead) = &effects.before {
         return replace(&host, &tear, instead, only_head, &effects.merge).await;
     }

@@ -22,12 +22,14 @@ pub enum Allowable {
 /// The response to a command for the current state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Already {
-    /// Success, as if it had been executed.
+    /// Success, as if it had been executed (Lenovo XCC).
     NoContent,
     /// 400 `InvalidOperationForSystemState`.
     BadRequest,
     /// 409.
     Conflict,
+    /// 500 (Dell PowerEdge R7525).
+    ServerError,
 }
 
 /// The response to an accepted command.
@@ -147,6 +149,11 @@ pub struct RestartFacts {
     /// Time after that for which everything but the service root gets `refusal`.
     pub not_ready: Duration,
     pub refusal: Refusal,
+    /// Whether sessions and their tokens outlive it (OpenBMC).
+    pub keeps_sessions: bool,
+    /// Time for which the BMC takes its host for off after it, whatever that does; `None`: it reads the
+    /// true state.
+    pub forgets_power: Option<Duration>,
 }
 
 /// Behaviour of one BMC product.
@@ -170,8 +177,10 @@ pub struct Profile {
     pub reset_types: Vec<ResetType>,
     /// Location of their list.
     pub allowable: Allowable,
-    /// The response to a command for the current state.
+    /// The response to a command for the state that the BMC takes its host to be in.
     pub already: Already,
+    /// The power state is that of this long ago.
+    pub state_lag: Duration,
     /// The response to an accepted command.
     pub accepted: Accepted,
     /// Time after power-off for which `On` is rejected (409 `ActionParameterValueConflict`).
@@ -180,6 +189,13 @@ pub struct Profile {
     pub manager_reset_types: Vec<ResetType>,
     /// Behaviour of a BMC reset.
     pub restart: RestartFacts,
+    /// Whether the Manager reports `LastResetTime`.
+    pub last_reset_time: bool,
+    /// Scheme, host and port in `Location` of a new session, which are not those of the BMC; `None`: only
+    /// the path.
+    pub session_origin: Option<String>,
+    /// Status of a redirection of logins to the same path with a slash; `None`: they are answered.
+    pub redirects_logins: Option<u16>,
     /// Kind of its ETags.
     pub tags: TagKind,
     /// Interpretation of `If-Match` on changes.
@@ -224,6 +240,7 @@ impl Default for Profile {
             reset_types: ResetType::ALL.to_vec(),
             allowable: Allowable::Inline,
             already: Already::NoContent,
+            state_lag: Duration::ZERO,
             accepted: Accepted::NoContent,
             settles_after_off: Duration::ZERO,
             manager_reset_types: vec![ResetType::GracefulRestart, ResetType::ForceRestart],
@@ -236,7 +253,12 @@ impl Default for Profile {
                     text: "The service is temporarily unavailable. Retry in 1 seconds.".to_owned(),
                     retry_after: Some(1),
                 },
+                keeps_sessions: false,
+                forgets_power: None,
             },
+            last_reset_time: true,
+            session_origin: None,
+            redirects_logins: None,
             tags: TagKind::Strong,
             if_match: IfMatch::Optional,
             refuses_if_match_on_actions: false,

@@ -59,6 +59,16 @@ impl Vendor {
 }
 
 impl Profile {
+    /// A BMC that can switch its host on only by the power button, and reports the power state a minute
+    /// late.
+    pub fn button_only() -> Self {
+        Self {
+            reset_types: vec![R::ForceOff, R::PushPowerButton],
+            state_lag: Duration::from_secs(60),
+            ..Self::default()
+        }
+    }
+
     /// The profile of a product.
     pub fn of(vendor: Vendor) -> Self {
         match vendor {
@@ -155,6 +165,7 @@ fn ilo5() -> Profile {
         ],
         chassis_power: false,
         already: Already::BadRequest,
+        last_reset_time: false,
         accepted: Accepted::OkMessage,
         tags: TagKind::Weak,
         if_match: IfMatch::NoStar,
@@ -200,6 +211,7 @@ fn xcc() -> Profile {
             R::ForceRestart,
         ],
         allowable: Allowable::Both,
+        last_reset_time: false,
         led: LedProperty::Indicator,
         boot: BootFacts {
             settings: Some("Pending".to_owned()),
@@ -263,6 +275,7 @@ fn dgx_h100() -> Profile {
         manager_id: "BMC".to_owned(),
         chassis_id: "DGX".to_owned(),
         allowable: Allowable::ActionInfo,
+        last_reset_time: false,
         if_match: IfMatch::StarOnly,
         led: LedProperty::Indicator,
         boot: BootFacts {
@@ -298,6 +311,10 @@ fn openbmc() -> Profile {
             R::Nmi,
         ],
         allowable: Allowable::ActionInfo,
+        restart: RestartFacts {
+            keeps_sessions: true,
+            ..Profile::default().restart
+        },
         telemetry: Telemetry::New,
         log: LogPlace {
             of_manager: false,

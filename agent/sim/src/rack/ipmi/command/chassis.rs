@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use rackhand_bmc::ipmi::wire::{CompletionCode, Request};
 
-use super::{Bmc, Caller, Reply, exactly};
+use super::{Bmc, Caller, Refused, Reply, exactly};
 use crate::rack::ResetType;
+use crate::rack::belief;
 use crate::rack::ipmi::counters::Controlled;
 use crate::rack::power::Answer;
 
@@ -76,7 +77,7 @@ impl Bmc {
     }
 
     fn chassis_status(&mut self, caller: &Caller) -> Vec<u8> {
-        let on = !caller.reports_off && self.power.power(caller.now).is_powered();
+        let on = !caller.reports_off && self.believed_power(caller.now).is_powered();
         let lit = match self.stores.identify {
             Some(Identify::Always) => 0x20,
             Some(Identify::Until(end)) if caller.now < end => 0x10,
@@ -92,15 +93,30 @@ impl Bmc {
         let rights = caller.rights.ok_or(CompletionCode::PRIVILEGE)?;
         let user = rights.user.and_then(|index| self.config.users.get(index));
         let user = user.map(|user| user.name.clone()).unwrap_or_default();
-        let answer = self.power.command(caller.now, control.reset_type(), &user);
-        self.counters.controls.push(Controlled { control, answer });
+        let (wanted, now) = (control.reset_type(), caller.now);
+        let (believed, real) = (self.believed_power(now), self.power.power(now));
+        let refusal = belief::refusal(believed, wanted).filter(|_| believed != real);
+        let answer = match refusal {
+            Some(refusal) => refusal,
+            None => {
+                self.forgot_power = false;
+                let of_host = self.power.command(now, wanted, &user);
+                let answer = belief::answer(believed, real, of_host);
+                self.counters.controls.push(Controlled { control, answer });
+                answer
+            }
+        };
         let is_off = matches!(control, ChassisControl::Down | ChassisControl::Soft);
         if is_off && matches!(answer, Answer::Accepted | Answer::Already) {
             self.rules.power_off_taken();
         }
         match answer {
             Answer::Accepted if control.boots() => self.stores.boot.boots(),
-            Answer::Accepted | Answer::Already => {}
+            Answer::Accepted => {}
+            Answer::Already => match self.config.already {
+                Some(code) => return Err(Refused(code)),
+                None => {}
+            },
             Answer::WrongState => return Err(CompletionCode::STATE.into()),
             Answer::Busy => return Err(CompletionCode::NODE_BUSY.into()),
         }

@@ -5,6 +5,7 @@
 mod client;
 mod faults;
 mod foreign;
+mod habits;
 mod sessions;
 
 use std::time::{Duration, Instant};

@@ -7,8 +7,12 @@ use super::{at, collection, link};
 use crate::rack::redfish::profile::Profile;
 use crate::rack::settings::Event;
 
-/// The Manager at this time of its clock.
-pub(super) fn manager(profile: &Profile, now: jiff::Timestamp) -> Value {
+/// The Manager at this time of its clock, which was reset last at the other one.
+pub(super) fn manager(
+    profile: &Profile,
+    now: jiff::Timestamp,
+    last_reset: jiff::Timestamp,
+) -> Value {
     let id = &profile.manager_id;
     let mut manager = json!({
         "@odata.id": at(&format!("Managers/{id}")),
@@ -32,6 +36,9 @@ pub(super) fn manager(profile: &Profile, now: jiff::Timestamp) -> Value {
             "ResetType@Redfish.AllowableValues": profile.manager_reset_types,
         }},
     });
+    if profile.last_reset_time {
+        manager["LastResetTime"] = json!(seconds(last_reset));
+    }
     if profile.log.of_manager {
         manager["LogServices"] = link(&format!("Managers/{id}/LogServices"));
     }

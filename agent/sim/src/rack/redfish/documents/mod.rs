@@ -10,6 +10,8 @@ mod services;
 mod systems;
 mod telemetry;
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -23,6 +25,9 @@ use crate::rack::config::uuid_of;
 pub(super) use services::{account, session};
 
 const ROOT: &str = "/redfish/v1";
+
+/// For how long a BMC has been up that was not reset since the start.
+const UP_AT_START: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The resource at a path, or an error response.
 pub(super) fn build(call: &Call<'_>, place: ResourcePath<'_>) -> Result<Answer, Answer> {
@@ -69,7 +74,7 @@ pub(super) fn build(call: &Call<'_>, place: ResourcePath<'_>) -> Result<Answer, 
             found(call, document)?
         }
         ResourcePath::Managers => collection("Managers", "Manager", [profile.manager_id.as_str()]),
-        ResourcePath::Manager => managers::manager(profile, clock(call)),
+        ResourcePath::Manager => managers::manager(profile, clock(call), last_reset(call)),
         ResourcePath::LogServices => managers::log_services(profile),
         ResourcePath::Log => managers::log(profile),
         ResourcePath::Entries => {
@@ -129,6 +134,17 @@ fn clock(call: &Call<'_>) -> jiff::Timestamp {
     let now = call.host.stamp().wall;
     let ahead = SignedDuration::from_secs(call.effects.clock.unwrap_or_default());
     now.checked_add(ahead).unwrap_or(now)
+}
+
+/// When the BMC was reset last, by its clock. Before the simulation that was long ago.
+fn last_reset(call: &Call<'_>) -> jiff::Timestamp {
+    let host = call.host;
+    let ago = match host.bmc().last_reset() {
+        Some(at) => host.now().saturating_duration_since(at),
+        None => UP_AT_START,
+    };
+    let now = clock(call);
+    now.checked_sub(ago).unwrap_or(now)
 }
 
 fn off(call: &Call<'_>) -> Answer {

@@ -1,0 +1,76 @@
+//! What a BMC takes for the power state of its host: it reports that, and refuses commands by it.
+//!
+//! Pure. The belief can be wrong: it lags, or a reset of the BMC has lost it. A command that the BMC
+//! takes for done already is refused and not carried out, whatever the host does.
+
+use std::time::Instant;
+
+use super::power::{Answer, PowerState, ResetType};
+
+/// A power state that was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Forgotten {
+    /// When the BMC learns the true state; `None`: from the next command that it carries out.
+    pub(super) until: Option<Instant>,
+}
+
+impl Forgotten {
+    pub(super) fn holds(self, now: Instant) -> bool {
+        self.until.is_none_or(|until| now < until)
+    }
+}
+
+/// The refusal of a command by a BMC that takes its host to be in this state; `None`: it is carried out.
+/// The power button is wired to the host.
+pub(super) fn refusal(believed: PowerState, wanted: ResetType) -> Option<Answer> {
+    let is_on = matches!(believed, PowerState::On | PowerState::PoweringOn);
+    match wanted {
+        ResetType::ForceOff | ResetType::GracefulShutdown if believed == PowerState::Off => {
+            Some(Answer::Already)
+        }
+        ResetType::On | ResetType::ForceOn if is_on => Some(Answer::Already),
+        ResetType::PowerCycle
+        | ResetType::ForceRestart
+        | ResetType::GracefulRestart
+        | ResetType::Nmi
+            if believed == PowerState::Off =>
+        {
+            Some(Answer::WrongState)
+        }
+        _ => None,
+    }
+}
+
+/// What a BMC answers to a command that it has carried out. One that takes its host to be in another
+/// state than it is has done it, as far as it knows.
+pub(super) fn answer(believed: PowerState, real: PowerState, of_host: Answer) -> Answer {
+    match of_host {
+        Answer::Already | Answer::WrongState if believed != real => Answer::Accepted,
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bmc_refuses_by_what_it_believes() {
+        use PowerState::{Off, On, PoweringOff};
+        let refused = |believed| {
+            let all = ResetType::ALL.into_iter();
+            all.filter(|wanted| refusal(believed, *wanted).is_some())
+                .map(|wanted| wanted.to_string())
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(
+            refused(Off),
+            "ForceOff GracefulShutdown GracefulRestart ForceRestart PowerCycle Nmi"
+        );
+        assert_eq!(refused(On), "On ForceOn");
+        assert_eq!(refused(PoweringOff), "");
+        assert_eq!(answer(On, Off, Answer::Already), Answer::Accepted);
+        assert_eq!(answer(Off, Off, Answer::Already), Answer::Already);
+    }
+}
