@@ -37,7 +37,8 @@ pub trait Bmc: Send + Sync + fmt::Debug {
     fn power(&self) -> BmcFuture<'_, PowerReading>;
 
     /// Sends a power command. For on and off, "already in this state" is `Ok`. A command that was
-    /// accepted is not done yet: read the state.
+    /// accepted is not done yet: read the state. Where the BMC has only the power button for it, nothing
+    /// is sent and the error is [`ErrorKind::ButtonOnly`].
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted>;
 
     /// Hard power-off.

@@ -23,6 +23,10 @@ pub enum ErrorKind {
     Busy,
     /// The BMC does not support this.
     Unsupported,
+    /// Nothing was sent: the BMC can do this only by its power button, whose effect depends on the power
+    /// state. The command for that is [`OnByButton`](crate::PowerCommand::OnByButton) or
+    /// [`SoftOffByButton`](crate::PowerCommand::SoftOffByButton).
+    ButtonOnly,
     /// The BMC understood the request and rejected it.
     Refused,
     /// The configuration of this client is wrong.
@@ -50,6 +54,7 @@ impl ErrorKind {
             Self::System => "system",
             Self::Busy => "busy",
             Self::Unsupported => "unsupported",
+            Self::ButtonOnly => "button-only",
             Self::Refused => "refused",
             Self::Configuration => "configuration",
         }

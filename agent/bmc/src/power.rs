@@ -92,17 +92,33 @@ pub enum PowerCommand {
     Reset,
     /// Diagnostic interrupt (NMI), which makes most operating systems dump and restart.
     Nmi,
+    /// Power on by a press of the power button. It switches a host that is on off again, so that it is
+    /// sent only where [`On`](Self::On) fails with [`ErrorKind::ButtonOnly`](crate::ErrorKind::ButtonOnly),
+    /// and to a host that reads exactly off.
+    OnByButton,
+    /// Shutdown request by a press of the power button. It switches a host that is off on, so that it is
+    /// sent only where [`SoftOff`](Self::SoftOff) fails with
+    /// [`ErrorKind::ButtonOnly`](crate::ErrorKind::ButtonOnly), and to a host that reads exactly on.
+    SoftOffByButton,
 }
 
 impl PowerCommand {
     /// All commands.
-    pub const ALL: [Self; 5] = [Self::On, Self::Off, Self::SoftOff, Self::Reset, Self::Nmi];
+    pub const ALL: [Self; 7] = [
+        Self::On,
+        Self::Off,
+        Self::SoftOff,
+        Self::Reset,
+        Self::Nmi,
+        Self::OnByButton,
+        Self::SoftOffByButton,
+    ];
 
     /// Whether the command is idempotent. One that is not is sent once, in one datagram or request;
     /// without a response its result is unknown.
     ///
     /// A soft off is not idempotent: a second press of the power button can cancel the first, or
-    /// force the host off.
+    /// force the host off. A press that is to switch a host on switches it off again if it is on already.
     pub fn is_idempotent(self) -> bool {
         matches!(self, Self::On | Self::Off)
     }
@@ -110,8 +126,8 @@ impl PowerCommand {
     /// The state that the command leads to, if any.
     pub fn leads_to(self) -> Option<PowerState> {
         match self {
-            Self::On => Some(PowerState::On),
-            Self::Off | Self::SoftOff => Some(PowerState::Off),
+            Self::On | Self::OnByButton => Some(PowerState::On),
+            Self::Off | Self::SoftOff | Self::SoftOffByButton => Some(PowerState::Off),
             Self::Reset | Self::Nmi => None,
         }
     }
@@ -124,7 +140,14 @@ impl PowerCommand {
             Self::SoftOff => "soft power off",
             Self::Reset => "reset",
             Self::Nmi => "diagnostic interrupt",
+            Self::OnByButton => "power on by the power button",
+            Self::SoftOffByButton => "soft power off by the power button",
         }
+    }
+
+    /// Whether it presses the power button, whose effect depends on the power state.
+    pub fn is_button(self) -> bool {
+        matches!(self, Self::OnByButton | Self::SoftOffByButton)
     }
 }
 

@@ -2,6 +2,7 @@
 //! and real power changes must agree. The simulator itself is tested with third-party clients and
 //! validators.
 
+mod button;
 pub(crate) mod client;
 mod extras;
 mod faults;

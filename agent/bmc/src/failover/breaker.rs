@@ -50,7 +50,9 @@ impl CallVerdict {
         match error.kind {
             ErrorKind::Unreachable | ErrorKind::Timeout => Self::Unanswered(error.clone()),
             ErrorKind::Unsupported | ErrorKind::Configuration => Self::Nothing,
-            ErrorKind::Tls
+            // It read the reset types first.
+            ErrorKind::ButtonOnly
+            | ErrorKind::Tls
             | ErrorKind::Authentication
             | ErrorKind::Privilege
             | ErrorKind::Protocol

@@ -44,7 +44,8 @@ pub(super) fn may_try_next(ask: CallSafety, kind: ErrorKind, maybe_sent: bool) -
         | ErrorKind::Tls
         | ErrorKind::Privilege
         | ErrorKind::Busy
-        | ErrorKind::Unsupported => true,
+        | ErrorKind::Unsupported
+        | ErrorKind::ButtonOnly => true,
         // The BMC rejected the command itself, or its response is unknown: a command that must not
         // be repeated ends here.
         ErrorKind::Protocol | ErrorKind::Refused => ask != CallSafety::Once,
@@ -82,7 +83,7 @@ impl Preference {
     pub(super) fn answered(&mut self, index: usize, before: &[&BmcError], now: Duration) {
         let better = before
             .iter()
-            .any(|error| error.kind != ErrorKind::Unsupported);
+            .any(|error| !matches!(error.kind, ErrorKind::Unsupported | ErrorKind::ButtonOnly));
         if better {
             // Further successes do not extend it; otherwise the first would never be tried again.
             self.first = (index > 0).then(|| (index, now.saturating_add(self.stay)));
@@ -92,8 +93,9 @@ impl Preference {
 
 /// Combines the errors of the drivers, in their order.
 ///
-/// A rejected password takes precedence, because retries must stop. Otherwise a transient error
-/// takes precedence over a permanent one, because a retry makes sense.
+/// A rejected password takes precedence, because retries must stop; then a driver that has the power
+/// button, because the command can be sent by that. Otherwise a transient error takes precedence over
+/// a permanent one, because a retry makes sense.
 pub(super) fn combined_error(bmc: &str, mut errors: Vec<BmcError>) -> BmcError {
     if errors.len() == 1
         && let Some(only) = errors.pop()
@@ -105,6 +107,7 @@ pub(super) fn combined_error(bmc: &str, mut errors: Vec<BmcError>) -> BmcError {
         kinds.find(|kind| wanted(*kind))
     };
     let kind = find(&|kind| kind == ErrorKind::Authentication)
+        .or_else(|| find(&|kind| kind == ErrorKind::ButtonOnly))
         .or_else(|| find(&ErrorKind::is_transient))
         .or_else(|| find(&|kind| kind != ErrorKind::Unsupported))
         .unwrap_or(ErrorKind::Unsupported);

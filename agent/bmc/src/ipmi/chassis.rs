@@ -54,30 +54,19 @@ impl IpmiCommand for GetChassisStatus {
     }
 }
 
-/// Chassis Control (IPMI 2.0, table 28-4).
-pub(super) fn control(command: PowerCommand) -> Message {
-    Message::new_request(NetFn::Chassis, 0x02, vec![control_byte(command)])
-}
-
-fn control_byte(command: PowerCommand) -> u8 {
-    match command {
-        PowerCommand::Off => 0,
-        PowerCommand::On => 1,
-        PowerCommand::Reset => 3,
-        PowerCommand::Nmi => 4,
-        PowerCommand::SoftOff => 5,
-    }
-}
-
-/// Name and code of a Chassis Control, for messages.
-pub(super) fn control_word(command: PowerCommand) -> &'static str {
-    match command {
-        PowerCommand::Off => "Chassis Control 0x00 (power down)",
-        PowerCommand::On => "Chassis Control 0x01 (power up)",
-        PowerCommand::Reset => "Chassis Control 0x03 (hard reset)",
-        PowerCommand::Nmi => "Chassis Control 0x04 (diagnostic interrupt)",
-        PowerCommand::SoftOff => "Chassis Control 0x05 (soft shutdown)",
-    }
+/// Chassis Control (IPMI 2.0, table 28-4), and its name and code for messages. `None`: IPMI has no power
+/// button; power up and the soft shutdown do not depend on the power state.
+pub(super) fn control(command: PowerCommand) -> Option<(Message, &'static str)> {
+    let (byte, word) = match command {
+        PowerCommand::Off => (0, "Chassis Control 0x00 (power down)"),
+        PowerCommand::On => (1, "Chassis Control 0x01 (power up)"),
+        PowerCommand::Reset => (3, "Chassis Control 0x03 (hard reset)"),
+        PowerCommand::Nmi => (4, "Chassis Control 0x04 (diagnostic interrupt)"),
+        PowerCommand::SoftOff => (5, "Chassis Control 0x05 (soft shutdown)"),
+        PowerCommand::OnByButton | PowerCommand::SoftOffByButton => return None,
+    };
+    let message = Message::new_request(NetFn::Chassis, 0x02, vec![byte]);
+    Some((message, word))
 }
 
 /// Chassis Identify (IPMI 2.0, table 28-7): whole seconds, rounded up, and a flag for "until
@@ -132,13 +121,16 @@ mod tests {
 
     #[test]
     fn chassis_control_codes_follow_table_28_4() {
-        let bytes: Vec<u8> = PowerCommand::ALL.into_iter().map(control_byte).collect();
-        assert_eq!(bytes, [1, 0, 5, 3, 4]);
+        let mut bytes: Vec<u8> = Vec::new();
         for command in PowerCommand::ALL {
-            assert_eq!(control(command).data(), [control_byte(command)]);
-            let word = format!("0x{:02x} ", control_byte(command));
-            assert!(control_word(command).contains(&word));
+            let Some((message, word)) = control(command) else {
+                assert!(command.is_button(), "{command:?}");
+                continue;
+            };
+            bytes.extend(message.data());
+            assert!(word.contains(&format!("0x{:02x} ", message.data()[0])));
         }
+        assert_eq!(bytes, [1, 0, 5, 3, 4]);
     }
 
     #[test]

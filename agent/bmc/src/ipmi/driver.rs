@@ -78,15 +78,18 @@ impl Ipmi {
 
     async fn switch(&self, command: PowerCommand) -> Result<Accepted, BmcError> {
         let call = self.call().await?;
+        let Some((request, word)) = chassis::control(command) else {
+            let message = format!("{}: IPMI has no power button", command.words());
+            return Err(call.error(ErrorKind::Unsupported, message));
+        };
         let repeat = if command.is_idempotent() {
             Repeat::Change
         } else {
             Repeat::Once
         };
-        let request = chassis::control(command);
         let answer = call.exchange(exchange(&request, repeat)).await?;
         let accepted = |answer: String| Accepted {
-            command: chassis::control_word(command).to_owned(),
+            command: word.to_owned(),
             answer,
         };
         let Some(code) = CompletionCode::of(answer.completion) else {

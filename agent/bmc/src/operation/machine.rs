@@ -1,5 +1,6 @@
 //! The state machine of one operation.
 
+mod button;
 mod plan;
 mod verdict;
 
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use super::{CallFailure, Goal, Next, Observation, OperationRequest, Outcome};
 use crate::{Accepted, ErrorKind, PowerCommand, PowerSource, PowerState};
+use button::Button;
 
 /// The current part of the goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,6 +78,11 @@ pub struct Operation {
     next_send: Duration,
     /// Time of the last command of this phase.
     sent_at: Option<Duration>,
+    /// Presses of the power button; `None`: the BMC has commands that do not depend on the power state,
+    /// as far as is known.
+    button: Option<Button>,
+    /// Since when every reading has been the same, without a failed one or a command in between.
+    same_since: Duration,
     auth_failures: u32,
 }
 
@@ -108,6 +115,8 @@ impl Operation {
             off_taken: false,
             next_send: Duration::ZERO,
             sent_at: None,
+            button: None,
+            same_since: Duration::ZERO,
             auth_failures: 0,
         }
     }
@@ -204,6 +213,10 @@ impl Operation {
         if self.seen.is_none_or(|(before, _)| before != seen.state) {
             self.poll = self.request.timing.poll_first;
         }
+        let is_same = self.fresh && self.seen.is_some_and(|(before, _)| before == seen.state);
+        if !is_same {
+            self.same_since = now;
+        }
         self.seen = Some((seen.state, now));
         self.fresh = true;
         self.was_on |= self.sends == 0 && seen.state != PowerState::Off;
@@ -222,6 +235,7 @@ impl Operation {
         self.fresh = false;
         self.confirmed = None;
         self.sent_at = Some(now);
+        self.count_press();
         if matches!(self.phase, Phase::Soft | Phase::OneTimeCommand(_)) {
             self.once = OneTimeCommand::Unanswered;
             self.patient_since = Some(now);
@@ -231,6 +245,11 @@ impl Operation {
     /// Records the result of a command.
     pub fn sent(&mut self, now: Duration, result: Result<(), CallFailure>) {
         if self.ended.is_some() {
+            return;
+        }
+        if let Err(failed) = &result
+            && self.turns_to_button(now, failed)
+        {
             return;
         }
         self.poll = self.request.timing.poll_first;
@@ -261,6 +280,7 @@ impl Operation {
         if accepted.was_sent() {
             return self.sent(now, Ok(()));
         }
+        self.undo_press();
         let off_taken = self.off_taken;
         self.sent(now, Ok(()));
         self.off_taken = off_taken;

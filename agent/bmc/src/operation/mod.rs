@@ -3,7 +3,9 @@
 //! [`Operation`] is the state machine alone: it decides on the next call to the BMC and on the
 //! outcome. It reads no clock (every `now` is the time since the operation began) and does no I/O.
 //! It never accepts another state as off, commands a host whose identity was not checked by the last
-//! reading, repeats a command that is not idempotent, or forces a soft power-off unless requested.
+//! reading, repeats a command that is not idempotent, or forces a soft power-off unless requested. The
+//! power button is the exception: what it does depends on a state that a BMC may report up to a minute
+//! late, so that it is pressed again only once that state can be trusted, and twice at most.
 //!
 //! [`run()`] carries an operation out on a [`Bmc`](crate::Bmc); [`Hooks`] add a journal, a queue or
 //! cancellation to it.
@@ -150,6 +152,12 @@ pub struct Timing {
     pub auth_tries: u32,
     /// Maximum age of the reading on which a command is sent.
     pub fresh: Duration,
+    /// How late a BMC may report a change of the power state. After a press of the power button it is not
+    /// pressed again before the readings have been the same for longer than this.
+    pub state_lag: Duration,
+    /// The power button is not pressed before this time of the operation, because the state may still be
+    /// that of before a command of an earlier operation.
+    pub button_after: Duration,
 }
 
 impl Default for Timing {
@@ -163,6 +171,9 @@ impl Default for Timing {
             auth_retry: Duration::from_secs(5),
             auth_tries: 1,
             fresh: Duration::from_secs(1),
+            // Ironic notes BMCs that report it more than 60 s late.
+            state_lag: Duration::from_secs(90),
+            button_after: Duration::ZERO,
         }
     }
 }

@@ -256,6 +256,7 @@ fn advice(kind: ErrorKind) -> &'static str {
         ErrorKind::Tls => "the BMC's certificate is not trusted; set its CA or fingerprint",
         ErrorKind::System => "the BMC does not have this system; check the system in its address",
         ErrorKind::Unsupported => "the BMC cannot do this",
+        ErrorKind::ButtonOnly => "the BMC can do this only by its power button",
         ErrorKind::Configuration => "the configuration for this BMC is wrong",
         ErrorKind::Refused => "the BMC refuses the command",
         _ => "the BMC failed",

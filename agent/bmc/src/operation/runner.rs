@@ -8,7 +8,7 @@ use std::{collections::VecDeque, future, time::Duration};
 use tokio::time::{Instant, sleep_until};
 
 use super::{CallFailure, Next, Observation, Operation, OperationRequest, Outcome, Proof};
-use crate::{Accepted, Bmc, BmcError, PowerCommand, PowerReading};
+use crate::{Accepted, Bmc, BmcError, ErrorKind, PowerCommand, PowerReading};
 
 /// Number of readings in a report that confirms nothing.
 const RECENT: usize = 3;
@@ -292,7 +292,10 @@ impl<H: Hooks> Run<'_, H> {
             }
             Err(error) => {
                 self.operation.sent(now, Err(CallFailure::from(&error)));
-                self.failed(error);
+                // Not a failure: nothing was sent, and the button is next.
+                if error.kind != ErrorKind::ButtonOnly {
+                    self.failed(error);
+                }
             }
         }
         Ok(())

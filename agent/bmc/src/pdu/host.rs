@@ -329,7 +329,11 @@ impl Bmc for HostOutlets {
             match command {
                 PowerCommand::Off => self.switch_off().await,
                 PowerCommand::On => self.switch_on().await,
-                PowerCommand::SoftOff | PowerCommand::Reset | PowerCommand::Nmi => {
+                PowerCommand::SoftOff
+                | PowerCommand::Reset
+                | PowerCommand::Nmi
+                | PowerCommand::OnByButton
+                | PowerCommand::SoftOffByButton => {
                     let message = format!("{}: an outlet can only be switched", command.words());
                     Err(self.error(ErrorKind::Unsupported, message))
                 }

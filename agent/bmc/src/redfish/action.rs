@@ -1,8 +1,8 @@
 //! Selection of the reset type for a power command.
 //!
 //! Owns: the selection, as a pure function. Must never: replace a soft off by a hard one or the
-//! other way round, replace a reset by another type, or use the power button unless the state is
-//! exactly the one that a press ends.
+//! other way round, replace a reset by another type, press the power button for a command that may be
+//! repeated, or press it unless the state is exactly the one that a press ends.
 
 use crate::{PowerCommand, PowerState};
 
@@ -27,7 +27,9 @@ pub(super) enum Choice {
     /// Send nothing: the host is in the requested state, and the available types could only leave
     /// it.
     Already,
-    /// Only the power button is available, and in this state the effect of a press is undefined.
+    /// Only the power button is available, which has a command of its own.
+    ButtonOnly,
+    /// In this state the effect of a press of the power button is undefined.
     NotNow,
     /// Only the power button is available, and it is not allowed for this command.
     ButtonForbidden,
@@ -48,21 +50,28 @@ pub(super) fn choose(command: PowerCommand, facts: Facts<'_>) -> Choice {
     let button = offers("PushPowerButton");
     match (command, facts.state) {
         (PowerCommand::Off, _) => first(&["ForceOff"]).map_or(Choice::Unsupported, Choice::Send),
-        (PowerCommand::On, state) => match (first(&["On", "ForceOn"]), state) {
-            (Some(word), _) => Choice::Send(word),
-            (None, _) if !button => Choice::Unsupported,
-            (None, PowerState::Off) => Choice::Send("PushPowerButton"),
-            (None, PowerState::On) => Choice::Already,
-            (None, _) => Choice::NotNow,
+        (PowerCommand::On, state) => match first(&["On", "ForceOn"]) {
+            Some(word) => Choice::Send(word),
+            None if !button => Choice::Unsupported,
+            None if state == PowerState::On => Choice::Already,
+            None => Choice::ButtonOnly,
         },
         (PowerCommand::SoftOff, PowerState::Off) => Choice::Already,
-        (PowerCommand::SoftOff, state) => match (first(&["GracefulShutdown"]), state) {
-            (Some(word), _) => Choice::Send(word),
-            (None, _) if !button => Choice::Unsupported,
-            (None, _) if !facts.soft_off_by_button => Choice::ButtonForbidden,
-            (None, PowerState::On) => Choice::Send("PushPowerButton"),
-            (None, _) => Choice::NotNow,
+        (PowerCommand::SoftOff, _) => match first(&["GracefulShutdown"]) {
+            Some(word) => Choice::Send(word),
+            None if !button => Choice::Unsupported,
+            None if !facts.soft_off_by_button => Choice::ButtonForbidden,
+            None => Choice::ButtonOnly,
         },
+        (PowerCommand::OnByButton | PowerCommand::SoftOffByButton, _) if !button => {
+            Choice::Unsupported
+        }
+        (PowerCommand::SoftOffByButton, _) if !facts.soft_off_by_button => Choice::ButtonForbidden,
+        (PowerCommand::OnByButton, PowerState::Off)
+        | (PowerCommand::SoftOffByButton, PowerState::On) => Choice::Send("PushPowerButton"),
+        (PowerCommand::OnByButton, PowerState::On)
+        | (PowerCommand::SoftOffByButton, PowerState::Off) => Choice::Already,
+        (PowerCommand::OnByButton | PowerCommand::SoftOffByButton, _) => Choice::NotNow,
         (PowerCommand::Reset, _) if facts.restart_hangs => Choice::Hangs,
         (PowerCommand::Reset, _) => {
             first(&["ForceRestart"]).map_or(Choice::Unsupported, Choice::Send)
@@ -74,10 +83,12 @@ pub(super) fn choose(command: PowerCommand, facts: Facts<'_>) -> Choice {
 /// Advice for a command without a suitable reset type.
 pub(super) fn advice(command: PowerCommand) -> &'static str {
     match command {
-        PowerCommand::SoftOff => "shut the operating system down from within, or power off",
+        PowerCommand::SoftOff | PowerCommand::SoftOffByButton => {
+            "shut the operating system down from within, or power off"
+        }
         PowerCommand::Reset => "power off, confirm that it is off, and power on",
         PowerCommand::Nmi => "trigger the dump from within the operating system",
-        PowerCommand::On | PowerCommand::Off => "update the BMC",
+        PowerCommand::On | PowerCommand::OnByButton | PowerCommand::Off => "update the BMC",
     }
 }
 
@@ -151,8 +162,26 @@ mod tests {
                 PowerState::On => Choice::Already,
                 _ => Choice::NotNow,
             };
-            let on = choose(PowerCommand::On, facts(state, Some(&button)));
+            let on = choose(PowerCommand::OnByButton, facts(state, Some(&button)));
             assert_eq!(on, expected, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn command_that_may_be_repeated_never_presses_the_button() {
+        let button = words(&["PushPowerButton", "ForceOff"]);
+        for state in STATES {
+            for command in [PowerCommand::On, PowerCommand::SoftOff] {
+                let facts = Facts {
+                    soft_off_by_button: true,
+                    ..facts(state, Some(&button))
+                };
+                let expected = match command.leads_to() == Some(state) {
+                    true => Choice::Already,
+                    false => Choice::ButtonOnly,
+                };
+                assert_eq!(choose(command, facts), expected, "{command:?} {state:?}");
+            }
         }
     }
 
@@ -183,14 +212,22 @@ mod tests {
                 soft_off_by_button: true,
                 ..facts(state, Some(&button))
             };
-            let (with, without) = match state {
-                PowerState::On => (Choice::Send("PushPowerButton"), Choice::ButtonForbidden),
-                PowerState::Off => (Choice::Already, Choice::Already),
-                _ => (Choice::NotNow, Choice::ButtonForbidden),
+            let with = match state {
+                PowerState::On => Choice::Send("PushPowerButton"),
+                PowerState::Off => Choice::Already,
+                _ => Choice::NotNow,
             };
-            assert_eq!(choose(PowerCommand::SoftOff, may), with, "{state:?}");
+            assert_eq!(
+                choose(PowerCommand::SoftOffByButton, may),
+                with,
+                "{state:?}"
+            );
             let may_not = facts(state, Some(&button));
-            assert_eq!(choose(PowerCommand::SoftOff, may_not), without, "{state:?}");
+            let press = choose(PowerCommand::SoftOffByButton, may_not);
+            assert_eq!(press, Choice::ButtonForbidden, "{state:?}");
+            let soft = choose(PowerCommand::SoftOff, may_not);
+            let is_off = state == PowerState::Off;
+            assert_eq!(soft == Choice::ButtonForbidden, !is_off, "{state:?}");
         }
     }
 

@@ -68,11 +68,16 @@ impl Redfish {
         let quote = |text: &str| self.access.http.reporter.quote(text);
         let words = command.words();
         match choice {
+            Choice::ButtonOnly => {
+                let message = format!(
+                    "{words}: the BMC has only the power button for it, whose effect depends on the \
+                     power state"
+                );
+                self.error(ErrorKind::ButtonOnly, message)
+            }
             Choice::NotNow => {
                 let raw = quote(&system.raw);
-                let message = format!(
-                    "{words}: the BMC has only the power button for it, and the power state is {raw:?}"
-                );
+                let message = format!("{words}: not sent, because the power state is {raw:?}");
                 self.error(ErrorKind::Busy, message)
             }
             Choice::ButtonForbidden => {
@@ -159,7 +164,8 @@ impl Redfish {
         };
         // On iDRAC10 the previous off is not complete; other BMCs report with it that the host is
         // off.
-        let is_settling = command == PowerCommand::On && messages.has(Cause::Settling);
+        let is_on = command.leads_to() == Some(PowerState::On);
+        let is_settling = is_on && messages.has(Cause::Settling);
         Err(if messages.has(Cause::NotReady) {
             error(ErrorKind::Busy, Some(vendor::NOT_READY_WAIT))
         } else if is_settling {

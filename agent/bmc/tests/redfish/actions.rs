@@ -1,6 +1,6 @@
 //! Power off and on.
 
-use rackhand_bmc::{Accepted, ErrorKind};
+use rackhand_bmc::{Accepted, ErrorKind, PowerCommand};
 use serde_json::json;
 
 use crate::bmc::{RESET, Reply, SYSTEM, Seen, TestBmc, inline, system};
@@ -115,17 +115,18 @@ async fn push_power_button_requires_exactly_off() {
     let client = bmc.client();
     let already = client.on().await.unwrap();
     assert_eq!(already.answer, "already on");
+    let press = PowerCommand::OnByButton;
     for state in ["PoweringOff", "PoweringOn", "off", ""] {
         bmc.world(|world| world.power = json!(state));
-        assert_eq!(
-            client.on().await.unwrap_err().kind,
-            ErrorKind::Busy,
-            "{state}"
-        );
+        let error = client.command(press).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Busy, "{state}");
     }
-    assert!(sent(&bmc).is_empty());
     bmc.world(|world| world.power = json!("Off"));
-    assert_eq!(client.on().await.unwrap().command, "PushPowerButton");
+    let error = client.on().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::ButtonOnly, "{error}");
+    assert!(sent(&bmc).is_empty());
+    let pressed = client.command(press).await.unwrap();
+    assert_eq!(pressed.command, "PushPowerButton");
     assert_eq!(sent(&bmc), ["PushPowerButton"]);
 }
 

@@ -65,10 +65,19 @@ async fn push_power_button_is_a_soft_off_only_if_configured() {
     assert!(error.message.contains("allow the button"), "{error}");
     assert!(types(&bmc).is_empty());
 
-    let accepted = with_button(&bmc)
-        .command(PowerCommand::SoftOff)
+    let error = bmc
+        .client()
+        .command(PowerCommand::SoftOffByButton)
         .await
-        .unwrap();
+        .unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unsupported);
+
+    let client = with_button(&bmc);
+    let error = client.command(PowerCommand::SoftOff).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::ButtonOnly, "{error}");
+    assert!(types(&bmc).is_empty());
+    let press = PowerCommand::SoftOffByButton;
+    let accepted = client.command(press).await.unwrap();
     assert_eq!(accepted.command, "PushPowerButton");
     assert_eq!(types(&bmc), ["PushPowerButton"]);
 }
@@ -79,7 +88,8 @@ async fn soft_off_by_button_requires_exactly_on() {
     let client = with_button(&bmc);
     for state in ["PoweringOff", "PoweringOn", "on", ""] {
         bmc.world(|world| world.power = json!(state));
-        let error = client.command(PowerCommand::SoftOff).await.unwrap_err();
+        let press = PowerCommand::SoftOffByButton;
+        let error = client.command(press).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Busy, "{state}");
     }
     assert!(types(&bmc).is_empty());

@@ -75,6 +75,16 @@ impl Action {
         matches!(self, Self::On | Self::Cycle | Self::Reset)
     }
 
+    /// Whether the BMC may still report the power state of before an earlier operation, so that a press of
+    /// the power button for this action would undo what that has done. `earlier` is its action by name.
+    pub fn may_undo(self, earlier: &str) -> bool {
+        match self {
+            Self::On => matches!(earlier, "on" | "cycle"),
+            Self::SoftOff => matches!(earlier, "off" | "soft-off" | "cycle"),
+            Self::Off { .. } | Self::Cycle | Self::Reset | Self::Nmi => false,
+        }
+    }
+
     /// Whether the action is allowed on a host held by another owner: it ends off, and keeps the
     /// hold.
     pub fn suits_a_hold(self) -> bool {

@@ -164,6 +164,7 @@ impl Engine {
             shared: self.shared.clone(),
             handle,
             target: request.target,
+            action: request.action,
             device: request.device,
             siblings: request.siblings,
             request: request.operation,

@@ -78,7 +78,7 @@ fn failure(of: &str, error: &BmcError) -> v1::Failure {
         ErrorKind::Protocol => v1::FailureKind::Protocol,
         ErrorKind::System => v1::FailureKind::System,
         ErrorKind::Busy => v1::FailureKind::Busy,
-        ErrorKind::Unsupported => v1::FailureKind::Unsupported,
+        ErrorKind::Unsupported | ErrorKind::ButtonOnly => v1::FailureKind::Unsupported,
         ErrorKind::Refused => v1::FailureKind::Refused,
         ErrorKind::Configuration => v1::FailureKind::Configuration,
     };

@@ -8,7 +8,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use rackhand_agent_core::{
     bmc_queue::CallClass,
-    ledger::{Device, PowerCut},
+    ledger::{Action, Device, PowerCut},
 };
 use rackhand_bmc::{
     Accepted, Bmc, BmcError, BmcFuture, PowerCommand, PowerReading, PowerState,
@@ -39,6 +39,7 @@ pub(super) struct Run {
     pub(super) shared: Arc<Shared>,
     pub(super) handle: Arc<Handle>,
     pub(super) target: Target,
+    pub(super) action: Action,
     pub(super) device: Device,
     pub(super) siblings: Siblings,
     pub(super) request: OperationRequest,
@@ -71,6 +72,28 @@ impl Run {
         );
         self.handle.event(Event::Outcome(outcome));
         guard.0 = None;
+    }
+
+    /// The time of this operation from which the BMC reports what earlier ones have done.
+    async fn button_after(&self) -> Duration {
+        let (keys, action) = (self.target.keys.clone(), self.action);
+        if self.device == Device::Outlets || !matches!(action, Action::On | Action::SoftOff) {
+            return Duration::ZERO;
+        }
+        let lag = self.request.timing.state_lag;
+        let now = wall_clock();
+        let since = now.saturating_sub(i64::try_from(lag.as_nanos()).unwrap_or(i64::MAX));
+        let last = self.shared.journal.last_command(keys, action, since).await;
+        // Without the records nothing is known of it.
+        let last = last.unwrap_or(Some(now));
+        let rest = last.map_or(Duration::ZERO, |at| {
+            let ago = u64::try_from(now.saturating_sub(at)).unwrap_or(0);
+            lag.saturating_sub(Duration::from_nanos(ago))
+        });
+        match rest.is_zero() {
+            true => Duration::ZERO,
+            false => self.handle.begun.elapsed().saturating_add(rest),
+        }
     }
 
     /// What the operation switches.
@@ -116,12 +139,14 @@ impl Run {
             told_failure: None,
             sends_off: false,
             cut: PowerCut::default(),
+            sends_on: false,
             off_taken: None,
             stop_cause: None,
         };
         let begun = self.handle.begun;
-        let report =
-            operation::run_since(begun, bmc.as_ref(), self.request.clone(), &mut hooks).await;
+        let mut request = self.request.clone();
+        request.timing.button_after = self.button_after().await;
+        let report = operation::run_since(begun, bmc.as_ref(), request, &mut hooks).await;
         let RunHooks {
             readings,
             off_taken,
@@ -149,6 +174,8 @@ struct RunHooks<'a> {
     sends_off: bool,
     /// Whether shared outlets accepted a power-off, so that the BMCs of siblings have no power.
     cut: PowerCut,
+    /// Whether a power-on was sent, and its answer is not there.
+    sends_on: bool,
     /// The first power-off that the BMC accepted (F1).
     off_taken: Option<v1::CommandTaken>,
     /// Why the last command was not sent.
@@ -177,6 +204,14 @@ impl RunHooks<'_> {
         self.run.handle.event(event);
     }
 
+    /// A power-on has used the grant of the PDU. One that turned out to need the power button has sent
+    /// nothing, and the press of that follows.
+    fn turn_is_used(&mut self) {
+        if std::mem::take(&mut self.sends_on) {
+            self.pdu_turn = None;
+        }
+    }
+
     fn not_written(&mut self, error: &JournalError) -> Stopped {
         self.run.shared.metrics.journal_error();
         self.stop_cause = Some(StopCause::Journal(error.to_string()));
@@ -194,7 +229,8 @@ impl Hooks for RunHooks<'_> {
     }
 
     fn sending(&mut self, command: PowerCommand) {
-        self.sends_off = matches!(command, PowerCommand::Off | PowerCommand::SoftOff);
+        self.sends_off = command.leads_to() == Some(PowerState::Off);
+        self.sends_on = command.leads_to() == Some(PowerState::On);
         self.run.shared.metrics.command(command_word(command));
         self.told_failure = None;
         self.event(Event::CommandSent(v1::CommandSent {
@@ -204,6 +240,7 @@ impl Hooks for RunHooks<'_> {
     }
 
     fn accepted(&mut self, accepted: &Accepted) {
+        self.turn_is_used();
         if self.sends_off && accepted.was_sent() {
             let since_start = self.run.shared.since_start();
             self.off_taken
@@ -218,6 +255,7 @@ impl Hooks for RunHooks<'_> {
 
     fn failed(&mut self, error: &BmcError) {
         self.cut.failed();
+        self.turn_is_used();
         let failure = failure_to_proto(&self.run.target.host, error);
         // A repetition would only displace older events.
         if self.told_failure.as_ref() != Some(&failure) {
@@ -257,7 +295,7 @@ impl Hooks for RunHooks<'_> {
     }
 
     fn is_permitted(&self, command: PowerCommand) -> bool {
-        command != PowerCommand::On
+        command.leads_to() != Some(PowerState::On)
             || self.run.target.pdu().is_none()
             || self.pdu_turn.is_some_and(|at| at.elapsed() < PDU_TURN)
     }
@@ -282,9 +320,6 @@ impl Hooks for RunHooks<'_> {
     }
 
     async fn before_command(&mut self, command: PowerCommand) -> Result<(), Stopped> {
-        if command == PowerCommand::On {
-            self.pdu_turn = None;
-        }
         let run = self.run;
         let is_shared = run.device == Device::Outlets && !run.siblings.is_empty();
         if is_shared && command == PowerCommand::Off {
@@ -401,5 +436,7 @@ fn command_word(command: PowerCommand) -> &'static str {
         PowerCommand::SoftOff => "soft-off",
         PowerCommand::Reset => "reset",
         PowerCommand::Nmi => "nmi",
+        PowerCommand::OnByButton => "on-by-button",
+        PowerCommand::SoftOffByButton => "soft-off-by-button",
     }
 }

@@ -29,8 +29,9 @@ use tracing::{info, warn};
 use rackhand_agent_core::{
     host_key::HostKeys,
     ledger::{
-        self as rules, Admission, Admitted, Authority, Hold, Host, KnownTerm, NotSetBack, Outcome,
-        Records, Refused, Release, Reservation, Reserved, Retention, SetBack, Term, Version,
+        self as rules, Action, Admission, Admitted, Authority, Hold, Host, KnownTerm, NotSetBack,
+        Outcome, Records, Refused, Release, Reservation, Reserved, Retention, SetBack, Term,
+        Version,
     },
 };
 
@@ -428,6 +429,18 @@ impl Journal {
         asked: OperationFilter,
     ) -> Result<Vec<OperationRecord>, JournalError> {
         self.read(move |tx| query::operations(tx, &asked)).await
+    }
+
+    /// When a command was sent last, after `since`, by an operation of the host whose effect `action` may
+    /// undo.
+    pub(crate) async fn last_command(
+        &self,
+        host: HostKeys,
+        action: Action,
+        since: i64,
+    ) -> Result<Option<i64>, JournalError> {
+        self.read(move |tx| query::last_command(tx, &host, action, since))
+            .await
     }
 
     /// All holds, by host key.

@@ -1,11 +1,12 @@
 //! Lists current and past operations.
 
+use rackhand_agent_core::{host_key::HostKeys, ledger::Action};
 use redb::ReadableTable;
 
 use super::{
     JournalError, OperationRecord,
     store::ReadTx,
-    tables::{OPERATIONS, RUNNING, decode, get},
+    tables::{ENDED, OPERATIONS, RUNNING, decode, get},
 };
 
 /// Filter for operations; `None` matches all.
@@ -67,4 +68,35 @@ pub(super) fn operations(
     found.sort_by(|one, other| (other.begun, &other.id).cmp(&(one.begun, &one.id)));
     found.truncate(asked.limit);
     Ok(found)
+}
+
+/// When an operation of the host that `action` may undo sent its last command, after `since`. Reads only
+/// operations that run or have ended since then.
+pub(super) fn last_command(
+    tx: &ReadTx,
+    host: &HostKeys,
+    action: Action,
+    since: i64,
+) -> Result<Option<i64>, JournalError> {
+    let mut ids: Vec<String> = Vec::new();
+    let running = tx.open(RUNNING)?;
+    for entry in running.iter().map_err(JournalError::storage)? {
+        ids.push(entry.map_err(JournalError::storage)?.0.value().to_owned());
+    }
+    let ended = tx.open(ENDED)?;
+    let later = ended.range((since, "")..).map_err(JournalError::storage)?;
+    for entry in later {
+        ids.push(entry.map_err(JournalError::storage)?.0.value().1.to_owned());
+    }
+    let mut last = None;
+    for id in ids {
+        let Some(record) = get::<OperationRecord>(tx, OPERATIONS, &id)? else {
+            continue;
+        };
+        if !record.outlets && action.may_undo(&record.action) && host.mean(&record.key) {
+            let sent = record.sending.into_iter().max();
+            last = last.max(sent.filter(|at| *at >= since));
+        }
+    }
+    Ok(last)
 }

@@ -297,6 +297,7 @@ fn error_word(kind: ErrorKind) -> &'static str {
         ErrorKind::System => "system",
         ErrorKind::Busy => "busy",
         ErrorKind::Unsupported => "unsupported",
+        ErrorKind::ButtonOnly => "button-only",
         ErrorKind::Refused => "refused",
         ErrorKind::Configuration => "configuration",
     }

@@ -23,6 +23,7 @@ mod listeners;
 mod operations;
 mod outlets;
 mod password_rotation;
+mod power_button;
 mod power_on_stagger;
 mod reload;
 mod settings;

@@ -60,9 +60,10 @@ impl Operation {
             Phase::Soft | Phase::OneTimeCommand(_) if self.once != OneTimeCommand::NotSent => None,
             // A press of the button switches on a host that is off, and forces off one that is
             // starting.
-            Phase::Soft => {
-                (state == PowerState::On).then_some((self.next_send, PowerCommand::SoftOff))
+            Phase::Soft if state == PowerState::On => {
+                self.command_or_press(state, (self.next_send, PowerCommand::SoftOff))
             }
+            Phase::Soft => None,
             Phase::OneTimeCommand(command) => {
                 matches!(state, PowerState::On | PowerState::PoweringOn)
                     .then_some((self.next_send, command))
@@ -76,7 +77,10 @@ impl Operation {
                 let due = due.max(self.grace_end().unwrap_or_default());
                 Some((due, PowerCommand::Off))
             }
-            Phase::On => Some((self.repeat_at(state, PowerState::On)?, PowerCommand::On)),
+            Phase::On => {
+                let due = self.repeat_at(state, PowerState::On)?;
+                self.command_or_press(state, (due, PowerCommand::On))
+            }
         }
     }
 

@@ -37,6 +37,8 @@ pub(crate) struct FakeBmc {
     pub(crate) unreadable: Mutex<bool>,
     /// The host ignores a soft off.
     pub(crate) deaf: Mutex<bool>,
+    /// It has only the power button.
+    pub(crate) button: Mutex<bool>,
     /// Error of non-idempotent commands, and whether the command may have arrived.
     pub(crate) refuses: Mutex<Option<(ErrorKind, bool)>>,
     /// Every received command.
@@ -77,6 +79,7 @@ impl FakeBmc {
             stubborn: Mutex::new(false),
             unreadable: Mutex::new(false),
             deaf: Mutex::new(false),
+            button: Mutex::new(false),
             refuses: Mutex::new(None),
             log: Mutex::default(),
             mute: Mutex::new(false),
@@ -307,6 +310,11 @@ impl Bmc for FakeClient {
 
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
         Box::pin(async move {
+            if *self.bmc.button.lock().unwrap()
+                && matches!(command, PowerCommand::On | PowerCommand::SoftOff)
+            {
+                return Err(self.error(ErrorKind::ButtonOnly, "only the button", false));
+            }
             match command {
                 PowerCommand::On => self.bmc.ons.fetch_add(1, Ordering::SeqCst),
                 PowerCommand::Off => self.bmc.offs.fetch_add(1, Ordering::SeqCst),
