@@ -27,6 +27,8 @@ pub(super) enum SessionAttempt {
 }
 
 const DOING: &str = "logging in";
+/// Maximum length of a token, which is kept; the head of a response may be a hundred times as long.
+const MAX_TOKEN: usize = 4096;
 
 /// Opens a session.
 ///
@@ -77,7 +79,8 @@ fn session(http: &Http, answer: &Answer) -> Option<Session> {
         .headers
         .get("X-Auth-Token")?
         .to_str()
-        .ok()?
+        .ok()
+        .filter(|token| token.len() <= MAX_TOKEN)?
         .to_owned();
     let in_body = match &answer.body {
         Body::Json(body) => body.get("@odata.id").and_then(serde_json::Value::as_str),

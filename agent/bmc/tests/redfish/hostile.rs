@@ -2,11 +2,14 @@
 
 use std::{mem::size_of, time::Duration};
 
-use rackhand_bmc::{EventLog, Facts, Sensor, SystemIdentity};
+use rackhand_bmc::{
+    Credentials, EventLog, Facts, Sensor, SystemIdentity,
+    pdu::{self, PduConfig, PduCredentials},
+};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::bmc::{RESET, Reply, SYSTEM, TestBmc, inline, system};
+use crate::bmc::{PASSWORD, RESET, Reply, SYSTEM, TestBmc, USER, inline, system};
 
 const CHASSIS: &str = "/redfish/v1/Chassis/1";
 const MANAGER: &str = "/redfish/v1/Managers/1";
@@ -200,4 +203,147 @@ async fn many_systems_are_refused_without_reading_them() {
     let error = bmc.client().power().await.unwrap_err();
     assert!(error.message.contains("too many systems"), "{error}");
     assert_eq!(bmc.sent("GET").len(), 2);
+}
+
+/// Endless pages: each names itself as the next.
+fn endless(members: &Value, path: &str) -> Value {
+    json!({"Members": members, "Members@odata.nextLink": path, "Members@odata.count": 1 << 30})
+}
+
+#[tokio::test]
+async fn endless_pages_end() {
+    let bmc = hostile().await;
+    let entry = json!({"Id": "1", "Message": text(), "Created": "2026-05-04T03:02:01Z"});
+    let entries = format!("{LOG}/Entries");
+    bmc.put(&entries, endless(&json!(vec![entry; 2]), &entries));
+    let error = bmc.client().event_log(1000).await.unwrap_err();
+    assert!(error.message.contains("pages"), "{error}");
+
+    let sensors = "/redfish/v1/Chassis/1/Sensors";
+    bmc.world(|world| {
+        world.root = json!({"ProtocolFeaturesSupported": {"ExpandQuery": {"NoLinks": true}}});
+    });
+    let sensor =
+        json!({"@odata.id": "/s", "Name": text(), "ReadingType": "Temperature", "Reading": 1});
+    bmc.put(sensors, endless(&json!(vec![sensor; 2]), sensors));
+    bmc.put(
+        CHASSIS,
+        json!({"@odata.id": CHASSIS, "Sensors": {"@odata.id": sensors}}),
+    );
+    let read = bmc.client().sensors().await.unwrap();
+    assert!(read.len() <= 512, "{}", read.len());
+    assert!(of_sensors(&read) < read.len() * 1024);
+
+    let systems = "/redfish/v1/Systems";
+    bmc.put(systems, endless(&json!([{"@odata.id": SYSTEM}]), systems));
+    let bmc = TestBmc::with(move |seen, _| {
+        let page = endless(&json!([{"@odata.id": SYSTEM}]), systems);
+        seen.is("GET", systems).then(|| Reply::json(200, &page))
+    })
+    .await;
+    let error = bmc.client().power().await.unwrap_err();
+    assert!(error.message.contains("too many systems"), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_kept_of_topology_and_boot_is_small() {
+    let bmc = hostile().await;
+    let adapters = "/redfish/v1/Chassis/1/NetworkAdapters";
+    let ports = "/redfish/v1/Chassis/1/NetworkAdapters/1/Ports";
+    let many =
+        |path: &str| json!({"Members": vec![json!({"@odata.id": format!("{path}/1")}); 20_000]});
+    let neighbour = json!({"ChassisId": "00:11", "PortId": text(), "SystemName": text()});
+    bmc.put(
+        CHASSIS,
+        json!({"@odata.id": CHASSIS, "NetworkAdapters": {"@odata.id": adapters},
+        "Location": {"Placement": {"Rack": text()}}}),
+    );
+    bmc.put(adapters, many(adapters));
+    bmc.put(
+        &format!("{adapters}/1"),
+        json!({"Ports": {"@odata.id": ports}, "Oem": text()}),
+    );
+    bmc.put(ports, many(ports));
+    bmc.put(
+        &format!("{ports}/1"),
+        json!({"Id": text(), "Ethernet": {"LLDPReceive": neighbour}}),
+    );
+    bmc.add_to_system(&json!({"BootProgress": {"LastState": text()}}));
+    let client = bmc.client();
+    let topology = client.topology().await.unwrap();
+    assert!(topology.neighbors.len() <= 16);
+    assert!(format!("{topology:?}").len() < 4 * SMALL);
+    let state = client.boot_state().await.unwrap();
+    assert!(state.progress.is_none_or(|progress| progress.len() < SMALL));
+}
+
+/// A PDU, or the chassis of a chassis manager, whose outlets have huge texts.
+#[tokio::test]
+async fn what_is_kept_of_outlets_is_small() {
+    let outlets = "/redfish/v1/PowerEquipment/RackPDUs/1/Outlets";
+    for standby_watts in [None, Some(5.0)] {
+        let bmc = TestBmc::start().await;
+        bmc.world(|world| {
+            world.root = json!({
+                "PowerEquipment": {"@odata.id": "/redfish/v1/PowerEquipment"},
+                "Chassis": {"@odata.id": "/redfish/v1/Chassis"},
+            });
+        });
+        bmc.put(
+            "/redfish/v1/PowerEquipment",
+            json!({"RackPDUs": {"@odata.id": "/p"}}),
+        );
+        bmc.put("/p", json!({"Members": [{"@odata.id": "/p/1"}]}));
+        bmc.put("/p/1", json!({"Outlets": {"@odata.id": outlets}}));
+        bmc.put(outlets, json!({"Members": [{"@odata.id": "/o/A1"}]}));
+        bmc.put(
+            "/o/A1",
+            json!({"PowerState": text(), "UserLabel": text(), "OutletType": text()}),
+        );
+        bmc.put(
+            "/redfish/v1/Chassis",
+            json!({"Members": [{"@odata.id": CHASSIS}]}),
+        );
+        bmc.put(
+            CHASSIS,
+            json!({"ChassisType": text(), "PowerState": text(), "AssetTag": text()}),
+        );
+        let address = format!("redfish+http://127.0.0.1:{}", bmc.port);
+        let login = Credentials::new(USER, PASSWORD);
+        let pdu = pdu::connect(PduConfig {
+            chassis_standby_watts: standby_watts,
+            ..PduConfig::new(address.parse().unwrap(), PduCredentials::Password(login))
+        });
+        let read = pdu.unwrap().outlets().await.unwrap();
+        assert_eq!(read.len(), 1);
+        let kept = read[0].raw.capacity() + optional(read[0].label.as_ref());
+        assert!(kept < SMALL && is_plain(&read[0].raw), "{kept}");
+    }
+}
+
+#[tokio::test]
+async fn enclosure_of_endless_chassis_is_refused() {
+    let bmc = TestBmc::with(|seen, _| {
+        let number: u64 = seen.path.strip_prefix("/c/")?.parse().ok()?;
+        let links = (1..=1000).map(|n| json!({"@odata.id": format!("/c/{}", number * 1000 + n)}));
+        let links: Vec<Value> = links.collect();
+        let body =
+            json!({"ChassisType": "Enclosure", "PowerState": "Off", "Links": {"Contains": links}});
+        Some(Reply::json(200, &body))
+    })
+    .await;
+    bmc.world(|world| world.root = json!({"Chassis": {"@odata.id": "/redfish/v1/Chassis"}}));
+    bmc.put(
+        "/redfish/v1/Chassis",
+        json!({"Members": [{"@odata.id": "/c/1"}]}),
+    );
+    let address = format!("redfish+http://127.0.0.1:{}", bmc.port);
+    let login = Credentials::new(USER, PASSWORD);
+    let pdu = pdu::connect(PduConfig {
+        chassis_standby_watts: Some(5.0),
+        ..PduConfig::new(address.parse().unwrap(), PduCredentials::Password(login))
+    });
+    let error = pdu.unwrap().outlets().await.unwrap_err();
+    assert!(error.message.contains("more than"), "{error}");
+    assert!(bmc.seen().len() < 10, "{}", bmc.seen().len());
 }

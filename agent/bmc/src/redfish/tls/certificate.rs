@@ -118,6 +118,7 @@ pub(super) fn verify(
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use rcgen::{KeyPair, PublicKeyData, SigningKey};
 
     use super::*;
 
@@ -152,6 +153,27 @@ mod tests {
             assert_eq!(public_key_info(&certificate), Some(&key[..]));
         }
         assert_eq!(rsa_numbers(&key), Some((&[0, 9][..], &[3][..])));
+    }
+
+    #[test]
+    fn signature_is_verified_with_the_key_of_a_certificate_of_any_version() {
+        let key = KeyPair::generate().unwrap();
+        let algorithms = rustls::crypto::ring::default_provider().signature_verification_algorithms;
+        let signature = key.sign(b"a message").unwrap();
+        for version in [Vec::new(), der(VERSION, &[&der(INTEGER, &[&[2]])])] {
+            let certificate = certificate(&version, &key.subject_public_key_info());
+            let verified = |scheme, message: &[u8]| {
+                let certificate = CertificateDer::from(&certificate[..]);
+                verify(&certificate, &algorithms, scheme, message, &signature)
+            };
+            let scheme = SignatureScheme::ECDSA_NISTP256_SHA256;
+            assert_eq!(verified(scheme, b"a message"), Ok(()));
+            verified(scheme, b"another message").unwrap_err();
+            verified(SignatureScheme::ED25519, b"a message").unwrap_err();
+        }
+        let any = CertificateDer::from(&b"\x30\x00"[..]);
+        let scheme = SignatureScheme::ECDSA_NISTP256_SHA256;
+        verify(&any, &algorithms, scheme, b"a message", &signature).unwrap_err();
     }
 
     proptest! {
