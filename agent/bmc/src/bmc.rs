@@ -6,7 +6,7 @@ use secrecy::SecretString;
 
 use crate::{
     Accepted, BmcError, BootOverride, BootState, ErrorKind, EventLog, Facts, PowerCommand,
-    PowerReading, Sensor, SystemIdentity, Topology,
+    PowerReading, Sensor, SystemIdentity, Topology, operation::Expected,
 };
 
 /// A boxed future of a BMC call.
@@ -40,6 +40,22 @@ pub trait Bmc: Send + Sync + fmt::Debug {
     /// accepted is not done yet: read the state. Where the BMC has only the power button for it, nothing
     /// is sent and the error is [`ErrorKind::ButtonOnly`].
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted>;
+
+    /// Reads the power state, of the expected system as far as the BMC has several drivers: one of another
+    /// system is not used. With a single driver the caller compares the identity.
+    fn checked_power(&self, _expected: Expected) -> BmcFuture<'_, PowerReading> {
+        self.power()
+    }
+
+    /// Sends a command as [`command`](Self::command) does, through no driver whose system was not compared
+    /// with the expected one after the last [`checked_power`](Self::checked_power).
+    fn checked_command(
+        &self,
+        command: PowerCommand,
+        _expected: Expected,
+    ) -> BmcFuture<'_, Accepted> {
+        self.command(command)
+    }
 
     /// Hard power-off.
     fn off(&self) -> BmcFuture<'_, Accepted> {

@@ -53,6 +53,8 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// Time limit for one call of [`Bmc`].
     pub call_timeout: Duration,
+    /// The system UUID that the BMC reports identifies nothing: readings and identity have none.
+    pub ignore_system_uuid: bool,
     /// Redfish: which certificate is accepted.
     #[cfg(feature = "redfish")]
     pub trust: redfish::Trust,
@@ -79,6 +81,7 @@ impl Default for Options {
             resolved: Vec::new(),
             connect_timeout: Duration::from_secs(5),
             call_timeout: Duration::from_secs(20),
+            ignore_system_uuid: false,
             #[cfg(feature = "redfish")]
             trust: redfish::Trust::default(),
             #[cfg(feature = "redfish")]
@@ -125,6 +128,7 @@ pub fn connect(
             } = credentials;
             let config = redfish::RedfishConfig {
                 resolved: options.resolved,
+                ignore_system_uuid: options.ignore_system_uuid,
                 trust: options.trust,
                 auth: options.auth,
                 keep_alive: options.keep_alive,
@@ -148,6 +152,7 @@ pub fn connect(
             } = credentials;
             let config = ipmi::IpmiConfig {
                 resolved: options.resolved,
+                ignore_system_uuid: options.ignore_system_uuid,
                 kg,
                 suite: options.cipher_suite,
                 min_interval: options.min_interval,

@@ -28,6 +28,8 @@ pub struct BmcSpec {
     pub password: SecretString,
     /// The IPMI key K_g, if the BMC has one.
     pub kg: Option<SecretString>,
+    /// The system UUID that it reports identifies nothing.
+    pub ignore_system_uuid: bool,
     /// How the certificate is verified.
     pub trust: Trust,
     /// Settings of the protocols, such as timeouts and authentication.
@@ -50,6 +52,7 @@ impl PartialEq for BmcSpec {
             && self.username == other.username
             && self.password.expose_secret() == other.password.expose_secret()
             && same_kg
+            && self.ignore_system_uuid == other.ignore_system_uuid
             && self.trust == other.trust
             && self.options == other.options
             && self.connect_timeout == other.connect_timeout
@@ -109,6 +112,7 @@ fn client(spec: BmcSpec) -> Result<Arc<dyn Bmc>, BmcError> {
         resolved: spec.resolved,
         connect_timeout: spec.connect_timeout,
         call_timeout: spec.call_timeout,
+        ignore_system_uuid: spec.ignore_system_uuid,
         trust: spec.trust,
         auth: spec.options.auth,
         keep_alive: spec.options.keep_alive,
@@ -140,6 +144,7 @@ mod tests {
             username: "ops".to_owned(),
             password: SecretString::from("secret"),
             kg: None,
+            ignore_system_uuid: false,
             trust: Trust::Insecure,
             options: BmcOptions::default(),
             connect_timeout: Duration::from_secs(1),

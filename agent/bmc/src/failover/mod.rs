@@ -1,11 +1,13 @@
 //! One BMC behind several drivers.
 //!
 //! Owns: which driver is tried first and which next, and the pause of a driver whose BMC does not
-//! answer. Must never: try a second driver after a command that is not idempotent and may have been
+//! answer, and the drivers that lead to another system than the others, which are not used (F5). Must
+//! never: try a second driver after a command that is not idempotent and may have been
 //! sent, hide a configuration error behind a working second driver, or delay a call.
 
 mod breaker;
 mod driver_order;
+mod identity;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -13,12 +15,14 @@ use secrecy::SecretString;
 use tokio::time::Instant;
 
 use crate::{
-    Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, EventLog, Facts, Identify,
-    PowerCommand, PowerReading, Sensor, SystemIdentity, Topology,
+    Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, ErrorKind, EventLog, Facts,
+    Identify, PowerCommand, PowerReading, Sensor, SystemIdentity, Topology,
+    operation::{Expected, Mismatch},
 };
 pub use breaker::BreakerSettings;
 use breaker::{Breaker, CallVerdict};
 use driver_order::{CallSafety, Preference, combined_error, may_try_next};
+use identity::Identities;
 
 /// Settings of a [`Failover`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +54,7 @@ impl Default for FailoverSettings {
 pub struct Failover {
     drivers: Vec<Driver>,
     preference: std::sync::Mutex<Preference>,
+    identities: std::sync::Mutex<Identities>,
     settings: BreakerSettings,
     begun: Instant,
 }
@@ -65,12 +70,16 @@ impl Failover {
         if drivers.is_empty() {
             return None;
         }
-        let drivers = (settings.seed..).zip(drivers).map(|(seed, bmc)| Driver {
-            bmc,
-            breaker: std::sync::Mutex::new(Breaker::new(settings.breaker, seed)),
-        });
+        let drivers: Vec<Driver> = (settings.seed..)
+            .zip(drivers)
+            .map(|(seed, bmc)| Driver {
+                bmc,
+                breaker: std::sync::Mutex::new(Breaker::new(settings.breaker, seed)),
+            })
+            .collect();
         Some(Self {
-            drivers: drivers.collect(),
+            identities: std::sync::Mutex::new(Identities::new(drivers.len())),
+            drivers,
             preference: std::sync::Mutex::new(Preference::new(settings.prefer)),
             settings: settings.breaker,
             begun: Instant::now(),
@@ -86,14 +95,48 @@ impl Failover {
         ask: CallSafety,
         call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send + Sync,
     ) -> Result<T, BmcError> {
+        self.try_checked(ask, &Expected::default(), call, |_| None)
+            .await
+    }
+
+    /// Calls one driver after the other. `identity`: that of the system, where the answer contains it.
+    async fn try_checked<T>(
+        &self,
+        ask: CallSafety,
+        expected: &Expected,
+        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send + Sync,
+        identity: fn(&T) -> Option<&SystemIdentity>,
+    ) -> Result<T, BmcError> {
         let order = locked(&self.preference).order(self.drivers.len(), self.now());
         let mut errors: Vec<(usize, BmcError)> = Vec::new();
         for index in order {
             let Some(driver) = self.drivers.get(index) else {
                 continue;
             };
-            match self.ask_one(driver, &call).await {
+            let checked = match ask {
+                CallSafety::Read => Ok(None),
+                CallSafety::Idempotent | CallSafety::Once => {
+                    self.check_system(index, driver, expected).await
+                }
+            };
+            let answer = match checked {
+                Ok(None) => self.ask_one(driver, &call).await,
+                Ok(Some(mismatch)) => {
+                    errors.push((index, other_system(driver, &mismatch)));
+                    continue;
+                }
+                Err(error) => Err(error),
+            };
+            match answer {
                 Ok(answer) => {
+                    if let Some(found) = identity(&answer) {
+                        let mut identities = locked(&self.identities);
+                        identities.record(index, found);
+                        if let Some(mismatch) = identities.exclusion(index, expected) {
+                            errors.push((index, other_system(driver, &mismatch)));
+                            continue;
+                        }
+                    }
                     let before: Vec<&BmcError> = errors.iter().map(|(_, error)| error).collect();
                     locked(&self.preference).answered(index, &before, self.now());
                     return Ok(answer);
@@ -116,6 +159,23 @@ impl Failover {
         ))
     }
 
+    /// Why no change may go through this driver: a reading through it shows another system. `None` without
+    /// a reading if the last one came through it.
+    async fn check_system(
+        &self,
+        index: usize,
+        driver: &Driver,
+        expected: &Expected,
+    ) -> Result<Option<Mismatch>, BmcError> {
+        if !locked(&self.identities).must_read(index, expected) {
+            return Ok(None);
+        }
+        let reading = self.ask_one(driver, &|bmc: &dyn Bmc| bmc.power()).await?;
+        let mut identities = locked(&self.identities);
+        identities.record(index, &reading.identity);
+        Ok(identities.refusal(index, expected))
+    }
+
     async fn ask_one<T>(
         &self,
         driver: &Driver,
@@ -135,6 +195,20 @@ impl Failover {
             Err(error) => CallVerdict::of(error),
         });
         result
+    }
+}
+
+/// The error of a driver that is not used.
+fn other_system(driver: &Driver, mismatch: &Mismatch) -> BmcError {
+    BmcError {
+        kind: ErrorKind::System,
+        bmc: driver.bmc.address().to_owned(),
+        message: format!(
+            "not used, because it does not show the system of this host: {mismatch}; mend this address, or set \
+             system_uuid = \"none\" where its UUID is not that of the host"
+        ),
+        retry_after: None,
+        maybe_sent: false,
     }
 }
 
@@ -181,12 +255,36 @@ impl Bmc for Failover {
     }
 
     fn power(&self) -> BmcFuture<'_, PowerReading> {
-        Box::pin(self.try_drivers(CallSafety::Read, |bmc| bmc.power()))
+        self.checked_power(Expected::default())
     }
 
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
         let ask = CallSafety::of(command);
         Box::pin(self.try_drivers(ask, move |bmc| bmc.command(command)))
+    }
+
+    fn checked_power(&self, expected: Expected) -> BmcFuture<'_, PowerReading> {
+        Box::pin(async move {
+            self.try_checked(
+                CallSafety::Read,
+                &expected,
+                |bmc| bmc.power(),
+                |reading| Some(&reading.identity),
+            )
+            .await
+        })
+    }
+
+    fn checked_command(
+        &self,
+        command: PowerCommand,
+        expected: Expected,
+    ) -> BmcFuture<'_, Accepted> {
+        let ask = CallSafety::of(command);
+        Box::pin(async move {
+            self.try_checked(ask, &expected, |bmc| bmc.command(command), |_| None)
+                .await
+        })
     }
 
     fn off(&self) -> BmcFuture<'_, Accepted> {
@@ -198,7 +296,16 @@ impl Bmc for Failover {
     }
 
     fn identity(&self) -> BmcFuture<'_, SystemIdentity> {
-        Box::pin(self.try_drivers(CallSafety::Read, |bmc| bmc.identity()))
+        Box::pin(async move {
+            let expected = Expected::default();
+            self.try_checked(
+                CallSafety::Read,
+                &expected,
+                |bmc| bmc.identity(),
+                |found| Some(found),
+            )
+            .await
+        })
     }
 
     fn boot(&self) -> BmcFuture<'_, BootOverride> {

@@ -13,6 +13,7 @@ use crate::{
     operation::{Expected, Goal, OperationRequest, Outcome, Timing, run},
 };
 
+mod identity;
 mod operations;
 
 fn s(seconds: u64) -> Duration {
@@ -27,6 +28,8 @@ struct Scripted {
     /// Kind of the failure of each call, and whether it may have been sent. `None`: calls succeed.
     fails: Mutex<Option<(ErrorKind, bool)>>,
     mute: Mutex<bool>,
+    /// System UUID in readings.
+    system: Mutex<Option<String>>,
     asked: Mutex<Vec<String>>,
     state: Arc<Mutex<PowerState>>,
     closed: AtomicU32,
@@ -41,6 +44,7 @@ impl Scripted {
                 source,
                 fails: Mutex::default(),
                 mute: Mutex::default(),
+                system: Mutex::default(),
                 asked: Mutex::default(),
                 state: state.clone(),
                 closed: AtomicU32::new(0),
@@ -104,7 +108,10 @@ impl Bmc for Scripted {
             state,
             raw: format!("{state:?}"),
             source: self.source,
-            identity: SystemIdentity::default(),
+            identity: SystemIdentity {
+                system_uuid: self.system.lock().unwrap().clone(),
+                ..SystemIdentity::default()
+            },
             at: jiff::Timestamp::UNIX_EPOCH,
             bmc: self.name.to_owned(),
         };

@@ -76,6 +76,8 @@ pub struct IpmiConfig {
     /// IP addresses that the caller has resolved; the client connects to no others. Empty: the
     /// client resolves the host name.
     pub resolved: Vec<IpAddr>,
+    /// The GUID that the BMC reports identifies nothing: readings and identity have no system UUID.
+    pub ignore_system_uuid: bool,
     /// User name, at most 16 bytes.
     pub username: String,
     /// Password, at most 20 bytes; never printed.
@@ -103,6 +105,7 @@ impl IpmiConfig {
         Self {
             address,
             resolved: Vec::new(),
+            ignore_system_uuid: false,
             username: username.into(),
             password,
             kg: None,

@@ -38,6 +38,7 @@ pub(super) struct Ipmi {
     client: Client,
     username: String,
     timeouts: Timeouts,
+    ignore_system_uuid: bool,
 }
 
 impl Ipmi {
@@ -46,6 +47,7 @@ impl Ipmi {
         Ok(Self {
             timeouts: config.timeouts,
             username: config.username.clone(),
+            ignore_system_uuid: config.ignore_system_uuid,
             client: Client::new(config),
         })
     }
@@ -68,7 +70,7 @@ impl Ipmi {
             raw: status.raw(),
             source: PowerSource::Ipmi,
             identity: SystemIdentity {
-                system_uuid: command::system_uuid(answer.guid),
+                system_uuid: command::system_uuid(answer.guid).filter(|_| !self.ignore_system_uuid),
                 ..SystemIdentity::default()
             },
             at: Timestamp::now(),
@@ -264,7 +266,11 @@ impl Bmc for Ipmi {
             let answer = call.exchange(exchange(&request, Repeat::Read)).await?;
             let guid = (answer.guid != [0; 16]).then_some(answer.guid);
             let identity = command::identity(&call, guid).await;
-            identity.map_err(|error| call.error_of("identity", error))
+            let identity = identity.map_err(|error| call.error_of("identity", error))?;
+            Ok(SystemIdentity {
+                system_uuid: identity.system_uuid.filter(|_| !self.ignore_system_uuid),
+                ..identity
+            })
         })
     }
 

@@ -6,7 +6,7 @@ mod verdict;
 
 use std::time::Duration;
 
-use super::{CallFailure, Goal, Next, Observation, OperationRequest, Outcome};
+use super::{CallFailure, Expected, Goal, Next, Observation, OperationRequest, Outcome};
 use crate::{Accepted, ErrorKind, PowerCommand, PowerSource, PowerState};
 use button::Button;
 
@@ -119,6 +119,11 @@ impl Operation {
             same_since: Duration::ZERO,
             auth_failures: 0,
         }
+    }
+
+    /// Identity that the system must have.
+    pub fn expected(&self) -> Expected {
+        self.request.expected.clone()
     }
 
     /// Number of commands sent so far.

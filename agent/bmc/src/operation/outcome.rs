@@ -13,6 +13,8 @@ pub struct Expected {
     pub system_uuid: Option<String>,
     /// Serial number.
     pub serial: Option<String>,
+    /// A system that reports no identity is not the expected one.
+    pub is_required: bool,
 }
 
 /// A difference between the expected and the reported identity.
@@ -22,40 +24,76 @@ pub struct Mismatch {
     pub what: &'static str,
     /// The expected value.
     pub expected: String,
-    /// The value that the BMC reports.
+    /// The value that the BMC reports; empty: it reports none.
     pub found: String,
 }
 
-impl Expected {
-    /// The difference to the reported identity, if any. A value that either side lacks is not
-    /// compared, and equal UUIDs settle it, because serial numbers have several notations.
-    pub fn mismatch(&self, found: &SystemIdentity) -> Option<Mismatch> {
-        if let (Some(expected), Some(found)) = (&self.system_uuid, &found.system_uuid) {
-            match compare_system_uuids(expected, found) {
-                IdentityMatch::Same => return None,
-                IdentityMatch::Different => {
-                    return Some(Mismatch {
-                        what: "system UUID",
-                        expected: expected.clone(),
-                        found: found.clone(),
-                    });
-                }
-                IdentityMatch::Unknown => {}
-            }
-        }
-        match (&self.serial, &found.serial) {
-            (Some(expected), Some(found)) if differ(expected, found) => Some(Mismatch {
-                what: "serial number",
-                expected: expected.clone(),
-                found: found.clone(),
-            }),
-            _ => None,
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            what,
+            expected,
+            found,
+        } = self;
+        if found.is_empty() {
+            write!(f, "no {what}, expected {expected}")
+        } else {
+            write!(f, "{what} {found}, expected {expected}")
         }
     }
 }
 
-fn differ(a: &str, b: &str) -> bool {
-    compare_serials(a, b) == IdentityMatch::Different
+impl Expected {
+    /// Whether nothing is expected, so that every system is the expected one.
+    pub fn is_empty(&self) -> bool {
+        self.system_uuid.is_none() && self.serial.is_none()
+    }
+
+    /// Compares the reported identity. A value that either side lacks is not compared, and equal UUIDs
+    /// settle it, because serial numbers have several notations.
+    pub fn compare(&self, found: &SystemIdentity) -> IdentityMatch {
+        match (self.compare_uuids(found), self.compare_serials(found)) {
+            (IdentityMatch::Unknown, serials) => serials,
+            (uuids, _) => uuids,
+        }
+    }
+
+    /// The difference to the reported identity, if any.
+    pub fn mismatch(&self, found: &SystemIdentity) -> Option<Mismatch> {
+        let difference = |what, expected: &Option<String>, found: &Option<String>| {
+            let text = |value: &Option<String>| value.clone().unwrap_or_default();
+            Some(Mismatch {
+                what,
+                expected: text(expected),
+                found: text(found),
+            })
+        };
+        let uuid = || difference("system UUID", &self.system_uuid, &found.system_uuid);
+        let serial = || difference("serial number", &self.serial, &found.serial);
+        match (self.compare_uuids(found), self.compare_serials(found)) {
+            (IdentityMatch::Same, _) | (IdentityMatch::Unknown, IdentityMatch::Same) => None,
+            (IdentityMatch::Different, _) => uuid(),
+            (IdentityMatch::Unknown, IdentityMatch::Different) => serial(),
+            (IdentityMatch::Unknown, IdentityMatch::Unknown) if !self.is_required => None,
+            _ if self.system_uuid.is_some() => uuid(),
+            _ if self.serial.is_some() => serial(),
+            _ => None,
+        }
+    }
+
+    fn compare_uuids(&self, found: &SystemIdentity) -> IdentityMatch {
+        match (&self.system_uuid, &found.system_uuid) {
+            (Some(expected), Some(found)) => compare_system_uuids(expected, found),
+            _ => IdentityMatch::Unknown,
+        }
+    }
+
+    fn compare_serials(&self, found: &SystemIdentity) -> IdentityMatch {
+        match (&self.serial, &found.serial) {
+            (Some(expected), Some(found)) => compare_serials(expected, found),
+            _ => IdentityMatch::Unknown,
+        }
+    }
 }
 
 /// How an operation ended.
@@ -209,14 +247,14 @@ impl fmt::Display for Outcome {
                 Last(*last)
             ),
             Self::Failed(kind) => f.write_str(advice(*kind)),
-            Self::IdentityMismatch(Mismatch {
-                what,
-                expected,
-                found,
-            }) => write!(
+            Self::IdentityMismatch(mismatch) if mismatch.found.is_empty() => write!(
                 f,
-                "the BMC manages another system: {what} {found}, expected {expected}; check the \
-                 BMC address of this host"
+                "it is not known which system the BMC manages: it reports {mismatch}, and an equal one is \
+                 required"
+            ),
+            Self::IdentityMismatch(mismatch) => write!(
+                f,
+                "the BMC manages another system: {mismatch}; check the BMC address of this host"
             ),
             Self::Cancelled => f.write_str("cancelled before the next command"),
             Self::Stopped => f.write_str("stopped before the next step"),

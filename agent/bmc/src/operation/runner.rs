@@ -258,7 +258,7 @@ impl<H: Hooks> Run<'_, H> {
         let asked = self.begun.elapsed();
         let deadline = self.at(self.operation.deadline());
         let result = tokio::select! {
-            result = self.bmc.power() => result,
+            result = self.bmc.checked_power(self.operation.expected()) => result,
             () = sleep_until(deadline) => return,
             () = self.hooks.interrupted() => return,
         };
@@ -283,7 +283,10 @@ impl<H: Hooks> Run<'_, H> {
         self.operation.sending(self.begun.elapsed());
         self.hooks.sending(command);
         // Not interrupted from here on: a command that is cut off has an unknown result.
-        let result = self.bmc.command(command).await;
+        let result = self
+            .bmc
+            .checked_command(command, self.operation.expected())
+            .await;
         let now = self.begun.elapsed();
         match result {
             Ok(accepted) => {

@@ -44,12 +44,14 @@ pub(super) struct Redfish {
     off_accepted: std::sync::Mutex<Option<Instant>>,
     pub(super) timeouts: Timeouts,
     pub(super) soft_off_by_button: bool,
+    ignore_system_uuid: bool,
 }
 
 impl Redfish {
     pub(super) fn new(config: RedfishConfig) -> Result<Self, BmcError> {
         let locator = Locator::new(config.address.system().map(str::to_owned));
         let (timeouts, soft_off_by_button) = (config.timeouts, config.soft_off_by_button);
+        let ignore_system_uuid = config.ignore_system_uuid;
         Ok(Self {
             access: Access::new(config)?,
             locator,
@@ -58,6 +60,7 @@ impl Redfish {
             off_accepted: std::sync::Mutex::new(None),
             timeouts,
             soft_off_by_button,
+            ignore_system_uuid,
         })
     }
 
@@ -103,10 +106,20 @@ impl Redfish {
             state,
             raw,
             source: PowerSource::Redfish,
-            identity: found.system.identity,
+            identity: self.identity_of(found.system),
             at: Timestamp::now(),
             bmc: self.address().to_owned(),
         })
+    }
+
+    fn identity_of(&self, system: document::System) -> SystemIdentity {
+        match self.ignore_system_uuid {
+            true => SystemIdentity {
+                system_uuid: None,
+                ..system.identity
+            },
+            false => system.identity,
+        }
     }
 
     /// Reads a document.
@@ -172,7 +185,7 @@ impl Bmc for Redfish {
     fn identity(&self) -> BmcFuture<'_, SystemIdentity> {
         self.bounded(|this, call| async move {
             let found = this.locator.read(&this.access, &call).await?;
-            Ok(found.system.identity)
+            Ok(this.identity_of(found.system))
         })
     }
 

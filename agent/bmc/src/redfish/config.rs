@@ -62,6 +62,8 @@ pub struct RedfishConfig {
     /// IP addresses that the caller has resolved; the client connects to no others. Empty: the
     /// client resolves the host name.
     pub resolved: Vec<IpAddr>,
+    /// The system UUID that the BMC reports identifies nothing: readings and identity have none.
+    pub ignore_system_uuid: bool,
     /// User name.
     pub username: String,
     /// Password; never printed.
@@ -89,6 +91,7 @@ impl RedfishConfig {
         Self {
             address,
             resolved: Vec::new(),
+            ignore_system_uuid: false,
             username: username.into(),
             password,
             trust: Trust::System,

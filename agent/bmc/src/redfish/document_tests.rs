@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{document::*, extended_info::Messages, http::body_of, response::Body};
-use crate::PowerState;
+use crate::{PowerState, SystemIdentity};
 
 fn state(body: &Value) -> (PowerState, String) {
     let system = System::of(body).unwrap();
@@ -60,6 +60,31 @@ fn system_properties_are_optional() {
         reset.allowed,
         Some(vec!["On".to_owned(), "ForceOff".to_owned()])
     );
+}
+
+#[test]
+fn f14_placeholder_of_the_firmware_is_no_identity() {
+    let identity = |uuid: &str, serial: &str| {
+        let body = json!({"PowerState": "On", "UUID": uuid, "SerialNumber": serial});
+        System::of(&body).unwrap().identity
+    };
+    for (uuid, serial) in [
+        ("03000200-0400-0500-0006-000700080009", "Default string"),
+        (
+            "01020304-0506-0708-090a-0b0c0d0e0f10",
+            "To be filled by O.E.M.",
+        ),
+        ("00000000-0000-0000-0000-000000000000", "0123456789"),
+        ("not a UUID", "N/A"),
+    ] {
+        assert_eq!(
+            identity(uuid, serial),
+            SystemIdentity::default(),
+            "{uuid}, {serial}"
+        );
+    }
+    let known = identity("{4C4C4544-0042-3510-8054-C2C04F4E4E32}", "SN7");
+    assert!(known.system_uuid.is_some() && known.serial.is_some());
 }
 
 #[test]

@@ -46,6 +46,8 @@ pub(crate) struct Observations {
     pub(crate) facts: Option<Result<Facts, BmcError>>,
     /// The identity that the inventory expects.
     pub(crate) expected: Expected,
+    /// The inventory says that the system UUID of this BMC identifies nothing.
+    pub(crate) no_system_uuid: bool,
     /// Our own clock when the facts were read.
     pub(crate) now: Timestamp,
 }
@@ -86,6 +88,7 @@ fn check(
         found: found.into(),
         advice: advice.into(),
         bmc: String::new(),
+        identity: None,
     }
 }
 

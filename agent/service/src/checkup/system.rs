@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use rackhand_bmc::ErrorKind;
+use rackhand_bmc::{ErrorKind, IdentityMatch, SystemIdentity};
 use rackhand_proto::v1::{Check, Verdict};
 
 use super::{Observations, check, facts, skipped};
+use crate::engine::convert::identity_to_proto;
 
 /// Clock skew above which the event log of a BMC is misleading.
 const CLOCK: Duration = Duration::from_secs(60);
@@ -88,49 +89,63 @@ pub(super) fn identity(seen: &Observations) -> Check {
         (_, Some(Err(_))) => return skipped(NAME, "the power state comes first"),
         (_, None) => return skipped(NAME, "the route comes first"),
     };
+    let (verdict, found_words, advice) = compare(seen, found);
+    Check {
+        identity: Some(identity_to_proto(found)),
+        ..check(NAME, verdict, found_words, advice)
+    }
+}
+
+/// The verdict, the finding and the advice for the identity that the BMC reports.
+fn compare(seen: &Observations, found: &SystemIdentity) -> (Verdict, String, &'static str) {
     let says = match (&found.system_uuid, &found.serial) {
         (Some(uuid), Some(serial)) => format!("UUID {uuid}, serial {serial}"),
         (Some(uuid), None) => format!("UUID {uuid}"),
         (None, Some(serial)) => format!("serial {serial}"),
-        (None, None) => {
-            return check(
-                NAME,
+        (None, None) if seen.no_system_uuid => {
+            return (
                 Verdict::Warning,
-                "the BMC does not report the identity of its system",
+                "the inventory says that its UUID identifies nothing, and it reports no serial number"
+                    .to_owned(),
+                "make sure by hand (identify LED) that the address is that of this host: a wrong one is \
+                 noticed only when the Node goes on renewing its Lease",
+            );
+        }
+        (None, None) => {
+            return (
+                Verdict::Warning,
+                "the BMC does not report the identity of its system".to_owned(),
                 "make sure by hand (identify LED) that the address is that of this host",
             );
         }
     };
     if let Some(mismatch) = seen.expected.mismatch(found) {
-        return check(
-            NAME,
+        return (
             Verdict::Failed,
             format!(
                 "the BMC reports {} {}, the inventory has {}",
                 mismatch.what, mismatch.found, mismatch.expected
             ),
             "this may be the BMC of another host: nothing is switched until inventory or cabling \
-             is mended",
+             is mended; if the UUID of this BMC is never that of its host, set system_uuid = \"none\"",
         );
     }
-    let is_known =
-        |ours: &Option<String>, theirs: &Option<String>| ours.is_some() && theirs.is_some();
-    if is_known(&seen.expected.system_uuid, &found.system_uuid)
-        || is_known(&seen.expected.serial, &found.serial)
-    {
-        return check(
-            NAME,
-            Verdict::Ok,
-            format!("{says}, as in the inventory"),
-            "",
-        );
+    match seen.expected.compare(found) {
+        IdentityMatch::Same => (Verdict::Ok, format!("{says}, as in the inventory"), ""),
+        _ if seen.no_system_uuid => (
+            Verdict::Warning,
+            format!("{says}; the inventory says that its UUID identifies nothing"),
+            "write serial into the inventory, so that a wrong BMC is noticed",
+        ),
+        _ => (
+            Verdict::Warning,
+            format!(
+                "{says}; the inventory has nothing to compare it with, and the agent does not know the Node"
+            ),
+            "write system_uuid or serial into the inventory, so that a wrong BMC is noticed; \
+             `rackhand-controller preflight` compares it with the Node",
+        ),
     }
-    check(
-        NAME,
-        Verdict::Warning,
-        format!("{says}; the inventory has nothing to compare it with"),
-        "write system_uuid or serial into the inventory, so that a wrong BMC is noticed",
-    )
 }
 
 pub(super) fn clock(seen: &Observations) -> Check {

@@ -51,8 +51,9 @@ fn good(protocol: Protocol) -> Observations {
         })),
         expected: Expected {
             system_uuid: text(UUID),
-            serial: None,
+            ..Expected::default()
         },
+        no_system_uuid: false,
         now: Timestamp::from_second(NOW).unwrap(),
     }
 }
@@ -233,7 +234,41 @@ fn identity_mismatch_fails_the_identity_check() {
     seen.expected.system_uuid = text("4c4c4544-0042-3510-8054-000000000000");
     assert_eq!(the(&seen, "identity").verdict(), Verdict::Failed);
     seen.expected = Expected::default();
-    assert_eq!(the(&seen, "identity").verdict(), Verdict::Warning);
+    let found = the(&seen, "identity");
+    assert_eq!(found.verdict(), Verdict::Warning);
+    assert!(
+        found.found.contains("nothing to compare it with"),
+        "{found:?}"
+    );
+    // The controller compares it with the Node, which the agent does not know.
+    assert_eq!(found.identity.unwrap().system_uuid, UUID);
+}
+
+#[test]
+fn f14_bmc_whose_uuid_is_declared_to_identify_nothing_gets_advice_of_its_own() {
+    let mut seen = good(Protocol::Ipmi);
+    seen.expected = Expected::default();
+    seen.no_system_uuid = true;
+    let identity = |serial: Option<&str>| {
+        Some(Ok(SystemIdentity {
+            serial: serial.map(str::to_owned),
+            ..SystemIdentity::default()
+        }))
+    };
+    seen.identity = identity(None);
+    let found = the(&seen, "identity");
+    assert_eq!(found.verdict(), Verdict::Warning);
+    assert!(found.advice.contains("renewing its Lease"), "{found:?}");
+    seen.identity = identity(Some("SN7"));
+    let found = the(&seen, "identity");
+    assert!(
+        found.advice.contains("write serial") && !found.advice.contains("system_uuid"),
+        "{found:?}"
+    );
+    seen.expected.serial = text("SN7");
+    assert_eq!(the(&seen, "identity").verdict(), Verdict::Ok);
+    seen.expected.serial = text("SN8");
+    assert_eq!(the(&seen, "identity").verdict(), Verdict::Failed);
 }
 
 #[test]

@@ -44,6 +44,8 @@ pub struct HostEntry {
     pub provider_id: Option<String>,
     /// SMBIOS system UUID.
     pub system_uuid: Option<String>,
+    /// The system UUID that its BMC reports identifies nothing.
+    pub no_system_uuid: bool,
     /// Serial number.
     pub serial: Option<String>,
     /// Labels for selection.

@@ -14,12 +14,15 @@ use serde_saphyr::Spanned;
 use super::{
     location::{Diagnostics, KeyPath},
     schema::{Bmc, Host, Trust},
+    validate::NO_SYSTEM_UUID,
 };
 
 /// Annotation or label of a BareMetalHost: the position of the host in its rack.
 const POSITION: &str = "rackhand.dev/position";
 /// Annotation or label of a BareMetalHost: the power distribution unit of the host.
 const PDU: &str = "rackhand.dev/pdu";
+/// Annotation of a BareMetalHost: with `none` the system UUID of its BMC identifies nothing.
+const SYSTEM_UUID: &str = "rackhand.dev/bmc-system-uuid";
 /// Replaces credentials whose absence is reported, so that the rest of the host is validated too.
 const MISSING: &str = "missing";
 
@@ -291,6 +294,7 @@ impl Document {
             get(&self.metadata.annotations).or_else(|| get(&self.metadata.labels))
         };
         let (position, pdu) = (metadata(POSITION), metadata(PDU));
+        let system_uuid = metadata(SYSTEM_UUID).filter(|value| value == NO_SYSTEM_UUID);
         // A label with a domain, as Kubernetes has them, cannot be a selector on the command line.
         let labels = self.metadata.labels.unwrap_or_default().into_iter();
         let labels = labels.filter(|(key, value)| is_name(key) && is_name(value));
@@ -304,6 +308,7 @@ impl Document {
         let bmc = spec?.bmc(&key_path.key("bmc"), &namespace, secrets, diagnostics);
         Some(Host {
             name: self.metadata.name?.value,
+            system_uuid,
             serial: serial.filter(|serial| !serial.trim().is_empty()),
             labels: labels.collect(),
             position,

@@ -123,7 +123,9 @@ pub(super) struct Host {
     pub(super) cluster: Option<String>,
     /// Its provider id in Kubernetes.
     pub(super) provider_id: Option<String>,
-    /// SMBIOS system UUID. The BMC must report the same.
+    /// SMBIOS system UUID. The BMC must report the same. `none`: the UUID that this BMC reports is not that
+    /// of the host, and is ignored; a wrong BMC address is then noticed only by the serial number, or by a
+    /// Node that goes on renewing its Lease.
     pub(super) system_uuid: Option<String>,
     /// Serial number. The BMC must report the same.
     pub(super) serial: Option<String>,

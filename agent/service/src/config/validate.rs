@@ -13,7 +13,8 @@ use std::{
 };
 
 use rackhand_agent_core::host_key::HostKey;
-use rackhand_bmc::{IdentityMatch, Trust, compare_system_uuids};
+use rackhand_bmc::Trust;
+use rackhand_identity::SystemUuid;
 use rackhand_proto::{identity::is_name, otlp::OtlpEndpoint};
 
 use super::{
@@ -24,6 +25,8 @@ use super::{
 use crate::host_key::host_key;
 use bmc::BmcContext;
 
+/// Value of `system_uuid` for a BMC whose system UUID identifies nothing.
+pub(super) const NO_SYSTEM_UUID: &str = "none";
 /// The longest plausible interval of a PDU.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 /// Selectors of the command line, which cannot be label names.
@@ -271,7 +274,8 @@ impl Validator<'_> {
             let what = "1 to 63 letters, digits, '.', '-' or '_'";
             self.problem(&key_path.key("name"), format_args!("must be {what}"));
         }
-        if let Some(uuid) = &host.system_uuid {
+        let no_system_uuid = host.system_uuid.as_deref() == Some(NO_SYSTEM_UUID);
+        if let Some(uuid) = host.system_uuid.as_deref().filter(|_| !no_system_uuid) {
             self.uuid(&key_path.key("system_uuid"), uuid);
         }
         for (field, value) in [
@@ -307,7 +311,8 @@ impl Validator<'_> {
             node_name: host.node_name.clone(),
             cluster: host.cluster.clone(),
             provider_id: host.provider_id.clone(),
-            system_uuid: host.system_uuid.clone(),
+            system_uuid: host.system_uuid.clone().filter(|_| !no_system_uuid),
+            no_system_uuid,
             serial: host.serial.clone(),
             labels: host.labels.clone(),
             position: host.position.clone(),
@@ -335,9 +340,9 @@ impl Validator<'_> {
 
     fn uuid(&mut self, key_path: &KeyPath, text: &str) {
         if uuid::Uuid::try_parse(text.trim()).is_err() {
-            let what = "not a UUID, such as 4c4c4544-0042-3510-8054-c2c04f4e4e32";
+            let what = "not a UUID, such as 4c4c4544-0042-3510-8054-c2c04f4e4e32, and not \"none\"";
             self.problem(key_path, format_args!("{text:?}: {what}"));
-        } else if compare_system_uuids(text, text) == IdentityMatch::Unknown {
+        } else if SystemUuid::parse(text).is_none() {
             let what = "a placeholder of the firmware: it identifies nothing; leave it out";
             self.problem(key_path, format_args!("{text:?}: {what}"));
         }

@@ -197,8 +197,8 @@ impl Shared {
             overrode = Some(hold.owner);
         }
         // An LED that is lit at the wrong host leads to the wrong cable being pulled.
-        if work.checks_identity() && (expected.system_uuid.is_some() || expected.serial.is_some()) {
-            match self.clients.read_now(target).await {
+        if work.checks_identity() && !expected.is_empty() {
+            match self.clients.read_now(target, &expected).await {
                 Err(error) => return Ok(Err(error)),
                 Ok(reading) => {
                     if let Some(mismatch) = expected.mismatch(&reading.identity) {

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use rackhand_agent_core::bmc_queue::CallClass;
 use rackhand_bmc::{
     Accepted, Bmc, BmcAddress, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading,
+    operation::Expected,
 };
 use tokio::time::{Instant, timeout};
 use tracing::{debug, info};
@@ -141,7 +142,7 @@ impl Clients {
         let queue = self.queue(target);
         let reading = async {
             let _call = queue.call(CallClass::Reader).await;
-            self.read_now(target).await
+            self.read_now(target, &target.known_identity()).await
         };
         match timeout(limit, reading).await {
             Ok(result) => result,
@@ -150,9 +151,13 @@ impl Clients {
     }
 
     /// Reads power; the caller has exclusive use of the BMC.
-    pub(crate) async fn read_now(&self, target: &Target) -> Result<PowerReading, BmcError> {
+    pub(crate) async fn read_now(
+        &self,
+        target: &Target,
+        expected: &Expected,
+    ) -> Result<PowerReading, BmcError> {
         self.ask(target, wall(&target.config), CallKind::Read, |bmc| {
-            bmc.power()
+            bmc.checked_power(expected.clone())
         })
         .await
     }
@@ -162,10 +167,11 @@ impl Clients {
         &self,
         target: &Target,
         command: PowerCommand,
+        expected: &Expected,
     ) -> Result<Accepted, BmcError> {
         let limit = wall(&target.config);
-        self.ask(target, limit, CallKind::Command, move |bmc| {
-            bmc.command(command)
+        self.ask(target, limit, CallKind::Command, |bmc| {
+            bmc.checked_command(command, expected.clone())
         })
         .await
     }

@@ -39,7 +39,7 @@ pub(crate) fn taken_to_proto(accepted: &Accepted, since_start: Duration) -> v1::
     }
 }
 
-fn identity_to_proto(identity: &SystemIdentity) -> v1::SystemIdentity {
+pub(crate) fn identity_to_proto(identity: &SystemIdentity) -> v1::SystemIdentity {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     v1::SystemIdentity {
         system_uuid: text(&identity.system_uuid),

@@ -154,7 +154,11 @@ impl Shared {
                 }
             }
         } else {
-            right_system(target, &self.clients.read_now(target).await?.identity)?;
+            let expected = target.known_identity();
+            right_system(
+                target,
+                &self.clients.read_now(target, &expected).await?.identity,
+            )?;
             let stored = on_disk(target, &account.file, |file| {
                 let (old, new) = (file.read()?, crate::password_file::generate()?);
                 file.store_next(&new)?;

@@ -88,6 +88,7 @@ async fn first_look(way: &DriverClient, config: &Config, expected: &Expected) ->
         identity: None,
         facts: None,
         expected: expected.clone(),
+        no_system_uuid: way.spec.ignore_system_uuid,
         now: Timestamp::now(),
     }
 }

@@ -12,7 +12,9 @@ use rackhand_agent_core::{
 };
 use rackhand_bmc::{
     Accepted, Bmc, BmcError, BmcFuture, PowerCommand, PowerReading, PowerState,
-    operation::{self, Evidence, Goal, Hooks, Operation, OperationRequest, Proof, Signal, Stopped},
+    operation::{
+        self, Evidence, Expected, Goal, Hooks, Operation, OperationRequest, Proof, Signal, Stopped,
+    },
 };
 use rackhand_proto::{
     convert::timestamp_to_proto,
@@ -405,11 +407,25 @@ impl Bmc for TargetBmc<'_> {
     }
 
     fn power(&self) -> BmcFuture<'_, PowerReading> {
-        Box::pin(self.shared.clients.read_now(self.target))
+        self.checked_power(Expected::default())
     }
 
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
-        Box::pin(self.shared.clients.command(self.target, command))
+        self.checked_command(command, Expected::default())
+    }
+
+    fn checked_power(&self, expected: Expected) -> BmcFuture<'_, PowerReading> {
+        let clients = &self.shared.clients;
+        Box::pin(async move { clients.read_now(self.target, &expected).await })
+    }
+
+    fn checked_command(
+        &self,
+        command: PowerCommand,
+        expected: Expected,
+    ) -> BmcFuture<'_, Accepted> {
+        let clients = &self.shared.clients;
+        Box::pin(async move { clients.command(self.target, command, &expected).await })
     }
 
     fn close(&self) -> BmcFuture<'_, ()> {

@@ -41,6 +41,7 @@ pub(crate) enum Access {
         username: String,
         password: SecretString,
         insecure: bool,
+        no_system_uuid: bool,
     },
 }
 
@@ -101,6 +102,18 @@ impl Target {
         Some(Self::of(config, host))
     }
 
+    /// The identity of the system in the inventory.
+    pub(crate) fn known_identity(&self) -> Expected {
+        match &self.access {
+            Access::Inventory(known) => Expected {
+                system_uuid: known.system_uuid.clone(),
+                serial: known.serial.clone(),
+                is_required: false,
+            },
+            Access::Sent { .. } => Expected::default(),
+        }
+    }
+
     /// The identity that the system must have: from the caller, and from the inventory where the
     /// caller gives none. If they contradict each other, the request is refused (F5).
     pub(crate) fn expected(&self, asked: Option<&v1::SystemIdentity>) -> Result<Expected, Status> {
@@ -108,6 +121,7 @@ impl Target {
         let asked = Expected {
             system_uuid: asked.and_then(|asked| said(&asked.system_uuid)),
             serial: asked.and_then(|asked| said(&asked.serial)),
+            is_required: false,
         };
         let Access::Inventory(known) = &self.access else {
             return Ok(asked);
@@ -124,6 +138,7 @@ impl Target {
         Ok(Expected {
             system_uuid: asked.system_uuid.or_else(|| known.system_uuid.clone()),
             serial: asked.serial.or_else(|| known.serial.clone()),
+            is_required: false,
         })
     }
 }
@@ -220,6 +235,7 @@ pub(crate) fn resolve(
             username: endpoint.username,
             password: SecretString::from(endpoint.password),
             insecure: endpoint.insecure_skip_verify,
+            no_system_uuid: endpoint.no_system_uuid,
         },
         config: config.clone(),
     })

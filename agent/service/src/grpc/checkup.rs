@@ -27,6 +27,7 @@ impl PowerService {
                 found: failure_to_proto(&target.host, &error).message,
                 advice: "mend the inventory: `rackhand-agent check` shows what is wrong".to_owned(),
                 bmc: target.address.to_string(),
+                identity: None,
             }],
         };
         Ok(Response::new(v1::CheckHostResponse { checks }))

@@ -388,6 +388,7 @@ fn host_to_proto(inventory: &Inventory, host: &HostEntry, held_by: String) -> v1
         cluster: text(&host.cluster),
         provider_id: text(&host.provider_id),
         system_uuid: text(&host.system_uuid),
+        no_system_uuid: host.no_system_uuid,
         serial: text(&host.serial),
         bmc: addresses(host),
         held_by,

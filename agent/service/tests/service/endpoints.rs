@@ -11,7 +11,7 @@ fn brought(address: &str) -> Option<v1::Target> {
             address: address.into(),
             username: "u".into(),
             password: "secret".into(),
-            insecure_skip_verify: false,
+            ..v1::BmcEndpoint::default()
         }),
     })
 }

@@ -26,7 +26,7 @@ fn spellings() -> Vec<v1::Target> {
             address: address.into(),
             username: "u".into(),
             password: "secret".into(),
-            insecure_skip_verify: false,
+            ..v1::BmcEndpoint::default()
         }),
     });
     named.into_iter().chain(sent).collect()

@@ -132,7 +132,7 @@ pub(crate) async fn operate(bmc: &dyn Bmc, host: &SimHost, goal: Goal) -> Report
 pub(crate) async fn watched(bmc: &dyn Bmc, seen: &mut Seen<'_>, goal: Goal) -> Report {
     let expected = Expected {
         system_uuid: Some(seen.host.config().uuid.clone()),
-        serial: None,
+        ..Expected::default()
     };
     let timing = Timing {
         poll_first: Duration::from_millis(2),

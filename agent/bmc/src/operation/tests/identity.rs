@@ -5,8 +5,8 @@ use super::*;
 #[test]
 fn f5_identity_mismatch_sends_no_command() {
     let expected = Expected {
-        system_uuid: Some("71111111-2222-3333-4444-555555555555".into()),
-        serial: None,
+        system_uuid: Some("4c4c4544-0042-3510-8054-c2c04f4e4e32".into()),
+        ..Expected::default()
     };
     for state in [On, Off, PoweringOff, Unknown] {
         for goal in [off().goal, Goal::On] {
@@ -21,7 +21,7 @@ fn f5_identity_mismatch_sends_no_command() {
                         state,
                         source: PowerSource::Redfish,
                         identity: SystemIdentity {
-                            system_uuid: Some("99999999-2222-3333-4444-555555555555".into()),
+                            system_uuid: Some("4c4c4544-0042-3510-8054-c2c04f4e4e33".into()),
                             ..SystemIdentity::default()
                         },
                     })
@@ -33,8 +33,8 @@ fn f5_identity_mismatch_sends_no_command() {
             assert_eq!(
                 ran.outcome().to_string(),
                 "the BMC manages another system: system UUID \
-                 99999999-2222-3333-4444-555555555555, expected \
-                 71111111-2222-3333-4444-555555555555; check the BMC address of this host"
+                 4c4c4544-0042-3510-8054-c2c04f4e4e33, expected \
+                 4c4c4544-0042-3510-8054-c2c04f4e4e32; check the BMC address of this host"
             );
         }
     }
@@ -51,6 +51,7 @@ fn f5_uuid_matches_in_either_byte_order() {
         let expected = Expected {
             system_uuid: Some(written.into()),
             serial: Some("not compared once the UUID agrees".into()),
+            ..Expected::default()
         };
         let found = SystemIdentity {
             system_uuid: Some(wire.into()),
@@ -64,8 +65,8 @@ fn f5_uuid_matches_in_either_byte_order() {
 #[test]
 fn f5_serial_is_compared_without_a_uuid() {
     let expected = Expected {
-        system_uuid: None,
         serial: Some("ABC123 ".into()),
+        ..Expected::default()
     };
     let found = |serial: Option<&str>| SystemIdentity {
         serial: serial.map(str::to_owned),

@@ -82,6 +82,38 @@ fn metal3_manifests_are_an_inventory() {
 }
 
 #[test]
+fn f14_entry_may_say_that_the_uuid_of_its_bmc_identifies_nothing() {
+    let toml = "\
+[[hosts]]
+name = 'a'
+system_uuid = 'none'
+serial = 'SN1'
+bmc = {address = 'ipmi://10.1.0.1', username = 'ops', password = 'x'}
+[[hosts]]
+name = 'b'
+system_uuid = 'none'
+bmc = {address = 'ipmi://10.1.0.2', username = 'ops', password = 'x'}
+";
+    let config = site(&[("h.toml", toml)], "['h.toml']").1.unwrap();
+    for host in &config.inventory.hosts {
+        assert_eq!((&host.system_uuid, host.no_system_uuid), (&None, true));
+    }
+    assert_eq!(config.inventory.hosts[0].serial.as_deref(), Some("SN1"));
+    assert!(config.inventory.find("none").unwrap().is_none());
+    let annotated = MANIFESTS.replace(
+        "annotations: {",
+        "annotations: {rackhand.dev/bmc-system-uuid: none, ",
+    );
+    let config = site(&[("bmh.yaml", &annotated)], "['bmh.yaml']").1.unwrap();
+    assert!(config.inventory.hosts[0].no_system_uuid);
+    let config = site(&[("bmh.yaml", MANIFESTS)], "['bmh.yaml']").1.unwrap();
+    assert!(!config.inventory.hosts[0].no_system_uuid);
+    let wrong = toml.replace("'none'", "'None'");
+    let told = site(&[("h.toml", &wrong)], "['h.toml']").1.unwrap_err();
+    assert!(told[0].contains("not a UUID"), "{told:?}");
+}
+
+#[test]
 fn kubectl_list_and_string_data_are_read() {
     let list = "\
 kind: List

@@ -41,7 +41,7 @@ trust = { ca_file = 'missing.pem' }
             "7:69: defaults.trust: give exactly one of ca_file, sha256 and insecure = true",
             "8:1: pdus.p9: no host of the inventory has this pdu",
             "11:15: hosts[0] (a).system_uuid: \"nonsense\": not a UUID, such as \
-             4c4c4544-0042-3510-8054-c2c04f4e4e32",
+             4c4c4544-0042-3510-8054-c2c04f4e4e32, and not \"none\"",
             "12:52: hosts[0] (a).bmc.username: is empty",
             "12:96: hosts[0] (a).bmc.trust.sha256: a certificate pin is 64 hexadecimal digits \
              (SHA-256), with or without colons",

@@ -25,6 +25,7 @@ pub(super) async fn specs(target: &Target) -> Result<Vec<BmcSpec>, BmcError> {
             username,
             password,
             insecure,
+            no_system_uuid,
         } => {
             let trust = if *insecure {
                 Trust::Insecure
@@ -37,6 +38,7 @@ pub(super) async fn specs(target: &Target) -> Result<Vec<BmcSpec>, BmcError> {
                 username: username.clone(),
                 password: password.clone(),
                 kg: None,
+                ignore_system_uuid: *no_system_uuid,
                 trust,
                 options: BmcOptions::default(),
                 connect_timeout: times.connect,
@@ -56,6 +58,7 @@ pub(super) async fn specs(target: &Target) -> Result<Vec<BmcSpec>, BmcError> {
             username: bmc.username.clone(),
             password,
             kg,
+            ignore_system_uuid: host.no_system_uuid,
             trust: bmc.trust.clone(),
             options: bmc.options.clone(),
             connect_timeout: times.connect.min(share),
