@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use rackhand_identity::{IdentityMatch, compare_system_uuids};
 use rackhand_proto::v1;
 
 /// Maximum number of selected hosts.
@@ -139,7 +140,7 @@ pub(crate) fn is_called(host: &v1::Host, name: &str) -> bool {
     [&host.name, &host.node_name, &host.provider_id]
         .into_iter()
         .any(|known| known == name)
-        || host.system_uuid.eq_ignore_ascii_case(name)
+        || compare_system_uuids(&host.system_uuid, name) == IdentityMatch::Same
 }
 
 fn has(host: &v1::Host, rack: &str, key: &str, value: &str) -> bool {
@@ -249,7 +250,7 @@ mod tests {
         .map(|(name, node, pdu, role)| v1::Host {
             name: name.to_owned(),
             node_name: node.to_owned(),
-            system_uuid: format!("00000000-0000-0000-0000-00000000000{name}"),
+            system_uuid: format!("4c4c4544-0042-3510-8054-00000000000{name}"),
             pdu: pdu.to_owned(),
             labels: [("role".to_owned(), role.to_owned())].into(),
             ..v1::Host::default()

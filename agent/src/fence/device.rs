@@ -6,7 +6,8 @@ use std::{path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 
 use futures::future::try_join_all;
 use rackhand_bmc::{
-    Bmc, BmcAddress, Credentials, Failover, FailoverSettings, Options, PowerState, Trust, connect,
+    Bmc, BmcAddress, Credentials, Failover, FailoverSettings, Options, PowerState, SystemIdentity,
+    Trust, connect,
     ipmi::{Suite, SuiteChoice},
     operation::{self, Expected, Goal, OperationRequest, Outcome, Timing},
 };
@@ -40,6 +41,8 @@ pub(super) enum Device {
         client: PowerClient<Channel>,
         plugs: Vec<String>,
         switched: SwitchedDevice,
+        /// System UUID that the host must have.
+        system_uuid: Option<String>,
     },
 }
 
@@ -52,32 +55,59 @@ impl Device {
         }
     }
 
-    /// Whether the host is on; with several hosts, whether any is.
+    /// Whether the host is on; with several hosts, whether any is. Where an identity is required, a host
+    /// that does not report it is an error.
     pub(super) async fn is_on(&self, times: &Times) -> Result<bool, String> {
         match self {
-            Self::Direct { bmc, .. } => {
-                let reading = bmc.power().await.map_err(|error| error.to_string())?;
+            Self::Direct { bmc, expected } => {
+                let reading = bmc.checked_power(expected.clone()).await;
+                let reading = reading.map_err(|error| error.to_string())?;
+                if let Some(mismatch) = expected.mismatch(&reading.identity) {
+                    return Err(Outcome::IdentityMismatch(mismatch).to_string());
+                }
                 exactly(reading.state, bmc.address())
             }
-            Self::Agent {
-                client,
-                plugs,
-                switched,
-            } => {
+            Self::Agent { plugs, .. } => {
                 let reads = plugs.iter().map(|plug| async move {
-                    let (client, plug_name) = (client.clone(), plug.clone());
-                    let row = power::read(client, plug_name, switched.device, times.call).await;
-                    match (row.power, row.error) {
-                        ("on", None) => Ok(true),
-                        ("off", None) => Ok(false),
-                        (_, Some(error)) => Err(format!("{plug}: {error}")),
-                        (other, None) => Err(format!("{plug} is {other}")),
+                    match self.identified_power(plug, times).await? {
+                        "on" => Ok(true),
+                        "off" => Ok(false),
+                        other => Err(format!("{plug} is {other}")),
                     }
                 });
                 let all = try_join_all(reads).await?;
                 Ok(all.into_iter().any(|on| on))
             }
         }
+    }
+
+    /// The power of a host of the rack agent, in a word, if it has the required identity.
+    async fn identified_power(&self, plug: &str, times: &Times) -> Result<&'static str, String> {
+        let Self::Agent {
+            client,
+            switched,
+            system_uuid,
+            ..
+        } = self
+        else {
+            return Err(format!("{plug} is no host of a rack agent"));
+        };
+        let (client, plug_name) = (client.clone(), plug.to_owned());
+        let row = power::read(client, plug_name, switched.device, times.call).await;
+        if let Some(error) = row.error {
+            return Err(format!("{plug}: {error}"));
+        }
+        if let Some(expected) = system_uuid {
+            let expected = required(expected);
+            let found = SystemIdentity {
+                system_uuid: (!row.system_uuid.is_empty()).then_some(row.system_uuid),
+                ..SystemIdentity::default()
+            };
+            if let Some(mismatch) = expected.mismatch(&found) {
+                return Err(format!("{plug}: {}", Outcome::IdentityMismatch(mismatch)));
+            }
+        }
+        Ok(row.power)
     }
 
     /// Makes the change and confirms it; returns whether a command was needed.
@@ -88,7 +118,13 @@ impl Device {
                 client,
                 plugs,
                 switched,
+                system_uuid,
             } => {
+                // The agent refuses another identity; that there is one is required here.
+                if system_uuid.is_some() {
+                    let reads = plugs.iter().map(|plug| self.identified_power(plug, times));
+                    try_join_all(reads).await?;
+                }
                 let switched = match change {
                     Change::Off => switched.clone(),
                     Change::On | Change::Diag => SwitchedDevice {
@@ -106,6 +142,7 @@ impl Device {
                     timeout: Some(times.power.max(Duration::from_secs(10))),
                     no_wait: false,
                     device: switched,
+                    system_uuid: system_uuid.clone(),
                 };
                 let each = plugs.iter().map(|plug| async move {
                     let row = power::one(client.clone(), plug.clone(), options, to, false).await;
@@ -149,6 +186,8 @@ impl Device {
             client: client.clone(),
             plugs: vec![plug.to_owned()],
             switched: switched.clone(),
+            // A list contains the other hosts as well.
+            system_uuid: None,
         })
     }
 
@@ -166,6 +205,15 @@ impl Device {
             // The result is known; an open session expires at the BMC.
             bmc.close().await.ok();
         }
+    }
+}
+
+/// A system of which nothing but this UUID is accepted.
+fn required(system_uuid: &str) -> Expected {
+    Expected {
+        system_uuid: Some(system_uuid.to_owned()),
+        is_required: true,
+        ..Expected::default()
     }
 }
 
@@ -233,10 +281,11 @@ async fn open_direct(direct: &Direct, times: &Times) -> Result<Device, String> {
     };
     Ok(Device::Direct {
         bmc,
-        expected: Expected {
-            system_uuid: direct.system_uuid.clone(),
-            serial: None,
-        },
+        expected: direct
+            .system_uuid
+            .as_deref()
+            .map(required)
+            .unwrap_or_default(),
     })
 }
 
@@ -310,6 +359,7 @@ async fn open_agent(through: &Through) -> Result<Device, String> {
     Ok(Device::Agent {
         client: client.map_err(|error| format!("{error:#}"))?,
         plugs: through.plugs.clone(),
+        system_uuid: through.system_uuid.clone(),
         switched: match through.outlets {
             true => SwitchedDevice::outlets(through.with_siblings.clone()),
             false => SwitchedDevice::bmc(),

@@ -119,7 +119,11 @@ pub(super) const OPTIONS: &[Opt] = &[
     opt("ssl_ca", Kind::Text, "File of the certificates that sign the BMC's, instead of the system's"),
     opt("redfish_uri", Kind::Text, "Redfish root; /redfish/v1 is the only one").default("/redfish/v1"),
     opt("systems_uri", Kind::Text, "Redfish path of the system; needed where the BMC has several"),
-    opt("system_uuid", Kind::Text, "System UUID of the host: another one is not touched"),
+    opt(
+        "system_uuid",
+        Kind::Text,
+        "System UUID that the host must have: a BMC that reports another one, or none, is not used",
+    ),
     opt("cipher", Kind::Select(CIPHERS), "IPMI cipher suite").short('C').default("auto"),
     opt("privlvl", Kind::Select(PRIVILEGES), "The most privilege that an IPMI session asks for")
         .short('L')

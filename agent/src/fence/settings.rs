@@ -4,6 +4,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use rackhand_identity::SystemUuid;
 use secrecy::SecretString;
 
 use super::{
@@ -77,6 +78,8 @@ pub(super) struct Through {
     pub(super) outlets: bool,
     /// Other hosts of the same outlets that may lose their power.
     pub(super) with_siblings: Vec<String>,
+    /// System UUID that the only host must have.
+    pub(super) system_uuid: Option<String>,
     pub(super) socket: PathBuf,
     /// Address, rack and certificate directory of a remote agent.
     pub(super) remote: Option<(String, String, PathBuf)>,
@@ -183,6 +186,18 @@ impl Validator<'_> {
                 .push(format!("{name} must be seconds, {most} at most"));
             Duration::ZERO
         })
+    }
+
+    /// The identity that is required. A value that cannot match any host is an error.
+    fn system_uuid(&mut self) -> Option<String> {
+        let text = self.text("system_uuid")?;
+        if SystemUuid::parse(&text).is_none() {
+            let why = "system_uuid identifies no host: give the UUID that `dmidecode -s system-uuid` prints on the \
+                       host, or status.nodeInfo.systemUUID of its Node; where that is a placeholder of the firmware, \
+                       leave it out";
+            self.wrong.push(why.to_owned());
+        }
+        Some(text)
     }
 
     fn choice(&mut self, name: &str, of: &'static [&'static str]) -> &'static str {
@@ -358,7 +373,7 @@ fn direct(judge: &mut Validator<'_>, ip: &str) -> Option<Direct> {
         ca: judge.text("ssl_ca").map(PathBuf::from),
         cipher,
         kg,
-        system_uuid: judge.text("system_uuid"),
+        system_uuid: judge.system_uuid(),
     })
 }
 
@@ -408,6 +423,16 @@ fn through(
             None
         }
     };
+    let system_uuid = judge.system_uuid();
+    if system_uuid.is_some() && outlets {
+        let why = "system_uuid cannot be compared with device=outlets, since outlets report no identity: leave \
+                   one of them out";
+        judge.wrong.push(why.to_owned());
+    }
+    if system_uuid.is_some() && plugs.len() > 1 {
+        let why = "system_uuid is that of one host: give one plug";
+        judge.wrong.push(why.to_owned());
+    }
     let with_siblings = judge.text("with_siblings").unwrap_or_default();
     let with_siblings = with_siblings.split(',').map(str::trim);
     Some(Through {
@@ -417,6 +442,7 @@ fn through(
             .filter(|one| !one.is_empty())
             .map(str::to_owned)
             .collect(),
+        system_uuid,
         socket: judge.text("socket").unwrap_or_default().into(),
         remote,
     })

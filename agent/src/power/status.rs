@@ -31,7 +31,7 @@ pub(crate) struct Row {
     #[serde(skip_serializing_if = "String::is_empty")]
     bmc: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    system_uuid: String,
+    pub(crate) system_uuid: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     serial: String,
     #[serde(skip_serializing_if = "String::is_empty")]

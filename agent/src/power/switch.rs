@@ -121,6 +121,8 @@ pub(crate) struct SwitchOptions {
     pub(crate) no_wait: bool,
     /// What is switched.
     pub(crate) device: SwitchedDevice,
+    /// System UUID that the host must have.
+    pub(crate) system_uuid: Option<String>,
 }
 
 /// Result for one host, as `-o json` prints it.
@@ -212,6 +214,7 @@ pub(crate) async fn switch(
         timeout: args.timeout,
         no_wait: args.no_wait,
         device,
+        system_uuid: None,
     };
     let progress = Progress::new(hosts.len());
     let live = progress.tells_events();
@@ -275,6 +278,13 @@ pub(crate) async fn one(
         force: options.force,
         device: options.device.device.into(),
         with_siblings: options.device.with_siblings.clone(),
+        expect: options
+            .system_uuid
+            .clone()
+            .map(|system_uuid| v1::SystemIdentity {
+                system_uuid,
+                ..v1::SystemIdentity::default()
+            }),
         ..v1::BeginRequest::default()
     });
     request.set_timeout(Duration::from_secs(15));

@@ -223,11 +223,79 @@ async fn unconfirmed_action_fails() {
     // Another host's BMC is not touched.
     let more = [
         ("action", "off"),
-        ("system_uuid", "00000000-0000-0000-0000-000000000001"),
+        ("system_uuid", "4c4c4544-0042-3510-8054-c2c04f4e4e33"),
     ];
     let (code, _, err) = ran(site.call(Way::Redfish, true, &more).await);
     assert!(code == 1 && err.contains("UUID"), "{err}");
     assert_eq!(site.host.real_power(), PowerState::On);
+    site.ends().await;
+}
+
+/// With `system_uuid` only a BMC that reports this identity is used, whatever the action.
+#[tokio::test(flavor = "multi_thread")]
+async fn f5_required_system_uuid_must_be_reported_for_every_action() {
+    const OTHER: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e33";
+    const ACTIONS: [&str; 6] = ["status", "monitor", "off", "on", "reboot", "diag"];
+    let site = Site::start().await;
+    let own = site.host.config().uuid.clone();
+    let call = async |way, action, uuid: &str| {
+        let more = [
+            ("action", action),
+            ("system_uuid", uuid),
+            ("power_timeout", "5"),
+        ];
+        ran(site.call(way, true, &more).await)
+    };
+    for way in WAYS {
+        for action in ACTIONS {
+            for (uuid, word) in [
+                (OTHER, "manages another system"),
+                ("00000000-0000-0000-0000-000000000000", "identifies no host"),
+                ("01020304-0506-0708-090a-0b0c0d0e0f10", "identifies no host"),
+                ("4c4c4544", "dmidecode -s system-uuid"),
+            ] {
+                let (code, out, err) = call(way, action, uuid).await;
+                assert_eq!(
+                    (code, out.as_str()),
+                    (1, ""),
+                    "{way:?} {action} {uuid}: {err}"
+                );
+                // An agent compares with its inventory first.
+                let is_said = err.contains(word) || err.contains("the caller expects");
+                assert!(is_said, "{way:?} {action} {uuid}: {err}");
+            }
+        }
+        let braced = format!("{{{}}}", own.to_uppercase());
+        for uuid in [&own, &braced] {
+            let (code, out, err) = call(way, "status", uuid).await;
+            assert_eq!((code, out.trim()), (0, "Status: ON"), "{way:?}: {err}");
+        }
+    }
+    let anonymous = site.host.anonymous();
+    for way in [Way::Redfish, Way::Agent] {
+        for action in ACTIONS {
+            let (code, out, err) = call(way, action, &own).await;
+            assert_eq!((code, out.as_str()), (1, ""), "{way:?} {action}: {err}");
+            assert!(
+                err.contains("reports no system UUID"),
+                "{way:?} {action}: {err}"
+            );
+        }
+    }
+    assert_eq!(site.host.counters().offs, 0);
+    site.host.clear_fault(anonymous);
+    for (more, word) in [
+        (("device", "outlets"), "outlets report no identity"),
+        (("plug", "n1,n2"), "give one plug"),
+    ] {
+        let more = [("action", "off"), ("system_uuid", own.as_str()), more];
+        let (code, _, err) = ran(site.call(Way::Agent, true, &more).await);
+        assert!(code == 1 && err.contains(word), "{err}");
+    }
+    for way in WAYS {
+        let (code, _, err) = call(way, "reboot", &own).await;
+        assert_eq!(code, 0, "{way:?}: {err}");
+    }
     site.ends().await;
 }
 

@@ -144,3 +144,27 @@ fn outlets_are_switched_only_through_an_agent() {
         assert_eq!(judged(&lines).unwrap_err(), [wanted], "{lines}");
     }
 }
+
+#[test]
+fn f5_system_uuid_that_can_match_no_host_is_an_error() {
+    const UUID: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e32";
+    let direct = direct_of(&format!("system_uuid={UUID}"));
+    assert_eq!(direct.system_uuid.as_deref(), Some(UUID));
+    assert_eq!(direct_of("system_uuid=").system_uuid, None);
+    let agent = "action=off\nplug=n1\n";
+    for wrong in [
+        format!("{BMC}system_uuid=none"),
+        format!("{BMC}system_uuid=4c4c4544-0042"),
+        format!("{BMC}system_uuid=01020304-0506-0708-090a-0b0c0d0e0f10"),
+        format!("{agent}system_uuid=00000000-0000-0000-0000-000000000000"),
+        format!("{agent}system_uuid={UUID}\ndevice=outlets"),
+        format!("{agent}system_uuid={UUID}\nplug=n1,n2"),
+    ] {
+        let told = judged(&wrong).unwrap_err();
+        assert!(
+            told.iter().any(|why| why.contains("system_uuid")),
+            "{told:?}"
+        );
+    }
+    judged(&format!("{agent}system_uuid={UUID}")).unwrap();
+}
