@@ -141,8 +141,9 @@ pub(crate) struct Args {
     #[arg(long, default_value = "3m", value_parser = seconds)]
     power_timeout: Duration,
 
-    /// Time between two readings of each BMC outside of remediations. A BMC that fails three times is
-    /// reported by the Node condition FencingUnavailable. 0s: no readings.
+    /// Time between two readings of each BMC outside of remediations. A BMC that fails three times, or that
+    /// reports another system than its Node, is reported by the Node condition FencingUnavailable. 0s: no
+    /// readings.
     #[arg(long, default_value = "5m", value_parser = seconds)]
     bmc_check_interval: Duration,
 

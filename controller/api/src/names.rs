@@ -127,6 +127,11 @@ pub const NODE_STARTUP_TIMEOUT_ANNOTATION: &str = "rackhand.dev/node-startup-tim
 pub const SETTINGS_ANNOTATION: &str = "rackhand.dev/settings";
 /// Keeps a PowerRemediation until its taint and its hold are removed.
 pub const POWER_REMEDIATION_FINALIZER: &str = "rackhand.dev/power-remediation";
+/// On a BareMetalHost, with the value [`BMC_SYSTEM_UUID_NONE`]: the system UUID that its BMC reports identifies
+/// nothing, and is not compared.
+pub const BMC_SYSTEM_UUID_ANNOTATION: &str = "rackhand.dev/bmc-system-uuid";
+/// The value of [`BMC_SYSTEM_UUID_ANNOTATION`].
+pub const BMC_SYSTEM_UUID_NONE: &str = "none";
 /// On a BareMetalHost (label or annotation): the rack whose agent serves it.
 pub const RACK_LABEL: &str = "rackhand.dev/rack";
 /// On a CRD that we shipped: health checks of that kind are ours to evaluate.

@@ -21,6 +21,8 @@ pub struct BmcHealth {
     failures: u32,
     /// When the first of the failures was observed, and the message of the latest.
     failure: Option<(Timestamp, String)>,
+    /// Since when the BMC has reported another system than the Node, and the latest message.
+    other_system: Option<(Timestamp, String)>,
 }
 
 /// Why a BMC cannot fence its host.
@@ -30,6 +32,27 @@ pub struct Unavailable {
     pub since: Timestamp,
     /// Message of the latest one.
     pub message: String,
+    /// The kind of failure.
+    pub cause: UnavailableCause,
+}
+
+/// The kind of failure of a BMC that cannot fence its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UnavailableCause {
+    /// Its power cannot be read.
+    NotReadable,
+    /// It manages another system than the Node runs on.
+    OtherSystem,
+}
+
+impl UnavailableCause {
+    /// The reason of the Node condition.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::NotReadable => "BMCUnavailable",
+            Self::OtherSystem => "BMCIdentityMismatch",
+        }
+    }
 }
 
 impl BmcHealth {
@@ -42,13 +65,28 @@ impl BmcHealth {
             next: after(now, Duration::from_millis(place % millis.max(1))),
             failures: 0,
             failure: None,
+            other_system: None,
         }
     }
 
-    /// Records a reading, or why it failed.
-    pub fn record(&mut self, reading: Result<(), String>, now: Timestamp, interval: Duration) {
+    /// Records a reading, with the difference between its identity and that of the Node, or why it failed.
+    pub fn record(
+        &mut self,
+        reading: Result<Option<String>, String>,
+        now: Timestamp,
+        interval: Duration,
+    ) {
         match reading {
-            Ok(()) => *self = Self::new(after(now, interval), interval, 0),
+            Ok(None) => *self = Self::new(after(now, interval), interval, 0),
+            Ok(Some(message)) => {
+                let first = self.other_system.as_ref().map_or(now, |(first, _)| *first);
+                // Read again soon: the entry is being mended, or the Node is being registered anew.
+                let next = interval.min(RETRY);
+                *self = Self {
+                    other_system: Some((first, message)),
+                    ..Self::new(after(now, next), next, 0)
+                };
+            }
             Err(message) => {
                 let first = self.failure.as_ref().map_or(now, |(first, _)| *first);
                 self.failures = self.failures.saturating_add(1);
@@ -58,11 +96,20 @@ impl BmcHealth {
         }
     }
 
-    /// Why the BMC cannot fence its host; `None` as long as too few readings have failed.
+    /// Why the BMC cannot fence its host; `None` as long as too few readings have failed. One reading of
+    /// another system is enough.
     #[must_use]
     pub fn unavailable(&self) -> Option<Unavailable> {
-        let (since, message) = self.failure.clone()?;
-        (self.failures >= FAILURES).then_some(Unavailable { since, message })
+        let failure = self.failure.clone().filter(|_| self.failures >= FAILURES);
+        let (cause, (since, message)) = match failure {
+            Some(failure) => (UnavailableCause::NotReadable, failure),
+            None => (UnavailableCause::OtherSystem, self.other_system.clone()?),
+        };
+        Some(Unavailable {
+            since,
+            message,
+            cause,
+        })
     }
 }
 
@@ -103,10 +150,34 @@ mod tests {
         let unavailable = Unavailable {
             since: at(10),
             message: "no answer".into(),
+            cause: UnavailableCause::NotReadable,
         };
         assert_eq!(health.unavailable(), Some(unavailable));
-        health.record(Ok(()), at(190), INTERVAL);
+        health.record(Ok(None), at(190), INTERVAL);
         assert_eq!((health.unavailable(), health.next), (None, at(490)));
+    }
+
+    #[test]
+    fn f14_bmc_of_another_system_is_reported_at_once_until_it_is_mended() {
+        let mut health = BmcHealth::new(at(0), INTERVAL, 0);
+        let cause = |health: &BmcHealth| health.unavailable().map(|u| (u.cause, u.since));
+        let other = |since| Some((UnavailableCause::OtherSystem, at(since)));
+        health.record(Ok(Some("that of node-2".into())), at(10), INTERVAL);
+        assert_eq!((cause(&health), health.next), (other(10), at(70)));
+        health.record(Ok(Some("that of node-2".into())), at(70), INTERVAL);
+        assert_eq!(cause(&health), other(10));
+        // A BMC that does not answer shows nothing new, until that is the worse of both.
+        for (second, expected) in [(130, other(10)), (190, other(10))] {
+            health.record(Err("no answer".into()), at(second), INTERVAL);
+            assert_eq!(cause(&health), expected);
+        }
+        health.record(Err("no answer".into()), at(250), INTERVAL);
+        assert_eq!(
+            cause(&health),
+            Some((UnavailableCause::NotReadable, at(130)))
+        );
+        health.record(Ok(None), at(310), INTERVAL);
+        assert_eq!((cause(&health), health.next), (None, at(610)));
     }
 
     proptest! {
@@ -116,7 +187,7 @@ mod tests {
         ) {
             let mut health = BmcHealth::new(at(0), INTERVAL, 0);
             for (second, ok) in readings.iter().enumerate() {
-                let reading = if *ok { Ok(()) } else { Err("no answer".into()) };
+                let reading = if *ok { Ok(None) } else { Err("no answer".into()) };
                 health.record(reading, at(second.try_into().unwrap()), INTERVAL);
             }
             let failed = readings.iter().rev().take_while(|ok| !**ok).count();

@@ -12,6 +12,7 @@
 //! function here is `async`.
 
 pub mod bmc_health;
+pub mod bmc_identity;
 pub mod dispatch;
 pub mod explanation;
 pub mod freshness;

@@ -176,6 +176,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
         machine: Some(MachineView::not_asked()),
         cluster: None,
         cluster_removed: false,
+        host_identity: None,
         host: HostView::Found(host),
         bmh,
         workload: match w.is_workload_away() {

@@ -16,7 +16,7 @@ use secrecy::ExposeSecret;
 use serde_json::json;
 
 use super::{
-    BMC_USER, END, HostLink, KnownBy, LONG, OtlpReceiver, RackSpec, Stage,
+    BMC_USER, END, EntryUuid, HostLink, KnownBy, LONG, OtlpReceiver, RackSpec, Stage,
     faults::{Disk, clock_variables},
     wait_until,
 };
@@ -307,15 +307,21 @@ impl Stage {
         if spec.link == HostLink::Inventory {
             for (place, name) in spec.hosts.iter().chain(&spec.also_lists).enumerate() {
                 let sim = self.host(name)?;
+                let other = spec.hosts.iter().rev().nth(place);
+                let cabled = other.filter(|_| spec.swapped).unwrap_or(name);
                 let mut host = json!({
                     "name": spec.inventory_name(name),
-                    "system_uuid": sim.config().uuid,
                     "bmc": {
-                        "address": self.bmc_address(name)?,
+                        "address": self.bmc_address(cabled)?,
                         "username": BMC_USER,
                         "password_file": password,
                     },
                 });
+                match spec.entry_uuid {
+                    EntryUuid::OfHost => host["system_uuid"] = json!(sim.config().uuid),
+                    EntryUuid::Absent => {}
+                    EntryUuid::Ignored => host["system_uuid"] = json!("none"),
+                }
                 if spec.known_by == KnownBy::NodeName {
                     host["node_name"] = json!(name);
                 }

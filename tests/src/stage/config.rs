@@ -5,7 +5,11 @@ use std::{path::PathBuf, time::Duration};
 use secrecy::SecretString;
 
 use super::FaultSetup;
-use crate::{enclosure::Enclosure, pdu::PduPair, rack::PowerTimings};
+use crate::{
+    enclosure::Enclosure,
+    pdu::PduPair,
+    rack::{GuidSource, PowerTimings},
+};
 
 /// How a Machine is linked to its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +40,17 @@ pub enum KnownBy {
     SystemUuid,
 }
 
+/// The system UUID in an entry of an agent's inventory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryUuid {
+    /// That of the host.
+    OfHost,
+    /// None.
+    Absent,
+    /// `none`: the UUID that the BMC reports identifies nothing.
+    Ignored,
+}
+
 /// The settings of one rack.
 #[derive(Debug, Clone)]
 pub struct RackSpec {
@@ -49,6 +64,12 @@ pub struct RackSpec {
     pub speaks: Speaks,
     /// How the inventory identifies the Nodes.
     pub known_by: KnownBy,
+    /// The system UUID in the inventory.
+    pub entry_uuid: EntryUuid,
+    /// The GUID that the BMCs report over IPMI.
+    pub guid: GuidSource,
+    /// Whether the entry of each host has the BMC of another: the first that of the last, and so on.
+    pub swapped: bool,
     /// Label `nodepool` of the Machines; the stage's own health check selects `worker`.
     pub pool: String,
     /// The system UUID of all boards of the rack; `None`: each has its own.
@@ -69,6 +90,9 @@ impl RackSpec {
             link,
             speaks: Speaks::Redfish,
             known_by: KnownBy::NodeName,
+            entry_uuid: EntryUuid::OfHost,
+            guid: GuidSource::System,
+            swapped: false,
             pool: "worker".to_owned(),
             system_uuid: None,
             also_lists: Vec::new(),
@@ -87,6 +111,27 @@ impl RackSpec {
     #[must_use]
     pub fn known_by_uuid(mut self) -> Self {
         self.known_by = KnownBy::SystemUuid;
+        self
+    }
+
+    /// Sets the system UUID in the inventory.
+    #[must_use]
+    pub fn with_entry_uuid(mut self, entry_uuid: EntryUuid) -> Self {
+        self.entry_uuid = entry_uuid;
+        self
+    }
+
+    /// Sets the GUID that the BMCs report over IPMI.
+    #[must_use]
+    pub fn with_guid(mut self, guid: GuidSource) -> Self {
+        self.guid = guid;
+        self
+    }
+
+    /// Gives the entry of each host the BMC of another.
+    #[must_use]
+    pub fn swapped(mut self) -> Self {
+        self.swapped = true;
         self
     }
 

@@ -40,7 +40,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use assertions::LONG;
 pub use cluster_api::MANAGER;
-pub use config::{HealthTimes, HostLink, KnownBy, OtlpReceiver, RackSpec, Speaks, StageConfig};
+pub use config::{
+    EntryUuid, HealthTimes, HostLink, KnownBy, OtlpReceiver, RackSpec, Speaks, StageConfig,
+};
 pub use crowd::{Crowd, Round, rank};
 pub use faults::FaultSetup;
 pub use fixture::{Fixture, SharedFixture};
@@ -190,6 +192,7 @@ impl Stage {
                 host.uuid.clone_from(uuid);
             }
             host.bmc.username = BMC_USER.into();
+            host.bmc.guid = spec.guid;
             host.bmc.password = self.config.bmc_password.clone();
             if self.config.plain {
                 let zone = ("topology.kubernetes.io/zone".to_owned(), spec.name.clone());

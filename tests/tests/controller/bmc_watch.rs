@@ -49,7 +49,7 @@ pub async fn is_reported(stage: &Stage, host: &str, advice: &str) -> Result<()> 
     wait_for(stage, host, "True", advice).await
 }
 
-async fn wait_for(stage: &Stage, node: &str, status: &str, message: &str) -> Result<()> {
+pub async fn wait_for(stage: &Stage, node: &str, status: &str, message: &str) -> Result<()> {
     wait_until(
         &format!("{node}: FencingUnavailable is {status}"),
         LONG,

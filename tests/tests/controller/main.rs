@@ -11,6 +11,7 @@
 
 mod admission;
 mod alerts;
+mod bmc_identity;
 mod bmc_watch;
 mod campaign;
 mod capi_manager;

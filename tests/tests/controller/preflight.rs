@@ -204,7 +204,7 @@ async fn break_it(stage: &Stage) -> Result<()> {
 }
 
 /// The exit code and what is printed as JSON.
-fn run(stage: &Stage, tls: &Path) -> Result<(Option<i32>, Value)> {
+pub fn run(stage: &Stage, tls: &Path) -> Result<(Option<i32>, Value)> {
     let binary: PathBuf = stage.binary("rackhand-controller");
     let output = Command::new(binary)
         .args(["preflight", "-o", "json", "--agent-tls-dir"])
@@ -218,7 +218,7 @@ fn run(stage: &Stage, tls: &Path) -> Result<(Option<i32>, Value)> {
     Ok((output.status.code(), report))
 }
 
-fn rows(report: &Value) -> Result<&Vec<Value>> {
+pub fn rows(report: &Value) -> Result<&Vec<Value>> {
     report["rows"].as_array().context("no rows")
 }
 

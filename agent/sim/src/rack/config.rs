@@ -86,6 +86,20 @@ pub struct BmcConfig {
     pub password: SecretString,
     /// Behaviour of the BMC.
     pub profile: Profile,
+    /// The GUID that it reports over IPMI.
+    pub guid: GuidSource,
+}
+
+/// The GUID that a BMC reports over IPMI.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GuidSource {
+    /// The system UUID of the host.
+    #[default]
+    System,
+    /// A new one at each start of the BMC, as virtualbmc reports.
+    NewAtStart,
+    /// The bytes 1 to 16, as OpenBMC reports while it knows no UUID.
+    Canned,
 }
 
 impl Default for BmcConfig {
@@ -96,6 +110,7 @@ impl Default for BmcConfig {
             username: "admin".to_owned(),
             password: SecretString::from("secret"),
             profile: Profile::default(),
+            guid: GuidSource::default(),
         }
     }
 }

@@ -39,7 +39,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use config::{BmcConfig, HostConfig, KubeletConfig, RackConfig};
+pub use config::{BmcConfig, GuidSource, HostConfig, KubeletConfig, RackConfig};
 pub use faults::{Action, FaultId, Rule};
 pub use host::SimHost;
 pub use observation::{Cause, Counters, HostView, LogEntry, LogEvent, Switched};

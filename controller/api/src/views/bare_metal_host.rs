@@ -125,6 +125,13 @@ impl BareMetalHostView {
         })
     }
 
+    /// Whether the system UUID that its BMC reports identifies nothing.
+    #[must_use]
+    pub fn has_no_system_uuid(&self) -> bool {
+        let value = self.meta.annotations.get(names::BMC_SYSTEM_UUID_ANNOTATION);
+        value.is_some_and(|value| value == names::BMC_SYSTEM_UUID_NONE)
+    }
+
     /// Whether the host is paused for baremetal-operator.
     #[must_use]
     pub fn is_paused(&self) -> bool {

@@ -5,13 +5,15 @@
 
 use std::collections::BTreeMap;
 
+use rackhand_identity::SystemUuid;
+
 use super::{InventoryEntry, NodeEntry};
 
 /// The Nodes by name, providerID and system UUID. A value that several Nodes share matches none of them.
 pub(super) struct NodeIndex<'a> {
     by_name: BTreeMap<&'a str, Option<&'a NodeEntry>>,
     by_provider_id: BTreeMap<&'a str, Option<&'a NodeEntry>>,
-    by_uuid: BTreeMap<String, Option<&'a NodeEntry>>,
+    by_uuid: BTreeMap<SystemUuid, Option<&'a NodeEntry>>,
     by_cluster: BTreeMap<(&'a str, &'a str), &'a NodeEntry>,
 }
 
@@ -34,7 +36,7 @@ impl<'a> NodeIndex<'a> {
             if let Some(id) = node.provider_id.as_deref().filter(|id| !id.is_empty()) {
                 put(&mut index.by_provider_id, id, node);
             }
-            if let Some(uuid) = node.system_uuid.as_deref().and_then(canonical) {
+            if let Some(uuid) = node.system_uuid.as_deref().and_then(SystemUuid::parse) {
                 put(&mut index.by_uuid, uuid, node);
             }
             index.by_cluster.insert((&node.cluster, &node.name), node);
@@ -50,7 +52,7 @@ impl<'a> NodeIndex<'a> {
         let by_name = self.by_name.get(name).copied().flatten();
         let by_id = || self.by_provider_id.get(host.provider_id.as_str()).copied();
         let by_uuid = || {
-            let uuid = canonical(&host.system_uuid)?;
+            let uuid = SystemUuid::parse(&host.system_uuid)?;
             self.by_uuid.get(&uuid).copied()
         };
         by_name
@@ -61,19 +63,4 @@ impl<'a> NodeIndex<'a> {
     pub(super) fn named(&self, (cluster, name): (&str, &str)) -> Option<&'a NodeEntry> {
         self.by_cluster.get(&(cluster, name)).copied()
     }
-}
-
-/// One form of a system UUID for both byte orders of its first three groups.
-fn canonical(uuid: &str) -> Option<String> {
-    let digits: String = uuid.chars().filter(|c| *c != '-').collect();
-    if digits.len() != 32 || !digits.chars().all(|c| c.is_ascii_hexdigit()) {
-        return None;
-    }
-    let digits = digits.to_ascii_lowercase();
-    let group = |from: usize, to: usize| -> Option<String> {
-        let pairs = digits.get(from..to)?.as_bytes().rchunks(2);
-        Some(pairs.map(String::from_utf8_lossy).collect())
-    };
-    let swapped = [group(0, 8)?, group(8, 12)?, group(12, 16)?].concat() + digits.get(16..)?;
-    Some(digits.clone().min(swapped))
 }

@@ -225,6 +225,19 @@ pub struct TargetFacts {
     pub is_bound: bool,
     /// Entries of inventories of other racks that do not count for it.
     pub ignored: Vec<String>,
+    /// Its Node, if that exists.
+    pub node: Option<NodeIdentity>,
+    /// Serial number of its BareMetalHost; empty if unknown.
+    pub serial: String,
+}
+
+/// A Node, and the machine on which it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeIdentity {
+    /// The Node, with its cluster where that is not the management cluster.
+    pub name: String,
+    /// `status.nodeInfo.systemUUID`.
+    pub system_uuid: String,
 }
 
 /// A host of a rack.
@@ -234,6 +247,21 @@ pub struct HostFacts {
     pub name: String,
     /// What its agent has found; why it could not be asked.
     pub checks: Result<Vec<HostCheck>, String>,
+    /// What the BMC reports by each of its drivers that answered.
+    pub identities: Vec<ReportedIdentity>,
+    /// Its inventory entry or BareMetalHost says that the system UUID of this BMC identifies nothing.
+    pub no_system_uuid: bool,
+}
+
+/// The identity that a BMC reports; an empty field is not reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportedIdentity {
+    /// Address of the BMC, without credentials.
+    pub bmc: String,
+    /// SMBIOS system UUID.
+    pub system_uuid: String,
+    /// Serial number of the system.
+    pub serial: String,
 }
 
 /// One check of a host by its agent.

@@ -5,6 +5,7 @@
 mod cluster;
 mod evaluation;
 mod facts;
+mod identity;
 mod racks;
 mod rights;
 
@@ -13,8 +14,8 @@ use serde::Serialize;
 
 pub use facts::{
     AgentFacts, AgentProbe, CheckFacts, CheckKind, ClockFacts, ClusterFacts, Facts, HostCheck,
-    HostFacts, KindFacts, LeaderFacts, Manager, ManagerFacts, NodesFacts, RightFacts, RightsFacts,
-    TargetFacts,
+    HostFacts, KindFacts, LeaderFacts, Manager, ManagerFacts, NodeIdentity, NodesFacts,
+    ReportedIdentity, RightFacts, RightsFacts, TargetFacts,
 };
 pub use rights::{Need, OWN_NAMESPACE, RIGHTS, Right, Role};
 
@@ -134,7 +135,8 @@ pub fn evaluate(facts: &Facts, now: Timestamp) -> Report {
     rows.extend(racks::agents(&facts.agents, now));
     let of_racks = facts.agents.iter().map(|agent| agent.rack.as_str());
     rows.extend(racks::targets(&facts.targets, &of_racks.collect()));
-    rows.extend(racks::hosts(&facts.hosts));
+    rows.extend(racks::hosts(&facts.hosts, &facts.targets));
+    rows.extend(identity::identities(&facts.targets, &facts.hosts));
     rows.extend(cluster::clocks(&facts.clocks));
     Report { now, rows }
 }

@@ -6,7 +6,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::hosts::NODE_RACK_LABEL;
 
-use super::{AgentFacts, HostFacts, Row, Status, TargetFacts, cluster::list};
+use super::{
+    AgentFacts, HostCheck, HostFacts, Row, Status, TargetFacts, cluster::list,
+    identity::is_compared,
+};
 
 /// A certificate that ends sooner is to be renewed.
 const RENEW: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -182,7 +185,7 @@ fn bindings(all: &[TargetFacts], of_racks: &BTreeSet<&str>) -> Vec<Row> {
 }
 
 /// What agents have found at their hosts: one row for all that are in order, and one for each problem.
-pub(super) fn hosts(all: &[HostFacts]) -> Vec<Row> {
+pub(super) fn hosts(all: &[HostFacts], targets: &[TargetFacts]) -> Vec<Row> {
     let check = "bmcs";
     let (mut rows, mut fine) = (Vec::new(), 0);
     for host in all {
@@ -193,9 +196,14 @@ pub(super) fn hosts(all: &[HostFacts]) -> Vec<Row> {
                 continue;
             }
         };
-        let bad = checks
-            .iter()
-            .filter(|c| matches!(c.status, Status::Failed | Status::Warning));
+        let is_compared = is_compared(host, targets);
+        let is_bad = |c: &&HostCheck| match c.status {
+            Status::Failed => true,
+            // Compared with the Node instead.
+            Status::Warning => !(is_compared && c.check == "identity"),
+            Status::Ok | Status::Skipped => false,
+        };
+        let bad = checks.iter().filter(is_bad);
         let before = rows.len();
         rows.extend(bad.map(|found| Row {
             check,

@@ -383,6 +383,8 @@ fn each_node_has_a_host_of_its_own() {
         host: host.map(str::to_owned).map_err(str::to_owned),
         is_bound: true,
         ignored: Vec::new(),
+        node: None,
+        serial: String::new(),
     };
     let of = |all: &[TargetFacts]| statuses(&racks::targets(all, &["r", "s"].into()));
     assert_eq!(
@@ -424,8 +426,10 @@ fn what_agents_find_at_bmcs_is_reported_where_it_is_wrong() {
     let host = |checks| HostFacts {
         name: "r/1".into(),
         checks,
+        identities: Vec::new(),
+        no_system_uuid: false,
     };
-    let of = |checks| statuses(&racks::hosts(&[host(checks)]));
+    let of = |checks| statuses(&racks::hosts(&[host(checks)], &[]));
     let fine = vec![found("name", Status::Ok), found("credentials", Status::Ok)];
     assert_eq!(of(Ok(fine.clone())), [Status::Ok]);
     let mut wrong = fine;
@@ -434,6 +438,84 @@ fn what_agents_find_at_bmcs_is_reported_where_it_is_wrong() {
     assert_eq!(of(Ok(wrong)), [Status::Failed, Status::Warning]);
     assert_eq!(of(Ok(vec![found("name", Status::Ok)])), [Status::Skipped]);
     assert_eq!(of(Err("no agent".into())), [Status::Skipped]);
+}
+
+#[test]
+fn f14_preflight_compares_each_bmc_with_its_node() {
+    const A: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e32";
+    const B: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e33";
+    let target = |node: &str, uuid: &str| TargetFacts {
+        name: format!("Machine {node}"),
+        checked: true,
+        host: Ok(format!("r/{node}")),
+        node: Some(NodeIdentity {
+            name: node.into(),
+            system_uuid: uuid.into(),
+        }),
+        serial: String::new(),
+        is_bound: true,
+        ignored: Vec::new(),
+    };
+    let warns = HostCheck {
+        check: "identity".into(),
+        status: Status::Warning,
+        found: "the inventory has nothing to compare it with".into(),
+        advice: "write it into the inventory".into(),
+    };
+    let host = |node: &str, uuids: &[&str]| HostFacts {
+        name: format!("r/{node}"),
+        checks: Ok(vec![
+            HostCheck {
+                check: "credentials".into(),
+                status: Status::Ok,
+                ..warns.clone()
+            },
+            warns.clone(),
+        ]),
+        identities: uuids
+            .iter()
+            .map(|uuid| ReportedIdentity {
+                bmc: format!("bmc of {node}"),
+                system_uuid: (*uuid).into(),
+                serial: String::new(),
+            })
+            .collect(),
+        no_system_uuid: false,
+    };
+    let targets = [target("node-1", A), target("node-2", B)];
+    let of = |hosts: &[HostFacts]| identity::identities(&targets, hosts);
+    let agree = [host("node-1", &[A]), host("node-2", &[B, B])];
+    assert_eq!(statuses(&of(&agree)), [Status::Ok]);
+    // The agent knows no Nodes, so its warning is not repeated.
+    assert_eq!(statuses(&racks::hosts(&agree, &targets)), [Status::Ok]);
+    assert_eq!(
+        statuses(&racks::hosts(&agree, &[])),
+        [Status::Warning, Status::Warning]
+    );
+    let swapped = of(&[host("node-1", &[B]), host("node-2", &[A])]);
+    assert_eq!(statuses(&swapped), [Status::Failed, Status::Failed]);
+    assert!(
+        swapped[0]
+            .message
+            .contains("the BMC of node-1 is that of node-2"),
+        "{}",
+        swapped[0].message
+    );
+    // The second of two drivers leads to another host.
+    let half = of(&[host("node-1", &[A, B]), host("node-2", &[B])]);
+    assert_eq!(statuses(&half), [Status::Ok, Status::Failed]);
+    let silent = of(&[host("node-1", &[""])]);
+    assert_eq!(statuses(&silent), [Status::Warning]);
+    assert!(silent[0].message.contains("nothing to compare"));
+    let declared = HostFacts {
+        no_system_uuid: true,
+        ..host("node-1", &[""])
+    };
+    assert_eq!(statuses(&of(&[declared])), [Status::Skipped]);
+    assert!(
+        of(&[host("node-9", &[A])]).is_empty(),
+        "no Node has this host"
+    );
 }
 
 #[test]

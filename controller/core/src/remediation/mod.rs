@@ -57,7 +57,8 @@ pub use shell::{
     ServingChoice, ServingState, Shell, TrackedOperation, Turn, choose_serving,
 };
 pub use state::{
-    AgentId, AgentPin, AttemptRecord, HostRef, Mode, Phase, PinnedNode, State, Step, TaintOwner,
+    AgentId, AgentPin, AttemptRecord, HostRef, Mode, Phase, PinnedNode, RefusedEntry, State, Step,
+    TaintOwner,
 };
 pub use step::{
     BEGIN_WITHIN, Command, Decision, Interrupt, LATEST_READING_AGE, Next, Note, Outcome,

@@ -111,6 +111,9 @@ pub struct Observation {
     pub cluster_removed: bool,
     /// The host that was resolved.
     pub host: HostView,
+    /// What the inventory entry or the BareMetalHost of the host says about its identity; `None` if it is not
+    /// known. It changes when somebody corrects that; nothing else is read from it.
+    pub host_identity: Option<String>,
     /// The BareMetalHost of the host.
     pub bmh: Option<BareMetalHostFacts>,
     /// The Node in the workload cluster.

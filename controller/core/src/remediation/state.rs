@@ -146,6 +146,20 @@ impl PinnedNode {
     }
 }
 
+/// An entry of a host that leads to another system (F5).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusedEntry {
+    /// The host with the address of its BMC.
+    pub host: HostRef,
+    /// Its identity in the entry; `None` if that was not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// Why it was refused.
+    #[serde(rename = "because")]
+    pub reason: Reason,
+}
+
 /// The owner of the out-of-service taint (F9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TaintOwner {
@@ -307,6 +321,10 @@ pub struct State {
     /// Why the remediation ends early, or why the attempt failed.
     #[serde(default, rename = "ending", skip_serializing_if = "Option::is_none")]
     pub end_reason: Option<Reason>,
+    /// The entry of the host with which the BMC was that of another system. The power-off is tried again
+    /// once another entry is found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_entry: Option<Box<RefusedEntry>>,
     /// Finished attempts, the latest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<AttemptRecord>,
@@ -357,6 +375,7 @@ impl State {
             node_was_down: false,
             node_back: None,
             end_reason: None,
+            refused_entry: None,
             attempts: Vec::new(),
         }
     }

@@ -6,6 +6,7 @@ use rackhand_core::remediation::{
     CommandTaken, OUTLETS_PROTOCOL, OperationOutcome, OperationView, PowerDevice, PowerReading,
     PowerState,
 };
+use rackhand_identity::SystemUuid;
 use rackhand_proto::{
     convert::{duration_from_proto, timestamp_from_proto},
     v1,
@@ -70,7 +71,8 @@ fn taken(taken: &v1::CommandTaken) -> Option<CommandTaken> {
 }
 
 fn identity(i: &v1::SystemIdentity) -> String {
-    if i.system_uuid.is_empty() {
+    // An agent of an earlier version reports placeholders of the firmware as they are.
+    if SystemUuid::parse(&i.system_uuid).is_none() {
         i.serial.clone()
     } else {
         i.system_uuid.clone()

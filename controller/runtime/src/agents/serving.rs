@@ -103,6 +103,19 @@ impl Agents {
             .collect()
     }
 
+    /// System UUID and serial number of a host in the inventory of the agent that serves its rack, as one
+    /// text; `None` if the inventory does not have the host.
+    pub(crate) fn identity_of(&self, rack: &str, host: &str) -> Option<String> {
+        let agents = self.agents.read();
+        let serving = self.serving.lock().get(rack).cloned();
+        let agent = serving.and_then(|key| agents.get(&key))?;
+        let found = agent.hosts.iter().find(|known| known.name == host)?;
+        Some(format!(
+            "system UUID {:?}, serial {:?}, no system UUID: {}",
+            found.system_uuid, found.serial, found.no_system_uuid
+        ))
+    }
+
     /// The agents of a rack that answer, including those that stand by.
     ///
     /// # Errors

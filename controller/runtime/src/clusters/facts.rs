@@ -15,7 +15,10 @@ use rackhand_api::names::{
 };
 use rackhand_core::remediation::{LeaseFacts, LeaseMemory, NodeFacts, Taint};
 
-use crate::store::api::{ApiError, call, optional};
+use crate::store::{
+    api::{ApiError, call, optional},
+    object::Key,
+};
 
 /// The status of condition Ready.
 pub(crate) fn ready(node: &Node) -> Option<&str> {
@@ -52,6 +55,15 @@ pub(crate) fn node_facts(node: &Node, lease: Option<LeaseFacts>) -> NodeFacts {
         ready_unknown: ready(node) == Some("Unknown"),
         taint: taint(node),
         lease,
+    }
+}
+
+/// The name of a Node that is unique among all clusters, for messages.
+pub(crate) fn node_label(cluster: &Key, name: &str) -> String {
+    if *cluster == Key::local() {
+        name.to_owned()
+    } else {
+        format!("{name} of cluster {cluster}")
     }
 }
 

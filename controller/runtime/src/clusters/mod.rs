@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use drain::bound_to;
 pub(crate) use etcd_guard::{OPENSHIFT_ETCD, OPENSHIFT_NODE_LABEL, ask_guard, guard};
-pub(crate) use facts::{lease_facts, node_facts, ready};
+pub(crate) use facts::{lease_facts, node_facts, node_label, ready};
 pub(crate) use roles::{NODE_ROLES, machine_roles, node_roles};
 pub(crate) use workload_client::{AttachedVolume, WorkloadClient};
 

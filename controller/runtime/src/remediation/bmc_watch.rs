@@ -1,5 +1,5 @@
-//! Reads the BMCs of the fleet between remediations, so that one that could not fence its host is known
-//! before it is needed.
+//! Reads the BMCs of the fleet between remediations, so that one that could not fence its host, or that is
+//! the BMC of another host, is known before it is needed.
 //!
 //! Owns: the Node condition [`FENCING_UNAVAILABLE`] and the metric of the same name. Must never: switch
 //! anything, delay a remediation, or report a BMC because its agent does not answer.
@@ -20,8 +20,9 @@ use kube::{
 };
 use rackhand_api::names::conditions::FENCING_UNAVAILABLE;
 use rackhand_core::{
-    bmc_health::{BmcHealth, Unavailable},
-    remediation::{HostRef, HostView, PowerDevice},
+    bmc_health::{BmcHealth, Unavailable, UnavailableCause},
+    bmc_identity::{BmcIdentity, ExpectedHost, IDENTITY_REMEDY, NodeUuids, compare_with_node},
+    remediation::{HostRef, HostView, PowerDevice, PowerReading},
 };
 use rackhand_proto::v1;
 use serde_json::json;
@@ -31,10 +32,11 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Context,
     credentials::bmc_endpoint,
+    metrics::BmcCounts,
     target::{fleet, host},
 };
 use crate::{
-    clusters::node_facts,
+    clusters::{node_facts, node_label},
     leader::writer::Lane,
     store::{object::Key, watch::pause},
 };
@@ -60,6 +62,13 @@ struct Watched {
     node: Option<(Key, String)>,
 }
 
+/// The hosts of the fleet by rack and name, and the Nodes by the identity of their machines.
+#[derive(Default)]
+struct Fleet {
+    watched: BTreeMap<String, Arc<Watched>>,
+    uuids: Arc<NodeUuids>,
+}
+
 /// Reads every BMC once in the interval of the configuration, until `cancel`.
 pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
     let interval = context.config.bmc_check_interval;
@@ -67,24 +76,22 @@ pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
         return cancel.cancelled().await;
     }
     let (mut health, mut counted) = (BTreeMap::new(), BTreeMap::new());
-    let mut watched = BTreeMap::new();
+    let mut all = Fleet::default();
     let mut resolved: Option<Instant> = None;
     while !pause(&cancel, TICK).await {
         if resolved.is_none_or(|at| at.elapsed() >= RESOLVED_FOR.min(interval)) {
-            watched = resolve(&context);
+            all = resolve(&context);
             resolved = Some(Instant::now());
         }
-        let reading = read_due(&context, &watched, &mut health, interval);
+        let reading = read_due(&context, &all, &mut health, interval);
         if cancel.run_until_cancelled(reading).await.is_none() {
             return;
         }
-        let unavailable = unavailable_by_rack(&watched, &health);
-        context
-            .metrics
-            .set_fencing_unavailable(&counted, &unavailable);
-        counted = unavailable;
+        let counts = count_by_rack(&all.watched, &health);
+        context.metrics.set_bmc_counts(&counted, &counts);
+        counted = counts;
         let topologies = &context.live.topologies;
-        topologies.retain(|name| watched.contains_key(name));
+        topologies.retain(|name| all.watched.contains_key(name));
         context.metrics.set_topology(topologies.counts());
     }
 }
@@ -92,11 +99,12 @@ pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
 /// Reads the BMCs that are due, and reports what has changed.
 async fn read_due(
     context: &Arc<Context>,
-    watched: &BTreeMap<String, Arc<Watched>>,
+    all: &Fleet,
     health: &mut BTreeMap<String, BmcHealth>,
     interval: Duration,
 ) {
     let now = Timestamp::now();
+    let watched = &all.watched;
     health.retain(|name, _| watched.contains_key(name));
     let mut due = Vec::new();
     let remediated = remediated(context);
@@ -110,17 +118,24 @@ async fn read_due(
                 .entry(&watched.host.rack)
                 .or_insert_with_key(|rack| context.agents.of_rack(rack).is_ok())
         {
-            due.push((name.clone(), watched.clone(), context.clone()));
+            due.push((
+                name.clone(),
+                watched.clone(),
+                context.clone(),
+                all.uuids.clone(),
+            ));
         }
     }
     let uses_topology = uses_topology(context);
-    let readings = due.into_iter().map(|(name, watched, context)| async move {
-        let reading = read(&context, &watched).await;
-        if uses_topology && reading.is_ok() && context.live.topologies.is_due(&name, now) {
-            read_topology(&context, &name, &watched).await;
-        }
-        (name, watched, reading)
-    });
+    let readings = due
+        .into_iter()
+        .map(|(name, watched, context, uuids)| async move {
+            let reading = read(&context, &watched, &uuids).await;
+            if uses_topology && reading.is_ok() && context.live.topologies.is_due(&name, now) {
+                read_topology(&context, &name, &watched).await;
+            }
+            (name, watched, reading)
+        });
     let mut readings = stream::iter(readings).buffer_unordered(CONCURRENT);
     while let Some((name, watched, reading)) = readings.next().await {
         // An agent that was lost meanwhile says nothing about the BMC.
@@ -133,16 +148,17 @@ async fn read_due(
     }
 }
 
-/// The hosts of the fleet by rack and name.
-fn resolve(context: &Context) -> BTreeMap<String, Arc<Watched>> {
+fn resolve(context: &Context) -> Fleet {
     let (index, racks) = (&context.index, context.agents.racks());
-    let mut all = BTreeMap::new();
+    let (mut all, mut uuids) = (BTreeMap::new(), NodeUuids::default());
     for member in fleet(index) {
         let target = member.target;
         let node = target.cluster.clone().zip(target.node.clone());
         let facts = node.as_ref().and_then(|(cluster, name)| {
             let node = index.node(cluster, name)?;
-            Some(node_facts(&node, None))
+            let facts = node_facts(&node, None);
+            uuids.add(&node_label(cluster, name), &facts.system_uuid);
+            Some(facts)
         });
         let found = host(index, &racks, &target, facts.as_ref(), None);
         let (HostView::Found(host), bmh) = (found.view, found.bmh) else {
@@ -151,7 +167,10 @@ fn resolve(context: &Context) -> BTreeMap<String, Arc<Watched>> {
         let name = format!("{}/{}", host.rack, host.host);
         all.insert(name, Arc::new(Watched { host, bmh, node }));
     }
-    all
+    Fleet {
+        watched: all,
+        uuids: Arc::new(uuids),
+    }
 }
 
 /// A number that distributes hosts over the interval, the same in each process.
@@ -205,14 +224,44 @@ async fn endpoint(context: &Context, watched: &Watched) -> Result<Option<v1::Bmc
     endpoint.map_err(|error| error.to_string())?.map(Some)
 }
 
-async fn read(context: &Context, watched: &Watched) -> Result<(), String> {
+/// Reads the BMC; returns how its identity differs from that of the Node.
+async fn read(
+    context: &Context,
+    watched: &Watched,
+    uuids: &NodeUuids,
+) -> Result<Option<String>, String> {
     let endpoint = endpoint(context, watched).await?;
     let owner = format!("bmc-check-{}", watched.host.host);
     let view = context
         .agents
         .read_power(&watched.host, endpoint, PowerDevice::Bmc, &owner, READING)
         .await;
-    view.result.map(drop)
+    let reading = view.result?;
+    Ok(other_system(context, watched, uuids, &reading))
+}
+
+/// How the identity that a BMC reports differs from that of the Node; `None`: not as far as is known.
+fn other_system(
+    context: &Context,
+    watched: &Watched,
+    uuids: &NodeUuids,
+    reading: &PowerReading,
+) -> Option<String> {
+    let (cluster, name) = watched.node.as_ref()?;
+    let node = context.index.node(cluster, name)?;
+    let bmh = watched.host.bmh.as_deref().map(Key::parse);
+    let bmh = bmh.and_then(|key| context.index.host(&key)?.view.ok());
+    let expected = ExpectedHost {
+        node: &node_label(cluster, name),
+        system_uuid: &node_facts(&node, None).system_uuid,
+        serial: &bmh
+            .and_then(|bmh| bmh.serial_number.clone())
+            .unwrap_or_default(),
+    };
+    match compare_with_node(&reading.bmc, &reading.identity, &expected, uuids) {
+        BmcIdentity::Different(why) => Some(why),
+        BmcIdentity::Same | BmcIdentity::Unknown(_) => None,
+    }
 }
 
 /// Writes the condition of the Node where it is not what it is to be.
@@ -224,12 +273,28 @@ async fn report(context: &Context, watched: &Watched, unavailable: Option<Unavai
         return;
     };
     let host = &watched.host.host;
-    if is_set(&node) == unavailable.is_some() {
+    let reason = unavailable.as_ref().map(|why| why.cause.label());
+    if reason_set(&node).as_deref() == reason {
         return;
     }
     let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let (status, reason, message) = match &unavailable {
-        Some(Unavailable { since, message }) => {
+        Some(Unavailable {
+            since,
+            message,
+            cause: cause @ UnavailableCause::OtherSystem,
+        }) => {
+            tracing::warn!(host, rack = watched.host.rack, node = name, %since, message,
+                "the BMC is that of another host");
+            let message =
+                format!("{message}. A remediation of this node would stop: {IDENTITY_REMEDY}");
+            ("True", cause.label(), message)
+        }
+        Some(Unavailable {
+            since,
+            message,
+            cause: cause @ UnavailableCause::NotReadable,
+        }) => {
             tracing::warn!(host, rack = watched.host.rack, node = name, %since, message,
                 "the BMC cannot fence its host");
             // An agent checks the hosts of its inventory; preflight has the credentials of the others.
@@ -242,14 +307,14 @@ async fn report(context: &Context, watched: &Watched, unavailable: Option<Unavai
                  for a person. `{check}` finds out why",
                 watched.host.rack
             );
-            ("True", "BMCUnavailable", message)
+            ("True", cause.label(), message)
         }
         None => {
             tracing::info!(
                 host,
                 rack = watched.host.rack,
                 node = name,
-                "the BMC answers again"
+                "the BMC answers again, and is that of the host as far as is known"
             );
             let message = format!("the BMC of host {host} answers");
             ("False", "BMCAvailable", message)
@@ -285,26 +350,29 @@ async fn report(context: &Context, watched: &Watched, unavailable: Option<Unavai
     }
 }
 
-fn is_set(node: &Node) -> bool {
+/// The reason of the condition, if that is true.
+fn reason_set(node: &Node) -> Option<String> {
     let status = node.status.as_ref();
     let mut conditions = status
         .and_then(|s| s.conditions.as_ref())
         .into_iter()
         .flatten();
-    conditions.any(|c| c.type_ == FENCING_UNAVAILABLE && c.status == "True")
+    let set = conditions.find(|c| c.type_ == FENCING_UNAVAILABLE && c.status == "True")?;
+    Some(set.reason.clone().unwrap_or_default())
 }
 
-fn unavailable_by_rack(
+fn count_by_rack(
     watched: &BTreeMap<String, Arc<Watched>>,
     health: &BTreeMap<String, BmcHealth>,
-) -> BTreeMap<String, i64> {
-    let mut racks: BTreeMap<&str, i64> = BTreeMap::new();
+) -> BTreeMap<String, BmcCounts> {
+    let mut racks: BTreeMap<String, BmcCounts> = BTreeMap::new();
     for (name, watched) in watched {
-        let unavailable = health.get(name).is_some_and(|h| h.unavailable().is_some());
-        *racks.entry(&watched.host.rack).or_default() += i64::from(unavailable);
+        let counts = racks.entry(watched.host.rack.clone()).or_default();
+        let Some(unavailable) = health.get(name).and_then(BmcHealth::unavailable) else {
+            continue;
+        };
+        counts.unavailable += 1;
+        counts.other_system += i64::from(unavailable.cause == UnavailableCause::OtherSystem);
     }
-    let racks = racks.into_iter();
     racks
-        .map(|(rack, count)| (rack.to_owned(), count))
-        .collect()
 }

@@ -126,6 +126,7 @@ pub(crate) async fn bmc_endpoint(
         username,
         password,
         insecure_skip_verify: bmc.is_some_and(|b| b.disable_certificate_verification),
+        no_system_uuid: view.has_no_system_uuid(),
     }))
 }
 

@@ -77,6 +77,15 @@ const POD_DELETIONS: [&str; 5] = ["deleted", "gone", "changed", "refused", "fail
 /// The open causes by kind and name of the domain: what is likely, and the hosts that are failed.
 pub(super) type OpenCauses = BTreeMap<(&'static str, String), (&'static str, i64)>;
 
+/// What the readings of the BMCs of a rack have shown between remediations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct BmcCounts {
+    /// Hosts whose BMC could not fence them, for whatever cause.
+    pub(super) unavailable: i64,
+    /// Those of them whose BMC manages another system.
+    pub(super) other_system: i64,
+}
+
 /// The step of an unfinished remediation, and when the remediation was created.
 type Unfinished = (&'static str, Timestamp);
 
@@ -94,6 +103,7 @@ pub(crate) struct RemediationMetrics {
     panics: Counter,
     blocked: Family<ReasonLabels, Gauge>,
     fencing_unavailable: Family<RackLabels, Gauge>,
+    identity_mismatches: Family<RackLabels, Gauge>,
     topology_discovered: Gauge,
     topology_conflicts: Gauge,
     shared_causes: Family<CauseLabels, Gauge>,
@@ -198,6 +208,12 @@ impl RemediationMetrics {
                 "Hosts whose BMC could not fence them, by rack",
                 Family::default(),
             ),
+            identity_mismatches: register(
+                r,
+                "bmc_identity_mismatch_hosts",
+                "Hosts whose BMC manages another system than their Node runs on, by rack",
+                Family::default(),
+            ),
             topology_discovered: register(
                 r,
                 "topology_discovered_hosts",
@@ -264,20 +280,26 @@ impl RemediationMetrics {
         self.panics.inc();
     }
 
-    /// Records the number of hosts of each rack whose BMC could not fence them. Racks that were recorded
-    /// `before` and have no host any more are removed.
-    pub(super) fn set_fencing_unavailable(
+    /// Records what the BMCs of each rack have shown. Racks that were recorded `before` and have no host any
+    /// more are removed.
+    pub(super) fn set_bmc_counts(
         &self,
-        before: &BTreeMap<String, i64>,
-        racks: &BTreeMap<String, i64>,
+        before: &BTreeMap<String, BmcCounts>,
+        racks: &BTreeMap<String, BmcCounts>,
     ) {
         let labels = |rack: &String| RackLabels { rack: rack.clone() };
-        for (rack, hosts) in racks {
-            let gauge = self.fencing_unavailable.get_or_create(&labels(rack));
-            gauge.set(*hosts);
+        for (rack, counts) in racks {
+            let (unavailable, mismatches) = (&self.fencing_unavailable, &self.identity_mismatches);
+            unavailable
+                .get_or_create(&labels(rack))
+                .set(counts.unavailable);
+            mismatches
+                .get_or_create(&labels(rack))
+                .set(counts.other_system);
         }
         for rack in before.keys().filter(|rack| !racks.contains_key(*rack)) {
             self.fencing_unavailable.remove(&labels(rack));
+            self.identity_mismatches.remove(&labels(rack));
         }
     }
 
@@ -421,11 +443,15 @@ mod tests {
         metrics.set_blocked("a", Some("Paused"));
         metrics.observe_end("succeeded", Duration::from_secs(60));
         metrics.set_step("a", Some(("Draining", Timestamp::UNIX_EPOCH)));
-        let racks = BTreeMap::from([("r1".to_owned(), 2)]);
-        metrics.set_fencing_unavailable(&BTreeMap::new(), &racks);
+        let counts = BmcCounts {
+            unavailable: 2,
+            other_system: 1,
+        };
+        let racks = BTreeMap::from([("r1".to_owned(), counts)]);
+        metrics.set_bmc_counts(&BTreeMap::new(), &racks);
         let cause = (("Rack", "r1".to_owned()), ("Network", 7));
         metrics.set_shared_causes(&BTreeMap::from([cause]));
-        assert_documented(&registry, 15);
+        assert_documented(&registry, 16);
         metrics.set_shared_causes(&BTreeMap::new());
         let series = "rackhand_shared_cause_failed_hosts{";
         assert!(!render(&registry).contains(series));

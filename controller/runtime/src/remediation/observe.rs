@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use rackhand_core::remediation::{
-    ActiveRemediation, AgentFacts, BareMetalHostFacts, BmcAccess, Collected, EtcdGuard, HostView,
-    JournalFacts, Observation, PodDeletions, Progress, Reason, State, Step, WorkloadView,
+    ActiveRemediation, AgentFacts, BareMetalHostFacts, BmcAccess, Collected, EtcdGuard, HostRef,
+    HostView, JournalFacts, Observation, PodDeletions, Progress, Reason, State, Step, WorkloadView,
 };
 
 use super::{
@@ -168,12 +168,14 @@ impl Engine {
             let rack = found.as_ref().map(|host| host.rack.as_str());
             input.subject.cause_holds = causes.holds(&input.policies, (host, rack), failing, now);
         }
+        let host_identity = found.as_ref().and_then(|host| self.host_identity(host));
         let observation = Observation {
             request: request_facts(&self.context.index, config, &self.id, &view, &target),
             machine: machine_facts(&self.context.index, &target),
             cluster: target.cluster_of_machine(),
             cluster_removed: removed,
             host,
+            host_identity,
             conflict: competing_controller(&self.uid, bmh.as_ref()),
             bmh,
             workload,
@@ -263,6 +265,23 @@ impl Engine {
             Reason::HostNotFound(why)
         } else {
             Reason::AgentUnreachable(format!("{} ({why})", silent.join("; ")))
+        })
+    }
+
+    /// What the inventory entry or the BareMetalHost of the host says about its identity.
+    fn host_identity(&self, host: &HostRef) -> Option<String> {
+        let known = self.context.agents.identity_of(&host.rack, &host.host);
+        if known.is_some() {
+            return known;
+        }
+        let key = host.bmh.as_deref().map(Key::parse);
+        let view = key.and_then(|key| self.context.index.host(&key)?.view.ok());
+        view.map(|view| {
+            let serial = view.serial_number.as_deref().unwrap_or_default();
+            format!(
+                "serial {serial:?}, no system UUID: {}",
+                view.has_no_system_uuid()
+            )
         })
     }
 

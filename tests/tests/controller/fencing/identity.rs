@@ -7,16 +7,16 @@ use serde_json::json;
 
 use super::world::{REMEDIATE, World};
 
-/// A wrong BMC address must be corrected by a person. The remediation ends, and the next one works.
+/// A wrong BMC address must be corrected by a person. The remediation waits for another entry; once it is
+/// withdrawn, the next one works.
 pub async fn foreign(w: &World) -> Result<()> {
     let host = w.host("bmc-4")?;
     host.foreign_uuid();
     let pod = w.lose("bmc-4", false).await?;
     w.stage.wait_blocked("bmc-4", "IdentityMismatch").await?;
-    // CAPM3's phase is in the status, which is written after the step.
     w.stage
-        .wait_remediation("bmc-4", "phase Failed", |seen| {
-            seen.step == "Blocked" && seen.phase == "Failed"
+        .wait_remediation("bmc-4", "the wait for another entry", |seen| {
+            seen.step == "Pending" && seen.phase == "Running"
         })
         .await?;
     w.workload_untouched("bmc-4", &pod).await?;

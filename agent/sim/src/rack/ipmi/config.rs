@@ -8,7 +8,7 @@ use std::time::Duration;
 use rackhand_bmc::ipmi::wire::Suite;
 use secrecy::{SecretSlice, SecretString};
 
-use crate::rack::HostConfig;
+use crate::rack::{GuidSource, HostConfig};
 
 /// Privilege levels (IPMI 2.0, section 6.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -129,7 +129,11 @@ impl IpmiConfig {
     /// Redfish BMC.
     pub fn of_host(host: &HostConfig) -> Self {
         let mut config = Self::default();
-        config.guid = guid_of(&host.uuid).unwrap_or(config.guid);
+        config.guid = match host.bmc.guid {
+            GuidSource::System => guid_of(&host.uuid).unwrap_or(config.guid),
+            GuidSource::NewAtStart => uuid::Uuid::new_v4().into_bytes(),
+            GuidSource::Canned => std::array::from_fn(|i| u8::try_from(i + 1).unwrap_or(u8::MAX)),
+        };
         config.serial.clone_from(&host.serial);
         config.users = vec![User {
             name: host.bmc.username.clone(),

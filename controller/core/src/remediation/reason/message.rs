@@ -119,8 +119,10 @@ impl fmt::Display for Reason {
             ),
             Self::IdentityMismatch(why) => write!(
                 f,
-                "the BMC belongs to another system: {why}. Correct the inventory or the \
-                 BareMetalHost, then delete this object"
+                "the BMC belongs to another system: {why}. Correct the BMC address in the inventory or the \
+                 BareMetalHost: it is then tried again. If this BMC never reports the UUID of its host, set \
+                 system_uuid = \"none\" in the inventory, or annotate the BareMetalHost with \
+                 rackhand.dev/bmc-system-uuid=none"
             ),
             Self::NodeReplaced(node) => write!(
                 f,

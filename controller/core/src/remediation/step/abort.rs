@@ -79,6 +79,11 @@ impl StepContext<'_> {
         match power.or(taint) {
             Some(d) => d,
             None if reason == Reason::Withdrawn => self.finish(s, reason, Outcome::Withdrawn),
+            None if s.refused_entry.as_ref().is_some_and(|r| r.reason == reason)
+                && self.withdrawn().is_none() =>
+            {
+                self.await_other_entry(s, reason)
+            }
             None => {
                 let mut s = s;
                 if !s.is_recorded() {

@@ -20,7 +20,16 @@ impl StepContext<'_> {
         self.start_next_attempt(s, reason)
     }
 
-    fn start_next_attempt(&self, mut s: State, reason: Reason) -> Decision {
+    fn start_next_attempt(&self, s: State, reason: Reason) -> Decision {
+        warning(self.to(self.with_new_attempt(s), Step::Retrying, reason))
+    }
+
+    /// F5: waits for another entry of the host, after everything that was added is removed.
+    pub(super) fn await_other_entry(&self, s: State, reason: Reason) -> Decision {
+        warning(self.to(self.with_new_attempt(s), Step::Pending, reason))
+    }
+
+    fn with_new_attempt(&self, mut s: State) -> State {
         s.attempt_started = self.now;
         s.node = None;
         s.off = None;
@@ -34,7 +43,7 @@ impl StepContext<'_> {
         s.on = None;
         s.power_on_repeats = 0;
         s.end_reason = None;
-        warning(self.to(s, Step::Retrying, reason))
+        s
     }
 
     /// Applies the policy for exhausted attempts.

@@ -60,6 +60,10 @@ impl StepContext<'_> {
             (Err(why @ Reason::HostOffline(_)), _) => return self.abort(s, why),
             (Err(why), _) => return self.recheck(s, why),
         };
+        if let Some(why) = self.refused_entry(&s, &host) {
+            return self.recheck(s, why);
+        }
+        s.refused_entry = None;
         if !o.request.finalizer {
             return self.act(s, Reason::Started, Command::AddFinalizer);
         }

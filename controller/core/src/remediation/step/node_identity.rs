@@ -7,7 +7,10 @@ use jiff::Timestamp;
 use rackhand_identity::{IdentityMatch, compare_serials, compare_system_uuids};
 
 use super::{
-    super::{NodeFacts, OffEvidence, PinnedNode, PowerReading, Reason, State, Step, Taint},
+    super::{
+        HostRef, NodeFacts, OffEvidence, PinnedNode, PowerReading, Reason, RefusedEntry, State,
+        Step, Taint,
+    },
     Decision, StepContext,
     fenced::FENCED_WATCH,
 };
@@ -118,6 +121,26 @@ impl StepContext<'_> {
             "the BMC {} reports serial number {}, and the BareMetalHost has {serial}",
             r.bmc, r.identity
         ))
+    }
+
+    /// Records that the current entry of the host leads to another system.
+    pub(super) fn with_refused_entry(&self, mut s: State, reason: Reason) -> State {
+        s.refused_entry = s.host.clone().map(|host| {
+            Box::new(RefusedEntry {
+                host,
+                identity: self.o.host_identity.clone(),
+                reason,
+            })
+        });
+        s
+    }
+
+    /// Why this entry of the host is not tried again; `None` if it is another one than was refused.
+    pub(super) fn refused_entry(&self, s: &State, host: &HostRef) -> Option<Reason> {
+        let refused = s.refused_entry.as_deref()?;
+        let identities = refused.identity.as_ref().zip(self.o.host_identity.as_ref());
+        let is_same = refused.host == *host && identities.is_none_or(|(then, now)| then == now);
+        is_same.then(|| refused.reason.clone())
     }
 
     /// Pins UID and Lease of the Node with the evidence of off.

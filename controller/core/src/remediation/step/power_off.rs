@@ -200,7 +200,8 @@ impl StepContext<'_> {
                 self.confirmed_by(s, off)
             }
             OperationOutcome::IdentityMismatch { why } => {
-                self.abort(s, Reason::IdentityMismatch(why.clone()))
+                let reason = Reason::IdentityMismatch(why.clone());
+                self.abort(self.with_refused_entry(s, reason.clone()), reason)
             }
             OperationOutcome::Unconfirmed { why } | OperationOutcome::Failed { why } => {
                 self.bmc_off_failed(s, why)

@@ -139,6 +139,7 @@ pub(super) fn mk_observation() -> Observation {
         }),
         cluster: None,
         cluster_removed: false,
+        host_identity: None,
         host: HostView::Found(mk_host()),
         bmh: Some(mk_bmh()),
         workload: WorkloadView::Present(mk_node()),

@@ -183,6 +183,70 @@ fn f5_power_off_carries_the_identity_of_node_and_host() {
 }
 
 #[test]
+fn f5_refused_entry_is_tried_again_once_it_is_corrected() {
+    let why = Reason::IdentityMismatch("system UUID X, expected Y".into());
+    let entry = |uuid: &str| Some(format!("system UUID {uuid}"));
+    let mut o = mk_held();
+    o.host_identity = entry("Y");
+    o.operation = finished(OperationOutcome::IdentityMismatch {
+        why: "system UUID X, expected Y".into(),
+    });
+    let mut powering_off = mk_state(Step::PoweringOff);
+    powering_off.agent_holds = true;
+    let (s, reason) = writes(&o, &powering_off, 3);
+    assert_eq!((s.step, &reason), (Step::Aborting, &why));
+    // What was added is removed, and the host is free for others.
+    assert_eq!(does(&o, &s, 3), Command::RemoveHold);
+    bmh(&mut o).our_hold = false;
+    assert_eq!(does(&o, &s, 3), Command::Release);
+    o.completed.insert(Command::Release);
+    o.operation = None;
+    let (s, reason) = writes(&o, &s, 4);
+    assert_eq!((s.step, &reason), (Step::Pending, &why));
+    assert_eq!(s.attempt, powering_off.attempt, "no attempt is used up");
+    assert_ne!(
+        operation_id(UID, &powering_off),
+        operation_id(
+            UID,
+            &State {
+                step: Step::PoweringOff,
+                ..s.clone()
+            }
+        ),
+        "the agent must not answer with the old operation"
+    );
+    o.completed.clear();
+    // The same entry is not tried again, whatever the time, and not as long as it is not known.
+    for identity in [entry("Y"), None] {
+        o.host_identity = identity;
+        assert_eq!(waits(&o, &s, 10_000).0, why);
+    }
+    // A corrected UUID, and a corrected address.
+    let mut corrected = o.clone();
+    corrected.host_identity = entry("X");
+    assert_eq!(writes(&corrected, &s, 20).0.step, Step::Holding);
+    let mut moved = o.clone();
+    moved.host_identity = entry("Y");
+    let HostView::Found(host) = &mut moved.host else {
+        panic!("{:?}", moved.host)
+    };
+    host.bmc = "10.0.0.8".into();
+    let (begun, _) = writes(&moved, &s, 20);
+    assert_eq!((begun.step, begun.refused_entry), (Step::Holding, None));
+    // A state of an earlier version has no such field.
+    let mut old = serde_json::to_value(&s).unwrap();
+    old.as_object_mut().unwrap().remove("refusedEntry");
+    let old: State = serde_json::from_value(old).unwrap();
+    assert_eq!(old.refused_entry, None);
+    // A withdrawn request ends.
+    o.request.deleting = true;
+    assert_eq!(
+        does(&o, &s, 20),
+        Command::RemoveFinalizer(Outcome::Withdrawn)
+    );
+}
+
+#[test]
 fn f6_conflicting_remediation_prevents_any_change() {
     let mut o = mk_observation();
     let other = Reason::OtherRemediation("Metal3Remediation default/m1".into());

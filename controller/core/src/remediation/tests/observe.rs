@@ -67,6 +67,7 @@ impl Run {
             }),
             cluster: None,
             cluster_removed: false,
+            host_identity: None,
             host: HostView::Found(HostRef {
                 bmh: w.bmh.as_ref().map(|b| b.name.clone()),
                 ..mk_host()

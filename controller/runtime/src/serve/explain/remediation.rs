@@ -127,6 +127,7 @@ fn facts(
         cluster: state.as_ref().and_then(|s| s.cluster.clone()),
         cluster_removed: false,
         host: found,
+        host_identity: None,
         conflict: competing_controller(&uid, bmh.as_ref()),
         bmh,
         workload,

@@ -8,7 +8,8 @@ use rackhand_api::{kinds::rack_agent::RackAgentSpec, names::conditions::CONNECTE
 use rackhand_core::{
     hosts::Racks,
     preflight::{
-        AgentFacts, AgentProbe, ClockFacts, Facts, HostCheck, HostFacts, Status, TargetFacts,
+        AgentFacts, AgentProbe, ClockFacts, Facts, HostCheck, HostFacts, NodeIdentity,
+        ReportedIdentity, Status, TargetFacts,
     },
     remediation::HostView,
 };
@@ -21,7 +22,7 @@ use tonic::{Request, transport::Channel};
 use super::{CONCURRENT, Gatherer, cluster::ahead};
 use crate::{
     agents::racks_of,
-    clusters::node_facts,
+    clusters::{node_facts, node_label},
     remediation::{FleetMember, bmc_endpoint, fleet, host},
     store::object::Key,
 };
@@ -112,6 +113,16 @@ impl Gatherer<'_> {
         let node = node.and_then(|(cluster, name)| self.index.node(cluster, name));
         let node = node.map(|node| node_facts(&node, None));
         let found = host(&self.index, racks, target, node.as_ref(), None);
+        let identity = target.cluster.as_ref().zip(node.as_ref());
+        let identity = identity.map(|(cluster, node)| NodeIdentity {
+            name: node_label(cluster, &node.name),
+            system_uuid: node.system_uuid.clone(),
+        });
+        let linked = match &found.view {
+            HostView::Found(host) => host.bmh.as_deref().map(Key::parse),
+            HostView::NotFound(_) => None,
+        };
+        let linked = linked.and_then(|key| self.index.host(&key)?.view.ok());
         let host = match found.view {
             HostView::Found(host) => Ok(format!("{}/{}", host.rack, host.host)),
             HostView::NotFound(reason) => Err(reason.to_string()),
@@ -122,6 +133,10 @@ impl Gatherer<'_> {
             host,
             is_bound: found.is_bound,
             ignored: found.ignored,
+            node: identity,
+            serial: linked
+                .and_then(|view| view.serial_number.clone())
+                .unwrap_or_default(),
         };
         (facts, found.bmh)
     }
@@ -138,7 +153,7 @@ impl Gatherer<'_> {
             for known in &agent.hosts {
                 let name = format!("{}/{}", agent.spec.rack, known.name);
                 if seen.insert(name.clone()) {
-                    wanted.push((name, agent, known.name.clone(), None));
+                    wanted.push((name, agent, known.name.clone(), Err(known.no_system_uuid)));
                 }
             }
         }
@@ -151,22 +166,35 @@ impl Gatherer<'_> {
             };
             let agent = agents.iter().find(|agent| agent.spec.rack == rack);
             if let Some(agent) = agent.filter(|_| seen.insert(name.clone())) {
-                wanted.push((name.clone(), agent, host.to_owned(), Some(bmh)));
+                wanted.push((name.clone(), agent, host.to_owned(), Ok(bmh)));
             }
         }
         let checked = wanted
             .into_iter()
-            .map(|(name, agent, host, bmh)| async move {
-                let checks = async {
-                    let endpoint = match bmh {
-                        Some(bmh) => Some(self.endpoint(bmh).await?),
-                        None => None,
+            .map(|(name, agent, host, access)| async move {
+                let answer = async {
+                    // The address is that of a BareMetalHost, or the agent's own.
+                    let endpoint = match access {
+                        Ok(bmh) => Some(self.endpoint(bmh).await?),
+                        Err(_) => None,
                     };
-                    agent.check(v1::Target { host, endpoint }).await
+                    let no_system_uuid = match (&endpoint, access) {
+                        (Some(endpoint), _) => endpoint.no_system_uuid,
+                        (None, Err(no_system_uuid)) => no_system_uuid,
+                        (None, Ok(_)) => false,
+                    };
+                    let checks = agent.check(v1::Target { host, endpoint }).await?;
+                    Ok((checks, no_system_uuid))
+                };
+                let (checks, no_system_uuid) = match answer.await {
+                    Ok((checks, no_system_uuid)) => (Ok(checks), no_system_uuid),
+                    Err(why) => (Err(why), false),
                 };
                 HostFacts {
                     name,
-                    checks: checks.await,
+                    identities: checks.iter().flatten().filter_map(identity).collect(),
+                    checks: checks.map(|checks| checks.into_iter().map(host_check).collect()),
+                    no_system_uuid,
                 }
             });
         stream::iter(checked).buffered(CONCURRENT).collect().await
@@ -186,6 +214,29 @@ fn connected(data: &Value) -> Option<(bool, String)> {
     let connected = conditions.iter().find(|c| c["type"] == CONNECTED)?;
     let message = connected["message"].as_str().unwrap_or_default();
     Some((connected["status"] == "True", message.to_owned()))
+}
+
+fn host_check(check: v1::Check) -> HostCheck {
+    HostCheck {
+        status: match check.verdict() {
+            v1::Verdict::Ok => Status::Ok,
+            v1::Verdict::Warning => Status::Warning,
+            v1::Verdict::Failed => Status::Failed,
+            v1::Verdict::Skipped | v1::Verdict::Unspecified => Status::Skipped,
+        },
+        check: check.check,
+        found: check.found,
+        advice: check.advice,
+    }
+}
+
+fn identity(check: &v1::Check) -> Option<ReportedIdentity> {
+    let identity = check.identity.as_ref()?;
+    Some(ReportedIdentity {
+        bmc: check.bmc.clone(),
+        system_uuid: identity.system_uuid.clone(),
+        serial: identity.serial.clone(),
+    })
 }
 
 async fn probe(spec: &RackAgentSpec, tls: &ClientTls) -> Result<(AgentProbe, Reached), String> {
@@ -237,25 +288,14 @@ async fn within<T>(
 }
 
 impl Reached {
-    async fn check(&self, target: v1::Target) -> Result<Vec<HostCheck>, String> {
+    async fn check(&self, target: v1::Target) -> Result<Vec<v1::Check>, String> {
         let request = v1::CheckHostRequest {
             target: Some(target),
             timeout: Some(duration_to_proto(CHECK)),
         };
         let mut client = self.client.clone();
         let answer = within(client.check_host(timed(request, CHECK)), CHECK).await?;
-        let checks = answer.checks.into_iter().map(|check| HostCheck {
-            status: match check.verdict() {
-                v1::Verdict::Ok => Status::Ok,
-                v1::Verdict::Warning => Status::Warning,
-                v1::Verdict::Failed => Status::Failed,
-                v1::Verdict::Skipped | v1::Verdict::Unspecified => Status::Skipped,
-            },
-            check: check.check,
-            found: check.found,
-            advice: check.advice,
-        });
-        Ok(checks.collect())
+        Ok(answer.checks)
     }
 
     /// The agent's clock, which stands on each reading of a BMC.
