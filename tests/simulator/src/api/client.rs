@@ -191,7 +191,7 @@ impl World {
             ));
         }
         let response = match reply {
-            Reply::Document(code, object) => serde_json::to_vec(&object)
+            Reply::Document(code, object) => serde_json::to_vec(&*object)
                 .map_err(io::Error::from)
                 .and_then(|json| response(code, ResponseBody::Whole(Some(json.into())))),
             Reply::Watch(watch) => {
