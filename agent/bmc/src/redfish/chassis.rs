@@ -105,7 +105,7 @@ impl Redfish {
             match body.as_ref().and_then(reported) {
                 None => {}
                 Some((PowerState::Off, word)) => {
-                    off = off.or_else(|| Some((name.to_owned(), word)))
+                    off = off.or_else(|| Some((name.to_owned(), word)));
                 }
                 Some(_) => return None,
             }

@@ -34,8 +34,13 @@ async fn power_of(response: Vec<u8>) -> Result<PowerState, rackhand_bmc::BmcErro
     let server = tokio::spawn(async move {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
-            let mut request = [0; 4096];
-            stream.read(&mut request).await.ok();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                let Ok(byte) = stream.read_u8().await else {
+                    break;
+                };
+                request.push(byte);
+            }
             stream.write_all(&response).await.ok();
             stream.shutdown().await.ok();
         }

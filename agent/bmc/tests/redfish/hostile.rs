@@ -109,7 +109,7 @@ async fn hostile() -> TestBmc {
     );
     bmc.put(MANAGER, json!({"FirmwareVersion": huge}));
     bmc.world(|world| {
-        world.root = json!({"Vendor": huge, "Product": huge, "RedfishVersion": huge})
+        world.root = json!({"Vendor": huge, "Product": huge, "RedfishVersion": huge});
     });
     bmc
 }

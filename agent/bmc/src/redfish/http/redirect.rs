@@ -118,6 +118,7 @@ mod tests {
     const RESET: (&Method, Redirects) = (&Method::POST, Redirects::None);
     const READ: (&Method, Redirects) = (&Method::GET, Redirects::Any);
 
+    #[allow(clippy::unwrap_in_result)]
     fn redirected(
         request: (&Method, Redirects),
         status: u16,

@@ -46,13 +46,13 @@ const USED: &[&str] = &[
 ];
 
 /// The entry without what is not used, and with texts of bounded length.
-pub(super) fn slim(entry: Value) -> Value {
+pub(super) fn slim(entry: &Value) -> Value {
     let used = USED.iter().filter_map(|name| {
-        let text = text(&entry, name)?;
+        let text = text(entry, name)?;
         Some(((*name).to_owned(), Value::String(text)))
     });
     let mut slim: Map<String, Value> = used.collect();
-    if let Some(origin) = link(&entry, ORIGIN) {
+    if let Some(origin) = link(entry, ORIGIN) {
         slim.insert(
             "Links".to_owned(),
             json!({"OriginOfCondition": {"@odata.id": origin}}),
@@ -193,11 +193,11 @@ mod tests {
             "Message": "m", "Oem": {"Dump": huge}, "Name": [1, 2],
             "Links": {"OriginOfCondition": {"@odata.id": "/Sensors/f", "Oem": huge}, "Oem": huge},
         });
-        let slim = slim(body.clone());
+        let slim = slim(&body);
         assert_eq!(entry(&slim), entry(&body));
         assert!(slim.to_string().len() < 300);
-        assert!(is_bare(&super::slim(json!({"@odata.id": "/1", "Oem": 1}))));
-        assert!(is_bare(&super::slim(json!("text"))));
+        assert!(is_bare(&super::slim(&json!({"@odata.id": "/1", "Oem": 1}))));
+        assert!(is_bare(&super::slim(&json!("text"))));
     }
 
     #[test]

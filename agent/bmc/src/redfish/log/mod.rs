@@ -49,7 +49,7 @@ impl Page {
             _ => None,
         };
         let members = match members {
-            Some(Value::Array(members)) => members.into_iter().map(entry::slim).collect(),
+            Some(Value::Array(members)) => members.iter().map(entry::slim).collect(),
             _ => Vec::new(),
         };
         Self {
@@ -180,7 +180,7 @@ impl Redfish {
                 Some(_) if index < surplus => {}
                 Some(link) => {
                     let url = self.access.http.resolve(&link)?;
-                    entries.push(entry::slim(self.fetch(call, &url, READING).await?));
+                    entries.push(entry::slim(&self.fetch(call, &url, READING).await?));
                 }
             }
         }
