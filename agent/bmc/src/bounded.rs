@@ -212,6 +212,10 @@ impl Bounded for OutletReading {
 }
 
 /// A client of a BMC whose results are bounded.
+#[cfg_attr(
+    not(any(feature = "ipmi", feature = "redfish")),
+    expect(dead_code, reason = "without a protocol there is no client")
+)]
 pub(crate) struct BoundedBmc<B>(pub(crate) B);
 
 /// Makes a call of the driver.
