@@ -86,6 +86,9 @@ pub const CONFIRM_FENCED_ANNOTATION: &str = "rackhand.dev/confirm-fenced";
 /// On a remediation, with its UID as the value: a person lets it begin although etcd could lose its quorum,
 /// where nothing can be lost. At most one member is remediated at a time all the same.
 pub const OVERRIDE_QUORUM_ANNOTATION: &str = "rackhand.dev/override-quorum";
+/// On a remediation, with its UID as the value: a person states that no other Node runs on its host, whatever the
+/// identities of the Nodes say.
+pub const OVERRIDE_OTHER_NODE_ANNOTATION: &str = "rackhand.dev/override-other-node";
 /// On a remediation, with its UID as the value: a person approves it where a PowerPolicy requires
 /// that, or holds it because of earlier attempts.
 pub const APPROVED_ANNOTATION: &str = "rackhand.dev/approved";

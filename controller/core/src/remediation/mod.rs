@@ -19,6 +19,7 @@ mod evidence;
 mod host_evidence;
 mod left_hold;
 mod observation;
+mod other_nodes;
 mod outdated;
 mod outlets;
 mod pods;
@@ -43,6 +44,10 @@ pub use host_evidence::{
 };
 pub use left_hold::{LeftHoldAction, left_hold};
 pub use observation::{BareMetalHostFacts, HostView, MachineView, Observation, RequestFacts};
+pub use other_nodes::{
+    HostIdentity, LeaseRenewals, NamedHost, NodeComparison, NodeIdentity, NodeLife, OtherNode,
+    OtherNodes, node_comparison,
+};
 pub use outdated::{EntryProgress, JournalEntry, JournalFacts, is_outdated};
 pub use outlets::{OUTLETS_PROTOCOL, OutletStage, OutletUse, PowerDevice};
 pub use pods::{BoundPod, PodDeletions, PodRef, deletion_is_justified};

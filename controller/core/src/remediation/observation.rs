@@ -8,9 +8,9 @@ use jiff::Timestamp;
 
 use super::{
     AgentId, AgentView, BmcAccess, Collected, Command, Drain, HostRef, JournalFacts, NodeAction,
-    OperationOutcome, OperationView, PinnedOperation, PodDeletions, Policy, PolicyError,
-    PowerState, PowerView, Reason, State, Step, WorkloadView, agent_view::LONGEST_POWER_ON_DELAY,
-    power::PowerReading,
+    OperationOutcome, OperationView, OtherNodes, PinnedOperation, PodDeletions, Policy,
+    PolicyError, PowerState, PowerView, Reason, State, Step, WorkloadView,
+    agent_view::LONGEST_POWER_ON_DELAY, power::PowerReading,
 };
 
 /// The remediation object.
@@ -30,6 +30,8 @@ pub struct RequestFacts {
     pub finalizer: bool,
     /// The value of `rackhand.dev/confirm-fenced`, if any.
     pub confirm_fenced: Option<String>,
+    /// The value of `rackhand.dev/override-other-node`, if any.
+    pub override_other_node: Option<String>,
     /// Whether the object, its Machine or its Cluster is paused.
     pub paused: bool,
     /// The policy that its spec requests.
@@ -39,6 +41,8 @@ pub struct RequestFacts {
 /// The Machine that is remediated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MachineView {
+    /// `spec.providerID`; empty if it has none.
+    pub provider_id: String,
     /// Status of the condition `HealthCheckSucceeded`.
     pub health_check_succeeded: Option<bool>,
     /// Whether the condition `OwnerRemediated` is False in both condition lists.
@@ -52,6 +56,7 @@ impl MachineView {
     /// For a request about a Node that has no Machine.
     pub fn not_asked() -> Self {
         Self {
+            provider_id: String::new(),
             health_check_succeeded: None,
             owner_remediated_false: true,
             not_checked: true,
@@ -118,6 +123,8 @@ pub struct Observation {
     pub bmh: Option<BareMetalHostFacts>,
     /// The Node in the workload cluster.
     pub workload: WorkloadView,
+    /// Other Nodes of the cluster that may run on the host (F14).
+    pub other_nodes: OtherNodes,
     /// The agent that serves the host.
     pub agent: AgentView,
     /// What the agent needs to reach the BMC.
@@ -227,6 +234,9 @@ impl Observation {
                 at.checked_add(policy.power_on_timeout)
                     .unwrap_or(Timestamp::MAX),
             );
+        }
+        if let Some(at) = self.other_nodes.decided_at() {
+            return Some(policy.step_until(s).map_or(at, |until| until.max(at)));
         }
         let until = policy.step_until(s)?;
         match &self.operation {

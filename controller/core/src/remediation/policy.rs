@@ -218,13 +218,12 @@ impl Policy {
             Step::Booting | Step::Restoring => {
                 since(s.on.unwrap_or(s.since), self.boot_timeout).max(s.retry_at)
             }
-            Step::Pending => s.node_back.and_then(|at| since(at, HEALTH_GRACE)),
+            Step::Pending | Step::Retrying => s.node_back.and_then(|at| since(at, HEALTH_GRACE)),
             Step::Holding if s.evidence.is_none() && !self.evidence_timeout.is_zero() => {
                 since(s.since, self.evidence_timeout)
             }
             Step::Holding
             | Step::Fenced
-            | Step::Retrying
             | Step::Aborting
             | Step::Succeeded
             | Step::Escalated

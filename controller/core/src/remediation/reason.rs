@@ -46,6 +46,8 @@ pub enum Reason {
     IdentityMismatch(String),
     NodeReplaced(String),
     NodeMismatch(String),
+    OtherNodeOnHost(String),
+    CheckingOtherNode(String),
     LeaseRenewed(String),
     WaitingForQuietLease,
     WorkloadUnreachable(String),
@@ -127,6 +129,8 @@ impl Reason {
             Self::IdentityMismatch(_) => "IdentityMismatch",
             Self::NodeReplaced(_) => "NodeReplaced",
             Self::NodeMismatch(_) => "NodeMismatch",
+            Self::OtherNodeOnHost(_) => "OtherNodeOnHost",
+            Self::CheckingOtherNode(_) => "CheckingOtherNode",
             Self::LeaseRenewed(_) => "LeaseRenewed",
             Self::WaitingForQuietLease => "WaitingForQuietLease",
             Self::WorkloadUnreachable(_) => "WorkloadUnreachable",
@@ -183,6 +187,7 @@ impl Reason {
                 | Self::PowerOffRunning
                 | Self::WaitingForQuietLease
                 | Self::NodeReplaced(_)
+                | Self::CheckingOtherNode(_)
                 | Self::Draining(_)
                 | Self::PowerOnRunning
                 | Self::PowerOnStaged(_)

@@ -318,6 +318,9 @@ pub struct State {
     /// Since when the Node has been Ready again, before anything was begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_back: Option<Timestamp>,
+    /// Name of the Node whose kubelet ran on this host when it was last looked at (F14).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_node: Option<String>,
     /// Why the remediation ends early, or why the attempt failed.
     #[serde(default, rename = "ending", skip_serializing_if = "Option::is_none")]
     pub end_reason: Option<Reason>,
@@ -374,6 +377,7 @@ impl State {
             confirmation_used: false,
             node_was_down: false,
             node_back: None,
+            other_node: None,
             end_reason: None,
             refused_entry: None,
             attempts: Vec::new(),

@@ -16,6 +16,7 @@ mod host_evidence;
 mod node_identity;
 mod operations;
 mod orphan;
+mod other_node;
 mod outlets;
 mod pods;
 mod power_off;

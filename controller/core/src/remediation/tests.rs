@@ -23,6 +23,7 @@ mod messages;
 mod node_identity;
 mod observe;
 mod orphan;
+mod other_node;
 mod outdated;
 mod outlets;
 mod outlets_found;

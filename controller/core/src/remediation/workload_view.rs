@@ -28,6 +28,12 @@ pub struct LeaseFacts {
     pub unchanged_since: Timestamp,
 }
 
+/// How long a Lease of this duration must be observed unchanged to count as not renewed: the renewal interval of
+/// a kubelet, and 2 s, by which a renewal may be late.
+pub(super) fn renewal_limit(duration: Duration) -> Duration {
+    (duration / 4).saturating_add(Duration::from_secs(2))
+}
+
 /// The Node, read now from the workload cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NodeFacts {

@@ -13,7 +13,9 @@ use rackhand_api::names::{
     NODE_LEASE_NAMESPACE, OUT_OF_SERVICE_TAINT_EFFECT, OUT_OF_SERVICE_TAINT_KEY,
     OUT_OF_SERVICE_TAINT_VALUE,
 };
-use rackhand_core::remediation::{LeaseFacts, LeaseMemory, NodeFacts, Taint};
+use rackhand_core::remediation::{
+    LeaseFacts, LeaseMemory, LeaseRenewals, NodeFacts, NodeLife, Taint,
+};
 
 use crate::store::{
     api::{ApiError, call, optional},
@@ -92,17 +94,40 @@ pub(super) async fn node_lease(
     memory: &Mutex<LeaseMemory>,
     clock: impl Fn() -> Timestamp,
 ) -> Result<Option<LeaseFacts>, ApiError> {
+    let Some((renewed, duration)) = renewal(client, node).await? else {
+        return Ok(None);
+    };
+    let now = clock();
+    Ok(Some(memory.lock().observe(node, renewed, duration, now)))
+}
+
+/// Whether the kubelet of a Node that is not Ready runs, by its Lease, read now and before. A kubelet without a
+/// Lease does not.
+pub(super) async fn kubelet_life(
+    client: &Client,
+    node: &str,
+    renewals: &Mutex<LeaseRenewals>,
+    clock: impl Fn() -> Timestamp,
+) -> Result<NodeLife, ApiError> {
+    let Some((renewed, duration)) = renewal(client, node).await? else {
+        return Ok(NodeLife::Silent);
+    };
+    let now = clock();
+    Ok(renewals.lock().observe(node, &renewed, duration, now))
+}
+
+/// renewTime and duration of the Lease of a Node, by a live read; `None` if it has none.
+async fn renewal(client: &Client, node: &str) -> Result<Option<(String, Duration)>, ApiError> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), NODE_LEASE_NAMESPACE);
     let asked = call(
         format!("Lease {NODE_LEASE_NAMESPACE}/{node}"),
         leases.get(node),
     )
     .await;
-    let Some(spec) = optional(asked)?.and_then(|lease| lease.spec) else {
-        return Ok(None);
-    };
-    let duration = duration(&spec);
-    let renewed = spec.renew_time.map(|t| t.0.to_string()).unwrap_or_default();
-    let now = clock();
-    Ok(Some(memory.lock().observe(node, renewed, duration, now)))
+    let spec = optional(asked)?.and_then(|lease| lease.spec);
+    Ok(spec.map(|spec| {
+        let duration = duration(&spec);
+        let renewed = spec.renew_time.map(|t| t.0.to_string());
+        (renewed.unwrap_or_default(), duration)
+    }))
 }

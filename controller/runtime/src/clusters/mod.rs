@@ -8,6 +8,7 @@ mod etcd_guard;
 mod facts;
 mod host_workload;
 pub(crate) mod node_absence;
+mod node_comparison;
 mod roles;
 pub(crate) mod sync;
 mod workload_client;
@@ -29,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use drain::bound_to;
 pub(crate) use etcd_guard::{OPENSHIFT_ETCD, OPENSHIFT_NODE_LABEL, ask_guard, guard};
 pub(crate) use facts::{lease_facts, node_facts, node_label, ready};
+pub(crate) use node_comparison::NodeComparisons;
 pub(crate) use roles::{NODE_ROLES, machine_roles, node_roles};
 pub(crate) use workload_client::{AttachedVolume, WorkloadClient};
 

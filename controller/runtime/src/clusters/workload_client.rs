@@ -24,11 +24,15 @@ use kube::{Api, Client, ResourceExt, api::ListParams};
 use parking_lot::Mutex;
 use rackhand_core::{
     power_policy::HostWorkload,
-    remediation::{Drain, LeaseFacts, LeaseMemory},
+    remediation::{Drain, LeaseFacts, LeaseMemory, LeaseRenewals, NodeLife},
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{drain::bound_to, facts::node_lease, host_workload::host_workload};
+use super::{
+    drain::bound_to,
+    facts::{kubelet_life, node_lease},
+    host_workload::host_workload,
+};
 use crate::store::{
     api::{ApiError, CALL_TIMEOUT, call, optional},
     clock,
@@ -129,6 +133,18 @@ impl WorkloadClient {
             return Ok(None);
         };
         Ok(Some((node, lease?)))
+    }
+
+    /// Whether the kubelet of a Node that is not Ready runs, by its Lease.
+    pub(crate) async fn kubelet_life(
+        &self,
+        node: &str,
+        renewals: &Mutex<LeaseRenewals>,
+    ) -> Result<NodeLife, ApiError> {
+        let _permit = self.acquire().await?;
+        let life = kubelet_life(&self.client, node, renewals, clock::monotonic_now).await;
+        self.record_answer(&life);
+        life
     }
 
     /// Lists live what keeps the Node from being drained (F4).

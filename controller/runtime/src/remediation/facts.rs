@@ -8,8 +8,8 @@ use rackhand_api::{
     names::{
         self, CAPI_PAUSED_ANNOTATION, CONFIRM_FENCED_ANNOTATION, DIAGNOSTIC_INTERRUPT_ANNOTATION,
         EVIDENCE_TIMEOUT_ANNOTATION, MEDIK8S_TIMED_OUT_ANNOTATION, NODE_ACTION_ANNOTATION,
-        NODE_ACTION_DELETE, NODE_ACTION_TAINT, PAUSED_ANNOTATION, POD_DELETION_ANNOTATION,
-        POD_DELETION_IMMEDIATE, POD_DELETION_POD_GC, REBOOT_ANNOTATION,
+        NODE_ACTION_DELETE, NODE_ACTION_TAINT, OVERRIDE_OTHER_NODE_ANNOTATION, PAUSED_ANNOTATION,
+        POD_DELETION_ANNOTATION, POD_DELETION_IMMEDIATE, POD_DELETION_POD_GC, REBOOT_ANNOTATION,
         SKIP_REMEDIATION_ANNOTATION,
         conditions::{HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED},
         groups, kinds,
@@ -75,6 +75,10 @@ pub(crate) fn request_facts(
         node_backup: view.has_node_backup(),
         finalizer: meta.has_finalizer(finalizer(id.kind)),
         confirm_fenced: meta.annotations.get(CONFIRM_FENCED_ANNOTATION).cloned(),
+        override_other_node: meta
+            .annotations
+            .get(OVERRIDE_OTHER_NODE_ANNOTATION)
+            .cloned(),
         paused,
         policy: view
             .policy(config)
@@ -167,6 +171,7 @@ fn machine_view_facts(machine: &MachineView) -> MachineFacts {
         find_condition(list, OWNER_REMEDIATED).is_some_and(rackhand_api::views::Condition::is_false)
     };
     MachineFacts {
+        provider_id: machine.provider_id.clone().unwrap_or_default(),
         health_check_succeeded: machine
             .condition(HEALTH_CHECK_SUCCEEDED)
             .map(|c| c.is_true()),

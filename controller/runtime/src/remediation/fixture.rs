@@ -12,11 +12,12 @@ use rackhand_core::remediation::{
 };
 use rackhand_proto::{ClientTls, TlsFiles};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::{Context, engine::Engine};
 use crate::{
     agents::{AgentMetrics, AgentStatus, Agents},
-    clusters::Workloads,
+    clusters::{NodeComparisons, Workloads, sync::Syncs},
     config::Config,
     leader::{
         LeaderMetrics,
@@ -259,6 +260,14 @@ impl Fixture {
         let workloads = Arc::new(Workloads::default());
         workloads.connect(&cluster(), client.clone());
         index.set_connection(&cluster(), Connection::Up);
+        let (syncs, reading) = Syncs::new(
+            client.clone(),
+            served.clone(),
+            workloads.clone(),
+            index.clone(),
+            CancellationToken::new(),
+        );
+        tokio::spawn(reading);
         let context = Arc::new(Context {
             client,
             served,
@@ -277,6 +286,8 @@ impl Fixture {
             unevaluated: parking_lot::Mutex::default(),
             live: Arc::default(),
             recorder: super::Recorder::default(),
+            comparisons: NodeComparisons::new(syncs),
+            renewals: parking_lot::Mutex::default(),
             leases: parking_lot::Mutex::default(),
         });
         let this = Self { objects, context };

@@ -23,6 +23,7 @@ mod observe;
 mod offenders;
 mod operation;
 mod orphaned_holds;
+mod other_nodes;
 mod outcome_metrics;
 mod pod_commands;
 mod policy;
@@ -48,7 +49,7 @@ use std::{
 
 use kube::Client;
 use parking_lot::Mutex;
-use rackhand_core::remediation::{ActiveRemediation, LeaseMemory};
+use rackhand_core::remediation::{ActiveRemediation, LeaseMemory, LeaseRenewals};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use concurrency::{
@@ -64,6 +65,7 @@ pub use host_evidence::evidence_of_api;
 pub(crate) use live_facts::LiveFacts;
 pub(crate) use metrics::RemediationMetrics;
 pub use offenders::with_suspect;
+pub(crate) use other_nodes::{Subject, indexed_other_nodes};
 pub(crate) use power_policy::{attempts_of, shared_names};
 pub(crate) use quorum::control_plane;
 pub(crate) use shared_causes::{kernel_version, not_ready_since};
@@ -75,7 +77,7 @@ pub(crate) use target::{
 
 use crate::{
     agents::Agents,
-    clusters::Workloads,
+    clusters::{NodeComparisons, Workloads},
     config::Config,
     leader::{events::Events, writer::Writer},
     store::{
@@ -107,11 +109,23 @@ pub(crate) struct Context {
     pub(crate) live: Arc<LiveFacts>,
     /// Writes what each did into the history of its host.
     pub(crate) recorder: Recorder,
+    /// Compares the Nodes of clusters with live lists.
+    pub(crate) comparisons: NodeComparisons,
+    /// The Leases of other Nodes that may run on hosts, by cluster.
+    pub(crate) renewals: Mutex<BTreeMap<Key, Arc<Mutex<LeaseRenewals>>>>,
     /// Since when the Lease of each Node has been observed unchanged, by cluster.
     pub(crate) leases: Mutex<BTreeMap<Key, Arc<Mutex<LeaseMemory>>>>,
 }
 
 impl Context {
+    pub(crate) fn lease_renewals(&self, cluster: &Key) -> Arc<Mutex<LeaseRenewals>> {
+        self.renewals
+            .lock()
+            .entry(cluster.clone())
+            .or_default()
+            .clone()
+    }
+
     pub(crate) fn lease_memory(&self, cluster: &Key) -> Arc<Mutex<LeaseMemory>> {
         self.leases
             .lock()

@@ -12,6 +12,7 @@ use super::{
     concurrency::{active, competing_controller, overrules_quorum},
     engine::{Engine, ReconcileError},
     facts::{bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action},
+    other_nodes::{Subject, node_named_by_inventory},
     power_policy::{KnownNode, PolicyInput, is_approved, policy_input},
     target::{Target, find_machine, host, of_openshift, target},
 };
@@ -112,6 +113,13 @@ impl Engine {
             let early = |s: &State| matches!(s.step, Step::Pending | Step::Retrying);
             interest.settled = state.as_ref().is_some_and(|s| !early(s));
         }
+        let workload = match self.named_by_inventory(&target, found.as_ref(), &bmh_key, &workload) {
+            Some(node) => {
+                target.node = Some(node);
+                self.workload(&target, removed).await
+            }
+            None => workload,
+        };
         self.snapshot.host = None;
         let bmh = bmh_key.as_ref().and_then(|key| self.bare_metal_host(key));
         self.held = bmh.as_ref().is_some_and(|b| b.our_hold);
@@ -120,6 +128,18 @@ impl Engine {
             agent_id,
             operation,
         } = self.agent_facts(found.as_ref()).await;
+        let other_nodes = {
+            let power = self.shell.power.clone();
+            let subject = Subject {
+                target: &target,
+                host: found.as_ref(),
+                bmh: bmh_key.as_ref(),
+                workload: &workload,
+                state: state.as_ref(),
+                power: power.as_ref(),
+            };
+            self.other_nodes(&subject, operation.as_ref(), now).await
+        };
         let draining = state.as_ref().is_some_and(|s| s.step == Step::Draining);
         let (workload, drain) = match (draining, &target.cluster, &target.node) {
             (true, Some(cluster), Some(node)) => match self.context.workloads.get(cluster) {
@@ -179,6 +199,7 @@ impl Engine {
             conflict: competing_controller(&self.uid, bmh.as_ref()),
             bmh,
             workload,
+            other_nodes,
             agent,
             access: BmcAccess::Known,
             agent_id,
@@ -233,6 +254,25 @@ impl Engine {
             Err(_) if begun => None,
             Err(error) => Some(Reason::MachineNotFound(error)),
         }
+    }
+
+    fn named_by_inventory(
+        &self,
+        target: &Target,
+        host: Option<&HostRef>,
+        bmh: &Option<Key>,
+        workload: &WorkloadView,
+    ) -> Option<String> {
+        let subject = Subject {
+            target,
+            host,
+            bmh: bmh.as_ref(),
+            workload,
+            state: self.shell.state.as_ref(),
+            power: self.shell.power.as_ref(),
+        };
+        let racks = self.context.agents.racks();
+        node_named_by_inventory(&self.context.index, &racks, &subject)
     }
 
     /// Whether an object is absent by a live read (F12). For a kind that is not served the answer

@@ -9,7 +9,7 @@ use super::Parts;
 use crate::{
     agents::{AgentStatus, Agents},
     checks,
-    clusters::{node_absence, sync::Syncs},
+    clusters::{NodeComparisons, node_absence, sync::Syncs},
     leader::{
         events::Events,
         writer::{Lane, Writer},
@@ -96,6 +96,17 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
             "CRD watch"
         });
     }
+    let (syncs, reading) = Syncs::new(
+        client.clone(),
+        served.clone(),
+        parts.workloads.clone(),
+        index.clone(),
+        cancel.clone(),
+    );
+    actors.spawn(async move {
+        reading.await;
+        "live reads of fleets"
+    });
     let remediations = Arc::new(remediation::Context {
         client: client.clone(),
         served: served.clone(),
@@ -111,23 +122,14 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         unevaluated: parking_lot::Mutex::default(),
         live: parts.live.clone(),
         recorder: remediation::Recorder::default(),
+        comparisons: NodeComparisons::new(syncs.clone()),
+        renewals: parking_lot::Mutex::default(),
         leases: parking_lot::Mutex::default(),
     });
     let cancelled = cancel.clone();
     actors.spawn(async move {
         remediation::run(remediations, changes_remediation, cancelled).await;
         "remediations"
-    });
-    let (syncs, reading) = Syncs::new(
-        client.clone(),
-        served.clone(),
-        parts.workloads.clone(),
-        index.clone(),
-        cancel.clone(),
-    );
-    actors.spawn(async move {
-        reading.await;
-        "live reads of fleets"
     });
     let context = |ownership| {
         Arc::new(checks::Context {

@@ -4,6 +4,7 @@
 //! calls an API, or decides anything.
 
 mod change_queue;
+mod host_identities;
 mod host_links;
 mod machines;
 mod node;
@@ -70,6 +71,8 @@ struct Workload {
     /// Major and minor version, as reported by the API server of the cluster.
     version: Option<(String, String)>,
     nodes: BTreeMap<String, KnownNode>,
+    /// The same Nodes by what identifies their hosts.
+    hosts: host_identities::HostIdentities,
     /// Names for which a live read found no Node, and the watch has reported none since.
     absent: BTreeSet<String>,
 }

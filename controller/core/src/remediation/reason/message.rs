@@ -132,6 +132,17 @@ impl fmt::Display for Reason {
             Self::NodeMismatch(why) => {
                 write!(f, "nothing is tainted: {why}")
             }
+            Self::OtherNodeOnHost(what) => write!(
+                f,
+                "this host is not switched off: {what}. If that Node runs on another host, name the Node of \
+                 each host in the inventory of its agent, or annotate this object with \
+                 rackhand.dev/override-other-node=<its UID>"
+            ),
+            Self::CheckingOtherNode(node) => write!(
+                f,
+                "checking that the kubelet of node {node}, which may run on this host, does not renew its \
+                 Lease"
+            ),
             Self::LeaseRenewed(node) => write!(
                 f,
                 "the kubelet of node {node} renewed its Lease although this host was confirmed off: \

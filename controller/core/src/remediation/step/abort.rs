@@ -97,7 +97,7 @@ impl StepContext<'_> {
     /// Whether our hold key may still appear on a BareMetalHost that does not have it yet (F7): a former
     /// leader may have been suspended while it sent the write. [`Command::RemoveHold`] makes the API
     /// server refuse that write.
-    fn hold_may_arrive(&self, s: &State) -> bool {
+    pub(super) fn hold_may_arrive(&self, s: &State) -> bool {
         let began = s.mode == Mode::Cooperative && !s.agent_holds && s.off.is_none();
         let host = self.o.bmh.as_ref().filter(|b| !b.deleting);
         began && host.is_some() && !self.done(&Command::RemoveHold)

@@ -20,6 +20,14 @@ impl StepContext<'_> {
         self.start_next_attempt(s, reason)
     }
 
+    /// The host is back, under another name: the attempt has not failed, and another one begins only if that
+    /// Node is deleted or a person overrules it.
+    pub(super) fn attempt_ended_by_other_node(&self, mut s: State) -> Decision {
+        let reason = s.end_reason.clone().unwrap_or(Reason::BootTimeout);
+        s.record_attempt(reason.clone(), self.now);
+        self.start_next_attempt(s, reason)
+    }
+
     fn start_next_attempt(&self, s: State, reason: Reason) -> Decision {
         warning(self.to(self.with_new_attempt(s), Step::Retrying, reason))
     }

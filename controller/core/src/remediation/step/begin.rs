@@ -39,13 +39,21 @@ impl StepContext<'_> {
             s.record_attempt(Reason::Recovered, self.now);
             return self.to(s, Step::Succeeded, Reason::Recovered);
         }
-        if s.step == Step::Pending
+        if (s.step == Step::Pending || s.other_node.is_some())
             && !o.request.paused
             && let Some(d) = self.node_came_back(&s)
         {
             return d;
         }
+        if s.step == Step::Retrying && self.stale_node_deleted(&s) {
+            return self.to(s, Step::Succeeded, Reason::Recovered);
+        }
         if let Some(d) = self.missing_node(&s) {
+            return d;
+        }
+        if self.ready_to_begin().is_ok()
+            && let Some(d) = self.stopped_by_other_node(&s)
+        {
             return d;
         }
         let host = match (self.ready_to_begin(), &o.conflict) {
@@ -73,6 +81,7 @@ impl StepContext<'_> {
         };
         s.strategy = self.policy.strategy;
         s.host = Some(host);
+        s.other_node = None;
         self.record_node(&mut s);
         self.to(s, Step::Holding, Reason::Started)
     }
@@ -139,7 +148,8 @@ impl StepContext<'_> {
             && !s.outlets_may_be_off()
             && self.o.request.policy.is_ok()
             && !self.o.request.paused
-            && s.keep_off.is_none();
+            && s.keep_off.is_none()
+            && self.stopped_by_other_node(s).is_none();
         replace.then(|| {
             let mut s = s.clone();
             s.record_attempt(Reason::NodeGone(name.clone()), self.now);
@@ -235,6 +245,9 @@ impl StepContext<'_> {
         if !self.holds()
             && let Some(d) = self.quorum_lost(&s)
         {
+            return d;
+        }
+        if let Some(d) = self.check_other_node_before_hold(&s) {
             return d;
         }
         if let Some(d) = self.collect_evidence(&s) {

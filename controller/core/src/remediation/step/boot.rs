@@ -46,6 +46,9 @@ impl StepContext<'_> {
         if self.has_booted(&s) || nothing_to_undo {
             return self.to(s, Step::Restoring, Reason::WaitingForHealth);
         }
+        if let Some(d) = self.boots_as_other_node(&s, false) {
+            return d;
+        }
         match self.boot_clock(&s) {
             BootClock::Until(deadline) => {
                 let reason = self.booting_reason(&s);
@@ -54,6 +57,9 @@ impl StepContext<'_> {
             BootClock::Blind(why) => self.monitor_boot(s, why, after(self.now, RECHECK)),
             BootClock::Write(d) => *d,
             BootClock::Over => {
+                if let Some(d) = self.boots_as_other_node(&s, true) {
+                    return d;
+                }
                 s.end_reason = Some(Reason::BootTimeout);
                 self.to(s, Step::Restoring, Reason::BootTimeout)
             }
@@ -117,7 +123,9 @@ impl StepContext<'_> {
         if self.holds() {
             return self.act(s, Reason::WaitingForHealth, Command::RemoveHold);
         }
-        let boot_is_over = self.has_booted(&s) || s.end_reason == Some(Reason::BootTimeout);
+        let is_renamed = matches!(s.end_reason, Some(Reason::OtherNodeOnHost(_)));
+        let boot_is_over =
+            self.has_booted(&s) || is_renamed || s.end_reason == Some(Reason::BootTimeout);
         if boot_is_over && let Some(d) = self.collect_boot_log(&s) {
             return d;
         }
@@ -143,6 +151,7 @@ impl StepContext<'_> {
             None if s.end_reason == Some(Reason::BootTimeout) => {
                 return self.attempt_failed(s, Reason::BootTimeout);
             }
+            None if is_renamed && !recovered => return self.attempt_ended_by_other_node(s),
             _ => {}
         }
         if recovered {
@@ -154,7 +163,10 @@ impl StepContext<'_> {
         let recheck = after(self.now, RECHECK);
         match self.boot_clock(&s) {
             BootClock::Write(d) => *d,
-            BootClock::Over => self.attempt_failed(s, Reason::BootTimeout),
+            BootClock::Over => match self.boots_as_other_node(&s, true) {
+                Some(d) => d,
+                None => self.attempt_failed(s, Reason::BootTimeout),
+            },
             BootClock::Blind(why) => self.monitor_boot(s, why, recheck),
             BootClock::Until(deadline) => {
                 self.monitor_boot(s, Reason::WaitingForHealth, recheck.min(deadline))

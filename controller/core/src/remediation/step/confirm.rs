@@ -16,7 +16,7 @@ use super::{
 };
 
 /// Interval of reading a Lease that must not be renewed.
-const LEASE_POLL: Duration = Duration::from_secs(1);
+pub(super) const LEASE_POLL: Duration = Duration::from_secs(1);
 
 impl StepContext<'_> {
     /// F5: waits until the Lease has not been renewed for long enough. Only then does the reading
@@ -96,7 +96,10 @@ impl StepContext<'_> {
             WorkloadView::Unreachable { why } => self.deferred(s, why),
             // There is nothing to taint, but the pods of the Node may still exist.
             WorkloadView::NotJoined if s.node.is_none() => {
-                self.after_off(s, Reason::PowerOnRunning)
+                match self.check_other_node_after_off(&s) {
+                    Some(d) => d,
+                    None => self.after_off(s, Reason::PowerOnRunning),
+                }
             }
             _ => self.to(
                 s,
@@ -108,7 +111,7 @@ impl StepContext<'_> {
 
     /// Defers the taint while the workload cluster is out of reach. Without a taint nothing was
     /// moved, so the policy may permit to switch the host on (F4).
-    fn deferred(&self, s: State, why: &str) -> Decision {
+    pub(super) fn deferred(&self, s: State, why: &str) -> Decision {
         let off = s.off.as_ref().map_or(s.since, OffEvidence::at);
         let over = after(off, self.policy.defer_timeout) <= self.now;
         let may = self.policy.workload_down == WorkloadDown::PowerOn
@@ -143,6 +146,12 @@ impl StepContext<'_> {
             return d;
         }
         if let Some(d) = self.require_off(&s, Reason::Tainting) {
+            return d;
+        }
+        if s.taint != Some(TaintOwner::Us)
+            && node.taint == Taint::Absent
+            && let Some(d) = self.check_other_node_after_off(&s)
+        {
             return d;
         }
         if s.node_action.unwrap_or(self.o.node_action) == NodeAction::Delete {

@@ -9,16 +9,12 @@ use jiff::Timestamp;
 use super::{
     super::{
         LeaseFacts, NodeFacts, OUTLETS_PROTOCOL, OffEvidence, OutletStage, PowerState, Reason,
-        State, Step,
+        State, Step, workload_view::renewal_limit,
     },
     Command, Decision, StepContext, after,
     fenced::FENCED_WATCH,
     node_identity::{is_pinned, is_unproven},
 };
-
-/// Added to a quarter of the Lease duration before a Lease counts as not renewed. A renewal that is
-/// late by less does not indicate a dead kubelet.
-const LEASE_SLACK: Duration = Duration::from_secs(2);
 
 /// Maximum age of the reading before a taint or a power-on.
 pub const LATEST_READING_AGE: Duration = Duration::from_secs(2);
@@ -260,10 +256,7 @@ impl StepContext<'_> {
         if node.ready_unknown {
             return None;
         }
-        let quiet = after(
-            *unchanged_since,
-            (*duration / 4).saturating_add(LEASE_SLACK),
-        );
+        let quiet = after(*unchanged_since, renewal_limit(*duration));
         (quiet > self.now).then_some(quiet)
     }
 }

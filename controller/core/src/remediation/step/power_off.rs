@@ -17,7 +17,7 @@ use super::{
 
 /// Time for an unconfirmed power-off to take effect before a power-on. Otherwise a host that is
 /// still on would count as switched on.
-const SETTLE: Duration = Duration::from_secs(15);
+pub(super) const SETTLE: Duration = Duration::from_secs(15);
 
 /// Minimum interval while a confirmation waits until the BMC has been tried for long enough.
 const CONFIRMATION_POLL: Duration = Duration::from_secs(1);
@@ -110,6 +110,9 @@ impl StepContext<'_> {
         let reason = self.unconfirmed(&s);
         if let Some(at) = s.retry_at.filter(|at| *at > self.now) {
             return self.wait(s, reason, at);
+        }
+        if let Some(d) = self.check_other_node_before_off(&s) {
+            return d;
         }
         let Some(id) = operation_id(&self.o.request.uid, &s) else {
             return self.recheck(s, reason);

@@ -83,6 +83,19 @@ pub(super) fn mk_node() -> NodeFacts {
     }
 }
 
+/// Name of [`mk_other`].
+pub(super) const OTHER: &str = "node-7.example.org";
+
+/// Another Node with the system UUID of the host.
+pub(super) fn mk_other(life: NodeLife) -> OtherNode {
+    OtherNode {
+        name: OTHER.into(),
+        provider_id: String::new(),
+        shares: "the system UUID 4c4c4544-0042-3510-8054-c2c04f4e4e32".into(),
+        life,
+    }
+}
+
 /// A pod of the namespace shop that is Terminating, as after the taint.
 pub(super) fn mk_pod(name: &str) -> BoundPod {
     BoundPod {
@@ -129,10 +142,12 @@ pub(super) fn mk_observation() -> Observation {
             node_backup: false,
             finalizer: true,
             confirm_fenced: None,
+            override_other_node: None,
             paused: false,
             policy: Ok(Policy::default()),
         },
         machine: Some(MachineView {
+            provider_id: String::new(),
             health_check_succeeded: Some(false),
             owner_remediated_false: false,
             not_checked: false,
@@ -143,6 +158,7 @@ pub(super) fn mk_observation() -> Observation {
         host: HostView::Found(mk_host()),
         bmh: Some(mk_bmh()),
         workload: WorkloadView::Present(mk_node()),
+        other_nodes: OtherNodes::Compared(Vec::new()),
         agent: AgentView::Ready,
         access: BmcAccess::Known,
         agent_id: None,

@@ -83,6 +83,7 @@ impl Run {
             node_backup: false,
             finalizer: false,
             confirm_fenced: None,
+            override_other_node: None,
             paused: false,
             policy: Ok(plan.policy()),
         };

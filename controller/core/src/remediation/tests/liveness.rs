@@ -147,6 +147,7 @@ pub(super) fn random_observation(r: &mut Rng) -> Observation {
         finalizer: !r.one_in(4),
         confirm_fenced: r.pick(&[None, None, Some(UID.to_owned()), Some("odd".to_owned())]),
         paused: r.one_in(6),
+        override_other_node: r.pick(&[None, None, Some(UID.to_owned())]),
         policy: random_policy(r),
         ..o.request
     };
@@ -173,6 +174,7 @@ pub(super) fn random_observation(r: &mut Rng) -> Observation {
         o.bmh = None;
     }
     o.workload = random_workload(r);
+    o.other_nodes = random_other_nodes(r);
     if r.one_in(4) {
         o.agent = AgentView::Unreachable { why: "dark".into() };
     }
@@ -211,6 +213,24 @@ pub(super) fn random_observation(r: &mut Rng) -> Observation {
         }
     }
     o
+}
+
+fn random_other_nodes(r: &mut Rng) -> OtherNodes {
+    let until = at(r.time());
+    let life = r.pick(&[
+        NodeLife::Ready,
+        NodeLife::Renewing,
+        NodeLife::Undecided { until },
+        NodeLife::Silent,
+        NodeLife::NotReady,
+    ]);
+    r.pick(&[
+        OtherNodes::NotCompared,
+        OtherNodes::Failed { why: "403".into() },
+        OtherNodes::Compared(Vec::new()),
+        OtherNodes::Compared(Vec::new()),
+        OtherNodes::Compared(vec![mk_other(life)]),
+    ])
 }
 
 pub(super) fn random_pod(r: &mut Rng) -> BoundPod {
@@ -253,7 +273,9 @@ pub(super) fn random_state(r: &mut Rng) -> State {
     s.on = some_time(r);
     s.agent_holds = r.one_in(2);
     s.confirmation_used = r.one_in(3);
+    s.other_node = r.pick(&[None, None, Some(OTHER.to_owned()), Some("gone".to_owned())]);
     s.end_reason = r.pick(&[
+        Some(Reason::OtherNodeOnHost("node-7 is stale".into())),
         None,
         None,
         Some(Reason::BootTimeout),

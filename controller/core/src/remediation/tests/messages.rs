@@ -36,6 +36,8 @@ fn all() -> Vec<Reason> {
         Reason::IdentityMismatch("serial X, not Y".into()),
         Reason::NodeReplaced("node-7".into()),
         Reason::NodeMismatch("node-7 was registered anew".into()),
+        Reason::OtherNodeOnHost("node-7 is stale".into()),
+        Reason::CheckingOtherNode("node-7".into()),
         Reason::LeaseRenewed("node-7".into()),
         Reason::WaitingForQuietLease,
         Reason::WorkloadUnreachable("connection refused".into()),

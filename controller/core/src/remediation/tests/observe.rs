@@ -61,6 +61,7 @@ impl Run {
         let mut o = Observation {
             request: w.request.clone(),
             machine: Some(MachineView {
+                provider_id: String::new(),
                 health_check_succeeded: Some(w.healthy()),
                 owner_remediated_false: w.escalated,
                 not_checked: false,
@@ -74,6 +75,7 @@ impl Run {
             }),
             bmh: w.bmh.clone(),
             workload,
+            other_nodes: OtherNodes::Compared(Vec::new()),
             agent: if w.agent_up {
                 AgentView::Ready
             } else {

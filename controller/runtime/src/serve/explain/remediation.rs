@@ -29,9 +29,9 @@ use crate::{
     clusters::{AttachedVolume, bound_to, lease_facts, node_facts},
     config::Config,
     remediation::{
-        Target, active, bmh_facts, competing_controller, control_plane, find_machine, host,
-        machine_facts, of_openshift, overrules_quorum, request_facts, stored_state, target,
-        wanted_node_action,
+        Subject, Target, active, bmh_facts, competing_controller, control_plane, find_machine,
+        host, indexed_other_nodes, machine_facts, of_openshift, overrules_quorum, request_facts,
+        stored_state, target, wanted_node_action,
     },
     store::{
         index::{Connection, Index},
@@ -101,7 +101,8 @@ fn facts(
         WorkloadView::Present(node) => Some(node),
         _ => None,
     };
-    let resolved = host(index, &agents::racks(index), &target, node, state.as_ref());
+    let racks = agents::racks(index);
+    let resolved = host(index, &racks, &target, node, state.as_ref());
     let (found, bmh_key) = (resolved.view, resolved.bmh);
     let guard = etcd::guard_of(index, snapshot, &target, &mut assumed);
     let uid = view.meta().uid.clone();
@@ -120,6 +121,15 @@ fn facts(
     let operation = operation(state.as_ref(), now, &mut assumed);
     let power = power(state.as_ref(), now, &mut assumed);
     let drain = drain(snapshot, &target, state.as_ref(), &mut assumed);
+    let subject = Subject {
+        target: &target,
+        host: host_ref.as_ref(),
+        bmh: bmh_key.as_ref(),
+        workload: &workload,
+        state: state.as_ref(),
+        power: None,
+    };
+    let other_nodes = indexed_other_nodes(index, &racks, &subject, now);
     let mut observation = Observation {
         request: request_facts(index, config, id, &view, &target),
         machine: machine_facts(index, &target),
@@ -131,6 +141,7 @@ fn facts(
         conflict: competing_controller(&uid, bmh.as_ref()),
         bmh,
         workload,
+        other_nodes,
         agent,
         access: BmcAccess::Known,
         agent_id: None,

@@ -16,7 +16,7 @@ use rackhand_api::names::{
     METAL3_UUID_LABEL, OPENSHIFT_CURRENT_CONFIG_ANNOTATION, OPENSHIFT_DESIRED_CONFIG_ANNOTATION,
     OPENSHIFT_MACHINE_ANNOTATION, PDUS_ANNOTATION, SWITCHES_ANNOTATION,
 };
-use rackhand_core::hosts::NODE_RACK_LABEL;
+use rackhand_core::{hosts::NODE_RACK_LABEL, remediation::NodeIdentity};
 use serde::{Deserialize, Deserializer};
 
 /// Labels that identify the control plane, OpenShift, a BareMetalHost and the rack; the first is a prefix.
@@ -273,6 +273,26 @@ impl SeenNode {
     pub(super) fn system_uuid(&self) -> &str {
         let info = self.status.node_info.as_ref();
         info.map_or("", |info| info.system_uuid.as_str())
+    }
+
+    /// What identifies the host of the Node.
+    pub(super) fn identity(&self) -> NodeIdentity {
+        let labels = self.metadata.labels.as_ref();
+        let info = self.status.node_info.as_ref();
+        NodeIdentity {
+            name: self.metadata.name.clone().unwrap_or_default(),
+            system_uuid: info.map(|i| i.system_uuid.clone()).unwrap_or_default(),
+            provider_id: self.spec.provider_id.clone().unwrap_or_default(),
+            host_label: labels
+                .and_then(|labels| labels.get(METAL3_UUID_LABEL).cloned())
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Whether the condition Ready is True.
+    pub(super) fn is_ready(&self) -> bool {
+        let mut conditions = self.status.conditions.iter().flatten();
+        conditions.any(|c| c.type_ == "Ready" && c.status == "True")
     }
 
     /// Drops the labels that are not used of a Node of a workload cluster.

@@ -188,6 +188,7 @@ impl Index {
         if let Some(workload) = inner.workloads.get_mut(cluster)
             && let Some(old) = workload.nodes.remove(name)
         {
+            workload.hosts.replace(name, Some(&old.node), None);
             inner.lookup.replace(cluster, name, Some(&old.node), None);
         }
         self.announce(&Change::Node(cluster.clone(), name.to_owned()));
@@ -261,6 +262,7 @@ impl Inner {
             before = Some(old.node.clone());
         }
         let node = Arc::new(node);
+        workload.hosts.replace(name, before.as_deref(), Some(&node));
         self.lookup
             .replace(cluster, name, before.as_deref(), Some(&node));
         let known = KnownNode { node, version };

@@ -1,0 +1,130 @@
+//! Nodes of a workload cluster by what identifies their host (F14).
+//!
+//! A look-up costs the same in a cluster of any size. It may return Nodes that have nothing in common with the host,
+//! because it compares hashes.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use rackhand_core::remediation::{HostIdentity, NodeIdentity};
+
+use super::{Index, SeenNode};
+use crate::store::object::Key;
+
+/// Names of Nodes by the hashes of what identifies their hosts.
+#[derive(Default)]
+pub(super) struct HostIdentities(HashMap<u64, BTreeSet<Arc<str>>>);
+
+// === impl HostIdentities ===
+
+impl HostIdentities {
+    /// Replaces what identifies the host of a Node.
+    pub(super) fn replace(&mut self, name: &str, old: Option<&SeenNode>, new: Option<&SeenNode>) {
+        let keys =
+            |node: Option<&SeenNode>| node.map(|node| node.identity().keys()).unwrap_or_default();
+        let (before, after) = (keys(old), keys(new));
+        for key in before.difference(&after) {
+            if let Some(nodes) = self.0.get_mut(key) {
+                nodes.remove(name);
+                if nodes.is_empty() {
+                    self.0.remove(key);
+                }
+            }
+        }
+        let shared: Arc<str> = name.into();
+        for key in after.difference(&before) {
+            self.0.entry(*key).or_default().insert(shared.clone());
+        }
+    }
+}
+
+impl Index {
+    /// The Nodes of a cluster that may run on this host, and whether each is Ready, ordered by name.
+    pub(crate) fn nodes_on_host(
+        &self,
+        cluster: &Key,
+        host: &HostIdentity,
+    ) -> Vec<(NodeIdentity, bool)> {
+        let inner = self.inner.read();
+        let Some(workload) = inner.workloads.get(cluster) else {
+            return Vec::new();
+        };
+        let keys = host.keys();
+        let found = keys.iter().filter_map(|key| workload.hosts.0.get(key));
+        let names: BTreeSet<&Arc<str>> = found.flatten().collect();
+        let nodes = names.into_iter().filter_map(|name| {
+            let node = &workload.nodes.get(&**name)?.node;
+            let identity = node.identity();
+            host.shared_with(&identity)?;
+            Some((identity, node.is_ready()))
+        });
+        nodes.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn cluster() -> Key {
+        Key::new("ns", "c")
+    }
+
+    fn apply(index: &Index, name: &str, uuid: &str, provider: &str, ready: &str) {
+        let node = json!({
+            "metadata": { "name": name, "uid": name },
+            "spec": { "providerID": provider },
+            "status": {
+                "nodeInfo": { "systemUUID": uuid },
+                "conditions": [{ "type": "Ready", "status": ready }],
+            },
+        });
+        let node = serde_json::from_value(node).unwrap();
+        index.apply_seen_node(&cluster(), node);
+    }
+
+    #[test]
+    fn f14_nodes_of_a_host_are_found_by_each_identifier_and_follow_changes() {
+        let index = Index::new(Vec::new());
+        let uuid = "4c4c4544-0042-3310-8051-b4c04f4e4d32";
+        apply(&index, "old", uuid, "", "Unknown");
+        apply(&index, "by-uuid", &uuid.to_uppercase(), "", "True");
+        apply(&index, "by-provider", "", "metal3://ns/h/other", "True");
+        apply(&index, "old.example.org", "", "", "True");
+        apply(&index, "h", "", "", "False");
+        apply(&index, "another", "", "k3s://another", "True");
+        let host = HostIdentity {
+            node: Some("old".into()),
+            node_uuid: uuid.into(),
+            names: ["h".to_owned()].into(),
+            bare_metal_host: Some(("ns/h".into(), "u".into())),
+            ..HostIdentity::default()
+        };
+        let found = || {
+            let nodes = index.nodes_on_host(&cluster(), &host).into_iter();
+            nodes
+                .map(|(node, ready)| (node.name, ready))
+                .collect::<Vec<_>>()
+        };
+        let named = |name: &str, ready| (name.to_owned(), ready);
+        assert_eq!(
+            found(),
+            [
+                named("by-provider", true),
+                named("by-uuid", true),
+                named("h", false),
+                named("old.example.org", true),
+            ]
+        );
+        apply(&index, "by-uuid", "", "", "True");
+        index.delete_node(&cluster(), "by-provider");
+        apply(&index, "h", "", "", "True");
+        assert_eq!(found(), [named("h", true), named("old.example.org", true)]);
+        index.forget_workload(&cluster());
+        assert_eq!(found(), []);
+    }
+}
