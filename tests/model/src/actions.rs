@@ -6,7 +6,7 @@ use crate::{
     breakage::Breakage,
     restore::Backup,
     time::until,
-    world::{Power, Process, Sleep, World},
+    world::{Power, Process, Registration, Sleep, World},
 };
 
 /// A fault; each costs one of the budget.
@@ -40,6 +40,8 @@ pub enum Fault {
     Deleted,
     /// The Node is deleted and made anew under the same name.
     NodeReplaced,
+    /// The kubelet registers under another name from the next boot on; a host that runs boots at once.
+    Renamed,
     /// A confirmation is put on the object before it is asked for, and nobody switches anything off.
     EarlyConfirmation,
     /// A person switches the host off by hand and confirms that it is off.
@@ -107,7 +109,7 @@ pub enum Action {
 }
 
 /// All faults.
-pub const FAULTS: [Fault; 16] = [
+pub const FAULTS: [Fault; 17] = [
     Fault::Crash,
     Fault::Lost,
     Fault::AnswerLost,
@@ -121,6 +123,7 @@ pub const FAULTS: [Fault; 16] = [
     Fault::HoldRemoved,
     Fault::Deleted,
     Fault::NodeReplaced,
+    Fault::Renamed,
     Fault::EarlyConfirmation,
     Fault::Person,
     Fault::Restored,
@@ -154,7 +157,13 @@ impl World {
 
     /// What may happen now or later.
     fn optional(&self) -> Vec<Action> {
-        let heard = self.host.up && !self.host.hung;
+        let is_pinned = matches!(
+            self.registration,
+            Registration::Pinned | Registration::OtherAtNextBoot
+        );
+        let heard = self.host.up && !self.host.hung && is_pinned;
+        let shown_ready =
+            self.node.ready || self.registration == Registration::Other { ready: true };
         let tainted = self.node.taint != Taint::Absent;
         let wants_on = self.hold == Some(false);
         let differs = match self.host.power {
@@ -179,7 +188,7 @@ impl World {
                 !self.pod.bound && self.pod.volume && (tainted || !self.pod.process),
             ),
             (Action::Renew, heard && pinned == Some(last.as_str())),
-            (Action::Unheard, !self.host.up && self.node.ready),
+            (Action::Unheard, !self.host.up && shown_ready),
             (Action::Answers, self.bmc.silent && !self.has_dead_bmc()),
             (Action::PduAnswers, self.outlets.is_some_and(|o| o.silent)),
             (
@@ -244,6 +253,7 @@ impl World {
             // A request that is deleted at once after a restore leaves its host as it is (docs/lifecycle.md).
             Fault::Deleted => !self.object.deleting && self.backup != Backup::Restored,
             Fault::NodeReplaced => true,
+            Fault::Renamed => self.registration == Registration::Pinned,
             Fault::EarlyConfirmation => {
                 let step = self.object.state.as_ref().map(|s| s.step);
                 let early = step.is_none_or(|s| matches!(s, Step::Pending | Step::Holding));
@@ -315,7 +325,12 @@ impl World {
             Action::ForceDelete => w.pod.bound = false,
             Action::Detach => (w.pod.volume, w.pod.elsewhere) = (false, true),
             Action::Renew => w.report(),
-            Action::Unheard => w.node.ready = false,
+            Action::Unheard => {
+                w.node.ready = false;
+                if let Registration::Other { ready } = &mut w.registration {
+                    *ready = false;
+                }
+            }
             Action::Answers => w.bmc.silent = false,
             Action::PduAnswers => w.pdu_is_silent(false),
             Action::SiblingAnswers => w.sibling_answers(),
@@ -382,6 +397,7 @@ impl World {
                 self.node.uid = self.node.uid.saturating_add(1);
                 self.node.taint = Taint::Absent;
             }
+            Fault::Renamed => self.renamed(),
             Fault::EarlyConfirmation => self.object.confirmed = true,
             Fault::Person => {
                 self.cut();

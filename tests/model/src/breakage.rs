@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use rackhand_core::remediation::{
-    Command, Decision, Drain, Next, Observation, OperationOutcome, OperationView, OutletStage,
-    PowerState, State, Step, Taint, WorkloadView, operation_id,
+    Command, Decision, Drain, Next, Observation, OperationOutcome, OperationView, OtherNodes,
+    OutletStage, PowerState, State, Step, Taint, WorkloadView, operation_id,
 };
 
 use crate::{
@@ -67,11 +67,12 @@ pub enum Breakage {
     InterruptRepeated,
     InterruptNotCancelled,
     MismatchLeftOff,
+    OtherNodesIgnored,
 }
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 44] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -115,6 +116,7 @@ impl Breakage {
         Self::InterruptRepeated,
         Self::InterruptNotCancelled,
         Self::MismatchLeftOff,
+        Self::OtherNodesIgnored,
     ];
 
     /// The breakage in words, as reports print it.
@@ -162,6 +164,7 @@ impl Breakage {
             Self::InterruptRepeated => "a new leader interrupts the host again",
             Self::InterruptNotCancelled => "an interrupt counts as cancelled at once",
             Self::MismatchLeftOff => "a mismatch leaves the other host off",
+            Self::OtherNodesIgnored => "other Nodes on the host are not looked for",
             Self::LateHoldTaken => "a hold on its way is not refused after the withdrawal",
         }
     }
@@ -173,6 +176,7 @@ impl Breakage {
             Self::OffBeforeCommand => (false, &[Fault::BmcReset]),
             Self::UidNotPinned | Self::PodsUnguarded => (false, &[Fault::NodeReplaced]),
             Self::HoldLossUnseen => (true, &[Fault::HoldRemoved]),
+            Self::OtherNodesIgnored => (false, &[Fault::Renamed]),
             Self::CancelIgnored => (false, &[Fault::Deleted]),
             Self::ConfirmationKept => (false, &[Fault::EarlyConfirmation, Fault::Silent]),
             Self::JournalBelieved => (false, &[Fault::Deleted, Fault::JournalWiped]),
@@ -339,6 +343,7 @@ impl Breakage {
                 });
             }
             Self::OutdatedIgnored | Self::OutletsOutdated => o.journal.is_outdated = false,
+            Self::OtherNodesIgnored => o.other_nodes = OtherNodes::Compared(Vec::new()),
             Self::OutletsNotFound => o.journal.outlets_off_in = None,
             Self::InterruptNotCancelled => {
                 let interrupts = w.agent.runs.iter().filter(|run| is_interrupt(&run.id));

@@ -39,7 +39,11 @@ impl World {
                 self.process = Process::new().into();
             }
             next => {
+                let is_off = matches!(next, Next::Do(Command::PowerOff { .. }));
                 self.process.held = Some(Held {
+                    switches_healthy_off: is_off
+                        && d.state.taint.is_none()
+                        && self.runs_as_other_node(),
                     state: d.state,
                     next,
                     changed: Changed::default(),
@@ -201,7 +205,7 @@ impl World {
                         if let Some(run) = self.agent.runs.last_mut() {
                             run.expects = !system_uuid.is_empty();
                         }
-                        self.judge_power_off(state, id, held.hold);
+                        self.judge_power_off(state, id, held);
                         if *device == PowerDevice::Outlets {
                             self.judge_outlets_off(state);
                         }

@@ -66,6 +66,7 @@ impl Hash for World {
             agent,
             hold,
             node,
+            registration,
             pod,
             backup,
             ended_off,
@@ -95,6 +96,7 @@ impl Hash for World {
         hash_leases(leases, asked, node.ready, h);
         (sleep, deposed, claimed, done, host, bmc).hash(h);
         hash_agent(agent, sent.term, h);
+        registration.hash(h);
         (hold, node, pod, budget, was_silent, wrong, outlets).hash(h);
         (other, interrupted).hash(h);
         hash_backup(backup, *budget, h);
@@ -147,6 +149,8 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
         confirmation_used,
         node_was_down,
         node_back,
+        other_node,
+        refused_entry,
         end_reason,
         attempts,
     } = state;
@@ -155,7 +159,7 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
     (strategy, node_action, keep_off, failure, cluster).hash(h);
     (host, node, lease_at_off, taint, drained.is_some()).hash(h);
     (on, agent_holds, confirmation_used, node_was_down).hash(h);
-    (node_back, end_reason, outlets).hash(h);
+    (node_back, other_node, refused_entry, end_reason, outlets).hash(h);
     // Nothing else of it decides anything.
     let collected = evidence.as_ref().map(|e| {
         let boot_log = e.boot_log.is_some();
@@ -213,10 +217,11 @@ fn hash_call<H: Hasher>(call: &Held, asked: Option<Timestamp>, h: &mut H) {
         next,
         changed,
         hold,
+        switches_healthy_off,
         sent: _,
     } = call;
     hash_state(state, asked, h);
-    (next, changed, hold).hash(h);
+    (next, changed, hold, switches_healthy_off).hash(h);
 }
 
 fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {

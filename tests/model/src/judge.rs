@@ -2,7 +2,7 @@
 
 use rackhand_core::remediation::{Mode, OffEvidence, State, Step, Taint, operation_id};
 
-use crate::world::{UID, World};
+use crate::world::{Held, UID, World};
 
 /// A rule that was broken by an act; states in which something is wrong are not continued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,6 +35,8 @@ pub enum Wrong {
     Sibling,
     /// A diagnostic interrupt of a host that is not being fenced, or more than one in an attempt.
     Interrupt,
+    /// F14: a power-off of a host on which another Node runs.
+    Healthy,
     /// F12: a power-off on the word of a state from before the power-on.
     Outdated,
 }
@@ -58,7 +60,11 @@ impl World {
 
     /// F2: the power-off is in the stored state, and the host is held. F12: that state is not of before the
     /// power-on.
-    pub(crate) fn judge_power_off(&mut self, state: &State, id: &str, hold: Option<bool>) {
+    pub(crate) fn judge_power_off(&mut self, state: &State, id: &str, held: &Held) {
+        let hold = held.hold;
+        if held.switches_healthy_off {
+            self.broken(Wrong::Healthy);
+        }
         let is_ours = operation_id(UID, state).is_some_and(|stored| stored == id);
         if !is_ours || !state.agent_holds || hold == Some(false) {
             self.broken(Wrong::Intent);

@@ -8,7 +8,11 @@ use std::{
 
 use ahash::RandomState;
 
-use crate::{actions::Action, breakage::Breakage, world::World};
+use crate::{
+    actions::Action,
+    breakage::Breakage,
+    world::{Registration, World},
+};
 
 /// Hashes states; it always gives the same hash.
 pub const HASHER: RandomState = RandomState::with_seeds(1, 2, 3, 4);
@@ -122,12 +126,14 @@ const ORDER: [Action; 17] = [
 ];
 
 /// The world without any more faults. The reason of a remediation that waits for the other host of its outlets
-/// names it, and an operator switches it off.
+/// names it, and an operator switches it off. That of one whose host runs under another Node name names the stale
+/// Node: a person deletes it, and the health check its request.
 pub fn healed(w: &World) -> World {
     let mut w = w.clone();
     (w.budget, w.wrong) = (0, None);
     w.sibling_answers();
     w.switch_sibling(false);
+    w.object.deleting |= w.registration != Registration::Pinned;
     w
 }
 

@@ -4,15 +4,16 @@ use std::{collections::BTreeSet, time::Duration};
 
 use rackhand_core::remediation::{
     AgentFacts, AgentId, AgentView, BareMetalHostFacts, BmcAccess, BoundPod, Collected, Decision,
-    Drain, HostRef, HostView, JournalFacts, LeaseMemory, MachineView, NodeAction, NodeFacts,
-    Observation, OnExhausted, OperationEvent, PinnedOperation, PodDeletion, PodDeletions, PodRef,
-    Policy, RequestFacts, Shell, Step, Taint, WorkloadView, step,
+    Drain, HostRef, HostView, JournalFacts, LeaseMemory, MachineView, NodeAction, NodeComparison,
+    NodeFacts, NodeLife, Observation, OnExhausted, OperationEvent, OperationView, OtherNode,
+    OtherNodes, PinnedOperation, PodDeletion, PodDeletions, PodRef, Policy, RequestFacts, Shell,
+    State, Step, Taint, WorkloadView, node_comparison, step,
 };
 
 use crate::{
     breakage::Breakage,
     time::NOW,
-    world::{Process, UID, World},
+    world::{Process, Registration, UID, World},
 };
 
 /// Name of the Node.
@@ -60,6 +61,26 @@ pub(crate) fn node(w: &World, leases: &mut LeaseMemory) -> NodeFacts {
         taint: w.node.taint,
         lease: Some(lease),
     }
+}
+
+/// The Node under whose name the kubelet has registered, if it is not the pinned one.
+fn other_nodes(w: &World, state: Option<&State>, operation: Option<&OperationView>) -> OtherNodes {
+    let comparison = node_comparison(state, operation, NOW);
+    let life = match (w.registration, comparison) {
+        (_, NodeComparison::None) => return OtherNodes::NotCompared,
+        (Registration::Pinned | Registration::OtherAtNextBoot, _) => {
+            return OtherNodes::Compared(Vec::new());
+        }
+        (Registration::Other { ready: true }, _) => NodeLife::Ready,
+        (_, NodeComparison::Indexed) => NodeLife::NotReady,
+        (_, NodeComparison::Live) => NodeLife::Silent,
+    };
+    OtherNodes::Compared(vec![OtherNode {
+        name: "node-7.example.org".into(),
+        provider_id: String::new(),
+        shares: "the system UUID".into(),
+        life,
+    }])
 }
 
 /// The pod, which Kubernetes evicts as soon as its Node is tainted.
@@ -170,6 +191,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
             node_backup: false,
             finalizer: w.object.finalizer,
             confirm_fenced: w.object.confirmed.then(|| UID.into()),
+            override_other_node: None,
             paused: false,
             policy: Ok(policy(w)),
         },
@@ -184,6 +206,10 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
                 why: "no answer".into(),
             },
             false => WorkloadView::Present(node(w, leases)),
+        },
+        other_nodes: match w.is_workload_away() {
+            true => OtherNodes::NotCompared,
+            false => other_nodes(w, state.as_ref(), operation.as_ref()),
         },
         agent,
         access: BmcAccess::Known,

@@ -72,7 +72,8 @@ impl Setting {
     /// A world in which baremetal-operator switches the host as well, following the hold.
     pub fn cooperative(budget: u8) -> Self {
         let mut faults = FAULTS.to_vec();
-        faults.retain(|f| !matches!(f, Fault::Deposed | Fault::Restored));
+        let left_out = [Fault::Deposed, Fault::Restored, Fault::Renamed];
+        faults.retain(|f| !left_out.contains(f));
         Self {
             name: "cooperative",
             cooperative: true,
@@ -84,7 +85,7 @@ impl Setting {
     /// As `cooperative`, and another controller may take over while a call of the first one is on its way.
     pub fn leaders(budget: u8) -> Self {
         let mut faults = FAULTS.to_vec();
-        faults.retain(|f| *f != Fault::Restored);
+        faults.retain(|f| !matches!(f, Fault::Restored | Fault::Renamed));
         Self {
             name: "leaders",
             faults,
@@ -96,7 +97,12 @@ impl Setting {
     /// as well, nobody knows what was done.
     pub fn restored(budget: u8) -> Self {
         let mut faults = FAULTS.to_vec();
-        let left_out = [Fault::HoldRemoved, Fault::Deposed, Fault::JournalWiped];
+        let left_out = [
+            Fault::HoldRemoved,
+            Fault::Deposed,
+            Fault::JournalWiped,
+            Fault::Renamed,
+        ];
         faults.retain(|f| !left_out.contains(f));
         Self {
             name: "restored",
@@ -310,6 +316,9 @@ impl Model for Setting {
             }),
             Property::always("F6: interrupts only to fence", |_, w: &World| {
                 !is(w, Wrong::Interrupt)
+            }),
+            Property::always("F14: no off while another Node runs", |_, w: &World| {
+                !is(w, Wrong::Healthy)
             }),
             Property::always("F12: no off by an older state", |_, w: &World| {
                 !is(w, Wrong::Outdated)

@@ -91,6 +91,7 @@ fn fault_line(w: &World, fault: Fault) -> String {
         Fault::HoldRemoved => "somebody removes our hold.",
         Fault::Deleted => "the request is deleted.",
         Fault::NodeReplaced => "the Node is replaced by another one of the same name.",
+        Fault::Renamed => "the kubelet registers under another name from its next boot on.",
         Fault::EarlyConfirmation => {
             "somebody confirms that the host is off, unasked, and it is not."
         }

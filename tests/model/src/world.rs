@@ -69,6 +69,8 @@ pub struct Held {
     /// Whether our hold was on the BareMetalHost when it was observed. Nobody can see what happens
     /// between the decision and the command; F3 covers that.
     pub hold: Option<bool>,
+    /// It switches off a host on which another Node was Ready when it was observed, and nothing is moved.
+    pub switches_healthy_off: bool,
     /// The term and the number of its call, once it was sent.
     pub sent: Sequence,
 }
@@ -169,6 +171,20 @@ pub struct Node {
     pub taint: Taint,
 }
 
+/// The name under which the kubelet registers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Registration {
+    /// That of the Node that is remediated.
+    Pinned,
+    /// Another one from the next boot on.
+    OtherAtNextBoot,
+    /// Another one; the Node with that name is Ready or not.
+    Other {
+        /// Condition Ready.
+        ready: bool,
+    },
+}
+
 /// The pod with a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Pod {
@@ -217,6 +233,8 @@ pub struct World {
     pub hold: Option<bool>,
     /// The Node.
     pub node: Node,
+    /// The name under which the kubelet registers.
+    pub registration: Registration,
     /// The pod.
     pub pod: Pod,
     /// A backup of the management cluster.
@@ -273,6 +291,7 @@ impl World {
                 ready: false,
                 taint: Taint::Absent,
             },
+            registration: Registration::Pinned,
             pod: Pod {
                 bound: true,
                 volume: true,
@@ -345,8 +364,27 @@ impl World {
         self.host.up = true;
         self.host.hung = false;
         self.host.boots = self.host.boots.saturating_add(1);
-        self.pod.process = self.pod.bound;
-        self.report();
+        if self.registration == Registration::Pinned {
+            self.pod.process = self.pod.bound;
+            self.report();
+        } else {
+            // It runs the pods of the other Node only.
+            self.pod.process = false;
+            self.registration = Registration::Other { ready: true };
+        }
+    }
+
+    /// The kubelet registers under another name from the next boot on. A host that runs reboots by itself.
+    pub fn renamed(&mut self) {
+        self.registration = Registration::OtherAtNextBoot;
+        if self.host.up {
+            self.booted();
+        }
+    }
+
+    /// Whether another Node runs on the host.
+    pub fn runs_as_other_node(&self) -> bool {
+        self.host.up && self.registration == Registration::Other { ready: true }
     }
 
     /// The kubelet reports its Node.
