@@ -11,6 +11,7 @@ use secrecy::SecretString;
 use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, EventLog, Facts, Identify,
     LogEntry, Neighbor, PowerCommand, PowerReading, Sensor, SystemIdentity, Topology,
+    operation::Expected,
     pdu::{OutletCommand, OutletId, OutletReading, Pdu},
     text::plain,
 };
@@ -236,6 +237,18 @@ impl<B: Bmc> Bmc for BoundedBmc<B> {
 
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
         leave!(self.0.command(command))
+    }
+
+    fn checked_power(&self, expected: Expected) -> BmcFuture<'_, PowerReading> {
+        leave!(self.0.checked_power(expected))
+    }
+
+    fn checked_command(
+        &self,
+        command: PowerCommand,
+        expected: Expected,
+    ) -> BmcFuture<'_, Accepted> {
+        leave!(self.0.checked_command(command, expected))
     }
 
     fn identity(&self) -> BmcFuture<'_, SystemIdentity> {
