@@ -126,6 +126,7 @@ pub(crate) fn outcome_word(outcome: &v1::Outcome) -> &'static str {
         (v1::OutcomeCode::Unconfirmed, v1::OutcomeDetail::Unknown) => "unknown",
         (v1::OutcomeCode::Unconfirmed, v1::OutcomeDetail::NotSent) => "not-sent",
         (v1::OutcomeCode::Unconfirmed, v1::OutcomeDetail::NotTaken) => "not-taken",
+        (v1::OutcomeCode::Unconfirmed, v1::OutcomeDetail::Unproven) => "unproven",
         (v1::OutcomeCode::Unconfirmed, _) => "not-confirmed",
         (v1::OutcomeCode::Failed, v1::OutcomeDetail::NeedsPower) => "needs-power",
         (v1::OutcomeCode::Failed, _) => "failed",

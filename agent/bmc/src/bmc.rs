@@ -36,9 +36,10 @@ pub trait Bmc: Send + Sync + fmt::Debug {
     /// a cache.
     fn power(&self) -> BmcFuture<'_, PowerReading>;
 
-    /// Sends a power command. For on and off, "already in this state" is `Ok`. A command that was
-    /// accepted is not done yet: read the state. Where the BMC has only the power button for it, nothing
-    /// is sent and the error is [`ErrorKind::ButtonOnly`].
+    /// Sends a power command. Refused as "already in this state", with the exact message of the make, it is `Ok`
+    /// with [`Acceptance::AlreadyThere`](crate::Acceptance::AlreadyThere); every other refusal is an error,
+    /// whatever the state reads. A command that was accepted is not done yet: read the state. Where the
+    /// BMC has only the power button for it, nothing is sent and the error is [`ErrorKind::ButtonOnly`].
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted>;
 
     /// Reads the power state, of the expected system as far as the BMC has several drivers: one of another
@@ -111,6 +112,11 @@ pub trait Bmc: Send + Sync + fmt::Debug {
     /// Reads facts about the BMC itself and the account in use, for a diagnosis.
     fn facts(&self) -> BmcFuture<'_, Facts> {
         unsupported(self.address(), "facts")
+    }
+
+    /// Reads for how long the BMC itself has been up.
+    fn uptime(&self) -> BmcFuture<'_, Duration> {
+        unsupported(self.address(), "uptime of the BMC")
     }
 
     /// Reads where the host is: its rack, and the switches at its ports.

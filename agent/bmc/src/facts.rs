@@ -1,5 +1,7 @@
 //! Facts about a BMC and the account in use, for a diagnosis.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 /// Facts about a BMC; `None` where it does not report one.
@@ -21,4 +23,6 @@ pub struct Facts {
     pub suites: Option<Vec<u8>>,
     /// Time of the BMC clock, in whole seconds.
     pub clock: Option<Timestamp>,
+    /// For how long the manager has been up (Redfish `LastResetTime`).
+    pub uptime: Option<Duration>,
 }

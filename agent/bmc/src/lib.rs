@@ -31,7 +31,8 @@ pub use facts::Facts;
 pub use failover::{BreakerSettings, Failover, FailoverSettings};
 pub use log::{EventLog, LogEntry, Severity};
 pub use power::{
-    Accepted, PowerCommand, PowerReading, PowerSource, PowerState, Protocol, SystemIdentity,
+    Acceptance, Accepted, PowerCommand, PowerReading, PowerSource, PowerState, Protocol,
+    StateBefore, SystemIdentity,
 };
 pub use rackhand_identity::{IdentityMatch, compare_system_uuids};
 #[cfg(feature = "redfish")]

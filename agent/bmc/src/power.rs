@@ -74,6 +74,9 @@ pub struct PowerReading {
     pub at: Timestamp,
     /// The address of the BMC, or the outlets, without credentials.
     pub bmc: String,
+    /// Number of the RMCP+ session that it was read over (IPMI); a session ends with a reset of the BMC. `None`:
+    /// the protocol has no such sessions. A Redfish session is none, because some BMCs keep it over a reset.
+    pub connection: Option<u64>,
 }
 
 /// A power command.
@@ -151,6 +154,37 @@ impl PowerCommand {
     }
 }
 
+/// How a device answered a command that it did not refuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Acceptance {
+    /// A success status, or a task that did not fail.
+    Taken,
+    /// Refused, with the exact message of its make for a host that is in the requested state already; or not
+    /// sent for that reason. It repeats what the device believes.
+    AlreadyThere,
+}
+
+impl Acceptance {
+    /// The acceptance of two commands together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Taken, Self::Taken) => Self::Taken,
+            _ => Self::AlreadyThere,
+        }
+    }
+}
+
+/// The power state that was read immediately before a command, in the same call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StateBefore {
+    /// The power state.
+    pub state: PowerState,
+    /// Whether the command was sent over the connection of the reading, so that the BMC has not restarted in
+    /// between.
+    pub same_connection: bool,
+}
+
 /// A command that a BMC accepted, which does not mean that it is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
@@ -158,18 +192,40 @@ pub struct Accepted {
     pub command: String,
     /// The response in short, for example `204`, or `409: already off`.
     pub answer: String,
+    /// Whether the device took the command, or has refused it as done already.
+    pub acceptance: Acceptance,
+    /// The power state before it; `None`: not read in this call.
+    pub before: Option<StateBefore>,
+    /// The RMCP+ session that it was sent over (IPMI), as of [`PowerReading::connection`].
+    pub connection: Option<u64>,
 }
 
 /// The command of an [`Accepted`] for which nothing was sent.
 const NOT_SENT: &str = "none";
 
 impl Accepted {
+    /// A command that the device took.
+    pub fn taken(command: impl Into<String>, answer: impl Into<String>) -> Self {
+        Self {
+            command: command.into(),
+            answer: answer.into(),
+            acceptance: Acceptance::Taken,
+            before: None,
+            connection: None,
+        }
+    }
+
+    /// A command that the device refused with the exact message for "already in this state".
+    pub fn already_there(command: impl Into<String>, answer: impl Into<String>) -> Self {
+        Self {
+            acceptance: Acceptance::AlreadyThere,
+            ..Self::taken(command, answer)
+        }
+    }
+
     /// No command was needed, because the host is in this state already; `answer` says so.
     pub fn not_needed(answer: impl Into<String>) -> Self {
-        Self {
-            command: NOT_SENT.to_owned(),
-            answer: answer.into(),
-        }
+        Self::already_there(NOT_SENT, answer)
     }
 
     /// Whether a command went to the BMC.

@@ -334,13 +334,16 @@ fn of(device: &SwitchedDevice) -> &'static str {
     }
 }
 
-/// F1: off is confirmed only by readings after the BMC accepted a power-off.
+/// F1: off is confirmed only by readings after the BMC took a power-off, and by a proof that it knows the state. A
+/// cycle needs no proof: nothing relies on the time for which the host was off.
 fn is_proven(to: PowerRequest, outcome: &v1::Outcome) -> bool {
-    let is_off = matches!(
-        to,
-        PowerRequest::Off | PowerRequest::SoftOff { .. } | PowerRequest::Cycle { .. }
-    );
-    !is_off || outcome.power_off_taken.is_some()
+    match to {
+        PowerRequest::Off | PowerRequest::SoftOff { .. } => {
+            outcome.power_off_taken.is_some() && outcome.off_proof() != v1::OffProof::Unspecified
+        }
+        PowerRequest::Cycle { .. } => outcome.power_off_taken.is_some(),
+        _ => true,
+    }
 }
 
 fn settle(row: &mut Row, to: PowerRequest, outcome: v1::Outcome) {
@@ -350,8 +353,8 @@ fn settle(row: &mut Row, to: PowerRequest, outcome: v1::Outcome) {
             row.result = "not-confirmed";
             row.commands_sent = outcome.commands_sent;
             row.message =
-                "the agent does not report that the BMC took a power-off command: update \
-                           rackhand-agent"
+                "the agent does not report that the BMC took a power-off command, or what proves the off: \
+                 update rackhand-agent"
                     .to_owned();
             row.end = ExitStatus::Failed;
             return;

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use rackhand_agent_core::ledger::{Outcome, PowerCut, SiblingPower};
 use rackhand_core::remediation::{
-    CommandTaken, OperationOutcome, OperationView, PowerReading, PowerState,
+    CommandTaken, OffProof, OperationOutcome, OperationView, PowerReading, PowerState,
 };
 
 use crate::{
@@ -135,6 +135,10 @@ impl Op {
                 command: "ForceOff".into(),
                 answer: "204".into(),
                 since_start_ms: 0,
+                proof: Some(match self.outlets {
+                    true => OffProof::OtherDevice,
+                    false => OffProof::Taken,
+                }),
             }),
         }
     }

@@ -337,6 +337,10 @@ impl Bmc for Failover {
         Box::pin(self.try_drivers(CallSafety::Once, |bmc| bmc.clear_event_log()))
     }
 
+    fn uptime(&self) -> BmcFuture<'_, Duration> {
+        Box::pin(self.try_drivers(CallSafety::Read, |bmc| bmc.uptime()))
+    }
+
     fn topology(&self) -> BmcFuture<'_, Topology> {
         Box::pin(self.try_drivers(CallSafety::Read, |bmc| bmc.topology()))
     }

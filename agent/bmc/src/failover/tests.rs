@@ -90,10 +90,7 @@ impl Scripted {
     }
 
     fn accepted(&self) -> Accepted {
-        Accepted {
-            command: String::new(),
-            answer: self.name.to_owned(),
-        }
+        Accepted::taken("", self.name)
     }
 }
 
@@ -114,6 +111,7 @@ impl Bmc for Scripted {
             },
             at: jiff::Timestamp::UNIX_EPOCH,
             bmc: self.name.to_owned(),
+            connection: None,
         };
         self.call("power", reading)
     }

@@ -75,6 +75,7 @@ impl Ipmi {
             },
             at: Timestamp::now(),
             bmc: self.address().to_owned(),
+            connection: Some(answer.session),
         })
     }
 
@@ -90,24 +91,22 @@ impl Ipmi {
             Repeat::Once
         };
         let answer = call.exchange(exchange(&request, repeat)).await?;
-        let accepted = |answer: String| Accepted {
-            command: word.to_owned(),
-            answer,
-        };
         let Some(code) = CompletionCode::of(answer.completion) else {
-            return Ok(accepted(SUCCESS.to_owned()));
+            return Ok(Accepted {
+                connection: Some(answer.session),
+                ..Accepted::taken(word, SUCCESS)
+            });
         };
-        // The rejection may mean "already in this state"; only reading the state can tell.
-        let mut state = String::new();
-        if code.kind() == ErrorKind::Refused {
+        // Read for the message only: no completion code means "already in this state", so that what the state
+        // reads proves nothing about the refusal.
+        let state = if code.kind() == ErrorKind::Refused {
             match self.read(&call).await {
-                Ok(reading) if command.leads_to() == Some(reading.state) => {
-                    return Ok(accepted(format!("0x{:02x}: already there", code.number())));
-                }
-                Ok(reading) => state = format!(", {}", reading.raw),
-                Err(_) => ", power state unreadable".clone_into(&mut state),
+                Ok(reading) => format!(", {}", reading.raw),
+                Err(_) => ", power state unreadable".to_owned(),
             }
-        }
+        } else {
+            String::new()
+        };
         let is_reset = matches!(command, PowerCommand::Reset | PowerCommand::Nmi);
         let advice = if is_reset && code == CompletionCode::STATE {
             "; most BMCs refuse it while the host is off: power on instead"
@@ -131,10 +130,7 @@ impl Ipmi {
         let command = name(request.netfn_raw(), request.cmd());
         let answer = call.exchange(exchange(&request, repeat)).await?;
         match CompletionCode::of(answer.completion) {
-            None => Ok(Accepted {
-                command,
-                answer: SUCCESS.to_owned(),
-            }),
+            None => Ok(Accepted::taken(command, SUCCESS)),
             Some(code) => Err(BmcError {
                 maybe_sent: code.may_have_acted() && repeat != Repeat::Read,
                 ..call.error(code.kind(), format!("{command} refused: {code}"))
@@ -184,10 +180,8 @@ impl Ipmi {
         if let Err(RequestError::Bmc(error)) = complete {
             return Err(error);
         }
-        Ok(Accepted {
-            command: format!("Set System Boot Options, flags {}", flags.raw()),
-            answer: SUCCESS.to_owned(),
-        })
+        let command = format!("Set System Boot Options, flags {}", flags.raw());
+        Ok(Accepted::taken(command, SUCCESS))
     }
 }
 
@@ -295,10 +289,7 @@ impl Bmc for Ipmi {
             let call = self.call().await?;
             let cleared = command::clear_event_log(&call).await;
             cleared.map_err(|error| call.error_of("Clear SEL", error))?;
-            Ok(Accepted {
-                command: "Clear SEL".to_owned(),
-                answer: SUCCESS.to_owned(),
-            })
+            Ok(Accepted::taken("Clear SEL", SUCCESS))
         })
     }
 

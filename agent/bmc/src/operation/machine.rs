@@ -1,14 +1,19 @@
 //! The state machine of one operation.
 
 mod button;
+mod corroboration;
 mod plan;
 mod verdict;
 
 use std::time::Duration;
 
-use super::{CallFailure, Expected, Goal, Next, Observation, OperationRequest, Outcome};
+use super::{
+    CallFailure, Expected, Goal, Next, Observation, OffProof, OperationRequest, Outcome, Watch, proof,
+};
 use crate::{Accepted, ErrorKind, PowerCommand, PowerSource, PowerState};
 use button::Button;
+
+use corroboration::Corroboration;
 
 /// The current part of the goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,8 +77,13 @@ pub struct Operation {
     patient_since: Option<Duration>,
     /// Whether a cycle found the host on.
     was_on: bool,
-    /// Whether the BMC has accepted a power-off of this operation, hard or soft.
+    /// Whether the BMC has taken a power-off of this operation, hard or soft, or refused it as already off.
     off_taken: bool,
+    /// What proves that the BMC knows the state.
+    watch: Watch,
+    corroboration: Corroboration,
+    /// Number of power-offs that were refused while the host read off.
+    refused_off: u32,
     /// The next command is not sent before this time.
     next_send: Duration,
     /// Time of the last command of this phase.
@@ -113,12 +123,21 @@ impl Operation {
             patient_since: None,
             was_on: false,
             off_taken: false,
+            watch: Watch::default(),
+            corroboration: Corroboration::default(),
+            refused_off: 0,
             next_send: Duration::ZERO,
             sent_at: None,
             button: None,
             same_since: Duration::ZERO,
             auth_failures: 0,
         }
+    }
+
+    /// Continues the observation of this BMC from before the operation; the clock of `watch` is the one of the
+    /// operation.
+    pub fn watched(&mut self, watch: Watch) {
+        self.watch = watch;
     }
 
     /// Identity that the system must have.
@@ -160,8 +179,14 @@ impl Operation {
         if let Some(outcome) = &self.ended {
             return Next::Done(outcome.clone());
         }
+        if self.corroborates_at().is_some_and(|at| now >= at) {
+            return Next::Corroborate;
+        }
         let read_at = self.read_at();
         let mut wake = read_at.min(self.request.deadline);
+        if let Some(at) = self.corroborates_at() {
+            wake = wake.min(at);
+        }
         if let Some((send_at, command)) = self.send_at() {
             if now >= send_at {
                 return if self.is_fresh(now) {
@@ -215,6 +240,9 @@ impl Operation {
             self.ended = Some(Outcome::IdentityMismatch(mismatch));
             return;
         }
+        self.watch
+            .read(now, seen.state, seen.source, seen.connection);
+        self.corroboration.read(now, seen.state);
         if self.seen.is_none_or(|(before, _)| before != seen.state) {
             self.poll = self.request.timing.poll_first;
         }
@@ -259,7 +287,15 @@ impl Operation {
         }
         self.poll = self.request.timing.poll_first;
         self.next_read = now.saturating_add(self.poll);
-        self.off_taken |= result.is_ok() && matches!(self.phase, Phase::Soft | Phase::Off);
+        if result.is_ok() && matches!(self.phase, Phase::Soft | Phase::Off) {
+            self.off_taken = true;
+            self.watch.took_off();
+        }
+        match &result {
+            Ok(()) => self.watch.answered(now, None),
+            Err(failed) if failed.is_answer() => self.watch.answered(now, None),
+            Err(_) => self.watch.interrupt(),
+        }
         match (self.phase, result) {
             (Phase::Soft | Phase::OneTimeCommand(_), Ok(())) => self.once = OneTimeCommand::Taken,
             (_, Ok(())) => self.next_send = now.saturating_add(self.request.timing.resend_after),
@@ -270,7 +306,7 @@ impl Operation {
             }
             (_, Err(failed)) => {
                 let patience = self.patience(now, failed.retry_after);
-                let wait = self.request.timing.retry_after.max(patience);
+                let wait = self.pause_of_refusal(&failed).max(patience);
                 self.next_send = now.saturating_add(wait);
                 if failed.retry_after.is_some() {
                     self.next_read = self.next_send;
@@ -282,16 +318,20 @@ impl Operation {
 
     /// Records that a command was accepted, or that the driver sent none because none was needed.
     pub fn answered(&mut self, now: Duration, accepted: &Accepted) {
-        if accepted.was_sent() {
-            return self.sent(now, Ok(()));
+        if !accepted.was_sent() {
+            self.undo_press();
         }
-        self.undo_press();
-        let off_taken = self.off_taken;
+        let (off_taken, watch) = (self.off_taken, self.watch.clone());
         self.sent(now, Ok(()));
-        self.off_taken = off_taken;
-        if self.phase == Phase::Soft {
-            self.once = OneTimeCommand::NotTaken;
+        if !accepted.was_sent() {
+            self.off_taken = off_taken;
+            if self.phase == Phase::Soft {
+                self.once = OneTimeCommand::NotTaken;
+            }
         }
+        self.watch = watch;
+        let switches_off = matches!(self.phase, Phase::Soft | Phase::Off);
+        self.watch.accepted(now, accepted, switches_off);
     }
 
     /// Stops before the next command.
@@ -352,6 +392,7 @@ impl Operation {
     }
 
     fn read_failed(&mut self, now: Duration, failed: &CallFailure) {
+        self.watch.interrupt();
         self.fresh = false;
         self.confirmed = None;
         let wait = self.poll.max(self.patience(now, failed.retry_after));

@@ -12,6 +12,7 @@
 
 mod machine;
 mod outcome;
+mod proof;
 mod runner;
 
 use std::time::Duration;
@@ -22,14 +23,16 @@ use crate::{
 
 pub use machine::{Operation, Proof};
 pub use outcome::{Expected, Mismatch, Outcome, state_word};
+pub use proof::{LEAST_UPTIME, LONGEST_GAP, OffProof, Watch};
 pub use runner::{Evidence, Hooks, Report, Signal, Stopped, run, run_since};
 
 /// The requested result, and its confirmation.
 ///
 /// Off is confirmed by a number of consecutive readings of exactly off, all from one source, with at
 /// least the interval between the end of one and the start of the next. They count only after the
-/// BMC has accepted a power-off of this operation, which is sent also to a host that reads off
-/// already.
+/// BMC has taken a power-off of this operation, or refused it as already off; it is sent also to a host
+/// that reads off already. And something must prove that the BMC knows the state, which it may not after a
+/// reset of its own: see [`OffProof`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Goal {
     /// Hard off, confirmed.
@@ -210,6 +213,8 @@ pub enum Next {
     Read,
     /// Send this command.
     Send(PowerCommand),
+    /// Read what may corroborate that the host is off: the uptime of the manager, the outlets.
+    Corroborate,
     /// Wait until then.
     Wait(Duration),
     /// The operation has ended.
@@ -225,6 +230,8 @@ pub struct Observation {
     pub source: PowerSource,
     /// Identity of the system.
     pub identity: SystemIdentity,
+    /// The session that it was read over.
+    pub connection: Option<u64>,
 }
 
 impl From<&PowerReading> for Observation {
@@ -233,6 +240,7 @@ impl From<&PowerReading> for Observation {
             state: reading.state,
             source: reading.source,
             identity: reading.identity.clone(),
+            connection: reading.connection,
         }
     }
 }
@@ -247,6 +255,16 @@ pub struct CallFailure {
     pub retry_after: Option<Duration>,
     /// Whether the command may have reached the BMC nevertheless.
     pub maybe_sent: bool,
+}
+
+impl CallFailure {
+    /// Whether the BMC answered, and did not report that it is starting.
+    fn is_answer(&self) -> bool {
+        matches!(
+            self.kind,
+            ErrorKind::Refused | ErrorKind::Unsupported | ErrorKind::Privilege
+        )
+    }
 }
 
 impl From<&BmcError> for CallFailure {

@@ -4,6 +4,7 @@ use std::{fmt, time::Duration};
 
 use rackhand_identity::{IdentityMatch, compare_serials, compare_system_uuids};
 
+use super::proof::{LEAST_UPTIME, LONGEST_UPTIME};
 use crate::{ErrorKind, PowerCommand, PowerState, SystemIdentity};
 
 /// Identity that a system must have; `None` is not compared.
@@ -120,9 +121,15 @@ pub enum Outcome {
         /// The power state after it.
         state: Option<PowerState>,
     },
-    /// The BMC reports off but accepted no power-off of this operation. That proves nothing: after
-    /// its own reset a BMC may report off for a running host.
+    /// The BMC reports off but took no power-off of this operation, and did not refuse it with the exact message
+    /// for "already off". That proves nothing: after its own reset a BMC may report off for a running host.
     NotTaken,
+    /// The BMC reports off, and took a power-off of this operation or refused it as already off, but nothing
+    /// proves that it knows the state: it reported off before the command already, or may have restarted since.
+    Unproven {
+        /// The uptime that its manager reports, if any.
+        uptime: Option<Duration>,
+    },
     /// A command that is not repeated got no response. Whether it was carried out is unknown.
     Unknown {
         /// The command that was requested.
@@ -196,9 +203,17 @@ impl fmt::Display for Outcome {
             Self::Cycled { was_off: true } => {
                 f.write_str("was already off, was sent another power-off, and is confirmed on")
             }
-            Self::NotTaken => f.write_str(
-                "off is not confirmed: the BMC reports off, but took no power-off command of this \
-                 operation; next: power off",
+            Self::NotTaken => write!(
+                f,
+                "off is not confirmed: the BMC reports off, but refuses the power-off without reporting \
+                 that the host is already off, which proves nothing; {WAYS_OUT}"
+            ),
+            Self::Unproven { uptime } => write!(
+                f,
+                "off is not proven: the BMC reported off before it was sent the power-off, or was \
+                 interrupted since, and after a reset of its own a BMC may report off for a host that \
+                 runs; {}; {WAYS_OUT}",
+                Uptime(*uptime)
             ),
             Self::Taken { command, state } => {
                 write!(
@@ -259,6 +274,39 @@ impl fmt::Display for Outcome {
             Self::Cancelled => f.write_str("cancelled before the next command"),
             Self::Stopped => f.write_str("stopped before the next step"),
         }
+    }
+}
+
+/// What a person can do about an off without a proof.
+const WAYS_OUT: &str = "what would prove it: readings of on before the power-off without interruption, the \
+                        outlets of the host in the inventory (off, or below its standby_watts), or a \
+                        power-off by its outlets; otherwise look at the host itself";
+
+/// What the uptime of the manager says, in a clause.
+struct Uptime(Option<Duration>);
+
+impl fmt::Display for Uptime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("this BMC reports no LastResetTime of its manager, which could show it"),
+            Some(uptime) if uptime > LONGEST_UPTIME => f.write_str(
+                "the LastResetTime of its manager is years ago, which a clock that was set later explains",
+            ),
+            Some(uptime) => write!(
+                f,
+                "its manager has been up for only {}, and {} before the first reading of off are a \
+                 proof: try again later",
+                minutes(uptime),
+                minutes(LEAST_UPTIME)
+            ),
+        }
+    }
+}
+
+fn minutes(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..=119 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
     }
 }
 

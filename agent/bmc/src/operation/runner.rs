@@ -7,7 +7,9 @@ use std::{collections::VecDeque, future, time::Duration};
 
 use tokio::time::{Instant, sleep_until};
 
-use super::{CallFailure, Next, Observation, Operation, OperationRequest, Outcome, Proof};
+use super::{
+    CallFailure, Next, Observation, OffProof, Operation, OperationRequest, Outcome, Proof, Watch,
+};
 use crate::{Accepted, Bmc, BmcError, ErrorKind, PowerCommand, PowerReading};
 
 /// Number of readings in a report that confirms nothing.
@@ -27,6 +29,17 @@ pub trait Hooks: Send {
 
     /// The BMC accepted a command.
     fn accepted(&mut self, _accepted: &Accepted) {}
+
+    /// The observation of this BMC from before the operation, by a clock that is 0 at `begun`.
+    fn watched(&self, _begun: Instant) -> Watch {
+        Watch::default()
+    }
+
+    /// Reads whether something else than the BMC shows that the host is off, such as its outlets. Called when the
+    /// host reads off and nothing proves it (F1).
+    fn corroborate(&mut self) -> impl Future<Output = Option<OffProof>> + Send {
+        future::ready(None)
+    }
 
     /// A reading or a command failed.
     fn failed(&mut self, _error: &BmcError) {}
@@ -102,6 +115,8 @@ pub struct Report {
     pub outcome: Outcome,
     /// The readings that confirm the outcome, oldest first; without a confirmation, the last ones.
     pub readings: Vec<PowerReading>,
+    /// What proves the confirmed off; `None`: off was not confirmed.
+    pub proof: Option<OffProof>,
     /// Number of commands sent.
     pub commands: u32,
     /// The last failure.
@@ -166,10 +181,12 @@ pub async fn run_since<H: Hooks>(
     request: OperationRequest,
     hooks: &mut H,
 ) -> Report {
+    let mut operation = Operation::new(request);
+    operation.watched(hooks.watched(begun));
     let mut run = Run {
         begun,
         bmc,
-        operation: Operation::new(request),
+        operation,
         evidence: Evidence::default(),
         error: None,
         hooks,
@@ -177,6 +194,7 @@ pub async fn run_since<H: Hooks>(
     let outcome = run.outcome().await;
     Report {
         readings: run.evidence.into_readings(outcome.is_done()),
+        proof: run.operation.proof().filter(|_| outcome.is_done()),
         outcome,
         commands: run.operation.sends(),
         error: run.error,
@@ -217,6 +235,7 @@ impl<H: Hooks> Run<'_, H> {
                     self.hooks.permit(command).await;
                     self.operation.extend(asked.elapsed());
                 }
+                Next::Corroborate => self.corroborate().await,
                 Next::Read | Next::Send(_) => {
                     let deadline = self.at(self.operation.deadline());
                     let acquired = tokio::select! {
@@ -273,6 +292,31 @@ impl<H: Hooks> Run<'_, H> {
             }
             Err(error) => self.failed(error),
         }
+    }
+
+    /// Reads what may prove an off that the BMC reports.
+    async fn corroborate(&mut self) {
+        let deadline = self.at(self.operation.deadline());
+        let uptime = tokio::select! {
+            uptime = self.uptime() => uptime,
+            () = sleep_until(deadline) => None,
+        };
+        self.hooks.release();
+        if self.operation.uptime(self.begun.elapsed(), uptime) {
+            return;
+        }
+        let found = tokio::select! {
+            found = self.hooks.corroborate() => found,
+            () = sleep_until(deadline) => None,
+        };
+        self.operation.corroborated(self.begun.elapsed(), found);
+    }
+
+    async fn uptime(&mut self) -> Option<Duration> {
+        if !self.hooks.acquire(&self.operation).await {
+            return None;
+        }
+        self.bmc.uptime().await.ok()
     }
 
     async fn send(&mut self, command: PowerCommand) -> Result<(), Stopped> {

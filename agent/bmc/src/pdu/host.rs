@@ -13,8 +13,8 @@ use super::{
     host_reading::{self, Named},
 };
 use crate::{
-    Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading, PowerSource,
-    SystemIdentity,
+    Acceptance, Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading,
+    PowerSource, SystemIdentity,
 };
 
 /// An outlet that feeds a host.
@@ -159,6 +159,16 @@ impl HostOutlets {
     }
 
     async fn power(&self) -> Result<PowerReading, BmcError> {
+        Ok(self.power_and_draw().await?.0)
+    }
+
+    /// Reads the power state, and the power that all outlets carry together, in watts; `None`: not all of them
+    /// measure it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Bmc::power`].
+    pub async fn power_and_draw(&self) -> Result<(PowerReading, Option<f64>), BmcError> {
         let readings = self.read().await?;
         let named: Vec<_> = self
             .order
@@ -169,14 +179,16 @@ impl HostOutlets {
                 reading,
             })
             .collect();
-        Ok(PowerReading {
+        let reading = PowerReading {
             state: host_reading::state(&named),
             raw: host_reading::words(&named),
             source: PowerSource::Outlets,
             identity: SystemIdentity::default(),
             at: Timestamp::now(),
             bmc: self.address.clone(),
-        })
+            connection: None,
+        };
+        Ok((reading, host_reading::draw(&named)))
     }
 
     /// Refuses an outlet that feeds more systems than are known.
@@ -225,6 +237,7 @@ impl HostOutlets {
         }
         results.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
         let mut switched = Vec::new();
+        let mut acceptance = Acceptance::Taken;
         let mut first_failure = None;
         for (index, outlet, result) in results {
             let Some(feed) = self.feeds.get(index) else {
@@ -232,6 +245,7 @@ impl HostOutlets {
             };
             match result {
                 Ok(accepted) => {
+                    acceptance = acceptance.and(accepted.acceptance);
                     switched.push(format!("{}/{outlet}: {}", feed.name, accepted.answer));
                 }
                 Err(failed) => {
@@ -239,7 +253,11 @@ impl HostOutlets {
                 }
             }
         }
-        Self::summary(OutletCommand::Off, &switched, first_failure)
+        let accepted = Self::summary(OutletCommand::Off, &switched, first_failure)?;
+        Ok(Accepted {
+            acceptance,
+            ..accepted
+        })
     }
 
     /// Switches the outlets on, in the order of the list; ends with the first that fails.
@@ -270,15 +288,10 @@ impl HostOutlets {
         switched: &[String],
         failure: Option<BmcError>,
     ) -> Result<Accepted, BmcError> {
-        let word = match command {
-            OutletCommand::On => "on",
-            OutletCommand::Off => "off",
-        };
+        let word = command.word();
         let Some(failure) = failure else {
-            return Ok(Accepted {
-                command: format!("outlets {word}"),
-                answer: switched.join("; "),
-            });
+            let command = format!("outlets {word}");
+            return Ok(Accepted::taken(command, switched.join("; ")));
         };
         if switched.is_empty() {
             return Err(failure);

@@ -68,6 +68,16 @@ pub(super) fn state(outlets: &[Named<'_>]) -> PowerState {
     }
 }
 
+/// The power that all outlets carry together, in watts; `None`: not all of them measure it, or what they measure is
+/// no number. Powers count without their signs, so that a meter that is wired the wrong way hides none.
+pub(super) fn draw(outlets: &[Named<'_>]) -> Option<f64> {
+    let watts = outlets.iter().map(|outlet| outlet.reading.watts);
+    let total: f64 = watts
+        .map(|watts| watts.map(f64::abs))
+        .sum::<Option<f64>>()?;
+    (!outlets.is_empty() && total.is_finite()).then_some(total)
+}
+
 /// Each outlet with its state and measurements: `pdu-a/12: off, 0.0 A; pdu-b/12: off`.
 pub(super) fn words(outlets: &[Named<'_>]) -> String {
     let mut text = String::new();
@@ -163,6 +173,19 @@ mod tests {
                 "{amperes:?} {watts:?}"
             );
         }
+    }
+
+    #[test]
+    fn f1_draw_is_known_only_if_each_outlet_measures_it() {
+        let draws = |watts: &[Option<f64>]| {
+            let outlets = watts.iter().map(|w| outlet(OutletState::On, None, *w));
+            draw(&named(&outlets.collect::<Vec<_>>()))
+        };
+        assert_eq!(draws(&[Some(8.0), Some(-6.5)]), Some(14.5));
+        assert_eq!(draws(&[Some(8.0), None]), None);
+        assert_eq!(draws(&[Some(f64::NAN)]), None);
+        assert_eq!(draws(&[Some(f64::INFINITY)]), None);
+        assert_eq!(draws(&[]), None);
     }
 
     #[test]

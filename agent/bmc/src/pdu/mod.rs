@@ -22,7 +22,7 @@ pub use config::{
 pub use host::{HostOutlet, HostOutlets};
 pub use host_reading::{NO_AMPERES, NO_WATTS};
 
-use crate::{Accepted, BmcFuture};
+use crate::{Accepted, BmcFuture, PowerState};
 
 /// The name of an outlet at its PDU: the Redfish member id, or the number in the SNMP table. At a chassis manager
 /// it is the id of a chassis.
@@ -76,6 +76,24 @@ pub enum OutletCommand {
     On,
     /// At once off.
     Off,
+}
+
+impl OutletCommand {
+    /// The power state that it leads to.
+    pub(crate) fn leads_to(self) -> PowerState {
+        match self {
+            Self::On => PowerState::On,
+            Self::Off => PowerState::Off,
+        }
+    }
+
+    /// `on` or `off`.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Off => "off",
+        }
+    }
 }
 
 /// A client of one PDU, whatever the protocol.

@@ -87,9 +87,7 @@ impl Redfish {
         let answer = self
             .patch(call, &url, read.etag().as_deref(), &body)
             .await?;
-        Ok(Accepted {
-            command: "PATCH Password".to_owned(),
-            answer: self.changed(call, DOING, &answer).await?,
-        })
+        let short = self.changed(call, DOING, &answer).await?;
+        Ok(Accepted::taken("PATCH Password", short))
     }
 }

@@ -219,11 +219,7 @@ impl ChassisManager {
         let turn = self.service.changing.lock().await;
         let links = self.known(call, std::slice::from_ref(id)).await?;
         let chassis = self.chassis(call, &links, id).await?;
-        let aim = match command {
-            OutletCommand::On => OutletState::On,
-            OutletCommand::Off => OutletState::Off,
-        };
-        if command == OutletCommand::On && chassis.state == aim {
+        if command == OutletCommand::On && chassis.state == OutletState::On {
             return Ok(Accepted::not_needed("already on"));
         }
         let reset = chassis.reset.ok_or_else(|| {
@@ -248,27 +244,17 @@ impl ChassisManager {
         let answer = self.service.act(call, &reset.target, &body).await?;
         drop(turn);
         let doing = format!("chassis {id}: {word}");
-        let about_state = [
-            StatusCode::BAD_REQUEST,
-            StatusCode::CONFLICT,
-            StatusCode::UNPROCESSABLE_ENTITY,
-        ];
-        let answer = match self.service.judge(call, &doing, &answer).await {
-            Ok(short) => short,
-            // Only reading the state can tell whether it means "already in this state".
-            Err(refused) if about_state.contains(&answer.status) => {
-                let now = self.chassis(call, &links, id).await?;
-                if now.state != aim {
-                    return Err(refused);
-                }
-                format!("{}: already {}", answer.status.as_u16(), now.raw)
+        match self.service.judge(call, &doing, &answer).await {
+            Ok(short) => Ok(Accepted::taken(word, short)),
+            Err(_)
+                if answer.status.is_client_error()
+                    && answer.messages().mean_already(command.leads_to()) =>
+            {
+                let short = format!("{}: already {}", answer.status.as_u16(), command.word());
+                Ok(Accepted::already_there(word, short))
             }
-            Err(refused) => return Err(refused),
-        };
-        Ok(Accepted {
-            command: word.to_owned(),
-            answer,
-        })
+            Err(refused) => Err(refused),
+        }
     }
 }
 

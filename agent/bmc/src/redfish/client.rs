@@ -8,6 +8,7 @@ use std::{
     fmt,
     future::Future,
     sync::{Arc, PoisonError},
+    time::Duration,
 };
 
 use jiff::Timestamp;
@@ -109,6 +110,7 @@ impl Redfish {
             identity: self.identity_of(found.system),
             at: Timestamp::now(),
             bmc: self.address().to_owned(),
+            connection: None,
         })
     }
 
@@ -223,6 +225,10 @@ impl Bmc for Redfish {
 
     fn facts(&self) -> BmcFuture<'_, Facts> {
         self.bounded(|this, call| async move { this.read_facts(&call).await })
+    }
+
+    fn uptime(&self) -> BmcFuture<'_, Duration> {
+        self.bounded(|this, call| async move { this.manager_uptime(&call).await })
     }
 
     fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {

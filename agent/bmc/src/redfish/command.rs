@@ -1,8 +1,7 @@
 //! Power commands.
 //!
 //! Owns: the order of requests in one command, and the interpretation of the response. Must never:
-//! send more than one command in a call, or report "already in this state" without reading the
-//! state.
+//! send more than one command in a call, or take a refusal for success because of what the state reads.
 
 use reqwest::StatusCode;
 use serde_json::json;
@@ -16,7 +15,7 @@ use super::{
     response::Answer,
     vendor::{self, Cause},
 };
-use crate::{Accepted, BmcError, ErrorKind, PowerCommand, PowerState};
+use crate::{Accepted, BmcError, ErrorKind, PowerCommand, PowerState, StateBefore};
 
 impl Redfish {
     pub(super) async fn switch(
@@ -51,10 +50,14 @@ impl Redfish {
         let answer = self.act(call, &target, &body).await?;
         // A task may take long; a hard off does not wait for that of a soft off.
         drop(turn);
-        let answer = self.judge(call, command, &answer).await?;
+        let before = StateBefore {
+            state: system.state,
+            same_connection: false,
+        };
+        let accepted = self.judge(call, command, word, &answer).await?;
         Ok(Accepted {
-            command: word.to_owned(),
-            answer,
+            before: Some(before),
+            ..accepted
         })
     }
 
@@ -106,19 +109,27 @@ impl Redfish {
         }
     }
 
-    /// The summary of a successful response to a command.
+    /// What the response to a command means: taken, refused as done already, or refused.
     async fn judge(
         &self,
         call: &Call,
         command: PowerCommand,
+        word: &str,
         answer: &Answer,
-    ) -> Result<String, BmcError> {
+    ) -> Result<Accepted, BmcError> {
         let messages = answer.messages();
         let error = match self.outcome(call, command.words(), answer).await {
-            Outcome::Yes(short) => return Ok(short),
-            Outcome::No(says) => return self.settle(call, command, answer, &says).await,
+            Outcome::Yes(short) => return Ok(Accepted::taken(word, short)),
+            Outcome::No(says) => return Err(self.refused(call, command, answer, &says).await),
             Outcome::Failed(error) => error,
         };
+        if answer.status.is_client_error()
+            && let Some(state) = command.leads_to()
+            && messages.mean_already(state)
+        {
+            let short = format!("{}: already {}", answer.status.as_u16(), aim(command));
+            return Ok(Accepted::already_there(word, short));
+        }
         let about_state = [
             StatusCode::BAD_REQUEST,
             StatusCode::CONFLICT,
@@ -127,31 +138,24 @@ impl Redfish {
         let causes = [Cause::State, Cause::Settling];
         if about_state.contains(&answer.status) || causes.iter().any(|cause| messages.has(*cause)) {
             let says = self.access.http.reporter.says(&messages);
-            return self.settle(call, command, answer, &says).await;
+            return Err(self.refused(call, command, answer, &says).await);
         }
         Err(error)
     }
 
-    /// Handles a rejection that may mean "already in this state": only reading the state can tell.
-    async fn settle(
+    /// The error of a refused command. The power state is read for its message only: what it reads proves nothing
+    /// about the refusal.
+    async fn refused(
         &self,
         call: &Call,
         command: PowerCommand,
         answer: &Answer,
         says: &str,
-    ) -> Result<String, BmcError> {
+    ) -> BmcError {
         let code = answer.status.as_u16();
         let words = command.words();
         let messages = answer.messages();
-        // A rejection for one of these reasons does not mean "already in this state", whatever the
-        // state.
-        let is_other = [Cause::NotReady, Cause::Unsupported, Cause::Privilege]
-            .iter()
-            .any(|cause| messages.has(*cause));
         let now = match self.locator.read(&self.access, call).await {
-            Ok(found) if !is_other && Some(found.system.state) == command.leads_to() => {
-                return Ok(format!("{code}: already {}", aim(command)));
-            }
             Ok(found) => format!(
                 "power state {:?}",
                 self.access.http.reporter.quote(&found.system.raw)
@@ -166,7 +170,7 @@ impl Redfish {
         // off.
         let is_on = command.leads_to() == Some(PowerState::On);
         let is_settling = is_on && messages.has(Cause::Settling);
-        Err(if messages.has(Cause::NotReady) {
+        if messages.has(Cause::NotReady) {
             error(ErrorKind::Busy, Some(vendor::NOT_READY_WAIT))
         } else if is_settling {
             error(ErrorKind::Busy, Some(vendor::SETTLING_WAIT))
@@ -174,7 +178,7 @@ impl Redfish {
             error(ErrorKind::Unsupported, None)
         } else {
             error(ErrorKind::Refused, None)
-        })
+        }
     }
 }
 

@@ -9,14 +9,20 @@ use super::{
     document,
     vendor::{self, Cause},
 };
+use crate::PowerState;
 
 /// Maximum number of messages kept; some BMCs add one for each property.
 const MAX_MESSAGES: usize = 8;
+
+/// Maximum number of arguments kept of a message.
+const MAX_ARGS: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message {
     /// MessageId; may be empty.
     pub(super) id: String,
+    /// `MessageArgs`.
+    pub(super) args: Vec<String>,
     /// Message text; may be empty.
     pub(super) text: String,
     /// Cause, as classified by the vendor table.
@@ -59,6 +65,15 @@ impl Messages {
     /// Whether one of the messages has this cause.
     pub(super) fn has(&self, cause: Cause) -> bool {
         self.0.iter().any(|message| message.cause == cause)
+    }
+
+    /// Whether one of the messages reports that the host is in this state already, and none another reason.
+    pub(super) fn mean_already(&self, state: PowerState) -> bool {
+        let is_other = [Cause::NotReady, Cause::Unsupported, Cause::Privilege]
+            .iter()
+            .any(|cause| self.has(*cause));
+        let mut messages = self.0.iter();
+        !is_other && messages.any(|message| vendor::is_already(&message.id, &message.args, state))
     }
 
     /// Whether the body contradicts its success status: it has a critical message, and none of
@@ -108,14 +123,20 @@ fn message(value: &Value) -> Option<Message> {
     let id = text(&["MessageId", "MessageID", "code"]);
     let words = text(&["Message", "message"]);
     let severity = text(&["MessageSeverity", "Severity"]);
-    (!id.is_empty() || !words.is_empty())
-        .then(|| plain(id, words, severity.eq_ignore_ascii_case("critical")))
+    let args = value.get("MessageArgs").and_then(Value::as_array);
+    let args = args.into_iter().flatten().filter_map(Value::as_str);
+    let args = args.take(MAX_ARGS).map(str::to_owned).collect();
+    (!id.is_empty() || !words.is_empty()).then(|| Message {
+        args,
+        ..plain(id, words, severity.eq_ignore_ascii_case("critical"))
+    })
 }
 
 fn plain(id: String, text: String, critical: bool) -> Message {
     let cause = vendor::cause(&id);
     Message {
         id,
+        args: Vec::new(),
         text,
         cause,
         critical,

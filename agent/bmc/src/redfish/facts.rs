@@ -9,6 +9,7 @@ use super::{
     call_budget::Call,
     client::Redfish,
     document::{link, text, values},
+    manager,
 };
 use crate::{BmcError, Facts};
 
@@ -34,6 +35,7 @@ impl Redfish {
             && let Some(body) = self.optional(call, &manager).await
         {
             facts.firmware = text(&body, "FirmwareVersion");
+            facts.uptime = manager::uptime(&body);
             facts.clock = text(&body, "DateTime").and_then(|at| at.parse().ok());
         }
         if let Ok((_, account)) = self.account(call, &root).await {

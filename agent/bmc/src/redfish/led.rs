@@ -115,7 +115,7 @@ impl Redfish {
             match self.changed(call, DOING, &answer).await {
                 Ok(answer) => {
                     let command = request.to_string();
-                    return Ok(Accepted { command, answer });
+                    return Ok(Accepted::taken(command, answer));
                 }
                 Err(error) if is_wrong_value && error.kind != ErrorKind::Busy => {
                     refusal.get_or_insert(error);

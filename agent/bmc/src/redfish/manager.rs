@@ -3,16 +3,31 @@
 //! Owns: the selection of the manager. Must never: choose between several managers, or reset any
 //! other resource.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
     call_budget::Call,
     client::Redfish,
-    document::{Action, Collection, links},
+    document::{Action, Collection, links, text},
 };
 use crate::{Accepted, BmcError, ErrorKind};
 
 const DOING: &str = "restarting the BMC";
+const NO_MANAGER: &str = "the BMC names no manager of the system";
+
+/// Maximum number of managers of which the uptime is read.
+const MAX_MANAGERS: usize = 8;
+
+/// The uptime of a manager: `DateTime` minus `LastResetTime` (Redfish `Manager`, v1.9 and later). Both are of one
+/// clock, so it does not matter whether that is right; a reset in its future shows that it is not one.
+pub(super) fn uptime(manager: &Value) -> Option<Duration> {
+    let time = |name| text(manager, name)?.parse::<Timestamp>().ok();
+    let up = time("DateTime")?.duration_since(time("LastResetTime")?);
+    Duration::try_from(up).ok()
+}
 
 /// The managers of a system (`Links.ManagedBy`).
 pub(super) fn managed_by(system: &Value) -> Vec<String> {
@@ -30,8 +45,8 @@ fn reset_type(allowed: Option<&[String]>) -> Option<&'static str> {
 }
 
 impl Redfish {
-    /// Link to the only manager of the system.
-    pub(super) async fn manager(&self, call: &Call) -> Result<String, BmcError> {
+    /// Links to the managers of the system; to all of the service if the system names none.
+    async fn managers(&self, call: &Call) -> Result<Vec<String>, BmcError> {
         let found = self.locator.read(&self.access, call).await?;
         let mut managers = managed_by(&found.body);
         if managers.is_empty()
@@ -45,12 +60,15 @@ impl Redfish {
                 managers.push("and more".to_owned());
             }
         }
+        Ok(managers)
+    }
+
+    /// Link to the only manager of the system.
+    pub(super) async fn manager(&self, call: &Call) -> Result<String, BmcError> {
+        let managers = self.managers(call).await?;
         match managers.as_slice() {
             [only] => Ok(only.clone()),
-            [] => Err(self.error(
-                ErrorKind::Unsupported,
-                "the BMC names no manager of the system",
-            )),
+            [] => Err(self.error(ErrorKind::Unsupported, NO_MANAGER)),
             _ => {
                 let list = self.access.http.reporter.quote(&managers.join(", "));
                 let message = format!(
@@ -60,6 +78,21 @@ impl Redfish {
                 Err(self.error(ErrorKind::System, message))
             }
         }
+    }
+
+    /// For how long the managers of the system have been up; of several the least.
+    pub(super) async fn manager_uptime(&self, call: &Call) -> Result<Duration, BmcError> {
+        let mut least: Option<Duration> = None;
+        for link in self.managers(call).await?.iter().take(MAX_MANAGERS) {
+            let url = self.access.http.resolve(link)?;
+            let body = self.fetch(call, &url, "reading the manager").await?;
+            let uptime = uptime(&body).ok_or_else(|| {
+                let message = "the manager reports no LastResetTime before its DateTime";
+                self.error(ErrorKind::Unsupported, message)
+            })?;
+            least = Some(least.map_or(uptime, |least| least.min(uptime)));
+        }
+        least.ok_or_else(|| self.error(ErrorKind::Unsupported, NO_MANAGER))
     }
 
     pub(super) async fn reset_manager(&self, call: &Call) -> Result<Accepted, BmcError> {
@@ -82,10 +115,7 @@ impl Redfish {
             reqwest::StatusCode::ACCEPTED => "202".to_owned(),
             _ => self.changed(call, DOING, &answer).await?,
         };
-        Ok(Accepted {
-            command: word.to_owned(),
-            answer,
-        })
+        Ok(Accepted::taken(word, answer))
     }
 }
 
@@ -104,6 +134,24 @@ mod tests {
             Some("ForceRestart")
         );
         assert_eq!(reset_type(Some(&words(&["ResetToDefaults", "Off"]))), None);
+    }
+
+    #[test]
+    fn f1_uptime_is_the_difference_of_two_times_of_one_document() {
+        let of = |now: &str, reset: &str| uptime(&json!({"DateTime": now, "LastResetTime": reset}));
+        let hour = Some(Duration::from_secs(3600));
+        assert_eq!(of("2026-05-01T12:00:00Z", "2026-05-01T11:00:00Z"), hour);
+        assert_eq!(
+            of("2003-05-01T12:00:00+02:00", "2003-05-01T09:00:00+00:00"),
+            hour,
+            "a clock that is years off, and offsets"
+        );
+        assert_eq!(of("2026-05-01T12:00:00Z", "2026-05-01T12:00:01Z"), None);
+        for reset in ["", "yesterday", "2026-05-01"] {
+            assert_eq!(of("2026-05-01T12:00:00Z", reset), None, "{reset}");
+        }
+        assert_eq!(uptime(&json!({"DateTime": "2026-05-01T12:00:00Z"})), None);
+        assert_eq!(uptime(&json!({"LastResetTime": 5, "DateTime": null})), None);
     }
 
     #[test]

@@ -149,10 +149,8 @@ impl RackPdu {
         let answer = self.service.act(call, &control.target, &body).await?;
         drop(turn);
         let doing = format!("outlet {id}: {word}");
-        Ok(Accepted {
-            command: word.to_owned(),
-            answer: self.service.judge(call, &doing, &answer).await?,
-        })
+        let short = self.service.judge(call, &doing, &answer).await?;
+        Ok(Accepted::taken(word, short))
     }
 }
 

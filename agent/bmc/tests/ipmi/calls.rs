@@ -238,14 +238,22 @@ async fn host_names_are_resolved() {
 }
 
 #[tokio::test]
-async fn rejection_in_the_requested_state_is_success() {
+async fn f1_completion_codes_are_refusals_although_the_host_reads_off() {
     let server = Server::start().await;
     let bmc = server.client();
-    // The host is off, and the BMC reports that as a rejection.
-    server.state().bmc.codes = vec![0xd5];
+    for code in [0xd5, 0xc1, 0xcc, 0xff, 0x80] {
+        server.state().bmc.codes = vec![code];
+        let error = bmc.off().await.expect_err("off");
+        let kinds = [ErrorKind::Refused, ErrorKind::Unsupported];
+        assert!(kinds.contains(&error.kind), "{error}");
+        assert!(error.message.contains(&format!("0x{code:02x}")), "{error}");
+    }
     let accepted = bmc.off().await.expect("off");
-    assert_eq!(accepted.answer, "0xd5: already there");
     assert_eq!(accepted.command, "Chassis Control 0x00 (power down)");
+    assert_eq!(
+        accepted.connection,
+        bmc.power().await.expect("power").connection
+    );
     server.state().bmc.codes = vec![0xd5];
     let error = bmc.command(PowerCommand::Reset).await.expect_err("reset");
     assert_eq!(error.kind, ErrorKind::Refused);

@@ -25,16 +25,16 @@ async fn off_sends_force_off_and_on_sends_on() {
     assert_eq!(
         off,
         Accepted {
-            command: "ForceOff".to_owned(),
-            answer: "204".to_owned()
+            before: off.before,
+            ..Accepted::taken("ForceOff", "204")
         }
     );
     let on = client.on().await.unwrap();
     assert_eq!(
         on,
         Accepted {
-            command: "On".to_owned(),
-            answer: "204".to_owned()
+            before: on.before,
+            ..Accepted::taken("On", "204")
         }
     );
     assert_eq!(sent(&bmc), ["ForceOff", "On"]);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rackhand_bmc::{BmcError, ErrorKind};
+use rackhand_bmc::{Acceptance, BmcError, ErrorKind, PowerState};
 use serde_json::json;
 
 use crate::bmc::{RESET, Reply, SYSTEM, TestBmc};
@@ -26,29 +26,58 @@ async fn off_error(state: &str, reply: Reply) -> BmcError {
 }
 
 #[tokio::test]
-async fn rejection_in_the_requested_state_is_success() {
+async fn f1_only_the_exact_message_of_a_make_means_already() {
+    let off = "iLO.2.14.InvalidOperationForSystemState";
     for (reply, answer) in [
         (
-            Reply::message(409, "IDRAC.2.8.PSU", "already"),
+            Reply::message(409, "IDRAC.2.8.PSU502", "off"),
             "409: already off",
         ),
         (
-            Reply::message(400, "iLO.2.14.InvalidOperationForSystemState", "Off"),
-            "400: already off",
+            Reply::message(409, "Base.1.18.NoOperation", "off"),
+            "409: already off",
         ),
-        (
-            Reply::message(500, "iLO.2.14.InvalidOperationForSystemState", "Off"),
-            "500: already off",
-        ),
-        (Reply::status(409).body("<html>"), "409: already off"),
-        (Reply::status(204), "204"),
+        (Reply::message(400, off, "Off"), "400: already off"),
     ] {
-        let bmc = refusing("Off", reply).await;
-        assert_eq!(bmc.client().off().await.unwrap().answer, answer);
-        assert_eq!(bmc.count("POST", RESET), 1);
+        // What the state reads makes no difference.
+        for state in ["Off", "On"] {
+            let bmc = refusing(state, reply.clone()).await;
+            let accepted = bmc.client().off().await.unwrap();
+            assert_eq!(accepted.answer, answer);
+            assert_eq!(accepted.acceptance, Acceptance::AlreadyThere);
+            assert_eq!(bmc.count("POST", RESET), 1);
+        }
+    }
+    let bmc = refusing("Off", Reply::status(204)).await;
+    let accepted = bmc.client().off().await.unwrap();
+    assert_eq!(accepted.acceptance, Acceptance::Taken);
+    assert_eq!(accepted.before.unwrap().state, PowerState::Off);
+}
+
+#[tokio::test]
+async fn f1_other_rejections_are_errors_although_the_host_reads_off() {
+    for reply in [
+        Reply::status(409).body("<html>"),
+        Reply::status(400),
+        Reply::status(422),
+        Reply::message(409, "IDRAC.2.8.PSU501", "Server is already powered ON."),
+        Reply::message(409, "IDRAC.2.8.PSU", "already"),
+        Reply::message(500, "iLO.2.14.InvalidOperationForSystemState", "Off"),
+        Reply::message(400, "Base.1.8.InvalidOperationForSystemState", "Off"),
+        Reply::message(409, "Base.1.8.ActionParameterValueConflict", "already off"),
+        Reply::message(200, "Base.1.8.InternalError", "it broke"),
+    ] {
+        let error = off_error("Off", reply).await;
+        assert!(
+            matches!(error.kind, ErrorKind::Refused | ErrorKind::Protocol),
+            "{error}"
+        );
     }
     let bmc = refusing("On", Reply::status(409)).await;
-    assert_eq!(bmc.client().on().await.unwrap().answer, "409: already on");
+    assert_eq!(
+        bmc.client().on().await.unwrap_err().kind,
+        ErrorKind::Refused
+    );
 }
 
 #[tokio::test]

@@ -83,10 +83,12 @@ async fn failed_task_is_an_error_with_its_message() {
 }
 
 #[tokio::test]
-async fn failed_task_in_the_requested_state_is_success() {
+async fn f1_failed_task_in_the_requested_state_is_an_error() {
     let bmc = with_task(vec![Reply::json(200, &task("Exception"))]).await;
     bmc.world(|world| world.power = json!("Off"));
-    assert_eq!(bmc.client().off().await.unwrap().answer, "202: already off");
+    let error = bmc.client().off().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Refused);
+    assert!(error.message.contains("power state \"Off\""), "{error}");
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ use rackhand_proto::v1::{Check, Verdict};
 use access::{cipher_suite, credentials, power, privilege};
 use connectivity::{name, route, tls};
 pub(crate) use outlets::outlets;
-use system::{actions, clock, identity, redfish};
+use system::{actions, clock, identity, off_proof, redfish};
 
 /// The observations of one BMC; `None` where an earlier step failed.
 #[derive(Debug)]
@@ -70,6 +70,7 @@ pub(crate) fn judge(seen: &Observations) -> Vec<Check> {
     }
     checks.push(identity(seen));
     checks.push(clock(seen));
+    checks.push(off_proof(seen));
     for check in &mut checks {
         check.bmc.clone_from(&seen.bmc);
     }

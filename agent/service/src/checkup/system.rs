@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rackhand_bmc::{ErrorKind, IdentityMatch, SystemIdentity};
+use rackhand_bmc::{ErrorKind, Facts, IdentityMatch, Protocol, SystemIdentity};
 use rackhand_proto::v1::{Check, Verdict};
 
 use super::{Observations, check, facts, skipped};
@@ -79,6 +79,32 @@ pub(super) fn actions(seen: &Observations) -> Check {
         format!("not possible here: power {}", missing.join(", power "))
     };
     check(NAME, Verdict::Ok, list, advice)
+}
+
+/// What can prove an off of this BMC that it reported before it was commanded (F1). Off after readings of on needs
+/// nothing from it.
+pub(super) fn off_proof(seen: &Observations) -> Check {
+    const NAME: &str = "off-proof";
+    const WITHOUT: &str = "a host that is off already when it is to be fenced is proven off only by its outlets \
+                           (outlets, standby_watts) or by a person";
+    match facts(seen, NAME) {
+        Err(check) => check,
+        Ok(Facts {
+            uptime: Some(uptime),
+            ..
+        }) => {
+            let hours = uptime.as_secs() / 3600;
+            let found = format!("the manager reports its uptime ({hours} h)");
+            check(NAME, Verdict::Ok, found, "")
+        }
+        Ok(_) => {
+            let found = match seen.protocol {
+                Protocol::Redfish => "readings of on only: the manager reports no LastResetTime",
+                Protocol::Ipmi => "readings of on only: IPMI reports no uptime",
+            };
+            check(NAME, Verdict::Ok, found, WITHOUT)
+        }
+    }
 }
 
 pub(super) fn identity(seen: &Observations) -> Check {

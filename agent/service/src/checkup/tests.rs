@@ -20,6 +20,7 @@ fn reading(protocol: Protocol) -> PowerReading {
         },
         at: Timestamp::UNIX_EPOCH,
         bmc: "redfish://b1".to_owned(),
+        connection: None,
     }
 }
 
@@ -115,7 +116,8 @@ fn checks_behind_a_failed_check_are_skipped() {
             "redfish skipped",
             "actions skipped",
             "identity skipped",
-            "clock skipped"
+            "clock skipped",
+            "off-proof skipped"
         ]
     );
     let mut seen = good(Protocol::Redfish);
@@ -309,4 +311,21 @@ fn address_outside_the_allowed_networks_fails_the_name_check() {
         words(&seen)[..3],
         ["name failed", "route skipped", "tls skipped"]
     );
+}
+
+#[test]
+fn f1_row_names_the_proof_that_the_bmc_can_give() {
+    for (protocol, uptime, found) in [
+        (Protocol::Redfish, Some(7200), "the manager reports its uptime (2 h)"),
+        (Protocol::Redfish, None, "the manager reports no LastResetTime"),
+        (Protocol::Ipmi, None, "IPMI reports no uptime"),
+    ] {
+        let mut seen = good(protocol);
+        if let Some(Ok(facts)) = &mut seen.facts {
+            facts.uptime = uptime.map(Duration::from_secs);
+        }
+        let row = the(&seen, "off-proof");
+        assert!(row.found.contains(found), "{row:?}");
+        assert_eq!(row.advice.is_empty(), uptime.is_some(), "{row:?}");
+    }
 }

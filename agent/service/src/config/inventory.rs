@@ -56,6 +56,8 @@ pub struct HostEntry {
     pub pdu: Option<String>,
     /// Every outlet that feeds it, in the order in which they are switched on. Empty: not known.
     pub outlets: Vec<HostOutlet>,
+    /// Largest power that all of these carry together while it is off, in watts: that of its standby.
+    pub standby_watts: Option<f64>,
     /// Its BMC by the preferred driver.
     pub bmc: BmcEntry,
     /// The same BMC by other drivers, in order of preference.

@@ -141,6 +141,9 @@ pub(super) struct Host {
     /// by its outlets; a host is off only if all of them are.
     #[serde(default)]
     pub(super) outlets: Vec<Outlet>,
+    /// Largest power that all outlets carry together while the host is off, in watts: what its model draws in
+    /// standby. Outlets that carry no more prove that the host is off where its BMC cannot.
+    pub(super) standby_watts: Option<f64>,
     /// Its BMC, or a list of drivers of one BMC in the order in which they are used. Required.
     #[serde(default, deserialize_with = "one_or_many")]
     pub(super) bmc: Vec<Bmc>,

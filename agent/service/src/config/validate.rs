@@ -318,6 +318,7 @@ impl Validator<'_> {
             position: host.position.clone(),
             pdu: host.pdu.clone(),
             outlets,
+            standby_watts: self.host_standby_watts(key_path, host),
             bmc: bmcs.next()?,
             fallbacks: bmcs.collect(),
         })

@@ -4,6 +4,7 @@ mod locate;
 mod specs;
 #[cfg(test)]
 mod tests;
+mod watches;
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
@@ -11,7 +12,7 @@ use parking_lot::Mutex;
 use rackhand_agent_core::bmc_queue::CallClass;
 use rackhand_bmc::{
     Accepted, Bmc, BmcAddress, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading,
-    operation::Expected,
+    operation::{Expected, Watch},
 };
 use tokio::time::{Instant, timeout};
 use tracing::{debug, info};
@@ -30,6 +31,7 @@ use crate::{
 };
 pub(crate) use locate::Located;
 use specs::{fault, late, pin, specs};
+use watches::Watches;
 
 /// Idle time after which a client closes its session.
 const IDLE: Duration = Duration::from_secs(120);
@@ -96,6 +98,7 @@ pub(crate) struct Clients {
     queues: Mutex<BmcQueues>,
     cache: Mutex<HashMap<String, Entry>>,
     rejected: RejectedCredentials<Vec<BmcSpec>>,
+    watches: Watches,
 }
 
 impl Clients {
@@ -111,7 +114,13 @@ impl Clients {
             queues: Mutex::new(BmcQueues::new(inventory)),
             cache: Mutex::default(),
             rejected: RejectedCredentials::default(),
+            watches: Watches::default(),
         }
+    }
+
+    /// The observation of a BMC, by a clock that is 0 at `begun`.
+    pub(crate) fn watch(&self, target: &Target, begun: Instant) -> Watch {
+        self.watches.since(&target.key, begun)
     }
 
     pub(crate) fn queue(&self, target: &Target) -> Arc<BmcQueue> {
@@ -156,8 +165,19 @@ impl Clients {
         target: &Target,
         expected: &Expected,
     ) -> Result<PowerReading, BmcError> {
-        self.ask(target, wall(&target.config), CallKind::Read, |bmc| {
-            bmc.checked_power(expected.clone())
+        let result = self
+            .ask(target, wall(&target.config), CallKind::Read, |bmc| {
+                bmc.checked_power(expected.clone())
+            })
+            .await;
+        self.watches.read(&target.key, &result);
+        result
+    }
+
+    /// Reads for how long the BMC has been up; the caller has exclusive use of the BMC.
+    pub(crate) async fn uptime(&self, target: &Target) -> Result<Duration, BmcError> {
+        self.ask(target, wall(&target.config), CallKind::Look, |bmc| {
+            bmc.uptime()
         })
         .await
     }
@@ -170,10 +190,13 @@ impl Clients {
         expected: &Expected,
     ) -> Result<Accepted, BmcError> {
         let limit = wall(&target.config);
-        self.ask(target, limit, CallKind::Command, |bmc| {
-            bmc.checked_command(command, expected.clone())
-        })
-        .await
+        let result = self
+            .ask(target, limit, CallKind::Command, |bmc| {
+                bmc.checked_command(command, expected.clone())
+            })
+            .await;
+        self.watches.commanded(&target.key, &result);
+        result
     }
 
     /// Makes any call; the caller has exclusive use of the BMC. `limit` guards against a driver that
@@ -321,6 +344,7 @@ impl Clients {
         let closing = idle.into_iter().map(|entry| close(entry.bmc));
         futures::future::join_all(closing).await;
         self.queues.lock().sweep();
+        self.watches.sweep();
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rackhand_bmc::{
     Accepted, BmcError, ErrorKind, PowerReading, PowerSource, PowerState, SystemIdentity,
-    operation::Outcome,
+    operation::{OffProof, Outcome},
 };
 use rackhand_proto::{
     convert::{duration_to_proto, timestamp_to_proto},
@@ -96,7 +96,19 @@ pub(crate) fn detail(outcome: &Outcome) -> v1::OutcomeDetail {
         Outcome::NotSent { .. } => v1::OutcomeDetail::NotSent,
         Outcome::NeedsPower { .. } => v1::OutcomeDetail::NeedsPower,
         Outcome::NotTaken => v1::OutcomeDetail::NotTaken,
+        Outcome::Unproven { .. } => v1::OutcomeDetail::Unproven,
         _ => v1::OutcomeDetail::Unspecified,
+    }
+}
+
+pub(crate) fn proof_to_proto(proof: Option<OffProof>) -> v1::OffProof {
+    match proof {
+        None => v1::OffProof::Unspecified,
+        Some(OffProof::Taken) => v1::OffProof::Taken,
+        Some(OffProof::Watched) => v1::OffProof::Watched,
+        Some(OffProof::ManagerUptime) => v1::OffProof::ManagerUptime,
+        Some(OffProof::Outlets) => v1::OffProof::Outlets,
+        Some(OffProof::OtherDevice) => v1::OffProof::OtherDevice,
     }
 }
 

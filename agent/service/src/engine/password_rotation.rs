@@ -84,10 +84,8 @@ impl Shared {
                 proven.push(account.names());
             }
         }
-        Ok(Accepted {
-            command: "set password".to_owned(),
-            answer: format!("accepted by {}", proven.join(", ")),
-        })
+        let answer = format!("accepted by {}", proven.join(", "));
+        Ok(Accepted::taken("set password", answer))
     }
 
     /// The accounts of a host.

@@ -15,7 +15,7 @@ use std::{
 use parking_lot::Mutex;
 use rackhand_agent_core::bmc_queue::CallClass;
 use rackhand_bmc::{
-    Bmc, BmcError, ErrorKind,
+    Bmc, BmcError, ErrorKind, PowerState,
     pdu::{HostOutlets, OutletId, OutletReading, Pdu, PduConfig},
 };
 use rackhand_proto::v1::Check;
@@ -111,6 +111,20 @@ impl Pdus {
             Ok(result) => result,
             Err(_) => Err(late(outlets.address(), limit)),
         }
+    }
+
+    /// Whether the outlets of a host show that it is off: each is off, or all together carry no more than the
+    /// standby power that the inventory states. What cannot be read shows nothing.
+    pub(crate) async fn is_unpowered(self: &Arc<Self>, target: &Target, limit: Duration) -> bool {
+        let Ok(outlets) = self.host(target, CallClass::Reader) else {
+            return false;
+        };
+        let read = timeout(limit, outlets.power_and_draw()).await;
+        let Ok(Ok((reading, draw))) = read else {
+            return false;
+        };
+        let within = |standby: f64| draw.is_some_and(|watts| watts <= standby);
+        reading.state == PowerState::Off || target.standby_watts().is_some_and(within)
     }
 
     /// Reads every outlet of a PDU within `limit`.

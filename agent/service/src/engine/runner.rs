@@ -13,7 +13,8 @@ use rackhand_agent_core::{
 use rackhand_bmc::{
     Accepted, Bmc, BmcError, BmcFuture, PowerCommand, PowerReading, PowerState,
     operation::{
-        self, Evidence, Expected, Goal, Hooks, Operation, OperationRequest, Proof, Signal, Stopped,
+        self, Evidence, Expected, Goal, Hooks, OffProof, Operation, OperationRequest, Proof,
+        Signal, Stopped, Watch,
     },
 };
 use rackhand_proto::{
@@ -26,7 +27,7 @@ use tracing::{info, warn};
 use super::{
     Shared,
     bmc_queue::{Call, QueuePosition},
-    convert::{failure_to_proto, reading_to_proto, taken_to_proto},
+    convert::{failure_to_proto, proof_to_proto, reading_to_proto, taken_to_proto},
     handle::Handle,
     shared_outlets::{NotPrepared, Siblings},
     target::Target,
@@ -158,6 +159,7 @@ impl Run {
         let mut outcome = self.outcome_of(&report, stop_cause);
         outcome.readings = readings.into_readings(report.outcome.is_done());
         outcome.power_off_taken = off_taken;
+        outcome.off_proof = proof_to_proto(report.proof).into();
         outcome
     }
 }
@@ -222,6 +224,26 @@ impl RunHooks<'_> {
 }
 
 impl Hooks for RunHooks<'_> {
+    fn watched(&self, begun: Instant) -> Watch {
+        match self.run.device {
+            Device::Bmc => self.run.shared.clients.watch(&self.run.target, begun),
+            Device::Outlets => Watch::default(),
+        }
+    }
+
+    async fn corroborate(&mut self) -> Option<OffProof> {
+        let run = self.run;
+        if run.device == Device::Outlets || run.target.outlets().is_empty() {
+            return None;
+        }
+        let pdus = &run.shared.pdus;
+        let is_unpowered = pdus.is_unpowered(&run.target, run.target.config.times.call);
+        tokio::select! {
+            is_unpowered = is_unpowered => is_unpowered.then_some(OffProof::Outlets),
+            () = run.interrupted() => None,
+        }
+    }
+
     fn reading(&mut self, reading: &PowerReading, proof: Proof) {
         let shown = reading_to_proto(reading, self.run.shared.since_start());
         self.readings.add(shown.clone(), proof);
@@ -426,6 +448,10 @@ impl Bmc for TargetBmc<'_> {
     ) -> BmcFuture<'_, Accepted> {
         let clients = &self.shared.clients;
         Box::pin(async move { clients.command(self.target, command, &expected).await })
+    }
+
+    fn uptime(&self) -> BmcFuture<'_, Duration> {
+        Box::pin(self.shared.clients.uptime(self.target))
     }
 
     fn close(&self) -> BmcFuture<'_, ()> {

@@ -77,6 +77,14 @@ impl Target {
         }
     }
 
+    /// Largest power that its outlets carry together while it is off, in watts.
+    pub(crate) fn standby_watts(&self) -> Option<f64> {
+        match &self.access {
+            Access::Inventory(host) => host.standby_watts,
+            Access::Sent { .. } => None,
+        }
+    }
+
     /// The other hosts that its outlets feed.
     pub(crate) fn siblings(&self) -> Vec<Self> {
         let Access::Inventory(host) = &self.access else {

@@ -20,6 +20,7 @@ mod interruptions;
 mod journal;
 mod kit;
 mod listeners;
+mod off_proof;
 mod operations;
 mod outlets;
 mod password_rotation;

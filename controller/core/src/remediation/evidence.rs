@@ -10,7 +10,24 @@ use serde::{Deserialize, Serialize};
 
 use super::{OUTLETS_PROTOCOL, Policy, PowerReading, PowerState, PowerView};
 
-/// A power-off command that the BMC took, as the agent reports it.
+/// What proves that a reported off is true (F1): after a reset of its own, a BMC may report off for a host that
+/// runs, and take or refuse a power-off without effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum OffProof {
+    /// The BMC took the power-off after it had reported another state, without an interruption since.
+    Taken,
+    /// The agent had read exactly on, and has read the BMC without an interruption since.
+    Watched,
+    /// The manager had been up for long before the first reading of off.
+    ManagerUptime,
+    /// All outlets that feed the host are off, or carry no more than its standby power.
+    Outlets,
+    /// Another device than the BMC took the power-off.
+    OtherDevice,
+}
+
+/// A power-off command that the BMC took, or refused as already off, as the agent reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandTaken {
@@ -20,6 +37,10 @@ pub struct CommandTaken {
     pub answer: String,
     /// Time by the agent's monotonic clock, as in [`PowerReading`].
     pub since_start_ms: u64,
+    /// What proves the off after it; `None` if the agent, or the version that wrote the state, does not report
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<OffProof>,
 }
 
 /// The evidence that a host is off.
@@ -105,8 +126,8 @@ pub fn latest_reading_stands(
 /// A single reading never confirms off, whatever the policy says (F1).
 const LEAST_CONFIRMATIONS: u32 = 2;
 
-/// Checks the evidence of off (F1): the BMC took a power-off command of this operation, and the
-/// readings after it are all exactly off; there are at least `confirmations`, and at least two, of
+/// Checks the evidence of off (F1): the BMC took a power-off command of this operation, or refused it as
+/// already off, something proves that it knows the state, and the readings after it are all exactly off; there are at least `confirmations`, and at least two, of
 /// them, of one BMC, and the first and the last are at least `confirm_interval` apart by the
 /// agent's monotonic clock.
 ///
@@ -124,6 +145,13 @@ pub fn confirmed_off(
                 .into(),
         );
     };
+    if taken.proof.is_none() {
+        return Err(
+            "the agent does not report what proves that the BMC knows the state of the host: update \
+             rackhand-agent"
+                .into(),
+        );
+    }
     let wanted = policy.confirmations.max(LEAST_CONFIRMATIONS) as usize;
     if let Some(other) = readings.iter().find(|r| r.state != PowerState::Off) {
         return Err(format!("a reading is {:?}, which is not off", other.raw));

@@ -19,6 +19,7 @@ mod evidence;
 mod host_evidence;
 mod left_hold;
 mod observation;
+mod observed_operation;
 mod other_nodes;
 mod outdated;
 mod outlets;
@@ -37,7 +38,7 @@ pub use concurrency::{
     ActiveRemediation, ConcurrencyDecision, ControlPlane, EtcdGuard, OtherMachine, Progress,
     before_first_off, check_concurrency, progress_again,
 };
-pub use evidence::{CommandTaken, OffEvidence, confirmed_off, latest_reading_stands};
+pub use evidence::{CommandTaken, OffEvidence, OffProof, confirmed_off, latest_reading_stands};
 pub use host_evidence::{
     BootLog, Collected, HostEvidence, LogEntry, LogPosition, LogRecord, SensorAlarm, Severity,
     newer_entries, records,
@@ -48,6 +49,7 @@ pub use other_nodes::{
     HostIdentity, LeaseRenewals, NamedHost, NodeComparison, NodeIdentity, NodeLife, OtherNode,
     OtherNodes, node_comparison,
 };
+pub use observed_operation::ObservedOperation;
 pub use outdated::{EntryProgress, JournalEntry, JournalFacts, is_outdated};
 pub use outlets::{OUTLETS_PROTOCOL, OutletStage, OutletUse, PowerDevice};
 pub use pods::{BoundPod, PodDeletions, PodRef, deletion_is_justified};

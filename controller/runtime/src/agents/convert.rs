@@ -3,8 +3,8 @@
 pub(super) mod host_evidence;
 
 use rackhand_core::remediation::{
-    CommandTaken, OUTLETS_PROTOCOL, OperationOutcome, OperationView, PowerDevice, PowerReading,
-    PowerState,
+    CommandTaken, OUTLETS_PROTOCOL, ObservedOperation, OffProof, OperationOutcome, OperationView,
+    PowerDevice, PowerReading, PowerState,
 };
 use rackhand_identity::SystemUuid;
 use rackhand_proto::{
@@ -22,7 +22,9 @@ pub(super) fn staged(waiting: v1::Waiting) -> Option<OperationView> {
     })
 }
 
-pub(super) fn finished(outcome: &v1::Outcome) -> OperationView {
+/// The view of an operation that has ended. `observed`: its readings before, for an agent that does not report what
+/// proves off.
+pub(super) fn finished(outcome: &v1::Outcome, observed: &ObservedOperation) -> OperationView {
     let mut why = outcome.message.clone();
     if why.is_empty() {
         why = outcome
@@ -41,7 +43,7 @@ pub(super) fn finished(outcome: &v1::Outcome) -> OperationView {
             {
                 Ok(readings) => OperationOutcome::Confirmed {
                     readings,
-                    taken: outcome.power_off_taken.as_ref().and_then(taken),
+                    taken: taken(outcome, observed),
                 },
                 Err(why) => OperationOutcome::Unconfirmed { why },
             }
@@ -61,13 +63,30 @@ pub(super) fn finished(outcome: &v1::Outcome) -> OperationView {
 }
 
 /// A command whose time cannot be parsed proves nothing (F1).
-fn taken(taken: &v1::CommandTaken) -> Option<CommandTaken> {
+fn taken(outcome: &v1::Outcome, observed: &ObservedOperation) -> Option<CommandTaken> {
+    let taken = outcome.power_off_taken.as_ref()?;
     let since = duration_from_proto(taken.since_start.as_ref()?).ok()?;
-    Some(CommandTaken {
+    let taken = CommandTaken {
         command: taken.command.clone(),
         answer: taken.answer.clone(),
         since_start_ms: u64::try_from(since.as_millis()).ok()?,
+        proof: proof(outcome.off_proof()),
+    };
+    Some(CommandTaken {
+        proof: taken.proof.or_else(|| observed.proof(&taken)),
+        ..taken
     })
+}
+
+fn proof(proof: v1::OffProof) -> Option<OffProof> {
+    match proof {
+        v1::OffProof::Unspecified => None,
+        v1::OffProof::Taken => Some(OffProof::Taken),
+        v1::OffProof::Watched => Some(OffProof::Watched),
+        v1::OffProof::ManagerUptime => Some(OffProof::ManagerUptime),
+        v1::OffProof::Outlets => Some(OffProof::Outlets),
+        v1::OffProof::OtherDevice => Some(OffProof::OtherDevice),
+    }
 }
 
 fn identity(i: &v1::SystemIdentity) -> String {

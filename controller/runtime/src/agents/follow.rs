@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use rackhand_core::remediation::{AgentId, OperationView};
+use rackhand_core::remediation::{AgentId, ObservedOperation, OperationView};
 use rackhand_proto::{CallErrorKind, Refusal, classify, journal_of, v1};
 use tokio::sync::mpsc;
 
 use super::{
     Agents, CALL,
     calls::traced_operation,
-    convert::{finished, staged},
+    convert::{finished, reading, staged},
 };
 
 /// An event of an operation.
@@ -75,6 +75,7 @@ impl Agents {
         {
             return;
         }
+        let mut observed = ObservedOperation::default();
         loop {
             // Without a deadline: the operation has one, and keep-alive detects a dead agent.
             let message = tokio::select! {
@@ -92,14 +93,26 @@ impl Agents {
                             answer: c.answer,
                         },
                         Event::Outcome(outcome) => {
-                            events.send(OperationEvent::View(finished(&outcome))).ok();
+                            let view = finished(&outcome, &observed);
+                            events.send(OperationEvent::View(view)).ok();
                             return;
                         }
                         Event::Waiting(waiting) => match staged(waiting) {
                             Some(view) => OperationEvent::View(view),
                             None => continue,
                         },
-                        Event::Accepted(_) | Event::Reading(_) | Event::Failure(_) => continue,
+                        Event::Reading(read) => {
+                            match reading(&read) {
+                                Ok(read) => observed.reading(read),
+                                Err(_) => observed.interrupted(),
+                            }
+                            continue;
+                        }
+                        Event::Failure(_) => {
+                            observed.interrupted();
+                            continue;
+                        }
+                        Event::Accepted(_) => continue,
                     };
                     if events.send(told).is_err() {
                         return;

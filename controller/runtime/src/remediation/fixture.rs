@@ -7,8 +7,8 @@ use kube::core::{ApiResource, GroupVersionKind};
 use prometheus_client::registry::Registry;
 use rackhand_api::names::{POWER_REMEDIATION_FINALIZER, conditions::HEALTH_CHECK_SUCCEEDED};
 use rackhand_core::remediation::{
-    CommandTaken, HostRef, Mode, OffEvidence, PinnedNode, PowerReading, PowerState, State, Step,
-    TaintOwner,
+    CommandTaken, HostRef, Mode, OffEvidence, OffProof, PinnedNode, PowerReading, PowerState,
+    State, Step, TaintOwner,
 };
 use rackhand_proto::{ClientTls, TlsFiles};
 use serde_json::{Value, json};
@@ -139,6 +139,7 @@ pub(crate) fn state(step: Step) -> State {
             command: "ForceOff".into(),
             answer: "204".into(),
             since_start_ms: 0,
+            proof: Some(OffProof::Taken),
         }),
     });
     state.taint = Some(TaintOwner::Us);

@@ -102,10 +102,14 @@ pub(super) fn act_on_host(
         BmcReset => {
             let bmc = &mut world.fleet.host_mut(id).bmc;
             bmc.silent_until = now + lasts;
+            bmc.restarted = Some(now + lasts);
             bmc.reports_off |= honest;
             Some(())
         }
-        BmcReportsOff if honest => set(&mut world.fleet.host_mut(id).bmc.reports_off, true),
+        BmcReportsOff if honest => {
+            world.fleet.host_mut(id).bmc.restarted = Some(now);
+            set(&mut world.fleet.host_mut(id).bmc.reports_off, true)
+        }
         BmcDies => set(&mut world.fleet.host_mut(id).bmc.dead, true),
         BmcLosesAnswer => set(&mut world.fleet.host_mut(id).bmc.loses_answer, true),
         _ => None,

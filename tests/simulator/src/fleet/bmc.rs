@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use rackhand_agent_service::{BmcSpec, Driver};
 use rackhand_bmc::{
     Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading, PowerSource,
-    PowerState, SystemIdentity,
+    PowerState, StateBefore, SystemIdentity,
     pdu::{Pdu, PduConfig},
 };
 use tokio::sync::oneshot;
@@ -25,6 +25,9 @@ use crate::{
     breakage::Breakage,
     kernel::{ProcessId, Simulation, World},
 };
+
+/// Uptime of a BMC that has not restarted in the simulation.
+const UPTIME: Duration = Duration::from_secs(86_400);
 
 /// The driver of an agent.
 #[derive(Debug, Clone)]
@@ -99,7 +102,8 @@ pub(super) enum Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     State(PowerState),
-    Taken,
+    /// Taken, with the state that it reported before.
+    Taken(PowerState),
     Refused,
 }
 
@@ -155,6 +159,7 @@ impl Bmc for SimulatedBmc {
                     identity: self.identity(),
                     at: Timestamp::now(),
                     bmc: self.address.clone(),
+                    connection: None,
                 }),
                 _ => Err(self.error(ErrorKind::Protocol, "not a reading", false)),
             }
@@ -166,9 +171,12 @@ impl Bmc for SimulatedBmc {
             let simulation = &self.driver.simulation;
             simulation.world().judge_identity(self.addressed, self.host);
             match self.ask(Request::Command(command)).await? {
-                Answer::Taken => Ok(Accepted {
-                    command: command.words().to_owned(),
-                    answer: "204".to_owned(),
+                Answer::Taken(before) => Ok(Accepted {
+                    before: Some(StateBefore {
+                        state: before,
+                        same_connection: true,
+                    }),
+                    ..Accepted::taken(command.words(), "204")
                 }),
                 _ => Err(self.error(ErrorKind::Refused, "not in this state", false)),
             }
@@ -179,6 +187,15 @@ impl Bmc for SimulatedBmc {
         Box::pin(async move {
             self.ask(Request::Read).await?;
             Ok(SimulatedBmc::identity(self))
+        })
+    }
+
+    fn uptime(&self) -> BmcFuture<'_, Duration> {
+        Box::pin(async move {
+            self.ask(Request::Read).await?;
+            let world = self.driver.simulation.world();
+            let restarted = world.fleet.host(self.host).bmc.restarted;
+            Ok(restarted.map_or(UPTIME, |at| world.now().saturating_sub(at)))
         })
     }
 
@@ -264,6 +281,10 @@ impl World {
             Asker::Ironic => "ironic".to_owned(),
         };
         let (now, lying) = (self.now(), self.fleet.breakage == Some(Breakage::LyingBmcs));
+        let before = match lying {
+            true => PowerState::Off,
+            false => state(self.fleet.host(id)),
+        };
         let host = self.fleet.host_mut(id);
         host.bmc.reports_off = false;
         let ignored = now < host.bmc.ignores_until || lying;
@@ -281,7 +302,7 @@ impl World {
         }
         if ignored {
             self.fleet.host_mut(id).bmc.failed_at = Some(now);
-            return Answer::Taken;
+            return Answer::Taken(before);
         }
         match command {
             PowerCommand::Off => {
@@ -306,7 +327,7 @@ impl World {
                 self.boot(id);
             }
         }
-        Answer::Taken
+        Answer::Taken(before)
     }
 
     fn begin_power_off(&mut self, id: HostId, by: String) {

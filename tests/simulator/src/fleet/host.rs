@@ -85,6 +85,8 @@ pub struct BmcCondition {
     pub dead: bool,
     /// It reports off until it takes a command.
     pub reports_off: bool,
+    /// When it last restarted; `None`: long before the simulation.
+    pub restarted: Option<Duration>,
     /// It takes commands until then and does nothing.
     pub ignores_until: Duration,
     /// Until then it takes so much longer to answer.

@@ -170,10 +170,7 @@ impl Pdu for SimulatedPdu {
     ) -> BmcFuture<'a, Accepted> {
         Box::pin(async move {
             self.ask(Request::Switch(outlet.clone(), command)).await?;
-            Ok(Accepted {
-                command: format!("{command:?}"),
-                answer: "set".to_owned(),
-            })
+            Ok(Accepted::taken(format!("{command:?}"), "set"))
         })
     }
 

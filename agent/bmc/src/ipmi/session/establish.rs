@@ -68,6 +68,7 @@ impl Machine {
         self.end_session(random);
         self.worked = Some((session.suite, session.most));
         self.session = Some(session);
+        self.sessions += 1;
         job.pending = None;
         job.refusal = None;
         job.is_heard = true;

@@ -32,6 +32,8 @@ pub(in crate::ipmi) struct Answer {
     pub(in crate::ipmi) data: Vec<u8>,
     /// GUID of the system whose session answered.
     pub(in crate::ipmi) guid: [u8; 16],
+    /// Number of the session that it was exchanged over; each session of a client has another one.
+    pub(in crate::ipmi) session: u64,
 }
 
 /// Purpose of a request in the session.

@@ -40,6 +40,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(in crate::ipmi) struct Machine {
     pub(super) settings: Settings,
     pub(super) session: Option<Session>,
+    /// Number of sessions that were opened.
+    pub(super) sessions: u64,
     pub(super) opening: Option<Opening>,
     pub(super) job: Option<Job>,
     pub(super) out: VecDeque<Vec<u8>>,
@@ -59,6 +61,7 @@ impl Machine {
         Self {
             settings,
             session: None,
+            sessions: 0,
             opening: None,
             job: None,
             out: VecDeque::new(),

@@ -164,6 +164,7 @@ impl Machine {
             completion: response.completion,
             data: response.data,
             guid: session.guid,
+            session: self.sessions,
         };
         match pending.purpose {
             Purpose::Close => {
@@ -319,6 +320,7 @@ fn nothing() -> Answer {
         completion: 0,
         data: Vec::new(),
         guid: [0; 16],
+        session: 0,
     }
 }
 

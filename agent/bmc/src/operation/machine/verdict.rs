@@ -12,7 +12,7 @@ impl Operation {
     /// Applies a successful reading to the phase.
     pub(super) fn judge(&mut self, begun: Duration, now: Duration, seen: &Observation) {
         match self.phase {
-            // A reading before the BMC accepted a power-off confirms nothing.
+            // A reading before the BMC took a power-off confirms nothing.
             Phase::Off if !self.off_taken => self.confirmed = None,
             // The time limit applies to a host that is still up.
             Phase::Soft if !self.off_taken && seen.state == PowerState::Off && self.may_force() => {
@@ -52,12 +52,13 @@ impl Operation {
         )
     }
 
-    fn is_off(&mut self, now: Duration) {
+    pub(super) fn is_off(&mut self, now: Duration) {
         match self.request.goal {
             _ if !self.off_taken => self.ended = Some(Outcome::NotTaken),
             Goal::Cycle { hold_off, .. } => {
                 self.enter(Phase::Hold(now.saturating_add(hold_off)), now);
             }
+            _ if self.proof().is_none() => self.is_unproven(now),
             Goal::SoftOff { .. } if self.phase == Phase::Off && self.sent_at.is_some() => {
                 self.ended = Some(Outcome::Forced);
             }
@@ -161,6 +162,13 @@ impl Operation {
             }
             (Phase::Soft | Phase::Off, _) if !self.off_taken && last == Some(PowerState::Off) => {
                 return Outcome::NotTaken;
+            }
+            (Phase::Soft | Phase::Off, _)
+                if last == Some(PowerState::Off)
+                    && self.confirmed.is_some()
+                    && self.proof().is_none() =>
+            {
+                return self.unproven();
             }
             (Phase::Soft | Phase::Off, _) => PowerState::Off,
             (Phase::Hold(_) | Phase::On | Phase::OneTimeCommand(_), _) => PowerState::On,

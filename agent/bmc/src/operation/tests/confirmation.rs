@@ -4,12 +4,20 @@ use super::*;
 
 #[test]
 fn f1_only_readings_after_the_power_off_confirm_off() {
-    let ran = run(off(), always(Off));
+    // The host goes off by itself between the first two readings.
+    let world = (
+        |now| seen(if now < ms(500) { On } else { Off }),
+        |now, _| {
+            assert!(now >= ms(500), "sent within the grace period");
+            Ok(())
+        },
+    );
+    let ran = run(off_after(s(20)), world);
     assert_eq!(ran.outcome().to_string(), "confirmed off");
     assert_eq!(ran.commands, [PowerCommand::Off]);
     let after = ran.reads.iter().filter(|at| **at > ran.sends[0]);
-    assert_eq!((ran.reads.len(), after.count()), (3, 2));
-    assert!(ran.at() < s(3), "{:?}", ran.at());
+    assert_eq!(after.count(), 2);
+    assert!(ran.at() < s(4), "{:?}", ran.at());
 }
 
 #[test]
@@ -43,7 +51,7 @@ fn f1_off_is_not_confirmed_while_the_bmc_rejects_the_command() {
         let ran = run(off(), (|_| seen(Off), |_, _| Err(refused.clone())));
         assert_eq!(*ran.outcome(), Outcome::NotTaken);
         assert!(!ran.outcome().is_done());
-        assert!(ran.sends.len() > 10, "too few attempts");
+        assert!((4..=7).contains(&ran.sends.len()), "{:?}", ran.sends);
     }
 }
 
@@ -131,6 +139,7 @@ fn f1_one_reading_from_each_of_two_protocols_does_not_confirm() {
             state: Off,
             source,
             identity: SystemIdentity::default(),
+            connection: None,
         })
     };
     let (redfish, ipmi) = (PowerSource::Redfish, PowerSource::Ipmi);
@@ -141,15 +150,14 @@ fn f1_one_reading_from_each_of_two_protocols_does_not_confirm() {
     assert_eq!(op.read(s(5), s(5), by(redfish)), Proof::TooSoon);
     assert!(!matches!(op.next(s(5)), Next::Done(_)));
     assert_eq!(op.read(s(6), s(6), by(redfish)), Proof::Further);
-    assert!(matches!(
-        op.next(s(6)),
-        Next::Done(Outcome::Confirmed { .. })
-    ));
+    // That the first protocol had to be given up may have been a restart of the BMC.
+    assert_eq!(op.next(s(6)), Next::Corroborate);
 }
 
 /// A power-off whose command was accepted before second 0.
 fn commanded() -> Operation {
     let mut op = Operation::new(off());
+    op.read(s(0), s(0), seen(On));
     op.sending(s(0));
     op.sent(s(0), Ok(()));
     op

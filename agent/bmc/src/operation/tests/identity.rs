@@ -24,6 +24,7 @@ fn f5_identity_mismatch_sends_no_command() {
                             system_uuid: Some("4c4c4544-0042-3510-8054-c2c04f4e4e33".into()),
                             ..SystemIdentity::default()
                         },
+                        connection: None,
                     })
                 },
                 |_, _| Ok(()),

@@ -5,6 +5,7 @@ mod confirmation;
 mod cycle;
 mod identity;
 mod once;
+mod proof;
 mod property;
 mod retries;
 mod runner;
@@ -58,6 +59,7 @@ fn seen(state: PowerState) -> Result<Observation, CallFailure> {
         state,
         source: PowerSource::Redfish,
         identity: SystemIdentity::default(),
+        connection: None,
     })
 }
 
@@ -125,6 +127,7 @@ fn run(asked: OperationRequest, mut world: impl World) -> Ran {
                 now += ms(10);
                 op.sent(now, world.command(now, command));
             }
+            Next::Corroborate => op.corroborated(now, None),
             Next::Wait(until) => {
                 assert!(until > now, "a wait must end later than now");
                 now = until;

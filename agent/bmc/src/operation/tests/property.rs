@@ -152,6 +152,7 @@ proptest! {
         let mut now = Duration::ZERO;
         let mut cancelled = false;
         let mut mismatched = false;
+        let (mut corroborated, mut saw_other) = (false, false);
         let mut last_read: Option<PowerState> = None;
         // (start, end) of every reading since the last one of another state or protocol.
         let mut streak: Vec<(Duration, Duration)> = Vec::new();
@@ -176,11 +177,13 @@ proptest! {
                             system_uuid: Some(if step.right { uuid } else { wrong }.into()),
                             ..SystemIdentity::default()
                         },
+                        connection: None,
                     });
                     mismatched |= result.is_ok() && !step.right;
                     match (&step.read, step.right) {
                         (Ok(read), true) => {
                             last_read = Some(read.0);
+                            saw_other |= read.0 != Off;
                             if of != Some(*read) {
                                 streak.clear();
                                 of = Some(*read);
@@ -211,6 +214,13 @@ proptest! {
                     now += ms(step.took);
                     op.sent(now, step.answer.clone());
                 }
+                Next::Corroborate => {
+                    prop_assert!(off_taken(&sent) && of.map(|(state, _)| state) == Some(Off));
+                    now += ms(step.took);
+                    let found = (step.took % 5 == 0).then_some(OffProof::Outlets);
+                    corroborated |= found.is_some();
+                    op.corroborated(now, found);
+                }
                 Next::Wait(until) => {
                     prop_assert!(until > now && until <= s(60));
                     now = until;
@@ -234,10 +244,12 @@ proptest! {
             Outcome::Confirmed { state: Off, commanded } => {
                 // The streak starts over with each command.
                 prop_assert!(proven_off(&streak) && off_taken(&sent) && commanded);
+                prop_assert!(op.proof().is_some() && (saw_other || corroborated));
                 prop_assert!(now <= s(60));
             }
             Outcome::Forced => {
                 prop_assert!(proven_off(&streak) && off_taken(&sent));
+                prop_assert!(op.proof().is_some() && (saw_other || corroborated));
                 let asked_to = matches!(goal, Goal::SoftOff { then_force: true, .. });
                 prop_assert!(asked_to && hard(PowerCommand::Off));
             }
@@ -263,6 +275,9 @@ proptest! {
                 prop_assert!(sent.len() == 1 && sent[0].2.as_ref().is_err_and(|f| f.maybe_sent));
             }
             Outcome::NotTaken => prop_assert!(!off_taken(&sent)),
+            Outcome::Unproven { .. } => {
+                prop_assert!(off_taken(&sent) && last == Some(Off) && op.proof().is_none());
+            }
             Outcome::NeedsPower { .. } => prop_assert!(sent.is_empty() && last == Some(Off)),
             Outcome::NotSent { .. } => prop_assert!(sent.is_empty() && now >= s(60)),
             Outcome::NotShutDown { limit, .. } => {

@@ -58,6 +58,7 @@ impl Bmc for Memory {
                 identity: SystemIdentity::default(),
                 at: jiff::Timestamp::UNIX_EPOCH,
                 bmc: "memory".into(),
+                connection: None,
             })
         })
     }
@@ -71,10 +72,7 @@ impl Bmc for Memory {
             if let Some(state) = command.leads_to() {
                 *self.state.lock().unwrap() = state;
             }
-            Ok(Accepted {
-                command: command.words().to_owned(),
-                answer: "0x00".to_owned(),
-            })
+            Ok(Accepted::taken(command.words(), "0x00"))
         })
     }
 

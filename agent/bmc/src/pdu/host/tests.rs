@@ -94,10 +94,7 @@ impl Pdu for FakePdu {
                     OutletCommand::Off => (OutletState::Off, current.then_some(0.0)),
                 };
             }
-            Ok(Accepted {
-                command: format!("{command:?}"),
-                answer: "200".to_owned(),
-            })
+            Ok(Accepted::taken(format!("{command:?}"), "200"))
         })
     }
 

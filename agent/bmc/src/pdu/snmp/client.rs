@@ -238,10 +238,7 @@ impl SnmpPdu {
             async |client| client.set(&oid, Value::Integer(value)).await,
         )
         .await?;
-        Ok(Accepted {
-            command: format!("{word} ({value})"),
-            answer: "noError".to_owned(),
-        })
+        Ok(Accepted::taken(format!("{word} ({value})"), "noError"))
     }
 
     /// Runs a call within its time limit. `is_command`: it may have been carried out when it ends.

@@ -85,7 +85,7 @@ impl Redfish {
                     let note = self.read_back(call, wanted, &found, &place).await;
                     let command = boot_command(&body);
                     let answer = format!("{short}{no_mode}{note}");
-                    return Ok(Accepted { command, answer });
+                    return Ok(Accepted::taken(command, answer));
                 }
                 Err(error) if is_wrong_place(&answer, &error) => {
                     refusal.get_or_insert(error);

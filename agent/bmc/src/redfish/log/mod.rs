@@ -258,10 +258,7 @@ impl Redfish {
         let answer = self.act(call, &target, &json!({})).await?;
         drop(turn);
         let answer = self.changed(call, DOING, &answer).await?;
-        Ok(Accepted {
-            command: "ClearLog".to_owned(),
-            answer,
-        })
+        Ok(Accepted::taken("ClearLog", answer))
     }
 
     fn plain_entry(&self, mut entry: LogEntry) -> LogEntry {

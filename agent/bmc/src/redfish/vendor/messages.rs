@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::redfish::extended_info::Message;
+use crate::{PowerState, redfish::extended_info::Message};
 
 /// Meaning of a BMC message for a power command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -78,6 +78,66 @@ const MESSAGES: &[Fact] = &[
     fact("UnableToModifyDuringSystemPOST", Cause::Post),
 ];
 
+/// A message with which a make refuses a power command because the host is in the requested state already.
+struct AlreadyFact {
+    /// The registry of the MessageId, without its version.
+    registry: &'static str,
+    message: &'static str,
+    /// The state that it reports; `None`: the requested one.
+    state: Option<PowerState>,
+}
+
+const ALREADY: &[AlreadyFact] = &[
+    // HPE: "The operation was not successful due to the current power state (for instance, attempting to turn the
+    // power off when it is already off)"; its argument names the state.
+    AlreadyFact {
+        registry: "iLO",
+        message: "InvalidOperationForSystemState",
+        state: None,
+    },
+    // Dell: "Server is already powered ON." and "Server is already powered OFF."
+    AlreadyFact {
+        registry: "IDRAC",
+        message: "PSU501",
+        state: Some(PowerState::On),
+    },
+    AlreadyFact {
+        registry: "IDRAC",
+        message: "PSU502",
+        state: Some(PowerState::Off),
+    },
+    // DMTF Base registry (DSP8011): there was nothing to act upon.
+    AlreadyFact {
+        registry: "Base",
+        message: "NoOperation",
+        state: None,
+    },
+];
+
+/// Whether a message reports that the host is in this state already. `args`: its `MessageArgs`.
+pub(in crate::redfish) fn is_already(message_id: &str, args: &[String], state: PowerState) -> bool {
+    let mut parts = message_id.split('.');
+    let (Some(registry), Some(message)) = (parts.next(), parts.next_back()) else {
+        return false;
+    };
+    let is_known = ALREADY.iter().any(|fact| {
+        fact.registry.eq_ignore_ascii_case(registry)
+            && fact.message.eq_ignore_ascii_case(message)
+            && fact.state.is_none_or(|known| known == state)
+    });
+    // iLO: "Power is off", "Power is on".
+    let names = |word: &str| {
+        args.iter()
+            .any(|arg| arg.eq_ignore_ascii_case(&format!("power is {word}")))
+    };
+    let contradicts = match state {
+        PowerState::On => names("off"),
+        PowerState::Off => names("on"),
+        _ => true,
+    };
+    is_known && !contradicts
+}
+
 /// The meaning of a MessageId such as `Base.1.8.InsufficientPrivilege` or `IDRAC.2.8.SYS518`.
 pub(in crate::redfish) fn cause(message_id: &str) -> Cause {
     let last = message_id.rsplit('.').next().unwrap_or_default();
@@ -104,6 +164,39 @@ pub(in crate::redfish) const SETTLING_WAIT: Duration = Duration::from_secs(5);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn f1_only_exact_messages_of_a_make_mean_already() {
+        let none: &[String] = &[];
+        let args = ["Power is on".to_owned()];
+        for (id, args, off, on) in [
+            ("iLO.2.14.InvalidOperationForSystemState", none, true, true),
+            (
+                "iLO.2.14.InvalidOperationForSystemState",
+                &args[..],
+                false,
+                true,
+            ),
+            ("IDRAC.2.8.PSU502", none, true, false),
+            ("IDRAC.2.8.PSU501", none, false, true),
+            ("Base.1.18.NoOperation", none, true, true),
+            ("IDRAC.2.8.PSU", none, false, false),
+            (
+                "Base.1.8.InvalidOperationForSystemState",
+                none,
+                false,
+                false,
+            ),
+            ("InvalidOperationForSystemState", none, false, false),
+            ("Base.1.8.ActionParameterValueConflict", none, false, false),
+            ("Base.1.8.InternalError", none, false, false),
+            ("", none, false, false),
+        ] {
+            assert_eq!(is_already(id, args, PowerState::Off), off, "{id} off");
+            assert_eq!(is_already(id, args, PowerState::On), on, "{id} on");
+            assert!(!is_already(id, args, PowerState::Unknown), "{id}");
+        }
+    }
 
     #[test]
     fn message_cause_ignores_registry_and_version() {

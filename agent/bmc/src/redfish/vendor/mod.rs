@@ -12,7 +12,9 @@ mod systems;
 
 pub(super) use chassis::{is_board_chassis, is_constant_chassis};
 pub(super) use logs::{LogRank, log_rank};
-pub(super) use messages::{Cause, NOT_READY_WAIT, SETTLING_WAIT, cause, is_bare_denial};
+pub(super) use messages::{
+    Cause, NOT_READY_WAIT, SETTLING_WAIT, cause, is_already, is_bare_denial,
+};
 pub(super) use sensors::{Source, role};
 pub(super) use settings::{
     boot_words, led_words, refuses_sessions, repeats_boot_mode, wants_any_etag,

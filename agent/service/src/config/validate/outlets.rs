@@ -10,6 +10,7 @@ use rackhand_bmc::pdu::{HostOutlet, OutletId};
 use super::{
     super::{HostEntry, PduEntry, location::KeyPath, schema},
     Validator, other_entry,
+    pdu::MOST_STANDBY_WATTS,
 };
 
 impl Validator<'_> {
@@ -34,6 +35,23 @@ impl Validator<'_> {
             });
         }
         valid
+    }
+
+    /// The standby power of a host; it has a meaning only for one with outlets.
+    pub(super) fn host_standby_watts(
+        &mut self,
+        host_path: &KeyPath,
+        host: &schema::Host,
+    ) -> Option<f64> {
+        let key_path = host_path.key("standby_watts");
+        let watts = host.standby_watts?;
+        if host.outlets.is_empty() {
+            self.problem(&key_path, "has no meaning without outlets; remove it");
+        } else if !(0.0..=MOST_STANDBY_WATTS).contains(&watts) {
+            let what = format!("must be from 0 to {MOST_STANDBY_WATTS}");
+            self.problem(&key_path, what);
+        }
+        Some(watts)
     }
 
     /// Checks the outlets of all hosts: each PDU has an address, and each outlet has one host, or several that all

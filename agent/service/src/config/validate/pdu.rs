@@ -23,7 +23,7 @@ use super::{
 const SHORTEST_SNMP_PASSWORD: usize = 8;
 /// Largest standby power of a chassis: less than one server of it draws under load, many times what fans and
 /// management take.
-const MOST_STANDBY_WATTS: f64 = 1000.0;
+pub(super) const MOST_STANDBY_WATTS: f64 = 1000.0;
 
 impl Validator<'_> {
     /// The PDUs that have an address, by name.

@@ -180,6 +180,7 @@ fn code(outcome: &Outcome) -> v1::OutcomeCode {
         | Outcome::Unknown { .. }
         | Outcome::NotShutDown { .. }
         | Outcome::NotTaken
+        | Outcome::Unproven { .. }
         | Outcome::NotSent { .. } => v1::OutcomeCode::Unconfirmed,
         // Stopped by the journal; a shutdown of the agent is reported as an interruption.
         Outcome::Failed(_) | Outcome::NeedsPower { .. } | Outcome::Stopped => {

@@ -41,6 +41,10 @@ pub(crate) struct FakeBmc {
     pub(crate) button: Mutex<bool>,
     /// Error of non-idempotent commands, and whether the command may have arrived.
     pub(crate) refuses: Mutex<Option<(ErrorKind, bool)>>,
+    /// For how long the BMC has been up; `None`: it does not report it.
+    pub(crate) uptime: Mutex<Option<Duration>>,
+    /// It refuses a power-off of a host that is off as already off.
+    pub(crate) refuses_as_off: Mutex<bool>,
     /// Every received command.
     pub(crate) log: Mutex<Vec<PowerCommand>>,
     /// Neither responds to commands nor executes them while true.
@@ -81,6 +85,8 @@ impl FakeBmc {
             deaf: Mutex::new(false),
             button: Mutex::new(false),
             refuses: Mutex::new(None),
+            uptime: Mutex::new(Some(Duration::from_secs(86_400))),
+            refuses_as_off: Mutex::new(false),
             log: Mutex::default(),
             mute: Mutex::new(false),
             commanded: watch::channel(0).0,
@@ -276,10 +282,7 @@ impl FakeClient {
     }
 
     fn accepted(command: &str) -> Accepted {
-        Accepted {
-            command: command.into(),
-            answer: "204".into(),
-        }
+        Accepted::taken(command, "204")
     }
 }
 
@@ -304,6 +307,7 @@ impl Bmc for FakeClient {
                 identity: self.bmc.identity.lock().unwrap().clone(),
                 at: jiff::Timestamp::now(),
                 bmc: self.address.clone(),
+                connection: None,
             })
         })
     }
@@ -320,12 +324,23 @@ impl Bmc for FakeClient {
                 PowerCommand::Off => self.bmc.offs.fetch_add(1, Ordering::SeqCst),
                 _ => 0,
             };
+            let is_off = *self.bmc.power.lock().unwrap() == PowerState::Off;
             self.bmc.command(command).await;
+            if command == PowerCommand::Off && is_off && *self.bmc.refuses_as_off.lock().unwrap() {
+                return Ok(Accepted::already_there(command.words(), "409: already off"));
+            }
             let refuses = *self.bmc.refuses.lock().unwrap();
             if let Some((kind, maybe_sent)) = refuses.filter(|_| !command.is_idempotent()) {
                 return Err(self.error(kind, "not like this", maybe_sent));
             }
             Ok(Self::accepted(command.words()))
+        })
+    }
+
+    fn uptime(&self) -> BmcFuture<'_, Duration> {
+        Box::pin(async {
+            let uptime = *self.bmc.uptime.lock().unwrap();
+            uptime.ok_or_else(|| self.error(ErrorKind::Unsupported, "no LastResetTime", false))
         })
     }
 

@@ -24,6 +24,8 @@ pub(crate) struct FakeOutlet {
     pub(crate) leak: Option<f64>,
     /// Number of commands that are refused from now on.
     pub(crate) refusals: u32,
+    /// Power that is measured.
+    pub(crate) watts: Option<f64>,
 }
 
 #[derive(Debug)]
@@ -47,6 +49,7 @@ impl FakePdu {
             stuck: false,
             leak: None,
             refusals: 0,
+            watts: None,
         };
         let outlets = (1..=4).map(|n: u32| (n.to_string(), outlet.clone()));
         Self {
@@ -113,7 +116,7 @@ impl FakePdu {
             state: outlet.state,
             raw: format!("{:?}", outlet.state),
             amperes,
-            watts: None,
+            watts: outlet.watts,
             none_watts: rackhand_bmc::pdu::NO_WATTS,
         })
     }
@@ -193,10 +196,7 @@ impl Pdu for FakePduClient {
                     maybe_sent: true,
                 });
             }
-            Ok(Accepted {
-                command: word,
-                answer: "noError".to_owned(),
-            })
+            Ok(Accepted::taken(word, "noError"))
         })
     }
 

@@ -11,7 +11,7 @@ use super::{
         WorkloadDown, WorkloadView,
     },
     Command, Decision, Next, StepContext, after,
-    evidence::{LATEST_READING_AGE, LatestReading, by_person, no_command_taken},
+    evidence::{LATEST_READING_AGE, LatestReading, by_person, lacks_proof},
     node_identity::is_pinned,
 };
 
@@ -25,7 +25,7 @@ impl StepContext<'_> {
         if let Some(d) = self.interrupt_hold(&s) {
             return d;
         }
-        if no_command_taken(&s) {
+        if lacks_proof(&s) {
             return self.repeat_power_off(s, Reason::PowerOffRunning);
         }
         let cycles = self.only_cycles(&s);
@@ -133,7 +133,7 @@ impl StepContext<'_> {
         if let Some(d) = self.interrupt_hold(&s) {
             return d;
         }
-        if s.taint.is_none() && no_command_taken(&s) {
+        if s.taint.is_none() && lacks_proof(&s) {
             return self.repeat_power_off(s, Reason::PowerOffRunning);
         }
         let Some(node) = self.node() else {

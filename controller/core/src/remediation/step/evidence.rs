@@ -262,9 +262,14 @@ impl StepContext<'_> {
 }
 
 /// Whether the evidence was written by an earlier version, which did not record that the BMC took a
-/// command (F1).
-pub(super) fn no_command_taken(s: &State) -> bool {
-    matches!(s.off, Some(OffEvidence::Bmc { taken: None, .. }))
+/// command, or what proves the off (F1).
+pub(super) fn lacks_proof(s: &State) -> bool {
+    match &s.off {
+        Some(OffEvidence::Bmc { taken, .. }) => {
+            taken.as_ref().is_none_or(|taken| taken.proof.is_none())
+        }
+        _ => false,
+    }
 }
 
 /// Whether off was confirmed by a person, not by the BMC.

@@ -112,6 +112,7 @@ impl World {
                     command: "ForceOff".into(),
                     answer: "204".into(),
                     since_start_ms: u64::try_from(at).unwrap(),
+                    proof: Some(OffProof::Taken),
                 });
                 op.outcome = Some(OperationOutcome::Confirmed { readings, taken });
             } else if now >= op.deadline {

@@ -44,6 +44,7 @@ pub(super) fn mk_taken() -> CommandTaken {
         command: "ForceOff".into(),
         answer: "204".into(),
         since_start_ms: 9000,
+        proof: Some(OffProof::Taken),
     }
 }
 

@@ -93,6 +93,49 @@ fn f1_readings_from_before_the_command_do_not_confirm_off() {
 }
 
 #[test]
+fn f1_taken_power_off_without_a_proof_does_not_confirm_off() {
+    let taken = CommandTaken {
+        proof: None,
+        ..mk_taken()
+    };
+    let why = confirmed_off(Some(&taken), &mk_proof(), &Policy::default()).unwrap_err();
+    assert!(why.contains("update rackhand-agent"), "{why}");
+}
+
+#[test]
+fn f1_events_of_an_earlier_agent_prove_what_its_readings_show() {
+    let prove = |events: &[Option<(PowerState, u64)>], answer: &str| {
+        let mut observed = ObservedOperation::default();
+        for event in events {
+            match event {
+                Some((state, at)) => observed.reading(mk_reading(*state, *at)),
+                None => observed.interrupted(),
+            }
+        }
+        let taken = CommandTaken {
+            answer: answer.to_owned(),
+            proof: None,
+            ..taken_at(9000)
+        };
+        observed.proof(&taken).is_some()
+    };
+    let (on, off) = (
+        Some((PowerState::On, 8500)),
+        Some((PowerState::Off, 10_000)),
+    );
+    assert!(prove(&[on, off], "204"));
+    assert!(!prove(&[on, off], "409: already off"));
+    assert!(!prove(&[Some((PowerState::Off, 8500)), off], "204"));
+    assert!(!prove(&[on, None, off], "204"), "an interruption");
+    assert!(
+        !prove(&[on, Some((PowerState::Off, 18_501))], "204"),
+        "a gap"
+    );
+    assert!(!prove(&[Some((PowerState::PoweringOff, 9500)), off], "204"));
+    assert!(!prove(&[], "204"));
+}
+
+#[test]
 fn f1_outcome_without_a_taken_command_is_retried_without_a_taint() {
     let mut o = mk_held();
     o.operation = Some(OperationView::Finished {
@@ -113,16 +156,22 @@ fn f1_evidence_of_an_earlier_version_is_renewed_before_the_taint() {
     o.power = mk_power(1, PowerState::Off);
     for step in [Step::ConfirmingOff, Step::Tainting] {
         let mut s = mk_state(step);
-        s.off = Some(OffEvidence::Bmc {
-            at: at(0),
-            readings: mk_proof(),
-            taken: None,
-        });
-        let (s, _) = writes(&o, &s, 2);
-        assert_eq!(
-            (s.step, s.off, s.power_off_repeats),
-            (Step::PoweringOff, None, 1)
-        );
+        let unproven = CommandTaken {
+            proof: None,
+            ..mk_taken()
+        };
+        for taken in [None, Some(unproven)] {
+            s.off = Some(OffEvidence::Bmc {
+                at: at(0),
+                readings: mk_proof(),
+                taken,
+            });
+            let (s, _) = writes(&o, &s, 2);
+            assert_eq!(
+                (s.step, s.off, s.power_off_repeats),
+                (Step::PoweringOff, None, 1)
+            );
+        }
     }
 }
 

@@ -24,7 +24,7 @@ fn outcome(code: v1::OutcomeCode, readings: Vec<v1::PowerReading>) -> OperationO
         readings,
         ..v1::Outcome::default()
     };
-    match finished(&outcome) {
+    match finished(&outcome, &ObservedOperation::default()) {
         OperationView::Finished { outcome, .. } => outcome,
         other => panic!("{other:?}"),
     }
@@ -74,7 +74,8 @@ fn f8_unknown_outcome_code_is_unconfirmed() {
         code: 99,
         ..v1::Outcome::default()
     };
-    let OperationView::Finished { outcome, .. } = finished(&unknown) else {
+    let OperationView::Finished { outcome, .. } = finished(&unknown, &ObservedOperation::default())
+    else {
         panic!()
     };
     assert!(matches!(outcome, OperationOutcome::Unconfirmed { .. }));
@@ -94,4 +95,23 @@ fn l1_staggered_power_on_carries_its_due_time() {
     assert_eq!(staged(waiting.clone()), Some(view));
     waiting.until = None;
     assert_eq!(staged(waiting), None);
+}
+
+#[test]
+fn f1_proof_is_read_from_the_outcome_and_an_unknown_one_is_none() {
+    let taken = v1::CommandTaken {
+        since_start: Some(duration_to_proto(Duration::from_secs(1))),
+        ..v1::CommandTaken::default()
+    };
+    let of = |proof: i32| {
+        let outcome = v1::Outcome {
+            power_off_taken: Some(taken.clone()),
+            off_proof: proof,
+            ..v1::Outcome::default()
+        };
+        super::taken(&outcome, &ObservedOperation::default()).and_then(|taken| taken.proof)
+    };
+    assert_eq!(of(v1::OffProof::Watched.into()), Some(OffProof::Watched));
+    assert_eq!(of(0), None);
+    assert_eq!(of(99), None, "a proof of a later version");
 }

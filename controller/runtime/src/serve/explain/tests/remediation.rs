@@ -1,6 +1,6 @@
 use rackhand_core::remediation::{
-    CommandTaken, HostRef, Mode, OffEvidence, PinnedNode, PowerReading, PowerState, Reason, State,
-    Step, TaintOwner,
+    CommandTaken, HostRef, Mode, OffEvidence, OffProof, PinnedNode, PowerReading, PowerState,
+    Reason, State, Step, TaintOwner,
 };
 use serde_json::{Value, json};
 
@@ -48,6 +48,7 @@ fn state(step: Step) -> State {
             command: "ForceOff".into(),
             answer: "204".into(),
             since_start_ms: 0,
+            proof: Some(OffProof::Taken),
         }),
     });
     // The Node has no Lease, which was recorded with the confirmed off.

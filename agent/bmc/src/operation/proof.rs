@@ -1,0 +1,236 @@
+//! What proves that a reported off is true (F1).
+//!
+//! After a reset of its own, a BMC may report off for a host that runs, and refuse a power-off because of that
+//! belief. So off proves something only if the BMC has known better before, without a reset since, or if
+//! something that does not share its belief agrees.
+
+use std::{fmt, time::Duration};
+
+use crate::{Acceptance, Accepted, PowerSource, PowerState};
+
+/// Longest time from one answer of a BMC to the next between which it cannot have restarted unnoticed: those
+/// known take at least twice as long until they answer again.
+pub const LONGEST_GAP: Duration = Duration::from_secs(10);
+
+/// Least uptime of a manager at its first reading of off. BMCs learn the state of the host some minutes after
+/// their start at the latest: firmware of the makes in use starts its last services within five, and stored
+/// states lag by a minute more.
+pub const LEAST_UPTIME: Duration = Duration::from_secs(600);
+
+/// An uptime beyond this is not believed: a clock that was set after the start of the manager, from its default
+/// of 1970 or of the firmware's build, shows such times.
+pub(super) const LONGEST_UPTIME: Duration = Duration::from_secs(3 * 365 * 86_400);
+
+/// What proves that a reported off is true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OffProof {
+    /// The BMC took the power-off after it had reported another state than off, without an interruption since.
+    Taken,
+    /// This client had read exactly on, and has read the BMC without an interruption since.
+    Watched,
+    /// The manager had been up for [`LEAST_UPTIME`] at the first reading of off.
+    ManagerUptime,
+    /// All outlets that feed the host are off, or carry no more than its standby power.
+    Outlets,
+    /// Another device than the BMC took the power-off: a PDU or a chassis manager.
+    OtherDevice,
+}
+
+impl fmt::Display for OffProof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Taken => "the BMC took the power-off while it reported another state",
+            Self::Watched => "the BMC was read without interruption since it reported on",
+            Self::ManagerUptime => "the BMC had not restarted for long before it reported off",
+            Self::Outlets => "the outlets of the host carry no more than standby power",
+            Self::OtherDevice => "the outlets of the host took the power-off",
+        })
+    }
+}
+
+/// An observation of one BMC without an interruption, or none.
+///
+/// An interruption is a failed call, a gap of more than [`LONGEST_GAP`] between two answers, another RMCP+
+/// session, or another protocol. Times are of one clock of the caller.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Watch {
+    /// The next answer is due before this time.
+    until: Duration,
+    source: Option<PowerSource>,
+    connection: Option<u64>,
+    /// The last state.
+    state: Option<PowerState>,
+    /// Exactly on was read.
+    on: bool,
+    /// A power-off was taken while the last state was another one than off.
+    commanded: bool,
+}
+
+impl Watch {
+    /// Records a reading that was complete at `now`. `connection` names the session that it was read over, where
+    /// the protocol has sessions that end with a reset of the BMC.
+    pub fn read(
+        &mut self,
+        now: Duration,
+        state: PowerState,
+        source: PowerSource,
+        connection: Option<u64>,
+    ) {
+        if self.source.is_some_and(|known| known != source) {
+            self.interrupt();
+        }
+        self.answered(now, connection);
+        self.source = Some(source);
+        self.state = Some(state);
+        self.on |= state == PowerState::On;
+    }
+
+    /// Records that the BMC answered anything else than a reading.
+    pub fn answered(&mut self, now: Duration, connection: Option<u64>) {
+        let is_other = matches!((self.connection, connection), (Some(a), Some(b)) if a != b);
+        if now > self.until || is_other {
+            self.interrupt();
+        }
+        self.connection = connection.or(self.connection);
+        self.until = now.saturating_add(LONGEST_GAP);
+    }
+
+    /// Records the answer to a command that was not refused, or refused as done already. `switches_off`: it is a
+    /// power-off.
+    pub fn accepted(&mut self, now: Duration, accepted: &Accepted, switches_off: bool) {
+        let was_taken = accepted.acceptance == Acceptance::Taken;
+        // A command by another protocol than the last reading's is not proven by that reading.
+        let is_same = self.connection == accepted.connection;
+        // What was read in the same call is younger than the last reading.
+        if let (Some(before), Some(source)) = (accepted.before, self.source) {
+            self.read(now, before.state, source, accepted.connection);
+            // The BMC contradicts what it had just reported, and may have restarted in between.
+            if !was_taken && before.state != PowerState::Off && !before.same_connection {
+                self.interrupt();
+            }
+        }
+        self.answered(now, accepted.connection);
+        if was_taken && is_same && switches_off {
+            self.took_off();
+        }
+    }
+
+    /// Records that the BMC took a power-off: it is proven while the observation goes on, if the last state was
+    /// another one than off.
+    pub(super) fn took_off(&mut self) {
+        self.commanded |= self.state.is_some_and(|state| state != PowerState::Off);
+    }
+
+    /// Ends the observation: the BMC may have restarted.
+    pub fn interrupt(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The same observation by a clock that is 0 at `now` of this one, without the commands of its operation.
+    #[must_use]
+    pub fn since(&self, now: Duration) -> Self {
+        match self.until.checked_sub(now) {
+            Some(until) => Self {
+                until,
+                commanded: false,
+                ..self.clone()
+            },
+            None => Self::default(),
+        }
+    }
+
+    /// What it proves about readings of off that belong to it.
+    pub fn proof(&self) -> Option<OffProof> {
+        match (self.commanded, self.on) {
+            (true, _) => Some(OffProof::Taken),
+            (false, true) => Some(OffProof::Watched),
+            (false, false) => None,
+        }
+    }
+}
+
+/// Whether the uptime of the manager, read at `now`, proves an off that was first read at `first_off`.
+pub(super) fn proves_off(uptime: Duration, now: Duration, first_off: Duration) -> bool {
+    let since = now.saturating_sub(first_off);
+    uptime <= LONGEST_UPTIME && uptime.saturating_sub(since) >= LEAST_UPTIME
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BY: PowerSource = PowerSource::Redfish;
+
+    fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn f1_watch_from_on_to_off_proves_off() {
+        let mut watch = Watch::default();
+        watch.read(s(0), PowerState::On, BY, None);
+        watch.read(s(9), PowerState::Off, BY, None);
+        assert_eq!(watch.proof(), Some(OffProof::Watched));
+        watch.read(s(19), PowerState::Off, BY, None);
+        assert_eq!(watch.proof(), Some(OffProof::Watched));
+    }
+
+    #[test]
+    fn f1_watch_without_a_reading_of_on_proves_nothing() {
+        let mut watch = Watch::default();
+        for state in [
+            PowerState::Off,
+            PowerState::PoweringOff,
+            PowerState::Unknown,
+        ] {
+            watch.read(s(0), state, BY, None);
+            watch.read(s(1), PowerState::Off, BY, None);
+            assert_eq!(watch.proof(), None, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn f1_interruptions_end_the_proof() {
+        let on = || {
+            let mut watch = Watch::default();
+            watch.read(s(0), PowerState::On, BY, Some(1));
+            watch
+        };
+        let mut late = on();
+        late.read(s(11), PowerState::Off, BY, Some(1));
+        let mut session = on();
+        session.read(s(1), PowerState::Off, BY, Some(2));
+        let mut protocol = on();
+        protocol.read(s(1), PowerState::Off, PowerSource::Ipmi, Some(1));
+        let mut failed = on();
+        failed.interrupt();
+        failed.read(s(1), PowerState::Off, BY, Some(1));
+        for watch in [late, session, protocol, failed] {
+            assert_eq!(watch.proof(), None, "{watch:?}");
+        }
+    }
+
+    #[test]
+    fn watch_continues_by_the_clock_of_another_operation() {
+        let mut watch = Watch::default();
+        watch.read(s(100), PowerState::On, BY, None);
+        let mut soon = watch.since(s(104));
+        soon.read(s(5), PowerState::Off, BY, None);
+        assert_eq!(soon.proof(), Some(OffProof::Watched));
+        let mut late = watch.since(s(104));
+        late.read(s(7), PowerState::Off, BY, None);
+        assert_eq!(late.proof(), None);
+        assert_eq!(watch.since(s(200)), Watch::default());
+    }
+
+    #[test]
+    fn f1_uptime_proves_off_only_from_before_the_first_reading_of_off() {
+        assert!(proves_off(s(600), s(5), s(5)));
+        assert!(!proves_off(s(600), s(5), s(4)));
+        assert!(!proves_off(s(599), s(0), s(0)));
+        assert!(
+            !proves_off(LONGEST_UPTIME + s(1), s(0), s(0)),
+            "a clock that was set"
+        );
+    }
+}
