@@ -4,7 +4,7 @@
 //! state, or anything that decides about one. A device chooses the texts, and callers keep them for
 //! long: readings in journals and caches, identities in evidence.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use secrecy::SecretString;
 
@@ -109,7 +109,14 @@ impl Bounded for Accepted {
         Self {
             command: cut(self.command, STATE),
             answer: cut(self.answer, MESSAGE),
+            ..self
         }
+    }
+}
+
+impl Bounded for Duration {
+    fn bounded(self) -> Self {
+        self
     }
 }
 
@@ -269,6 +276,10 @@ impl<B: Bmc> Bmc for BoundedBmc<B> {
 
     fn identify(&self, wanted: Identify) -> BmcFuture<'_, Accepted> {
         leave!(self.0.identify(wanted))
+    }
+
+    fn uptime(&self) -> BmcFuture<'_, Duration> {
+        leave!(self.0.uptime())
     }
 
     fn sensors(&self) -> BmcFuture<'_, Vec<Sensor>> {

@@ -8,7 +8,8 @@ mod verdict;
 use std::time::Duration;
 
 use super::{
-    CallFailure, Expected, Goal, Next, Observation, OffProof, OperationRequest, Outcome, Watch, proof,
+    CallFailure, Expected, Goal, Next, Observation, OffProof, OperationRequest, Outcome, Watch,
+    proof,
 };
 use crate::{Accepted, ErrorKind, PowerCommand, PowerSource, PowerState};
 use button::Button;

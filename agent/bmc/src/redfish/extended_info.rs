@@ -125,7 +125,8 @@ fn message(value: &Value) -> Option<Message> {
     let severity = text(&["MessageSeverity", "Severity"]);
     let args = value.get("MessageArgs").and_then(Value::as_array);
     let args = args.into_iter().flatten().filter_map(Value::as_str);
-    let args = args.take(MAX_ARGS).map(str::to_owned).collect();
+    let args = args.take(MAX_ARGS).map(document::cut);
+    let args = args.map(str::to_owned).collect();
     (!id.is_empty() || !words.is_empty()).then(|| Message {
         args,
         ..plain(id, words, severity.eq_ignore_ascii_case("critical"))

@@ -49,6 +49,7 @@ fn good(protocol: Protocol) -> Observations {
             suite: (!is_redfish).then_some(17),
             suites: (!is_redfish).then(|| vec![3, 17]),
             clock: Timestamp::from_second(NOW - 5).ok(),
+            uptime: is_redfish.then_some(Duration::from_secs(7200)),
         })),
         expected: Expected {
             system_uuid: text(UUID),
@@ -94,7 +95,7 @@ fn healthy_host_passes_every_check() {
         }
         assert_eq!(
             checks.len(),
-            if protocol == Protocol::Redfish { 10 } else { 8 }
+            if protocol == Protocol::Redfish { 11 } else { 9 }
         );
     }
 }
@@ -316,8 +317,16 @@ fn address_outside_the_allowed_networks_fails_the_name_check() {
 #[test]
 fn f1_row_names_the_proof_that_the_bmc_can_give() {
     for (protocol, uptime, found) in [
-        (Protocol::Redfish, Some(7200), "the manager reports its uptime (2 h)"),
-        (Protocol::Redfish, None, "the manager reports no LastResetTime"),
+        (
+            Protocol::Redfish,
+            Some(7200),
+            "the manager reports its uptime (2 h)",
+        ),
+        (
+            Protocol::Redfish,
+            None,
+            "the manager reports no LastResetTime",
+        ),
         (Protocol::Ipmi, None, "IPMI reports no uptime"),
     ] {
         let mut seen = good(protocol);

@@ -7,6 +7,10 @@ use rackhand_agent_service::Agent;
 use rackhand_bmc::{PowerState, pdu::OutletState};
 use rackhand_proto::v1::{self, OffProof, OutcomeCode, OutcomeDetail};
 
+/// The PDU of the host's outlet.
+const PDU: &str = "defaults.call_timeout = '300ms'\n[pdus.a]\naddress = 'snmp://10.0.0.201'\n\
+                   table = 'apc-rpdu2'\ncommunity = 'private'\n";
+
 async fn switched_off(site: &Site, _agent: &Agent, id: &str) -> v1::Outcome {
     let mut client = site.local().await;
     begin(&mut client, off(id, "node-1")).await.unwrap();
@@ -97,7 +101,8 @@ async fn f1_outlets_prove_off_that_are_off_or_carry_no_more_than_standby_power()
         (OutletState::On, Some(12.5), OffProof::Unspecified),
         (OutletState::On, None, OffProof::Unspecified),
     ] {
-        let mut site = crate::outlets::site();
+        let mut site = Site::new(1);
+        site.extra = PDU.into();
         site.of_host = "outlets = [{ pdu = 'a', outlet = '{n}' }]\nstandby_watts = 12\n".into();
         let agent = site.start().await;
         let bmc = site.bmcs.of(1);

@@ -18,7 +18,7 @@ use rackhand_proto::{
 use tonic::Code;
 
 /// `node-1` and `node-2` with outlets 1 and 2 of the PDUs `a` and `b`.
-pub(crate) fn site() -> Site {
+fn site() -> Site {
     let mut site = Site::new(2);
     let pdu = |name: &str, n: u32| {
         format!(

@@ -45,11 +45,11 @@ pub use host_evidence::{
 };
 pub use left_hold::{LeftHoldAction, left_hold};
 pub use observation::{BareMetalHostFacts, HostView, MachineView, Observation, RequestFacts};
+pub use observed_operation::ObservedOperation;
 pub use other_nodes::{
     HostIdentity, LeaseRenewals, NamedHost, NodeComparison, NodeIdentity, NodeLife, OtherNode,
     OtherNodes, node_comparison,
 };
-pub use observed_operation::ObservedOperation;
 pub use outdated::{EntryProgress, JournalEntry, JournalFacts, is_outdated};
 pub use outlets::{OUTLETS_PROTOCOL, OutletStage, OutletUse, PowerDevice};
 pub use pods::{BoundPod, PodDeletions, PodRef, deletion_is_justified};
