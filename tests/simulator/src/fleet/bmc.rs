@@ -309,15 +309,15 @@ impl World {
                 self.judge_power_off(id, &by);
                 self.begin_power_off(id, by);
             }
-            PowerCommand::On => {
+            PowerCommand::On | PowerCommand::OnByButton => {
                 self.judge_power_on(id, &by);
                 self.begin_power_on(id, by);
             }
-            PowerCommand::SoftOff if self.fleet.host(id).os == Os::Running => {
+            PowerCommand::SoftOff | PowerCommand::SoftOffByButton if self.fleet.host(id).os == Os::Running => {
                 self.judge_power_off(id, &by);
                 self.begin_power_off(id, by);
             }
-            PowerCommand::SoftOff | PowerCommand::Nmi => {}
+            PowerCommand::SoftOff | PowerCommand::SoftOffByButton | PowerCommand::Nmi => {}
             PowerCommand::Reset => {
                 if self.fleet.host(id).power != Power::On {
                     return Answer::Refused;
