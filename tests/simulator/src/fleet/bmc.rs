@@ -313,7 +313,9 @@ impl World {
                 self.judge_power_on(id, &by);
                 self.begin_power_on(id, by);
             }
-            PowerCommand::SoftOff | PowerCommand::SoftOffByButton if self.fleet.host(id).os == Os::Running => {
+            PowerCommand::SoftOff | PowerCommand::SoftOffByButton
+                if self.fleet.host(id).os == Os::Running =>
+            {
                 self.judge_power_off(id, &by);
                 self.begin_power_off(id, by);
             }
