@@ -358,6 +358,7 @@ proptest! {
                     now += ms(step.took);
                     op.sent(now, answer);
                 }
+                Next::Corroborate => op.corroborated(now, None),
                 Next::Wait(until) => now = until,
                 Next::Done(_) => break,
             }
