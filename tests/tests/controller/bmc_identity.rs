@@ -6,7 +6,6 @@ use rackhand_tests::{
     rack::GuidSource,
     stage::{EntryUuid, HostLink, RackSpec, Recorder, Stage, StageConfig},
 };
-use serde_json::Value;
 
 use crate::bmc_watch::wait_for;
 
