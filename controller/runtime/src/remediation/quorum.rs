@@ -61,7 +61,8 @@ impl PlaneObjects {
                 is_healthy: node.is_some_and(is_ready) && etcd.is_none_or(|c| c.is_true()),
             });
         }
-        let lists_plane = plane_machine(target).is_some();
+        let mut machines = own_machine(target).into_iter().chain(&self.machines);
+        let lists_plane = machines.any(|machine| machine_roles(machine).is_control_plane());
         let alone = self
             .nodes
             .iter()
@@ -103,7 +104,7 @@ pub(crate) fn control_plane(
 }
 
 fn known_objects(index: &Index, target: &Target) -> PlaneObjects {
-    let machines = plane_machine(target).map_or_else(Vec::new, |me| {
+    let machines = own_machine(target).map_or_else(Vec::new, |me| {
         let namespace = me.meta.namespace.clone().unwrap_or_default();
         let machines = index.control_planes_in(&namespace).into_iter();
         let machines = machines.filter_map(|e| e.view.ok().map(|view| MachineView::clone(&view)));
@@ -121,10 +122,10 @@ fn known_objects(index: &Index, target: &Target) -> PlaneObjects {
     }
 }
 
-/// The Machine of the target, if Machines of Cluster API list the control plane.
-fn plane_machine(target: &Target) -> Option<&MachineView> {
+/// The Machine of the target, if Cluster API has made it.
+fn own_machine(target: &Target) -> Option<&MachineView> {
     let machine = target.machine().filter(|_| target.openshift.is_none())?;
-    machine_roles(machine).is_control_plane().then_some(machine)
+    machine.cluster_name.is_some().then_some(machine)
 }
 
 fn is_beside(machine: &MachineView, me: &MachineView) -> bool {
@@ -138,7 +139,7 @@ fn names(machines: &[MachineView]) -> impl Iterator<Item = &str> {
 
 /// The cluster with the Nodes of the target.
 fn nodes_of(target: &Target) -> Option<Key> {
-    let named = plane_machine(target).filter(|_| !target.by_node);
+    let named = own_machine(target).filter(|_| !target.by_node);
     named
         .and_then(cluster_of)
         .or_else(|| target.cluster.clone())
@@ -195,7 +196,7 @@ impl Engine {
     }
 
     async fn objects_now(&self, target: &Target) -> Result<PlaneObjects, ApiError> {
-        let machines = match plane_machine(target) {
+        let machines = match own_machine(target) {
             Some(me) => self.machines_now(me).await?,
             None => Vec::new(),
         };

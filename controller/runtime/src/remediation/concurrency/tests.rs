@@ -205,11 +205,7 @@ fn f6_member_of_etcd_is_one_whose_machine_or_node_shows_the_role() {
     index.apply_node(&cluster, node("p", "True", &json!({})));
     assert_eq!(counted(&index, &place_of(&index, "a")), (3, 1));
     assert_eq!(counted(&index, &place_of(&index, "b")), (3, 0));
-    assert_eq!(
-        counted(&index, &place_of(&index, "d")),
-        (1, 0),
-        "no Node is linked yet"
-    );
+    assert_eq!(counted(&index, &place_of(&index, "d")), (3, 1));
     assert!(control_plane(&index, &place_of(&index, "p"), None).is_none());
 }
 
