@@ -50,6 +50,8 @@ pub enum Fault {
     BmcSilent,
     /// A BMC reports off regardless of the host, until it accepts a power-off.
     BmcReportsOff,
+    /// A BMC loses the state of a host that runs: it reports off, and refuses a power-off as already off.
+    BmcForgets,
     /// A BMC carries out the next command and loses the response.
     BmcLosesAnswer,
     /// A BMC accepts commands and ignores them.
@@ -77,7 +79,7 @@ pub enum Part {
 
 impl Fault {
     /// Every fault with its relative frequency.
-    pub const SHARES: [(Self, u32); 26] = [
+    pub const SHARES: [(Self, u32); 27] = [
         (Self::HostHangs, 40),
         (Self::RemediationDeleted, 4),
         (Self::ControllerKilled, 6),
@@ -100,6 +102,7 @@ impl Fault {
         (Self::AgentSlow, 3),
         (Self::BmcSilent, 6),
         (Self::BmcReportsOff, 4),
+        (Self::BmcForgets, 0),
         (Self::BmcLosesAnswer, 6),
         (Self::BmcIgnoresCommands, 4),
         (Self::BmcRestarts, 4),
@@ -114,6 +117,7 @@ impl Fault {
             | Self::RemediationDeleted
             | Self::BmcSilent
             | Self::BmcReportsOff
+            | Self::BmcForgets
             | Self::BmcLosesAnswer
             | Self::BmcIgnoresCommands
             | Self::BmcRestarts => Part::Host,
@@ -153,9 +157,10 @@ impl Fault {
             Self::ApiServerStopped | Self::EtcdStopped => Some(300..3_000),
             Self::ApiServerKilled | Self::EtcdKilled => Some(100..1_000),
             Self::ControllerStopped => Some(500..10_000),
-            Self::BmcReportsOff | Self::ControllerClockSet | Self::AgentClockSet => {
-                Some(5_000..20_000)
-            }
+            Self::BmcReportsOff
+            | Self::BmcForgets
+            | Self::ControllerClockSet
+            | Self::AgentClockSet => Some(5_000..20_000),
             _ => Some(500..8_000),
         }
     }
@@ -186,6 +191,7 @@ impl fmt::Display for Fault {
             Self::AgentSlow => "connections to an agent slow",
             Self::BmcSilent => "BMC silent",
             Self::BmcReportsOff => "BMC reports off",
+            Self::BmcForgets => "BMC forgets that its host is on",
             Self::BmcLosesAnswer => "BMC loses an answer",
             Self::BmcIgnoresCommands => "BMC ignores commands",
             Self::BmcRestarts => "BMC restarts",

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     cluster::Server,
-    rack::{FaultId, OsState},
+    rack::{FaultId, OsState, PowerState},
     stage::{Stage, TcpProxy},
     udp_proxy::Faults,
 };
@@ -208,6 +208,13 @@ impl<'a> Storm<'a> {
             Fault::AgentSlow => self.agents[target].slow(LATE),
             Fault::BmcSilent => rule = Some(stage.host(target)?.silent()),
             Fault::BmcReportsOff => rule = Some(stage.host(target)?.off_until_commanded()),
+            Fault::BmcForgets => {
+                let host = stage.host(target)?;
+                if host.real_power() != PowerState::On {
+                    return Ok(false);
+                }
+                host.forget_power(None);
+            }
             Fault::BmcIgnoresCommands => rule = Some(stage.host(target)?.ignore_commands()),
             Fault::BmcLosesAnswer => {
                 stage.host(target)?.lose_next_answer();
@@ -263,6 +270,7 @@ impl<'a> Storm<'a> {
                     stage.free_disk(&target).ok();
                 }
                 Fault::DatagramsBad => stage.set_datagram_faults(&target, Faults::default())?,
+                Fault::BmcForgets => stage.host(&target)?.recall_power(),
                 Fault::ApiCut | Fault::ApiSilent | Fault::ApiSlow => self.api.mend(),
                 Fault::AgentCut | Fault::AgentSilent | Fault::AgentSlow => {
                     self.agents[&target].mend();

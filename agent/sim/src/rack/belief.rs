@@ -10,6 +10,8 @@ use super::power::{Answer, PowerState, ResetType};
 /// A power state that was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Forgotten {
+    /// When it was lost.
+    pub(super) since: Instant,
     /// When the BMC learns the true state; `None`: from the next command that it carries out.
     pub(super) until: Option<Instant>,
 }

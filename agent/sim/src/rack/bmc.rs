@@ -79,9 +79,13 @@ impl Bmc {
         self.faults.lock().power_off_taken();
     }
 
-    /// When its last reset was complete; `None`: long before the start.
-    pub(super) fn last_reset(&self) -> Option<Instant> {
-        *self.last_reset.lock()
+    /// When its last reset was complete; `None`: long before the start. A lost power state is the sign of
+    /// one.
+    pub(super) fn last_reset(&self, now: Instant) -> Option<Instant> {
+        let forgotten = *self.forgotten.lock();
+        let lost = forgotten.filter(|forgotten| forgotten.holds(now));
+        lost.map(|forgotten| forgotten.since)
+            .max(*self.last_reset.lock())
     }
 
     /// Time at which it listens again; `None` if it listens.
@@ -234,8 +238,10 @@ impl SimHost {
             self.bmc().sessions.lock().forget();
         }
         if let Some(lasts) = facts.forgets_power {
-            let until = Some(ready + lasts);
-            *self.bmc().forgotten.lock() = Some(Forgotten { until });
+            *self.bmc().forgotten.lock() = Some(Forgotten {
+                since: back,
+                until: Some(ready + lasts),
+            });
         }
         self.note(format!("BMC restarted by {by}"));
     }
@@ -243,8 +249,9 @@ impl SimHost {
     /// The BMC loses the power state of its host, as by a reset of its own: it takes the host for off, and
     /// refuses by that, for this long or until a command that it carries out.
     pub fn forget_power(&self, lasts: Option<Duration>) {
-        let until = lasts.map(|lasts| self.now() + lasts);
-        *self.bmc().forgotten.lock() = Some(Forgotten { until });
+        let since = self.now();
+        let until = lasts.map(|lasts| since + lasts);
+        *self.bmc().forgotten.lock() = Some(Forgotten { since, until });
         self.note("the BMC loses the power state of its host");
     }
 

@@ -139,7 +139,7 @@ fn clock(call: &Call<'_>) -> jiff::Timestamp {
 /// When the BMC was reset last, by its clock. Before the simulation that was long ago.
 fn last_reset(call: &Call<'_>) -> jiff::Timestamp {
     let host = call.host;
-    let ago = match host.bmc().last_reset() {
+    let ago = match host.bmc().last_reset(host.now()) {
         Some(at) => host.now().saturating_duration_since(at),
         None => UP_AT_START,
     };
