@@ -55,11 +55,13 @@ async fn f5_placeholder_of_the_second_driver_does_not_undo_what_the_first_did() 
         let mut dies = AfterCommand(|| first.fail(ErrorKind::Unreachable, false));
         let both = failover(&first, &second);
         let report = run(&both, off(expected(false)), &mut dies).await;
-        assert_eq!(
-            report.outcome.to_string(),
-            "confirmed off",
-            "{second_reports:?}"
+        // Whether off is proven by two drivers is another matter (F1).
+        assert!(
+            !matches!(report.outcome, Outcome::IdentityMismatch(_)),
+            "{second_reports:?}: {:?}",
+            report.outcome
         );
+        assert_eq!(report.readings.last().unwrap().source, PowerSource::Ipmi);
     }
 }
 
@@ -67,7 +69,7 @@ async fn f5_placeholder_of_the_second_driver_does_not_undo_what_the_first_did() 
 async fn f5_second_driver_of_another_system_is_not_used_and_said() {
     // A required identity that the second driver does not report excludes it as well.
     for (second_reports, is_required) in [(Some(OTHER), false), (Some(OTHER), true), (None, true)] {
-        let (first, second, _) = Scripted::pair();
+        let (first, second, state) = Scripted::pair();
         first.report(Some(OURS));
         second.report(second_reports);
         let mut dies = AfterCommand(|| first.fail(ErrorKind::Unreachable, false));
@@ -86,6 +88,7 @@ async fn f5_second_driver_of_another_system_is_not_used_and_said() {
         assert_eq!(second.commands(), 0);
         // The first driver is used again as soon as it answers.
         first.heal();
+        *state.lock().unwrap() = PowerState::On;
         tokio::time::advance(s(60)).await;
         let report = run(&both, off(expected(is_required)), &mut ()).await;
         assert_eq!(report.outcome.to_string(), "confirmed off");
