@@ -24,7 +24,8 @@ pub(super) const LONGEST_UPTIME: Duration = Duration::from_secs(3 * 365 * 86_400
 /// What proves that a reported off is true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OffProof {
-    /// The BMC took the power-off after it had reported another state than off, without an interruption since.
+    /// The BMC took the power-off after it had reported another state than off, without an interruption in
+    /// between.
     Taken,
     /// This client had read exactly on, and has read the BMC without an interruption since.
     Watched,
@@ -62,8 +63,11 @@ pub struct Watch {
     state: Option<PowerState>,
     /// Exactly on was read.
     on: bool,
-    /// A power-off was taken while the last state was another one than off.
+    /// A power-off was taken while the last state was another one than off. An interruption after that takes
+    /// nothing back: BMCs that share a port with their host lose the network when it goes off.
     commanded: bool,
+    /// Off was read since then; a state other than off after it needs another command.
+    is_carried_out: bool,
 }
 
 impl Watch {
@@ -82,6 +86,8 @@ impl Watch {
         self.answered(now, connection);
         self.source = Some(source);
         self.state = Some(state);
+        self.commanded &= state == PowerState::Off || !self.is_carried_out;
+        self.is_carried_out = self.commanded && state == PowerState::Off;
         self.on |= state == PowerState::On;
     }
 
@@ -121,9 +127,13 @@ impl Watch {
         self.commanded |= self.state.is_some_and(|state| state != PowerState::Off);
     }
 
-    /// Ends the observation: the BMC may have restarted.
+    /// Ends the observation: the BMC may have restarted. A command that it has taken stays taken.
     pub fn interrupt(&mut self) {
-        *self = Self::default();
+        *self = Self {
+            commanded: self.commanded,
+            is_carried_out: self.is_carried_out,
+            ..Self::default()
+        };
     }
 
     /// The same observation by a clock that is 0 at `now` of this one, without the commands of its operation.
@@ -133,6 +143,7 @@ impl Watch {
             Some(until) => Self {
                 until,
                 commanded: false,
+                is_carried_out: false,
                 ..self.clone()
             },
             None => Self::default(),
@@ -208,6 +219,23 @@ mod tests {
         for watch in [late, session, protocol, failed] {
             assert_eq!(watch.proof(), None, "{watch:?}");
         }
+    }
+
+    #[test]
+    fn f1_command_that_was_taken_stays_taken_until_the_host_is_on_again() {
+        let mut watch = Watch::default();
+        watch.read(s(0), PowerState::On, BY, None);
+        watch.answered(s(1), None);
+        watch.took_off();
+        // The host still reads on, and then the network of the BMC is away with the power of its host.
+        watch.read(s(2), PowerState::On, BY, None);
+        watch.interrupt();
+        watch.read(s(30), PowerState::Off, BY, None);
+        assert_eq!(watch.proof(), Some(OffProof::Taken));
+        watch.read(s(32), PowerState::On, BY, None);
+        watch.interrupt();
+        watch.read(s(34), PowerState::Off, BY, None);
+        assert_eq!(watch.proof(), None, "somebody switched it on");
     }
 
     #[test]

@@ -124,18 +124,22 @@ fn f1_watch_from_before_the_operation_proves_until_it_is_interrupted() {
 }
 
 #[test]
-fn f1_reset_of_the_bmc_after_the_command_takes_the_proof() {
+fn f1_interruption_before_the_command_takes_the_proof_and_one_after_it_does_not() {
     for kind in [ErrorKind::Unreachable, ErrorKind::Timeout, ErrorKind::Busy] {
         let mut op = Operation::new(off());
         reads(&mut op, 0, On);
         answers(&mut op, 0, &taken());
         op.read(s(1), s(1), Err(failed(kind)));
+        assert!(is_confirmed(&after_off(&mut op, 14)), "{kind:?}");
+        assert_eq!(op.proof(), Some(OffProof::Taken));
+
+        let mut op = Operation::new(off());
+        reads(&mut op, 0, On);
+        op.read(s(1), s(1), Err(failed(kind)));
+        reads(&mut op, 2, Off);
+        answers(&mut op, 2, &taken());
         assert_eq!(after_off(&mut op, 4), Next::Corroborate, "{kind:?}");
     }
-    let mut op = Operation::new(off());
-    reads(&mut op, 0, On);
-    answers(&mut op, 0, &taken());
-    assert_eq!(after_off(&mut op, 12), Next::Corroborate, "a long gap");
 }
 
 #[test]
