@@ -5,6 +5,7 @@
 
 pub mod exhausted;
 mod orphans;
+mod other_node;
 pub mod policies;
 pub mod requesters;
 mod shared_causes;
@@ -16,6 +17,7 @@ use rackhand_tests::stage::{HostLink, RackSpec, Recorder, Scenarios, Stage, Stag
 
 use exhausted::{escalate, notify, retire, stay_off};
 use orphans::{check_deleted, leave_behind, left_behind};
+use other_node::{machine_without_node_ref, renamed_before, renamed_by_own_cycle};
 use policies::{approval_and_budget, freeze_and_mistake};
 use requesters::{by_check, by_node, openshift, told_to_stop};
 use strategies::{delete_node, held_by_another, power_cycle, power_off};
@@ -33,13 +35,13 @@ fn racks() -> Vec<RackSpec> {
             "known",
             &[
                 "off-1", "cycle-1", "node-1", "esc-1", "told-1", "stay-1", "late-1", "old-1",
-                "pol-1", "pol-2", "pol-3", "pol-4", "pol-5",
+                "pol-1", "pol-2", "pol-3", "pol-4", "pol-5", "ren-1", "ren-2",
             ],
             HostLink::Inventory,
         ),
         rack(
             "managed",
-            &["kept-1", "retire-1", "ocp-1"],
+            &["kept-1", "retire-1", "ocp-1", "unl-1"],
             HostLink::Managed,
         ),
     ]
@@ -70,6 +72,18 @@ async fn power_remediation_follows_its_spec_and_reports_status() {
     all.add(
         "remediation_by_node_needs_no_machine_and_is_not_deleted",
         by_node(w),
+    );
+    all.add(
+        "f14_rename_in_own_power_cycle_causes_no_second_one",
+        renamed_by_own_cycle(w),
+    );
+    all.add(
+        "f14_host_under_another_node_name_is_not_switched_off",
+        renamed_before(w),
+    );
+    all.add(
+        "f14_ready_node_of_machine_without_noderef_is_not_switched_off",
+        machine_without_node_ref(w),
     );
     all.add("openshift_machine_resolves_node_and_host", openshift(w));
     all.add("exhausted_escalate_sets_owner_remediated", escalate(w));

@@ -29,6 +29,8 @@ struct Inner {
     state: Mutex<State>,
     changes: watch::Sender<u64>,
     bmc: Bmc,
+    /// The name under which the kubelet registers from the next boot on, if it is not that of the host.
+    node_name: Mutex<Option<String>>,
 }
 
 /// A handle to a simulated host. Clones refer to the same host.
@@ -51,6 +53,7 @@ impl SimHost {
             state: Mutex::new(state),
             changes: watch::Sender::new(0),
             bmc,
+            node_name: Mutex::default(),
         };
         Self {
             inner: Arc::new(inner),
@@ -63,6 +66,17 @@ impl SimHost {
 
     pub fn config(&self) -> &HostConfig {
         &self.inner.config
+    }
+
+    /// Lets the kubelet register under another name from the next boot on, as one without a pinned name does
+    /// whose host gets its name anew.
+    pub fn rename_node(&self, name: &str) {
+        *self.inner.node_name.lock() = Some(name.to_owned());
+    }
+
+    /// The name under which the kubelet registers at the next boot, if it is not that of the host.
+    pub fn node_name(&self) -> Option<String> {
+        self.inner.node_name.lock().clone()
     }
 
     pub(super) fn bmc(&self) -> &Bmc {

@@ -52,10 +52,14 @@ pub(super) async fn run(host: SimHost, client: kube::Client, stop: CancellationT
 
 /// Everything that the kubelet of one boot does. Dropping it stops the kubelet.
 async fn run_boot(host: &SimHost, client: &kube::Client, boot_id: &str) {
+    let mut config = host.config().clone();
+    if let Some(name) = host.node_name() {
+        config.name = name;
+    }
     tokio::join!(
-        node_loop::post_status(host, client, boot_id),
-        node_loop::renew_lease(host, client),
-        pod_loop::run_pods(host, client, boot_id),
+        node_loop::post_status(&config, client, boot_id),
+        node_loop::renew_lease(&config, client),
+        pod_loop::run_pods(host, &config.name, client, boot_id),
     );
 }
 

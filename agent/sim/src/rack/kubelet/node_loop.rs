@@ -11,11 +11,11 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 
 use super::{backoff, call, is_status, node};
-use crate::rack::host::SimHost;
+use crate::rack::config::HostConfig;
 
 /// Registers the Node, then posts its status forever. A Node that is deleted later is registered at
 /// the next boot only, as by the real kubelet.
-pub(super) async fn post_status(host: &SimHost, client: &kube::Client, boot_id: &str) {
+pub(super) async fn post_status(host: &HostConfig, client: &kube::Client, boot_id: &str) {
     let api: Api<Node> = Api::all(client.clone());
     let mut failures = 0;
     let mut registered = false;
@@ -30,12 +30,12 @@ pub(super) async fn post_status(host: &SimHost, client: &kube::Client, boot_id: 
         let pause = match posted.await {
             Ok(()) => {
                 failures = 0;
-                host.config().kubelet.status_interval
+                host.kubelet.status_interval
             }
             Err(error) => {
                 failures += 1;
                 tracing::debug!(
-                    node = host.name(),
+                    node = host.name,
                     error = format!("{error:#}"),
                     "status not posted"
                 );
@@ -46,8 +46,7 @@ pub(super) async fn post_status(host: &SimHost, client: &kube::Client, boot_id: 
     }
 }
 
-async fn register(host: &SimHost, api: &Api<Node>) -> Result<()> {
-    let config = host.config();
+async fn register(config: &HostConfig, api: &Api<Node>) -> Result<()> {
     let Some(existing) = call("reading the Node", api.get_opt(&config.name)).await? else {
         let node = serde_json::from_value(node::registration(config))?;
         call(
@@ -68,8 +67,7 @@ async fn register(host: &SimHost, api: &Api<Node>) -> Result<()> {
     Ok(())
 }
 
-async fn post(host: &SimHost, api: &Api<Node>, boot_id: &str) -> Result<()> {
-    let config = host.config();
+async fn post(config: &HostConfig, api: &Api<Node>, boot_id: &str) -> Result<()> {
     let existing = call("reading the Node", api.get_opt(&config.name)).await?;
     let existing = existing.context("the Node is gone")?;
     let status = node::status(config, boot_id, Some(&existing), Timestamp::now());
@@ -80,10 +78,10 @@ async fn post(host: &SimHost, api: &Api<Node>, boot_id: &str) -> Result<()> {
 }
 
 /// Renews the Lease forever.
-pub(super) async fn renew_lease(host: &SimHost, client: &kube::Client) {
+pub(super) async fn renew_lease(host: &HostConfig, client: &kube::Client) {
     let leases: Api<Lease> = Api::namespaced(client.clone(), node::LEASE_NAMESPACE);
     let nodes: Api<Node> = Api::all(client.clone());
-    let interval = host.config().kubelet.lease_interval;
+    let interval = host.kubelet.lease_interval;
     let mut failures = 0;
     loop {
         let started = tokio::time::Instant::now();
@@ -95,7 +93,7 @@ pub(super) async fn renew_lease(host: &SimHost, client: &kube::Client) {
             Err(error) => {
                 failures += 1;
                 tracing::debug!(
-                    node = host.name(),
+                    node = host.name,
                     error = format!("{error:#}"),
                     "Lease not renewed"
                 );
@@ -106,8 +104,7 @@ pub(super) async fn renew_lease(host: &SimHost, client: &kube::Client) {
     }
 }
 
-async fn renew(host: &SimHost, leases: &Api<Lease>, nodes: &Api<Node>) -> Result<()> {
-    let config = host.config();
+async fn renew(config: &HostConfig, leases: &Api<Lease>, nodes: &Api<Node>) -> Result<()> {
     let params = PatchParams::default();
     let renewal = Patch::Merge(node::lease_renewal(config, Timestamp::now()));
     let renewed = call(

@@ -44,9 +44,9 @@ struct Worker<'a> {
 }
 
 /// Watches the pods of this host and processes them.
-pub(super) async fn run_pods(host: &SimHost, client: &kube::Client, boot_id: &str) {
+pub(super) async fn run_pods(host: &SimHost, node: &str, client: &kube::Client, boot_id: &str) {
     let api: Api<Pod> = Api::all(client.clone());
-    let config = watcher::Config::default().fields(&format!("spec.nodeName={}", host.name()));
+    let config = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
     let mut events = pin!(watcher(api, config).default_backoff());
     let mut worker = Worker {
         host,
