@@ -4,6 +4,8 @@ use rackhand_core::remediation::{Next, OperationEvent, Step, Taint};
 
 use crate::{
     breakage::Breakage,
+    operation::{Phase, Run},
+    outlets::Outlets,
     restore::Backup,
     time::until,
     world::{Power, Process, Registration, Sleep, World},
@@ -56,7 +58,8 @@ pub enum Fault {
     SiblingOn,
     /// An operator switches that host off.
     SiblingOff,
-    /// Somebody switches that host on by its button, and its BMC stops answering, until it answers again.
+    /// Somebody switches that host on by its button, and its BMC stops answering, until it answers again. The button
+    /// is not pressed between the reading of that BMC and the command after it: nothing that can be read would tell.
     SiblingLost,
 }
 
@@ -246,9 +249,11 @@ impl World {
             Fault::OutletOn => self.outlets.is_some_and(|o| !o.on[0]),
             Fault::SiblingOn => self.outlets.is_some_and(|o| o.sibling == Some(false)),
             Fault::SiblingOff => self.outlets.is_some_and(|o| o.sibling == Some(true)),
-            Fault::SiblingLost => self
-                .outlets
-                .is_some_and(|o| o.sibling == Some(false) && o.feeds()),
+            Fault::SiblingLost => {
+                let is_read = |run: &Run| run.phase == Phase::Checked;
+                let is_off = |o: Outlets| o.sibling == Some(false) && o.feeds();
+                self.outlets.is_some_and(is_off) && !self.agent.runs.iter().any(is_read)
+            }
             Fault::HoldRemoved => self.hold == Some(true),
             // A request that is deleted at once after a restore leaves its host as it is (docs/lifecycle.md).
             Fault::Deleted => !self.object.deleting && self.backup != Backup::Restored,

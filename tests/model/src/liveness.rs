@@ -133,6 +133,8 @@ pub fn healed(w: &World) -> World {
     (w.budget, w.wrong) = (0, None);
     w.sibling_answers();
     w.switch_sibling(false);
+    // A remediation that waits for another entry of the inventory is deleted with its wrong one.
+    w.object.deleting |= w.has_wrong_bmc();
     w.object.deleting |= w.registration != Registration::Pinned;
     w
 }

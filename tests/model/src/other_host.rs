@@ -3,7 +3,11 @@
 
 use rackhand_core::remediation::{OperationOutcome, OperationView, PowerReading, PowerState};
 
-use crate::{judge::Wrong, world::World};
+use crate::{
+    judge::Wrong,
+    outlets::{Failure, Outlets},
+    world::World,
+};
 
 /// What the BMC reports, which is not the system UUID of our Node.
 const SYSTEM: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e33";
@@ -38,6 +42,12 @@ impl World {
         if let Some(other) = &mut self.other {
             other.away = false;
         }
+    }
+
+    /// Whether the address of the BMC leads to another system.
+    pub(crate) fn has_wrong_bmc(&self) -> bool {
+        let is_other = |outlets: Outlets| outlets.bmc == Failure::OtherSystem;
+        self.other.is_some() || self.outlets.is_some_and(is_other)
     }
 
     /// What the BMC of the other host reports; `None`: it is ours.
