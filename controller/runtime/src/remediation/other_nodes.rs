@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
 use rackhand_api::views::MachineView;
 use rackhand_core::{
     hosts::Racks,
@@ -281,9 +282,14 @@ fn named_host(
     }
 }
 
-/// A Node with the Machine whose nodeRef names it.
+/// A Node with the Machine whose nodeRef names it. A management cluster with a Cluster object is known by both names,
+/// and its Nodes may be linked by either.
 fn target_of_node(index: &Index, cluster: &Key, node: &str) -> Target {
     let is_local = *cluster == Key::local();
+    let machines = index.machines_of_node(cluster, node);
+    if !is_local && machines.is_empty() && is_also_local(index, cluster, node) {
+        return target_of_node(index, &Key::local(), node);
+    }
     let mut target = Target {
         machine: None,
         cluster: Some(cluster.clone()),
@@ -292,7 +298,7 @@ fn target_of_node(index: &Index, cluster: &Key, node: &str) -> Target {
         openshift: None,
     };
     if !is_local {
-        if let [machine] = index.machines_of_node(cluster, node).as_slice() {
+        if let [machine] = machines.as_slice() {
             target.machine = index.machine(machine);
         }
         return target;
@@ -305,6 +311,12 @@ fn target_of_node(index: &Index, cluster: &Key, node: &str) -> Target {
         target.openshift = Some(machine.clone());
     }
     target
+}
+
+/// Whether a Node of a cluster is one of the management cluster too.
+fn is_also_local(index: &Index, cluster: &Key, node: &str) -> bool {
+    let uid = index.node(cluster, node).and_then(|node| node.uid());
+    uid.is_some_and(|uid| index.clusters_of_node(node, &uid).contains(&Key::local()))
 }
 
 #[cfg(test)]
