@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::storm::Begun;
 use crate::{
     campaign::fault::Fault,
-    rack::{LogEvent, ResetType},
+    rack::{LogEvent, PowerState, ResetType},
     stage::{Recorder, Stage, is_ready, wait_until},
 };
 
@@ -43,6 +43,7 @@ pub(super) async fn everything_recovers(
     wait_until("everything has recovered", RECOVERY, || async {
         let mut left = Vec::new();
         for host in hosts {
+            confirm_what_is_off(stage, host).await?;
             let mut here = stage.asked_for(host).await?;
             here.extend(stage.left_on(host).await?);
             if !is_ready(&stage.node(host).await?) {
@@ -64,6 +65,23 @@ pub(super) async fn everything_recovers(
         })
     })
     .await
+}
+
+/// Does what the reason `FenceUnconfirmed` tells a person to do: looks at the host, and confirms that it is off. A BMC
+/// that was restarted proves no off for ten minutes.
+async fn confirm_what_is_off(stage: &Stage, host: &str) -> Result<()> {
+    let waits = stage.remediation(host).await?;
+    let Some(waits) = waits.filter(|seen| seen.reason == "FenceUnconfirmed") else {
+        return Ok(());
+    };
+    if stage.host(host)?.real_power() != PowerState::Off {
+        return Ok(());
+    }
+    let uid = waits.object["metadata"]["uid"].as_str();
+    let objects = stage.remediations();
+    stage
+        .annotate(&objects, host, "rackhand.dev/confirm-fenced", uid)
+        .await
 }
 
 fn runs(pod: &Pod) -> bool {

@@ -123,8 +123,12 @@ impl StepContext<'_> {
         ))
     }
 
-    /// Records that the current entry of the host leads to another system.
+    /// Records that the current entry of the host leads to another system. The entry may be corrected while the
+    /// attempt ends, which takes several decisions: the first one counts.
     pub(super) fn with_refused_entry(&self, mut s: State, reason: Reason) -> State {
+        if s.refused_entry.is_some() {
+            return s;
+        }
         s.refused_entry = s.host.clone().map(|host| {
             Box::new(RefusedEntry {
                 host,
