@@ -75,7 +75,7 @@ pub(super) fn privilege(seen: &Observations) -> Check {
     }
     let facts = match facts(seen, NAME) {
         Ok(facts) => facts,
-        Err(check) => return check,
+        Err(check) => return *check,
     };
     let word = facts.privilege.as_deref().unwrap_or("not reported");
     match facts.may_switch {
@@ -99,7 +99,7 @@ pub(super) fn cipher_suite(seen: &Observations) -> Check {
     const NAME: &str = "cipher-suite";
     let facts = match facts(seen, NAME) {
         Ok(facts) => facts,
-        Err(check) => return check,
+        Err(check) => return *check,
     };
     let offered = facts.suites.as_ref().map(|suites| {
         let suites: Vec<String> = suites.iter().map(ToString::to_string).collect();

@@ -105,16 +105,17 @@ fn is_silence(kind: ErrorKind) -> bool {
 }
 
 /// The facts, or a skipped or failed check.
-fn facts<'a>(seen: &'a Observations, name: &str) -> Result<&'a Facts, Check> {
-    match (&seen.power, &seen.facts) {
-        (_, Some(Ok(facts))) => Ok(facts),
-        (_, Some(Err(error))) => Err(check(
+fn facts<'a>(seen: &'a Observations, name: &str) -> Result<&'a Facts, Box<Check>> {
+    let why = match (&seen.power, &seen.facts) {
+        (_, Some(Ok(facts))) => return Ok(facts),
+        (_, Some(Err(error))) => check(
             name,
             Verdict::Warning,
             format!("cannot be read: {}", error.message),
             "try again",
-        )),
-        (Some(Err(_)), None) => Err(skipped(name, "the power state comes first")),
-        (_, None) => Err(skipped(name, "the route comes first")),
-    }
+        ),
+        (Some(Err(_)), None) => skipped(name, "the power state comes first"),
+        (_, None) => skipped(name, "the route comes first"),
+    };
+    Err(Box::new(why))
 }

@@ -28,7 +28,7 @@ pub(super) fn redfish(seen: &Observations) -> Check {
                  there, or update the BMC",
             )
         }
-        (_, Err(check)) => check,
+        (_, Err(check)) => *check,
         (_, Ok(facts)) => {
             let service = facts.service.as_deref().unwrap_or("Redfish");
             let firmware = facts.firmware.as_ref();
@@ -43,7 +43,7 @@ pub(super) fn actions(seen: &Observations) -> Check {
     const NAME: &str = "actions";
     let facts = match facts(seen, NAME) {
         Ok(facts) => facts,
-        Err(check) => return check,
+        Err(check) => return *check,
     };
     let Some(actions) = &facts.actions else {
         return check(
@@ -88,7 +88,7 @@ pub(super) fn off_proof(seen: &Observations) -> Check {
     const WITHOUT: &str = "a host that is off already when it is to be fenced is proven off only by its outlets \
                            (outlets, standby_watts) or by a person";
     match facts(seen, NAME) {
-        Err(check) => check,
+        Err(check) => *check,
         Ok(Facts {
             uptime: Some(uptime),
             ..
@@ -178,7 +178,7 @@ pub(super) fn clock(seen: &Observations) -> Check {
     const NAME: &str = "clock";
     let facts = match facts(seen, NAME) {
         Ok(facts) => facts,
-        Err(check) => return check,
+        Err(check) => return *check,
     };
     let Some(clock) = facts.clock else {
         return check(NAME, Verdict::Ok, "the BMC shows no time", "");

@@ -351,7 +351,8 @@ impl Validator<'_> {
 
     fn duplicates(&mut self, hosts: &[(KeyPath, schema::Host)], entries: &[Option<HostEntry>]) {
         // Several boards may have one system UUID, so that it may be repeated.
-        let mut seen: BTreeMap<(&str, &str), Vec<(Option<&str>, &KeyPath)>> = BTreeMap::new();
+        type InCluster<'a> = (Option<&'a str>, &'a KeyPath);
+        let mut seen: BTreeMap<(&str, &str), Vec<InCluster<'_>>> = BTreeMap::new();
         for (key_path, host) in hosts {
             let cluster = host.cluster.as_deref();
             for (field, value, cluster) in [

@@ -59,6 +59,9 @@ pub async fn never_joined(w: &World) -> Result<()> {
     };
     joined(Value::Null).await?;
     w.hang("new-1")?;
+    // F14: only the cluster tells that there never was a Node.
+    let nodes: Api<Node> = Api::all(w.stage.client.clone());
+    nodes.delete("new-1", &DeleteParams::default()).await?;
     w.stage.remediate("new-1").await?;
     w.stage.wait_step("new-1", "Booting").await?;
     let steps = w.steps("new-1");

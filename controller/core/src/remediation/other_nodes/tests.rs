@@ -34,7 +34,8 @@ fn f14_node_runs_on_host_by_uuid_provider_id_label_or_name() {
         change(&mut node);
         host.shared_with(&node)
     };
-    let cases: [(fn(&mut NodeIdentity), Option<&str>); 16] = [
+    type Case = (fn(&mut NodeIdentity), Option<&'static str>);
+    let cases: [Case; 16] = [
         (|_| {}, None),
         (|n| n.system_uuid = UUID.into(), Some("the system UUID")),
         (

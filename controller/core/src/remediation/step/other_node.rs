@@ -270,7 +270,8 @@ impl StepContext<'_> {
         };
         // A Node that has just joined gets its nodeRef within seconds.
         let has_node = s.node.is_some();
-        if !over && !(alive && has_node) {
+        let is_back = alive && has_node;
+        if !over && !is_back {
             return None;
         }
         let mut s = s.clone();

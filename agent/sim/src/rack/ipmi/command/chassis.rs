@@ -113,10 +113,11 @@ impl Bmc {
         match answer {
             Answer::Accepted if control.boots() => self.stores.boot.boots(),
             Answer::Accepted => {}
-            Answer::Already => match self.config.already {
-                Some(code) => return Err(Refused(code)),
-                None => {}
-            },
+            Answer::Already => {
+                if let Some(code) = self.config.already {
+                    return Err(Refused(code));
+                }
+            }
             Answer::WrongState => return Err(CompletionCode::STATE.into()),
             Answer::Busy => return Err(CompletionCode::NODE_BUSY.into()),
         }

@@ -71,7 +71,7 @@ fn f14_node_fields_choose_no_host_without_a_reference_back() {
         (&labels, "", json!(null)),
         (&json!({}), "metal3://ns/h7", json!(null)),
         (&labels, "metal3://ns/h7/m1", consumer("m1")),
-        (&openshift, "", openshift_consumer.clone()),
+        (&openshift, "", openshift_consumer),
         (&labels, "", other),
         (&labels, "", json!({ "kind": "Node", "name": "n2" })),
     ] {
