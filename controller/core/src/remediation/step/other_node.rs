@@ -136,7 +136,7 @@ impl StepContext<'_> {
         if s.other_node.as_ref() == Some(&name) {
             return Some(self.recheck(s, reason));
         }
-        remember(&mut s, name);
+        self.remember(&mut s, name);
         Some(self.write(s, reason))
     }
 
@@ -181,7 +181,7 @@ impl StepContext<'_> {
         if self.holds() || self.hold_may_arrive(&s) {
             return self.act(s, reason, Command::RemoveHold);
         }
-        remember(&mut s, name);
+        self.remember(&mut s, name);
         // The Machine may name another Node by then.
         s.node = None;
         let step = match s.attempts.is_empty() {
@@ -223,7 +223,7 @@ impl StepContext<'_> {
 
     /// Switches a host on that was, or may have been, switched off while another Node ran on it.
     fn return_to_other_node(&self, mut s: State, name: String, reason: Reason) -> Decision {
-        remember(&mut s, name);
+        self.remember(&mut s, name);
         s.end_reason = Some(reason.clone());
         self.power_on_next(s, reason)
     }
@@ -243,7 +243,7 @@ impl StepContext<'_> {
                 if s.other_node.as_ref() == Some(&name) {
                     return Some(self.monitor_hold(s, reason, None));
                 }
-                remember(&mut s, name);
+                self.remember(&mut s, name);
                 Some(self.write(s, reason))
             }
             OtherNodeVerdict::Undecided { name, until } => {
@@ -275,15 +275,15 @@ impl StepContext<'_> {
             return None;
         }
         let mut s = s.clone();
-        remember(&mut s, name);
+        self.remember(&mut s, name);
         s.end_reason = Some(reason.clone());
         Some(self.to(s, Step::Restoring, reason))
     }
-}
 
-/// Records that a Node ran on the host. If the remediated Node is Ready later, because it was linked to its Machine
-/// meanwhile, the request may be obsolete.
-fn remember(s: &mut State, name: String) {
-    s.other_node = Some(name);
-    s.node_was_down = true;
+    /// Records that a Node ran on the host. If the remediated Node is not Ready now and is Ready later, because it was
+    /// linked to its Machine meanwhile, the request may be obsolete.
+    fn remember(&self, s: &mut State, name: String) {
+        s.other_node = Some(name);
+        s.node_was_down |= !self.node().is_some_and(|node| node.ready);
+    }
 }
