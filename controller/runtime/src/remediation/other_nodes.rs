@@ -276,10 +276,26 @@ fn named_host(
         return NamedHost::None;
     };
     let target = target_of_node(index, cluster, node);
-    match host(index, racks, &target, None, None).view {
+    let named = host(index, racks, &target, None, None);
+    match named.view {
         HostView::Found(found) => NamedHost::of(Some(&found), this),
-        HostView::NotFound(_) => NamedHost::None,
+        // A BareMetalHost names a BMC also where no rack serves it.
+        HostView::NotFound(_) => NamedHost::of(unserved(index, named.bmh).as_ref(), this),
     }
+}
+
+/// The host of a BareMetalHost that no rack serves.
+fn unserved(index: &Index, bmh: Option<Key>) -> Option<HostRef> {
+    let key = bmh?;
+    let view = index.host(&key)?.view.ok()?;
+    // Without a consumer nothing refers back.
+    view.consumer.as_ref()?;
+    Some(HostRef {
+        rack: String::new(),
+        host: key.to_string(),
+        bmh: Some(key.to_string()),
+        bmc: view.bmc.as_ref()?.address.clone()?,
+    })
 }
 
 /// A Node with the Machine whose nodeRef names it. A management cluster with a Cluster object is known by both names,
