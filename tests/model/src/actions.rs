@@ -28,9 +28,11 @@ pub enum Fault {
     JournalWiped,
     /// The BMC stops answering, until it answers again.
     Silent,
-    /// The BMC is reset and reports off until it takes a command. It is not reset between a power-off
-    /// that it took and its effect: nothing that can be read would tell.
+    /// The BMC is reset and takes its host for off. It is not reset between a power-off that it took and its
+    /// effect: nothing that can be read would tell.
     BmcReset,
+    /// The same between a reading of on and the power-off that follows, which it refuses as already off.
+    BmcResetAtOff,
     /// The controller is suspended after it has sent a call, and another one takes over. The call arrives
     /// at any later time.
     Deposed,
@@ -95,6 +97,8 @@ pub enum Action {
     Unheard,
     /// The BMC answers again.
     Answers,
+    /// A BMC that was reset learns whether its host is on.
+    Learns,
     /// The PDU answers again.
     PduAnswers,
     /// The BMC of the other host that the outlets feed answers again.
@@ -112,7 +116,7 @@ pub enum Action {
 }
 
 /// All faults.
-pub const FAULTS: [Fault; 17] = [
+pub const FAULTS: [Fault; 18] = [
     Fault::Crash,
     Fault::Lost,
     Fault::AnswerLost,
@@ -121,6 +125,7 @@ pub const FAULTS: [Fault; 17] = [
     Fault::JournalWiped,
     Fault::Silent,
     Fault::BmcReset,
+    Fault::BmcResetAtOff,
     Fault::Deposed,
     Fault::Button,
     Fault::HoldRemoved,
@@ -193,6 +198,7 @@ impl World {
             (Action::Renew, heard && pinned == Some(last.as_str())),
             (Action::Unheard, !self.host.up && shown_ready),
             (Action::Answers, self.bmc.silent && !self.has_dead_bmc()),
+            (Action::Learns, self.bmc.reset),
             (Action::PduAnswers, self.outlets.is_some_and(|o| o.silent)),
             (
                 Action::SiblingAnswers,
@@ -243,6 +249,7 @@ impl World {
             Fault::JournalWiped => !self.agent.ledger.operations.is_empty(),
             Fault::Silent => !self.bmc.silent,
             Fault::BmcReset => !self.bmc.reset && !self.bmc.silent && self.host.power == Power::On,
+            Fault::BmcResetAtOff => self.is_about_to_switch_off(),
             Fault::Deposed => self.late.is_none() && self.sends(),
             Fault::Button => off && self.is_fed(),
             Fault::PduSilent => self.outlets.is_some_and(|o| !o.silent),
@@ -337,6 +344,7 @@ impl World {
                 }
             }
             Action::Answers => w.bmc.silent = false,
+            Action::Learns => w.bmc.reset = false,
             Action::PduAnswers => w.pdu_is_silent(false),
             Action::SiblingAnswers => w.sibling_answers(),
             Action::WorkloadAnswers => w.workload_answers(),
@@ -393,7 +401,8 @@ impl World {
                 self.process.shell.operation_event(OperationEvent::Lost);
             }
             Fault::Silent => (self.bmc.silent, self.was_silent) = (true, true),
-            Fault::BmcReset => self.bmc.reset = true,
+            Fault::BmcReset => self.resets_bmc(),
+            Fault::BmcResetAtOff => self.resets_bmc_at_off(breakage),
             Fault::Deposed => self.deposed(),
             Fault::Button => self.switch(true),
             Fault::HoldRemoved => self.hold = Some(false),

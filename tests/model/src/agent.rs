@@ -168,6 +168,7 @@ impl Agent {
             cancelled: false,
             expects: false,
             cut: PowerCut::default(),
+            taken: false,
         });
         Beginning::Started
     }

@@ -28,6 +28,7 @@ pub enum Breakage {
     SilenceIsOff,
     PoweringOffIsOff,
     OffBeforeCommand,
+    RefusalCounts,
     UidNotPinned,
     HoldNotSet,
     HoldLossUnseen,
@@ -72,11 +73,12 @@ pub enum Breakage {
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 45] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
         Self::OffBeforeCommand,
+        Self::RefusalCounts,
         Self::UidNotPinned,
         Self::HoldNotSet,
         Self::HoldLossUnseen,
@@ -126,6 +128,7 @@ impl Breakage {
             Self::SilenceIsOff => "a BMC that does not answer counts as off",
             Self::PoweringOffIsOff => "PoweringOff counts as off",
             Self::OffBeforeCommand => "off counts before the BMC took a power-off",
+            Self::RefusalCounts => "a power-off that is refused as already off counts as taken",
             Self::UidNotPinned => "a Node of the same name counts as the pinned one",
             Self::HoldNotSet => "the hold counts as set although it is not",
             Self::HoldLossUnseen => "a hold that is removed is not noticed",
@@ -174,6 +177,7 @@ impl Breakage {
         let (cooperative, faults): (bool, &[Fault]) = match self {
             Self::SilenceIsOff | Self::TriesForgotten => (false, &[Fault::Silent]),
             Self::OffBeforeCommand => (false, &[Fault::BmcReset]),
+            Self::RefusalCounts => (false, &[Fault::BmcResetAtOff]),
             Self::UidNotPinned | Self::PodsUnguarded => (false, &[Fault::NodeReplaced]),
             Self::HoldLossUnseen => (true, &[Fault::HoldRemoved]),
             Self::OtherNodesIgnored => (false, &[Fault::Renamed]),

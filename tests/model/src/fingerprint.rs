@@ -325,8 +325,10 @@ fn hash_agent<H: Hasher>(agent: &Agent, term: u64, h: &mut H) {
             cancelled,
             expects,
             cut,
+            taken,
         } = run;
-        (id, phase, due, deadline, cancelled, expects, cut).hash(h);
+        (id, phase, due, deadline, cancelled).hash(h);
+        (expects, cut, taken).hash(h);
         let place = queue.iter().position(|(queued, _)| queued == number);
         (place, place.map(|place| queue[place].1)).hash(h);
     }

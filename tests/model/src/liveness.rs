@@ -105,9 +105,10 @@ pub fn path<S, A>(
 pub const BOUND: usize = 600;
 
 /// The order of actions in a world without faults: every component acts as soon as it can.
-const ORDER: [Action; 17] = [
+const ORDER: [Action; 18] = [
     Action::Answers,
     Action::WorkloadAnswers,
+    Action::Learns,
     Action::PduAnswers,
     Action::SiblingAnswers,
     Action::Claim,

@@ -73,6 +73,8 @@ pub struct Run {
     pub expects: bool,
     /// What came of its power-offs of shared outlets.
     pub cut: PowerCut,
+    /// Its power-off was taken after another state than off was read, without a reset of the BMC since.
+    pub taken: bool,
 }
 
 /// An operation as the agent knows it.
@@ -218,12 +220,18 @@ impl World {
                 }
             }
             (_, Phase::Command | Phase::Checked) => {
-                self.commands(which, on);
+                let was_on = read != Some(PowerState::Off);
+                self.commands(which, on, was_on, breakage);
                 (Phase::Read(0), None)
             }
             (Some(read), Phase::Read(n)) if read == wanted => {
                 let is_confirmed = on || n > 0;
-                (Phase::Read(n + 1), is_confirmed.then_some(End::Confirmed))
+                let is_proven = on || by_outlets || self.is_known(which);
+                let end = match is_proven {
+                    true => End::Confirmed,
+                    false => End::Unconfirmed,
+                };
+                (Phase::Read(n + 1), is_confirmed.then_some(end))
             }
             (Some(PowerState::PoweringOff | PowerState::PoweringOn), _) => (Phase::Read(0), None),
             (Some(_), Phase::Read(_)) => (Phase::Command, None),
@@ -278,8 +286,49 @@ impl World {
         }
     }
 
-    /// The agent sends the command of an operation.
-    fn commands(&mut self, which: usize, on: bool) {
+    /// Whether the BMC knows the state that it reports: it took the power-off of this operation while the host
+    /// was on, or it was not reset lately, which its uptime shows (F1).
+    fn is_known(&self, which: usize) -> bool {
+        self.agent.runs[which].taken || !self.bmc.reset
+    }
+
+    /// The BMC is reset, which an operation notices: what it took before proves nothing any more.
+    pub(crate) fn resets_bmc(&mut self) {
+        self.bmc.reset = true;
+        for run in &mut self.agent.runs {
+            run.taken = false;
+        }
+    }
+
+    /// Whether the agent is about to read on and to send a power-off to the BMC.
+    pub(crate) fn is_about_to_switch_off(&self) -> bool {
+        let Some(run) = self.agent.current().map(|which| &self.agent.runs[which]) else {
+            return false;
+        };
+        let is_off = !run.on && !is_of_outlets(&run.id) && !is_interrupt(&run.id);
+        let other_system = self.outlets.is_some_and(|o| o.bmc == Failure::OtherSystem);
+        let is_due = until(run.due).is_zero() && !until(run.deadline).is_zero();
+        let is_ours = !other_system && self.other.is_none() && !self.bmc.lying;
+        let acts = is_off && is_due && !run.cancelled && is_ours;
+        acts && run.phase == Phase::Command
+            && self.host.power == Power::On
+            && self.read_bmc() == Some(PowerState::On)
+    }
+
+    /// The agent reads on, and its power-off meets a BMC that was reset in between.
+    pub(crate) fn resets_bmc_at_off(&mut self, breakage: Option<Breakage>) {
+        let Some(which) = self.agent.current() else {
+            return;
+        };
+        self.resets_bmc();
+        self.commands(which, false, true, breakage);
+        let run = &mut self.agent.runs[which];
+        (run.phase, run.due) = (Phase::Read(0), after(READ_EVERY));
+        self.changed();
+    }
+
+    /// The agent sends the command of an operation. `was_on`: it has read another state than off.
+    fn commands(&mut self, which: usize, on: bool, was_on: bool, breakage: Option<Breakage>) {
         if self.done.is_some() && !is_for_left_hold(&self.agent.runs[which].id) {
             self.broken(Wrong::Late);
         }
@@ -294,6 +343,13 @@ impl World {
                     false => cut.failed(),
                 }
             }
+            return;
+        }
+        // It takes the host for off, and carries nothing out.
+        let is_refused = self.bmc.reset && !on;
+        let counts = !is_refused || breakage == Some(Breakage::RefusalCounts);
+        self.agent.runs[which].taken |= counts && was_on;
+        if is_refused {
             return;
         }
         if let Some(other) = &mut self.other {

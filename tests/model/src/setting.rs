@@ -72,7 +72,13 @@ impl Setting {
     /// A world in which baremetal-operator switches the host as well, following the hold.
     pub fn cooperative(budget: u8) -> Self {
         let mut faults = FAULTS.to_vec();
-        let left_out = [Fault::Deposed, Fault::Restored, Fault::Renamed];
+        // A BMC that is reset between a reading and a command is looked at in `direct`.
+        let left_out = [
+            Fault::Deposed,
+            Fault::Restored,
+            Fault::Renamed,
+            Fault::BmcResetAtOff,
+        ];
         faults.retain(|f| !left_out.contains(f));
         Self {
             name: "cooperative",
@@ -85,7 +91,7 @@ impl Setting {
     /// As `cooperative`, and another controller may take over while a call of the first one is on its way.
     pub fn leaders(budget: u8) -> Self {
         let mut faults = FAULTS.to_vec();
-        faults.retain(|f| !matches!(f, Fault::Restored | Fault::Renamed));
+        faults.retain(|f| !matches!(f, Fault::Restored | Fault::Renamed | Fault::BmcResetAtOff));
         Self {
             name: "leaders",
             faults,
@@ -102,6 +108,7 @@ impl Setting {
             Fault::Deposed,
             Fault::JournalWiped,
             Fault::Renamed,
+            Fault::BmcResetAtOff,
         ];
         faults.retain(|f| !left_out.contains(f));
         Self {

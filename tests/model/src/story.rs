@@ -57,6 +57,7 @@ fn line(w: &World, action: Action, setting: &Setting) -> String {
         }
         Action::Answers => "The BMC answers again.".into(),
         Action::WorkloadAnswers => "The workload API answers again.".into(),
+        Action::Learns => "The BMC learns whether its host is on.".into(),
         Action::PduAnswers => "The PDU answers again.".into(),
         Action::SiblingAnswers => {
             "The BMC of the other host of the outlets answers again.".into()
@@ -80,7 +81,10 @@ fn fault_line(w: &World, fault: Fault) -> String {
         Fault::AgentRestart => "the agent is restarted; its operation is interrupted.",
         Fault::JournalWiped => "the agent loses its journal, and its operations with it.",
         Fault::Silent => "the BMC stops answering.",
-        Fault::BmcReset => "the BMC is reset and reports off, whatever the host does.",
+        Fault::BmcReset => "the BMC is reset and takes its host for off, whatever that does.",
+        Fault::BmcResetAtOff => {
+            "the agent reads on; then the BMC is reset, and refuses the power-off as already off."
+        }
         Fault::Deposed => {
             return format!(
                 "{}; the call is on its way, the controller is suspended, and another one leads.",

@@ -150,7 +150,8 @@ pub struct Host {
 pub struct Bmc {
     /// It does not answer.
     pub silent: bool,
-    /// It was reset and reports off, whatever the host does, until it takes a command.
+    /// It was reset and takes its host for off, whatever that does: so it reports, and refuses a power-off.
+    /// It learns the true state at any later time, or by a power-on, which it carries out.
     pub reset: bool,
     /// It reports off and takes every command, and never does anything.
     pub lying: bool,

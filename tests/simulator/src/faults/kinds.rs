@@ -14,6 +14,8 @@ pub(super) enum Fault {
     BmcSilent,
     BmcSlow,
     BmcReset,
+    BmcForgets,
+    BmcForgetsAtCommand,
     BmcReportsOff,
     BmcIgnoresCommands,
     BmcLosesAnswer,
@@ -47,17 +49,18 @@ pub(super) enum Fault {
 }
 
 use Fault::{
-    AgentClock, AgentKilled, AgentPaused, ApiAway, ApiLinkSilent, ApiLinkSlow, BmcDies,
-    BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff, BmcReset, BmcSilent, BmcSlow,
-    ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended, HistoryCompacted,
-    HostAndBmcFail, HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostPanics,
-    JournalWiped, LinkLossy, LinkReset, LinkSilent, LinkSlow, NodeDeleted, NodeFrozen,
-    OutletSwitchedOn, OutletWelded, PduIgnoresCommands, PduLosesAnswer, PduSilent,
-    RemediationDeleted, UpgradeOfAgents, UpgradeOfControllers, WatchesBroken, WatchesLate,
+    AgentClock, AgentKilled, AgentPaused, ApiAway, ApiLinkSilent, ApiLinkSlow, BmcDies, BmcForgets,
+    BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff, BmcReset, BmcSilent,
+    BmcSlow, ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended,
+    HistoryCompacted, HostAndBmcFail, HostHangs, HostHangsForAWhile, HostIsSwitchedOn,
+    HostLosesPower, HostPanics, JournalWiped, LinkLossy, LinkReset, LinkSilent, LinkSlow,
+    NodeDeleted, NodeFrozen, OutletSwitchedOn, OutletWelded, PduIgnoresCommands, PduLosesAnswer,
+    PduSilent, RemediationDeleted, UpgradeOfAgents, UpgradeOfControllers, WatchesBroken,
+    WatchesLate,
 };
 
 /// Every fault, its share of all, its name, and for how many seconds it may last.
-pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 41] = [
+pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 43] = [
     (HostHangs, 14, "host hangs", (0, 0)),
     (HostHangsForAWhile, 6, "host hangs for a while", (20, 900)),
     // A health check of medik8s gives a remediation up after half an hour, and then needs a person.
@@ -75,10 +78,22 @@ pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 41] = [
     (NodeFrozen, 4, "Node frozen", (60, 900)),
     (BmcSilent, 6, "BMC silent", (5, 600)),
     (BmcSlow, 4, "BMC slow", (30, 600)),
-    (BmcReset, 4, "BMC reset", (20, 120)),
+    (BmcReset, 2, "BMC reset", (20, 120)),
+    (
+        BmcForgets,
+        2,
+        "BMC reset, and then refuses a power-off as already off",
+        (20, 120),
+    ),
+    (
+        BmcForgetsAtCommand,
+        2,
+        "the same, between a reading and a command",
+        (20, 120),
+    ),
     (
         BmcReportsOff,
-        4,
+        2,
         "BMC reports off until it takes a command",
         (0, 0),
     ),

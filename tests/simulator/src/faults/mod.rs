@@ -10,12 +10,13 @@ use kinds::{
     FAULTS,
     Fault::{
         self, AgentClock, AgentKilled, AgentPaused, ApiAway, ApiLinkSilent, ApiLinkSlow, BmcDies,
-        BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff, BmcReset, BmcSilent, BmcSlow,
-        ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended, HistoryCompacted,
-        HostAndBmcFail, HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower,
-        HostPanics, JournalWiped, LinkLossy, LinkReset, LinkSilent, LinkSlow, NodeDeleted,
-        NodeFrozen, OutletSwitchedOn, OutletWelded, PduIgnoresCommands, PduLosesAnswer, PduSilent,
-        RemediationDeleted, UpgradeOfAgents, UpgradeOfControllers, WatchesBroken, WatchesLate,
+        BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff,
+        BmcReset, BmcSilent, BmcSlow, ControllerClock, ControllerKilled, ControllerPaused,
+        ControllerSuspended, HistoryCompacted, HostAndBmcFail, HostHangs, HostHangsForAWhile,
+        HostIsSwitchedOn, HostLosesPower, HostPanics, JournalWiped, LinkLossy, LinkReset,
+        LinkSilent, LinkSlow, NodeDeleted, NodeFrozen, OutletSwitchedOn, OutletWelded,
+        PduIgnoresCommands, PduLosesAnswer, PduSilent, RemediationDeleted, UpgradeOfAgents,
+        UpgradeOfControllers, WatchesBroken, WatchesLate,
     },
 };
 use pdus::act_on_pdu;
@@ -139,7 +140,8 @@ fn act(
     match fault {
         HostHangs | HostHangsForAWhile | HostAndBmcFail | HostPanics | HostLosesPower
         | HostIsSwitchedOn | NodeDeleted | NodeFrozen | RemediationDeleted | BmcSilent
-        | BmcSlow | BmcReset | BmcReportsOff | BmcIgnoresCommands | BmcLosesAnswer | BmcDies => {
+        | BmcSlow | BmcReset | BmcForgets | BmcForgetsAtCommand | BmcReportsOff
+        | BmcIgnoresCommands | BmcLosesAnswer | BmcDies => {
             let count = world.fleet.ids().count();
             let id = HostId::at(world.rng.usize(..count));
             act_on_host(world, fault, id, lasts)?;

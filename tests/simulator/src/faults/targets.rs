@@ -6,10 +6,11 @@ use super::{
     AgentProcess, Roster,
     kinds::Fault::{
         self, AgentClock, AgentKilled, AgentPaused, ApiLinkSilent, ApiLinkSlow, BmcDies,
-        BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff, BmcReset, BmcSilent, BmcSlow,
-        ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended, HostAndBmcFail,
-        HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostPanics, JournalWiped,
-        LinkReset, LinkSilent, LinkSlow, NodeDeleted, NodeFrozen, RemediationDeleted,
+        BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff,
+        BmcReset, BmcSilent, BmcSlow, ControllerClock, ControllerKilled, ControllerPaused,
+        ControllerSuspended, HostAndBmcFail, HostHangs, HostHangsForAWhile, HostIsSwitchedOn,
+        HostLosesPower, HostPanics, JournalWiped, LinkReset, LinkSilent, LinkSlow, NodeDeleted,
+        NodeFrozen, RemediationDeleted,
     },
 };
 use crate::{
@@ -110,6 +111,14 @@ pub(super) fn act_on_host(
             world.fleet.host_mut(id).bmc.restarted = Some(now);
             set(&mut world.fleet.host_mut(id).bmc.reports_off, true)
         }
+        BmcForgets if honest => {
+            world.reset_bmc(id, lasts);
+            Some(())
+        }
+        BmcForgetsAtCommand if honest => set(
+            &mut world.fleet.host_mut(id).bmc.resets_at_command,
+            Some(lasts),
+        ),
         BmcDies => set(&mut world.fleet.host_mut(id).bmc.dead, true),
         BmcLosesAnswer => set(&mut world.fleet.host_mut(id).bmc.loses_answer, true),
         _ => None,

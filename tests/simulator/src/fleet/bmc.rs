@@ -105,7 +105,37 @@ pub(super) enum Answer {
     /// Taken, with the state that it reported before.
     Taken(PowerState),
     Refused,
+    /// The BMC takes its host for off, and carries nothing out.
+    AlreadyOff(Make),
 }
+
+/// How a BMC refuses a power-off of a host that it takes for off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Make {
+    /// With the message of its make for it, as Dell (409) and HPE (400) do.
+    Documented,
+    /// Not at all: it answers as if it had done it, as Lenovo does, and some BMCs by IPMI.
+    Success,
+    /// With an internal error, as Dell's R7525 does (500).
+    Undocumented,
+    /// With a completion code of IPMI.
+    Code,
+}
+
+impl Make {
+    /// The makes take turns.
+    fn of(host: HostId) -> Self {
+        match host.0 % 4 {
+            0 => Self::Documented,
+            1 => Self::Success,
+            2 => Self::Undocumented,
+            _ => Self::Code,
+        }
+    }
+}
+
+/// For how long a BMC that was reset may take its host for off: an assumption of Rackhand (docs/safety.md).
+const LEARNS: Duration = Duration::from_secs(480);
 
 impl SimulatedBmc {
     async fn ask(&self, request: Request) -> Result<Answer, BmcError> {
@@ -178,6 +208,19 @@ impl Bmc for SimulatedBmc {
                     }),
                     ..Accepted::taken(command.words(), "204")
                 }),
+                Answer::AlreadyOff(Make::Documented) => {
+                    Ok(Accepted::already_there(command.words(), "409: already off"))
+                }
+                Answer::AlreadyOff(Make::Success) => Ok(Accepted {
+                    before: Some(StateBefore {
+                        state: PowerState::Off,
+                        same_connection: true,
+                    }),
+                    ..Accepted::taken(command.words(), "204")
+                }),
+                Answer::AlreadyOff(Make::Undocumented) => {
+                    Err(self.error(ErrorKind::Protocol, "500", false))
+                }
                 _ => Err(self.error(ErrorKind::Refused, "not in this state", false)),
             }
         })
@@ -213,9 +256,9 @@ pub(super) enum Asker {
 
 type Reply = Option<oneshot::Sender<Answer>>;
 
-fn state(host: &Host) -> PowerState {
+fn state(host: &Host, now: Duration) -> PowerState {
     match host.power {
-        _ if host.bmc.reports_off => PowerState::Off,
+        _ if host.bmc.reports_off || now < host.bmc.believes_off_until => PowerState::Off,
         Power::On => PowerState::On,
         Power::Falling => PowerState::PoweringOff,
         Power::Off => PowerState::Off,
@@ -248,11 +291,18 @@ impl World {
             host.bmc.failed_at = Some(now);
             return;
         }
+        if let (Request::Command(_), Some(lasts)) = (request, host.bmc.resets_at_command.take()) {
+            host.bmc.failed_at = Some(now);
+            let name = host.name.clone();
+            self.log(format_args!("BMC of {name} is reset as a command arrives"));
+            self.reset_bmc(id, lasts);
+            return;
+        }
         let answer = match request {
             Request::Read if self.fleet.breakage == Some(Breakage::LyingBmcs) => {
                 Answer::State(PowerState::Off)
             }
-            Request::Read => Answer::State(state(self.fleet.host(id))),
+            Request::Read => Answer::State(state(self.fleet.host(id), now)),
             Request::Command(command) => {
                 let answer = self.take_command(id, asker, command);
                 let bmc = &mut self.fleet.host_mut(id).bmc;
@@ -275,6 +325,18 @@ impl World {
         });
     }
 
+    /// A BMC is reset: it is silent, and has lost the state of its host, if that runs.
+    pub(crate) fn reset_bmc(&mut self, id: HostId, silent: Duration) {
+        let learns = self.between(Duration::from_secs(1), LEARNS);
+        let now = self.now();
+        let host = self.fleet.host_mut(id);
+        host.bmc.silent_until = now + silent;
+        host.bmc.restarted = Some(now + silent);
+        if host.power == Power::On {
+            host.bmc.believes_off_until = now + silent + learns;
+        }
+    }
+
     fn take_command(&mut self, id: HostId, asker: Asker, command: PowerCommand) -> Answer {
         let by = match asker {
             Asker::Agent(process) => self.name(process).to_owned(),
@@ -283,10 +345,20 @@ impl World {
         let (now, lying) = (self.now(), self.fleet.breakage == Some(Breakage::LyingBmcs));
         let before = match lying {
             true => PowerState::Off,
-            false => state(self.fleet.host(id)),
+            false => state(self.fleet.host(id), now),
         };
         let host = self.fleet.host_mut(id);
-        host.bmc.reports_off = false;
+        let switches_off = matches!(command, PowerCommand::Off | PowerCommand::SoftOff);
+        if now < host.bmc.believes_off_until && switches_off {
+            host.bmc.failed_at = Some(now);
+            let name = host.name.clone();
+            let words = command.words();
+            self.log(format_args!(
+                "BMC of {name} refuses {words} from {by}: it takes the host for off"
+            ));
+            return Answer::AlreadyOff(Make::of(id));
+        }
+        (host.bmc.reports_off, host.bmc.believes_off_until) = (false, Duration::ZERO);
         let ignored = now < host.bmc.ignores_until || lying;
         let name = host.name.clone();
         let note = if ignored { " and ignores it" } else { "" };

@@ -85,6 +85,10 @@ pub struct BmcCondition {
     pub dead: bool,
     /// It reports off until it takes a command.
     pub reports_off: bool,
+    /// Until then, or until a command that it carries out, it takes its host for off, and refuses by that.
+    pub believes_off_until: Duration,
+    /// It is reset when the next command arrives, and is silent for so long.
+    pub resets_at_command: Option<Duration>,
     /// When it last restarted; `None`: long before the simulation.
     pub restarted: Option<Duration>,
     /// It takes commands until then and does nothing.
