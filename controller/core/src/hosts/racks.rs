@@ -90,18 +90,6 @@ impl Racks {
         })
     }
 
-    /// The hosts whose inventory entries name this Node, with their racks.
-    #[must_use]
-    pub fn hosts_of_node(&self, name: &str) -> Vec<(&str, &InventoryHost)> {
-        let places = self.places.get(&NodeKey::NodeName(name).key());
-        let hosts = places.into_iter().flatten().filter_map(|(rack, place)| {
-            let (rack, hosts) = self.racks.get_key_value(&**rack)?;
-            let host = hosts.hosts.get(*place)?;
-            (node_of(host) == name).then_some((rack.as_str(), host))
-        });
-        hosts.collect()
-    }
-
     /// Upper bound of the number of hosts with this identity.
     pub(super) fn count(&self, identity: NodeKey<'_>) -> usize {
         self.places.get(&identity.key()).map_or(0, Vec::len)
