@@ -2,8 +2,8 @@
 //!
 //! Owns: health checks of Machines ([`health`]) and of Nodes ([`nodes`]), the next step of a remediation
 //! ([`remediation`]), the explanation of both ([`explanation`]), the overview of all ([`overview`]), the
-//! host of a Machine ([`hosts`]), the members of etcd ([`roles`]), the comparison of host identities ([`identity`]), leader election
-//! ([`lease`]), whether a watch is behind ([`freshness`]), when unhealthy members are handed over
+//! host of a Machine ([`hosts`]), the members of etcd ([`roles`]), leader election ([`lease`]),
+//! whether a watch is behind ([`freshness`]), when unhealthy members are handed over
 //! ([`handover`]), whether a power policy holds a remediation ([`power_policy`]), whether hosts failed
 //! for one cause ([`shared_cause`]), the queue of the
 //! health-check engine ([`dispatch`]), what an installation lacks ([`preflight`]), how often a host was

@@ -22,7 +22,7 @@ pub use config::{
 pub use host::{HostOutlet, HostOutlets};
 pub use host_reading::{NO_AMPERES, NO_WATTS};
 
-use crate::{Accepted, BmcFuture, PowerState};
+use crate::{Accepted, BmcFuture};
 
 /// The name of an outlet at its PDU: the Redfish member id, or the number in the SNMP table. At a chassis manager
 /// it is the id of a chassis.
@@ -80,10 +80,11 @@ pub enum OutletCommand {
 
 impl OutletCommand {
     /// The power state that it leads to.
-    pub(crate) fn leads_to(self) -> PowerState {
+    #[cfg(feature = "redfish")]
+    pub(crate) fn leads_to(self) -> crate::PowerState {
         match self {
-            Self::On => PowerState::On,
-            Self::Off => PowerState::Off,
+            Self::On => crate::PowerState::On,
+            Self::Off => crate::PowerState::Off,
         }
     }
 
