@@ -147,7 +147,7 @@ async fn metrics(w: &World) -> Result<()> {
         "rackhand_remediations_total{outcome=\"fenced\",cause=\"Fenced\"}",
         "rackhand_remediations_total{outcome=\"kept_off\",cause=\"ExhaustedKeptOff\"} 1",
         "rackhand_remediations_total{outcome=\"escalated\",cause=\"Exhausted\"} 2",
-        "rackhand_remediations_total{outcome=\"failed\",cause=\"NodeNotFound\"} 1",
+        "rackhand_remediations_total{outcome=\"failed\",cause=\"NodeNotFound\"} 2",
         "rackhand_fence_violations_total{reason=\"FenceViolated\"} 1",
         "rackhand_remediation_step_seconds_bucket{le=\"",
         "rackhand_remediations_blocked",

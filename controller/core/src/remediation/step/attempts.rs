@@ -1,8 +1,10 @@
 //! The end of a failed attempt: the next one, or the policy for exhausted attempts.
 
+use std::time::Duration;
+
 use super::{
     super::{OnExhausted, Reason, State, Step},
-    Decision, StepContext,
+    Decision, StepContext, after,
 };
 
 impl StepContext<'_> {
@@ -33,12 +35,16 @@ impl StepContext<'_> {
     }
 
     /// F5: waits for another entry of the host, after everything that was added is removed.
-    pub(super) fn await_other_entry(&self, s: State, reason: Reason) -> Decision {
+    pub(super) fn await_other_entry(&self, mut s: State, reason: Reason) -> Decision {
+        // Otherwise the agent's journal would be taken for one of an attempt that this state does not know.
+        s.record_attempt(reason.clone(), self.now);
         warning(self.to(self.with_new_attempt(s), Step::Pending, reason))
     }
 
     fn with_new_attempt(&self, mut s: State) -> State {
-        s.attempt_started = self.now;
+        // Ids of operations have the second in which an attempt began, also where its number stays.
+        let later = after(s.attempt_started, Duration::from_secs(1));
+        s.attempt_started = self.now.max(later);
         s.node = None;
         s.off = None;
         s.outlets = s.outlets.filter(|used| used.may_be_off());

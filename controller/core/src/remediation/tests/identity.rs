@@ -201,7 +201,8 @@ fn f5_refused_entry_is_tried_again_once_it_is_corrected() {
     assert_eq!(does(&o, &s, 3), Command::Release);
     o.completed.insert(Command::Release);
     o.operation = None;
-    let (s, reason) = writes(&o, &s, 4);
+    // Within the second in which the attempt began.
+    let (s, reason) = writes(&o, &s, 0);
     assert_eq!((s.step, &reason), (Step::Pending, &why));
     assert_eq!(s.attempt, powering_off.attempt, "no attempt is used up");
     assert_ne!(
@@ -233,6 +234,16 @@ fn f5_refused_entry_is_tried_again_once_it_is_corrected() {
     host.bmc = "10.0.0.8".into();
     let (begun, _) = writes(&moved, &s, 20);
     assert_eq!((begun.step, begun.refused_entry), (Step::Holding, None));
+    // Nor does a leader that reads the agent's journal take the state for an old one.
+    let entry = |id: Option<String>, is_release: bool| JournalEntry {
+        id: id.unwrap_or_default(),
+        host: "sn-7".into(),
+        is_off: !is_release,
+        is_release,
+        progress: EntryProgress::Ended,
+    };
+    let refused = entry(operation_id(UID, &powering_off), false);
+    assert!(!is_outdated(UID, Some(&s), &[entry(None, true), refused]));
     // A state of an earlier version has no such field.
     let mut old = serde_json::to_value(&s).unwrap();
     old.as_object_mut().unwrap().remove("refusedEntry");
