@@ -21,6 +21,7 @@ use crate::kinds::power_policy::PowerPolicy;
 use crate::kinds::power_remediation::PowerRemediation;
 use crate::kinds::power_remediation_template::PowerRemediationTemplate;
 use crate::kinds::rack_agent::RackAgent;
+use crate::kinds::remediation_state::RemediationState;
 use crate::names;
 
 /// The second version of the kinds that we stand in for.
@@ -49,6 +50,7 @@ pub fn own() -> Vec<CustomResourceDefinition> {
         remediation,
         template,
         HostHistory::crd(),
+        RemediationState::crd(),
     ]
     .into_iter()
     .map(finished)

@@ -59,6 +59,8 @@ pub mod kinds {
     pub const POWER_POLICY: &str = "PowerPolicy";
     /// HostHistory of our own group.
     pub const HOST_HISTORY: &str = "HostHistory";
+    /// RemediationState of our own group.
+    pub const REMEDIATION_STATE: &str = "RemediationState";
     /// Our RackAgent.
     pub const RACK_AGENT: &str = "RackAgent";
     /// What a template's kind ends with; the request's kind is the rest.
@@ -96,13 +98,10 @@ pub const APPROVED_ANNOTATION: &str = "rackhand.dev/approved";
 pub const PDUS_ANNOTATION: &str = "rackhand.dev/pdus";
 /// On a Node or BareMetalHost: names of the switches that connect the host, separated by commas.
 pub const SWITCHES_ANNOTATION: &str = "rackhand.dev/switches";
-/// On a Metal3Remediation: our state that its schema has no place for, as JSON.
+/// On a Metal3Remediation: a copy of its state, for people, as JSON. Nothing is decided from it.
 pub const STATE_ANNOTATION: &str = "rackhand.dev/state";
-/// On a Metal3Remediation whose [`STATE_ANNOTATION`] cannot be parsed: why nothing is done.
+/// On a Metal3Remediation whose recorded state cannot be parsed: why nothing is done.
 pub const BLOCKED_ANNOTATION: &str = "rackhand.dev/blocked";
-/// On a remediation that had not begun when a controller became the leader: the identity of that controller in
-/// the Lease. Setting it makes the API server refuse what an earlier leader had sent.
-pub const CLAIMED_BY_ANNOTATION: &str = "rackhand.dev/claimed-by";
 /// On a remediation (also from its template) or on a Cluster: what is done with the Node of a host that
 /// is confirmed off, [`NODE_ACTION_DELETE`] or [`NODE_ACTION_TAINT`].
 pub const NODE_ACTION_ANNOTATION: &str = "rackhand.dev/node-action";

@@ -184,6 +184,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
     shell.needs_access(Some(&host), false);
     let o = Observation {
         request: RequestFacts {
+            ended_by_copy: None,
             uid: UID.into(),
             deleting: w.object.deleting,
             timed_out: false,

@@ -22,3 +22,4 @@ pub mod power_record;
 pub mod power_remediation;
 pub mod power_remediation_template;
 pub mod rack_agent;
+pub mod remediation_state;

@@ -346,8 +346,8 @@ pub struct PowerRemediationStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "set"))]
     pub in_place: Vec<InPlace>,
-    /// Internal state of the controller, from which it continues after a
-    /// restart. Its form may change without notice.
+    /// Copy of the state in the RemediationState, for people. Nothing is decided from it, and its
+    /// form may change without notice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "cursor_schema")]
     pub cursor: Option<serde_json::Value>,

@@ -174,6 +174,12 @@ pub const RIGHTS: &[Right] = &[
     ),
     right(
         Role::Controller,
+        OURS,
+        "remediationstates",
+        &["get", "list", "watch", "create", "update", "delete"],
+    ),
+    right(
+        Role::Controller,
         "apiextensions.k8s.io",
         "customresourcedefinitions",
         &["get"],

@@ -28,6 +28,9 @@ pub struct RequestFacts {
     pub node_backup: bool,
     /// Whether our finalizer is on the object.
     pub finalizer: bool,
+    /// The step in which it has ended by the copy of its state in the object, while nothing is recorded about it
+    /// (F15).
+    pub ended_by_copy: Option<Step>,
     /// The value of `rackhand.dev/confirm-fenced`, if any.
     pub confirm_fenced: Option<String>,
     /// The value of `rackhand.dev/override-other-node`, if any.

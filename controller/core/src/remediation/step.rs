@@ -300,6 +300,9 @@ impl StepContext<'_> {
             }
             return self.finish(s, Reason::Withdrawn, Outcome::Withdrawn);
         }
+        if let Some(step) = self.o.request.ended_by_copy {
+            return self.stay_ended(step);
+        }
         self.write(self.first_state(), Reason::Started)
     }
 

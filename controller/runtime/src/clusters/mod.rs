@@ -116,6 +116,7 @@ pub(crate) fn concerns(change: &Change) -> bool {
                 | Kind::OpenShiftMachine
                 | Kind::BareMetalHost
                 | Kind::RackAgent
+                | Kind::RemediationState
                 | Kind::PowerPolicy
         ),
         Change::Workload(_) => true,

@@ -21,7 +21,7 @@ use serde_json::json;
 use super::{
     engine::Engine,
     power_policy::{KnownNode, PolicyDecision, PolicyInput, policy_input},
-    stored_state::stored_state,
+    record::recorded_state,
     target::{Target, target},
 };
 use crate::{
@@ -170,7 +170,8 @@ fn begun_by_others(
 /// A request that has begun by its stored state, whatever its spec says; `None` if it has not. One
 /// whose state cannot be parsed may have begun.
 fn begun(index: &Index, id: &RequestId, object: &DynamicObject) -> Option<ActiveRemediation> {
-    let stored = stored_state(id.kind, object);
+    let uid = object.metadata.uid.as_deref().unwrap_or_default();
+    let stored = recorded_state(index, uid);
     let state = match &stored {
         Ok(state) if Progress::of(state.as_ref()) != Progress::Begun => return None,
         Ok(state) => state.as_ref(),

@@ -19,12 +19,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Context,
+    displayed_state::{DisplayedReason, RecordedStatus},
     history::{Finish, outcome_label},
     observe::Observed,
     operation::OperationStream,
     outcome_metrics::{CountedOutcome, OutcomeMetrics},
+    record::Record,
     snapshot::Snapshot,
-    stored_state::{DisplayedReason, RecordedStatus},
     wakeup::WatchInterest,
 };
 use crate::{
@@ -43,6 +44,8 @@ pub(super) struct Engine {
     pub(super) shell: Shell,
     /// Reason and status in the object.
     pub(super) recorded: RecordedStatus,
+    /// The RemediationState.
+    pub(super) record: Record,
     /// The objects that the current decision is based on.
     pub(super) snapshot: Snapshot,
     /// The events of the operation that the shell follows.
@@ -92,6 +95,7 @@ impl Engine {
             wake,
             interest,
             recorded: RecordedStatus::default(),
+            record: Record::default(),
             snapshot: Snapshot::default(),
             events: None,
             outcome_metrics: OutcomeMetrics::default(),
@@ -144,8 +148,9 @@ impl Engine {
         self.context.metrics.forget(&self.uid);
     }
 
-    async fn run_once(&mut self) -> Result<Iteration, ReconcileError> {
+    pub(super) async fn run_once(&mut self) -> Result<Iteration, ReconcileError> {
         self.load()?;
+        self.load_state().await?;
         // Taken before the observation, which may take seconds: a cluster that answers slowly must
         // not make every reading of the BMC too old.
         let now = clock::monotonic_now();
@@ -377,17 +382,20 @@ impl Engine {
     /// Reports repeated failures in the object, as far as that can be written (L1).
     async fn report_failure(&mut self, error: &ApiError) {
         let now = clock::monotonic_now();
-        let reason = match self.load() {
-            Err(ReconcileError::Gone) => return,
-            // The saved state is the only record of what was done and is not overwritten.
-            Err(ReconcileError::Failed(why)) => {
-                let reason = Reason::StateUnreadable(why.to_string());
+        if self.load().is_err() {
+            return;
+        }
+        // A recorded state is the only record of what was done and is not overwritten.
+        let reason = match self.record_in_index() {
+            Err(why) if self.shell.state.is_none() => {
+                let reason = Reason::StateUnreadable(why);
                 self.show_unreadable(&reason, now).await;
                 reason
             }
-            Ok(()) => {
+            _ => {
                 let reason = Reason::ActionFailed(error.to_string());
-                if self.report_reason(&reason, self.until, now).await.is_ok() {
+                let is_known = self.shell.loaded || self.shell.state.is_some();
+                if is_known && self.report_reason(&reason, self.until, now).await.is_ok() {
                     return;
                 }
                 reason
@@ -442,7 +450,7 @@ impl Engine {
 }
 
 /// The result of an iteration.
-enum Iteration {
+pub(super) enum Iteration {
     Turn(Turn),
     Done,
 }

@@ -21,7 +21,7 @@ use rackhand_core::remediation::{
     Policy, RequestFacts, node_action,
 };
 
-use super::{policy::finalizer, target::Target};
+use super::{displayed_state, policy::finalizer, target::Target};
 use crate::{
     checks::is_judged,
     config::Config,
@@ -67,8 +67,12 @@ pub(crate) fn request_facts(
         || target
             .machine()
             .is_some_and(|m| m.meta.has_annotation(CAPI_PAUSED_ANNOTATION));
+    let entry = index.request(id);
+    let ended_by_copy =
+        entry.and_then(|entry| displayed_state::ended_by_copy(index, id.kind, &entry.object));
     RequestFacts {
         uid: meta.uid.clone(),
+        ended_by_copy,
         deleting: meta.is_deleting(),
         timed_out: meta.has_annotation(MEDIK8S_TIMED_OUT_ANNOTATION),
         by_node: target.by_node,

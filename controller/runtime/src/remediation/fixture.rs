@@ -36,6 +36,8 @@ use crate::{
 
 pub(crate) const NODE: &str = "/api/v1/nodes/n1";
 pub(crate) const REQUEST: &str = "/apis/rackhand.dev/v1alpha1/namespaces/ns/powerremediations/m1";
+/// Of the remediation at [`REQUEST`].
+pub(crate) const STATE: &str = "/apis/rackhand.dev/v1alpha1/remediationstates/uid-r1";
 pub(crate) const HOST: &str = "/apis/metal3.io/v1alpha1/namespaces/ns/baremetalhosts/h1";
 pub(crate) const MACHINE: &str = "/apis/cluster.x-k8s.io/v1beta1/namespaces/ns/machines/m1";
 pub(crate) const METAL3_MACHINE: &str =
@@ -45,8 +47,9 @@ pub(crate) const CHECK: &str =
 pub(crate) const CLUSTER: &str = "/apis/cluster.x-k8s.io/v1beta1/namespaces/ns/clusters/c";
 
 /// API version and path of each kind.
-const KINDS: [(Kind, &str, &str); 7] = [
+const KINDS: [(Kind, &str, &str); 8] = [
     (Kind::PowerRemediation, "v1alpha1", REQUEST),
+    (Kind::RemediationState, "v1alpha1", STATE),
     (Kind::BareMetalHost, "v1alpha1", HOST),
     (Kind::Machine, "v1beta1", MACHINE),
     (Kind::Metal3Machine, "v1beta1", METAL3_MACHINE),
@@ -83,6 +86,17 @@ fn of(kind: Kind, version: &str, name: &str, rest: &Value) -> Value {
         }
     }
     object
+}
+
+/// A RemediationState with this state.
+pub(crate) fn recorded(state: &Value) -> Value {
+    json!({
+        "apiVersion": "rackhand.dev/v1alpha1", "kind": "RemediationState",
+        "metadata": { "name": "uid-r1", "uid": "uid-of-state" },
+        "spec": {
+            "kind": "PowerRemediation", "namespace": "ns", "name": "m1", "sequence": 1, "state": state,
+        },
+    })
 }
 
 pub(crate) fn node(name: &str, ready: &str, labels: &Value) -> Value {
@@ -175,10 +189,11 @@ impl Fixture {
                             "name": "m1", "uid": "uid-m1",
                         }],
                     },
-                    "spec": {}, "status": { "cursor": cursor },
+                    "spec": {}, "status": { "cursor": cursor.clone() },
                 }),
             ),
         );
+        objects.put(STATE, recorded(&cursor));
         objects.put(
             MACHINE,
             of(

@@ -5,6 +5,7 @@ mod claim;
 mod commands;
 mod concurrency;
 mod credentials;
+mod displayed_state;
 mod engine;
 mod escalate;
 mod evidence_commands;
@@ -29,12 +30,12 @@ mod pod_commands;
 mod policy;
 mod power_policy;
 mod quorum;
+mod record;
 mod shard;
 mod shared_causes;
 mod snapshot;
 mod state_format;
 mod status;
-mod stored_state;
 mod supervise;
 mod target;
 mod tasks;
@@ -56,6 +57,7 @@ pub(crate) use concurrency::{
     active, competing_controller, etcd_guard, has_guard, overrules_quorum,
 };
 pub(crate) use credentials::bmc_endpoint;
+pub(crate) use displayed_state::shown_state;
 pub(crate) use facts::{
     bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action,
 };
@@ -69,7 +71,6 @@ pub(crate) use other_nodes::{Subject, indexed_other_nodes};
 pub(crate) use power_policy::{attempts_of, shared_names};
 pub(crate) use quorum::control_plane;
 pub(crate) use shared_causes::{kernel_version, not_ready_since};
-pub(crate) use stored_state::stored_state;
 pub(crate) use target::{
     FleetMember, Target, find_machine, fleet, host, host_of_machine, host_of_openshift,
     of_openshift, target,
@@ -156,6 +157,7 @@ pub(crate) async fn run(context: Arc<Context>, inbox: Arc<ChangeQueue>, cancel: 
             cancel.clone()
         )),
         orphaned_holds::run(context.clone(), cancel.clone()),
+        record::delete_unneeded(context.clone(), cancel.clone()),
         Box::pin(history::run(context.clone(), listed, cancel.clone())),
         bmc_watch::run(context.clone(), cancel.clone()),
         power_policy::status::run(context, cancel),

@@ -59,7 +59,10 @@ pub(crate) fn status(old: &PowerRemediationStatus, f: &Facts<'_>) -> PowerRemedi
             .and_then(|s| s.evidence.as_ref())
             .map(|e| super::host_evidence::to_api(e)),
         in_place: state.map(|s| in_place(s, f.held)).unwrap_or_default(),
-        cursor: state.and_then(|s| super::state_format::encode(s).ok()),
+        cursor: state.map_or_else(
+            || old.cursor.clone(),
+            |s| super::state_format::encode(s).ok(),
+        ),
     }
 }
 

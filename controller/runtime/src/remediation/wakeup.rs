@@ -109,6 +109,8 @@ impl WatchInterest {
             Kind::Machine => Some(&self.machine),
             Kind::BareMetalHost => Some(&self.host),
             // That another remediation has ended matters to those that wait for it (F6).
+            Kind::RemediationState if self.settled => return Wakeup::No,
+            Kind::RemediationState => return Wakeup::Now,
             Kind::Metal3Remediation
             | Kind::PowerRemediation
             | Kind::Metal3Machine

@@ -128,7 +128,12 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
     });
     let cancelled = cancel.clone();
     actors.spawn(async move {
-        remediation::run(remediations, changes_remediation, cancelled).await;
+        Box::pin(remediation::run(
+            remediations,
+            changes_remediation,
+            cancelled,
+        ))
+        .await;
         "remediations"
     });
     let context = |ownership| {

@@ -111,6 +111,9 @@ impl Objects {
             (&Method::POST, _) => {
                 let name = asked.body.pointer("/metadata/name").and_then(Value::as_str);
                 let path = format!("{path}/{}", name.unwrap_or("generated"));
+                if name.is_some() && self.get(&path).is_some() {
+                    return failure(StatusCode::CONFLICT);
+                }
                 (StatusCode::CREATED, self.put(&path, asked.body.clone()))
             }
             (_, None) => failure(StatusCode::NOT_FOUND),
@@ -132,8 +135,8 @@ impl Objects {
                 .is_some_and(|rest| rest.starts_with('/'))
         });
         let items: Vec<Value> = below.map(|(_, object)| object.clone()).collect();
-        // `/apis/group/version/namespaces/name/kinds`
-        let is_collection = path.starts_with("/apis/") && path.split('/').count() == 7;
+        // `/apis/group/version/kinds` and `/apis/group/version/namespaces/name/kinds`
+        let is_collection = path.starts_with("/apis/") && [5, 7].contains(&path.split('/').count());
         if items.is_empty() && !is_collection {
             return failure(StatusCode::NOT_FOUND);
         }

@@ -99,6 +99,8 @@ struct Inner {
     /// The requests that name a Node of the management cluster.
     requests_by_node: BTreeSet<RequestId>,
     rack_agents: BTreeMap<Key, Arc<DynamicObject>>,
+    /// RemediationStates, by the UID of their remediation.
+    states: BTreeMap<Key, Arc<DynamicObject>>,
     power_policies: BTreeMap<Key, Entry<StoredPolicy>>,
     openshift: openshift::OpenShiftObjects,
     tombstones: Tombstones,
@@ -158,6 +160,20 @@ fn put<K: Ord + Clone, V>(
     let view = read(&object).map(Arc::new);
     map.insert(key.clone(), Entry { object, view });
     true
+}
+
+/// Puts an object that is read by its consumers.
+fn put_object(
+    map: &mut BTreeMap<Key, Arc<DynamicObject>>,
+    key: &Key,
+    object: Arc<DynamicObject>,
+) -> bool {
+    let old = map.get(key);
+    let is_newer = old.is_none_or(|old| !is_older(object.as_ref(), old.as_ref()));
+    if is_newer {
+        map.insert(key.clone(), object);
+    }
+    is_newer
 }
 
 impl Inner {
@@ -245,14 +261,8 @@ impl Index {
             Kind::Metal3Remediation | Kind::PowerRemediation => {
                 inner.put_request(RequestId::new(kind, key.clone()), object)
             }
-            Kind::RackAgent => {
-                let old = inner.rack_agents.get(&key);
-                let newer = old.is_none_or(|old| !is_older(object.as_ref(), old.as_ref()));
-                if newer {
-                    inner.rack_agents.insert(key.clone(), object);
-                }
-                newer
-            }
+            Kind::RackAgent => put_object(&mut inner.rack_agents, &key, object),
+            Kind::RemediationState => put_object(&mut inner.states, &key, object),
             Kind::PowerPolicy => put(&mut inner.power_policies, &key, object, StoredPolicy::read),
             Kind::OpenShiftMachine | Kind::OpenShiftCheck => {
                 inner.openshift.put(kind, &key, object)
@@ -290,6 +300,7 @@ impl Index {
                 inner.requests_by_node.remove(&id);
             }
             Kind::RackAgent => drop(inner.rack_agents.remove(key)),
+            Kind::RemediationState => drop(inner.states.remove(key)),
             Kind::PowerPolicy => drop(inner.power_policies.remove(key)),
             Kind::OpenShiftMachine | Kind::OpenShiftCheck => inner.openshift.remove(kind, key),
         }
@@ -323,6 +334,7 @@ impl Index {
                 requests.map(|id| id.key.clone()).collect()
             }
             Kind::RackAgent => inner.rack_agents.keys().cloned().collect(),
+            Kind::RemediationState => inner.states.keys().cloned().collect(),
             Kind::PowerPolicy => inner.power_policies.keys().cloned().collect(),
             Kind::OpenShiftMachine | Kind::OpenShiftCheck => inner.openshift.keys(kind),
         }
@@ -393,6 +405,25 @@ impl Index {
 
     pub(crate) fn rack_agent(&self, key: &Key) -> Option<Arc<DynamicObject>> {
         self.inner.read().rack_agents.get(key).cloned()
+    }
+
+    /// RemediationStates whose remediation is not in the index.
+    pub(crate) fn unneeded_states(&self) -> Vec<Arc<DynamicObject>> {
+        let inner = self.inner.read();
+        let requests = inner.requests.values();
+        let uids: BTreeSet<&str> = requests
+            .filter_map(|entry| entry.object.metadata.uid.as_deref())
+            .collect();
+        let unneeded = inner
+            .states
+            .iter()
+            .filter(|(key, _)| !uids.contains(key.name.as_str()));
+        unneeded.map(|(_, object)| object.clone()).collect()
+    }
+
+    /// The RemediationState of the remediation with this UID.
+    pub(crate) fn remediation_state(&self, uid: &str) -> Option<Arc<DynamicObject>> {
+        self.inner.read().states.get(&Key::new("", uid)).cloned()
     }
 
     pub(crate) fn rack_agents(&self) -> Vec<(Key, Arc<DynamicObject>)> {

@@ -76,6 +76,7 @@ pub(crate) enum Kind {
     Metal3Remediation,
     PowerRemediation,
     RackAgent,
+    RemediationState,
     PowerPolicy,
     /// A Machine of OpenShift.
     OpenShiftMachine,
@@ -85,7 +86,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Cluster,
         Self::Machine,
         Self::MachineHealthCheck,
@@ -94,6 +95,7 @@ impl Kind {
         Self::Metal3Remediation,
         Self::PowerRemediation,
         Self::RackAgent,
+        Self::RemediationState,
         Self::PowerPolicy,
         Self::OpenShiftMachine,
         Self::OpenShiftCheck,
@@ -108,7 +110,10 @@ impl Kind {
             Self::Cluster | Self::Machine | Self::MachineHealthCheck => groups::CLUSTER_API,
             Self::Metal3Machine | Self::Metal3Remediation => groups::INFRASTRUCTURE,
             Self::BareMetalHost => groups::METAL3,
-            Self::PowerRemediation | Self::RackAgent | Self::PowerPolicy => GROUP,
+            Self::PowerRemediation
+            | Self::RackAgent
+            | Self::RemediationState
+            | Self::PowerPolicy => GROUP,
             Self::OpenShiftMachine | Self::OpenShiftCheck => groups::OPENSHIFT_MACHINE,
             Self::NodeHealthCheck => groups::MEDIK8S,
         }
@@ -124,6 +129,7 @@ impl Kind {
             Self::Metal3Remediation => kinds::METAL3_REMEDIATION,
             Self::PowerRemediation => kinds::POWER_REMEDIATION,
             Self::RackAgent => kinds::RACK_AGENT,
+            Self::RemediationState => kinds::REMEDIATION_STATE,
             Self::PowerPolicy => kinds::POWER_POLICY,
             Self::NodeHealthCheck => kinds::NODE_HEALTH_CHECK,
         }
@@ -133,7 +139,7 @@ impl Kind {
     pub(crate) fn namespaced(self) -> bool {
         !matches!(
             self,
-            Self::RackAgent | Self::PowerPolicy | Self::NodeHealthCheck
+            Self::RackAgent | Self::RemediationState | Self::PowerPolicy | Self::NodeHealthCheck
         )
     }
 }

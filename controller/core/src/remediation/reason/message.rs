@@ -106,9 +106,7 @@ impl fmt::Display for Reason {
             ),
             Self::StateLost(what) => write!(
                 f,
-                "the saved state of this remediation was removed from the object, and {what}. Nothing is \
-                 switched. Make sure that the host is off or its workload is gone, remove the \
-                 out-of-service taint, and switch the host on: then the remediation continues"
+                "nothing is recorded about what this remediation has done, and {what}. Nothing is switched"
             ),
             Self::PowerOffRunning => write!(f, "switching the host off; not confirmed off yet"),
             Self::FenceUnconfirmed(why) => write!(

@@ -73,7 +73,23 @@ impl StepContext<'_> {
         Some(Reason::ClusterGone(name))
     }
 
-    /// Set if our finalizer is on the object and the stored state is not: something was done, and
+    /// F15: nothing is recorded, and the copy in the object says that the remediation has ended. A copy decides
+    /// nothing, and what it forbids may be done by another request.
+    pub(super) fn stay_ended(&self, step: Step) -> Decision {
+        let mut s = State::new(self.now);
+        if step == Step::Succeeded {
+            return self.to(s, Step::Succeeded, Reason::Recovered);
+        }
+        let reason = Reason::StateLost(
+            "the object says that it has ended: delete it, and create another one if the host is to be \
+             power-cycled"
+                .into(),
+        );
+        s.end_reason = Some(reason.clone());
+        self.to(s, Step::Blocked, reason)
+    }
+
+    /// Set if our finalizer is on the object and the recorded state is not: something was done, and
     /// it is unknown what. A taint on the Node may be ours; it is neither left there silently nor
     /// attributed to somebody else.
     pub(super) fn state_lost(&self) -> Option<Reason> {
@@ -85,20 +101,26 @@ impl StepContext<'_> {
             WorkloadView::Present(node) => node.taint != Taint::Absent,
             WorkloadView::Unreachable { why } => {
                 let what = format!("it is unknown whether its node has our taint: {why}");
-                return Some(Reason::StateLost(what));
+                return Some(lost(&what));
             }
             _ => false,
         };
         if tainted {
             let name = self.node().map_or("", |node| &node.name);
             let what = format!("the owner of the out-of-service taint on node {name} is unknown");
-            return Some(Reason::StateLost(what));
+            return Some(lost(&what));
         }
         // Without baremetal-operator nobody else switches on a host that may have been switched off
         // here. If the agent holds the host for this remediation, it is switched on.
         let alone = o.bmh.is_none() && !o.held && !self.node().is_some_and(|node| node.ready);
-        (o.request.deleting && alone).then(|| {
-            Reason::StateLost("the host may be off, and nothing else switches it on".into())
-        })
+        (o.request.deleting && alone)
+            .then(|| lost("the host may be off, and nothing else switches it on"))
     }
+}
+
+fn lost(what: &str) -> Reason {
+    Reason::StateLost(format!(
+        "{what}: make sure that the host is off or its workload is gone, remove the out-of-service taint, and switch \
+         the host on, then the remediation continues"
+    ))
 }

@@ -136,6 +136,7 @@ pub(super) fn mk_host() -> HostRef {
 pub(super) fn mk_observation() -> Observation {
     Observation {
         request: RequestFacts {
+            ended_by_copy: None,
             uid: UID.into(),
             deleting: false,
             timed_out: false,

@@ -76,6 +76,7 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn new(plan: Plan) -> Self {
         let request = RequestFacts {
+            ended_by_copy: None,
             uid: UID.into(),
             deleting: false,
             timed_out: false,

@@ -140,6 +140,7 @@ fn random_policy(r: &mut Rng) -> Result<Policy, PolicyError> {
 pub(super) fn random_observation(r: &mut Rng) -> Observation {
     let mut o = mk_observation();
     o.request = RequestFacts {
+        ended_by_copy: None,
         deleting: r.one_in(5),
         timed_out: r.one_in(8),
         by_node: r.one_in(4),

@@ -304,7 +304,10 @@ fn f6_begun_remediations_are_active_after_restart_before_observation() {
         ("odd", cursor(Step::Draining, &state), &odd),
         ("lost", json!({ "step": 7 }), &json!({})),
     ] {
-        index.apply(Kind::PowerRemediation, asking(name, &cursor, spec));
+        index.apply(Kind::PowerRemediation, asking(name, &Value::Null, spec));
+        let uid = format!("u-{name}");
+        let recorded = json!({ "metadata": { "name": uid }, "spec": { "state": cursor } });
+        index.apply(Kind::RemediationState, object(recorded));
     }
     let mut evaluated = BTreeMap::new();
     let unevaluated = index.requests().into_iter().map(|(id, _)| id).collect();

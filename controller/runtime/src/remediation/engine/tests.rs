@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{
     super::fixture::{
-        CHECK, CLUSTER, Fixture, HOST, MACHINE, NODE, REQUEST, cluster, member_paths, reading,
-        state,
+        CHECK, CLUSTER, Fixture, HOST, MACHINE, NODE, REQUEST, STATE, cluster, member_paths,
+        reading, state,
     },
     *,
 };
@@ -25,7 +25,7 @@ fn off_now() -> PowerView {
 }
 
 async fn observed(engine: &mut Engine) -> Observation {
-    assert!(engine.load().is_ok());
+    assert!(engine.load().is_ok() && engine.load_state().await.is_ok());
     let now = Timestamp::now();
     // Boxed, because the futures of the callers would contain it several times.
     match Box::pin(engine.observe(now)).await {
@@ -257,9 +257,9 @@ async fn unnamed(state: &State) -> Fixture {
     let tied = json!({ "spec": { "providerID": "metal3://uid-h1" } });
     fixture.objects.change(NODE, &tied);
     fixture.objects.change(MACHINE, &tied);
-    let state = json!({ "status": { "cursor": state } });
-    fixture.objects.change(REQUEST, &state);
-    fixture.watch(Kind::PowerRemediation, REQUEST);
+    let state = json!({ "spec": { "state": state } });
+    fixture.objects.change(STATE, &state);
+    fixture.watch(Kind::RemediationState, STATE);
     let index = &fixture.context.index;
     index.delete(Kind::Machine, &Key::new("ns", "m1"));
     fixture
@@ -322,9 +322,12 @@ async fn l1_cluster_is_pinned_while_machine_exists() {
         engine.run_once().await,
         Ok(Iteration::Turn(Turn::Again))
     ));
-    let there = fixture.objects.get(REQUEST).unwrap();
-    assert_eq!(there["status"]["cursor"]["cluster"], "ns/c", "{there}");
-    assert_eq!(there["status"]["cursor"]["step"], "Draining");
+    for (path, state) in [(REQUEST, "/status/cursor"), (STATE, "/spec/state")] {
+        let there = fixture.objects.get(path).unwrap();
+        let state = there.pointer(state).unwrap();
+        assert_eq!(state["cluster"], "ns/c", "{there}");
+        assert_eq!(state["step"], "Draining");
+    }
 }
 
 const SECRET: &str = "/api/v1/namespaces/ns/secrets/c-kubeconfig";

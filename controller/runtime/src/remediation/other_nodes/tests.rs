@@ -46,7 +46,7 @@ fn put_lease(fixture: &Fixture, renewed: &str) {
 }
 
 async fn observed(engine: &mut Engine) -> OtherNodes {
-    assert!(engine.load().is_ok());
+    assert!(engine.load().is_ok() && engine.load_state().await.is_ok());
     match Box::pin(engine.observe(crate::store::clock::monotonic_now())).await {
         Ok(Ok(seen)) => seen.observation.other_nodes,
         Ok(Err(reason)) => panic!("{reason}"),

@@ -31,7 +31,7 @@ use crate::{
     remediation::{
         Subject, Target, active, bmh_facts, competing_controller, control_plane, find_machine,
         host, indexed_other_nodes, machine_facts, of_openshift, overrules_quorum, request_facts,
-        stored_state, target, wanted_node_action,
+        shown_state, target, wanted_node_action,
     },
     store::{
         index::{Connection, Index},
@@ -81,7 +81,7 @@ fn facts(
         .view
         .clone()
         .map_err(|error| ExplainError::Request(error.to_string()))?;
-    let state = stored_state(id.kind, &entry.object)
+    let state = shown_state(index, id.kind, &entry.object)
         .map_err(|why| ExplainError::Request(format!("{id}: {why}")))?;
     let mut assumed = Vec::new();
     let mut target = target(index, &id.key, &view, state.as_ref());
@@ -329,7 +329,7 @@ fn others(index: &Index, snapshot: &Snapshot) -> Vec<ActiveRemediation> {
     let mut list = Vec::new();
     for (id, entry) in index.requests() {
         let Ok(view) = &entry.view else { continue };
-        let Ok(state) = stored_state(id.kind, &entry.object) else {
+        let Ok(state) = shown_state(index, id.kind, &entry.object) else {
             continue;
         };
         if state.as_ref().is_some_and(|s| s.step.is_terminal()) {

@@ -64,7 +64,8 @@ fn readable(kind: Kind) -> &'static [&'static str] {
         | Kind::NodeHealthCheck
         | Kind::PowerRemediation
         | Kind::PowerPolicy
-        | Kind::RackAgent => &["v1alpha1"],
+        | Kind::RackAgent
+        | Kind::RemediationState => &["v1alpha1"],
     }
 }
 

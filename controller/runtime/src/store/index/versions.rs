@@ -32,6 +32,7 @@ impl Index {
                 version(inner.requests.get(&RequestId::new(kind, key.clone())))
             }
             Kind::RackAgent => object_version(inner.rack_agents.get(key)?),
+            Kind::RemediationState => object_version(inner.states.get(key)?),
             Kind::PowerPolicy => version(inner.power_policies.get(key)),
             Kind::OpenShiftMachine | Kind::OpenShiftCheck => inner.openshift.version(kind, key),
         }

@@ -6,7 +6,7 @@ use rackhand_api::names::{NODE_LEASE_NAMESPACE, groups, kinds};
 use super::{Reader, builtin, get_from, list_with, listed};
 use crate::{
     clusters::client_of,
-    remediation::{Target, etcd_guard, of_openshift, openshift_machine, stored_state, target},
+    remediation::{Target, etcd_guard, of_openshift, openshift_machine, shown_state, target},
     serve::explain::{ExplainError, Found, RequestKind, remediation::index},
     store::{
         api::{call, words},
@@ -91,7 +91,7 @@ impl Reader {
         let Ok(view) = entry.view else {
             return Ok(());
         };
-        let state = stored_state(id.kind, &entry.object).ok().flatten();
+        let state = shown_state(&index, id.kind, &entry.object).ok().flatten();
         let mut target = target(&index, &id.key, &view, state.as_ref());
         self.openshift_machine(&mut target, &view).await;
         let Some(cluster) = target.cluster.clone() else {

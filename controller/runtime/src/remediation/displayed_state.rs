@@ -1,8 +1,9 @@
-//! The state of a remediation in its object.
+//! The copy of the state of a remediation in its own object, for people, with reason and deadline.
 //!
-//! It is stored in an annotation beside CAPM3's status fields, or in the status of our own kind. A
-//! write fails if the object has changed since it was read, so that a deposed leader cannot reset a
-//! state.
+//! It stands in an annotation beside CAPM3's status fields, or in the status of our own kind, where others may
+//! write as well: nothing is begun, and nothing goes on, because of it (F15). It is written before the record, and
+//! only if the object has not changed since it was observed, so that a decision which the change would have altered
+//! is not recorded.
 
 use std::sync::Arc;
 
@@ -15,13 +16,14 @@ use rackhand_api::{
     kinds::power_remediation::PowerRemediationStatus,
     names::{BLOCKED_ANNOTATION, STATE_ANNOTATION},
 };
-use rackhand_core::remediation::{Phase, Reason, State};
+use rackhand_core::remediation::{Phase, Reason, State, Step};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
     engine::{Engine, ReconcileError},
     policy::finalizer,
+    record::recorded_state,
     snapshot::only_if_unchanged,
     state_format::{self, StateError},
     status::{Facts, merge_diff, status, unreadable},
@@ -29,7 +31,7 @@ use super::{
 use crate::store::{
     api::{ApiError, call, optional},
     clock::whole_seconds,
-    index::Entry,
+    index::{Entry, Index},
     object::{Kind, api},
     request::RequestView,
 };
@@ -81,12 +83,37 @@ impl Annotation {
     }
 }
 
-/// Reads the stored state of a request; `None` if nothing was done yet.
+/// The state of a request for an explanation: as recorded, or its copy where the records cannot be read.
 ///
 /// # Errors
-/// The stored state cannot be parsed. What was done is unknown then, and nothing may be done on a
-/// guess (F8).
-pub(crate) fn stored_state(kind: Kind, object: &DynamicObject) -> Result<Option<State>, String> {
+/// It cannot be parsed.
+pub(crate) fn shown_state(
+    index: &Index,
+    kind: Kind,
+    object: &DynamicObject,
+) -> Result<Option<State>, String> {
+    let uid = object.metadata.uid.as_deref().unwrap_or_default();
+    match recorded_state(index, uid) {
+        Ok(None) => displayed_state(kind, object),
+        recorded => recorded,
+    }
+}
+
+/// The step in which the remediation has ended by the copy in its object, where nothing is recorded about it.
+pub(super) fn ended_by_copy(index: &Index, kind: Kind, object: &DynamicObject) -> Option<Step> {
+    let uid = object.metadata.uid.as_deref().unwrap_or_default();
+    if !matches!(recorded_state(index, uid), Ok(None)) {
+        return None;
+    }
+    let copy = displayed_state(kind, object).ok().flatten()?;
+    copy.step.is_terminal().then_some(copy.step)
+}
+
+/// Reads the copy in a request; `None` if it has none.
+///
+/// # Errors
+/// It cannot be parsed.
+fn displayed_state(kind: Kind, object: &DynamicObject) -> Result<Option<State>, String> {
     if kind == Kind::PowerRemediation {
         let cursor = object.data.get("status").and_then(|s| s.get("cursor"));
         return state_format::decode(cursor).map_err(|e| format!("status.cursor: {e}"));
@@ -101,7 +128,7 @@ pub(crate) fn stored_state(kind: Kind, object: &DynamicObject) -> Result<Option<
 }
 
 impl Engine {
-    /// Reads the state at the start and after a failed write.
+    /// Takes the latest version of the object.
     pub(super) fn load(&mut self) -> Result<(), ReconcileError> {
         let entry = self
             .context
@@ -111,31 +138,41 @@ impl Engine {
         if entry.object.metadata.uid.as_deref() != Some(&self.uid) {
             return Err(ReconcileError::Gone);
         }
-        self.snapshot.request = Some(entry.clone());
-        if self.shell.loaded {
-            return Ok(());
-        }
-        let stored = stored_state(self.id.kind, &entry.object);
-        let read = self.shell.read_state(stored);
-        read.map_err(|why| ApiError::other(self.id.to_string(), why).into())
+        self.snapshot.request = Some(entry);
+        Ok(())
     }
 
-    /// Writes the state again if somebody removed or damaged it, because this process leads and
+    /// Writes the state again if somebody removed or damaged it, or its copy, because this process leads and
     /// knows what it wrote.
     pub(super) async fn restore(&mut self, now: Timestamp) -> Result<(), ReconcileError> {
         if self.shell.state.is_none() {
             return Ok(());
         }
         let entry = self.snapshot.request.clone().ok_or(ReconcileError::Gone)?;
-        let stored = stored_state(self.id.kind, &entry.object);
-        let Some(state) = self.shell.state_to_restore(&stored).cloned() else {
+        let lost = self
+            .shell
+            .state_to_restore(&self.record_in_index())
+            .cloned();
+        // Another text at the start is that of a leader that ended before it had recorded it.
+        let is_told = lost.is_some() || self.recorded.shown.is_some();
+        let displayed = displayed_state(self.id.kind, &entry.object).ok().flatten();
+        let changed = || {
+            self.shell
+                .state
+                .clone()
+                .filter(|s| Some(s) != displayed.as_ref())
+        };
+        let Some(state) = lost.or_else(changed) else {
             return Ok(());
         };
         self.recorded.status = None;
         self.record(Some(&state), &Reason::Working, None, now)
             .await?;
-        let message = "the state of this remediation was removed or damaged; it was written again";
-        self.emit_event(true, "StateRestored", message);
+        if is_told {
+            let message = "the state of this remediation, or its copy, was removed or changed by another; it was \
+                           written again";
+            self.emit_event(true, "StateRestored", message);
+        }
         Ok(())
     }
 
@@ -151,6 +188,9 @@ impl Engine {
             self.record_power(state, reason, until, now).await?;
         } else {
             self.record_metal3(state, reason, until).await?;
+        }
+        if let Some(state) = state {
+            self.write_record(state).await?;
         }
         let finalizer = self.snapshot.request.as_ref().is_some_and(|e| {
             let ours = finalizer(self.id.kind);
@@ -234,10 +274,17 @@ impl Engine {
         reason: &Reason,
         until: Option<Timestamp>,
     ) -> Result<(), ReconcileError> {
+        let entry = self.snapshot.request.clone().ok_or(ReconcileError::Gone)?;
+        let there = entry.object.annotations().get(STATE_ANNOTATION);
+        let there = there.and_then(|text| serde_json::from_str::<Annotation>(text).ok());
         let text = Annotation::new(state, reason, until)
+            .map(|new| Annotation {
+                // What was done without a record remains to be seen.
+                state: new.state.or_else(|| there?.state),
+                ..new
+            })
             .and_then(|annotation| serde_json::to_string(&annotation))
             .map_err(|e| ApiError::other(STATE_ANNOTATION, e))?;
-        let entry = self.snapshot.request.clone().ok_or(ReconcileError::Gone)?;
         let mut patch = json!({ "metadata": { "annotations": { STATE_ANNOTATION: text } } });
         if entry.object.annotations().contains_key(BLOCKED_ANNOTATION) {
             patch["metadata"]["annotations"][BLOCKED_ANNOTATION] = Value::Null;
@@ -340,8 +387,6 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use rackhand_core::remediation::Step;
-
     use super::*;
 
     #[test]
@@ -360,8 +405,8 @@ mod tests {
                 "name": "m", "annotations": { STATE_ANNOTATION: value.to_string() },
             }}))
             .unwrap();
-            let stored = stored_state(Kind::Metal3Remediation, &object).unwrap();
-            assert_eq!(stored.as_ref(), Some(&state));
+            let displayed = displayed_state(Kind::Metal3Remediation, &object).unwrap();
+            assert_eq!(displayed.as_ref(), Some(&state));
         }
     }
 }

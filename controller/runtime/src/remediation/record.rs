@@ -1,0 +1,223 @@
+//! The state of a remediation as a controller recorded it, in its RemediationState (F15).
+//!
+//! A RemediationState is cluster-scoped, so that nobody who may write remediations in a namespace can write it, and
+//! its name is the UID of the remediation: what was copied, moved or made by somebody else has none. A write fails
+//! if the object has changed since it was read, so that a deposed leader cannot reset a state.
+
+mod sweep;
+
+use kube::{
+    Api, ResourceExt,
+    api::{ApiResource, DynamicObject, PostParams},
+};
+use rackhand_api::names::GROUP;
+use rackhand_core::remediation::State;
+use serde_json::{Value, json};
+
+use super::{
+    Context,
+    engine::{Engine, ReconcileError},
+    state_format,
+};
+use crate::store::{
+    api::{ApiError, call, optional, words},
+    index::Index,
+    object::{Key, Kind},
+    request::RequestId,
+};
+
+pub(super) use sweep::run as delete_unneeded;
+
+/// A backup must not contain what it may not restore.
+const NOT_IN_BACKUPS: (&str, &str) = ("velero.io/exclude-from-backup", "true");
+
+/// The recorded state of the remediation with this UID; `None` if nothing was done yet.
+///
+/// # Errors
+/// It cannot be parsed. What was done is unknown then, and nothing may be done on a guess (F8).
+pub(crate) fn recorded_state(index: &Index, uid: &str) -> Result<Option<State>, String> {
+    match index.remediation_state(uid) {
+        Some(object) => state(&object),
+        None => Ok(None),
+    }
+}
+
+/// What this process has read or written last.
+#[derive(Default)]
+pub(super) struct Record {
+    object: Option<DynamicObject>,
+    /// The highest [`sequence`] seen.
+    sequence: i64,
+}
+
+impl Record {
+    /// The state in the object; `None` if it is missing, or an earlier copy was put in its place.
+    fn intact(&self, object: Option<&DynamicObject>) -> Result<Option<State>, String> {
+        match object {
+            Some(object) if sequence(object) >= self.sequence => state(object),
+            _ => Ok(None),
+        }
+    }
+
+    fn put(&mut self, object: Option<DynamicObject>) {
+        let seen = object.as_ref().map_or(0, sequence);
+        self.sequence = self.sequence.max(seen);
+        self.object = object;
+    }
+}
+
+fn spec_of(object: &DynamicObject) -> Option<&Value> {
+    object.data.get("spec")
+}
+
+fn state(object: &DynamicObject) -> Result<Option<State>, String> {
+    let stored = spec_of(object).and_then(|spec| spec.get("state"));
+    let read = state_format::decode(stored);
+    read.map_err(|e| format!("RemediationState {}: {e}", object.name_any()))
+}
+
+fn sequence(object: &DynamicObject) -> i64 {
+    let number = spec_of(object).and_then(|spec| spec.get("sequence"));
+    number.and_then(Value::as_i64).unwrap_or_default()
+}
+
+/// The leader that claimed the remediation before it had begun.
+pub(super) fn claimed_by(object: &DynamicObject) -> Option<&str> {
+    spec_of(object)?.get("claimedBy")?.as_str()
+}
+
+/// The remediation that it belongs to; `None` if it names none that a controller carries out.
+pub(super) fn remediation(object: &DynamicObject) -> Option<RequestId> {
+    let spec = spec_of(object)?;
+    let text = |field: &str| spec.get(field)?.as_str();
+    let of = text("kind")?;
+    let kind = Kind::REQUESTS.into_iter().find(|kind| kind.kind() == of)?;
+    let key = Key::new(text("namespace")?, text("name")?);
+    Some(RequestId::new(kind, key))
+}
+
+/// The resource, discovered if it is not known.
+///
+/// # Errors
+/// The CRD is not installed, or the API server does not answer.
+pub(super) async fn resource(context: &Context) -> Result<ApiResource, ApiError> {
+    let kind = Kind::RemediationState;
+    let found = context.served.find(&context.client, GROUP, kind.kind());
+    match found.await {
+        Ok(Some(resource)) => Ok(resource),
+        Ok(None) => Err(ApiError::other(
+            kind.kind(),
+            "the CRD remediationstates.rackhand.dev is not installed; install the CRDs of this version",
+        )),
+        Err(error) => Err(ApiError::other(kind.kind(), words(&error))),
+    }
+}
+
+/// Creates or replaces a RemediationState; `current`: as it was read last. The response is in the index.
+///
+/// # Errors
+/// It was not written, or has changed since (409).
+pub(super) async fn put(
+    context: &Context,
+    (id, uid): (&RequestId, &str),
+    current: Option<&DynamicObject>,
+    change: Value,
+) -> Result<DynamicObject, ApiError> {
+    let resource = resource(context).await?;
+    let fresh = || {
+        let (label, value) = NOT_IN_BACKUPS;
+        let mut object = DynamicObject::new(uid, &resource);
+        object.labels_mut().insert(label.into(), value.into());
+        object
+    };
+    let mut object = current.cloned().unwrap_or_else(fresh);
+    object.metadata.managed_fields = None;
+    let mut spec = spec_of(&object).cloned().unwrap_or_else(|| json!({}));
+    if let Some(spec) = spec.as_object_mut() {
+        let Key { namespace, name } = &id.key;
+        spec.insert("kind".into(), id.kind.kind().into());
+        spec.insert("namespace".into(), namespace.as_str().into());
+        spec.insert("name".into(), name.as_str().into());
+        if let Value::Object(change) = change {
+            spec.extend(change);
+        }
+    }
+    object.data = json!({ "spec": spec });
+    let objects: Api<DynamicObject> = Api::all_with(context.client.clone(), &resource);
+    let (uid, is_there) = (uid.to_owned(), current.is_some());
+    let what = format!("RemediationState of {id}");
+    let written = context
+        .writer
+        .write("remediation_record", what, move || async move {
+            let params = PostParams::default();
+            match is_there {
+                true => objects.replace(&uid, &params, &object).await,
+                false => objects.create(&params, &object).await,
+            }
+        })
+        .await?;
+    context.index.apply(Kind::RemediationState, written.clone());
+    Ok(written)
+}
+
+impl Engine {
+    /// Reads the state at the start and after a failed write, live: a watch that lags would show an earlier one.
+    pub(super) async fn load_state(&mut self) -> Result<(), ReconcileError> {
+        if self.shell.loaded {
+            return Ok(());
+        }
+        let resource = resource(&self.context).await?;
+        let objects: Api<DynamicObject> = Api::all_with(self.context.client.clone(), &resource);
+        let what = format!("RemediationState of {}", self.id);
+        let found = optional(call(what, objects.get(&self.uid)).await)?;
+        match &found {
+            Some(object) => self
+                .context
+                .index
+                .apply(Kind::RemediationState, object.clone()),
+            None => {
+                let key = Key::new("", self.uid.as_str());
+                if self.context.index.remediation_state(&self.uid).is_some() {
+                    self.context.index.delete(Kind::RemediationState, &key);
+                }
+            }
+        }
+        let stored = self.record.intact(found.as_ref());
+        self.record.put(found);
+        let read = self.shell.read_state(stored);
+        read.map_err(|why| ApiError::other(self.id.to_string(), why).into())
+    }
+
+    /// The state in the index, if it is what this process wrote or a later one.
+    pub(super) fn record_in_index(&self) -> Result<Option<State>, String> {
+        let object = self.context.index.remediation_state(&self.uid);
+        self.record.intact(object.as_deref())
+    }
+
+    /// Records a state that differs from the recorded one.
+    pub(super) async fn write_record(&mut self, state: &State) -> Result<(), ReconcileError> {
+        let known = self.record_in_index();
+        if known.is_ok_and(|known| known.as_ref() == Some(state)) {
+            return Ok(());
+        }
+        let encoded = state_format::encode(state);
+        let encoded = encoded.map_err(|e| ApiError::other(self.id.to_string(), e))?;
+        let next = self.record.sequence.saturating_add(1);
+        let change = json!({ "state": encoded, "sequence": next });
+        let of = (&self.id, self.uid.as_str());
+        match put(&self.context, of, self.record.object.as_ref(), change).await {
+            Ok(written) => {
+                self.record.put(Some(written));
+                Ok(())
+            }
+            Err(error) => {
+                // Changed by another, or by a write of ours without a response: read it again.
+                self.shell.write_failed();
+                Err(error.into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
