@@ -279,7 +279,7 @@ impl StepContext<'_> {
         self.o.request.confirm_fenced.as_deref() == Some(self.o.request.uid.as_str())
     }
 
-    /// Accepts the confirmation of a person if the BMC cannot report off (F8). It counts once, for
+    /// Accepts the confirmation of a person if the BMC cannot report off, or cannot prove it (F8). It counts once, for
     /// the wait in which it was requested: a confirmed off, a new power-off and a new attempt
     /// consume it. It is accepted only after this process has tried to reach the BMC for as long as
     /// a power-off may take.
@@ -295,17 +295,19 @@ impl StepContext<'_> {
             _ => return None,
         }
         let reason = self.unconfirmed(&s);
+        // What a BMC reports and cannot prove was tried for as long before this step.
+        let mut is_unproven = false;
         if self.bmc_down().is_none() {
             match self.power_now(&s) {
                 LatestReading::NotRead => return Some(self.act(s, reason, Command::ReadPower)),
-                LatestReading::On(_) | LatestReading::Off => return None,
+                LatestReading::On(_) => return None,
+                LatestReading::Off if s.step == Step::AwaitingConfirmation => is_unproven = true,
+                LatestReading::Off => return None,
                 LatestReading::Unclear(_) | LatestReading::Unreadable(_) => {}
             }
         }
-        if self
-            .confirmation_counts_from()
-            .is_none_or(|at| at > self.now)
-        {
+        let counts_from = self.confirmation_counts_from();
+        if !is_unproven && counts_from.is_none_or(|at| at > self.now) {
             return None;
         }
         if self.agent_down().is_none() {

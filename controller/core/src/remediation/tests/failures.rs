@@ -114,11 +114,24 @@ fn f8_bmc_is_read_before_a_confirmation_and_on_overrides_it() {
         o.power = mk_power(601, state);
         assert_eq!(waits(&o, &s, 602).0.label(), "FenceUnconfirmed");
     }
-    // A BMC that reports off confirms it itself; one that reports neither needs the confirmation.
+    for state in [PowerState::Off, PowerState::Unknown] {
+        o.power = mk_power(601, state);
+        assert_eq!(writes(&o, &s, 602).0.step, Step::ConfirmingOff);
+    }
+}
+
+#[test]
+fn f8_person_may_confirm_what_a_bmc_reports_and_cannot_prove() {
+    let (mut o, s) = mk_person();
+    o.silent_since = None;
     o.power = mk_power(601, PowerState::Off);
-    assert_eq!(waits(&o, &s, 602).0.label(), "FenceUnconfirmed");
-    o.power = mk_power(601, PowerState::Unknown);
     assert_eq!(writes(&o, &s, 602).0.step, Step::ConfirmingOff);
+    // Not before it was tried: the BMC may still prove it.
+    let trying = State {
+        step: Step::PoweringOff,
+        ..s
+    };
+    assert_eq!(waits(&o, &trying, 602).0.label(), "FenceUnconfirmed");
 }
 
 #[test]
