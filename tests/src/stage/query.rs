@@ -12,7 +12,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, ResourceExt,
-    api::{DynamicObject, ListParams},
+    api::{DynamicObject, ListParams, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
 use serde_json::Value;
@@ -96,6 +96,40 @@ impl Stage {
             "v1beta1",
             "Metal3Remediation",
         )
+    }
+
+    /// API of the RemediationStates.
+    #[must_use]
+    pub fn remediation_states(&self) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("rackhand.dev", "v1alpha1", "RemediationState");
+        Api::all_with(self.client.clone(), &ApiResource::from_gvk(&kind))
+    }
+
+    /// What is recorded about a Machine's remediation.
+    ///
+    /// # Errors
+    /// There is no remediation, or nothing is recorded about it.
+    pub async fn recorded(&self, machine: &str) -> Result<DynamicObject> {
+        let uid = self.remediations().get(machine).await?.uid();
+        Ok(self
+            .remediation_states()
+            .get(&uid.unwrap_or_default())
+            .await?)
+    }
+
+    /// Replaces what is recorded about a Machine's remediation, as an administrator could.
+    ///
+    /// # Errors
+    /// There is no remediation, or nothing is recorded about it.
+    pub async fn replace_recorded(&self, machine: &str, state: Value) -> Result<()> {
+        let mut object = self.recorded(machine).await?;
+        object.data["spec"]["state"] = state;
+        let name = object.name_any();
+        let states = self.remediation_states();
+        states
+            .replace(&name, &PostParams::default(), &object)
+            .await?;
+        Ok(())
     }
 
     /// API of the Machines.

@@ -81,9 +81,11 @@ async fn invalid_input_is_reported_and_does_not_block_others() {
     all.add("agent_of_other_rack_is_not_trusted", other_rack(w));
     all.add("invalid_inventory_reports_all_errors", broken_inventory(w));
     all.add("expired_controller_certificate_is_reported", expired(w));
-    all.add("removed_state_is_restored", state::removed(w));
+    all.add(
+        "f15_removed_damaged_or_forged_state_is_restored",
+        state::removed(w),
+    );
     all.add("f9_taint_with_lost_state_is_not_removed", state::lost(w));
-    all.add("damaged_state_is_reported_in_object", state::damaged(w));
     let outcome = all.run().await;
     let outcome = match outcome {
         Ok(()) => admin(w).await.and_then(|()| rights(w)),

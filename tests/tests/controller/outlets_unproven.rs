@@ -8,10 +8,8 @@ use rackhand_tests::{
     rack::{PowerState, ResetType},
     stage::{HostLink, LONG, NAMESPACE, RackSpec, Recorder, Stage, StageConfig, wait_until},
 };
-use serde_json::Value;
 
 const HOSTS: usize = 2;
-const STATE: &str = "rackhand.dev/state";
 const BLOCKED: &str = "rackhand.dev/blocked";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,14 +110,12 @@ async fn state_is_newer(stage: &Stage, pdus: &PduPair) -> Result<()> {
     ensure!(pdus.are_on(2) == [false, false], "the outlets are off");
     ensure!(stage.stop_controller("controller-0")?.success(), "ends");
 
-    let text = objects.get(name).await?;
-    let text = text.annotations().get(STATE).cloned().unwrap_or_default();
-    let mut stored: Value = serde_json::from_str(&text)?;
-    ensure!(stored["state"]["format"] == 2, "{text}");
+    let recorded = stage.recorded(name).await?.data["spec"]["state"].clone();
+    ensure!(recorded["format"] == 2, "{recorded}");
     // To this version it is what format 2 is to the one before.
-    stored["state"]["format"] = 3.into();
-    let newer = stored.to_string();
-    stage.annotate(&objects, name, STATE, Some(&newer)).await?;
+    let mut newer = recorded.clone();
+    newer["format"] = 3.into();
+    stage.replace_recorded(name, newer.clone()).await?;
     stage.let_pod_go(name).await?;
     stage.start_controller("controller-1").await?;
     let why = wait_until("the object says why", LONG, || async {
@@ -135,14 +131,14 @@ async fn state_is_newer(stage: &Stage, pdus: &PduPair) -> Result<()> {
         "an outlet was switched on"
     );
     ensure!(stage.tainted(name).await?, "the taint stays");
-    let left = objects.get(name).await?;
+    let left = stage.recorded(name).await?;
     ensure!(
-        left.annotations().get(STATE) == Some(&newer),
+        left.data["spec"]["state"] == newer,
         "what was done is not written over"
     );
 
     // That version runs again.
-    stage.annotate(&objects, name, STATE, Some(&text)).await?;
+    stage.replace_recorded(name, recorded).await?;
     stage.wait_back(name).await?;
     stage.one_cycle(name)?;
     ensure!(pdus.are_on(2) == [true, true], "an outlet is off");

@@ -141,6 +141,7 @@ impl Engine {
         if matches!(self.load(), Err(ReconcileError::Gone)) {
             let ended = self.outcome_metrics.deleted(self.shell.state.as_ref());
             self.count(ended);
+            self.delete_record().await;
         }
         self.context.live.remove(&self.id);
         self.context.live.history.forget(&self.uid);

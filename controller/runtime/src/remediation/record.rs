@@ -194,6 +194,16 @@ impl Engine {
         self.record.intact(object.as_deref())
     }
 
+    /// Deletes the record of a remediation that is gone. What fails is done later, see [`delete_unneeded`].
+    pub(super) async fn delete_record(&self) {
+        if let Some(object) = self.context.index.remediation_state(&self.uid) {
+            let deleted = sweep::delete_unneeded(&self.context, &self.id, &object);
+            if let Err(error) = deleted.await {
+                tracing::debug!(remediation = %self.id, %error, "its RemediationState is not deleted yet");
+            }
+        }
+    }
+
     /// Records a state that differs from the recorded one.
     pub(super) async fn write_record(&mut self, state: &State) -> Result<(), ReconcileError> {
         let known = self.record_in_index();

@@ -132,6 +132,11 @@ pub const NODE_HEALTH_CHECKS: Resource = kind(
 /// Histories of hosts.
 pub const HOST_HISTORIES: Resource =
     kind(OURS, "v1alpha1", "hosthistories", "HostHistory").cluster_wide();
+/// What is recorded about remediations.
+pub const REMEDIATION_STATES: Resource =
+    kind(OURS, "v1alpha1", "remediationstates", "RemediationState")
+        .cluster_wide()
+        .without_status();
 /// Rackhand's power policies, which have no namespace.
 pub const POWER_POLICIES: Resource =
     kind(OURS, "v1alpha1", "powerpolicies", "PowerPolicy").cluster_wide();
@@ -144,7 +149,7 @@ const OPENSHIFT: &str = "machine.openshift.io";
 const OURS: &str = "rackhand.dev";
 
 /// Every kind that is served.
-pub const RESOURCES: [Resource; 24] = [
+pub const RESOURCES: [Resource; 25] = [
     NODES,
     NAMESPACES,
     PODS,
@@ -179,6 +184,7 @@ pub const RESOURCES: [Resource; 24] = [
     POWER_POLICIES,
     RACK_AGENTS,
     HOST_HISTORIES,
+    REMEDIATION_STATES,
     NODE_HEALTH_CHECKS,
 ];
 

@@ -1,10 +1,10 @@
-//! Stored states of remediations that were removed or damaged.
+//! States of remediations that were removed, damaged or forged.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, ResourceExt,
-    api::{Patch, PatchParams},
+    api::{DeleteParams, Patch, PatchParams},
 };
 use rackhand_tests::{
     cluster::apply,
@@ -15,12 +15,35 @@ use serde_json::{Value, json};
 use super::world::World;
 
 const STATE: &str = "rackhand.dev/state";
-const BLOCKED: &str = "rackhand.dev/blocked";
 const FINALIZER: &str = "metal3remediation.infrastructure.cluster.x-k8s.io";
 
 impl World {
     /// Creates a remediation with the finalizer of an earlier controller.
-    async fn begun_before(&self, machine: &str, annotations: Value) -> Result<()> {
+    async fn begun_before(&self, machine: &str) -> Result<()> {
+        self.made_with(machine, json!({}), json!([FINALIZER])).await
+    }
+
+    async fn touch(&self, machine: &str) -> Result<()> {
+        let objects = self.stage.remediations();
+        let now = jiff::Timestamp::now().to_string();
+        self.stage
+            .annotate(&objects, machine, "touched", Some(&now))
+            .await
+    }
+
+    async fn recorded_step(&self, machine: &str, step: &str) -> Result<()> {
+        wait_until(&format!("{machine}: {step} is recorded"), LONG, || async {
+            let found = self.stage.recorded(machine).await;
+            let state = found.map(|object| object.data["spec"]["state"]["step"].clone());
+            Ok(match state {
+                Ok(found) if found == *step => Ok(()),
+                other => Err(format!("{other:?}")),
+            })
+        })
+        .await
+    }
+
+    async fn made_with(&self, machine: &str, annotations: Value, finalizers: Value) -> Result<()> {
         let owner = self.stage.machines().get(machine).await?;
         let object = json!({
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
@@ -30,7 +53,7 @@ impl World {
                 "namespace": NAMESPACE,
                 "labels": { "cluster.x-k8s.io/cluster-name": CLUSTER },
                 "annotations": annotations,
-                "finalizers": [FINALIZER],
+                "finalizers": finalizers,
                 "ownerReferences": [{
                     "apiVersion": "cluster.x-k8s.io/v1beta1",
                     "kind": "Machine",
@@ -65,7 +88,8 @@ impl World {
     }
 }
 
-/// The running controller restores the state that it has written.
+/// The running controller restores the state that it has written, and its copy. A copy in another object
+/// decides nothing.
 pub async fn removed(w: &World) -> Result<()> {
     w.stage.bind_pod("cut-1", true).await?;
     let host = w.stage.host("cut-1")?;
@@ -75,9 +99,28 @@ pub async fn removed(w: &World) -> Result<()> {
     w.stage.remediate("cut-1").await?;
     w.stage.wait_step("cut-1", "Draining").await?;
     let objects = w.stage.remediations();
+    let copy = objects.get("cut-1").await?.annotations()[STATE].clone();
     w.stage.annotate(&objects, "cut-1", STATE, None).await?;
     w.stage.wait_warning("cut-1", "StateRestored").await?;
     w.stage.wait_step("cut-1", "Draining").await?;
+
+    let record = w.stage.recorded("cut-1").await?;
+    let damaged = json!({ "step": "Levitating" });
+    w.stage.replace_recorded("cut-1", damaged).await?;
+    w.touch("cut-1").await?;
+    w.recorded_step("cut-1", "Draining").await?;
+    let states = w.stage.remediation_states();
+    let params = DeleteParams::default();
+    states.delete(&record.name_any(), &params).await?;
+    w.touch("cut-1").await?;
+    w.recorded_step("cut-1", "Draining").await?;
+
+    // F15: who may make a remediation cannot make a state.
+    w.made_with("cut-3", json!({ STATE: copy }), json!([]))
+        .await?;
+    w.succeeds("cut-3").await?;
+    w.stage.tainted_only_while_off(&w.recorder, "cut-3").await?;
+
     w.stage.let_pod_go("cut-1").await?;
     w.succeeds("cut-1").await?;
     let taints = w.recorder.taints("cut-1");
@@ -85,7 +128,12 @@ pub async fn removed(w: &World) -> Result<()> {
         taints.len() == 2,
         "the taint was set and removed: {taints:?}"
     );
-    Ok(())
+    let name = record.name_any();
+    wait_until("the record goes with its remediation", LONG, || async {
+        let left = states.get_opt(&name).await?;
+        Ok(left.map_or(Ok(()), |left| Err(format!("{left:?}"))))
+    })
+    .await
 }
 
 /// A new controller cannot know who has set the taint.
@@ -97,33 +145,10 @@ pub async fn lost(w: &World) -> Result<()> {
     }]);
     let params = PatchParams::default();
     nodes.patch("cut-2", &params, &taint(ours)).await?;
-    w.begun_before("cut-2", json!({})).await?;
+    w.begun_before("cut-2").await?;
     w.stage.wait_blocked("cut-2", "StateLost").await?;
     w.failed("cut-2").await?;
     ensure!(w.stage.tainted("cut-2").await?, "it may be a person's");
     nodes.patch("cut-2", &params, &taint(json!(null))).await?;
     w.succeeds("cut-2").await
-}
-
-pub async fn damaged(w: &World) -> Result<()> {
-    let cut = r#"{"state":{"step":"Draining","since":"2026"#;
-    w.begun_before("cut-3", json!({ STATE: cut })).await?;
-    w.failed("cut-3").await?;
-    let objects = w.stage.remediations();
-    let object = objects.get("cut-3").await?;
-    let why = object.annotations().get(BLOCKED).cloned();
-    let why = why.unwrap_or_default();
-    ensure!(why.starts_with("StateUnreadable: "), "{why:?}");
-    ensure!(
-        object.annotations().get(STATE).map(String::as_str) == Some(cut),
-        "the only trace of what was done is not written over"
-    );
-    w.stage.annotate(&objects, "cut-3", STATE, None).await?;
-    w.stage.wait_step("cut-3", "Succeeded").await?;
-    let object = objects.get("cut-3").await?;
-    ensure!(
-        !object.annotations().contains_key(BLOCKED),
-        "the remediation continues"
-    );
-    w.succeeds("cut-3").await
 }
