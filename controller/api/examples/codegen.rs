@@ -45,5 +45,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     write(
         &deploy.join("kustomize/admission"),
         render::policies(&policies::files())?,
-    )
+    )?;
+    let folder = deploy.join("kustomize/persons");
+    fs::create_dir_all(&folder)?;
+    write(&folder, render::policies(&policies::persons())?)
 }

@@ -264,10 +264,6 @@ pub const UNHEALTHY_ANNOTATION: &str = "capm3.metal3.io/unhealthy";
 pub const UNHEALTHY_VALUE: &str = "capm3/UnhealthyNode";
 /// CAPM3's finalizer on a Metal3Remediation.
 pub const METAL3_REMEDIATION_FINALIZER: &str = "metal3remediation.infrastructure.cluster.x-k8s.io";
-/// On a remediation: the annotations of a Node that was deleted, as JSON.
-pub const NODE_ANNOTATIONS_BACKUP: &str = "remediation.metal3.io/node-annotations-backup";
-/// On a remediation: the labels of a Node that was deleted, as JSON.
-pub const NODE_LABELS_BACKUP: &str = "remediation.metal3.io/node-labels-backup";
 /// On a Secret that holds BMC credentials: set by baremetal-operator.
 pub const BMC_SECRET_LABEL: &str = "environment.metal3.io";
 /// The value of [`BMC_SECRET_LABEL`].

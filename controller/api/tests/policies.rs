@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -37,8 +38,17 @@ fn rules(schema: &JSONSchemaProps, found: &mut Vec<String>) {
 
 #[test]
 fn policy_files_match_the_schemas() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kustomize/admission");
-    for (name, text) in render::policies(&policies::files()).unwrap() {
+    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kustomize");
+    for (folder, policies) in [
+        ("admission", policies::files()),
+        ("persons", policies::persons()),
+    ] {
+        are_current(&folders.join(folder), &policies);
+    }
+}
+
+fn are_current(folder: &Path, policies: &BTreeMap<&'static str, Vec<BoundPolicy>>) {
+    for (name, text) in render::policies(policies).unwrap() {
         let path = folder.join(&name);
         let found = fs::read_to_string(&path).unwrap();
         assert!(

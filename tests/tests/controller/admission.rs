@@ -7,5 +7,6 @@ mod evaluated;
 mod machine_health_checks;
 mod node_cases;
 mod node_health_checks;
+mod persons;
 mod random;
 mod verdicts;

@@ -3,6 +3,8 @@
 //! Owns its schema. Every decision rests on it (F15): it is cluster-scoped, so that nobody who may only write in
 //! a namespace can write it. It never holds a secret.
 
+use std::collections::BTreeMap;
+
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -63,10 +65,25 @@ pub struct RemediationStateSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub claimed_by: Option<String>,
+    /// Labels and annotations of the Node that was deleted, until the Node has them again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_backup: Option<NodeBackup>,
     /// The state, from which the controller continues after a restart. Its form may change without notice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "state_schema")]
     pub state: Option<serde_json::Value>,
+}
+
+/// Labels and annotations of a Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeBackup {
+    /// The labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// The annotations.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
 }
 
 fn state_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

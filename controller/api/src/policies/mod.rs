@@ -10,6 +10,7 @@
 
 mod cel;
 mod in_use;
+mod persons;
 mod schema;
 mod warnings;
 
@@ -46,6 +47,12 @@ pub fn files() -> BTreeMap<&'static str, Vec<BoundPolicy>> {
         ("machine-health-checks.yaml", machine_health_checks()),
         ("node-health-checks.yaml", node_health_checks()),
     ])
+}
+
+/// The policy that asks who may let a person's word count, by the name of its file.
+#[must_use]
+pub fn persons() -> BTreeMap<&'static str, Vec<BoundPolicy>> {
+    BTreeMap::from([("remediations.yaml", vec![persons::policy()])])
 }
 
 /// The policies for Cluster API's MachineHealthChecks.
@@ -203,50 +210,58 @@ impl Kind {
     }
 
     fn bound(&self, suffix: &str, spec: Spec) -> BoundPolicy {
-        let name = format!("{}{suffix}.{}", self.resource(), names::GROUP);
         let owned = |list: &[&str]| list.iter().map(|&one| one.to_owned()).collect();
-        let metadata = ObjectMeta {
-            name: Some(name.clone()),
-            labels: Some(BTreeMap::from([(
-                names::MANAGED_BY_LABEL.to_owned(),
-                names::MANAGED_BY.to_owned(),
-            )])),
-            ..ObjectMeta::default()
-        };
         let rule = NamedRuleWithOperations {
             api_groups: Some(vec![self.crd.spec.group.clone()]),
             api_versions: Some(owned(self.versions)),
-            operations: Some(owned(spec.operations)),
             resources: Some(vec![self.resource().to_owned()]),
             ..NamedRuleWithOperations::default()
         };
-        let policy = ValidatingAdmissionPolicySpec {
-            failure_policy: Some(spec.failure_policy.to_owned()),
-            match_conditions: Some(spec.conditions),
-            match_constraints: Some(MatchResources {
-                match_policy: Some("Equivalent".to_owned()),
-                resource_rules: Some(vec![rule]),
-                ..MatchResources::default()
+        let name = format!("{}{suffix}.{}", self.resource(), names::GROUP);
+        bind(name, vec![rule], spec)
+    }
+}
+
+/// The policy with its binding. `rules`: the resources, to which the operations of the spec are added.
+fn bind(name: String, mut rules: Vec<NamedRuleWithOperations>, spec: Spec) -> BoundPolicy {
+    for rule in &mut rules {
+        let operations = spec.operations.iter().map(|&one| one.to_owned());
+        rule.operations = Some(operations.collect());
+    }
+    let metadata = ObjectMeta {
+        name: Some(name.clone()),
+        labels: Some(BTreeMap::from([(
+            names::MANAGED_BY_LABEL.to_owned(),
+            names::MANAGED_BY.to_owned(),
+        )])),
+        ..ObjectMeta::default()
+    };
+    let policy = ValidatingAdmissionPolicySpec {
+        failure_policy: Some(spec.failure_policy.to_owned()),
+        match_conditions: Some(spec.conditions),
+        match_constraints: Some(MatchResources {
+            match_policy: Some("Equivalent".to_owned()),
+            resource_rules: Some(rules),
+            ..MatchResources::default()
+        }),
+        variables: Some(spec.variables),
+        validations: Some(spec.validations),
+        ..ValidatingAdmissionPolicySpec::default()
+    };
+    BoundPolicy {
+        policy: ValidatingAdmissionPolicy {
+            metadata: metadata.clone(),
+            spec: Some(policy),
+            status: None,
+        },
+        binding: ValidatingAdmissionPolicyBinding {
+            metadata,
+            spec: Some(ValidatingAdmissionPolicyBindingSpec {
+                policy_name: Some(name),
+                validation_actions: Some(vec![spec.action.to_owned()]),
+                ..ValidatingAdmissionPolicyBindingSpec::default()
             }),
-            variables: Some(spec.variables),
-            validations: Some(spec.validations),
-            ..ValidatingAdmissionPolicySpec::default()
-        };
-        BoundPolicy {
-            policy: ValidatingAdmissionPolicy {
-                metadata: metadata.clone(),
-                spec: Some(policy),
-                status: None,
-            },
-            binding: ValidatingAdmissionPolicyBinding {
-                metadata,
-                spec: Some(ValidatingAdmissionPolicyBindingSpec {
-                    policy_name: Some(name),
-                    validation_actions: Some(vec![spec.action.to_owned()]),
-                    ..ValidatingAdmissionPolicyBindingSpec::default()
-                }),
-            },
-        }
+        },
     }
 }
 

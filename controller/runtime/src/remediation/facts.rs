@@ -21,7 +21,7 @@ use rackhand_core::remediation::{
     Policy, RequestFacts, node_action,
 };
 
-use super::{displayed_state, policy::finalizer, target::Target};
+use super::{displayed_state, policy::finalizer, record, target::Target};
 use crate::{
     checks::is_judged,
     config::Config,
@@ -76,7 +76,7 @@ pub(crate) fn request_facts(
         deleting: meta.is_deleting(),
         timed_out: meta.has_annotation(MEDIK8S_TIMED_OUT_ANNOTATION),
         by_node: target.by_node,
-        node_backup: view.has_node_backup(),
+        node_backup: record::node_backup(index, &meta.uid).is_some(),
         finalizer: meta.has_finalizer(finalizer(id.kind)),
         confirm_fenced: meta.annotations.get(CONFIRM_FENCED_ANNOTATION).cloned(),
         override_other_node: meta

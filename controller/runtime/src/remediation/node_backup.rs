@@ -10,29 +10,31 @@ use kube::{
     ResourceExt,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
 };
-use rackhand_api::names::{NODE_ANNOTATIONS_BACKUP, NODE_LABELS_BACKUP};
+use rackhand_api::kinds::remediation_state::NodeBackup;
 use rackhand_core::remediation::Observation;
 use serde_json::{Value, json};
 
 use super::{
     engine::{Engine, ReconcileError},
     node_commands::TargetNode,
+    record,
 };
 use crate::store::api::{ApiError, optional};
+
+/// The field of the RemediationState.
+const NODE_BACKUP: &str = "nodeBackup";
 
 type StringMap = BTreeMap<String, String>;
 
 impl Engine {
     pub(super) async fn back_up_node(&mut self, o: &Observation) -> Result<(), ReconcileError> {
         let TargetNode { node, what, .. } = self.target_node(o)?;
-        let text = |words: &StringMap| {
-            serde_json::to_string(words).map_err(|e| ApiError::other(what.clone(), e))
+        let saved = NodeBackup {
+            labels: node.labels().clone(),
+            annotations: node.annotations().clone(),
         };
-        let body = json!({ "metadata": { "annotations": {
-            NODE_LABELS_BACKUP: text(node.labels())?,
-            NODE_ANNOTATIONS_BACKUP: text(node.annotations())?,
-        }}});
-        self.patch("node_backup", body, false).await
+        let saved = serde_json::to_value(saved).map_err(|e| ApiError::other(what, e))?;
+        self.change_record(NODE_BACKUP, saved).await
     }
 
     pub(super) async fn delete_node(
@@ -62,7 +64,7 @@ impl Engine {
             })
             .await;
         optional(deleted)?;
-        let message = format!("node {name} deleted; its labels and annotations are kept here");
+        let message = format!("node {name} deleted; its labels and annotations are saved");
         self.emit_event(false, "NodeDeleted", &message);
         Ok(())
     }
@@ -71,12 +73,11 @@ impl Engine {
     /// repeats it.
     pub(super) async fn restore_node(&mut self, o: &Observation) -> Result<(), ReconcileError> {
         let one = self.target_node(o)?;
-        let entry = self.snapshot.request.clone().ok_or(ReconcileError::Gone)?;
-        let kept = entry.object.annotations().clone();
+        let kept = record::node_backup(&self.context.index, &self.uid).unwrap_or_default();
         let body = json!({ "metadata": {
             "resourceVersion": one.node.resource_version(),
-            "labels": missing(kept.get(NODE_LABELS_BACKUP), one.node.labels()),
-            "annotations": missing(kept.get(NODE_ANNOTATIONS_BACKUP), one.node.annotations()),
+            "labels": missing(kept.labels, one.node.labels()),
+            "annotations": missing(kept.annotations, one.node.annotations()),
         }});
         let (nodes, name) = (one.nodes.clone(), one.facts.name.clone());
         let patched = self
@@ -94,20 +95,12 @@ impl Engine {
             one.facts.name
         );
         self.emit_event(false, "NodeRestored", &message);
-        let body = json!({ "metadata": { "annotations": {
-            NODE_LABELS_BACKUP: Value::Null,
-            NODE_ANNOTATIONS_BACKUP: Value::Null,
-        }}});
-        self.patch("node_backup", body, false).await
+        self.change_record(NODE_BACKUP, Value::Null).await
     }
 }
 
-/// The saved entries that are missing now. A copy that cannot be parsed was made by somebody else
-/// and restores nothing.
-fn missing(kept: Option<&String>, there: &StringMap) -> StringMap {
-    let kept: StringMap = kept
-        .and_then(|text| serde_json::from_str(text).ok())
-        .unwrap_or_default();
+/// The saved entries that are missing now.
+fn missing(kept: StringMap, there: &StringMap) -> StringMap {
     kept.into_iter()
         .filter(|(key, _)| !there.contains_key(key))
         .collect()
@@ -120,12 +113,9 @@ mod tests {
     #[test]
     fn node_backup_does_not_overwrite_values_of_new_node() {
         let there = StringMap::from([("a".into(), "new".into())]);
-        let kept = r#"{"a": "old", "b": "kept"}"#.to_owned();
-        let back = missing(Some(&kept), &there);
+        let kept = StringMap::from([("a".into(), "old".into()), ("b".into(), "kept".into())]);
+        let back = missing(kept, &there);
         assert_eq!(back, StringMap::from([("b".into(), "kept".into())]));
-        for odd in ["", "[]", "{\"a\": 1}"] {
-            assert!(missing(Some(&odd.to_owned()), &there).is_empty(), "{odd}");
-        }
-        assert!(missing(None, &there).is_empty());
+        assert!(missing(StringMap::new(), &there).is_empty());
     }
 }

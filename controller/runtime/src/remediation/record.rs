@@ -10,7 +10,7 @@ use kube::{
     Api, ResourceExt,
     api::{ApiResource, DynamicObject, PostParams},
 };
-use rackhand_api::names::GROUP;
+use rackhand_api::{kinds::remediation_state::NodeBackup, names::GROUP};
 use rackhand_core::remediation::State;
 use serde_json::{Value, json};
 
@@ -96,6 +96,13 @@ pub(super) fn remediation(object: &DynamicObject) -> Option<RequestId> {
     Some(RequestId::new(kind, key))
 }
 
+/// The saved labels and annotations of the Node that the remediation with this UID has deleted.
+pub(super) fn node_backup(index: &Index, uid: &str) -> Option<NodeBackup> {
+    let object = index.remediation_state(uid)?;
+    let saved = spec_of(&object)?.get("nodeBackup")?;
+    serde_json::from_value(saved.clone()).ok()
+}
+
 /// The resource, discovered if it is not known.
 ///
 /// # Errors
@@ -113,7 +120,8 @@ pub(super) async fn resource(context: &Context) -> Result<ApiResource, ApiError>
     }
 }
 
-/// Creates or replaces a RemediationState; `current`: as it was read last. The response is in the index.
+/// Creates or replaces a RemediationState; `current`: as it was read last; `change`: fields of its spec, `null`
+/// for those that are removed. The response is in the index.
 ///
 /// # Errors
 /// It was not written, or has changed since (409).
@@ -138,8 +146,11 @@ pub(super) async fn put(
         spec.insert("kind".into(), id.kind.kind().into());
         spec.insert("namespace".into(), namespace.as_str().into());
         spec.insert("name".into(), name.as_str().into());
-        if let Value::Object(change) = change {
-            spec.extend(change);
+        for (field, value) in change.as_object().into_iter().flatten() {
+            match value {
+                Value::Null => drop(spec.remove(field)),
+                value => drop(spec.insert(field.clone(), value.clone())),
+            }
         }
     }
     object.data = json!({ "spec": spec });
@@ -212,8 +223,17 @@ impl Engine {
         }
         let encoded = state_format::encode(state);
         let encoded = encoded.map_err(|e| ApiError::other(self.id.to_string(), e))?;
+        self.change_record("state", encoded).await
+    }
+
+    /// Writes one field.
+    pub(super) async fn change_record(
+        &mut self,
+        field: &'static str,
+        value: Value,
+    ) -> Result<(), ReconcileError> {
         let next = self.record.sequence.saturating_add(1);
-        let change = json!({ "state": encoded, "sequence": next });
+        let change = json!({ field: value, "sequence": next });
         let of = (&self.id, self.uid.as_str());
         match put(&self.context, of, self.record.object.as_ref(), change).await {
             Ok(written) => {

@@ -5,9 +5,7 @@ use std::fmt;
 
 use kube::api::DynamicObject;
 use rackhand_api::{
-    names::{
-        MEDIK8S_NODE_NAME_ANNOTATION, NODE_ANNOTATIONS_BACKUP, NODE_LABELS_BACKUP, groups, kinds,
-    },
+    names::{MEDIK8S_NODE_NAME_ANNOTATION, groups, kinds},
     views::{Meta, Metal3RemediationView, OwnerRef, PowerRemediationView, ViewError},
 };
 
@@ -85,11 +83,5 @@ impl RequestView {
             Self::Metal3(_) => None,
             Self::Power(view) => view.node(),
         }
-    }
-
-    /// Whether it carries saved labels and annotations of a deleted Node.
-    pub(crate) fn has_node_backup(&self) -> bool {
-        let meta = self.meta();
-        meta.has_annotation(NODE_LABELS_BACKUP) || meta.has_annotation(NODE_ANNOTATIONS_BACKUP)
     }
 }

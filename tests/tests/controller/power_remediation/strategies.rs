@@ -180,11 +180,9 @@ pub async fn delete_node(w: &World) -> Result<()> {
     let asked = json!({ "rackhand.dev/node-action": "delete-node" });
     w.create_request("old-1", true, asked, json!({})).await?;
     let object = w.wait_step("old-1", "Succeeded").await?;
-    let backup = "remediation.metal3.io/node-labels-backup";
-    ensure!(
-        object["metadata"]["annotations"][backup].is_null(),
-        "{object}"
-    );
+    let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+    let recorded = w.stage.remediation_states().get(uid).await?;
+    ensure!(recorded.data["spec"]["nodeBackup"].is_null(), "it is left");
     let after = w.stage.node("old-1").await?;
     ensure!(after.uid() != before.uid(), "the Node was deleted");
     ensure!(

@@ -47,7 +47,7 @@ pub(super) fn command_message(command: &Command) -> String {
             let names: Vec<String> = pods.iter().map(ToString::to_string).collect();
             format!("deletes pods of the host that is off: {}", names.join(", "))
         }
-        Command::BackUpNode => "saves the node's labels and annotations on the object".into(),
+        Command::BackUpNode => "saves the node's labels and annotations".into(),
         Command::DeleteNode { uid } => format!("deletes the node (UID {uid})"),
         Command::RestoreNode => "restores the labels and annotations of the node".into(),
         Command::Escalate { retire: false } => "hands the Machine to its owner".into(),

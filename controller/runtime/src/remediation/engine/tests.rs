@@ -87,7 +87,7 @@ async fn f7_patches_carry_observed_resource_version() {
     guards(Step::Tainting, Command::AddTaint, NODE).await;
     guards(Step::PoweringOn, Command::RemoveHold, HOST).await;
     guards(Step::Holding, Command::AddHold, HOST).await;
-    guards(Step::Tainting, Command::BackUpNode, REQUEST).await;
+    guards(Step::Tainting, Command::BackUpNode, STATE).await;
     guards(Step::Escalated, Command::Escalate { retire: true }, MACHINE).await;
     guards(Step::Escalated, Command::Escalate { retire: true }, HOST).await;
     let outcome = Outcome::Succeeded;

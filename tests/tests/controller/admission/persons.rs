@@ -1,0 +1,134 @@
+//! Who may set the annotations by which a person's word counts.
+
+use anyhow::{Result, ensure};
+use rackhand_tests::{
+    admission::AdmissionServer,
+    cluster::apply,
+    stage::{LONG, wait_until},
+};
+use serde_json::{Value, json};
+
+use super::verdicts::kubectl;
+
+const REMEDIATION: &str = "metal3remediations.infrastructure.cluster.x-k8s.io/m1";
+const WORDS: [(&str, &str); 4] = [
+    ("rackhand.dev/approved", "approve"),
+    ("rackhand.dev/confirm-fenced", "confirm"),
+    ("rackhand.dev/override-other-node", "confirm"),
+    ("rackhand.dev/override-quorum", "confirm"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f15_word_of_a_person_counts_only_from_who_may_give_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = AdmissionServer::start(dir.path()).await.unwrap();
+    if let Err(error) = scenario(&server).await {
+        panic!("{error:#}");
+    }
+}
+
+/// Runs kubectl as this user; `Err`: what it was refused with.
+fn by(
+    server: &AdmissionServer,
+    user: &str,
+    args: &[&str],
+    input: &str,
+) -> Result<Result<(), String>> {
+    let all: Vec<&str> = ["--as", user].iter().chain(args).copied().collect();
+    let output = kubectl(&server.plane.kubeconfig(), &all, input)?;
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    Ok(output.status.success().then_some(()).ok_or(printed))
+}
+
+fn remediation(annotations: &Value) -> String {
+    json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "Metal3Remediation",
+        "metadata": { "name": "m1", "namespace": "default", "annotations": annotations },
+        "spec": { "strategy": { "type": "Reboot", "retryLimit": 1, "timeout": "100s" } },
+    })
+    .to_string()
+}
+
+async fn accounts(server: &AdmissionServer) -> Result<()> {
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": { "name": "tenant" },
+        "rules": [{
+            "apiGroups": ["infrastructure.cluster.x-k8s.io"], "resources": ["metal3remediations"],
+            "verbs": ["get", "create", "update", "patch", "delete"],
+        }],
+    });
+    apply(&server.client, role).await?;
+    for (user, role) in [
+        ("tenant", "tenant"),
+        ("person", "rackhand-remediation-approver"),
+    ] {
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": { "name": user, "namespace": "default" },
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role,
+            },
+            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user }],
+        });
+        apply(&server.client, binding).await?;
+    }
+    Ok(())
+}
+
+async fn scenario(server: &AdmissionServer) -> Result<()> {
+    accounts(server).await?;
+    let plain = remediation(&json!({}));
+    wait_until("a remediation is created", LONG, || async {
+        by(server, "tenant", &["apply", "-f", "-"], &plain)
+    })
+    .await?;
+    for (key, verb) in WORDS {
+        let set = |value: &str| format!("{key}={value}");
+        let says = format!("only an account with the verb {verb}");
+        // A policy takes effect a moment after it was applied.
+        wait_until(&format!("{key} is refused"), LONG, || async {
+            let args = ["annotate", REMEDIATION, &set("x"), "--overwrite"];
+            Ok(match by(server, "tenant", &args, "")? {
+                Err(why) if why.contains(&says) => Ok(()),
+                other => Err(format!("{other:?}")),
+            })
+        })
+        .await?;
+        let annotate = |user: &str, change: &str| {
+            let args = ["annotate", REMEDIATION, change, "--overwrite"];
+            by(server, user, &args, "")
+        };
+        let given = annotate("person", &set("uid"))?;
+        ensure!(given.is_ok(), "{key}: {given:?}");
+        // What is there may stay while other parts change, and may be taken back.
+        let other = annotate("tenant", "example.org/note=x")?;
+        ensure!(other.is_ok(), "{key}: {other:?}");
+        let changed = annotate("tenant", &set("other"))?;
+        ensure!(changed.is_err(), "{key}: changed by a tenant");
+        let removed = annotate("tenant", &format!("{key}-"))?;
+        ensure!(removed.is_ok(), "{key}: {removed:?}");
+    }
+    let deleted = by(server, "tenant", &["delete", REMEDIATION], "")?;
+    ensure!(deleted.is_ok(), "{deleted:?}");
+    let created = remediation(&json!({ "rackhand.dev/confirm-fenced": "x" }));
+    let created = by(server, "tenant", &["create", "-f", "-"], &created)?;
+    let why = created.err().unwrap_or_default();
+    ensure!(why.contains("with the verb confirm"), "{why}");
+    a_state_is_not_theirs(server)
+}
+
+/// F15: no right in a namespace lets anybody write what is recorded.
+fn a_state_is_not_theirs(server: &AdmissionServer) -> Result<()> {
+    let state = json!({
+        "apiVersion": "rackhand.dev/v1alpha1", "kind": "RemediationState",
+        "metadata": { "name": "0d5f7a3e-3c5f-4f0e-9b7e-8a3f1c9d2b10" },
+        "spec": { "kind": "Metal3Remediation", "namespace": "default", "name": "m1" },
+    });
+    for user in ["tenant", "person"] {
+        let made = by(server, user, &["create", "-f", "-"], &state.to_string())?;
+        let why = made.err().unwrap_or_default();
+        ensure!(why.contains("orbidden"), "{user}: {why:?}");
+    }
+    Ok(())
+}
