@@ -56,6 +56,7 @@ pub(crate) fn node(w: &World, leases: &mut LeaseMemory) -> NodeFacts {
         created: None,
         boot_id: name("boot", w.node.boot),
         system_uuid: "4c4c4544-0042-3510-8054-c2c04f4e4e32".into(),
+        ready_since: None,
         ready: w.node.ready,
         ready_unknown: !w.node.ready,
         taint: w.node.taint,
@@ -185,6 +186,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
     let o = Observation {
         request: RequestFacts {
             ended_by_copy: None,
+            made_by_check: None,
             uid: UID.into(),
             deleting: w.object.deleting,
             timed_out: false,

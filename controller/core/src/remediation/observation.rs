@@ -20,6 +20,8 @@ pub struct RequestFacts {
     pub uid: String,
     /// Whether the object has a deletionTimestamp.
     pub deleting: bool,
+    /// When a health check made it; `None` if a person did.
+    pub made_by_check: Option<Timestamp>,
     /// Whether medik8s' health check requests a stop (`nhc-timed-out`).
     pub timed_out: bool,
     /// Whether the object names a Node, not a Machine.

@@ -308,7 +308,7 @@ impl StepContext<'_> {
 
     fn first_state(&self) -> State {
         let mut s = State::new(self.now);
-        s.node_was_down = self.node().is_some_and(|n| !n.ready);
+        s.node_was_down = self.node().is_some_and(|n| !n.ready) || self.is_older_than_recovery();
         s
     }
 
@@ -376,7 +376,8 @@ impl StepContext<'_> {
         if self.holds() {
             return self.act(state, reason, Command::RemoveHold);
         }
-        if self.o.request.finalizer {
+        let is_of_rival = matches!(state.end_reason, Some(Reason::RivalController(_)));
+        if self.o.request.finalizer && !is_of_rival {
             return self.act(state, reason, Command::RemoveFinalizer(outcome));
         }
         Decision {

@@ -49,6 +49,8 @@ pub struct NodeFacts {
     pub system_uuid: String,
     /// Whether the condition Ready is True.
     pub ready: bool,
+    /// Since when the condition Ready has its status.
+    pub ready_since: Option<Timestamp>,
     /// Whether the condition Ready is Unknown: the control plane has observed no Lease renewal for its
     /// grace period.
     pub ready_unknown: bool,

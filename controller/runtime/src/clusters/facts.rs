@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::{
     coordination::v1::{Lease, LeaseSpec},
-    core::v1::Node,
+    core::v1::{Node, NodeCondition},
 };
 use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
@@ -24,11 +24,12 @@ use crate::store::{
 
 /// The status of condition Ready.
 pub(crate) fn ready(node: &Node) -> Option<&str> {
+    condition_ready(node).map(|c| c.status.as_str())
+}
+
+fn condition_ready(node: &Node) -> Option<&NodeCondition> {
     let conditions = node.status.as_ref()?.conditions.as_ref()?;
-    conditions
-        .iter()
-        .find(|c| c.type_ == "Ready")
-        .map(|c| c.status.as_str())
+    conditions.iter().find(|c| c.type_ == "Ready")
 }
 
 fn taint(node: &Node) -> Taint {
@@ -54,6 +55,7 @@ pub(crate) fn node_facts(node: &Node, lease: Option<LeaseFacts>) -> NodeFacts {
         boot_id: info.map(|i| i.boot_id.clone()).unwrap_or_default(),
         system_uuid: info.map(|i| i.system_uuid.clone()).unwrap_or_default(),
         ready: ready(node) == Some("True"),
+        ready_since: condition_ready(node).and_then(|c| Some(c.last_transition_time.as_ref()?.0)),
         ready_unknown: ready(node) == Some("Unknown"),
         taint: taint(node),
         lease,

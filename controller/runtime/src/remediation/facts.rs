@@ -6,11 +6,12 @@ use kube::{Client, api::DynamicObject};
 use rackhand_api::{
     duration::GoDuration,
     names::{
-        self, CAPI_PAUSED_ANNOTATION, CONFIRM_FENCED_ANNOTATION, DIAGNOSTIC_INTERRUPT_ANNOTATION,
-        EVIDENCE_TIMEOUT_ANNOTATION, MEDIK8S_TIMED_OUT_ANNOTATION, NODE_ACTION_ANNOTATION,
-        NODE_ACTION_DELETE, NODE_ACTION_TAINT, OVERRIDE_OTHER_NODE_ANNOTATION, PAUSED_ANNOTATION,
-        POD_DELETION_ANNOTATION, POD_DELETION_IMMEDIATE, POD_DELETION_POD_GC, REBOOT_ANNOTATION,
-        SKIP_REMEDIATION_ANNOTATION,
+        self, CAPI_PAUSED_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, CONFIRM_FENCED_ANNOTATION,
+        DIAGNOSTIC_INTERRUPT_ANNOTATION, EVIDENCE_TIMEOUT_ANNOTATION, MADE_BY_ANNOTATION,
+        MEDIK8S_TIMED_OUT_ANNOTATION, NODE_ACTION_ANNOTATION, NODE_ACTION_DELETE,
+        NODE_ACTION_TAINT, OPENSHIFT_CLONED_FROM_NAME_ANNOTATION, OVERRIDE_OTHER_NODE_ANNOTATION,
+        PAUSED_ANNOTATION, POD_DELETION_ANNOTATION, POD_DELETION_IMMEDIATE, POD_DELETION_POD_GC,
+        REBOOT_ANNOTATION, SKIP_REMEDIATION_ANNOTATION,
         conditions::{HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED},
         groups, kinds,
     },
@@ -73,6 +74,7 @@ pub(crate) fn request_facts(
     RequestFacts {
         uid: meta.uid.clone(),
         ended_by_copy,
+        made_by_check: meta.created.filter(|_| made_by_check(meta)),
         deleting: meta.is_deleting(),
         timed_out: meta.has_annotation(MEDIK8S_TIMED_OUT_ANNOTATION),
         by_node: target.by_node,
@@ -88,6 +90,22 @@ pub(crate) fn request_facts(
             .policy(config)
             .map(|policy| annotated(policy, index, view, target)),
     }
+}
+
+/// Whether a health check made the request: ours says so, Cluster API's and OpenShift's name the template, and medik8s'
+/// is its owner.
+fn made_by_check(meta: &Meta) -> bool {
+    let marks = [
+        MADE_BY_ANNOTATION,
+        CLONED_FROM_NAME_ANNOTATION,
+        OPENSHIFT_CLONED_FROM_NAME_ANNOTATION,
+    ];
+    let checks = [kinds::MACHINE_HEALTH_CHECK, kinds::NODE_HEALTH_CHECK];
+    marks.iter().any(|mark| meta.has_annotation(mark))
+        || meta
+            .owners
+            .iter()
+            .any(|owner| checks.contains(&owner.kind.as_str()))
 }
 
 /// The policy with what the annotations of a Metal3Remediation or of its Cluster say, because CAPM3's schema

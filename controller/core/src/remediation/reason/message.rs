@@ -76,7 +76,8 @@ impl fmt::Display for Reason {
             Self::RivalController(key) => write!(
                 f,
                 "CAPM3's own controller acts on this object too (its annotation {key} is on the \
-                 BareMetalHost); nothing is done here until that controller is disabled"
+                 BareMetalHost), and finishes it: Rackhand does nothing with it any more. Use \
+                 PowerRemediationTemplates beside CAPM3"
             ),
             Self::HeldByPolicy(what) | Self::HeldBySharedCause(what) | Self::Settling(what) => {
                 write!(f, "{what}; nothing is switched")

@@ -63,6 +63,11 @@ impl StepContext<'_> {
                 s.record_attempt(why.clone(), self.now);
                 return self.attempts_exhausted(s);
             }
+            // F9: its hold key comes and goes, and its finalizer has the name of ours.
+            (_, Some(why @ Reason::RivalController(_))) => {
+                s.end_reason = Some(why.clone());
+                return self.to(s, Step::Blocked, why.clone());
+            }
             (Ok(_), Some(why)) => return self.recheck(s, why.clone()),
             (Ok(host), None) => host,
             (Err(why @ Reason::HostOffline(_)), _) => return self.abort(s, why),
@@ -111,6 +116,17 @@ impl StepContext<'_> {
         s.node_was_down = false;
         s.node_back = None;
         Some(self.quiet_write(s, Reason::Working))
+    }
+
+    /// F11: a check made the request for a failure that was over before any controller saw it: the Node became Ready
+    /// after that, or the check calls the Machine healthy. What a person requests is carried out.
+    pub(in super::super) fn is_older_than_recovery(&self) -> bool {
+        let Some((made, node)) = self.o.request.made_by_check.zip(self.node()) else {
+            return false;
+        };
+        let machine = self.o.machine.as_ref();
+        let is_healthy = machine.is_some_and(|m| m.health_check_succeeded == Some(true));
+        node.ready && (is_healthy || node.ready_since.is_some_and(|since| since > made))
     }
 
     /// Records that the Node was down while the request waits, see [`Self::node_came_back`].

@@ -73,6 +73,7 @@ pub(super) fn mk_node() -> NodeFacts {
         created: Some(at(-1000)),
         boot_id: "boot-1".into(),
         system_uuid: "4c4c4544-0042-3510-8054-c2c04f4e4e32".into(),
+        ready_since: None,
         ready: false,
         ready_unknown: true,
         taint: Taint::Absent,
@@ -137,6 +138,7 @@ pub(super) fn mk_observation() -> Observation {
     Observation {
         request: RequestFacts {
             ended_by_copy: None,
+            made_by_check: None,
             uid: UID.into(),
             deleting: false,
             timed_out: false,

@@ -94,3 +94,33 @@ fn f6_remediation_of_a_recovered_node_blocks_no_other() {
     node(&mut o).ready = true;
     assert!(!decide(&o, Some(&s), at(60)).begins);
 }
+
+#[test]
+fn f11_request_of_a_check_from_before_the_recovery_does_not_begin() {
+    let ready = |o: &mut Observation, since: i64| {
+        node(o).ready = true;
+        node(o).ready_since = Some(at(since));
+    };
+    // The Node became Ready after the check had made the request, and before a controller saw it.
+    let mut o = mk_by_node();
+    o.request.made_by_check = Some(at(-300));
+    ready(&mut o, -200);
+    let s = decide(&o, None, at(0)).state;
+    assert_eq!(writes(&o, &s, 0).0.step, Step::Succeeded);
+    // What a person requests, and what a check requests for a Node that is Ready all the time, is carried out.
+    let mut by_person = o.clone();
+    by_person.request.made_by_check = None;
+    let mut other_cause = o.clone();
+    ready(&mut other_cause, -400);
+    for o in [by_person, other_cause] {
+        let s = decide(&o, None, at(0)).state;
+        assert_eq!(writes(&o, &s, 0).0.step, Step::Holding);
+    }
+    // The check calls the Machine healthy and did not delete its request.
+    let mut o = mk_observation();
+    o.request.made_by_check = Some(at(-300));
+    ready(&mut o, -400);
+    o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
+    let s = decide(&o, None, at(0)).state;
+    assert_eq!(writes(&o, &s, 0).0.step, Step::Succeeded);
+}

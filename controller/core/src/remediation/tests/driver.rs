@@ -77,6 +77,7 @@ impl Run {
     pub(super) fn new(plan: Plan) -> Self {
         let request = RequestFacts {
             ended_by_copy: None,
+            made_by_check: None,
             uid: UID.into(),
             deleting: false,
             timed_out: false,

@@ -141,6 +141,7 @@ pub(super) fn random_observation(r: &mut Rng) -> Observation {
     let mut o = mk_observation();
     o.request = RequestFacts {
         ended_by_copy: None,
+        made_by_check: None,
         deleting: r.one_in(5),
         timed_out: r.one_in(8),
         by_node: r.one_in(4),

@@ -31,6 +31,7 @@ impl Run {
                 created: None,
                 boot_id: format!("boot-{}", w.cluster.boot_id),
                 system_uuid: "4c4c4544-0042-3510-8054-c2c04f4e4e32".into(),
+                ready_since: None,
                 ready: w.ready(),
                 ready_unknown: w.unknown(),
                 taint: w.cluster.taint,

@@ -115,9 +115,15 @@ fn rival() -> Option<Reason> {
 fn capm3_controller_on_the_same_object_prevents_any_switching() {
     let mut o = mk_held();
     o.conflict = rival();
-    let (reason, _) = waits(&o, &mk_state(Step::Pending), 0);
-    assert_eq!(reason.label(), "RivalController");
+    let (s, reason) = writes(&o, &mk_state(Step::Pending), 0);
+    assert_eq!((s.step, reason.label()), (Step::Blocked, "RivalController"));
     assert!(reason.is_blocked());
+    // Its key goes before it switches the host on, and the finalizer is its own (F9).
+    let mut later = o.clone();
+    later.conflict = None;
+    bmh(&mut later).our_hold = false;
+    assert!(later.request.finalizer);
+    assert!(matches!(decide(&later, Some(&s), at(60)).next, Next::Done(_)));
     // The conflict appeared while our hold was set: the hold is removed again.
     let (s, reason) = writes(&o, &mk_state(Step::Holding), 0);
     assert_eq!(
