@@ -70,6 +70,7 @@ impl Engine {
                 self.finalizer(false).await
             }
             Command::AddHold => self.add_hold(&self.bmh_key(host)?).await,
+            Command::RenewHold => self.renew_hold(&self.bmh_key(host)?).await,
             Command::RemoveHold => self.remove_hold(&self.bmh_key(host)?).await,
             Command::PowerOff {
                 id,

@@ -238,6 +238,7 @@ fn the_log_of_the_boot_is_read_once_the_node_is_back_and_clean() {
     node(&mut o).taint = Taint::Absent;
     assert_eq!(does(&o, &s, 1), Command::RemoveHold);
     bmh(&mut o).our_hold = false;
+    bmh(&mut o).powered_on = Some(true);
     node(&mut o).boot_id = "boot-2".into();
     // A health check deletes the request as soon as the Node is Ready.
     node(&mut o).ready = true;
