@@ -180,7 +180,7 @@ impl Engine {
             .release_others(&host, endpoint, &self.uid, None)
             .await;
         if let Err(error) = released {
-            tracing::warn!(remediation = %self.id, ?error, "a hold remains at an agent on standby");
+            tracing::warn!(remediation = %self.id, ?error, "a hold remains at an agent; it is released when the agent answers");
         }
     }
 

@@ -256,6 +256,11 @@ impl fmt::Display for Reason {
                  no other remediation and the node stays unhealthy, repair the host; a check with a single \
                  template makes another one once this object is deleted"
             ),
+            Self::ActionFailed(why) if why.contains("failed calling webhook") => write!(
+                f,
+                "the last action failed and is retried: {why}. While the webhook of baremetal-operator does not \
+                 answer, no BareMetalHost can be held or released: start baremetal-operator"
+            ),
             Self::ActionFailed(why) => write!(f, "the last action failed and is retried: {why}"),
             Self::StateUnreadable(why) => {
                 write!(f, "cannot parse the saved state; refusing to act: {why}")
