@@ -6,7 +6,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use nix::sys::signal::Signal;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 
@@ -171,15 +174,19 @@ impl Ironic {
             .await
     }
 
-    /// Suspends Ironic, or lets it go on.
+    /// Suspends Ironic with its workers, or lets it go on.
     ///
     /// # Errors
     /// It has ended.
     pub fn stall(&self, stalled: bool) -> Result<()> {
-        self.process.signal(match stalled {
+        let signal = match stalled {
             true => Signal::SIGSTOP,
             false => Signal::SIGCONT,
-        })
+        };
+        for pid in with_children(self.process.pid())? {
+            kill(Pid::from_raw(pid), signal).with_context(|| format!("{signal} to {pid}"))?;
+        }
+        Ok(())
     }
 
     async fn get(&self, path: &str) -> Result<Value> {
@@ -200,6 +207,20 @@ impl Ironic {
         );
         Ok(())
     }
+}
+
+/// A process and all that it started.
+fn with_children(pid: i32) -> Result<Vec<i32>> {
+    let mut all = vec![pid];
+    let mut next = 0;
+    while let Some(&parent) = all.get(next) {
+        let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"))?;
+        for child in children.split_whitespace() {
+            all.push(child.parse()?);
+        }
+        next += 1;
+    }
+    Ok(all)
 }
 
 /// The power interface is real; what deploys and inspects is left out.

@@ -186,7 +186,12 @@ fn f6_an_interrupt_of_unknown_outcome_is_cancelled_after_the_power_off_is_pinned
     let (mut s, _) = writes(&o, &mk_state(Step::Holding), 1);
     let pin = s.pinned.clone().unwrap();
     let lost = HostEvidence::not_collected(s.attempt, at(2), "the response was lost");
-    s.evidence = Some(Box::new(lost));
+    o.collected.evidence = Some(Box::new(lost));
+    (s, _) = writes(&o, &s, 2);
+    // Where no interrupt was pinned, none is unknown.
+    let mut unasked = mk_state(Step::Holding);
+    (unasked, _) = writes(&o, &unasked, 2);
+    assert!(!unasked.evidence.unwrap().may_have_interrupted());
     (s.step, s.mode) = (Step::Aborting, Mode::Direct);
     s.agent_holds = true;
     s.end_reason = Some(Reason::Withdrawn);
