@@ -91,6 +91,9 @@ pub const OVERRIDE_QUORUM_ANNOTATION: &str = "rackhand.dev/override-quorum";
 /// On a remediation, with its UID as the value: a person states that no other Node runs on its host, whatever the
 /// identities of the Nodes say.
 pub const OVERRIDE_OTHER_NODE_ANNOTATION: &str = "rackhand.dev/override-other-node";
+/// On a remediation: its UID, by which a person takes the power of the host from baremetal-operator: Rackhand
+/// switches the host on although baremetal-operator does not report its state.
+pub const OVERRIDE_OWNER_ANNOTATION: &str = "rackhand.dev/override-owner";
 /// On a remediation, with its UID as the value: a person approves it where a PowerPolicy requires
 /// that, or holds it because of earlier attempts.
 pub const APPROVED_ANNOTATION: &str = "rackhand.dev/approved";
@@ -250,6 +253,9 @@ pub const HOLD_ANNOTATION_PREFIX: &str = "reboot.metal3.io/rackhand-";
 pub const CAPM3_HOLD_ANNOTATION_PREFIX: &str = "reboot.metal3.io/metal3-remediation-";
 /// The value of our hold key: power off at once, without a shutdown of the operating system.
 pub const HOLD_ANNOTATION_VALUE: &str = r#"{"mode":"hard"}"#;
+/// The field in the value of our hold key that says when the value was last changed. baremetal-operator ignores
+/// fields that it does not know.
+pub const HOLD_RENEWED_FIELD: &str = "renewed";
 /// On a BareMetalHost, for a short time: the UID of the remediation whose hold key is no longer set.
 pub const HOLD_WITHDRAWN_ANNOTATION: &str = "rackhand.dev/hold-withdrawn";
 /// baremetal-operator does not reconcile a host that carries it; Ironic still does.

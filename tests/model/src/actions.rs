@@ -82,8 +82,10 @@ pub enum Action {
     Power,
     /// The host has booted.
     Boot,
-    /// baremetal-operator enforces what it wants.
+    /// baremetal-operator looks at the host.
     Operator,
+    /// Ironic forces the host to the state that it has stored.
+    Force,
     /// The kubelet stops a pod that does not tolerate the taint.
     Evict,
     /// Kubernetes deletes the pod of a tainted Node that is not Ready.
@@ -173,19 +175,13 @@ impl World {
         let shown_ready =
             self.node.ready || self.registration == Registration::Other { ready: true };
         let tainted = self.node.taint != Taint::Absent;
-        let wants_on = self.hold == Some(false);
-        let differs = match self.host.power {
-            Power::On | Power::GoingOn(_) => !wants_on,
-            Power::Off => wants_on,
-            Power::GoingOff(_) => false,
-        };
-        let operator = self.hold.is_some() && differs && !self.bmc.silent;
         // Another renewal is another state only if somebody remembers the last one.
         let last = self.node.lease.to_string();
         let pinned = self.object.state.as_ref();
         let pinned = pinned.and_then(|s| s.lease_at_off.as_deref());
         let all = [
-            (Action::Operator, operator && !self.bmc.lying),
+            (Action::Operator, self.can_operate()),
+            (Action::Force, self.can_force()),
             (Action::Evict, heard && tainted && self.pod.bound),
             (
                 Action::ForceDelete,
@@ -332,7 +328,8 @@ impl World {
                 _ => w.powered(),
             },
             Action::Boot => w.booted(),
-            Action::Operator => w.switch(w.hold == Some(false)),
+            Action::Operator => w.operates(),
+            Action::Force => w.forces(),
             Action::Evict => (w.pod.bound, w.pod.process) = (false, false),
             Action::ForceDelete => w.pod.bound = false,
             Action::Detach => (w.pod.volume, w.pod.elsewhere) = (false, true),

@@ -69,11 +69,13 @@ pub enum Breakage {
     InterruptNotCancelled,
     MismatchLeftOff,
     OtherNodesIgnored,
+    HandedBackEarly,
+    OwnerBypassed,
 }
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 47] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -119,6 +121,8 @@ impl Breakage {
         Self::InterruptNotCancelled,
         Self::MismatchLeftOff,
         Self::OtherNodesIgnored,
+        Self::HandedBackEarly,
+        Self::OwnerBypassed,
     ];
 
     /// The breakage in words, as reports print it.
@@ -168,6 +172,8 @@ impl Breakage {
             Self::InterruptNotCancelled => "an interrupt counts as cancelled at once",
             Self::MismatchLeftOff => "a mismatch leaves the other host off",
             Self::OtherNodesIgnored => "other Nodes on the host are not looked for",
+            Self::HandedBackEarly => "our hold goes before the owner reports the host off",
+            Self::OwnerBypassed => "the agent switches on a host that Ironic has as off",
             Self::LateHoldTaken => "a hold on its way is not refused after the withdrawal",
         }
     }
@@ -184,9 +190,12 @@ impl Breakage {
             Self::CancelIgnored => (false, &[Fault::Deleted]),
             Self::ConfirmationKept => (false, &[Fault::EarlyConfirmation, Fault::Silent]),
             Self::JournalBelieved => (false, &[Fault::Deleted, Fault::JournalWiped]),
-            Self::HoldNotSet | Self::HoldRemovedEarly | Self::ReleaseSkipped | Self::HoldLeft => {
-                (true, &[])
-            }
+            Self::HoldNotSet
+            | Self::HoldRemovedEarly
+            | Self::ReleaseSkipped
+            | Self::HoldLeft
+            | Self::HandedBackEarly
+            | Self::OwnerBypassed => (true, &[]),
             Self::NodeVersionIgnored => (true, &[Fault::Deposed, Fault::NodeReplaced]),
             Self::TermIgnored
             | Self::ObjectVersionIgnored
@@ -348,6 +357,15 @@ impl Breakage {
             }
             Self::OutdatedIgnored | Self::OutletsOutdated => o.journal.is_outdated = false,
             Self::OtherNodesIgnored => o.other_nodes = OtherNodes::Compared(Vec::new()),
+            Self::HandedBackEarly | Self::OwnerBypassed if step == Step::PoweringOn => {
+                if let Some(bmh) = &mut o.bmh {
+                    match (self, bmh.our_hold) {
+                        (Self::HandedBackEarly, true) => bmh.powered_on = Some(false),
+                        (Self::OwnerBypassed, false) => bmh.powered_on = Some(true),
+                        _ => {}
+                    }
+                }
+            }
             Self::OutletsNotFound => o.journal.outlets_off_in = None,
             Self::InterruptNotCancelled => {
                 let interrupts = w.agent.runs.iter().filter(|run| is_interrupt(&run.id));

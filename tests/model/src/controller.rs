@@ -28,6 +28,8 @@ impl World {
             Next::Wait(t) => self.turned(Turn::Wait(Some(t))),
             Next::Done(outcome) => {
                 self.done = Some(outcome);
+                let state = self.object.state.clone();
+                self.judge_undone(outcome, state.as_ref());
                 self.judge_left();
                 self.judge_outlets_left();
                 self.judge_other_host();
@@ -183,10 +185,16 @@ impl World {
         match command {
             Command::AddFinalizer => self.object.finalizer = true,
             Command::RemoveFinalizer(_) => self.object.finalizer = false,
-            Command::AddHold => self.hold = self.hold.map(|_| true),
+            Command::AddHold => {
+                self.hold = self.hold.map(|_| true);
+                self.owner.renewed = false;
+            }
+            // Only that the value has changed matters.
+            Command::RenewHold => self.owner.renewed = true,
             Command::RemoveHold => {
                 self.judge_power_on(state);
                 self.hold = self.hold.map(|_| false);
+                self.owner.renewed = false;
                 // Where it is not set, the BareMetalHost gets another version all the same.
                 if let Some(late) = &mut self.late {
                     late.changed.host |= breakage != Some(Breakage::LateHoldTaken);
@@ -214,11 +222,12 @@ impl World {
                     Beginning::Refused => return false,
                 }
             }
-            Command::PowerOn { id, .. } => {
+            Command::PowerOn { id, device } => {
                 let limit = policy(self).power_on_timeout;
                 match self.begin(held, (id, true), Duration::ZERO, limit) {
                     Beginning::Started => {
                         self.judge_power_on(state);
+                        self.judge_owner(*device);
                         self.ended_off = true;
                     }
                     Beginning::Known => {}
@@ -326,7 +335,7 @@ impl World {
         let now = Changed {
             object: self.object != before.object,
             node: node != before.node,
-            host: self.hold != before.hold,
+            host: (self.hold, self.owner.reported) != (before.hold, before.owner.reported),
             pod: self.pod.bound != before.pod.bound || self.host.boots != before.host.boots,
         };
         let own = self.process.held.as_ref();
@@ -352,7 +361,7 @@ impl World {
             Next::Do(Command::AddTaint | Command::RemoveTaint) => {
                 (held.changed.node, Breakage::NodeVersionIgnored)
             }
-            Next::Do(Command::AddHold | Command::RemoveHold) => {
+            Next::Do(Command::AddHold | Command::RenewHold | Command::RemoveHold) => {
                 (held.changed.host, Breakage::HostVersionIgnored)
             }
             Next::Write | Next::Do(Command::AddFinalizer | Command::RemoveFinalizer(_)) => {

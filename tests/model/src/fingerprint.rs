@@ -65,6 +65,7 @@ impl Hash for World {
             interrupted,
             agent,
             hold,
+            owner,
             node,
             registration,
             pod,
@@ -98,7 +99,7 @@ impl Hash for World {
         hash_agent(agent, sent.term, h);
         registration.hash(h);
         (hold, node, pod, budget, was_silent, wrong, outlets).hash(h);
-        (other, interrupted).hash(h);
+        (other, interrupted, owner).hash(h);
         hash_backup(backup, *budget, h);
         // What was done counts where an older state may come back.
         if *backup != Backup::Never {
@@ -143,6 +144,7 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
         drained,
         pods_deleted: _,
         on,
+        handover,
         evidence,
         agent_holds,
         pinned,
@@ -158,7 +160,7 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
     (power_off_repeats, power_on_repeats, retry_at, mode).hash(h);
     (strategy, node_action, keep_off, failure, cluster).hash(h);
     (host, node, lease_at_off, taint, drained.is_some()).hash(h);
-    (on, agent_holds, confirmation_used, node_was_down).hash(h);
+    (on, handover, agent_holds, confirmation_used, node_was_down).hash(h);
     (node_back, other_node, refused_entry, end_reason, outlets).hash(h);
     // Nothing else of it decides anything.
     let collected = evidence.as_ref().map(|e| {

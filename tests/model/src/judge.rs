@@ -37,6 +37,10 @@ pub enum Wrong {
     Interrupt,
     /// F14: a power-off of a host on which another Node runs.
     Healthy,
+    /// F16: a power-on by the agent while Ironic has the host as off.
+    BehindOwner,
+    /// F16: a host that is back while Ironic has it as off.
+    Undone,
     /// F12: a power-off on the word of a state from before the power-on.
     Outdated,
 }

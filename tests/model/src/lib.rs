@@ -23,6 +23,7 @@ pub mod observe;
 pub mod operation;
 pub mod other_host;
 pub mod outlets;
+pub mod owner;
 pub mod policies;
 pub mod rack;
 pub mod replay;

@@ -105,7 +105,7 @@ pub fn path<S, A>(
 pub const BOUND: usize = 600;
 
 /// The order of actions in a world without faults: every component acts as soon as it can.
-const ORDER: [Action; 18] = [
+const ORDER: [Action; 19] = [
     Action::Answers,
     Action::WorkloadAnswers,
     Action::Learns,
@@ -119,6 +119,7 @@ const ORDER: [Action; 18] = [
     Action::Power,
     Action::Boot,
     Action::Operator,
+    Action::Force,
     Action::Evict,
     Action::ForceDelete,
     Action::Detach,

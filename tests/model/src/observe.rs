@@ -12,6 +12,7 @@ use rackhand_core::remediation::{
 
 use crate::{
     breakage::Breakage,
+    owner::Owner,
     time::NOW,
     world::{Process, Registration, UID, World},
 };
@@ -100,12 +101,14 @@ pub(crate) fn bound_pod(w: &World) -> BoundPod {
     }
 }
 
-fn bare_metal_host(hold: bool) -> BareMetalHostFacts {
+fn bare_metal_host(hold: bool, owner: Owner) -> BareMetalHostFacts {
     BareMetalHostFacts {
         name: "metal/host-7".into(),
         online: true,
         provisioned: true,
+        powered_on: Some(owner.reported),
         our_hold: hold,
+        hold_renewed: (hold && owner.renewed).then_some(NOW),
         ..BareMetalHostFacts::default()
     }
 }
@@ -170,7 +173,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
         pods: w.pod.bound.then(|| bound_pod(w)).into_iter().collect(),
         volumes: w.pod.volume.then(|| "csi-1".into()).into_iter().collect(),
     };
-    let bmh = w.hold.map(bare_metal_host);
+    let bmh = w.hold.map(|hold| bare_metal_host(hold, w.owner));
     let host = HostRef {
         rack: "r1".into(),
         host: "host-7".into(),
@@ -195,6 +198,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
             finalizer: w.object.finalizer,
             confirm_fenced: w.object.confirmed.then(|| UID.into()),
             override_other_node: None,
+            override_owner: None,
             paused: false,
             policy: Ok(policy(w)),
         },

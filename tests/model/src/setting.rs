@@ -327,6 +327,13 @@ impl Model for Setting {
             Property::always("F14: no off while another Node runs", |_, w: &World| {
                 !is(w, Wrong::Healthy)
             }),
+            Property::always(
+                "F16: on by the agent only if Ironic has it on",
+                |_, w: &World| !is(w, Wrong::BehindOwner),
+            ),
+            Property::always("F16: Ironic undoes no power-on", |_, w: &World| {
+                !is(w, Wrong::Undone)
+            }),
             Property::always("F12: no off by an older state", |_, w: &World| {
                 !is(w, Wrong::Outdated)
             }),

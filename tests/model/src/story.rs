@@ -34,9 +34,13 @@ fn line(w: &World, action: Action, setting: &Setting) -> String {
         }
         Action::Boot => "The host has booted.".into(),
         Action::Operator if w.hold == Some(false) => {
-            "baremetal-operator finds no hold and switches the host on.".into()
+            "baremetal-operator finds no hold, copies Ironic's state and requests on.".into()
         }
-        Action::Operator => "baremetal-operator finds our hold and switches the host off.".into(),
+        Action::Operator => {
+            "baremetal-operator finds our hold, copies Ironic's state and requests off.".into()
+        }
+        Action::Force if w.owner.stored => "Ironic forces the host on.".into(),
+        Action::Force => "Ironic forces the host off.".into(),
         Action::Evict => "The kubelet stops the pod because of the taint.".into(),
         Action::ForceDelete => {
             "Kubernetes deletes the pod, because the Node is out of service.".into()
@@ -193,6 +197,7 @@ fn command_words(command: &Command) -> String {
         Command::AddFinalizer => "add its finalizer".into(),
         Command::RemoveFinalizer(_) => "remove its finalizer".into(),
         Command::AddHold => "set the hold on the BareMetalHost".into(),
+        Command::RenewHold => "change the value of the hold on the BareMetalHost".into(),
         Command::RemoveHold => "remove the hold from the BareMetalHost".into(),
         Command::PowerOff { id, .. } => format!("begin power-off {id}"),
         Command::PowerOn { id, .. } => format!("begin power-on {id}"),

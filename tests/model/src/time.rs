@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rackhand_core::remediation::{LeaseMemory, OffEvidence, Shell, State};
+use rackhand_core::remediation::{Handover, LeaseMemory, OffEvidence, Shell, State};
 
 /// The present.
 pub const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
@@ -43,7 +43,13 @@ pub fn shift_some(t: &mut Option<Timestamp>, passed: Duration) {
 /// nothing else, so it stays the same instant for every attempt.
 pub fn shift_state(s: &mut State, passed: Duration) {
     shift(&mut s.since, passed);
-    for t in [&mut s.retry_at, &mut s.drained, &mut s.on, &mut s.node_back] {
+    let Handover {
+        released,
+        unreported,
+        taken: _,
+    } = &mut s.handover;
+    let times = [&mut s.retry_at, &mut s.drained, &mut s.on, &mut s.node_back];
+    for t in times.into_iter().chain([released, unreported]) {
         shift_some(t, passed);
     }
     if let Some(

@@ -13,6 +13,7 @@ use crate::{
     judge::Wrong,
     other_host::OtherHost,
     outlets::Outlets,
+    owner::Owner,
     restore::Backup,
     time::{NOW, shift, shift_leases, shift_shell, shift_some, shift_state},
 };
@@ -232,6 +233,8 @@ pub struct World {
     pub interrupted: u8,
     /// Whether our hold key is on the BareMetalHost; `None` if there is none.
     pub hold: Option<bool>,
+    /// baremetal-operator and Ironic; without a BareMetalHost they do nothing.
+    pub owner: Owner,
     /// The Node.
     pub node: Node,
     /// The name under which the kubelet registers.
@@ -285,6 +288,7 @@ impl World {
             interrupted: 0,
             agent: Agent::new(FIRST.term).into(),
             hold: cooperative.then_some(false),
+            owner: Owner::new(),
             node: Node {
                 uid: 1,
                 boot: 1,

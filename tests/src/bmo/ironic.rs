@@ -125,6 +125,8 @@ pub struct Node {
     pub fault: bool,
     target: Option<Target>,
     mismatches: u32,
+    /// A request is carried out by an Ironic outside of this record.
+    busy: bool,
 }
 
 impl Node {
@@ -137,9 +139,18 @@ impl Node {
         }
     }
 
+    /// A host as read from another Ironic.
+    pub fn read(power: Option<Power>, busy: bool, error: Option<String>) -> Self {
+        Self {
+            busy,
+            error,
+            ..Self::enrolled(power)
+        }
+    }
+
     /// Whether `target_power_state` is set, so that another request gets status 409.
     pub fn is_busy(&self) -> bool {
-        self.target.is_some()
+        self.target.is_some() || self.busy
     }
 
     /// Accepts a request; false if the host is busy or not enrolled.

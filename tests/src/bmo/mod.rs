@@ -10,11 +10,13 @@
 //! and lags, and Ironic forces hosts back to that state. It shares no code with the code under test, and
 //! counts every power command.
 
+pub mod acknowledge;
 mod conductor;
 pub mod decide;
 pub mod host;
 pub mod ironic;
 mod operator;
+pub mod real;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -62,6 +64,8 @@ struct Shared {
     objects: Api<DynamicObject>,
     settings: Settings,
     begun: Instant,
+    /// The Ironic that is used instead of this module's own.
+    real: Option<real::Ironic>,
 }
 
 /// A running baremetal-operator and Ironic for some hosts. Dropping it stops them.
@@ -92,6 +96,20 @@ impl Metal3 {
         access: &Access<'_>,
         settings: Settings,
     ) -> Result<Self> {
+        Self::start_with(objects, hosts, access, settings, None)
+    }
+
+    /// The same, with a real Ironic that has adopted the hosts.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_with(
+        objects: Api<DynamicObject>,
+        hosts: &[&SimHost],
+        access: &Access<'_>,
+        settings: Settings,
+        real: Option<real::Ironic>,
+    ) -> Result<Self> {
         let mut managed = BTreeMap::new();
         for sim in hosts {
             let record = Record {
@@ -112,6 +130,7 @@ impl Metal3 {
             objects,
             settings,
             begun: Instant::now(),
+            real,
         });
         let metal3 = Self {
             conductors: Mutex::default(),
@@ -126,7 +145,7 @@ impl Metal3 {
     /// Starts Ironic if it does not run.
     pub fn start_ironic(&self) {
         let mut conductors = self.conductors.lock();
-        if conductors.is_empty() {
+        if conductors.is_empty() && self.shared.real.is_none() {
             for name in self.shared.hosts.keys() {
                 conductors.spawn(conductor::run(self.shared.clone(), name.clone()));
             }
@@ -136,6 +155,11 @@ impl Metal3 {
     /// Stops Ironic, and with it the power sync; its database is kept.
     pub fn stop_ironic(&self) {
         *self.conductors.lock() = JoinSet::new();
+    }
+
+    /// The real Ironic, if it is used.
+    pub fn real(&self) -> Option<&real::Ironic> {
+        self.shared.real.as_ref()
     }
 
     /// Starts baremetal-operator if it does not run.

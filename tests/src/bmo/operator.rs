@@ -60,6 +60,10 @@ pub(super) async fn run(shared: Arc<Shared>, name: String) {
 async fn look(shared: &Shared, host: &Managed, name: &str) -> Result<()> {
     let object = shared.objects.get(name).await?;
     let read = Host::of(&object);
+    if let Some(real) = &shared.real {
+        let node = real.node(name).await?;
+        host.record.lock().node = node;
+    }
     let verdict = {
         let mut record = host.record.lock();
         let now = shared.begun.elapsed();
@@ -87,6 +91,11 @@ async fn look(shared: &Shared, host: &Managed, name: &str) -> Result<()> {
 async fn carry_out(shared: &Shared, host: &Managed, name: &str, verdict: Verdict) -> Result<()> {
     match verdict.act {
         None => {}
+        Some(Act::Power(change)) if shared.real.is_some() => {
+            if let Some(real) = &shared.real {
+                real.power(name, change).await?;
+            }
+        }
         Some(Act::Power(change)) => {
             host.record.lock().node.request(change);
             host.work.notify_one();

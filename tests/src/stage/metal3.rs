@@ -1,9 +1,11 @@
 //! The stand-in for baremetal-operator and Ironic of a stage.
 
+use std::time::Duration;
+
 use anyhow::Result;
 
 use super::{BMC_USER, Stage};
-use crate::bmo::{Access, Metal3, Settings};
+use crate::bmo::{Access, Metal3, Settings, real::Ironic};
 
 impl Stage {
     /// Starts the stand-in for baremetal-operator and Ironic with these hosts; it stops when it is dropped.
@@ -11,6 +13,42 @@ impl Stage {
     /// # Errors
     /// A host does not exist.
     pub fn start_metal3(&self, hosts: &[&str], settings: Settings) -> Result<Metal3> {
+        self.start_owner(hosts, settings, None)
+    }
+
+    /// The same with real Ironic, which compares power in intervals of `sync`.
+    ///
+    /// # Errors
+    /// A host does not exist, or Ironic does not start or does not adopt it.
+    pub async fn start_real_ironic(
+        &self,
+        hosts: &[&str],
+        settings: Settings,
+        sync: Duration,
+    ) -> Result<Metal3> {
+        let dir = self.dir.join("ironic");
+        let ironic = Ironic::start(&dir, sync).await?;
+        for name in hosts {
+            let ca = self.pki.ca_file();
+            let access = Access {
+                user: BMC_USER,
+                password: &self.config.bmc_password,
+                ca: &[],
+            };
+            ironic.adopt(self.host(name)?, &access, &ca).await?;
+        }
+        self.start_owner(hosts, settings, Some(ironic))
+    }
+
+    fn start_owner(
+        &self,
+        hosts: &[&str],
+        settings: Settings,
+        real: Option<Ironic>,
+    ) -> Result<Metal3> {
+        self.owned
+            .lock()
+            .extend(hosts.iter().map(|&name| name.to_owned()));
         let hosts: Result<Vec<_>> = hosts.iter().map(|name| self.host(name)).collect();
         let ca = std::fs::read(self.pki.ca_file())?;
         let access = Access {
@@ -18,6 +56,6 @@ impl Stage {
             password: &self.config.bmc_password,
             ca: &ca,
         };
-        Metal3::start(self.bare_metal_hosts(), &hosts?, &access, settings)
+        Metal3::start_with(self.bare_metal_hosts(), &hosts?, &access, settings, real)
     }
 }

@@ -28,15 +28,19 @@ mod usage;
 mod wire;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
 use kube::Client;
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    task::JoinSet,
+};
 
 pub use assertions::LONG;
 pub use cluster_api::MANAGER;
@@ -58,6 +62,7 @@ pub use usage::{ApiCalls, Usage, memory_kib};
 pub use wire::Wire;
 
 use crate::{
+    bmo::acknowledge,
     cluster::{ControlPlane, Parts},
     pki::{CertSpec, Pki},
     process::Process,
@@ -93,6 +98,10 @@ pub struct Stage {
     /// Proxies in front of IPMI BMCs.
     datagrams: BTreeMap<String, UdpProxy>,
     manager: Option<Process>,
+    /// Reports the power of managed hosts for which no stand-in for baremetal-operator was started.
+    owner: JoinSet<()>,
+    /// The hosts for which one was started.
+    owned: Arc<Mutex<BTreeSet<String>>>,
     endpoints: Mutex<BTreeMap<String, u16>>,
     started: Mutex<BTreeMap<String, Vec<String>>>,
     agent_certificates: BTreeMap<String, PathBuf>,
@@ -143,6 +152,8 @@ impl Stage {
             ipmi: BTreeMap::new(),
             datagrams: BTreeMap::new(),
             manager: None,
+            owner: JoinSet::new(),
+            owned: Arc::default(),
             endpoints: Mutex::default(),
             started: Mutex::default(),
             agent_certificates: BTreeMap::new(),
@@ -177,6 +188,16 @@ impl Stage {
                 stage.write_rack(&spec).await?;
             }
             stage.start_agent(&spec.name)?;
+        }
+        if stage
+            .config
+            .racks
+            .iter()
+            .any(|r| r.link == HostLink::Managed)
+        {
+            let objects = stage.bare_metal_hosts();
+            let owned = stage.owned.clone();
+            stage.owner.spawn(acknowledge::run(objects, owned));
         }
         if !stage.config.crowd {
             stage.wait_nodes().await?;

@@ -19,9 +19,9 @@ use rackhand_tests::{
     stage::{Fixture, HostLink, RackSpec, Recorder, SharedFixture, Stage, StageConfig},
 };
 
-use agent::{alone, detached, let_go};
+use agent::{alone, detached, let_go, overruled};
 use together::{backing_off, foreign, path, plain, slow, synced};
-use undone::{deleted, forced, off_again, undone};
+use undone::{deleted, forced, serviced, undone};
 use waiting::{offline, paused, servicing, unprovisioned, unswitchable};
 use world::{GRACE, WELL, World};
 
@@ -94,12 +94,13 @@ rackhand_tests::fixture_tests! {
     detached_host_is_switched_by_agent_only => detached,
     host_detached_midway_is_switched_on_by_agent => let_go,
     plain_reboot_annotation_is_removed_while_host_is_held => plain,
-    f2_agent_switches_power_without_baremetal_operator => alone,
+    f16_host_waits_for_an_absent_baremetal_operator_and_stays_on => alone,
+    f16_person_takes_the_power_from_an_absent_baremetal_operator => overruled,
     f3_host_forced_on_by_ironic_is_switched_off_again => forced,
     a2_hold_deleted_by_old_operator_is_restored => deleted,
-    a7_power_off_forced_by_ironic_costs_no_attempt => undone,
+    f16_agent_does_not_switch_on_what_ironic_has_as_off => undone,
+    f16_nothing_is_sent_to_a_host_that_is_serviced_while_held => serviced,
     f5_late_power_on_by_baremetal_operator_is_no_identity_mismatch => slow,
-    host_forced_off_while_booting_is_switched_on_again => off_again,
     baremetal_operator_in_backoff_does_not_delay_remediation => backing_off,
 }
 

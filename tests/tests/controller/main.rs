@@ -29,6 +29,7 @@ mod host_names;
 mod image;
 mod input;
 mod ipmi_remediation;
+mod ironic;
 mod manifests;
 mod medik8s;
 mod moved_agent;

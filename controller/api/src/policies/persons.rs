@@ -4,15 +4,16 @@
 use super::{Spec, bind, condition, variable};
 use crate::names::{
     APPROVED_ANNOTATION, CONFIRM_FENCED_ANNOTATION, GROUP, OVERRIDE_OTHER_NODE_ANNOTATION,
-    OVERRIDE_QUORUM_ANNOTATION, groups,
+    OVERRIDE_OWNER_ANNOTATION, OVERRIDE_QUORUM_ANNOTATION, groups,
 };
 use k8s_openapi::api::admissionregistration::v1::{NamedRuleWithOperations, Validation};
 
 /// The verb on a remediation that each annotation needs.
-const VERBS: [(&str, &str); 4] = [
+const VERBS: [(&str, &str); 5] = [
     (APPROVED_ANNOTATION, "approve"),
     (CONFIRM_FENCED_ANNOTATION, "confirm"),
     (OVERRIDE_OTHER_NODE_ANNOTATION, "confirm"),
+    (OVERRIDE_OWNER_ANNOTATION, "confirm"),
     (OVERRIDE_QUORUM_ANNOTATION, "confirm"),
 ];
 

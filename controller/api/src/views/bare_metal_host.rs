@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use kube::api::DynamicObject;
 
 use super::fields::{Fields, ViewError};
@@ -77,6 +78,11 @@ pub struct PowerHold<'a> {
     /// The value of the annotation, such as `{"mode":"hard"}`.
     pub value: &'a str,
 }
+
+/// Longest value of a hold key that is parsed, in bytes.
+const HOLD_VALUE_MAX: usize = 200;
+/// Longest error of baremetal-operator that is shown, in characters.
+const ERROR_MAX: usize = 200;
 
 impl BareMetalHostView {
     /// Reads a BareMetalHost.
@@ -174,6 +180,30 @@ impl BareMetalHostView {
     pub fn is_held_by(&self, remediation_uid: &str) -> bool {
         self.meta
             .has_annotation(&names::hold_annotation(remediation_uid))
+    }
+
+    /// When the value of the hold key of the remediation with this UID was
+    /// last changed; `None` if it was not, or if somebody else wrote it.
+    #[must_use]
+    pub fn hold_renewed(&self, remediation_uid: &str) -> Option<Timestamp> {
+        let key = names::hold_annotation(remediation_uid);
+        let value = self.meta.annotations.get(&key)?;
+        // Ours is short; a longer one is not parsed.
+        let value = (value.len() <= HOLD_VALUE_MAX).then_some(value)?;
+        let value: serde_json::Value = serde_json::from_str(value).ok()?;
+        value[names::HOLD_RENEWED_FIELD].as_str()?.parse().ok()
+    }
+
+    /// The text of the error that baremetal-operator reports now, cut to a
+    /// bounded length.
+    #[must_use]
+    pub fn current_error(&self) -> Option<String> {
+        let message = self.error_message.as_deref()?.trim();
+        let is_error = self.operational_status.as_deref() == Some("error");
+        (is_error && !message.is_empty()).then(|| {
+            let cut = |c: char| if c.is_control() { ' ' } else { c };
+            message.chars().take(ERROR_MAX).map(cut).collect()
+        })
     }
 
     /// The annotations that request a reboot or hold the host off, in the

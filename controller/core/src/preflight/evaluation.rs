@@ -1,6 +1,6 @@
 //! Rules about who evaluates health checks and who carries out remediations.
 
-use super::{CheckFacts, CheckKind, Manager, ManagerFacts, Row};
+use super::{CheckFacts, CheckKind, HoldTrial, Manager, ManagerFacts, Row};
 
 /// Before this minor version baremetal-operator removes the reboot annotations of others.
 const BMO_KEEPS_ANNOTATIONS: (u32, u32) = (0, 14);
@@ -89,6 +89,28 @@ pub(super) fn managers(facts: &ManagerFacts) -> Vec<Row> {
         });
     }
     rows
+}
+
+/// Whether a BareMetalHost can be held and released: baremetal-operator's webhook is called for each change.
+pub(super) fn hold(trial: Option<&(String, HoldTrial)>) -> Option<Row> {
+    let check = "holds";
+    let (name, trial) = trial?;
+    let target = format!("BareMetalHost {name}");
+    Some(match trial {
+        HoldTrial::Accepted => Row::ok(check, target, "a hold would be accepted (dry run)"),
+        HoldTrial::Forbidden => Row::skipped(
+            check,
+            target,
+            "whoever runs this command may not patch BareMetalHosts, so no hold was tried",
+        ),
+        HoldTrial::Refused(why) => Row::failed(
+            check,
+            target,
+            format!("a hold would be refused, so that no host can be fenced or released: {why}"),
+            "start baremetal-operator, whose webhook is called for each change of a BareMetalHost, or correct \
+             its ValidatingWebhookConfiguration",
+        ),
+    })
 }
 
 /// Major and minor version in the tag of an image.

@@ -17,6 +17,8 @@ pub struct Facts {
     pub rights: RightsFacts,
     /// Controllers of other projects.
     pub managers: ManagerFacts,
+    /// A dry run of a hold on a BareMetalHost, by its name; `None`: there is none, or nobody manages it.
+    pub hold: Option<(String, HoldTrial)>,
     /// Health checks of all kinds, whoever evaluates them.
     pub checks: Vec<CheckFacts>,
     /// Until when the certificate for agents is valid; `None`: there is none here, why.
@@ -43,6 +45,17 @@ impl Facts {
         let mut of_kind = self.checks.iter().filter(|check| check.kind == kind);
         of_kind.any(|check| check.ours)
     }
+}
+
+/// Result of the dry run of a hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HoldTrial {
+    /// The API server, with every webhook, would accept it.
+    Accepted,
+    /// Whoever runs the command may not patch BareMetalHosts.
+    Forbidden,
+    /// It would be refused, with this answer.
+    Refused(String),
 }
 
 /// The Lease of the election, as it was read.

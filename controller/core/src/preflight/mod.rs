@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 pub use facts::{
-    AgentFacts, AgentProbe, CheckFacts, CheckKind, ClockFacts, ClusterFacts, Facts, HostCheck,
-    HostFacts, KindFacts, LeaderFacts, Manager, ManagerFacts, NodeIdentity, NodesFacts,
+    AgentFacts, AgentProbe, CheckFacts, CheckKind, ClockFacts, ClusterFacts, Facts, HoldTrial,
+    HostCheck, HostFacts, KindFacts, LeaderFacts, Manager, ManagerFacts, NodeIdentity, NodesFacts,
     ReportedIdentity, RightFacts, RightsFacts, TargetFacts,
 };
 pub use rights::{Need, OWN_NAMESPACE, RIGHTS, Right, Role};
@@ -130,6 +130,7 @@ pub fn evaluate(facts: &Facts, now: Timestamp) -> Report {
     rows.extend(cluster::kinds(&facts.kinds));
     rows.extend(cluster::rights(&facts.rights, facts, installed));
     rows.extend(evaluation::managers(&facts.managers));
+    rows.extend(evaluation::hold(facts.hold.as_ref()));
     rows.extend(evaluation::checks(&facts.checks, &facts.managers));
     rows.extend(racks::own_certificate(facts.own_certificate.as_ref(), now));
     rows.extend(racks::agents(&facts.agents, now));

@@ -167,9 +167,9 @@ impl HostEvidence {
         }
     }
 
-    /// Whether a diagnostic interrupt may have been begun: it was, or what the agent did is not known.
+    /// Whether a diagnostic interrupt may have been begun. Where none was requested, none is cancelled.
     pub fn may_have_interrupted(&self) -> bool {
-        self.interrupt.is_some() || !self.missing.is_empty()
+        self.interrupt.is_some()
     }
 
     /// Adds the entries of the event log, the oldest first.

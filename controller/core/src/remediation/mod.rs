@@ -16,6 +16,7 @@
 mod agent_view;
 mod concurrency;
 mod evidence;
+mod handover;
 mod host_evidence;
 mod left_hold;
 mod observation;
@@ -39,6 +40,7 @@ pub use concurrency::{
     before_first_off, check_concurrency, progress_again,
 };
 pub use evidence::{CommandTaken, OffEvidence, OffProof, confirmed_off, latest_reading_stands};
+pub use handover::Handover;
 pub use host_evidence::{
     BootLog, Collected, HostEvidence, LogEntry, LogPosition, LogRecord, SensorAlarm, Severity,
     newer_entries, records,

@@ -37,6 +37,8 @@ pub struct RequestFacts {
     pub confirm_fenced: Option<String>,
     /// The value of `rackhand.dev/override-other-node`, if any.
     pub override_other_node: Option<String>,
+    /// The value of `rackhand.dev/override-owner`, if any.
+    pub override_owner: Option<String>,
     /// Whether the object, its Machine or its Cluster is paused.
     pub paused: bool,
     /// The policy that its spec requests.
@@ -97,8 +99,15 @@ pub struct BareMetalHostFacts {
     pub disable_power_off: bool,
     /// Whether the object has a deletionTimestamp.
     pub deleting: bool,
+    /// `status.poweredOn`: the power state in Ironic's database when baremetal-operator last looked. Never
+    /// evidence of the true state.
+    pub powered_on: Option<bool>,
+    /// `status.errorMessage` in the state `error`, cut to a bounded length.
+    pub error: Option<String>,
     /// Whether our hold key is set.
     pub our_hold: bool,
+    /// When the value of our hold key was last changed, by that value.
+    pub hold_renewed: Option<Timestamp>,
     /// Hold keys of other controllers.
     pub foreign_holds: BTreeSet<String>,
     /// Whether both unhealthy annotations are set.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Mode, Reason, State, Step};
+use super::{Mode, Reason, State, Step, handover::SILENT_OWNER};
 
 /// What is done with the power of the host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -213,6 +213,9 @@ impl Policy {
             }
             Step::Restoring if s.end_reason == Some(Reason::BootTimeout) => {
                 since(s.since, self.restore_timeout)
+            }
+            Step::Restoring if s.handover.unreported.is_some() => {
+                (s.handover.unreported).and_then(|at| since(at, SILENT_OWNER))
             }
             // Later if the workload cluster was out of reach for long.
             Step::Booting | Step::Restoring => {

@@ -88,6 +88,9 @@ pub enum Reason {
     OutletsOnRunning(String),
     OutletsNotOn(String),
     OutletsRestored(String),
+    OwnerDoesNotReportOff(String),
+    OwnerDoesNotSwitchOn(String),
+    OwnerDoesNotReportOn(String),
 }
 
 impl Reason {
@@ -171,6 +174,9 @@ impl Reason {
             Self::OutletsOnRunning(_) => "OutletsOnRunning",
             Self::OutletsNotOn(_) => "OutletsNotOn",
             Self::OutletsRestored(_) => "OutletsRestored",
+            Self::OwnerDoesNotReportOff(_) => "OwnerDoesNotReportOff",
+            Self::OwnerDoesNotSwitchOn(_) => "OwnerDoesNotSwitchOn",
+            Self::OwnerDoesNotReportOn(_) => "OwnerDoesNotReportOn",
         }
     }
 
@@ -211,6 +217,7 @@ impl Reason {
                 | Self::OutletsOffRunning(_)
                 | Self::OutletsOnRunning(_)
                 | Self::OutletsRestored(_)
+                | Self::OwnerDoesNotReportOn(_)
         )
     }
 }

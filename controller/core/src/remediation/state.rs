@@ -5,7 +5,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{HostEvidence, NodeAction, NodeFacts, OffEvidence, OutletUse, Reason, Strategy};
+use super::{
+    Handover, HostEvidence, NodeAction, NodeFacts, OffEvidence, OutletUse, Reason, Strategy,
+};
 
 /// The steps of a remediation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -297,6 +299,9 @@ pub struct State {
     /// When the host was confirmed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Timestamp>,
+    /// Where the power of the host is between Rackhand and its owner (F16).
+    #[serde(default, skip_serializing_if = "Handover::is_empty")]
+    pub handover: Handover,
     /// What was collected before the power-off of this attempt. Only reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Box<HostEvidence>>,
@@ -371,6 +376,7 @@ impl State {
             drained: None,
             pods_deleted: 0,
             on: None,
+            handover: Handover::default(),
             evidence: None,
             agent_holds: false,
             pinned: None,

@@ -12,6 +12,7 @@ mod confirm;
 mod drain;
 mod evidence;
 mod fenced;
+mod handover;
 mod host_evidence;
 mod node_identity;
 mod operations;
@@ -45,6 +46,8 @@ pub enum Command {
     RemoveFinalizer(Outcome),
     /// Sets our hold key on the BareMetalHost (F2).
     AddHold,
+    /// Changes the value of our hold key, so that baremetal-operator looks at the host at once (F16).
+    RenewHold,
     /// Removes our hold key from the BareMetalHost.
     RemoveHold,
     /// Begins a hard power-off at the agent.
@@ -271,6 +274,9 @@ impl StepContext<'_> {
             return d;
         }
         if let Some(d) = self.orphaned(&s) {
+            return d;
+        }
+        if let Some(d) = self.owner_at_work(&s) {
             return d;
         }
         match s.step {

@@ -14,6 +14,7 @@ mod exits;
 mod failures;
 mod faults;
 mod fencing;
+mod handover;
 mod host_evidence;
 mod identity;
 mod interleavings;

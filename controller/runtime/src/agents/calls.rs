@@ -341,6 +341,7 @@ impl Agents {
         endpoint: Option<v1::BmcEndpoint>,
         owner: &str,
     ) -> Result<(), CallFailure> {
+        let agent = at.id.agent.clone();
         let (mut client, term) = self.authority(at, &host.rack)?;
         let message = v1::ReleaseRequest {
             target: Some(Self::target(host, endpoint)),
@@ -352,7 +353,9 @@ impl Agents {
         let mut request = traced(message, owner, "release");
         request.set_timeout(CALL);
         let call = client.release(request);
-        self.taken(&host.rack, call).await.map(drop)
+        self.taken(&host.rack, call).await?;
+        self.forget_hold(&agent, owner);
+        Ok(())
     }
 
     /// Reads the power state now, from the BMC or the outlets, for the remediation `uid`. `asked` is taken before the

@@ -39,6 +39,15 @@ impl Agents {
         of_agent.collect()
     }
 
+    /// Forgets the holds of an owner that an agent has released, before it is queried again: otherwise they would be
+    /// released once more, and reported as left.
+    pub(super) fn forget_hold(&self, agent: &str, owner: &str) {
+        let mut agents = self.agents.write();
+        if let Some(agent) = agents.get_mut(&Key::new("", agent)) {
+            agent.holds.retain(|hold| hold.owner != owner);
+        }
+    }
+
     /// The agents of a rack that do not answer, and may hold hosts.
     pub(crate) fn silent_of_rack(&self, rack: &str) -> Vec<String> {
         let agents = self.agents.read();

@@ -70,6 +70,7 @@ impl Engine {
                 self.finalizer(false).await
             }
             Command::AddHold => self.add_hold(&self.bmh_key(host)?).await,
+            Command::RenewHold => self.renew_hold(&self.bmh_key(host)?).await,
             Command::RemoveHold => self.remove_hold(&self.bmh_key(host)?).await,
             Command::PowerOff {
                 id,
@@ -179,7 +180,7 @@ impl Engine {
             .release_others(&host, endpoint, &self.uid, None)
             .await;
         if let Err(error) = released {
-            tracing::warn!(remediation = %self.id, ?error, "a hold remains at an agent on standby");
+            tracing::warn!(remediation = %self.id, ?error, "a hold remains at an agent; it is released when the agent answers");
         }
     }
 

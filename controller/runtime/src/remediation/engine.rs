@@ -123,7 +123,12 @@ impl Engine {
             let pace = self.shell.turned(turn, clock::monotonic_now());
             if let Some(error) = error {
                 let failures = self.shell.failures;
-                tracing::warn!(remediation = %self.id, %error, failures, "not carried out; trying again");
+                if error.is_conflict() && failures < FAILURES_TOLD {
+                    // Somebody else wrote the object first: the next iteration reads it again.
+                    tracing::debug!(remediation = %self.id, %error, failures, "not carried out; trying again");
+                } else {
+                    tracing::warn!(remediation = %self.id, %error, failures, "not carried out; trying again");
+                }
                 if failures == FAILURES_TOLD {
                     self.report_failure(&error).await;
                 }

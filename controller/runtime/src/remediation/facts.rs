@@ -10,8 +10,9 @@ use rackhand_api::{
         DIAGNOSTIC_INTERRUPT_ANNOTATION, EVIDENCE_TIMEOUT_ANNOTATION, MADE_BY_ANNOTATION,
         MEDIK8S_TIMED_OUT_ANNOTATION, NODE_ACTION_ANNOTATION, NODE_ACTION_DELETE,
         NODE_ACTION_TAINT, OPENSHIFT_CLONED_FROM_NAME_ANNOTATION, OVERRIDE_OTHER_NODE_ANNOTATION,
-        PAUSED_ANNOTATION, POD_DELETION_ANNOTATION, POD_DELETION_IMMEDIATE, POD_DELETION_POD_GC,
-        REBOOT_ANNOTATION, SKIP_REMEDIATION_ANNOTATION,
+        OVERRIDE_OWNER_ANNOTATION, PAUSED_ANNOTATION, POD_DELETION_ANNOTATION,
+        POD_DELETION_IMMEDIATE, POD_DELETION_POD_GC, REBOOT_ANNOTATION,
+        SKIP_REMEDIATION_ANNOTATION,
         conditions::{HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED},
         groups, kinds,
     },
@@ -85,6 +86,7 @@ pub(crate) fn request_facts(
             .annotations
             .get(OVERRIDE_OTHER_NODE_ANNOTATION)
             .cloned(),
+        override_owner: meta.annotations.get(OVERRIDE_OWNER_ANNOTATION).cloned(),
         paused,
         policy: view
             .policy(config)
@@ -222,7 +224,10 @@ pub(crate) fn bmh_facts(view: &BareMetalHostView, key: &Key, uid: &str) -> BareM
         provisioned: view.is_provisioned(),
         disable_power_off: view.disable_power_off,
         deleting: view.meta.is_deleting(),
+        powered_on: view.powered_on,
+        error: view.current_error(),
         our_hold: view.is_held_by(uid),
+        hold_renewed: view.hold_renewed(uid),
         foreign_holds: foreign,
         unhealthy_mark: view.meta.has_annotation(names::UNHEALTHY_ANNOTATION)
             && view

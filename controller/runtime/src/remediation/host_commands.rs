@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::engine::{Engine, ReconcileError};
 use crate::store::{
     api::{ApiError, call},
+    clock,
     object::{Key, Kind, api},
 };
 
@@ -19,6 +20,15 @@ impl Engine {
         let key = names::hold_annotation(&self.uid);
         let body = annotation(&key, Some(HOLD_ANNOTATION_VALUE));
         self.patch_host(host, "hold", body).await
+    }
+
+    /// Changes the value of our own hold key, so that baremetal-operator looks at the host at once (F16).
+    pub(super) async fn renew_hold(&self, host: &Key) -> Result<(), ReconcileError> {
+        let key = names::hold_annotation(&self.uid);
+        let at = clock::whole_seconds(clock::monotonic_now());
+        let value = json!({ "mode": "hard", names::HOLD_RENEWED_FIELD: at }).to_string();
+        self.patch_host(host, "hold", annotation(&key, Some(&value)))
+            .await
     }
 
     /// Removes our own hold key, and no other (F9). Where it is not set, a write of a former leader that

@@ -65,6 +65,10 @@ impl ApiError {
         self.code().is_some()
     }
 
+    pub(crate) fn is_forbidden(&self) -> bool {
+        self.code() == Some(403)
+    }
+
     pub(crate) fn is_conflict(&self) -> bool {
         self.code() == Some(409)
     }

@@ -118,6 +118,8 @@ pub struct Host {
     pub pool: String,
     /// Its power.
     pub power: Power,
+    /// Whether Ironic's database has it as on.
+    pub(crate) stored_on: bool,
     /// Its operating system.
     pub os: Os,
     /// Its BMC.
@@ -163,6 +165,7 @@ impl Host {
             check,
             pool: check.name().to_owned(),
             power: Power::On,
+            stored_on: true,
             os: Os::Running,
             bmc: BmcCondition::default(),
             feeds: None,

@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use super::verdicts::kubectl;
 
 const REMEDIATION: &str = "metal3remediations.infrastructure.cluster.x-k8s.io/m1";
-const WORDS: [(&str, &str); 4] = [
+const WORDS: [(&str, &str); 5] = [
     ("rackhand.dev/approved", "approve"),
     ("rackhand.dev/confirm-fenced", "confirm"),
     ("rackhand.dev/override-other-node", "confirm"),
+    ("rackhand.dev/override-owner", "confirm"),
     ("rackhand.dev/override-quorum", "confirm"),
 ];
 

@@ -1,12 +1,12 @@
 //! Actions that Ironic or an old baremetal-operator undoes.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use rackhand_tests::{
     rack::PowerState,
     stage::{LONG, wait_until},
 };
 
-use super::world::{AGENT, HOLD, IRONIC, ON, World};
+use super::world::{AGENT, HOLD, IRONIC, OFF, ON, World};
 
 /// Ironic is not told that the host is to be off, so its power sync switches it on. This is the only case in
 /// which the hold alone does not keep a host off.
@@ -77,6 +77,8 @@ pub async fn deleted(w: &World) -> Result<()> {
     host.never_boots(true);
     w.draining("old-1").await?;
     w.provisioning("old-1", "provisioning").await?;
+    w.stage.wait_blocked("old-1", "HostNotProvisioned").await?;
+    w.provisioning("old-1", "provisioned").await?;
     wait_until("the hold key is deleted and restored", LONG, || async {
         let holds = w.recorder.holds("old-1", HOLD);
         Ok(if holds.len() >= 3 {
@@ -86,7 +88,6 @@ pub async fn deleted(w: &World) -> Result<()> {
         })
     })
     .await?;
-    w.provisioning("old-1", "provisioned").await?;
     w.stage.wait_warning("old-1", "HoldLost").await?;
     w.stage.wait_step("old-1", "Draining").await?;
     let steps = w.recorder.steps("old-1");
@@ -108,67 +109,57 @@ pub async fn deleted(w: &World) -> Result<()> {
     Ok(())
 }
 
-/// Without baremetal-operator Ironic does not know that the host is to be on, and undoes the power-on of the
-/// agent. After its restart, baremetal-operator switches the host on.
+/// Without baremetal-operator Ironic has the host as off and would undo a power-on of the agent, which sends none.
+/// After its restart, baremetal-operator switches the host on.
 pub async fn undone(w: &World) -> Result<()> {
     w.draining("away-1").await?;
+    w.reports_off("away-1").await?;
     w.away.stop_operator();
     w.stage.let_pod_go("away-1").await?;
-    wait_until("Ironic forces it off", LONG, || async {
-        let sent = w.away.sent("away-1")?;
-        Ok(if sent.forced_offs > 0 {
-            Ok(())
-        } else {
-            Err(format!("{sent:?}"))
-        })
-    })
-    .await?;
+    let seen = w
+        .stage
+        .wait_blocked("away-1", "OwnerDoesNotSwitchOn")
+        .await?;
+    ensure!(
+        seen.message.contains("start baremetal-operator"),
+        "{}",
+        seen.message
+    );
+    let host = w.host("away-1")?;
+    ensure!(host.real_power() == PowerState::Off, "off");
     w.away.start_operator();
-    w.untainted("away-1").await?;
-    w.stage.wait_back("away-1").await?;
-    let commands = w.commands("away-1")?;
-    ensure!(
-        commands.contains(&(IRONIC.to_owned(), ON)),
-        "the operator switches on: {commands:?}"
-    );
-    let steps = w.recorder.steps("away-1");
-    let again = steps.iter().any(|(_, step)| step == "Retrying");
-    ensure!(!again, "an attempt was lost: {steps:?}");
-    let counters = w.host("away-1")?.counters();
-    ensure!(
-        counters.ons >= 1 && counters.offs >= counters.ons,
-        "{counters:?}"
-    );
-    w.stage.tainted_only_while_off(&w.recorder, "away-1").await
+    w.back_by("away-1", &[(IRONIC, OFF), (AGENT, OFF), (IRONIC, ON)])
+        .await?;
+    w.stays_on(&w.away, "away-1").await
 }
 
-/// Without baremetal-operator and Ironic, the agent switches on the host that Ironic has forced off, in the
-/// same attempt: the controller sees it off while it boots, or the power-on has not ended and sends its command
-/// again.
-pub async fn off_again(w: &World) -> Result<()> {
-    let host = w.host("again-1")?;
-    w.draining("again-1").await?;
-    w.alone.stop_operator();
+/// baremetal-operator services the host while it is held off: no command of the agent, no hold, and the taint
+/// stays; after that the remediation goes on.
+pub async fn serviced(w: &World) -> Result<()> {
+    w.draining("serv-2").await?;
+    w.reports_off("serv-2").await?;
+    w.well.servicing("serv-2", true)?;
+    w.stage.wait_blocked("serv-2", "HostServicing").await?;
+    let host = w.host("serv-2")?;
+    // The host boots a ramdisk.
     host.never_boots(true);
-    w.stage.let_pod_go("again-1").await?;
-    wait_until("Ironic forces it off", LONG, || async {
-        let sent = w.alone.sent("again-1")?;
-        Ok(if sent.forced_offs > 0 {
-            Ok(())
-        } else {
-            Err(format!("{sent:?}"))
-        })
-    })
-    .await?;
-    w.alone.stop_ironic();
+    host.switch(ON, IRONIC);
+    let agent = || -> Result<usize> {
+        let commands = w.commands("serv-2")?;
+        Ok(commands.iter().filter(|(by, _)| by == AGENT).count())
+    };
+    let before = agent()?;
+    w.synced(&w.well, "serv-2", 3).await?;
+    ensure!(agent()? == before, "{:?}", w.commands("serv-2")?);
+    let bmh = w.stage.bare_metal_hosts().get("serv-2").await?;
+    let held = bmh.metadata.annotations.unwrap_or_default();
+    ensure!(!held.keys().any(|key| key.starts_with(HOLD)), "{held:?}");
+    ensure!(w.stage.tainted("serv-2").await?, "the Node stays tainted");
+    w.well.servicing("serv-2", false)?;
+    w.stage.wait_step("serv-2", "Draining").await?;
     host.never_boots(false);
-    w.untainted("again-1").await?;
-    w.stage.wait_back("again-1").await?;
-    let commands = w.commands("again-1")?;
-    let last = commands.last().context("commands")?;
-    ensure!(*last == (AGENT.to_owned(), ON), "{commands:?}");
-    let steps = w.recorder.steps("again-1");
-    let again = steps.iter().any(|(_, step)| step == "Retrying");
-    ensure!(!again, "an attempt was lost: {steps:?}");
-    w.stage.tainted_only_while_off(&w.recorder, "again-1").await
+    w.stage.let_pod_go("serv-2").await?;
+    w.untainted("serv-2").await?;
+    w.stage.wait_back("serv-2").await?;
+    w.stays_on(&w.well, "serv-2").await
 }

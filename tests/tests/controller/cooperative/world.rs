@@ -32,13 +32,14 @@ pub const OFF: ResetType = ResetType::ForceOff;
 pub const ON: ResetType = ResetType::On;
 
 /// Hosts of a baremetal-operator and an Ironic without faults.
-pub const WELL: [&str; 11] = [
+pub const WELL: [&str; 12] = [
     "path-1",
     "sync-1",
     "foreign-1",
     "offline-1",
     "paused-1",
     "serv-1",
+    "serv-2",
     "new-1",
     "keep-1",
     "det-1",
@@ -62,7 +63,7 @@ pub struct World {
     pub slow: Metal3,
     /// baremetal-operator stops before the power-on.
     pub away: Metal3,
-    /// baremetal-operator stops before the power-on, and Ironic after it has forced the host off.
+    /// Both are stopped, and nobody starts them again.
     pub alone: Metal3,
 }
 
@@ -125,6 +126,30 @@ impl World {
             })
         })
         .await
+    }
+
+    /// Waits until baremetal-operator reports the host off.
+    pub async fn reports_off(&self, host: &str) -> Result<()> {
+        wait_until(&format!("{host} is reported off"), LONG, || async {
+            let object = self.stage.bare_metal_hosts().get(host).await?;
+            let seen = object.data["status"]["poweredOn"].clone();
+            Ok(if seen == false {
+                Ok(())
+            } else {
+                Err(seen.to_string())
+            })
+        })
+        .await
+    }
+
+    /// Checks that nobody switches a host off that is back: longer than the two minutes of Ironic's power sync,
+    /// with its shortened period.
+    pub async fn stays_on(&self, metal3: &Metal3, host: &str) -> Result<()> {
+        let offs = self.host(host)?.counters().offs;
+        self.synced(metal3, host, 3).await?;
+        let (now, sent) = (self.host(host)?.counters().offs, metal3.sent(host)?);
+        ensure!(now == offs, "{host} was switched off again: {sent:?}");
+        Ok(())
     }
 
     /// Waits until Ironic has synced a host this many more times.

@@ -69,7 +69,7 @@ fn bare_metal_host_lists_its_power_holds() {
         "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
         "metadata": {"name": "host-0", "namespace": "metal3", "annotations": {
             "reboot.metal3.io": "",
-            "reboot.metal3.io/rackhand-u-1": r#"{"mode":"hard"}"#,
+            "reboot.metal3.io/rackhand-u-1": r#"{"mode":"hard","renewed":"2026-11-28T03:20:00Z"}"#,
             "reboot.metal3.io/metal3-remediation-u-2": "",
             "reboot.metal3.iox": "",
             "baremetalhost.metal3.io/detached": "",
@@ -93,6 +93,9 @@ fn bare_metal_host_lists_its_power_holds() {
     .unwrap();
     assert!(host.is_held_by("u-1"));
     assert!(!host.is_held_by("u-2"));
+    let renewed = host.hold_renewed("u-1").unwrap();
+    assert_eq!(renewed.to_string(), "2026-11-28T03:20:00Z");
+    assert_eq!(host.hold_renewed("u-2"), None);
     assert_eq!(
         host.power_holds().map(|hold| hold.key).collect::<Vec<_>>(),
         [None, Some("metal3-remediation-u-2"), Some("rackhand-u-1")]

@@ -21,6 +21,9 @@ pub(super) fn command_message(command: &Command) -> String {
             )
         }
         Command::AddHold => "sets its hold key on the BareMetalHost".into(),
+        Command::RenewHold => {
+            "changes the value of its hold key, so that baremetal-operator looks at the host".into()
+        }
         Command::RemoveHold => "removes its hold key from the BareMetalHost".into(),
         Command::PowerOff { id, device, .. } => {
             let by = by_device(*device);

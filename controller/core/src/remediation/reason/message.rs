@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Reason;
+use super::{super::handover::SILENT_OWNER, Reason};
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -55,13 +55,15 @@ impl fmt::Display for Reason {
             ),
             Self::HostNotProvisioned(host) => write!(
                 f,
-                "BareMetalHost {host} is not provisioned, so baremetal-operator would not keep it off; \
-                 waiting until it is provisioned"
+                "BareMetalHost {host} is not provisioned, so its power is left to baremetal-operator and nothing is \
+                 sent; waiting until it is provisioned. An out-of-service taint that this remediation added \
+                 stays until the Node is deleted or the BMC reports off"
             ),
             Self::HostServicing(host) => {
                 write!(
                     f,
-                    "BareMetalHost {host} is being serviced; waiting until that has ended"
+                    "BareMetalHost {host} is being serviced, so its power is left to baremetal-operator and nothing \
+                     is sent; waiting until that has ended"
                 )
             }
             Self::HostDeleting(host) => write!(
@@ -253,6 +255,11 @@ impl fmt::Display for Reason {
                  no other remediation and the node stays unhealthy, repair the host; a check with a single \
                  template makes another one once this object is deleted"
             ),
+            Self::ActionFailed(why) if why.contains("failed calling webhook") => write!(
+                f,
+                "the last action failed and is retried: {why}. While the webhook of baremetal-operator does not \
+                 answer, no BareMetalHost can be held or released: start baremetal-operator"
+            ),
             Self::ActionFailed(why) => write!(f, "the last action failed and is retried: {why}"),
             Self::StateUnreadable(why) => {
                 write!(f, "cannot parse the saved state; refusing to act: {why}")
@@ -291,6 +298,29 @@ impl fmt::Display for Reason {
                 f,
                 "outlets {names} are on again; the host may boot by its restore policy, and its node is \
                  waited for whatever the BMC reports"
+            ),
+            Self::OwnerDoesNotReportOff(state) => write!(
+                f,
+                "the host can be switched on, but baremetal-operator does not report it off: {state}. Our hold \
+                 key stays until it does, because Ironic would otherwise switch the host off again. Repair or \
+                 start baremetal-operator and Ironic, and remove what pauses this host. If that is not \
+                 possible, make sure that Ironic does not run or does not have this host, or has it as \
+                 \"power on\" without a target; then annotate this object with \
+                 rackhand.dev/override-owner=<its UID>: Rackhand then switches the host on"
+            ),
+            Self::OwnerDoesNotSwitchOn(state) => write!(
+                f,
+                "no annotation keeps the host off any more, and baremetal-operator does not switch it on: \
+                 {state}. Rackhand does not, because Ironic may have the host as off and would switch it off \
+                 again. Repair or start baremetal-operator and Ironic, and remove what pauses this host. If that \
+                 is not possible, make sure that Ironic does not run or does not have this host; then annotate \
+                 this object with rackhand.dev/override-owner=<its UID>: Rackhand then switches the host on"
+            ),
+            Self::OwnerDoesNotReportOn(host) => write!(
+                f,
+                "the node is back; waiting until baremetal-operator reports BareMetalHost {host} on, because \
+                 Ironic may have it as off and switch it off again. The wait ends {} s after the node was back",
+                SILENT_OWNER.as_secs()
             ),
             Self::Exhausted(attempts) => {
                 write!(

@@ -52,9 +52,16 @@ impl StepContext<'_> {
     /// mistake (F5). A part that is out of reach does not delay the others.
     pub(super) fn aborting(&self, s: State) -> Decision {
         let reason = s.end_reason.clone().unwrap_or(Reason::Withdrawn);
-        let taint = self.clean_up_node(&s, reason.clone());
+        let is_taken = matches!(
+            reason,
+            Reason::HostNotProvisioned(_) | Reason::HostServicing(_) | Reason::HostDeleting(_)
+        );
+        let taint = match is_taken {
+            true => self.clean_up_taken_node(&s, &reason),
+            false => self.clean_up_node(&s, reason.clone()),
+        };
         if let Some(d) = &taint
-            && matches!(d.next, Next::Do(_))
+            && matches!(&d.next, Next::Do(command) if *command != Command::ReadPower)
         {
             return d.clone();
         }
@@ -204,6 +211,15 @@ impl StepContext<'_> {
                     let failure = s.failure.clone().unwrap_or_default();
                     let reason = self.power_on_failure(&s, failure);
                     return Some(self.wait(s, reason, at));
+                }
+                // F5: another host was switched off by mistake, which is undone at once unless Ironic would
+                // switch it off again (F16).
+                if self.owner().is_some_and(|b| b.powered_on != Some(true)) {
+                    match self.owner_switches_on(&s, reason.clone()) {
+                        Some(Ok(())) => return self.release(&s, reason),
+                        Some(Err(d)) => return Some(d),
+                        None => {}
+                    }
                 }
                 let command = self.power_on_command(&s, &id);
                 let limit = self.policy.power_on_timeout;

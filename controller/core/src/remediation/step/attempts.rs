@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    super::{OnExhausted, Reason, State, Step},
+    super::{Handover, OnExhausted, Reason, State, Step},
     Decision, StepContext, after,
 };
 
@@ -55,6 +55,7 @@ impl StepContext<'_> {
         s.pods_deleted = 0;
         s.evidence = None;
         s.on = None;
+        s.handover = Handover::default();
         s.power_on_repeats = 0;
         s.end_reason = None;
         s

@@ -237,12 +237,29 @@ impl StepContext<'_> {
         let why @ Reason::ControlPlaneQuorum(_) = self.o.conflict.clone()? else {
             return None;
         };
+        Some(self.wait_to_begin(s, why))
+    }
+
+    fn wait_to_begin(&self, s: &State, why: Reason) -> Decision {
         let step = if s.attempts.is_empty() {
             Step::Pending
         } else {
             Step::Retrying
         };
-        Some(self.to(s.clone(), step, why))
+        self.to(s.clone(), step, why)
+    }
+
+    /// F16: gives way to an owner that services or deprovisions the host before anything was switched.
+    fn taken_before_off(&self, s: &State) -> Option<Decision> {
+        let bmh = self.o.bmh.as_ref().filter(|b| !b.detached)?;
+        let why = self.owner_works_on(bmh)?;
+        if let Some(d) = self.cancel_interrupt(s, &why) {
+            return Some(d);
+        }
+        if bmh.our_hold {
+            return Some(self.act(s.clone(), why, Command::RemoveHold));
+        }
+        Some(self.wait_to_begin(s, why))
     }
 
     /// F2: makes the intent durable before the power-off.
@@ -261,6 +278,9 @@ impl StepContext<'_> {
         if !self.holds()
             && let Some(d) = self.quorum_lost(&s)
         {
+            return d;
+        }
+        if let Some(d) = self.taken_before_off(&s) {
             return d;
         }
         if let Some(d) = self.check_other_node_before_hold(&s) {

@@ -136,8 +136,14 @@ impl StepContext<'_> {
                 true => Outcome::Succeeded,
                 false => Outcome::Withdrawn,
             };
+            if back && let Some(d) = self.await_owner_on(&s) {
+                return d;
+            }
             let reason = s.end_reason.clone().unwrap_or(Reason::Recovered);
-            return self.finish(s, reason, outcome);
+            let silent = self.owner_silent(&s);
+            let mut d = self.finish(s, reason, outcome);
+            d.notes.extend(silent);
+            return d;
         }
         let mut s = s;
         // After a withdrawal the Node may still look as it did before the power-off.
@@ -155,9 +161,18 @@ impl StepContext<'_> {
             _ => {}
         }
         if recovered {
+            if let Some(d) = self.await_owner_on(&s) {
+                return d;
+            }
+            let silent = self.owner_silent(&s);
             s.end_reason = None;
             s.record_attempt(Reason::Recovered, self.now);
-            return self.to(s, Step::Succeeded, Reason::Recovered);
+            let mut d = self.to(s, Step::Succeeded, Reason::Recovered);
+            d.notes.extend(silent);
+            return d;
+        }
+        if let Some(d) = self.not_back(&s) {
+            return d;
         }
         // The verdict on the Machine follows that of the Node, without an event of the Node.
         let recheck = after(self.now, RECHECK);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    super::{PowerState, Reason, State, Step},
+    super::{PowerState, PowerView, Reason, State, Step},
     Command, Decision, StepContext, after,
 };
 
@@ -26,11 +26,8 @@ impl StepContext<'_> {
     /// how often. Nothing is fenced at this point, so F3 and F4 permit it.
     pub(super) fn monitor_boot(&self, s: State, why: Reason, until: Timestamp) -> Decision {
         let on = s.on.unwrap_or(s.since);
-        // Older readings are from before the power-on.
-        let view = self.o.power.as_ref().filter(|view| view.asked >= on);
-        let is_off = view
-            .and_then(|view| view.result.as_ref().ok())
-            .is_some_and(|r| r.state == PowerState::Off);
+        let view = self.power_since(on);
+        let is_off = self.is_read_off(&s);
         let why = if is_off {
             Reason::StaysOff(s.power_on_repeats.saturating_add(1))
         } else {
@@ -48,6 +45,18 @@ impl StepContext<'_> {
             None => self.act(s, why, Command::ReadPower),
             Some(_) => self.wait(s, why, until),
         }
+    }
+
+    /// The latest reading since the power-on.
+    fn power_since(&self, on: Timestamp) -> Option<&PowerView> {
+        self.o.power.as_ref().filter(|view| view.asked >= on)
+    }
+
+    /// Whether the BMC reported exactly off since the host was switched on.
+    pub(super) fn is_read_off(&self, s: &State) -> bool {
+        let view = self.power_since(s.on.unwrap_or(s.since));
+        let reading = view.and_then(|view| view.result.as_ref().ok());
+        reading.is_some_and(|r| r.state == PowerState::Off)
     }
 
     fn power_on_again(&self, mut s: State) -> Decision {

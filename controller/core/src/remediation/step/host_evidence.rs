@@ -55,9 +55,14 @@ impl StepContext<'_> {
     }
 
     fn record_evidence(&self, s: &State, evidence: HostEvidence) -> Decision {
+        // It is pinned before it is sent.
+        let pin = s.pinned.as_ref().map(|pin| &pin.operation);
+        let may_be_sent = pin == Some(&self.interrupt_id(s));
+        let unknown = || may_be_sent.then(|| "what became of it is not known".to_owned());
         let mut s = s.clone();
         s.evidence = Some(Box::new(HostEvidence {
             attempt: s.attempt,
+            interrupt: evidence.interrupt.clone().or_else(unknown),
             ..evidence.bounded()
         }));
         self.quiet_write(s, Reason::CollectingEvidence)

@@ -3,18 +3,12 @@
 use std::time::Duration;
 
 use super::{
-    super::{
-        Mode, OperationOutcome, OperationView, PowerDevice, PowerReading, PowerState, Reason,
-        State, Step,
-    },
+    super::{OperationOutcome, OperationView, PowerDevice, PowerReading, Reason, State, Step},
     Command, Decision, StepContext, after,
     evidence::LatestReading,
     node_identity::is_unproven,
     operation_id,
 };
-
-/// Interval of reading whether baremetal-operator has switched the host on.
-const OPERATOR_POLL: Duration = Duration::from_secs(1);
 
 impl StepContext<'_> {
     pub(super) fn power_on_next(&self, mut s: State, reason: Reason) -> Decision {
@@ -98,10 +92,16 @@ impl StepContext<'_> {
         if let Some(at) = s.retry_at.filter(|at| *at > self.now) {
             return self.wait(s, reason, at);
         }
+        match self.owner_switches_on(&s, reason.clone()) {
+            Some(Ok(())) if s.agent_holds && !self.done(&Command::Release) => {
+                return self.act(s, reason, Command::Release);
+            }
+            Some(Ok(())) => return self.confirmed_on(s),
+            Some(Err(d)) => return d,
+            None => {}
+        }
         if s.tries == 0
-            && let Some(d) = self
-                .wait_for_baremetal_operator(&s)
-                .or_else(|| self.check_identity_before_on(&s))
+            && let Some(d) = self.check_identity_before_on(&s)
         {
             return d;
         }
@@ -122,13 +122,13 @@ impl StepContext<'_> {
         }
     }
 
-    /// A7: removes our hold key first, and waits for others who keep the host off or
-    /// service it.
+    /// A7, F16: removes our hold key once its owner has the host as off, and waits for others who keep the host off.
     fn release_hold(&self, s: &State) -> Option<Decision> {
         let bmh = self.o.bmh.as_ref()?;
         if bmh.our_hold {
             // A power-off that another agent still carries out would switch the host off again.
-            if let Some(d) = self.wait_for_other_agent(s) {
+            let wait = self.wait_for_other_agent(s);
+            if let Some(d) = wait.or_else(|| self.await_owner_off(s)) {
                 return Some(d);
             }
             return Some(self.act(s.clone(), Reason::PowerOnRunning, Command::RemoveHold));
@@ -136,51 +136,10 @@ impl StepContext<'_> {
         if bmh.detached {
             return None;
         }
-        if let Some(why) = self.held_by_others() {
-            return Some(self.recheck(s.clone(), why));
+        match self.held_by_others() {
+            Some(why) => Some(self.await_others(s, why)),
+            None => self.record_release(s),
         }
-        if bmh.servicing {
-            let reason = Reason::HostServicing(bmh.name.clone());
-            return Some(self.recheck(s.clone(), reason));
-        }
-        None
-    }
-
-    /// A7: leaves the power-on to baremetal-operator during the grace period; the agent does it
-    /// after that.
-    fn wait_for_baremetal_operator(&self, s: &State) -> Option<Decision> {
-        // It cannot switch on a host whose outlets are off.
-        if s.mode != Mode::Cooperative || s.device() == PowerDevice::Outlets {
-            return None;
-        }
-        let s = s.clone();
-        // An older reading may be from before the power-off.
-        let view = self.o.power.as_ref().filter(|view| view.asked >= s.since);
-        let grace = after(s.since, self.policy.cooperative_grace);
-        let next = view.map_or(self.now, |view| after(view.answered, OPERATOR_POLL));
-        match self.power_now(&s) {
-            LatestReading::On(_) if view.is_some() && self.exactly_on() => {
-                if s.agent_holds && !self.done(&Command::Release) {
-                    return Some(self.act(s, Reason::PowerOnRunning, Command::Release));
-                }
-                Some(self.confirmed_on(s))
-            }
-            fresh if view.is_none() || matches!(fresh, LatestReading::NotRead) => {
-                Some(self.act(s, Reason::PowerOnRunning, Command::ReadPower))
-            }
-            _ if grace <= self.now => None,
-            _ if next <= self.now => Some(self.act(s, Reason::PowerOnRunning, Command::ReadPower)),
-            _ => Some(self.wait(s, Reason::PowerOnRunning, next.min(grace))),
-        }
-    }
-
-    fn exactly_on(&self) -> bool {
-        let reading = self
-            .o
-            .power
-            .as_ref()
-            .and_then(|view| view.result.as_ref().ok());
-        reading.is_some_and(|r| r.state == PowerState::On)
     }
 
     /// F5: checks the Lease once more immediately before the power-on. If the BMC no longer reports

@@ -122,6 +122,7 @@ fn a7_repeated_power_on_waits_for_baremetal_operator_and_holds() {
     assert!(matches!(does(&o, &s, 37), Command::PowerOn { .. }));
     let key = "reboot.metal3.io/firmware";
     bmh(&mut o).foreign_holds.insert(key.into());
+    (s, _) = writes(&o, &s, 37);
     assert_eq!(waits(&o, &s, 37).0.label(), "HeldByOthers");
     bmh(&mut o).online = false;
     assert_eq!(writes(&o, &s, 37).1.label(), "HostOffline");
@@ -159,7 +160,6 @@ fn power_loss_during_boot_costs_no_attempt() {
     for cooperative in [false, true] {
         let mk = |faults: &[(i64, Fault)]| {
             let mut plan = Plan::calm(cooperative);
-            plan.faults = vec![(0, Fault::Operator(true))];
             plan.faults.extend(faults);
             let mut run = Run::new(plan);
             run.go();

@@ -119,6 +119,7 @@ pub(super) fn mk_bmh() -> BareMetalHostFacts {
         name: "metal/host-7".into(),
         online: true,
         provisioned: true,
+        powered_on: Some(true),
         serial: Some("SN7".into()),
         ..BareMetalHostFacts::default()
     }
@@ -147,6 +148,7 @@ pub(super) fn mk_observation() -> Observation {
             finalizer: true,
             confirm_fenced: None,
             override_other_node: None,
+            override_owner: None,
             paused: false,
             policy: Ok(Policy::default()),
         },
@@ -191,10 +193,11 @@ pub(super) fn mk_direct() -> Observation {
     }
 }
 
-/// The same with our hold.
+/// The same with our hold, which the owner has followed.
 pub(super) fn mk_held() -> Observation {
     let mut o = mk_observation();
     bmh(&mut o).our_hold = true;
+    bmh(&mut o).powered_on = Some(false);
     o
 }
 
@@ -263,6 +266,9 @@ pub(super) fn mk_state(step: Step) -> State {
         Step::Fenced | Step::PoweringOn | Step::Booting | Step::Restoring
     ) {
         s.drained = Some(at(0));
+    }
+    if matches!(step, Step::PoweringOn | Step::Booting | Step::Restoring) {
+        s.handover.released = Some(at(0));
     }
     if matches!(step, Step::Booting | Step::Restoring) {
         s.on = Some(at(0));

@@ -46,7 +46,7 @@ pub(super) struct CrashAt {
 #[derive(PartialEq)]
 struct Events {
     request: (bool, bool, bool, bool, bool, bool),
-    bmh: Option<(bool, bool, usize)>,
+    bmh: Option<(bool, bool, usize, Option<bool>, Option<Timestamp>)>,
     node: Option<(Taint, u32, bool, bool)>,
     workload_down: bool,
     agent: bool,
@@ -86,6 +86,7 @@ impl Run {
             finalizer: false,
             confirm_fenced: None,
             override_other_node: None,
+            override_owner: None,
             paused: false,
             policy: Ok(plan.policy()),
         };
@@ -161,10 +162,10 @@ impl Run {
         let node = !w.workload_down && c.node;
         Events {
             request,
-            bmh: w
-                .bmh
-                .as_ref()
-                .map(|b| (b.online, b.our_hold, b.foreign_holds.len())),
+            bmh: w.bmh.as_ref().map(|b| {
+                let held = b.foreign_holds.len();
+                (b.online, b.our_hold, held, b.powered_on, b.hold_renewed)
+            }),
             node: node.then(|| (c.taint, c.boot_id, w.ready(), w.unknown())),
             workload_down: w.workload_down,
             agent: w.agent_up,
@@ -262,7 +263,12 @@ impl Run {
             Command::RemoveFinalizer(_) => w.request.finalizer = false,
             Command::AddHold => {
                 w.said_off.clear();
-                w.bmh.as_mut().unwrap().our_hold = true;
+                let bmh = w.bmh.as_mut().unwrap();
+                (bmh.our_hold, bmh.hold_renewed) = (true, None);
+            }
+            Command::RenewHold => {
+                w.bmh.as_mut().unwrap().hold_renewed = Some(time(w.now));
+                w.owner_looks();
             }
             Command::RemoveHold => {
                 self.may_come_on(&state);

@@ -102,6 +102,7 @@ fn f9_workload_outage_delays_neither_hold_removal_nor_power_on() {
     s.end_reason = Some(Reason::LeaseRenewed("node-7".into()));
     assert_eq!(does(&o, &s, 0), Command::RemoveHold);
     bmh(&mut o).our_hold = false;
+    bmh(&mut o).powered_on = Some(true);
     assert!(matches!(does(&o, &s, 0), Command::PowerOn { .. }));
     o.operation = confirmed();
     assert_eq!(waits(&o, &s, 0).0.label(), "WorkloadUnreachable");

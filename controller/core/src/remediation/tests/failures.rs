@@ -297,7 +297,8 @@ fn foreign_holds_and_servicing_delay_the_power_on() {
     bmh(&mut o)
         .foreign_holds
         .insert("reboot.metal3.io/firmware".into());
-    let s = mk_state(Step::PoweringOn);
+    let mut s = mk_state(Step::PoweringOn);
+    s.handover.released = None;
     let (reason, until) = waits(&o, &s, 100);
     assert_eq!(
         reason,
@@ -306,6 +307,11 @@ fn foreign_holds_and_servicing_delay_the_power_on() {
     assert_eq!(until, 115);
     bmh(&mut o).foreign_holds.clear();
     bmh(&mut o).servicing = true;
+    let (s, reason) = writes(&o, &s, 100);
+    assert_eq!(
+        (s.step, reason.label()),
+        (Step::PoweringOn, "HostServicing")
+    );
     assert_eq!(waits(&o, &s, 100).0.label(), "HostServicing");
 }
 

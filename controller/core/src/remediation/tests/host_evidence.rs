@@ -186,7 +186,12 @@ fn f6_an_interrupt_of_unknown_outcome_is_cancelled_after_the_power_off_is_pinned
     let (mut s, _) = writes(&o, &mk_state(Step::Holding), 1);
     let pin = s.pinned.clone().unwrap();
     let lost = HostEvidence::not_collected(s.attempt, at(2), "the response was lost");
-    s.evidence = Some(Box::new(lost));
+    o.collected.evidence = Some(Box::new(lost));
+    (s, _) = writes(&o, &s, 2);
+    // Where no interrupt was pinned, none is unknown.
+    let mut unasked = mk_state(Step::Holding);
+    (unasked, _) = writes(&o, &unasked, 2);
+    assert!(!unasked.evidence.unwrap().may_have_interrupted());
     (s.step, s.mode) = (Step::Aborting, Mode::Direct);
     s.agent_holds = true;
     s.end_reason = Some(Reason::Withdrawn);
@@ -238,6 +243,7 @@ fn the_log_of_the_boot_is_read_once_the_node_is_back_and_clean() {
     node(&mut o).taint = Taint::Absent;
     assert_eq!(does(&o, &s, 1), Command::RemoveHold);
     bmh(&mut o).our_hold = false;
+    bmh(&mut o).powered_on = Some(true);
     node(&mut o).boot_id = "boot-2".into();
     // A health check deletes the request as soon as the Node is Ready.
     node(&mut o).ready = true;

@@ -33,6 +33,7 @@ fn f5_lease_renewal_after_confirmed_off_undoes_the_remediation() {
         }
         assert_eq!(does(&o, &s, 6), Command::RemoveHold);
         bmh(&mut o).our_hold = false;
+        bmh(&mut o).powered_on = Some(true);
         assert_eq!(
             does(&o, &s, 6),
             Command::PowerOn {
@@ -99,6 +100,7 @@ fn f5_lease_is_checked_immediately_before_power_on() {
 fn f5_only_an_off_reading_after_the_renewal_shows_another_host() {
     let mut o = mk_other_host();
     bmh(&mut o).our_hold = false;
+    bmh(&mut o).powered_on = Some(true);
     node(&mut o).lease.as_mut().unwrap().unchanged_since = at(20);
     let s = mk_state(Step::PoweringOn);
     for asked in [16, 19] {

@@ -53,7 +53,8 @@ impl Run {
         if let Some(bmh) = &mut w.bmh {
             bmh.foreign_holds.clear();
         }
-        for _ in 0..40 {
+        // Longer than two minutes, in which Ironic would undo a power-on that it does not know of.
+        for _ in 0..260 {
             self.world.tick();
         }
         let w = &self.world;

@@ -198,6 +198,7 @@ fn f5_mismatch_with_a_node_from_before_the_off_undoes_the_power_off_at_once() {
             if mode == Mode::Cooperative {
                 assert_eq!(does(&o, &s, 2), Command::RemoveHold, "{step:?}");
                 bmh(&mut o).our_hold = false;
+                bmh(&mut o).powered_on = Some(true);
             }
             let on = Command::PowerOn {
                 id: format!("{UID}/1@1800000000/undo/0.0"),

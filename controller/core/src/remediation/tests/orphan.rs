@@ -39,6 +39,7 @@ fn run(mut o: Observation, s: State, now: i64) -> (Observation, State, Decision)
                     Command::AddTaint => node(&mut o).taint = Taint::Ours,
                     Command::RemoveHold => bmh(&mut o).our_hold = false,
                     Command::RemoveFinalizer(_) => o.request.finalizer = false,
+                    Command::ReadPower => o.power = mk_power(now, PowerState::Off),
                     Command::Release | Command::Cancel { .. } => {}
                     other => panic!("{other:?} at {:?}", s.step),
                 }

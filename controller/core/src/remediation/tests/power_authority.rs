@@ -123,7 +123,10 @@ fn capm3_controller_on_the_same_object_prevents_any_switching() {
     later.conflict = None;
     bmh(&mut later).our_hold = false;
     assert!(later.request.finalizer);
-    assert!(matches!(decide(&later, Some(&s), at(60)).next, Next::Done(_)));
+    assert!(matches!(
+        decide(&later, Some(&s), at(60)).next,
+        Next::Done(_)
+    ));
     // The conflict appeared while our hold was set: the hold is removed again.
     let (s, reason) = writes(&o, &mk_state(Step::Holding), 0);
     assert_eq!(
@@ -145,7 +148,8 @@ fn a8_capm3_controller_is_named_if_its_key_keeps_the_host_off() {
         .insert(format!("reboot.metal3.io/metal3-remediation-{UID}"));
     o.conflict = rival();
     o.power = mk_power(1, PowerState::Off);
-    let (reason, until) = waits(&o, &mk_state(Step::PoweringOn), 2);
+    let (s, _) = writes(&o, &mk_state(Step::PoweringOn), 2);
+    let (reason, until) = waits(&o, &s, 2);
     assert_eq!((reason.label(), until), ("RivalController", 17));
     // A remediation that has begun is finished.
     bmh(&mut o).our_hold = true;

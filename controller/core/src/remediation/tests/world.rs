@@ -12,6 +12,8 @@ use super::{
 
 /// One step of time in milliseconds.
 pub(super) const TICK: i64 = 500;
+/// Interval of Ironic's power synchronisation in milliseconds.
+const SYNC: i64 = 40_000;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Power {
@@ -70,6 +72,8 @@ pub(super) struct World {
     pub(super) silent: bool,
     pub(super) workload_down: bool,
     pub(super) bmo_down: bool,
+    /// The power state in Ironic's database.
+    pub(super) stored_on: bool,
     pub(super) partitioned: bool,
     pub(super) request: RequestFacts,
     pub(super) conflict: bool,
@@ -120,6 +124,7 @@ impl World {
             silent: plan.silent,
             workload_down: false,
             bmo_down: false,
+            stored_on: true,
             partitioned: plan.hung,
             request,
             conflict: false,
@@ -276,14 +281,38 @@ impl World {
         }
     }
 
-    /// baremetal-operator switches the host on unless a hold key is set.
+    /// baremetal-operator looks every 3 s. Ironic forces a host off that came on by another hand, whoever else
+    /// runs.
     fn move_operator(&mut self) {
-        let Some(bmh) = &self.bmh else { return };
-        if self.bmo_down || self.silent || self.plan.lying || self.now % 3000 != 0 {
+        if self.bmh.is_none() {
             return;
         }
+        let readable = !self.silent && !self.plan.lying;
+        if readable && !self.stored_on && self.now % SYNC == 0 {
+            self.switch(self.target(), false);
+        }
+        if self.now % 3000 == 0 {
+            self.owner_looks();
+        }
+    }
+
+    /// baremetal-operator copies Ironic's state, then requests the power that is wanted.
+    pub(super) fn owner_looks(&mut self) {
+        let target = self.target();
+        let (down, silent, lying) = (self.bmo_down, self.silent, self.plan.lying);
+        let Some(bmh) = self.bmh.as_mut().filter(|_| !down) else {
+            return;
+        };
+        bmh.powered_on = Some(self.stored_on);
         let on = bmh.online && !bmh.our_hold && bmh.foreign_holds.is_empty();
-        self.switch(self.target(), on);
+        // A BMC that always reports off has reached off, and never reaches on.
+        if silent || lying && on {
+            return;
+        }
+        self.stored_on = on;
+        if !lying {
+            self.switch(target, on);
+        }
     }
 
     fn move_cluster(&mut self) {

@@ -10,16 +10,20 @@ mod racks;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::Client;
-use rackhand_api::names::{GROUP, groups, kinds};
-use rackhand_core::preflight::{ClusterFacts, Facts, KindFacts, Report, evaluate};
+use kube::{
+    Client,
+    api::{Patch, PatchParams},
+};
+use rackhand_api::names::{GROUP, HOLD_ANNOTATION_VALUE, groups, hold_annotation, kinds};
+use rackhand_core::preflight::{ClusterFacts, Facts, HoldTrial, KindFacts, Report, evaluate};
+use serde_json::json;
 
 use crate::{
     config::Config,
     store::{
-        api::{ClientError, management_client, words},
+        api::{ClientError, call, management_client, words},
         index::Index,
-        object::{Key, Kind, Served, list},
+        object::{Key, Kind, Served, api, list},
     },
 };
 
@@ -103,11 +107,43 @@ impl Gatherer<'_> {
             }
         }
         facts.managers = cluster::managers(&self.client).await;
+        facts.hold = self.try_hold().await;
         facts.checks = self.checks().await;
         facts.clusters = self.clusters(&facts).await;
         facts.rights = self.rights().await;
         self.racks(&mut facts).await;
         facts
+    }
+
+    /// A dry run of a hold on one BareMetalHost that baremetal-operator manages.
+    async fn try_hold(&self) -> Option<(String, HoldTrial)> {
+        let mut keys = self.index.keys(Kind::BareMetalHost).into_iter();
+        let is_managed = |key: &Key| {
+            let view = self.index.host(key).and_then(|entry| entry.view.ok());
+            view.is_some_and(|view| !view.is_detached())
+        };
+        let key = keys.find(is_managed)?;
+        let found = self.served.find(
+            &self.client,
+            Kind::BareMetalHost.group(),
+            Kind::BareMetalHost.kind(),
+        );
+        let resource = found.await.ok().flatten()?;
+        let hosts = api(&self.client, &resource, &key.namespace);
+        let name = hold_annotation("preflight");
+        let body = json!({ "metadata": { "annotations": { name: HOLD_ANNOTATION_VALUE } } });
+        let dry_run = PatchParams {
+            dry_run: true,
+            ..PatchParams::default()
+        };
+        let patch = Patch::Merge(body);
+        let tried = call("a hold", hosts.patch(&key.name, &dry_run, &patch)).await;
+        let trial = match tried {
+            Ok(_) => HoldTrial::Accepted,
+            Err(error) if error.is_forbidden() => HoldTrial::Forbidden,
+            Err(error) => HoldTrial::Refused(error.to_string()),
+        };
+        Some((key.to_string(), trial))
     }
 
     async fn kinds(&self) -> Vec<KindFacts> {

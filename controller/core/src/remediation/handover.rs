@@ -1,0 +1,33 @@
+//! Where the power of a host is between Rackhand and baremetal-operator, which owns it (F16).
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Time for which the Node has to be Ready, and the host on, before a remediation ends although the owner does
+/// not report the host on. It covers several polls of baremetal-operator (60 s) and forced power
+/// synchronisations of Ironic (120 s).
+pub(super) const SILENT_OWNER: Duration = Duration::from_secs(600);
+
+/// What has happened to the power of a host whose owner is baremetal-operator, in one attempt.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Handover {
+    /// Since when no annotation keeps the host off: from then on the owner is to switch it on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub released: Option<Timestamp>,
+    /// Since when the Node has been Ready again without the owner reporting the host on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreported: Option<Timestamp>,
+    /// The owner services or deprovisions the host, or did so while this remediation had begun.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub taken: bool,
+}
+
+impl Handover {
+    /// Whether nothing has happened.
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
