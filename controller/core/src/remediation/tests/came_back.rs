@@ -110,9 +110,8 @@ fn f11_request_of_a_check_from_before_the_recovery_does_not_begin() {
     // What a person requests, and what a check requests for a Node that is Ready all the time, is carried out.
     let mut by_person = o.clone();
     by_person.request.made_by_check = None;
-    let mut other_cause = o.clone();
-    ready(&mut other_cause, -400);
-    for o in [by_person, other_cause] {
+    ready(&mut o, -400);
+    for o in [by_person, o] {
         let s = decide(&o, None, at(0)).state;
         assert_eq!(writes(&o, &s, 0).0.step, Step::Holding);
     }

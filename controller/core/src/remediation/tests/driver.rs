@@ -42,11 +42,14 @@ pub(super) struct CrashAt {
     pub(super) after: bool,
 }
 
+/// What the object of the host shows that an engine reacts to.
+type SeenHost = (bool, bool, usize, Option<bool>, Option<Timestamp>);
+
 /// The changes that wake the driver.
 #[derive(PartialEq)]
 struct Events {
     request: (bool, bool, bool, bool, bool, bool),
-    bmh: Option<(bool, bool, usize, Option<bool>, Option<Timestamp>)>,
+    bmh: Option<SeenHost>,
     node: Option<(Taint, u32, bool, bool)>,
     workload_down: bool,
     agent: bool,
