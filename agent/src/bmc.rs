@@ -12,7 +12,9 @@ use rackhand_proto::{
 };
 use serde::Serialize;
 
-use crate::bmc_call::{ChangeRow, Client, answer, change_confirmed, limit, request, target};
+use crate::bmc_call::{
+    ChangeRow, Client, NamedChange, answer, change_confirmed, limit, request, target,
+};
 use crate::{
     cli::{BmcAction, BmcArgs, BmcChangeArgs, BmcInfoArgs, LongReadArgs},
     exit_code::{ExitStatus, Fault},
@@ -222,7 +224,7 @@ async fn info(args: BmcInfoArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn reset(args: BmcChangeArgs) -> anyhow::Result<ExitCode> {
-    let change = |client, host| reset_one(client, host, &args);
+    let change = |named| reset_one(named, &args);
     change_confirmed(
         "restart the BMC of",
         "restarted",
@@ -233,24 +235,30 @@ async fn reset(args: BmcChangeArgs) -> anyhow::Result<ExitCode> {
     .await
 }
 
-async fn reset_one(mut client: Client, host: String, args: &BmcChangeArgs) -> ChangeRow {
+async fn reset_one(named: NamedChange, args: &BmcChangeArgs) -> ChangeRow {
     let change = &args.confirmed.change;
-    let asked = v1::ResetBmcRequest {
-        target: target(&host),
-        timeout: limit(change.timeout),
-        force: change.common.force,
+    let reset = |mut client: Client, call| {
+        let asked = v1::ResetBmcRequest {
+            target: target(&named.host),
+            timeout: limit(change.timeout),
+            force: change.common.force,
+            call,
+        };
+        async move { client.reset_bmc(request(asked, change.timeout)).await }
     };
-    let sent = answer(client.reset_bmc(request(asked, change.timeout)).await);
-    let changed = sent.and_then(|response| match response.result {
-        Some(Reset::Changed(changed)) => Ok(changed),
-        Some(Reset::Failure(failure)) => Err(Fault::of_failure(failure)),
-        None => Err(Fault::empty()),
-    });
-    ChangeRow::of(host, "restarted", changed)
+    let changed = named
+        .ask(reset)
+        .await
+        .and_then(|response| match response.result {
+            Some(Reset::Changed(changed)) => Ok(changed),
+            Some(Reset::Failure(failure)) => Err(Fault::of_failure(failure)),
+            None => Err(Fault::empty()),
+        });
+    ChangeRow::of(named.host, "restarted", changed)
 }
 
 async fn rotate_password(args: BmcChangeArgs) -> anyhow::Result<ExitCode> {
-    let change = |client, host| rotate_one(client, host, &args);
+    let change = |named| rotate_one(named, &args);
     change_confirmed(
         "change the passwords of the BMC of",
         "changed",
@@ -261,18 +269,24 @@ async fn rotate_password(args: BmcChangeArgs) -> anyhow::Result<ExitCode> {
     .await
 }
 
-async fn rotate_one(mut client: Client, host: String, args: &BmcChangeArgs) -> ChangeRow {
+async fn rotate_one(named: NamedChange, args: &BmcChangeArgs) -> ChangeRow {
     let change = &args.confirmed.change;
-    let asked = v1::RotatePasswordRequest {
-        target: target(&host),
-        timeout: limit(change.timeout),
-        force: change.common.force,
+    let rotate = |mut client: Client, call| {
+        let asked = v1::RotatePasswordRequest {
+            target: target(&named.host),
+            timeout: limit(change.timeout),
+            force: change.common.force,
+            call,
+        };
+        async move { client.rotate_password(request(asked, change.timeout)).await }
     };
-    let sent = answer(client.rotate_password(request(asked, change.timeout)).await);
-    let changed = sent.and_then(|response| match response.result {
-        Some(Rotated::Changed(changed)) => Ok(changed),
-        Some(Rotated::Failure(failure)) => Err(Fault::of_failure(failure)),
-        None => Err(Fault::empty()),
-    });
-    ChangeRow::of(host, "changed", changed)
+    let changed = named
+        .ask(rotate)
+        .await
+        .and_then(|response| match response.result {
+            Some(Rotated::Changed(changed)) => Ok(changed),
+            Some(Rotated::Failure(failure)) => Err(Fault::of_failure(failure)),
+            None => Err(Fault::empty()),
+        });
+    ChangeRow::of(named.host, "changed", changed)
 }

@@ -1,7 +1,7 @@
 //! What the commands other than `power` share: requests with a time limit, rows of changed hosts,
 //! `--dry-run`.
 
-use std::{process::ExitCode, time::Duration};
+use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use rackhand_proto::{
     convert::duration_to_proto,
@@ -15,8 +15,10 @@ use crate::{
     exit_code::{ExitStatus, Fault},
     fan_out::{self, HostResult, confirm},
     host_selection::is_called,
+    lease::Lease,
     output::{TableRow, brief, print},
     power::{connect, known, meant},
+    until_answered::Repeated,
 };
 
 /// Time that the agent may take beyond the time limit of the BMC.
@@ -40,6 +42,55 @@ pub(crate) fn target(host: &str) -> Option<v1::Target> {
 
 pub(crate) fn limit(timeout: Duration) -> Option<prost_types::Duration> {
     Some(duration_to_proto(timeout))
+}
+
+/// A change of one host: its id, and the lease of this process.
+#[derive(Debug, Clone)]
+pub(crate) struct NamedChange {
+    pub(crate) client: Client,
+    pub(crate) host: String,
+    id: String,
+    lease: Arc<Lease>,
+}
+
+impl NamedChange {
+    /// A change with a new id.
+    pub(crate) fn new(client: Client, host: String, lease: &Arc<Lease>) -> Self {
+        Self {
+            client,
+            host,
+            id: format!("cli-{}", uuid::Uuid::new_v4()),
+            lease: lease.clone(),
+        }
+    }
+
+    /// Asks for the change until the agent answers. It is made once.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Repeated::ask`].
+    pub(crate) async fn ask<T, F>(
+        &self,
+        call: impl Fn(Client, Option<v1::ChangeCall>) -> F,
+    ) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<Response<T>, Status>>,
+    {
+        let repeated = Repeated {
+            id: &self.id,
+            lease: Some(&self.lease),
+            // Before there were leases, changes had no ids.
+            is_known_to_all: false,
+        };
+        let named = |caller| {
+            let named = v1::ChangeCall {
+                operation_id: self.id.clone(),
+                caller,
+            };
+            call(self.client.clone(), Some(named))
+        };
+        repeated.ask(named).await
+    }
 }
 
 /// The response of a call, or the fault.
@@ -126,7 +177,7 @@ pub(crate) async fn change_confirmed<F: Future<Output = ChangeRow>>(
     done: &str,
     hosts: &[String],
     confirmed: &ConfirmedChangeArgs,
-    change: impl Fn(Client, String) -> F,
+    change: impl Fn(NamedChange) -> F,
 ) -> anyhow::Result<ExitCode> {
     let mut client = connect(&confirmed.change.common).await?;
     let known = known(&mut client).await?;
@@ -137,7 +188,9 @@ pub(crate) async fn change_confirmed<F: Future<Output = ChangeRow>>(
     if !confirmed.yes {
         confirm(what, &hosts)?;
     }
-    let rows = fan_out::change(hosts, |host| change(client.clone(), host)).await;
+    let lease = Lease::take(client.clone());
+    let change = |host| change(NamedChange::new(client.clone(), host, &lease));
+    let rows = fan_out::change(hosts, change).await;
     show(&rows, confirmed.change.common.output, done)
 }
 

@@ -7,11 +7,14 @@ use rackhand_proto::v1::{
 };
 use serde::Serialize;
 
-use crate::bmc_call::{ChangeRow, Client, answer, dry_run, limit, request, show, target};
+use crate::bmc_call::{
+    ChangeRow, Client, NamedChange, answer, dry_run, limit, request, show, target,
+};
 use crate::{
     cli::{BootAction, BootArgs, BootDevice, BootSetArgs, ReadArgs},
     exit_code::{ExitStatus, Fault},
     fan_out::{self, HostResult, confirm},
+    lease::Lease,
     output::{TableRow, brief, print},
     power::{connect, known, meant},
 };
@@ -146,34 +149,33 @@ async fn set(args: BootSetArgs) -> anyhow::Result<ExitCode> {
     if hosts.len() > 1 && !args.confirmed.yes {
         confirm(&what, &hosts)?;
     }
-    let change = |host: String| one(client.clone(), host, boot, &args);
+    let lease = Lease::take(client.clone());
+    let change = |host| one(NamedChange::new(client.clone(), host, &lease), boot, &args);
     let rows = fan_out::change(hosts, change).await;
     show(&rows, args.confirmed.change.common.output, "set")
 }
 
-async fn one(
-    mut client: Client,
-    host: String,
-    boot: v1::BootOverride,
-    args: &BootSetArgs,
-) -> ChangeRow {
-    let asked = v1::SetBootRequest {
-        target: target(&host),
-        timeout: limit(args.confirmed.change.timeout),
-        boot: Some(boot),
-        force: args.confirmed.change.common.force,
+async fn one(named: NamedChange, boot: v1::BootOverride, args: &BootSetArgs) -> ChangeRow {
+    let timeout = args.confirmed.change.timeout;
+    let set = |mut client: Client, call| {
+        let asked = v1::SetBootRequest {
+            target: target(&named.host),
+            timeout: limit(timeout),
+            boot: Some(boot),
+            force: args.confirmed.change.common.force,
+            call,
+        };
+        async move { client.set_boot(request(asked, timeout)).await }
     };
-    let set = answer(
-        client
-            .set_boot(request(asked, args.confirmed.change.timeout))
-            .await,
-    );
-    let changed = set.and_then(|response| match response.result {
-        Some(Set::Changed(changed)) => Ok(changed),
-        Some(Set::Failure(failure)) => Err(Fault::of_failure(failure)),
-        None => Err(Fault::empty()),
-    });
-    ChangeRow::of(host, "set", changed)
+    let changed = named
+        .ask(set)
+        .await
+        .and_then(|response| match response.result {
+            Some(Set::Changed(changed)) => Ok(changed),
+            Some(Set::Failure(failure)) => Err(Fault::of_failure(failure)),
+            None => Err(Fault::empty()),
+        });
+    ChangeRow::of(named.host, "set", changed)
 }
 
 fn wanted(args: &BootSetArgs) -> v1::BootOverride {

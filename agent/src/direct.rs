@@ -4,8 +4,16 @@
 //! Must never: act beside a running agent unless forced, ignore the holds in the journal of the
 //! last agent, or write to its journal.
 
+mod credentials;
+
 use std::{
-    future::Future, io::ErrorKind, path::Path, process::ExitCode, sync::Arc, time::Duration,
+    fs::{File, TryLockError},
+    future::Future,
+    io::ErrorKind,
+    path::Path,
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -20,6 +28,9 @@ use crate::{
 
 /// Time that a command has to end by itself after a signal.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Time for the power-on of a cycle after a signal; a second signal ends it.
+const LAST_ON: Duration = Duration::from_secs(150);
 
 /// Path of the journal below the state directory.
 const JOURNAL: &str = "journal.redb";
@@ -44,12 +55,12 @@ where
     crate::hardening::confine();
     let mut signals = EndSignals::catch().context("cannot catch signals")?;
     let direct = Direct::start(common).await?;
-    let mut obeying = std::pin::pin!(obey(command));
+    let mut obeying = Box::pin(obey(command));
     let result = tokio::select! {
         result = &mut obeying => result,
         signal = signals.next() => {
             // A command that handles the signal itself prints what it leaves running.
-            match tokio::time::timeout(LAST_WORDS, obeying).await {
+            match tokio::time::timeout(LAST_WORDS, &mut obeying).await {
                 Ok(result) => result,
                 Err(_) => {
                     errln!("ended by {signal}; commands that were sent are not revoked");
@@ -58,8 +69,17 @@ where
             }
         }
     };
+    // With the command ends its lease (F17).
+    drop(obeying);
     // Sessions are closed in any case.
-    direct.agent.shutdown().await;
+    // The first signal may still be on its way to `signals`.
+    let mut again = EndSignals::catch().context("cannot catch signals")?;
+    tokio::select! {
+        () = direct.agent.shutdown() => {}
+        signal = again.next() => {
+            errln!("ended by {signal} again: a host that a cycle has switched off may be left off");
+        }
+    }
     result
 }
 
@@ -86,11 +106,25 @@ struct Direct {
     agent: Agent,
     /// Directory of its socket and its copy of the journal.
     _dir: TempDir,
+    /// Keeps an agent from starting meanwhile, which would command the same BMCs.
+    _lock: Option<File>,
 }
 
 impl Direct {
     async fn start(common: &mut Common) -> anyhow::Result<Self> {
-        let mut config = Config::load(&common.config)?;
+        let dir = tempfile::Builder::new()
+            .prefix("rackhand-direct-")
+            .tempdir()
+            .context("cannot make a temporary directory")?;
+        let mut config = match std::env::var_os("CREDENTIALS_DIRECTORY") {
+            Some(credentials) => Config::load_with(&common.config, Some(credentials.as_ref()))?,
+            None => {
+                let credentials = credentials::gather(&common.config, dir.path())?;
+                let config = Config::load_with(&common.config, Some(&credentials))?;
+                credentials::warn_of_missing(&config, &common.config);
+                config
+            }
+        };
         let socket = config.socket.display().to_string();
         if tokio::net::UnixStream::connect(&config.socket)
             .await
@@ -105,16 +139,14 @@ impl Direct {
             }
             errln!("an agent serves {socket}: it is not informed of this command");
         }
-        let dir = tempfile::Builder::new()
-            .prefix("rackhand-direct-")
-            .tempdir()
-            .context("cannot make a temporary directory")?;
+        let lock = lock_journal(&config.state, &socket, common.force)?;
         let copied = copy_journal(&config.state, dir.path(), common.force)?;
         config.socket = dir.path().join("agent.sock");
         config.state = dir.path().to_owned();
         config.remote = None;
         config.admin = None;
-        config.times.shutdown_grace = Duration::ZERO;
+        // Only a cycle that has switched off goes on after its caller (F17).
+        config.times.shutdown_grace = LAST_ON;
         let agent = match Agent::start_on_copy(config.clone(), Arc::new(Hardware)).await {
             // It was copied while an agent wrote it; with force, it is ignored.
             Err(StartError::Journal(error)) if copied && common.force => {
@@ -131,7 +163,43 @@ impl Direct {
             config.rack
         );
         common.socket = config.socket;
-        Ok(Self { agent, _dir: dir })
+        Ok(Self {
+            agent,
+            _dir: dir,
+            _lock: lock,
+        })
+    }
+}
+
+/// Locks the journal against an agent, which holds the same lock while it runs, also when its socket file is gone.
+///
+/// # Errors
+///
+/// [`Refused`]: an agent runs with this journal.
+fn lock_journal(state: &Path, socket: &str, force: bool) -> anyhow::Result<Option<File>> {
+    let journal = state.join(JOURNAL);
+    // What else is wrong with the file is told when it is copied.
+    let Ok(file) = File::open(&journal) else {
+        return Ok(None);
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) if force => {
+            errln!("an agent runs with {}: it is not informed of this command", journal.display());
+            Ok(None)
+        }
+        Err(TryLockError::WouldBlock) => Err(Refused(format!(
+            "an agent runs with the journal {}, although nothing answers at its socket {socket}: restart it \
+             (systemctl restart rackhand-agent) and leave out --direct, so that you and a remediation do not switch \
+             one host at the same time; --force overrides this",
+            journal.display()
+        ))
+        .into()),
+        Err(TryLockError::Error(error)) => Err(Refused(format!(
+            "{}: cannot be locked: {error}",
+            journal.display()
+        ))
+        .into()),
     }
 }
 

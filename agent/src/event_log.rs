@@ -9,7 +9,7 @@ use rackhand_proto::{
 use serde::Serialize;
 
 use crate::bmc_call::{
-    ChangeRow, Client, answer, change_confirmed, limit, request, severity_word, target,
+    ChangeRow, Client, NamedChange, answer, change_confirmed, limit, request, severity_word, target,
 };
 use crate::{
     cli::{EventsAction, EventsArgs, EventsClearArgs, EventsListArgs, LongReadArgs, Output},
@@ -188,7 +188,7 @@ fn entries(rows: &[Row], wide: bool) -> String {
 }
 
 async fn clear(args: EventsClearArgs) -> anyhow::Result<ExitCode> {
-    let change = |client, host| one(client, host, &args);
+    let change = |named| one(named, &args);
     change_confirmed(
         "clear the event log of",
         "cleared",
@@ -199,21 +199,24 @@ async fn clear(args: EventsClearArgs) -> anyhow::Result<ExitCode> {
     .await
 }
 
-async fn one(mut client: Client, host: String, args: &EventsClearArgs) -> ChangeRow {
-    let asked = v1::ClearEventsRequest {
-        target: target(&host),
-        timeout: limit(args.confirmed.change.timeout),
-        force: args.confirmed.change.common.force,
+async fn one(named: NamedChange, args: &EventsClearArgs) -> ChangeRow {
+    let timeout = args.confirmed.change.timeout;
+    let clear = |mut client: Client, call| {
+        let asked = v1::ClearEventsRequest {
+            target: target(&named.host),
+            timeout: limit(timeout),
+            force: args.confirmed.change.common.force,
+            call,
+        };
+        async move { client.clear_events(request(asked, timeout)).await }
     };
-    let cleared = answer(
-        client
-            .clear_events(request(asked, args.confirmed.change.timeout))
-            .await,
-    );
-    let changed = cleared.and_then(|response| match response.result {
-        Some(Cleared::Changed(changed)) => Ok(changed),
-        Some(Cleared::Failure(failure)) => Err(Fault::of_failure(failure)),
-        None => Err(Fault::empty()),
-    });
-    ChangeRow::of(host, "cleared", changed)
+    let changed = named
+        .ask(clear)
+        .await
+        .and_then(|response| match response.result {
+            Some(Cleared::Changed(changed)) => Ok(changed),
+            Some(Cleared::Failure(failure)) => Err(Fault::of_failure(failure)),
+            None => Err(Fault::empty()),
+        });
+    ChangeRow::of(named.host, "cleared", changed)
 }

@@ -26,6 +26,7 @@ mod host_check;
 mod host_selection;
 mod identify;
 mod inventory;
+mod lease;
 mod operations;
 mod output;
 mod pdu;
@@ -37,6 +38,7 @@ mod serve;
 mod signals;
 mod sim;
 mod term;
+mod until_answered;
 
 use std::process::ExitCode;
 

@@ -45,6 +45,12 @@ struct Row {
     overrode: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     cancelled_by: String,
+    /// When it ends at the latest.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    deadline: String,
+    /// Whether it also ends with the program that asked for it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    attended: bool,
     /// Readings that confirm the outcome.
     readings: Vec<String>,
 }
@@ -80,6 +86,8 @@ impl Row {
             force: info.force,
             overrode: info.overrode,
             cancelled_by: info.cancelled_by,
+            deadline: time(info.deadline),
+            attended: info.attended,
             operation: info.operation_id,
             host: info.host,
             action: info.action,
@@ -90,6 +98,14 @@ impl Row {
 }
 
 impl Row {
+    /// How long it lives without an outcome.
+    fn shown_lifetime(&self) -> String {
+        match (self.deadline.as_str(), self.attended) {
+            (deadline, false) => deadline.to_owned(),
+            (deadline, true) => format!("{deadline}, or the end of its caller"),
+        }
+    }
+
     /// Whether it was forced, and the owner of the overridden hold.
     fn shown_force(&self) -> String {
         match (self.force, self.overrode.as_str()) {
@@ -114,6 +130,7 @@ impl TableRow for Row {
         "MESSAGE",
         "FORCE",
         "CANCELLED",
+        "LIVES UNTIL",
     ];
     const SHORT: usize = 6;
 
@@ -134,6 +151,7 @@ impl TableRow for Row {
             self.message.clone(),
             self.shown_force(),
             self.cancelled_by.clone(),
+            self.shown_lifetime(),
         ]
     }
 

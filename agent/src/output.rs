@@ -131,6 +131,7 @@ pub(crate) fn outcome_word(outcome: &v1::Outcome) -> &'static str {
         (v1::OutcomeCode::Failed, v1::OutcomeDetail::NeedsPower) => "needs-power",
         (v1::OutcomeCode::Failed, _) => "failed",
         (v1::OutcomeCode::IdentityMismatch, _) => "identity-mismatch",
+        (v1::OutcomeCode::Cancelled, v1::OutcomeDetail::CallerGone) => "caller-gone",
         (v1::OutcomeCode::Cancelled, _) => "cancelled",
         (v1::OutcomeCode::Interrupted, _) => "interrupted",
         (v1::OutcomeCode::Unspecified, _) => "unknown",

@@ -172,7 +172,11 @@ impl Agent {
         let metrics = Arc::new(Metrics::new());
         let (path, sources) = (config.path.clone(), config.sources.clone());
         let engine = Engine::start(config, journal, driver, metrics.clone());
-        engine.look_after(interrupted);
+        // On a copy nothing is continued: the agent whose journal it is does that.
+        if if_damaged == IfDamaged::Replace {
+            engine.conclude_rotations();
+            engine.look_after(interrupted);
+        }
         let health = HealthReporter::new();
         health.set_serving::<PowerServer<PowerService>>().await;
         let services = Services {

@@ -31,7 +31,8 @@ pub(super) async fn act(settings: &Settings, way: &Route, log: &mut Log) -> Resu
     let ended = tokio::select! {
         ended = on_device(settings, &device, log) => ended,
         signal = signals.next() => Err(format!(
-            "ended by {signal}; commands that were sent are not revoked, and nothing is confirmed"
+            "ended by {signal}: nothing more is sent, commands that were sent are not revoked, and nothing is \
+             confirmed; a host that was to be rebooted may be off"
         )),
     };
     // After a termination signal the process is killed soon.
@@ -49,7 +50,7 @@ async fn on_device(settings: &Settings, device: &Device, log: &mut Log) -> Resul
         }
         Action::Monitor => {
             if device.names_a_plug() {
-                device.is_on(times).await?;
+                device.answers(times).await?;
             } else {
                 device.hosts().await?;
             }

@@ -2,7 +2,12 @@
 //!
 //! Must never: accept any state but exactly on and exactly off, or send a reset.
 
-use std::{path::PathBuf, process::Stdio, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    process::Stdio,
+    sync::{Arc, OnceLock},
+    time::{Duration, Instant},
+};
 
 use futures::future::try_join_all;
 use rackhand_bmc::{
@@ -18,9 +23,14 @@ use tonic::{Request, transport::Channel};
 use super::settings::{Direct, Password, Route, Through, Times};
 use crate::{
     exit_code::ExitStatus,
+    lease::Lease,
     power::{self, AgentLocation, PowerRequest, SwitchOptions, SwitchedDevice},
 };
 
+/// Time for which a restart of the agent is waited for. Pacemaker ends a run after its own time limit.
+const AGENT_AWAY: Duration = Duration::from_secs(60);
+/// Time between two attempts.
+const AGAIN: Duration = Duration::from_secs(1);
 /// Time limit of a password script.
 const SCRIPT: Duration = Duration::from_secs(20);
 
@@ -43,6 +53,8 @@ pub(super) enum Device {
         switched: SwitchedDevice,
         /// System UUID that the host must have.
         system_uuid: Option<String>,
+        /// The lease by which its power changes live; taken with the first one.
+        lease: OnceLock<Arc<Lease>>,
     },
 }
 
@@ -52,6 +64,32 @@ impl Device {
         match way {
             Route::Direct(direct) => open_direct(direct, times).await,
             Route::Agent(through) => open_agent(through).await,
+        }
+    }
+
+    /// Whether the device answers, in whatever power state its hosts are: they may be booting.
+    pub(super) async fn answers(&self, times: &Times) -> Result<(), String> {
+        match self {
+            Self::Direct { bmc, expected } => {
+                let reading = bmc.checked_power(expected.clone()).await;
+                let reading = reading.map_err(|error| error.to_string())?;
+                if let Some(mismatch) = expected.mismatch(&reading.identity) {
+                    return Err(Outcome::IdentityMismatch(mismatch).to_string());
+                }
+                match reading.state {
+                    PowerState::Unknown => Err(unknown(bmc.address())),
+                    _ => Ok(()),
+                }
+            }
+            Self::Agent { plugs, .. } => {
+                let reads = plugs.iter().map(|plug| async move {
+                    match self.identified_power(plug, times).await? {
+                        "unknown" => Err(unknown(plug)),
+                        _ => Ok(()),
+                    }
+                });
+                try_join_all(reads).await.map(drop)
+            }
         }
     }
 
@@ -119,6 +157,7 @@ impl Device {
                 plugs,
                 switched,
                 system_uuid,
+                lease,
             } => {
                 // The agent refuses another identity; that there is one is required here.
                 if system_uuid.is_some() {
@@ -143,15 +182,12 @@ impl Device {
                     no_wait: false,
                     device: switched,
                     system_uuid: system_uuid.clone(),
+                    lease: Some(lease.get_or_init(|| Lease::take(client.clone())).clone()),
                 };
-                let each = plugs.iter().map(|plug| async move {
-                    let row = power::one(client.clone(), plug.clone(), options, to, false).await;
-                    if row.end == ExitStatus::Done {
-                        Ok(row.commands_sent > 0)
-                    } else {
-                        Err(format!("{plug}: {}: {}", row.result, row.message))
-                    }
-                });
+                let until = Instant::now() + times.power.max(AGENT_AWAY);
+                let each = plugs
+                    .iter()
+                    .map(|plug| through_agent(client, plug, options, to, until));
                 let all = try_join_all(each).await?;
                 Ok(all.into_iter().any(|commanded| commanded))
             }
@@ -188,6 +224,7 @@ impl Device {
             switched: switched.clone(),
             // A list contains the other hosts as well.
             system_uuid: None,
+            lease: OnceLock::new(),
         })
     }
 
@@ -222,6 +259,35 @@ fn exactly(state: PowerState, whom: &str) -> Result<bool, String> {
         PowerState::On => Ok(true),
         PowerState::Off => Ok(false),
         other => Err(format!("{whom} is {}", operation::state_word(other))),
+    }
+}
+
+fn unknown(whom: &str) -> String {
+    format!("the power state of {whom} is unknown")
+}
+
+/// Makes the change at one host. A change that ended with the agent, or with the connection to it, is asked for again
+/// until this time: on and off may be repeated, and a reboot must not leave its host off because the agent was
+/// restarted. A diagnostic interrupt is never repeated.
+async fn through_agent(
+    client: &PowerClient<Channel>,
+    plug: &str,
+    options: &SwitchOptions,
+    to: PowerRequest,
+    until: Instant,
+) -> Result<bool, String> {
+    let mut commanded = false;
+    loop {
+        let row = power::one(client.clone(), plug.to_owned(), options, to, false).await;
+        commanded |= row.commands_sent > 0;
+        if row.end == ExitStatus::Done {
+            return Ok(commanded);
+        }
+        let is_idempotent = matches!(to, PowerRequest::On | PowerRequest::Off);
+        if !row.may_repeat || !is_idempotent || Instant::now() >= until {
+            return Err(format!("{plug}: {}: {}", row.result, row.message));
+        }
+        tokio::time::sleep(AGAIN).await;
     }
 }
 
@@ -360,6 +426,7 @@ async fn open_agent(through: &Through) -> Result<Device, String> {
         client: client.map_err(|error| format!("{error:#}"))?,
         plugs: through.plugs.clone(),
         system_uuid: through.system_uuid.clone(),
+        lease: OnceLock::new(),
         switched: match through.outlets {
             true => SwitchedDevice::outlets(through.with_siblings.clone()),
             false => SwitchedDevice::bmc(),

@@ -12,8 +12,11 @@ use super::{
     options::{CIPHERS, DEVICES, Kind, OPTIONS, PRIVILEGES, PROTOCOLS},
 };
 
-/// Time limit if the caller limits the run.
-const FOR_EVER: Duration = Duration::from_secs(3600);
+/// Longest time limit that can be given.
+const LONGEST: Duration = Duration::from_secs(3600);
+/// Time limit of one power change if the caller limits the run, as Pacemaker does. The change ends with this process
+/// in any case; this limit is for an agent of a version that does not notice that.
+const BOUNDED_BY_CALLER: Duration = Duration::from_secs(300);
 
 /// The requested action (docs/reference/fence-agents.md, Actions and exit codes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,8 +183,8 @@ impl Validator<'_> {
         let digits = text.trim().trim_end_matches('s');
         let seconds = digits.parse::<f64>().ok();
         let seconds = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        seconds.filter(|time| *time <= FOR_EVER).unwrap_or_else(|| {
-            let most = FOR_EVER.as_secs();
+        seconds.filter(|time| *time <= LONGEST).unwrap_or_else(|| {
+            let most = LONGEST.as_secs();
             self.wrong
                 .push(format!("{name} must be seconds, {most} at most"));
             Duration::ZERO
@@ -265,7 +268,7 @@ fn times(judge: &mut Validator<'_>, bounded: bool) -> Times {
         power: if bounded && !power.is_zero() {
             wait + power + sleep
         } else {
-            FOR_EVER
+            BOUNDED_BY_CALLER.max(wait + power + sleep)
         },
         wait,
         call: if bounded { or(call, slow) } else { slow },

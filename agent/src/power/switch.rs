@@ -2,6 +2,7 @@
 
 use std::{
     process::ExitCode,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -20,11 +21,13 @@ use super::{
 };
 use crate::{
     cli::SwitchArgs,
-    exit_code::{ExitStatus, Fault},
+    exit_code::ExitStatus,
     fan_out::{self, HostResult, confirm},
     host_selection::is_called,
+    lease::Lease,
     output::{TableRow, outcome_word, print},
     progress::Progress,
+    until_answered::Repeated,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +44,8 @@ pub(crate) enum PowerRequest {
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Time for BMC and host beyond the requested waits.
 const AMPLE: Duration = Duration::from_secs(120);
+/// Time limit of one attempt to begin an operation, which involves no BMC.
+const CALL: Duration = Duration::from_secs(5);
 /// Time after its deadline for which an outcome is awaited.
 const LATE: Duration = Duration::from_secs(30);
 
@@ -111,7 +116,7 @@ impl SwitchedDevice {
 }
 
 /// Options of a power operation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct SwitchOptions {
     /// Whether a hold of a remediation is overridden.
     pub(crate) force: bool,
@@ -123,6 +128,8 @@ pub(crate) struct SwitchOptions {
     pub(crate) device: SwitchedDevice,
     /// System UUID that the host must have.
     pub(crate) system_uuid: Option<String>,
+    /// The lease by which the operation lives; `None`: it lives until its deadline.
+    pub(crate) lease: Option<Arc<Lease>>,
 }
 
 /// Result for one host, as `-o json` prints it.
@@ -136,6 +143,9 @@ pub(crate) struct Row {
     seconds: f64,
     #[serde(skip)]
     pub(crate) end: ExitStatus,
+    /// The reason was the agent or the connection to it, so that the same may be asked for again.
+    #[serde(skip)]
+    pub(crate) may_repeat: bool,
 }
 
 impl TableRow for Row {
@@ -215,6 +225,7 @@ pub(crate) async fn switch(
         no_wait: args.no_wait,
         device,
         system_uuid: None,
+        lease: (!args.no_wait).then(|| Lease::take(client.clone())),
     };
     let progress = Progress::new(hosts.len());
     let live = progress.tells_events();
@@ -232,9 +243,10 @@ pub(crate) async fn switch(
         () = ended => {}
         _ = tokio::signal::ctrl_c() => {
             progress.clear();
-            if args.common.direct {
-                errln!("stopped: nothing more is sent, and commands that were sent are not revoked; \
-                        `power status` shows the state of the hosts");
+            let is_attended = options.lease.as_ref().is_some_and(|lease| lease.is_supported());
+            if is_attended {
+                errln!("stopped: no more is switched off, and commands that were sent are not revoked; a cycle that \
+                        has switched off is finished with a power-on. `power status` shows the state of the hosts");
             } else {
                 errln!("not waiting any longer; operations that were begun go on in the agent: \
                            `operations list --running` shows them");
@@ -266,8 +278,9 @@ pub(crate) async fn one(
         commands_sent: 0,
         seconds: 0.0,
         end: ExitStatus::Failed,
+        may_repeat: false,
     };
-    let mut request = Request::new(v1::BeginRequest {
+    let request = v1::BeginRequest {
         operation_id: operation.clone(),
         target: Some(v1::Target {
             host: host.clone(),
@@ -286,18 +299,34 @@ pub(crate) async fn one(
                 ..v1::SystemIdentity::default()
             }),
         ..v1::BeginRequest::default()
-    });
-    request.set_timeout(Duration::from_secs(15));
-    match client.begin(request).await {
-        Err(status) => {
-            let fault = Fault::of_status(&status);
+    };
+    let repeated = Repeated {
+        id: &operation,
+        lease: options.lease.as_deref(),
+        is_known_to_all: true,
+    };
+    let begin = |caller| {
+        let mut request = Request::new(v1::BeginRequest {
+            caller,
+            ..request.clone()
+        });
+        request.set_timeout(CALL);
+        let mut client = client.clone();
+        async move { client.begin(request).await }
+    };
+    match repeated.ask(begin).await {
+        Err(fault) => {
+            row.may_repeat = fault.end == ExitStatus::Unreachable;
             row.end = fault.end;
             row.result = fault.end.word();
             row.message = fault.message;
         }
         Ok(_) if options.no_wait => {
             row.result = "begun";
-            row.message = format!("operation {operation} goes on in the agent");
+            row.message = format!(
+                "operation {operation} goes on in the agent, for {} s at the longest",
+                timeout.as_secs()
+            );
             row.end = ExitStatus::Done;
         }
         Ok(_) => {
@@ -311,8 +340,21 @@ pub(crate) async fn one(
             )
             .await
             {
-                Ok(outcome) => settle(&mut row, to, outcome),
+                Ok(outcome) => {
+                    let is_cut = outcome.code() == v1::OutcomeCode::Interrupted;
+                    settle(&mut row, to, outcome);
+                    if is_cut && matches!(to, PowerRequest::Cycle { .. }) {
+                        let patience = OutcomeTimeout::new(PATIENCE);
+                        let on = format!("{operation}/on/1");
+                        let of = (host.as_str(), options.device.device);
+                        if let Ok(on) = follow(&mut client, &on, of, patience, live).await {
+                            row.message =
+                                format!("{}; after its restart: {}", row.message, on.message);
+                        }
+                    }
+                }
                 Err(error) => {
+                    row.may_repeat = true;
                     row.result = "not-confirmed";
                     row.message = format!(
                         "the outcome is not known: {error}; `operations show {operation}` tells \
@@ -348,6 +390,8 @@ fn is_proven(to: PowerRequest, outcome: &v1::Outcome) -> bool {
 
 fn settle(row: &mut Row, to: PowerRequest, outcome: v1::Outcome) {
     row.result = outcome_word(&outcome);
+    row.may_repeat = outcome.code() == v1::OutcomeCode::Interrupted
+        || outcome.detail() == v1::OutcomeDetail::CallerGone;
     row.end = match (outcome.code(), &outcome.failure) {
         (v1::OutcomeCode::Confirmed, _) if !is_proven(to, &outcome) => {
             row.result = "not-confirmed";

@@ -62,6 +62,35 @@ impl Site {
         self.rack.host(name).unwrap()
     }
 
+    /// Runs a command without an agent to its end.
+    async fn run(&self, args: &[&str]) -> (Option<i32>, String) {
+        let child = self.begin(args);
+        let output = tokio::task::spawn_blocking(|| child.wait_with_output());
+        let output = tokio::time::timeout(PATIENCE, output).await;
+        let output = output.expect("the process did not end").unwrap().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), said)
+    }
+
+    /// A running agent with this configuration, ready to serve.
+    async fn daemon(&self) -> Child {
+        let child = Command::new(env!("CARGO_BIN_EXE_rackhand-agent"))
+            .args(["serve", "--config"])
+            .arg(&self.config)
+            .env_remove("CREDENTIALS_DIRECTORY")
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let socket = self.dir.path().join("agent.sock");
+        let ready = async {
+            while !socket.exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, ready).await.unwrap();
+        child
+    }
+
     fn begin(&self, args: &[&str]) -> Child {
         Command::new(env!("CARGO_BIN_EXE_rackhand-agent"))
             .args(args)
@@ -150,4 +179,74 @@ async fn terminated_read_closes_its_session() {
         assert_eq!(host.sessions_open(), 0, "{signal}: {said}");
         host.clear_fault(fault);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f6_agent_without_its_socket_file_is_noticed() {
+    let site = Site::new(&["n1"]).await;
+    let mut daemon = site.daemon().await;
+    std::fs::remove_file(site.dir.path().join("agent.sock")).unwrap();
+    let (code, said) = site.run(&["power", "off", "n1"]).await;
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("an agent runs with the journal"), "{said}");
+    assert_eq!(site.host("n1").counters().received(ResetType::ForceOff), 0);
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    let (code, said) = site.run(&["power", "off", "n1"]).await;
+    assert_eq!(code, Some(0), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn password_credential_of_the_package_is_read_without_the_service() {
+    let site = Site::new(&["n1"]).await;
+    let text = std::fs::read_to_string(&site.config).unwrap();
+    let file = site.dir.path().join("n1.password");
+    let named = format!("bmc.password_file = '{}'", file.display());
+    assert!(text.contains(&named));
+    let text = text.replace(&named, "bmc.password_credential = 'bmc_n1'");
+    std::fs::write(&site.config, text).unwrap();
+    let (code, said) = site.run(&["power", "status", "n1"]).await;
+    assert_ne!(code, Some(0), "{said}");
+    let folder = site.dir.path().join("bmc");
+    for expected in [
+        "the credential bmc_NAME is read from",
+        "LoadCredential=bmc:",
+        &folder.display().to_string(),
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::rename(file, folder.join("n1")).unwrap();
+    let (code, said) = site.run(&["power", "status", "n1"]).await;
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!said.contains("credential"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn interrupted_rotation_is_left_to_the_agent() {
+    let site = Site::new(&["n1"]).await;
+    let next = site.dir.path().join("n1.password.rackhand-new");
+    std::fs::write(&next, "not-known-to-the-bmc").unwrap();
+    let before = site.host("n1").sessions_opened();
+    let (code, said) = site
+        .run(&["power", "cycle", "n1", "--hold-off", "1s"])
+        .await;
+    assert_eq!(code, Some(0), "{said}");
+    assert!(next.exists(), "it is not concluded: {said}");
+    assert_eq!(site.host("n1").sessions_opened(), before + 1, "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f17_interrupted_cycle_ends_with_the_host_on() {
+    let site = Site::new(&["n1"]).await;
+    let host = site.host("n1");
+    let child = site.begin(&["power", "cycle", "n1", "--hold-off", "2s"]);
+    let commanded = host.wait_for(PATIENCE, "commanded", |view| {
+        view.counters.received(ResetType::ForceOff) > 0
+    });
+    commanded.await.unwrap();
+    let (code, said) = ended(child, Signal::SIGINT).await;
+    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(host.counters().received(ResetType::On), 1, "{said}");
+    assert_eq!(host.sessions_open(), 0, "{said}");
 }

@@ -9,6 +9,7 @@
     unreachable_pub
 )]
 
+mod callers;
 mod cli;
 mod closed_pipe;
 mod direct;

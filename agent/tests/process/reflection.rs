@@ -174,5 +174,5 @@ async fn generic_client_calls_the_agent_by_reflection() {
     })
     .await;
     let checks = checked.get_field_by_name("checks").unwrap();
-    assert_eq!(checks.as_list().unwrap().len(), 9);
+    assert_eq!(checks.as_list().unwrap().len(), 11);
 }

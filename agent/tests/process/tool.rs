@@ -178,6 +178,7 @@ fn host_check_reports_failures_with_advice() {
         "cipher-suite",
         "identity",
         "clock",
+        "off-proof",
     ];
     assert_eq!(names, of_ipmi, "{rows}");
 

@@ -10,8 +10,8 @@ use rackhand_agent_core::{
     bmc_queue::{self, OperationRank},
     host_key::{HostKey, HostKeys},
     ledger::{
-        self, Action, Admission, Admitted, Authority, Change, Device, Host, Outcome, PowerCut,
-        Release, Reservation, Sequence, Sibling, SiblingPower, Term, check_siblings,
+        self, Action, Admission, Admitted, Authority, Change, Device, Host, Lifetime, Outcome,
+        PowerCut, Release, Reservation, Sequence, Sibling, SiblingPower, Term, check_siblings,
         release_reserved,
     },
 };
@@ -145,6 +145,7 @@ impl Agent {
             authority: authority(sent),
             force: false,
             detail: String::new(),
+            lifetime: Lifetime::default(),
             now: self.clock(),
         };
         let (admitted, changes) = value(admission.decide(&self.ledger));
@@ -315,6 +316,7 @@ impl Agent {
             // Off is safe whoever holds it.
             force: !on,
             detail: String::new(),
+            lifetime: Lifetime::default(),
             now: self.clock(),
         };
         let (admitted, _) = value(admission.decide(&self.ledger));

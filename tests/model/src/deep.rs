@@ -106,6 +106,7 @@ pub fn worlds() -> Vec<World> {
     let racks = [
         rack::check::Setting::rack(3),
         rack::check::Setting::operator(3),
+        rack::check::Setting::caller(3),
     ];
     let racks = racks.into_iter().map(|world| {
         let sets = triples(&world.faults, None);

@@ -185,6 +185,15 @@ fn every_rule_holds_in_a_rack_with_late_calls_takeovers_and_agent_crashes() {
 }
 
 #[test]
+fn f17_every_rule_holds_when_a_caller_or_its_agent_dies() {
+    let report = holds(rack::check::explore(
+        rack::check::Setting::caller(1),
+        Bounds::threads(1),
+    ));
+    assert!(report.states > 1_000, "{} states", report.states);
+}
+
+#[test]
 fn every_breakage_of_a_rack_is_found() {
     for breakage in rack::breakage::Breakage::ALL {
         let report = rack::check::explore(breakage.setting(), Bounds::threads(1));

@@ -1,7 +1,7 @@
 //! `fence_rackhand` called as Pacemaker and Fence Agents Remediation do, for a BMC by Redfish, for
 //! one by IPMI, and through a running rack agent.
 
-mod site;
+pub(crate) mod site;
 
 use std::{
     collections::BTreeMap,

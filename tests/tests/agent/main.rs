@@ -11,5 +11,6 @@
 
 mod daemon;
 mod fence_agent;
+mod pacemaker;
 mod package;
 mod skew;

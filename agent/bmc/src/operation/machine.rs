@@ -1,5 +1,6 @@
 //! The state machine of one operation.
 
+mod abandonment;
 mod button;
 mod corroboration;
 mod plan;
@@ -61,6 +62,13 @@ pub struct Operation {
     request: OperationRequest,
     phase: Phase,
     cancelled: bool,
+    /// Whether the caller is gone (F17).
+    abandoned: bool,
+    /// Whether that was before off was confirmed, in a cycle.
+    is_cut_short: bool,
+    /// A power-off that was sent may still take effect until then, so that a reading of on before it confirms
+    /// nothing, unless off was read since.
+    late_off: Option<Duration>,
     ended: Option<Outcome>,
     /// The last successful reading, and when it was complete.
     seen: Option<(PowerState, Duration)>,
@@ -108,10 +116,14 @@ impl Operation {
             Goal::Reset => Phase::OneTimeCommand(PowerCommand::Reset),
             Goal::Nmi => Phase::OneTimeCommand(PowerCommand::Nmi),
         };
+        let late_off = request.timing.late_off_until;
         Self {
             request,
             phase,
             cancelled: false,
+            abandoned: false,
+            is_cut_short: false,
+            late_off: (!late_off.is_zero()).then_some(late_off),
             ended: None,
             seen: None,
             fresh: false,

@@ -161,6 +161,9 @@ pub struct Timing {
     /// The power button is not pressed before this time of the operation, because the state may still be
     /// that of before a command of an earlier operation.
     pub button_after: Duration,
+    /// A power-off of an earlier operation may still take effect until this time of a power-on, so that a reading
+    /// of on before it confirms nothing, unless off was read since. Zero: there is none.
+    pub late_off_until: Duration,
 }
 
 impl Default for Timing {
@@ -177,6 +180,7 @@ impl Default for Timing {
             // Ironic notes BMCs that report it more than 60 s late.
             state_lag: Duration::from_secs(90),
             button_after: Duration::ZERO,
+            late_off_until: Duration::ZERO,
         }
     }
 }

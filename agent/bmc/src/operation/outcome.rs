@@ -173,6 +173,11 @@ pub enum Outcome {
     IdentityMismatch(Mismatch),
     /// It was cancelled.
     Cancelled,
+    /// Its caller is gone, so that nothing more is sent (F17).
+    CallerGone {
+        /// Whether it is a cycle that was finished with a power-on, before off was confirmed.
+        is_on: bool,
+    },
     /// The hooks of its runner stopped it.
     Stopped,
 }
@@ -272,6 +277,16 @@ impl fmt::Display for Outcome {
                 "the BMC manages another system: {mismatch}; check the BMC address of this host"
             ),
             Self::Cancelled => f.write_str("cancelled before the next command"),
+            Self::CallerGone { is_on } => {
+                f.write_str(
+                    "ended early, because the program that asked for it has ended or does not renew its lease",
+                )?;
+                f.write_str(if *is_on {
+                    "; the host is confirmed on"
+                } else {
+                    ""
+                })
+            }
             Self::Stopped => f.write_str("stopped before the next step"),
         }
     }

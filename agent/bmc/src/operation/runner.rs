@@ -85,6 +85,10 @@ pub trait Hooks: Send {
         Signal::Continue
     }
 
+    /// The operation knows that its caller is gone: [`interrupted`](Hooks::interrupted) no longer completes for
+    /// that.
+    fn abandoned(&mut self) {}
+
     /// Completes when [`signal`](Hooks::signal) is no longer [`Signal::Continue`].
     fn interrupted(&mut self) -> impl Future<Output = ()> + Send {
         future::pending()
@@ -100,6 +104,9 @@ pub enum Signal {
     Continue,
     /// It ends with [`Outcome::Cancelled`] before its next command.
     Cancel,
+    /// Its caller is gone (F17): it ends with [`Outcome::CallerGone`] before its next command, unless it is a
+    /// cycle that may have switched its host off, which goes on to the power-on.
+    CallerGone,
     /// It ends with [`Outcome::Stopped`] before its next step.
     Stop,
 }
@@ -214,8 +221,13 @@ struct Run<'a, H> {
 impl<H: Hooks> Run<'_, H> {
     async fn outcome(&mut self) -> Outcome {
         loop {
-            if self.hooks.signal() == Signal::Cancel {
-                self.operation.cancel();
+            match self.hooks.signal() {
+                Signal::Cancel => self.operation.cancel(),
+                Signal::CallerGone => {
+                    self.operation.abandon(self.begun.elapsed());
+                    self.hooks.abandoned();
+                }
+                Signal::Continue | Signal::Stop => {}
             }
             let next = self.next();
             if let Next::Done(outcome) = next {
@@ -254,6 +266,15 @@ impl<H: Hooks> Run<'_, H> {
         }
     }
 
+    /// Whether no signal stops it that it does not know yet.
+    fn goes_on(&self) -> bool {
+        match self.hooks.signal() {
+            Signal::Continue => true,
+            Signal::CallerGone => self.operation.is_abandoned(),
+            Signal::Cancel | Signal::Stop => false,
+        }
+    }
+
     fn next(&mut self) -> Next {
         self.operation.next(self.begun.elapsed())
     }
@@ -264,7 +285,7 @@ impl<H: Hooks> Run<'_, H> {
         if self.next() == Next::Read {
             self.read().await;
         }
-        if self.hooks.signal() != Signal::Continue || self.hooks.must_yield() {
+        if !self.goes_on() || self.hooks.must_yield() {
             return Ok(());
         }
         match self.next() {
@@ -321,7 +342,7 @@ impl<H: Hooks> Run<'_, H> {
 
     async fn send(&mut self, command: PowerCommand) -> Result<(), Stopped> {
         self.hooks.before_command(command).await?;
-        if self.hooks.signal() != Signal::Continue {
+        if !self.goes_on() {
             return Ok(());
         }
         self.operation.sending(self.begun.elapsed());

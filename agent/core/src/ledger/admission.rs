@@ -1,7 +1,8 @@
 //! Admission of power operations.
 
 use super::{
-    Action, Authority, Change, Device, Hold, Host, HostHolds, Operation, Records, Refused,
+    Action, Authority, Change, Device, Hold, Host, HostHolds, Lifetime, Operation, Records,
+    Refused,
     holds::{lift, replace},
     terms::{check_sequence, check_serves, take_sequence},
 };
@@ -29,6 +30,8 @@ pub struct Admission {
     pub force: bool,
     /// Other hosts that the operation may leave without power, in words for its record; empty: none.
     pub detail: String,
+    /// How long it lives.
+    pub lifetime: Lifetime,
     /// Nanoseconds of the Unix epoch.
     pub now: i64,
 }
@@ -150,6 +153,7 @@ impl Admission {
             begun: self.now,
             force: self.force,
             device: self.device,
+            lifetime: self.lifetime,
             detail: self.detail.clone(),
             overrode: overridden
                 .map(|hold| hold.owner.clone())

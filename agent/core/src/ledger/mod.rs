@@ -10,6 +10,7 @@ mod authority;
 mod claims;
 mod holds;
 mod operations;
+mod owed_power_on;
 mod records;
 mod refusal;
 mod release;
@@ -26,7 +27,8 @@ pub use operations::{
     Retention, cancelled, finish, interrupt_running, is_in_time, prune, sending, sending_shared_on,
     settle,
 };
-pub use records::{Device, Hold, Operation, Outcome, Sequence, Term, TermSetBack};
+pub use owed_power_on::{OwedPowerOn, owed_power_on_id, owed_power_ons};
+pub use records::{Device, Hold, Lifetime, Operation, Outcome, Sequence, Term, TermSetBack};
 pub use refusal::Refused;
 pub use release::{Release, ReleaseDecision};
 pub use shared_outlets::{

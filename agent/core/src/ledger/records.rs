@@ -100,6 +100,18 @@ pub struct Operation<R> {
     pub cancelled_by: String,
     /// The device that the operation switches: the BMC or the outlets.
     pub device: Device,
+    /// How long it lives.
+    pub lifetime: Lifetime,
+}
+
+/// How long an operation lives (F17).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Lifetime {
+    /// When it ends at the latest, without waits for a PDU, in nanoseconds of the Unix epoch; 0: of a change, or in a
+    /// record of an earlier version.
+    pub deadline: i64,
+    /// Whether it also ends with the lease of its caller.
+    pub is_attended: bool,
 }
 
 /// What an operation switches.
@@ -132,6 +144,7 @@ impl<R> Operation<R> {
             overrode: String::new(),
             cancelled_by: String::new(),
             device: Device::Bmc,
+            lifetime: Lifetime::default(),
         }
     }
 }

@@ -50,6 +50,7 @@ fn request(id: &str, action: Action, authority: Authority, owner: &str) -> Admis
         authority,
         force: false,
         detail: String::new(),
+        lifetime: Lifetime::default(),
         now: 1,
     }
 }

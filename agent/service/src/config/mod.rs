@@ -178,6 +178,11 @@ impl Config {
     /// contains them. Blocks on the disk.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+        Self::load_with(path, credentials.as_deref())
+    }
+
+    /// The same with the credentials of systemd in this directory; `None`: there are none.
+    pub fn load_with(path: &Path, credentials: Option<&Path>) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path).map_err(|error| ConfigError {
             path: path.to_owned(),
             problems: vec![Problem {
@@ -188,7 +193,7 @@ impl Config {
             }],
             sources: Fingerprint::of(vec![path.to_owned()]),
         })?;
-        Self::parse(path, &Zeroizing::new(text), credentials.as_deref())
+        Self::parse(path, &Zeroizing::new(text), credentials)
     }
 
     /// The same from the text of the file.

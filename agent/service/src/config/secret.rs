@@ -140,6 +140,11 @@ impl Password {
         }
     }
 
+    /// Whether it is a credential of systemd.
+    pub fn is_credential(&self) -> bool {
+        matches!(self.0, Kind::Credential(..))
+    }
+
     /// Drops the cached output of the command, after a BMC rejected the password.
     pub(crate) fn forget(&self) {
         if let Kind::Command(command) = &self.0 {

@@ -1,11 +1,11 @@
 //! Starting operations. An operation id is started at most once, also by concurrent requests.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use rackhand_agent_core::{
     bmc_queue::OperationRank,
     host_key::HostKeys,
-    ledger::{Action, Admission, Admitted, Hold, Refused, is_in_time},
+    ledger::{Action, Admission, Admitted, Hold, Lifetime, Refused, is_in_time},
 };
 use rackhand_proto::v1;
 use tokio::sync::oneshot;
@@ -97,6 +97,7 @@ impl Engine {
             }
         };
         let keys = at.keys.clone();
+        let now = wall_clock();
         let admission = Admission {
             id: request.id.clone(),
             key: request.target.key.clone(),
@@ -111,7 +112,8 @@ impl Engine {
                 Action::Off { .. } | Action::Cycle => request.siblings.words(),
                 _ => String::new(),
             },
-            now: wall_clock(),
+            lifetime: lifetime(&request, now),
+            now,
         };
         let result = match self.shared.journal.admit(admission).await {
             Ok(Admitted::Started { overridden }) => {
@@ -168,6 +170,8 @@ impl Engine {
             device: request.device,
             siblings: request.siblings,
             request: request.operation,
+            caller: request.caller,
+            knows_caller_gone: AtomicBool::new(false),
         };
         let (handles, id) = (self.handles.clone(), request.id);
         self.spawn(async move {
@@ -180,5 +184,14 @@ impl Engine {
                 handles.by_id.remove(&oldest);
             }
         });
+    }
+}
+
+/// How long the requested operation lives, at `now` of the wall clock.
+fn lifetime(request: &ValidatedRequest, now: i64) -> Lifetime {
+    let deadline = i64::try_from(request.operation.deadline.as_nanos()).unwrap_or(i64::MAX);
+    Lifetime {
+        deadline: now.saturating_add(deadline),
+        is_attended: request.caller.is_some(),
     }
 }

@@ -4,15 +4,17 @@
 //! make a power operation wait longer than the call in flight, change anything if the BMC manages
 //! another system, or change a held host without force.
 
-use std::{future::Future, pin::Pin, time::Duration};
+use std::{collections::VecDeque, future::Future, pin::Pin, time::Duration};
 
+use parking_lot::Mutex;
 use rackhand_agent_core::{
     bmc_queue::{CallClass, OperationRank},
     ledger::{Device, Hold, Host, Refused},
 };
 use rackhand_bmc::{Accepted, Bmc, BmcError, BmcFuture, ErrorKind};
 use rackhand_proto::v1;
-use tokio::{sync::oneshot, time::timeout};
+use tokio::{sync::watch, time::timeout};
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tracing::{info, warn};
 
@@ -37,6 +39,100 @@ pub(crate) struct Change {
     pub(crate) minds_holds: bool,
     /// Whether it was requested with force.
     pub(crate) force: bool,
+    /// Its id; `None`: it is made each time it is asked for.
+    pub(crate) id: Option<ChangeId>,
+}
+
+/// The id of a change, and the lease of whoever asks.
+#[derive(Debug)]
+pub(crate) struct ChangeId {
+    /// Chosen by the caller.
+    pub(crate) operation: String,
+    /// Cancelled when the lease of the caller ends (F17); `None`: it goes on without.
+    pub(crate) caller: Option<CancellationToken>,
+}
+
+impl Change {
+    fn operation_id(&self) -> Option<&str> {
+        self.id.as_ref().map(|id| id.operation.as_str())
+    }
+
+    fn caller(&self) -> Option<&CancellationToken> {
+        self.id.as_ref()?.caller.as_ref()
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.caller().is_some_and(CancellationToken::is_cancelled)
+    }
+
+    async fn abandoned(&self) {
+        match self.caller() {
+            Some(caller) => caller.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// What came of a change. The outer error: it was refused.
+type ChangeResult = Result<Result<Accepted, BmcError>, Status>;
+
+/// Number of results that are kept for callers who lost the answer; the journal has the rest.
+const REMEMBERED: usize = 256;
+
+/// The changes with an id that run, and the latest results.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    changes: Mutex<VecDeque<KnownChange>>,
+}
+
+#[derive(Debug)]
+struct KnownChange {
+    id: String,
+    action: &'static str,
+    key: String,
+    host: String,
+    result: watch::Receiver<Option<ChangeResult>>,
+}
+
+/// Where the result of a change is to be sent, or where it comes from if it was asked for before.
+enum Asked {
+    First(watch::Sender<Option<ChangeResult>>),
+    Again(watch::Receiver<Option<ChangeResult>>),
+}
+
+impl Known {
+    /// # Errors
+    ///
+    /// The id belongs to another change.
+    fn ask(&self, id: &str, target: &Target, change: &Change) -> Result<Asked, Status> {
+        let mut changes = self.changes.lock();
+        if let Some(known) = changes.iter().find(|known| known.id == id) {
+            if known.action == change.action && known.key == target.key {
+                return Ok(Asked::Again(known.result.clone()));
+            }
+            return Err(other_operation(id, known.action, &known.host));
+        }
+        let (sender, result) = watch::channel(None);
+        changes.push_back(KnownChange {
+            id: id.to_owned(),
+            action: change.action,
+            key: target.key.clone(),
+            host: target.host.clone(),
+            result,
+        });
+        if changes.len() > REMEMBERED {
+            let oldest = changes
+                .iter()
+                .position(|known| known.result.borrow().is_some());
+            oldest.and_then(|oldest| changes.remove(oldest));
+        }
+        Ok(Asked::First(sender))
+    }
+
+    /// Nothing was made, so that it may be asked for again.
+    fn forget(&self, id: &str) {
+        self.changes.lock().retain(|known| known.id != id);
+    }
 }
 
 /// What a change does at the BMC.
@@ -100,10 +196,25 @@ impl Engine {
         if self.closing.is_cancelled() {
             return Err(stopping());
         }
-        let (answer, answered) = oneshot::channel();
-        let shared = self.shared.clone();
+        let (answer, mut answered) = match change.operation_id() {
+            None => watch::channel(None),
+            Some(id) => match self.changes.ask(id, &target, &change)? {
+                Asked::Again(mut result) => {
+                    return made(&mut result).await.unwrap_or_else(|| Err(stopping()));
+                }
+                Asked::First(answer) => {
+                    let answered = answer.subscribe();
+                    (answer, answered)
+                }
+            },
+        };
+        let (shared, changes) = (self.shared.clone(), self.changes.clone());
         self.spawn(async move {
-            let result = shared.change(&target, limit, &change, &work).await;
+            let result = match shared.change_on_record(&target, &change).await {
+                Ok(Some(known)) => Ok(known),
+                Ok(None) => shared.change(&target, limit, &change, &work).await,
+                Err(status) => Err(status),
+            };
             match &result {
                 Ok(Ok(accepted)) => info!(
                     host = %target.host, by = %change.owner, answer = %accepted.answer, "{}",
@@ -117,10 +228,19 @@ impl Engine {
                     status.message()
                 ),
             }
-            answer.send(result).ok();
+            if let (Err(_), Some(id)) = (&result, change.operation_id()) {
+                changes.forget(id);
+            }
+            answer.send_replace(Some(result));
         });
-        answered.await.map_err(|_| stopping())?
+        made(&mut answered).await.unwrap_or_else(|| Err(stopping()))
     }
+}
+
+/// Waits for the result of a change; `None`: the agent has stopped.
+async fn made(answered: &mut watch::Receiver<Option<ChangeResult>>) -> Option<ChangeResult> {
+    let result = answered.wait_for(Option::is_some).await.ok()?;
+    result.clone()
 }
 
 impl Shared {
@@ -137,6 +257,30 @@ impl Shared {
             return self.apply(target, MIN_CALL_TIME, change, None, &work).await;
         }
         self.change(target, limit, change, &work).await
+    }
+
+    /// What the journal has of a change that an earlier start of the agent, or an earlier request, made under the
+    /// same id.
+    ///
+    /// # Errors
+    ///
+    /// The journal cannot be read, or the id belongs to another operation.
+    async fn change_on_record(
+        &self,
+        target: &Target,
+        change: &Change,
+    ) -> Result<Option<Result<Accepted, BmcError>>, Status> {
+        let Some(id) = change.operation_id() else {
+            return Ok(None);
+        };
+        let record = self.journal.operation(id.to_owned()).await;
+        let Some(record) = record.map_err(|error| journal_status(&error))? else {
+            return Ok(None);
+        };
+        if record.action != change.action || record.key != target.key {
+            return Err(other_operation(&record.id, &record.action, &record.host));
+        }
+        Ok(Some(result_on_record(target, &record)))
     }
 
     pub(super) async fn change(
@@ -181,6 +325,7 @@ impl Shared {
                 let message = "a hard power off came first; nothing was changed";
                 return Ok(Err(fault(target, ErrorKind::Busy, message.to_owned())));
             }
+            () = change.abandoned() => return Ok(Err(caller_gone(target))),
             () = self.stop.cancelled() => {
                 return Err(Status::unavailable("the agent is stopping; nothing was changed"));
             }
@@ -211,6 +356,9 @@ impl Shared {
                 }
             }
         }
+        if change.is_abandoned() {
+            return Ok(Err(caller_gone(target)));
+        }
         let left = limit.saturating_sub(begun.elapsed()).max(MIN_CALL_TIME);
         self.apply(target, left, change, overrode, work).await
     }
@@ -227,7 +375,10 @@ impl Shared {
         overrode: Option<String>,
         work: &impl Work,
     ) -> Result<Result<Accepted, BmcError>, Status> {
-        let id = format!("{}-{}", change.action, uuid::Uuid::new_v4());
+        let id = match change.operation_id() {
+            Some(id) => id.to_owned(),
+            None => format!("{}-{}", change.action, uuid::Uuid::new_v4()),
+        };
         let begun = wall_clock();
         let record = OperationRecord {
             id: id.clone(),
@@ -258,6 +409,39 @@ impl Shared {
         let hold = self.journal.hold(at, owner.to_owned()).await;
         hold.map_err(|error| journal_status(&error))
     }
+}
+
+fn other_operation(id: &str, action: &str, host: &str) -> Status {
+    refused_status(&Refused::OtherOperation {
+        id: id.to_owned(),
+        action: action.to_owned(),
+        device: Device::Bmc,
+        host: host.to_owned(),
+    })
+}
+
+fn caller_gone(target: &Target) -> BmcError {
+    let message = "the program that asked for it has ended; nothing was changed";
+    fault(target, ErrorKind::Busy, message.to_owned())
+}
+
+/// The result of a change as the journal has it.
+fn result_on_record(target: &Target, record: &OperationRecord) -> Result<Accepted, BmcError> {
+    let Some(outcome) = &record.outcome else {
+        let message = "its outcome could not be written down";
+        return Err(BmcError {
+            maybe_sent: true,
+            ..fault(target, ErrorKind::Timeout, message.to_owned())
+        });
+    };
+    if outcome.code() == v1::OutcomeCode::Confirmed {
+        return Ok(Accepted::taken(&record.detail, &outcome.message));
+    }
+    let maybe_sent = outcome.code() != v1::OutcomeCode::Failed;
+    Err(BmcError {
+        maybe_sent,
+        ..fault(target, ErrorKind::Refused, outcome.message.clone())
+    })
 }
 
 fn outcome_of_change(

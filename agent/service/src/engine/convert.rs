@@ -97,6 +97,7 @@ pub(crate) fn detail(outcome: &Outcome) -> v1::OutcomeDetail {
         Outcome::NeedsPower { .. } => v1::OutcomeDetail::NeedsPower,
         Outcome::NotTaken => v1::OutcomeDetail::NotTaken,
         Outcome::Unproven { .. } => v1::OutcomeDetail::Unproven,
+        Outcome::CallerGone { .. } => v1::OutcomeDetail::CallerGone,
         _ => v1::OutcomeDetail::Unspecified,
     }
 }
@@ -137,6 +138,10 @@ pub(crate) fn record_to_proto(record: OperationRecord) -> v1::OperationInfo {
             .is_some()
             .then(|| time(record.ended))
             .flatten(),
+        deadline: (record.deadline != 0)
+            .then(|| time(record.deadline))
+            .flatten(),
+        attended: record.is_attended,
         operation_id: record.id,
         host: record.host,
         action: record.action,

@@ -26,6 +26,7 @@ impl Engine {
                 owner,
                 minds_holds: false,
                 force: false,
+                id: None,
             };
             let host = target.host.clone();
             let limit = MIN_CALL_TIME.max(time.min(MAX_WAIT));

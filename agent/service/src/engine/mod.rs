@@ -6,6 +6,7 @@
 
 mod begin;
 mod bmc_queue;
+mod callers;
 mod changes;
 mod claims;
 mod clients;
@@ -53,7 +54,8 @@ use crate::{
     journal::{self, Journal, JournalError, OperationRecord, refused_status},
     metrics::{JournalState, Metrics},
 };
-pub(crate) use changes::Change;
+pub(crate) use callers::{Attendance, Callers};
+pub(crate) use changes::{Change, ChangeId};
 use clients::Clients;
 pub(crate) use evidence::Evidence;
 use handle::Handle;
@@ -118,6 +120,8 @@ pub(crate) struct ValidatedRequest {
     pub(crate) force: bool,
     /// The time since the start of the agent after which nothing is begun.
     pub(crate) latest: Option<Duration>,
+    /// The lease by which it lives (F17); `None`: it lives until its deadline.
+    pub(crate) caller: Option<CancellationToken>,
 }
 
 /// The operations of this agent. Clones share them; the tasks end with the last clone.
@@ -130,6 +134,9 @@ pub(crate) struct Engine {
     /// Cancelled when no new operation may begin.
     closing: CancellationToken,
     handles: Arc<Mutex<Handles>>,
+    /// Changes other than power that have an id, by that id.
+    changes: Arc<changes::Known>,
+    callers: Arc<Callers>,
     tasks: Arc<Mutex<JoinSet<()>>>,
 }
 
@@ -148,6 +155,7 @@ impl Engine {
         metrics: Arc<Metrics>,
     ) -> Self {
         let rack = config.rack.as_str().into();
+        let start = Instant::now();
         let shared = Arc::new(Shared {
             journal,
             pdus: Pdus::new(driver.clone(), metrics.clone()),
@@ -156,7 +164,7 @@ impl Engine {
             config: ArcSwap::from_pointee(config),
             power_on_stagger: PowerOnStagger::default(),
             stop: CancellationToken::new(),
-            start: Instant::now(),
+            start,
             claims: Mutex::default(),
         });
         let engine = Self {
@@ -165,6 +173,8 @@ impl Engine {
             instance: uuid::Uuid::new_v4().to_string().into(),
             closing: CancellationToken::new(),
             handles: Arc::default(),
+            changes: Arc::default(),
+            callers: Callers::new(start),
             tasks: Arc::default(),
         };
         let shared = engine.shared.clone();
@@ -177,7 +187,6 @@ impl Engine {
                 shared.pdus.sweep(false).await;
             }
         });
-        engine.conclude_rotations();
         engine
     }
 
@@ -229,7 +238,17 @@ impl Engine {
         self.shared.config.load_full()
     }
 
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    /// The leases of calling processes.
+    pub(crate) fn callers(&self) -> &Arc<Callers> {
+        &self.callers
+    }
+
+    /// Cancelled when running operations must end.
+    pub(crate) fn stopping(&self) -> CancellationToken {
+        self.shared.stop.clone()
+    }
+
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock();
         while let Some(ended) = tasks.try_join_next() {
             if let Err(error) = ended

@@ -256,7 +256,7 @@ impl Shared {
 
 impl Engine {
     /// Concludes interrupted rotations, from the start of the agent to its stop.
-    pub(super) fn conclude_rotations(&self) {
+    pub(crate) fn conclude_rotations(&self) {
         let shared = self.shared.clone();
         self.spawn(async move {
             let mut waits: BTreeMap<String, (Duration, Instant)> = BTreeMap::new();
@@ -292,6 +292,7 @@ impl Shared {
             owner: "agent".to_owned(),
             minds_holds: false,
             force: false,
+            id: None,
         };
         let work = Rotate {
             only_interrupted: true,

@@ -3,7 +3,14 @@
 
 mod outcome;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use rackhand_agent_core::{
@@ -22,6 +29,7 @@ use rackhand_proto::{
     v1::{self, await_response::Event},
 };
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
@@ -46,6 +54,10 @@ pub(super) struct Run {
     pub(super) device: Device,
     pub(super) siblings: Siblings,
     pub(super) request: OperationRequest,
+    /// Cancelled when the lease of its caller ends (F17); `None`: it lives until its deadline.
+    pub(super) caller: Option<CancellationToken>,
+    /// Whether the operation has taken notice of that end, and is not interrupted by it any more.
+    pub(super) knows_caller_gone: AtomicBool,
 }
 
 impl Run {
@@ -124,6 +136,7 @@ impl Run {
             () = position.turn() => false,
             () = sleep_until(deadline) => true,
             () = self.handle.cancel.cancelled() => false,
+            () = self.caller_gone() => false,
             () = self.shared.stop.cancelled() => return interrupted(0),
         };
         if is_late && !self.handle.cancel.is_cancelled() {
@@ -375,8 +388,16 @@ impl Hooks for RunHooks<'_> {
             Signal::Cancel
         } else if self.run.shared.stop.is_cancelled() {
             Signal::Stop
+        } else if self.run.is_caller_gone() {
+            Signal::CallerGone
         } else {
             Signal::Continue
+        }
+    }
+
+    fn abandoned(&mut self) {
+        if !self.run.knows_caller_gone.swap(true, Ordering::Relaxed) {
+            info!(operation = %self.run.handle.id, host = %self.run.handle.host, "the caller is gone");
         }
     }
 
@@ -387,13 +408,31 @@ impl Hooks for RunHooks<'_> {
 
 impl Run {
     fn is_interrupted(&self) -> bool {
-        self.handle.cancel.is_cancelled() || self.shared.stop.is_cancelled()
+        let is_news = self.is_caller_gone() && !self.knows_caller_gone.load(Ordering::Relaxed);
+        is_news || self.handle.cancel.is_cancelled() || self.shared.stop.is_cancelled()
     }
 
-    /// Completes when the operation is cancelled or the agent stops.
+    fn is_caller_gone(&self) -> bool {
+        self.caller
+            .as_ref()
+            .is_some_and(CancellationToken::is_cancelled)
+    }
+
+    /// Completes when the caller is gone, unless the operation has taken notice of that.
+    async fn caller_gone(&self) {
+        match &self.caller {
+            Some(caller) if !self.knows_caller_gone.load(Ordering::Relaxed) => {
+                caller.cancelled().await;
+            }
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Completes when the operation is cancelled, its caller is gone or the agent stops.
     pub(super) async fn interrupted(&self) {
         tokio::select! {
             () = self.handle.cancel.cancelled() => {}
+            () = self.caller_gone() => {}
             () = self.shared.stop.cancelled() => {}
         }
     }

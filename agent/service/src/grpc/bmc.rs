@@ -70,6 +70,7 @@ impl PowerService {
             owner,
             minds_holds: true,
             force: request.force,
+            id: self.change_id(&caller, request.call)?,
         };
         let host = target.host.clone();
         let sent = self
@@ -101,6 +102,7 @@ impl PowerService {
             owner,
             minds_holds: true,
             force: request.force,
+            id: self.change_id(&caller, request.call)?,
         };
         let host = target.host.clone();
         let work = Rotate {

@@ -8,9 +8,12 @@ use rackhand_proto::v1;
 use tonic::Status;
 
 use super::{
-    LONGEST_READ, PowerService, caller::Caller, convert::changed, operation_request::time,
+    LONGEST_READ, PowerService,
+    caller::Caller,
+    convert::changed,
+    operation_request::{living, operation_id, time},
 };
-use crate::engine::convert::failure_to_proto;
+use crate::engine::{ChangeId, convert::failure_to_proto};
 
 /// Reading sensors or an event log takes many requests; the default limit is that of this many calls.
 pub(super) const RECORDS: u32 = 3;
@@ -24,6 +27,21 @@ impl PowerService {
     ) -> Result<Duration, Status> {
         let usual = self.engine.config().times.call.saturating_mul(calls);
         Ok(time("timeout", asked)?.unwrap_or(usual).min(LONGEST_READ))
+    }
+
+    /// The id of a change, and the lease of whoever asks; `None`: it has none.
+    pub(super) fn change_id(
+        &self,
+        caller: &Caller,
+        call: Option<v1::ChangeCall>,
+    ) -> Result<Option<ChangeId>, Status> {
+        let Some(call) = call else {
+            return Ok(None);
+        };
+        Ok(Some(ChangeId {
+            operation: operation_id(call.operation_id)?,
+            caller: living(&self.engine, caller, &call.caller)?,
+        }))
     }
 }
 

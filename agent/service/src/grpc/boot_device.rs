@@ -51,6 +51,7 @@ impl PowerService {
             owner,
             minds_holds: true,
             force: request.force,
+            id: self.change_id(&caller, request.call)?,
         };
         let host = target.host.clone();
         let set = self

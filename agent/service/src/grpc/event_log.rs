@@ -64,6 +64,7 @@ impl PowerService {
             owner,
             minds_holds: true,
             force: request.force,
+            id: self.change_id(&caller, request.call)?,
         };
         let host = target.host.clone();
         let cleared = self

@@ -39,6 +39,8 @@ impl PowerService {
                 owner: owner.clone(),
                 minds_holds: false,
                 force: false,
+                // Setting the LED twice does no harm.
+                id: None,
             };
             let engine = &self.engine;
             engine.change(target.clone(), limit, change, move |bmc| {

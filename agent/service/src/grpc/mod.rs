@@ -3,6 +3,7 @@
 //! Owns: permissions, and the message of every refusal. Must never: trust a message about its
 //! sender, answer a reading from a cache, or let a caller interrupt an operation by disconnecting.
 
+mod attend;
 mod bmc;
 mod bmc_call;
 mod boot_device;
@@ -114,6 +115,7 @@ type Streaming<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 #[tonic::async_trait]
 impl Power for PowerService {
     type WatchPowerStream = Streaming<v1::WatchPowerResponse>;
+    type AttendStream = Streaming<v1::AttendResponse>;
     type AwaitStream = Streaming<v1::AwaitResponse>;
 
     async fn list_hosts(
@@ -203,6 +205,13 @@ impl Power for PowerService {
         request: Request<v1::SetBackTermRequest>,
     ) -> Result<Response<v1::SetBackTermResponse>, Status> {
         self.term_set_back(request).await
+    }
+
+    async fn attend(
+        &self,
+        request: Request<tonic::Streaming<v1::AttendRequest>>,
+    ) -> Answer<Self::AttendStream> {
+        self.attended(request).await
     }
 
     async fn begin(

@@ -9,6 +9,7 @@ use rackhand_proto::{
     limits::{CONFIRMATIONS, check_deadline},
     v1::{self, begin_request::Action as RequestedAction},
 };
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::caller::{Caller, owner};
@@ -34,6 +35,7 @@ pub(super) fn validate(
     let times = &config.times;
     let target = resolve(&config, request.target, is_controller)?;
     let device = power_device(request.device, &target)?;
+    let living = living(engine, &caller, &request.caller)?;
     let authority = caller.authority(request.term, Some(request.sequence))?;
     let owner = owner(&authority, request.owner)?;
     let expected = match (device, target.expected(request.expect.as_ref())?) {
@@ -79,7 +81,23 @@ pub(super) fn validate(
         authority,
         force: request.force,
         latest: latest(engine, request.latest)?,
+        caller: living,
     })
+}
+
+/// The lease by which a request lives (F17); `None`: it names none.
+pub(super) fn living(
+    engine: &Engine,
+    caller: &Caller,
+    name: &str,
+) -> Result<Option<CancellationToken>, Status> {
+    match caller {
+        _ if name.is_empty() => Ok(None),
+        Caller::Operator(operator) => engine.callers().living(name, operator).map(Some),
+        Caller::Controller => Err(Status::invalid_argument(
+            "a controller names no caller: its operations live until their deadlines",
+        )),
+    }
 }
 
 /// What is to switch or to be read. The outlets are refused for a host whose outlets are not known.

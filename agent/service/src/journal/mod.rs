@@ -30,8 +30,8 @@ use rackhand_agent_core::{
     host_key::HostKeys,
     ledger::{
         self as rules, Action, Admission, Admitted, Authority, Hold, Host, KnownTerm, NotSetBack,
-        Outcome, Records, Refused, Release, Reservation, Reserved, Retention, SetBack, Term,
-        Version,
+        Outcome, OwedPowerOn, Records, Refused, Release, Reservation, Reserved, Retention, SetBack,
+        Term, Version,
     },
 };
 
@@ -413,6 +413,15 @@ impl Journal {
             Ok(())
         };
         self.writer.write(amend).await
+    }
+
+    /// The power-ons that are owed for interrupted operations (F17).
+    pub(crate) async fn owed_power_ons(
+        &self,
+        interrupted: Vec<String>,
+    ) -> Result<Vec<OwedPowerOn>, JournalError> {
+        self.read(move |tx| rules::owed_power_ons(&View(tx), &interrupted))
+            .await
     }
 
     /// The record of one operation.

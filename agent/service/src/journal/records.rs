@@ -1,7 +1,9 @@
 //! Records of the journal in protobuf, so that fields can be added, and their conversion from and
 //! to the ledger's types.
 
-use rackhand_agent_core::ledger::{Device, Hold, Operation, Outcome, Sequence, Term, TermSetBack};
+use rackhand_agent_core::ledger::{
+    Device, Hold, Lifetime, Operation, Outcome, Sequence, Term, TermSetBack,
+};
 use rackhand_proto::v1;
 
 use super::messages::outcome_to_proto;
@@ -131,6 +133,12 @@ pub(crate) struct OperationRecord {
     /// Whether it switches the outlets of the host. Absent in a record of an earlier version.
     #[prost(bool, tag = "16")]
     pub(crate) outlets: bool,
+    /// When it ends at the latest, in nanoseconds of the Unix epoch; 0 in a record of an earlier version.
+    #[prost(int64, tag = "17")]
+    pub(crate) deadline: i64,
+    /// Whether it also ends with the lease of its caller (F17).
+    #[prost(bool, tag = "18")]
+    pub(crate) is_attended: bool,
 }
 
 impl OperationRecord {
@@ -326,6 +334,8 @@ impl From<OperationRecord> for Operation<v1::Outcome> {
             overrode,
             cancelled_by,
             outlets: _,
+            deadline,
+            is_attended,
         } = record;
         Self {
             id,
@@ -344,6 +354,10 @@ impl From<OperationRecord> for Operation<v1::Outcome> {
             overrode,
             cancelled_by,
             device,
+            lifetime: Lifetime {
+                deadline,
+                is_attended,
+            },
         }
     }
 }
@@ -367,6 +381,7 @@ impl From<Operation<v1::Outcome>> for OperationRecord {
             overrode,
             cancelled_by,
             device,
+            lifetime,
         } = record;
         Self {
             id,
@@ -385,6 +400,8 @@ impl From<Operation<v1::Outcome>> for OperationRecord {
             overrode,
             cancelled_by,
             outlets: device == Device::Outlets,
+            deadline: lifetime.deadline,
+            is_attended: lifetime.is_attended,
         }
     }
 }

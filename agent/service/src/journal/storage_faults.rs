@@ -7,7 +7,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use rackhand_agent_core::ledger::{Action, Device};
+use rackhand_agent_core::ledger::{Action, Device, Lifetime};
 use redb::{StorageBackend, backends::FileBackend};
 use tempfile::TempDir;
 
@@ -163,6 +163,7 @@ fn off(id: &str) -> Admission {
         authority: Authority::Operator { name: "ann".into() },
         force: false,
         detail: String::new(),
+        lifetime: Lifetime::default(),
         now: 7,
     }
 }

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use rackhand_agent_core::{
     host_key::{HostKey, HostKeys},
-    ledger::{Action, Device, TermSetBack},
+    ledger::{Action, Device, Lifetime, TermSetBack},
 };
 
 use super::{records::HoldRecord, tables::META, *};
@@ -75,6 +75,7 @@ fn off(id: &str, authority: Authority, owner: &str) -> Admission {
         authority,
         force: false,
         detail: String::new(),
+        lifetime: Lifetime::default(),
         now: 1_700_000_000_000_000_000,
     }
 }

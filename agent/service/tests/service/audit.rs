@@ -97,6 +97,7 @@ async fn other_changes_are_journalled_with_caller_and_outcome() {
             mode: v1::BootMode::Uefi.into(),
         }),
         force,
+        call: None,
     };
     operator.set_boot(boot(false)).await.unwrap_err();
     operator.set_boot(boot(true)).await.unwrap();
@@ -110,12 +111,14 @@ async fn other_changes_are_journalled_with_caller_and_outcome() {
         target: target("node-1"),
         timeout: None,
         force: true,
+        call: None,
     };
     operator.clear_events(clear).await.unwrap();
     let reset = |force| v1::ResetBmcRequest {
         target: target("node-1"),
         timeout: None,
         force,
+        call: None,
     };
     let refused = operator.reset_bmc(reset(false)).await.unwrap_err();
     assert_eq!(Refusal::of(&refused), Some(Refusal::Held));

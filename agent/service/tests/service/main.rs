@@ -13,6 +13,7 @@ mod actions;
 mod audit;
 mod authority;
 mod bmc_queue;
+mod callers;
 mod endpoints;
 mod evidence;
 mod holds;

@@ -20,6 +20,7 @@ fn set_boot(host: &str, force: bool) -> v1::SetBootRequest {
             ..v1::BootOverride::default()
         }),
         force,
+        call: None,
     }
 }
 

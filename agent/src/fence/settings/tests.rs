@@ -105,16 +105,16 @@ fn default_action_is_reboot_and_unknown_actions_are_errors() {
 }
 
 #[test]
-fn timeouts_are_unlimited_under_pacemaker() {
+fn f17_pacemaker_limits_a_run_and_its_operations_are_bounded() {
     let given = Input::lines(BMC);
     let ours = settings(&given, true).unwrap().times;
     let its = settings(&given, false).unwrap().times;
     assert_eq!(ours.power, Duration::from_secs(21));
-    assert_eq!(its.power, FOR_EVER);
+    assert_eq!(its.power, BOUNDED_BY_CALLER);
     let off = judged(&format!("{BMC}disable_timeout=1")).unwrap().times;
     assert_eq!(off, its);
     let zero = judged(&format!("{BMC}power_timeout=0")).unwrap().times;
-    assert_eq!(zero.power, FOR_EVER);
+    assert_eq!(zero.power, BOUNDED_BY_CALLER);
 }
 
 #[test]

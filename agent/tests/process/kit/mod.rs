@@ -1,5 +1,6 @@
 //! A site in a temporary directory, the daemon as a process, and a Redfish service.
 
+mod lossy;
 mod pdu;
 mod redfish;
 
@@ -18,6 +19,7 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
+pub(crate) use lossy::Lossy;
 pub(crate) use pdu::Pdu;
 pub(crate) use redfish::Redfish;
 
@@ -96,7 +98,7 @@ pub(crate) struct Ran {
     pub(crate) err: String,
 }
 
-fn command(site: &Site, args: &[&str]) -> Command {
+pub(crate) fn command(site: &Site, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rackhand-agent"));
     command
         .args(args)
@@ -194,6 +196,16 @@ impl<'a> Daemon<'a> {
         self.end()
     }
 
+    /// Ends it as a power loss would.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        std::fs::remove_file(self.site.dir.path().join("notify")).unwrap();
+    }
+
     pub(crate) fn log_after_stop(mut self) -> String {
         self.end();
         self.log.lock().unwrap().clone()
@@ -216,6 +228,15 @@ impl Drop for Daemon<'_> {
             self.child.kill().ok();
             self.child.wait().ok();
         }
+    }
+}
+
+/// Waits for a condition.
+pub(crate) fn wait_for(what: &str, mut is_met: impl FnMut() -> bool) {
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    while !is_met() {
+        assert!(std::time::Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -20,6 +20,13 @@ pub(crate) const USER: &str = "ops";
 struct System {
     power: &'static str,
     stubborn: bool,
+    /// Answers nothing.
+    silent: bool,
+    reads: u32,
+    offs: u32,
+    ons: u32,
+    /// Carries no power-on out.
+    slow_on: bool,
 }
 
 type Shared = Arc<Mutex<System>>;
@@ -40,6 +47,11 @@ impl Redfish {
         let system = Shared::new(Mutex::new(System {
             power: "On",
             stubborn: false,
+            silent: false,
+            reads: 0,
+            offs: 0,
+            ons: 0,
+            slow_on: false,
         }));
         let listener = runtime
             .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
@@ -65,6 +77,36 @@ impl Redfish {
 
     pub(crate) fn power(&self) -> &'static str {
         self.system.lock().unwrap().power
+    }
+
+    /// The state that it reports.
+    pub(crate) fn set_power(&self, power: &'static str) {
+        self.system.lock().unwrap().power = power;
+    }
+
+    /// It answers nothing from now on, or answers again.
+    pub(crate) fn set_silent(&self, silent: bool) {
+        self.system.lock().unwrap().silent = silent;
+    }
+
+    /// Number of requests to read the system.
+    pub(crate) fn reads(&self) -> u32 {
+        self.system.lock().unwrap().reads
+    }
+
+    /// It carries no power-on out from now on, or does again.
+    pub(crate) fn set_slow_on(&self, slow: bool) {
+        self.system.lock().unwrap().slow_on = slow;
+    }
+
+    /// Number of power-ons that it was sent.
+    pub(crate) fn ons(&self) -> u32 {
+        self.system.lock().unwrap().ons
+    }
+
+    /// Number of power-offs that it was sent.
+    pub(crate) fn offs(&self) -> u32 {
+        self.system.lock().unwrap().offs
     }
 
     pub(crate) fn set_stubborn(&self) {
@@ -103,7 +145,11 @@ async fn systems(headers: HeaderMap) -> Result<Json<Value>, StatusCode> {
 }
 
 async fn read(State(system): State<Shared>, headers: HeaderMap) -> Result<Json<Value>, StatusCode> {
+    system.lock().unwrap().reads += 1;
     allowed(&headers)?;
+    while system.lock().unwrap().silent {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
     let power = system.lock().unwrap().power;
     Ok(Json(json!({
         "@odata.id": "/redfish/v1/Systems/1",
@@ -128,8 +174,14 @@ async fn reset(
     allowed(&headers)?;
     let mut system = system.lock().unwrap();
     let to = match body["ResetType"].as_str() {
-        Some("On") => "On",
-        Some("ForceOff") => "Off",
+        Some("On") => {
+            system.ons += 1;
+            if system.slow_on { system.power } else { "On" }
+        }
+        Some("ForceOff") => {
+            system.offs += 1;
+            "Off"
+        }
         _ => return Err(StatusCode::BAD_REQUEST),
     };
     if !system.stubborn {

@@ -187,6 +187,7 @@ impl Agents {
             with_siblings: Vec::new(),
             latest: Some(latest),
             device: device(request.device).into(),
+            caller: String::new(),
         };
         let mut request = traced_operation(message, id);
         request.set_timeout(CALL);

@@ -69,6 +69,7 @@ impl Agents {
                 with_siblings: Vec::new(),
                 latest: Some(latest),
                 device: v1::PowerDevice::Bmc.into(),
+                caller: String::new(),
             })
         });
         let message = v1::CollectEvidenceRequest {

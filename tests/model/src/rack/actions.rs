@@ -32,9 +32,11 @@ pub enum Fault {
     Restored,
     /// The same, and the note beside it is replaced by that of the same time.
     RestoredWithNote,
+    /// The process of the operator ends, and its lease with it.
+    CallerGone,
 }
 
-/// All faults.
+/// All faults of a rack without an operator.
 pub const FAULTS: [Fault; 10] = [
     Fault::Lost,
     Fault::AnswerLost,
@@ -131,7 +133,7 @@ impl Rack {
             for fault in faults.iter().filter(|fault| !due || is_restore(fault)) {
                 let at = match fault {
                     Fault::Lost | Fault::AnswerLost | Fault::Late | Fault::Twice => calls.clone(),
-                    Fault::Takeover => 0..1,
+                    Fault::Takeover | Fault::CallerGone => 0..1,
                     Fault::Crash | Fault::Full | Fault::JournalLost => 0..2,
                     Fault::Restored | Fault::RestoredWithNote => 0..2,
                 };
@@ -153,6 +155,7 @@ impl Rack {
             Fault::Lost | Fault::AnswerLost | Fault::Late => self.network[at].awaited,
             Fault::Twice => true,
             Fault::Takeover => !over,
+            Fault::CallerGone => self.is_attended(),
             Fault::Crash => {
                 let process = self.agents[at].process.as_ref();
                 process.is_some_and(|process| !process.is_idle())
@@ -180,7 +183,7 @@ impl Rack {
             }
             Action::Admit(at, which) => rack.admit(at, which, breakage),
             Action::Write(at) => rack.keep_promises(at),
-            Action::Act(at, which) => rack.acts(at, which),
+            Action::Act(at, which) => rack.acts(at, which, breakage),
             Action::Expire => rack.time += 1,
             Action::Start(at) => rack.starts(at, breakage),
             Action::Reopen(at) => {
@@ -240,6 +243,7 @@ impl Rack {
                 self.network.push(again);
             }
             Fault::Takeover => self.takes_over(),
+            Fault::CallerGone => self.caller_gone = true,
             Fault::Crash => self.agent(at).crash(),
             Fault::Full => self.agent(at).full = true,
             Fault::JournalLost => self.loses_journal(at),

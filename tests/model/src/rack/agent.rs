@@ -88,6 +88,10 @@ pub struct Run {
     pub phase: Phase,
     /// It ends before its next command.
     pub cancelled: bool,
+    /// It lives by the lease of its caller.
+    pub is_attended: bool,
+    /// A cycle that has sent its power-off: its power-on is next.
+    pub is_half: bool,
 }
 
 /// A request to begin an operation that the journal has not decided yet.

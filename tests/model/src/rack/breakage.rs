@@ -26,11 +26,14 @@ pub enum Breakage {
     LateTaken,
     ClaimsUnordered,
     AbsenceBelieved,
+    CallerIgnored,
+    CycleAbandoned,
+    CycleLeftOff,
 }
 
 impl Breakage {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::TermIgnored,
         Self::SequenceIgnored,
         Self::StandbyIgnored,
@@ -44,6 +47,9 @@ impl Breakage {
         Self::LateTaken,
         Self::ClaimsUnordered,
         Self::AbsenceBelieved,
+        Self::CallerIgnored,
+        Self::CycleAbandoned,
+        Self::CycleLeftOff,
     ];
 
     /// What is done wrong.
@@ -62,6 +68,9 @@ impl Breakage {
             Self::LateTaken => "a command is taken after its time",
             Self::ClaimsUnordered => "commands of before the last claim are taken",
             Self::AbsenceBelieved => "a serving agent counts as never to begin a call",
+            Self::CallerIgnored => "an operation goes on without its caller",
+            Self::CycleAbandoned => "a cycle without its caller is not finished",
+            Self::CycleLeftOff => "an interrupted cycle is not finished",
         }
     }
 
@@ -78,6 +87,9 @@ impl Breakage {
             Self::InterruptedRepeated => (&[Fault::Crash], &[Manual::ForcedReset]),
             Self::PinIgnored | Self::LateTaken | Self::AbsenceBelieved => (&[Fault::Late], &[]),
             Self::ClaimsUnordered => (&[Fault::Late, Fault::Lost], &[]),
+            Self::CallerIgnored => (&[Fault::CallerGone], &[Manual::Off]),
+            Self::CycleAbandoned => (&[Fault::CallerGone], &[Manual::Cycle]),
+            Self::CycleLeftOff => (&[Fault::Crash], &[Manual::Cycle]),
         };
         Setting {
             faults: faults.to_vec(),

@@ -58,6 +58,16 @@ impl Setting {
             ..Self::rack(budget)
         }
     }
+
+    /// An operator switches off beside them; the process of the operator dies, or an agent does.
+    pub fn caller(budget: u8) -> Self {
+        Self {
+            name: "caller",
+            faults: vec![Fault::CallerGone, Fault::Crash],
+            operator: vec![Manual::Off, Manual::Cycle],
+            ..Self::rack(budget)
+        }
+    }
 }
 
 impl Setting {
@@ -149,6 +159,10 @@ impl Model for Setting {
             Property::always("nothing is begun twice", |_, r: &Rack| {
                 !is(r, Wrong::Repeated)
             }),
+            Property::always(
+                "F17: no power-off of a caller that is gone",
+                |_, r: &Rack| !is(r, Wrong::CallerGone),
+            ),
             Property::always("L1: it ends", |model: &Self, r: &Rack| {
                 r.wrong.is_some() || model.ends(r)
             }),

@@ -171,6 +171,10 @@ impl<'a> Side<'a> {
                 .as_ref()
                 .map(|outcome| *outcome == Outcome::Reported(End::Confirmed));
             (id, &known.action, confirmed, known.force).hash(h);
+            // Whether a power-on is owed after a crash.
+            if known.election.is_empty() && confirmed.is_none() {
+                (known.sending.len(), self.age(known.begun)).hash(h);
+            }
         }
         for (ended, id) in &ledger.ended {
             (self.age(*ended), id).hash(h);
@@ -197,6 +201,7 @@ impl<'a> Side<'a> {
         hash_set(h, &process.runs, |run, h| {
             (&run.id, run.action, run.of_controller, run.force).hash(h);
             (self.is_ahead(run.until), run.phase, run.cancelled).hash(h);
+            (run.is_attended, run.is_half).hash(h);
             let place = queue.iter().position(|(number, _)| *number == run.number);
             (place, place.map(|place| queue[place].1)).hash(h);
         });
@@ -301,6 +306,7 @@ impl Rack {
         let place = |at: usize| sides.iter().position(|side| side.at == at);
         let Self { store, leader, .. } = self;
         (self.on, self.budget, self.wrong, &self.operator).hash(&mut h);
+        (self.caller_gone, self.off_by_hand).hash(&mut h);
         (store.step, store.operation, leader.term).hash(&mut h);
         leader.serving.map(place).hash(&mut h);
         if let Some(pin) = &store.pin {

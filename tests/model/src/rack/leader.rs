@@ -6,7 +6,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use rackhand_agent_core::ledger::{Action, Admission, Authority, Device, Release, Term, Version};
+use rackhand_agent_core::ledger::{
+    Action, Admission, Authority, Device, Lifetime, Release, Term, Version,
+};
 
 use super::{
     agent::{Answer, Phase, View},
@@ -373,6 +375,7 @@ impl Rack {
             authority: self.authority(agent),
             force: false,
             detail: String::new(),
+            lifetime: Lifetime::default(),
             now: 0,
         }
     }

@@ -47,6 +47,8 @@ impl Rack {
             number,
             phase: Phase::Waiting,
             cancelled: false,
+            is_attended: admission.lifetime.is_attended,
+            is_half: false,
         });
         if !is_new {
             self.broken(Wrong::Repeated);
@@ -65,15 +67,23 @@ impl Rack {
     }
 
     /// An operation does its next act.
-    pub fn acts(&mut self, at: usize, which: usize) {
+    pub fn acts(&mut self, at: usize, which: usize, breakage: Option<Breakage>) {
         let now = self.time;
+        let caller_gone = self.caller_gone;
         let agent = self.agent(at);
         let Some(process) = agent.process.as_mut() else {
             return;
         };
         let run = &mut process.runs[which];
         let in_time = is_in_time(run.until, now);
+        // As `rackhand_bmc::operation` decides: no further power-off, and a cycle goes on to its power-on.
+        let is_abandoned = match breakage {
+            Some(Breakage::CallerIgnored) => false,
+            Some(Breakage::CycleAbandoned) => run.is_attended && caller_gone,
+            _ => run.is_attended && caller_gone && !run.is_half,
+        };
         match run.phase {
+            Phase::Waiting | Phase::Sending if is_abandoned => self.end(at, which, End::Cancelled),
             Phase::Waiting if run.cancelled => self.end(at, which, End::Cancelled),
             // The operation has a deadline of its own, which is before that time.
             Phase::Waiting if !in_time => self.end(at, which, End::NotSent),
@@ -90,12 +100,21 @@ impl Rack {
                 agent.disk.commit(change);
             }
             Phase::Sending => {
-                run.phase = Phase::Sent;
-                let run = run.clone();
+                let before = run.clone();
+                let is_first_half = run.action == Action::Cycle && !run.is_half;
+                run.phase = match is_first_half {
+                    true => Phase::Waiting,
+                    false => Phase::Sent,
+                };
+                run.is_half |= is_first_half;
+                let run = before;
                 self.check_command(at, &run);
+                let is_off = matches!(run.action, Action::Off { .. }) && !run.of_controller;
+                self.off_by_hand = is_off && !run.cancelled;
                 self.on = match run.action {
                     Action::Off { .. } | Action::SoftOff => false,
-                    Action::On | Action::Cycle => true,
+                    Action::Cycle => run.is_half,
+                    Action::On => true,
                     Action::Reset | Action::Nmi => self.on,
                 };
             }
@@ -129,6 +148,14 @@ impl Rack {
         }
         if !is_written {
             self.broken(Wrong::Unwritten);
+        }
+        let switches_off = match run.action {
+            Action::Off { .. } | Action::SoftOff => true,
+            Action::Cycle => !run.is_half,
+            Action::On | Action::Reset | Action::Nmi => false,
+        };
+        if run.is_attended && self.caller_gone && switches_off {
+            self.broken(Wrong::CallerGone);
         }
     }
 

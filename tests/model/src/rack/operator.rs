@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rackhand_agent_core::ledger::{Action, Admission, Authority, Device};
+use rackhand_agent_core::ledger::{Action, Admission, Authority, Device, Lifetime};
 
 use super::{
     agent::Pending,
@@ -25,11 +25,23 @@ pub fn request(id: &str, action: Action, force: bool) -> Admission {
         authority: Authority::Operator { name: "ann".into() },
         force,
         detail: String::new(),
+        lifetime: Lifetime::default(),
         now: 0,
     }
 }
 
 impl Rack {
+    /// Whether an operation lives by the lease of the operator's process.
+    pub fn is_attended(&self) -> bool {
+        let process = self.agents[AGENT].process.as_ref();
+        !self.caller_gone
+            && process.is_some_and(|process| {
+                let mut pending = process.pending.iter();
+                pending.any(|pending| pending.request.lifetime.is_attended)
+                    || process.runs.iter().any(|run| run.is_attended)
+            })
+    }
+
     /// The operator asks for one thing.
     pub fn asks(&mut self, manual: Manual) {
         self.operator.clear();
@@ -37,8 +49,11 @@ impl Rack {
             Manual::On => (Action::On, false),
             Manual::ForcedOn => (Action::On, true),
             Manual::ForcedReset => (Action::Reset, true),
+            Manual::Off => (Action::Off { hold: false }, false),
+            Manual::Cycle => (Action::Cycle, false),
         };
-        let request = request(&format!("{manual:?}"), action, force);
+        let mut request = request(&format!("{manual:?}"), action, force);
+        request.lifetime.is_attended = matches!(manual, Manual::Off | Manual::Cycle);
         if let Some(process) = &mut self.agent(AGENT).process {
             process.pending.push(Pending {
                 request: Arc::new(request),

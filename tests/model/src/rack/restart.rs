@@ -1,6 +1,6 @@
 //! How an agent starts, how its journal is opened again, and how it gets another one.
 
-use rackhand_agent_core::ledger::{self, Action};
+use rackhand_agent_core::ledger::{self, Action, Admitted};
 
 use super::{
     agent::{Disk, History, Process, value},
@@ -52,6 +52,22 @@ impl Rack {
         if repeats {
             for id in ids {
                 self.repeat(at, &id);
+            }
+        } else if breakage != Some(Breakage::CycleLeftOff) {
+            self.finish_cycles(at, &ids);
+        }
+    }
+
+    /// Begins the power-ons that interrupted cycles leave to do.
+    fn finish_cycles(&mut self, at: usize, interrupted: &[String]) {
+        let ledger = &*self.agents[at].disk.ledger;
+        for owed in value(ledger::owed_power_ons(ledger, interrupted)) {
+            let admission = super::operator::request(&owed.id, Action::On, false);
+            let agent = self.agent(at);
+            let (admitted, changes) = value(admission.clone().decide(&*agent.disk.ledger));
+            if matches!(admitted, Admitted::Started { .. }) {
+                agent.disk.commit(changes);
+                self.start_run(at, &admission, None);
             }
         }
     }

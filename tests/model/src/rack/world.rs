@@ -138,6 +138,8 @@ pub enum Wrong {
     Unwritten,
     /// An operation was started a second time.
     Repeated,
+    /// F17: a power-off was sent for a process that was gone.
+    CallerGone,
 }
 
 /// The rack and whoever uses it.
@@ -159,6 +161,10 @@ pub struct Rack {
     pub network: Vec<Message>,
     /// What the operator may ask for; one of it in a run.
     pub operator: Vec<Manual>,
+    /// The lease of the operator's process is over.
+    pub caller_gone: bool,
+    /// The host is off because the operator wanted it.
+    pub off_by_hand: bool,
     /// Faults that may still happen.
     pub budget: u8,
     /// What went wrong.
@@ -174,6 +180,10 @@ pub enum Manual {
     ForcedOn,
     /// `power reset --force`, which must never be repeated by itself.
     ForcedReset,
+    /// `power off`, which lives by the lease of its process (F17).
+    Off,
+    /// `power cycle`, which does as well.
+    Cycle,
 }
 
 impl Rack {
@@ -193,6 +203,8 @@ impl Rack {
             leader: Leader::new(1),
             network: Vec::new(),
             operator,
+            caller_gone: false,
+            off_by_hand: false,
             budget,
             wrong: None,
         }
@@ -216,6 +228,7 @@ impl Rack {
             agent.disk.ledger.holds.is_empty()
                 && agent.process.as_ref().is_some_and(|p| p.is_idle())
         };
-        self.store.step == Step::Done && self.on && self.agents.iter().all(is_clean)
+        let is_right = self.on || self.off_by_hand;
+        self.store.step == Step::Done && is_right && self.agents.iter().all(is_clean)
     }
 }

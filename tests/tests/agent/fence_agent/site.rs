@@ -1,17 +1,19 @@
 //! A host with both BMCs, a rack agent that serves it, and the fence agent.
 
+use std::net::Ipv4Addr;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use rackhand_sim::pdu::{PduConfig, SimPdu};
 use rackhand_tests::pki::Pki;
 use rackhand_tests::process::Process;
 use rackhand_tests::rack::ipmi::IpmiBmc;
 use rackhand_tests::rack::{PowerTimings, Rack, RackConfig, SimHost};
 use rackhand_tests::stage::binaries;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Child;
@@ -34,7 +36,7 @@ pub(crate) struct Site {
     pub(crate) host: SimHost,
     ipmi: IpmiBmc,
     agent: Process,
-    program: PathBuf,
+    pub(crate) program: PathBuf,
     dir: TempDir,
     ca: PathBuf,
     said: Mutex<String>,
@@ -53,6 +55,32 @@ pub(crate) fn ran(output: Output) -> (i32, String, String) {
 
 impl Site {
     pub(crate) async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    /// The same, with an outlet of a PDU that feeds the host.
+    pub(crate) async fn with_outlet() -> (Self, SimPdu) {
+        let config = PduConfig {
+            listen: (Ipv4Addr::LOCALHOST, 0).into(),
+            outlets: 1,
+            username: "admin".to_owned(),
+            password: PASSWORD.into(),
+            measures_current: true,
+            is_enclosure: false,
+        };
+        let pdu = SimPdu::start(config).await.unwrap();
+        let site = Self::start_with(|config| {
+            config["hosts"][0]["outlets"] = json!([{"pdu": "a", "outlet": "1"}]);
+            config["pdus"] = json!({"a": {
+                "address": pdu.url(),
+                "username": "admin",
+                "password_file": "password",
+            }});
+        });
+        (site.await, pdu)
+    }
+
+    async fn start_with(adapt: impl FnOnce(&mut Value)) -> Self {
         rustls::crypto::ring::default_provider()
             .install_default()
             .ok();
@@ -76,7 +104,7 @@ impl Site {
         let mode = std::fs::Permissions::from_mode(0o600);
         std::fs::set_permissions(at("password"), mode).unwrap();
         let redfish = host.system_url().unwrap();
-        let config = json!({
+        let mut config = json!({
             "rack": "rack-a",
             "socket": "agent.sock",
             "state": "state",
@@ -93,6 +121,7 @@ impl Site {
                 },
             }],
         });
+        adapt(&mut config);
         std::fs::write(at("agent.toml"), toml::to_string(&config).unwrap()).unwrap();
         let binary = binaries().unwrap().join("rackhand-agent");
         let command = [
@@ -189,6 +218,25 @@ impl Site {
 
     pub(crate) async fn standard_input(&self, text: &str) -> Output {
         self.run(&[], text).await
+    }
+
+    /// The socket of the agent.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.dir.path().join("agent.sock")
+    }
+
+    /// What a command of an operator prints.
+    pub(crate) async fn operator(&self, words: &[&str]) -> String {
+        let binary = binaries().unwrap().join("rackhand-agent");
+        let run = tokio::process::Command::new(binary)
+            .args(words)
+            .arg("--socket")
+            .arg(self.socket())
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let output = tokio::time::timeout(PATIENCE, run).await.unwrap().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     }
 
     /// Starts a run.

@@ -25,8 +25,13 @@ impl Operation {
                 }
             }
             Phase::On => {
-                if self.count(begun, now, seen, PowerState::On, Duration::ZERO) >= 1 {
+                let may_go_off = self.may_still_go_off(begun, seen.state);
+                if !may_go_off && self.count(begun, now, seen, PowerState::On, Duration::ZERO) >= 1
+                {
                     self.ended = Some(match self.request.goal {
+                        Goal::Cycle { .. } if self.is_cut_short => {
+                            Outcome::CallerGone { is_on: true }
+                        }
                         Goal::Cycle { .. } => Outcome::Cycled {
                             was_off: !self.was_on,
                         },

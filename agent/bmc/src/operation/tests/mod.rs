@@ -1,5 +1,6 @@
 //! The rules of a power operation, by their numbers.
 
+mod abandonment;
 mod button;
 mod confirmation;
 mod cycle;

@@ -58,6 +58,7 @@ struct Step {
     answer: Result<(), CallFailure>,
     took: u64,
     cancel: bool,
+    abandon: bool,
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
@@ -68,13 +69,15 @@ fn any_step() -> impl Strategy<Value = Step> {
         prop_oneof![3 => Just(Ok(())), 1 => any_error().prop_map(Err)],
         0..3000_u64,
         prop::bool::weighted(0.02),
+        prop::bool::weighted(0.02),
     )
-        .prop_map(|(read, right, answer, took, cancel)| Step {
+        .prop_map(|(read, right, answer, took, cancel, abandon)| Step {
             read,
             right,
             answer,
             took,
             cancel,
+            abandon,
         })
 }
 
@@ -152,6 +155,8 @@ proptest! {
         let mut now = Duration::ZERO;
         let mut cancelled = false;
         let mut mismatched = false;
+        // The commands that were sent before the caller was gone.
+        let mut abandoned: Option<usize> = None;
         let (mut corroborated, mut saw_other) = (false, false);
         let mut last_read: Option<PowerState> = None;
         // (start, end) of every reading since the last one of another state or protocol.
@@ -165,9 +170,15 @@ proptest! {
                 cancelled = true;
                 op.cancel();
             }
+            if step.abandon && !cancelled {
+                abandoned.get_or_insert(sent.len());
+                op.abandon(now);
+            }
+            // A cycle whose caller is gone has time for its power-on.
+            let deadline = s(if abandoned.is_some() { 200 } else { 60 });
             match op.next(now) {
                 Next::Read => {
-                    prop_assert!(!cancelled && now < s(60));
+                    prop_assert!(!cancelled && now < deadline);
                     let begun = now;
                     now += ms(step.took);
                     let result = step.read.clone().map(|(state, source)| Observation {
@@ -195,7 +206,9 @@ proptest! {
                     op.read(begun, now, result);
                 }
                 Next::Send(command) => {
-                    prop_assert!(!cancelled && !mismatched && now < s(60));
+                    prop_assert!(!cancelled && !mismatched && now < deadline);
+                    // F17: no power-off of a caller that is gone.
+                    prop_assert!(abandoned.is_none() || command == PowerCommand::On);
                     prop_assert!(may_send(&goal, &sent, command, now, last_read), "{:?} after {:?}", command, sent);
                     let on_what = last_read;
                     // A power-off is sent even to a host that reads off, until one is accepted.
@@ -222,7 +235,7 @@ proptest! {
                     op.corroborated(now, found);
                 }
                 Next::Wait(until) => {
-                    prop_assert!(until > now && until <= s(60));
+                    prop_assert!(until > now && until <= deadline);
                     now = until;
                 }
                 Next::Done(outcome) => break outcome,
@@ -287,6 +300,13 @@ proptest! {
             Outcome::Unconfirmed { .. } => prop_assert!(now >= s(60)),
             Outcome::IdentityMismatch(_) => prop_assert!(mismatched),
             Outcome::Cancelled => prop_assert!(cancelled),
+            Outcome::CallerGone { is_on } => {
+                prop_assert!(abandoned.is_some());
+                // A cycle that may have switched off is finished.
+                let is_cycle = matches!(goal, Goal::Cycle { .. });
+                prop_assert_eq!(is_on, is_cycle && !sent.is_empty());
+                prop_assert!(!is_on || last == Some(On));
+            }
             Outcome::Failed(_) => {}
             Outcome::Stopped => prop_assert!(false, "no hooks stop it"),
         }

@@ -157,6 +157,68 @@ async fn rejected_reset_reports_the_error_text_of_the_bmc() {
     assert_eq!(*bmc.commands.lock().unwrap(), [PowerCommand::Reset]);
 }
 
+/// A caller that is gone after some time, and the operation's knowledge of that.
+struct Gone {
+    at: Instant,
+    is_known: bool,
+}
+
+impl Hooks for Gone {
+    fn signal(&self) -> Signal {
+        match Instant::now() >= self.at {
+            true => Signal::CallerGone,
+            false => Signal::Continue,
+        }
+    }
+
+    fn abandoned(&mut self) {
+        self.is_known = true;
+    }
+
+    async fn interrupted(&mut self) {
+        if self.is_known {
+            std::future::pending::<()>().await;
+        }
+        tokio::time::sleep_until(self.at).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn f17_end_of_the_caller_ends_an_operation_at_once() {
+    let bmc = Memory {
+        mute: true,
+        ..Memory::new(On)
+    };
+    let begun = Instant::now();
+    let mut gone = Gone {
+        at: begun + s(5),
+        is_known: false,
+    };
+    let report = super::super::run(&bmc, off(), &mut gone).await;
+    assert_eq!(report.outcome, Outcome::CallerGone { is_on: false });
+    assert_eq!(begun.elapsed(), s(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn f17_end_of_the_caller_lets_a_cycle_switch_on() {
+    let bmc = Memory::new(On);
+    let goal = Goal::Cycle {
+        hold_off: s(10),
+        confirmations: 2,
+        confirm_interval: s(2),
+    };
+    let mut gone = Gone {
+        at: Instant::now() + s(1),
+        is_known: false,
+    };
+    let report = super::super::run(&bmc, OperationRequest { goal, ..off() }, &mut gone).await;
+    assert_eq!(report.outcome, Outcome::CallerGone { is_on: true });
+    assert_eq!(
+        *bmc.commands.lock().unwrap(),
+        [PowerCommand::Off, PowerCommand::On]
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn unresponsive_bmc_ends_at_the_deadline() {
     let bmc = Memory {

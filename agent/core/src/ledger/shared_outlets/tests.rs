@@ -2,8 +2,8 @@
 
 use super::{
     super::{
-        Action, Admission, Admitted, Authority, Device, Ledger, Outcome, Refused, Release, finish,
-        sending_shared_on,
+        Action, Admission, Admitted, Authority, Device, Ledger, Lifetime, Outcome, Refused,
+        Release, finish, sending_shared_on,
     },
     *,
 };
@@ -49,6 +49,7 @@ fn request(id: &str, host: &str, action: Action, owner: &str) -> Admission {
         authority: ann(),
         force: false,
         detail: String::new(),
+        lifetime: Lifetime::default(),
         now: 1,
     }
 }

@@ -1,5 +1,7 @@
 //! The outcome of an operation, as callers get it.
 
+use std::sync::atomic::Ordering;
+
 use rackhand_agent_core::ledger::Device;
 use rackhand_bmc::{
     BmcError, ErrorKind, PowerState,
@@ -31,7 +33,13 @@ impl Run {
             ..v1::Outcome::default()
         };
         match &report.outcome {
-            done if done.is_done() => outcome.failure = None,
+            done if done.is_done() => {
+                outcome.failure = None;
+                if self.knows_caller_gone.load(Ordering::Relaxed) {
+                    outcome.message =
+                        format!("{}; its caller was gone before that", outcome.message);
+                }
+            }
             Outcome::Stopped => match cause {
                 Some(StopCause::Journal(error)) => {
                     outcome.message = format!(
@@ -71,6 +79,13 @@ impl Run {
                     kind: v1::FailureKind::Identity.into(),
                     message: outcome.message.clone(),
                 });
+            }
+            Outcome::CallerGone { .. } => {
+                outcome.message = format!(
+                    "{}. {} had been sent",
+                    outcome.message,
+                    commands(report.commands)
+                );
             }
             Outcome::Cancelled => {
                 if let Some(by) = self.handle.overtaken_by() {
@@ -131,6 +146,7 @@ fn stale_system(report: &Report) -> Option<String> {
 /// A number of commands, in words.
 fn commands(sent: u32) -> String {
     match sent {
+        0 => "no command".to_owned(),
         1 => "1 command".to_owned(),
         sent => format!("{sent} commands"),
     }
@@ -187,7 +203,7 @@ fn code(outcome: &Outcome) -> v1::OutcomeCode {
             v1::OutcomeCode::Failed
         }
         Outcome::IdentityMismatch(_) => v1::OutcomeCode::IdentityMismatch,
-        Outcome::Cancelled => v1::OutcomeCode::Cancelled,
+        Outcome::Cancelled | Outcome::CallerGone { .. } => v1::OutcomeCode::Cancelled,
     }
 }
 

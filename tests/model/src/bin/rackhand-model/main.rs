@@ -113,9 +113,11 @@ fn worlds(args: &Args) -> bool {
 fn racks(args: &Args, budgets: &[u8]) -> bool {
     use rack::check::{Setting, explore};
     let settings = budgets.iter().flat_map(|budget| {
-        // With two faults, the operator would take longer than all others.
-        let operator = (*budget < 2 || args.budget.is_some()).then(|| Setting::operator(*budget));
-        [Setting::rack(*budget)].into_iter().chain(operator)
+        // With two faults, those with an operator would take longer than all others.
+        let operators = [Setting::operator(*budget), Setting::caller(*budget)];
+        let is_quick = *budget < 2 || args.budget.is_some();
+        let operators = operators.into_iter().filter(move |_| is_quick);
+        [Setting::rack(*budget)].into_iter().chain(operators)
     });
     let mut good = true;
     for mut setting in settings {
