@@ -68,7 +68,7 @@ async fn run(stage: &Stage) -> Result<()> {
     real.stall(false)?;
     stage.wait_back("iron-3").await?;
 
-    let offs = |host: &str| -> Result<u64> { Ok(u64::from(stage.host(host)?.counters().offs)) };
+    let offs = |host: &str| -> Result<u64> { Ok(stage.host(host)?.counters().offs) };
     let before = hosts.map(|host| offs(host).unwrap_or_default());
     tokio::time::sleep(WATCHED).await;
     for (host, before) in hosts.into_iter().zip(before) {

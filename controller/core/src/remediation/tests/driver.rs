@@ -46,7 +46,7 @@ pub(super) struct CrashAt {
 #[derive(PartialEq)]
 struct Events {
     request: (bool, bool, bool, bool, bool, bool),
-    bmh: Option<(bool, bool, usize, Option<bool>, Option<Timestamp>)>,
+    bmh: Option<BareMetalHostFacts>,
     node: Option<(Taint, u32, bool, bool)>,
     workload_down: bool,
     agent: bool,
@@ -160,10 +160,7 @@ impl Run {
         let node = !w.workload_down && c.node;
         Events {
             request,
-            bmh: w.bmh.as_ref().map(|b| {
-                let held = b.foreign_holds.len();
-                (b.online, b.our_hold, held, b.powered_on, b.hold_renewed)
-            }),
+            bmh: w.bmh.clone(),
             node: node.then(|| (c.taint, c.boot_id, w.ready(), w.unknown())),
             workload_down: w.workload_down,
             agent: w.agent_up,
