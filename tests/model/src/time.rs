@@ -47,6 +47,7 @@ pub fn shift_state(s: &mut State, passed: Duration) {
         released,
         unreported,
         taken: _,
+        held_by_others: _,
     } = &mut s.handover;
     let times = [&mut s.retry_at, &mut s.drained, &mut s.on, &mut s.node_back];
     for t in times.into_iter().chain([released, unreported]) {

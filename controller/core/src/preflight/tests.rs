@@ -542,6 +542,20 @@ fn clocks_may_differ_by_what_the_measurement_is_inexact() {
 }
 
 #[test]
+fn a_hold_that_the_webhook_refuses_is_a_failure() {
+    let row = |trial| {
+        let tried = ("metal/host-7".to_owned(), trial);
+        evaluation::hold(Some(&tried)).unwrap()
+    };
+    assert_eq!(evaluation::hold(None), None);
+    assert_eq!(one(row(HoldTrial::Accepted)), Status::Ok);
+    assert_eq!(one(row(HoldTrial::Forbidden)), Status::Skipped);
+    let refused = row(HoldTrial::Refused("failed calling webhook".into()));
+    assert!(refused.message.contains("failed calling webhook"));
+    assert_eq!(one(refused), Status::Failed);
+}
+
+#[test]
 fn nothing_installed_is_reported_with_what_to_do_first() {
     let facts = Facts {
         kinds: vec![kind(true, &[])],

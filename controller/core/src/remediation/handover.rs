@@ -14,9 +14,14 @@ pub(super) const SILENT_OWNER: Duration = Duration::from_secs(600);
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Handover {
-    /// Since when no annotation keeps the host off: from then on the owner is to switch it on.
+    /// When our hold key was given up because the owner had the host as off, or the last key of others was gone
+    /// after that: from then on the owner is to switch the host on. Written before the key is removed, so that a key
+    /// that somebody else removed is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released: Option<Timestamp>,
+    /// Keys of others keep the host off.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held_by_others: bool,
     /// Since when the Node has been Ready again without the owner reporting the host on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreported: Option<Timestamp>,

@@ -60,25 +60,35 @@ impl StepContext<'_> {
         })
     }
 
-    /// Records when the last annotation that keeps the host off was gone; `None` if that is recorded, or the host
-    /// has no owner.
+    /// Records that our hold key is given up, before it is removed, or that the last key of others is gone; `None`
+    /// if that is recorded, or the host has no owner.
     pub(super) fn record_release(&self, s: &State) -> Option<Decision> {
         self.owner()?;
-        if s.handover.released.is_some() {
+        if s.handover.released.is_some() && !s.handover.held_by_others {
             return None;
         }
         let mut s = s.clone();
         s.handover.released = Some(self.now);
+        s.handover.held_by_others = false;
         Some(self.quiet_write(s, Reason::PowerOnRunning))
+    }
+
+    /// F16: sets our hold key again that somebody else removed before the owner had the host as off; `None` if it was
+    /// given up.
+    pub(super) fn hold_again(&self, s: &State) -> Option<Decision> {
+        let was_given_up = s.handover.released.is_some();
+        (!was_given_up && self.await_owner_off(s).is_some())
+            .then(|| self.act(s.clone(), Reason::PowerOnRunning, Command::AddHold))
     }
 
     /// Waits for others who keep the host off. The owner's time begins when the last of them is gone.
     pub(super) fn await_others(&self, s: &State, why: Reason) -> Decision {
-        let mut s = s.clone();
-        match s.handover.released.take() {
-            Some(_) => self.quiet_write(s, why),
-            None => self.recheck(s, why),
+        if s.handover.held_by_others {
+            return self.recheck(s.clone(), why);
         }
+        let mut s = s.clone();
+        s.handover.held_by_others = true;
+        self.quiet_write(s, why)
     }
 
     /// F16: leaves the power-on to the owner; `None` if there is none, or if the agent may switch the host on

@@ -128,7 +128,8 @@ impl StepContext<'_> {
         if bmh.our_hold {
             // A power-off that another agent still carries out would switch the host off again.
             let wait = self.wait_for_other_agent(s);
-            if let Some(d) = wait.or_else(|| self.await_owner_off(s)) {
+            let wait = wait.or_else(|| self.await_owner_off(s));
+            if let Some(d) = wait.or_else(|| self.record_release(s)) {
                 return Some(d);
             }
             return Some(self.act(s.clone(), Reason::PowerOnRunning, Command::RemoveHold));
@@ -138,7 +139,7 @@ impl StepContext<'_> {
         }
         match self.held_by_others() {
             Some(why) => Some(self.await_others(s, why)),
-            None => self.record_release(s),
+            None => self.hold_again(s).or_else(|| self.record_release(s)),
         }
     }
 

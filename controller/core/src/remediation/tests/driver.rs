@@ -42,14 +42,11 @@ pub(super) struct CrashAt {
     pub(super) after: bool,
 }
 
-/// What the object of the host shows that an engine reacts to.
-type SeenHost = (bool, bool, usize, Option<bool>, Option<Timestamp>);
-
 /// The changes that wake the driver.
 #[derive(PartialEq)]
 struct Events {
     request: (bool, bool, bool, bool, bool, bool),
-    bmh: Option<SeenHost>,
+    bmh: Option<BareMetalHostFacts>,
     node: Option<(Taint, u32, bool, bool)>,
     workload_down: bool,
     agent: bool,
@@ -165,10 +162,7 @@ impl Run {
         let node = !w.workload_down && c.node;
         Events {
             request,
-            bmh: w.bmh.as_ref().map(|b| {
-                let held = b.foreign_holds.len();
-                (b.online, b.our_hold, held, b.powered_on, b.hold_renewed)
-            }),
+            bmh: w.bmh.clone(),
             node: node.then(|| (c.taint, c.boot_id, w.ready(), w.unknown())),
             workload_down: w.workload_down,
             agent: w.agent_up,

@@ -298,7 +298,7 @@ fn foreign_holds_and_servicing_delay_the_power_on() {
         .foreign_holds
         .insert("reboot.metal3.io/firmware".into());
     let mut s = mk_state(Step::PoweringOn);
-    s.handover.released = None;
+    s.handover.held_by_others = true;
     let (reason, until) = waits(&o, &s, 100);
     assert_eq!(
         reason,

@@ -59,10 +59,10 @@ fn failed_node_passes_through_all_steps_in_order() {
     assert_eq!(s.step, Step::PoweringOn);
     assert_eq!(does(&o, &s, 29), Command::RenewHold);
     bmh(&mut o).powered_on = Some(false);
-    assert_eq!(does(&o, &s, 29), Command::RemoveHold);
-    bmh(&mut o).our_hold = false;
     let (s, _) = writes(&o, &s, 29);
     assert_eq!(s.handover.released, Some(at(29)));
+    assert_eq!(does(&o, &s, 29), Command::RemoveHold);
+    bmh(&mut o).our_hold = false;
     assert_eq!(does(&o, &s, 29), Command::ReadPower);
     bmh(&mut o).powered_on = Some(true);
     o.power = mk_power(29, PowerState::On);

@@ -120,3 +120,12 @@ fn attempt_count_uses_singular_and_plural() {
     assert!(text(1).starts_with("not healthy after 1 attempt; "));
     assert!(text(2).starts_with("not healthy after 2 attempts; "));
 }
+
+#[test]
+fn a_webhook_that_is_away_names_its_owner() {
+    let why = "failed calling webhook \"baremetalhost.metal3.io\": connection refused";
+    let text = Reason::ActionFailed(why.into()).to_string();
+    assert!(text.contains("start baremetal-operator"), "{text}");
+    let other = Reason::ActionFailed("no answer".into()).to_string();
+    assert!(!other.contains("webhook"), "{other}");
+}

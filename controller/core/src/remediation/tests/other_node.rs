@@ -147,6 +147,7 @@ fn f14_host_off_is_returned_untainted_if_another_node_runs_on_it() {
             (Step::PoweringOn, "OtherNodeOnHost")
         );
         assert_eq!(s.taint, None);
+        let (s, _) = writes(&o, &s, 11);
         assert_eq!(does(&o, &s, 11), Command::RemoveHold);
     }
 }

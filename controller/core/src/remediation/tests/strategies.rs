@@ -89,6 +89,7 @@ fn f9_deletion_powers_on_a_fenced_host_unless_others_keep_it_off() {
     o.request.deleting = true;
     let (s, _) = writes(&o, &mk_state(Step::Fenced), 11);
     assert_eq!(s.step, Step::PoweringOn);
+    let (s, _) = writes(&o, &s, 11);
     assert_eq!(does(&o, &s, 11), Command::RemoveHold);
     let wants: [Case<BareMetalHostFacts>; 2] = [
         (|b| b.online = false, "HostOffline"),
