@@ -160,7 +160,7 @@ impl Model for Setting {
                 !is(r, Wrong::Repeated)
             }),
             Property::always(
-                "F17: no power-off of a caller that is gone",
+                "F17: no off without its caller",
                 |_, r: &Rack| !is(r, Wrong::CallerGone),
             ),
             Property::always("L1: it ends", |model: &Self, r: &Rack| {
