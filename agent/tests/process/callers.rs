@@ -281,3 +281,24 @@ fn change_whose_answer_is_lost_is_made_once() {
     assert_eq!(listed[0]["action"], "bmc-reset", "{listed}");
     assert_eq!(daemon.stop(), 0);
 }
+
+#[test]
+fn agent_of_a_version_without_leases_is_used_without() {
+    let bmc = Redfish::start();
+    let site = Site::new(&[&bmc]);
+    let daemon = Daemon::start(&site);
+    let lossy = Lossy::start_old(&site.dir.path().join("agent.sock"), "ResetBmc", 1);
+    let socket = lossy.socket.display().to_string();
+    let off = run(&site, &["power", "off", "node-1", "--socket", &socket]);
+    assert_eq!(off.code, 0, "{off:?}");
+    assert_eq!(newest(&daemon)["attended"], Value::Null);
+    // It would make a change a second time, so it is not asked again.
+    let args = ["bmc", "reset", "node-1", "--yes", "--timeout", "1s"];
+    let reset = run(&site, &[&args[..], &["--socket", &socket]].concat());
+    assert_eq!((reset.code, lossy.calls()), (1, 1), "{reset:?}");
+    assert!(
+        reset.out.contains("not known whether it was begun"),
+        "{reset:?}"
+    );
+    assert_eq!(daemon.stop(), 0);
+}

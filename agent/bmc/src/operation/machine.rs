@@ -140,7 +140,8 @@ impl Operation {
             corroboration: Corroboration::default(),
             refused_off: 0,
             next_send: Duration::ZERO,
-            sent_at: None,
+            // A host that is still powering off is not switched on before it is off.
+            sent_at: (!late_off.is_zero()).then_some(Duration::ZERO),
             button: None,
             same_since: Duration::ZERO,
             auth_failures: 0,

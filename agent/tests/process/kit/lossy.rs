@@ -32,6 +32,15 @@ pub(crate) struct Lossy {
 impl Lossy {
     /// The first `losses` answers to this method do not arrive.
     pub(crate) fn start(agent: &Path, method: &'static str, losses: u32) -> Self {
+        Self::start_as(agent, method, losses, false)
+    }
+
+    /// The same in front of an agent of a version without leases.
+    pub(crate) fn start_old(agent: &Path, method: &'static str, losses: u32) -> Self {
+        Self::start_as(agent, method, losses, true)
+    }
+
+    fn start_as(agent: &Path, method: &'static str, losses: u32, is_old: bool) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -42,6 +51,7 @@ impl Lossy {
             Passing {
                 channel: rackhand_proto::connect_local(agent).await.unwrap(),
                 method,
+                is_old,
                 left: Arc::new(AtomicU32::new(losses)),
                 calls: Arc::default(),
             }
@@ -73,6 +83,7 @@ impl Lossy {
 struct Passing {
     channel: Channel,
     method: &'static str,
+    is_old: bool,
     left: Arc<AtomicU32>,
     calls: Arc<AtomicU32>,
 }
@@ -92,6 +103,10 @@ impl Service<http::Request<Body>> for Passing {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let mut channel = self.channel.clone();
+        if self.is_old && request.uri().path().ends_with("/Attend") {
+            let status = Status::unimplemented("a method of a later version");
+            return Box::pin(async move { Ok(status.into_http()) });
+        }
         let is_counted = request.uri().path().ends_with(&format!("/{}", self.method));
         let (left, calls) = (self.left.clone(), self.calls.clone());
         Box::pin(async move {

@@ -159,10 +159,9 @@ impl Model for Setting {
             Property::always("nothing is begun twice", |_, r: &Rack| {
                 !is(r, Wrong::Repeated)
             }),
-            Property::always(
-                "F17: no power-off of a caller that is gone",
-                |_, r: &Rack| !is(r, Wrong::CallerGone),
-            ),
+            Property::always("F17: no off without its caller", |_, r: &Rack| {
+                !is(r, Wrong::CallerGone)
+            }),
             Property::always("L1: it ends", |model: &Self, r: &Rack| {
                 r.wrong.is_some() || model.ends(r)
             }),

@@ -173,7 +173,25 @@ fn power_on_after_a_late_power_off_waits_for_it() {
     asked.timing.late_off_until = s(20);
     let ran = run(asked.clone(), always(On));
     assert!(ran.at() >= s(20) && ran.sends.is_empty(), "{:?}", ran.at());
-    // Off until 5 s: it is switched on, and that is enough.
-    let ran = run(asked, follows(Off, Off, On, s(1)));
+    // It is off: it is switched on, and that is enough.
+    let ran = run(asked.clone(), follows(Off, Off, On, s(1)));
     assert!(ran.at() < s(3) && ran.sends.len() == 1, "{:?}", ran.at());
+    // It is powering off until 5 s: it is switched on when it is off.
+    let on = Cell::new(false);
+    let world = (
+        |now| {
+            seen(match now {
+                _ if on.get() => On,
+                now if now < s(5) => PoweringOff,
+                _ => Off,
+            })
+        },
+        |now, _| {
+            assert!(now >= s(5), "sent to a host that was powering off");
+            on.set(true);
+            Ok(())
+        },
+    );
+    let ran = run(asked, world);
+    assert!(ran.at() < s(8) && ran.sends.len() == 1, "{:?}", ran.at());
 }
