@@ -178,8 +178,9 @@ impl StepContext<'_> {
             // The host may boot by its restore policy, and its BMC may be dead: the Node decides.
             return self.confirmed_on(s);
         }
-        if worn_out && self.o.request.deleting {
-            // The object is deleted, so nobody waits for this host: report it and end (L1).
+        if worn_out && !at_once && self.o.request.deleting {
+            // The object is deleted, so nobody waits for this host: report it and end (L1). An agent that was
+            // restarted says nothing about the host.
             return self.abort(s, reason);
         }
         let pause = match (worn_out, at_once) {

@@ -55,9 +55,11 @@ fn worlds(args: &Args) -> bool {
         ]
     };
     for mut setting in budgets.iter().copied().flat_map(all) {
-        // With two faults, the outlets would take as long as all others.
-        let is_long =
-            (setting.outlets || setting.interrupts) && setting.budget > 1 && args.budget.is_none();
+        // With two faults, each of these would take as long as all others.
+        let is_large = setting.outlets
+            || setting.interrupts
+            || ["cooperative", "leaders", "other-host"].contains(&setting.name);
+        let is_long = is_large && setting.budget > 1 && args.budget.is_none();
         if is_long || !args.choose(setting.name, &mut setting.faults) {
             continue;
         }
