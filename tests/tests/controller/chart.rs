@@ -157,6 +157,8 @@ fn two_helm_releases_share_only_crds() {
             &format!("namePrefix={prefix}"),
             "--set",
             "crds.install=false",
+            "--set",
+            "personsPolicy=false",
         ];
         by_name(chart(&args).unwrap())
     };

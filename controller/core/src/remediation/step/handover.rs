@@ -88,7 +88,7 @@ impl StepContext<'_> {
         }
         let mut s = s.clone();
         s.handover.held_by_others = true;
-        self.quiet_write(s, why)
+        self.write(s, why)
     }
 
     /// F16: leaves the power-on to the owner; `None` if there is none, or if the agent may switch the host on
