@@ -62,9 +62,15 @@ async fn run(stage: &Stage) -> Result<()> {
     let real = metal3.real().expect("real Ironic");
     real.stall(true)?;
     hang(stage, "iron-3").await?;
-    stage
-        .wait_blocked("iron-3", "OwnerDoesNotReportOff")
-        .await?;
+    wait_until("iron-3 is off", LONG, || async {
+        let power = stage.host("iron-3")?.real_power();
+        Ok(if power == PowerState::Off {
+            Ok(())
+        } else {
+            Err(format!("{power:?}"))
+        })
+    })
+    .await?;
     real.stall(false)?;
     stage.wait_back("iron-3").await?;
 
