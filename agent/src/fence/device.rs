@@ -70,17 +70,10 @@ impl Device {
     /// Whether the device answers, in whatever power state its hosts are: they may be booting.
     pub(super) async fn answers(&self, times: &Times) -> Result<(), String> {
         match self {
-            Self::Direct { bmc, expected } => {
-                let reading = bmc.checked_power(expected.clone()).await;
-                let reading = reading.map_err(|error| error.to_string())?;
-                if let Some(mismatch) = expected.mismatch(&reading.identity) {
-                    return Err(Outcome::IdentityMismatch(mismatch).to_string());
-                }
-                match reading.state {
-                    PowerState::Unknown => Err(unknown(bmc.address())),
-                    _ => Ok(()),
-                }
-            }
+            Self::Direct { bmc, expected } => match checked_state(bmc, expected).await? {
+                PowerState::Unknown => Err(unknown(bmc.address())),
+                _ => Ok(()),
+            },
             Self::Agent { plugs, .. } => {
                 let reads = plugs.iter().map(|plug| async move {
                     match self.identified_power(plug, times).await? {
@@ -98,12 +91,7 @@ impl Device {
     pub(super) async fn is_on(&self, times: &Times) -> Result<bool, String> {
         match self {
             Self::Direct { bmc, expected } => {
-                let reading = bmc.checked_power(expected.clone()).await;
-                let reading = reading.map_err(|error| error.to_string())?;
-                if let Some(mismatch) = expected.mismatch(&reading.identity) {
-                    return Err(Outcome::IdentityMismatch(mismatch).to_string());
-                }
-                exactly(reading.state, bmc.address())
+                exactly(checked_state(bmc, expected).await?, bmc.address())
             }
             Self::Agent { plugs, .. } => {
                 let reads = plugs.iter().map(|plug| async move {
@@ -324,6 +312,16 @@ async fn directly(
             let why = report.error.map(|error| format!(": {error}"));
             Err(format!("{outcome}{}", why.unwrap_or_default()))
         }
+    }
+}
+
+/// The power state by a BMC that reports the expected identity.
+async fn checked_state(bmc: &Arc<dyn Bmc>, expected: &Expected) -> Result<PowerState, String> {
+    let reading = bmc.checked_power(expected.clone()).await;
+    let reading = reading.map_err(|error| error.to_string())?;
+    match expected.mismatch(&reading.identity) {
+        Some(mismatch) => Err(Outcome::IdentityMismatch(mismatch).to_string()),
+        None => Ok(reading.state),
     }
 }
 

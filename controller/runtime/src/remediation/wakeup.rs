@@ -102,15 +102,14 @@ impl WatchInterest {
             | Kind::OpenShiftCheck
             | Kind::NodeHealthCheck
             | Kind::RackAgent => return Wakeup::No,
-            // It may select any host, and matters to those that have begun nothing.
-            Kind::PowerPolicy if self.settled => return Wakeup::No,
-            Kind::PowerPolicy => return Wakeup::Now,
+            // A policy may select any host, and another remediation may have ended: that matters to those that have
+            // begun nothing (F6).
+            Kind::PowerPolicy | Kind::RemediationState if self.settled => return Wakeup::No,
+            Kind::PowerPolicy | Kind::RemediationState => return Wakeup::Now,
             Kind::Cluster => None,
             Kind::Machine => Some(&self.machine),
             Kind::BareMetalHost => Some(&self.host),
             // That another remediation has ended matters to those that wait for it (F6).
-            Kind::RemediationState if self.settled => return Wakeup::No,
-            Kind::RemediationState => return Wakeup::Now,
             Kind::Metal3Remediation
             | Kind::PowerRemediation
             | Kind::Metal3Machine
