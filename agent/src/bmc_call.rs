@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status, transport::Channel};
 use crate::{
     cli::{ConfirmedChangeArgs, Output},
     exit_code::{ExitStatus, Fault},
-    fan_out::{self, HostResult, confirm},
+    fan_out::{self, HostResult, Rows, confirm},
     host_selection::is_called,
     lease::Lease,
     output::{TableRow, brief, print},
@@ -162,7 +162,7 @@ impl HostResult for ChangeRow {
 }
 
 /// Prints the changes and a summary.
-pub(crate) fn show(rows: &[ChangeRow], output: Output, done: &str) -> anyhow::Result<ExitCode> {
+pub(crate) fn show(rows: &Rows<ChangeRow>, output: Output, done: &str) -> anyhow::Result<ExitCode> {
     print(rows, output)?;
     Ok(fan_out::finish(rows, output, done))
 }
@@ -183,7 +183,7 @@ pub(crate) async fn change_confirmed<F: Future<Output = ChangeRow>>(
     let known = known(&mut client).await?;
     let hosts = meant(hosts, &known)?;
     if confirmed.change.dry_run {
-        return Ok(dry_run(what, &hosts, &known.hosts));
+        return Ok(dry_run(what, &hosts, &known));
     }
     if !confirmed.yes {
         confirm(what, &hosts)?;
@@ -194,16 +194,25 @@ pub(crate) async fn change_confirmed<F: Future<Output = ChangeRow>>(
     show(&rows, confirmed.change.common.output, done)
 }
 
-/// Prints what would be done to which hosts, and their holds.
-pub(crate) fn dry_run(what: &str, hosts: &[String], known: &[v1::Host]) -> ExitCode {
-    for host in hosts {
-        let found = known.iter().find(|known| is_called(known, host));
-        let holder = found.map(|found| found.held_by.as_str());
-        let holder = holder.filter(|holder| !holder.is_empty());
-        let holder = holder.map(|holder| format!(" (held off by {holder})"));
-        outln!("would {what} {host}{}", holder.unwrap_or_default());
-    }
-    ExitCode::SUCCESS
+/// Prints what would be done to which hosts, and their holds. It fails for a host that the agent does not have, as
+/// the command itself would.
+pub(crate) fn dry_run(what: &str, hosts: &[String], known: &v1::ListHostsResponse) -> ExitCode {
+    let ends = hosts.iter().map(|host| {
+        let Some(found) = known.hosts.iter().find(|known| is_called(known, host)) else {
+            errln!(
+                "host {host} is not in the inventory of rack {}; `host list` shows its hosts",
+                known.rack
+            );
+            return ExitStatus::Failed;
+        };
+        let holder = match found.held_by.as_str() {
+            "" => String::new(),
+            holder => format!(" (held off by {holder})"),
+        };
+        outln!("would {what} {host}{holder}");
+        ExitStatus::Done
+    });
+    ExitStatus::of(ends).code()
 }
 
 /// Name of a severity; `silent` if the BMC reports none.

@@ -144,7 +144,7 @@ async fn set(args: BootSetArgs) -> anyhow::Result<ExitCode> {
         if args.persistent { ", for good," } else { "" }
     );
     if args.confirmed.change.dry_run {
-        return Ok(dry_run(&what, &hosts, &known.hosts));
+        return Ok(dry_run(&what, &hosts, &known));
     }
     if hosts.len() > 1 && !args.confirmed.yes {
         confirm(&what, &hosts)?;

@@ -1,8 +1,10 @@
 //! Runs a command on many hosts: concurrently, with results in order and a summary at the end.
 
 use std::{
+    collections::BTreeMap,
     future::Future,
     io::{IsTerminal, Write},
+    ops::{Deref, DerefMut},
     process::ExitCode,
 };
 
@@ -32,13 +34,86 @@ pub(crate) trait HostResult: TableRow {
     fn end(&self) -> ExitStatus;
 }
 
-/// Reads from each host.
-pub(crate) async fn read<R, F>(hosts: Vec<String>, read: impl Fn(String) -> F) -> Vec<R>
+/// The results in the order of the hosts, and the hosts without one: a person has interrupted the command.
+#[derive(Debug)]
+pub(crate) struct Rows<R> {
+    rows: Vec<R>,
+    missing: Vec<String>,
+}
+
+impl<R> Rows<R> {
+    /// Whether a person has interrupted the command.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        !self.missing.is_empty()
+    }
+
+    /// Adds a row for each host without a result.
+    pub(crate) fn complete(&mut self, row: impl Fn(&str) -> R) {
+        self.rows.extend(self.missing.iter().map(|host| row(host)));
+    }
+}
+
+impl<R> Deref for Rows<R> {
+    type Target = Vec<R>;
+
+    fn deref(&self) -> &Vec<R> {
+        &self.rows
+    }
+}
+
+impl<R> DerefMut for Rows<R> {
+    fn deref_mut(&mut self) -> &mut Vec<R> {
+        &mut self.rows
+    }
+}
+
+/// Runs a command on each host, until all are done or SIGINT. A host that does not answer delays only itself.
+pub(crate) async fn each<R, F>(
+    hosts: Vec<String>,
+    at_once: usize,
+    one: impl Fn(String) -> F,
+    mut ended: impl FnMut(&R),
+) -> Rows<R>
 where
     F: Future<Output = R>,
 {
-    let reading = stream::iter(hosts).map(read).buffered(READ_AT_ONCE);
-    reading.collect().await
+    let mut found: BTreeMap<usize, R> = BTreeMap::new();
+    let started = |(at, host): (usize, &String)| {
+        let one = one(host.clone());
+        async move { (at, one.await) }
+    };
+    let mut running = stream::iter(hosts.iter().enumerate())
+        .map(started)
+        .buffer_unordered(at_once);
+    let all = async {
+        while let Some((at, row)) = running.next().await {
+            ended(&row);
+            found.insert(at, row);
+        }
+    };
+    tokio::select! {
+        () = all => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+    drop(running);
+    let missing = hosts
+        .into_iter()
+        .enumerate()
+        .filter(|(at, _)| !found.contains_key(at))
+        .map(|(_, host)| host)
+        .collect();
+    Rows {
+        rows: found.into_values().collect(),
+        missing,
+    }
+}
+
+/// Reads from each host.
+pub(crate) async fn read<R, F>(hosts: Vec<String>, read: impl Fn(String) -> F) -> Rows<R>
+where
+    F: Future<Output = R>,
+{
+    each(hosts, READ_AT_ONCE, read, |_| {}).await
 }
 
 /// Reads from each selected host, through the selected agent; `read` gets the agent's list of
@@ -51,7 +126,7 @@ pub(crate) async fn read_chosen<R, F>(
     hosts: &Hosts,
     common: &Common,
     one: impl Fn(PowerClient<Channel>, String) -> F,
-) -> anyhow::Result<(Vec<R>, v1::ListHostsResponse)>
+) -> anyhow::Result<(Rows<R>, v1::ListHostsResponse)>
 where
     F: Future<Output = R>,
 {
@@ -66,33 +141,45 @@ where
 pub(crate) async fn change<R: HostResult, F>(
     hosts: Vec<String>,
     change: impl Fn(String) -> F,
-) -> Vec<R>
+) -> Rows<R>
 where
     F: Future<Output = R>,
 {
     let progress = Progress::new(hosts.len());
-    let mut changing = stream::iter(hosts).map(change).buffered(CHANGED_AT_ONCE);
-    let mut rows = Vec::new();
-    while let Some(row) = changing.next().await {
-        progress.ended(row.name(), row.result(), row.end() == ExitStatus::Done);
-        rows.push(row);
-    }
+    let ended = |row: &R| progress.ended(row.name(), row.result(), row.end() == ExitStatus::Done);
+    let rows = each(hosts, CHANGED_AT_ONCE, change, ended).await;
     progress.clear();
     rows
 }
 
 /// Prints a summary for more than one host, and returns the exit code.
-pub(crate) fn finish<R: HostResult>(rows: &[R], output: Output, good: &str) -> ExitCode {
-    if rows.len() > 1 && matches!(output, Output::Table | Output::Wide) {
+pub(crate) fn finish<R: HostResult>(rows: &Rows<R>, output: Output, good: &str) -> ExitCode {
+    let is_table = matches!(output, Output::Table | Output::Wide);
+    if rows.len() > 1 && is_table {
         let outcomes: Vec<(&str, &str)> =
             rows.iter().map(|row| (row.result(), row.name())).collect();
         errln!("{}", summary(&outcomes, good));
     }
     let dead = rows.iter().find(|row| row.end() == ExitStatus::Unreachable);
-    if let (Some(row), Output::Table | Output::Wide) = (dead, output) {
+    if let (Some(row), true) = (dead, is_table) {
         errln!("{}", unreachable(row.name()));
     }
-    ExitStatus::of(rows.iter().map(HostResult::end)).code()
+    let ends = rows.iter().map(HostResult::end);
+    if !rows.is_interrupted() {
+        return ExitStatus::of(ends).code();
+    }
+    errln!("interrupted, without a result of {}", named(&rows.missing));
+    ExitStatus::of(ends.chain([ExitStatus::Failed])).code()
+}
+
+/// The first names of a list, and the number of the others.
+fn named(hosts: &[String]) -> String {
+    const NAMED: usize = 20;
+    let first: Vec<&str> = hosts.iter().take(NAMED).map(String::as_str).collect();
+    match hosts.len().saturating_sub(NAMED) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
 }
 
 /// Asks for confirmation on the terminal.
@@ -100,12 +187,6 @@ pub(crate) fn finish<R: HostResult>(rows: &[R], output: Output, good: &str) -> E
 /// # Errors
 /// [`Usage`]: there is no terminal, or the confirmation was declined.
 pub(crate) fn confirm(what: &str, hosts: &[String]) -> Result<(), Usage> {
-    const NAMED: usize = 20;
-    let named: Vec<&str> = hosts.iter().take(NAMED).map(String::as_str).collect();
-    let more = match hosts.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
     let count = match hosts.len() {
         1 => "1 host".to_owned(),
         count => format!("{count} hosts"),
@@ -116,7 +197,7 @@ pub(crate) fn confirm(what: &str, hosts: &[String]) -> Result<(), Usage> {
             "to {what} without confirmation requires --yes; --dry-run shows the hosts"
         )));
     }
-    err!("{what}: {}{more}? [y/N] ", named.join(", "));
+    err!("{what}: {}? [y/N] ", named(hosts));
     std::io::stderr().flush().ok();
     let mut answer = String::new();
     let read = std::io::stdin().read_line(&mut answer);
@@ -161,5 +242,23 @@ mod tests {
             rows.iter()
                 .all(|(_, took)| *took == limit || *took == quick)
         );
+    }
+
+    /// More hosts than are changed at once, the first of which is dead.
+    #[tokio::test(start_paused = true)]
+    async fn dead_host_delays_none_of_many() {
+        let (limit, quick) = (Duration::from_secs(300), Duration::from_millis(20));
+        let begun = Instant::now();
+        let hosts: Vec<String> = (0..2 * CHANGED_AT_ONCE).map(|n| format!("n{n}")).collect();
+        let change = |host: String| async move {
+            sleep(if host == "n0" { limit } else { quick }).await;
+            (host, begun.elapsed())
+        };
+        let rows = each(hosts.clone(), CHANGED_AT_ONCE, change, |_| {}).await;
+        let names: Vec<String> = rows.iter().map(|(host, _)| host.clone()).collect();
+        assert_eq!(names, hosts, "in the order in which they were named");
+        let late = rows.iter().filter(|(_, at)| *at > 3 * quick).count();
+        assert_eq!(late, 1, "only the dead one");
+        assert!(!rows.is_interrupted());
     }
 }

@@ -22,7 +22,7 @@ pub(crate) async fn identify(args: IdentifyArgs) -> anyhow::Result<ExitCode> {
         Led::Off => ("put out the identify LED of".to_owned(), "out"),
     };
     if args.change.dry_run {
-        return Ok(dry_run(&what, &hosts, &known.hosts));
+        return Ok(dry_run(&what, &hosts, &known));
     }
     let change = |host: String| one(client.clone(), host, done, &args);
     let rows = fan_out::change(hosts, change).await;

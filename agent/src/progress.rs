@@ -8,6 +8,8 @@ use std::{
 
 use parking_lot::Mutex;
 
+use crate::stdio::clear_line;
+
 /// Minimum interval between two updates of the line.
 const PACE: Duration = Duration::from_millis(100);
 
@@ -63,11 +65,8 @@ impl Progress {
                 0 => String::new(),
                 failed => format!(", {failed} not as wanted"),
             };
-            err!(
-                "\r\x1b[K{} of {}{failed}, {seconds} s",
-                state.done,
-                self.hosts
-            );
+            clear_line();
+            err!("{} of {}{failed}, {seconds} s", state.done, self.hosts);
             std::io::stderr().flush().ok();
         }
     }
@@ -75,7 +74,7 @@ impl Progress {
     /// Removes the line.
     pub(crate) fn clear(&self) {
         if self.terminal && self.hosts > 1 {
-            err!("\r\x1b[K");
+            clear_line();
         }
     }
 }

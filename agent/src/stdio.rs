@@ -1,5 +1,6 @@
 //! Output to standard output and standard error; the standard macros panic where these functions
-//! continue.
+//! continue. Characters that change how a terminal shows what is around them are written as escapes: texts of
+//! BMCs, agents and files are shown, never interpreted.
 //!
 //! After a reader closes the pipe, as `head -1` does, the command continues without output, because
 //! a started BMC operation must be completed and its sessions closed. Any other error makes the
@@ -11,13 +12,15 @@ use std::{
     sync::OnceLock,
 };
 
+use rackhand_identity::text::visible;
+
 /// The first error other than a closed pipe.
 static FAILED: OnceLock<String> = OnceLock::new();
 
 /// Writes to standard output.
 pub(crate) fn write_out(arguments: fmt::Arguments<'_>) {
-    let mut out = io::stdout().lock();
-    note(out.write_fmt(arguments));
+    let text = arguments.to_string();
+    note(io::stdout().lock().write_all(visible(&text).as_bytes()));
 }
 
 /// Writes bytes to standard output.
@@ -27,7 +30,16 @@ pub(crate) fn write_bytes(bytes: &[u8]) {
 
 /// Writes to standard error, whose errors cannot be reported.
 pub(crate) fn write_err(arguments: fmt::Arguments<'_>) {
-    io::stderr().lock().write_fmt(arguments).ok();
+    let text = arguments.to_string();
+    io::stderr()
+        .lock()
+        .write_all(visible(&text).as_bytes())
+        .ok();
+}
+
+/// Removes the current line of a terminal from standard error.
+pub(crate) fn clear_line() {
+    io::stderr().lock().write_all(b"\r\x1b[K").ok();
 }
 
 /// Flushes the output, and returns the error if it is incomplete.

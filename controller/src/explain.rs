@@ -4,7 +4,7 @@ pub(crate) mod args;
 
 use std::{
     ffi::OsString,
-    io::{ErrorKind, Read, Write},
+    io::{ErrorKind, Read},
     path::{Path, PathBuf},
 };
 
@@ -16,7 +16,7 @@ use rackhand_runtime::{
     explain_by_leader, explain_cluster, explain_files, settings_of_cluster, settings_of_files,
 };
 
-use crate::{args::Args, settings};
+use crate::{args::Args, kubectl::LeaseName, settings};
 use args::{CheckGroupArg, How, Mhc, Nhc, Remediation, RequestKindArg, TableOutput};
 
 pub(crate) use args::Explain;
@@ -55,7 +55,7 @@ async fn remediation(asked: &Remediation, line: CommandLine<'_>) -> anyhow::Resu
     let how = ExplainOptions {
         files,
         at: None,
-        leader: asked.leader.address(),
+        leader: asked.leader.address(&line.args.lease()),
         output: asked.output.into(),
     };
     explain(&subject, how, line).await
@@ -71,14 +71,16 @@ async fn mhc(asked: &Mhc, line: CommandLine<'_>) -> anyhow::Result<()> {
         }),
     };
     let files = read_all(&asked.how.files, asked.name.as_deref())?;
-    explain(&subject, ExplainOptions::of(&asked.how, files), line).await
+    let how = ExplainOptions::of(&asked.how, files, &line.args.lease());
+    explain(&subject, how, line).await
 }
 
 async fn nhc(asked: &Nhc, line: CommandLine<'_>) -> anyhow::Result<()> {
     let name = asked.name.clone();
     let files = read_all(&asked.how.files, name.as_deref())?;
     let subject = Subject::NodeHealthCheck { name };
-    explain(&subject, ExplainOptions::of(&asked.how, files), line).await
+    let how = ExplainOptions::of(&asked.how, files, &line.args.lease());
+    explain(&subject, how, line).await
 }
 
 /// Source, time and output format of a view.
@@ -90,11 +92,11 @@ struct ExplainOptions {
 }
 
 impl ExplainOptions {
-    fn of(how: &How, files: Vec<(String, String)>) -> Self {
+    fn of(how: &How, files: Vec<(String, String)>, lease: &LeaseName) -> Self {
         Self {
             files,
             at: how.at,
-            leader: how.leader.address(),
+            leader: how.leader.address(lease),
             output: how.output,
         }
     }
@@ -174,8 +176,7 @@ fn print(view: &View, output: TableOutput) {
         TableOutput::Json => format!("{}\n", view.to_json()),
         TableOutput::Yaml => view.to_yaml(),
     };
-    // A closed pipe is no error.
-    std::io::stdout().write_all(text.as_bytes()).ok();
+    out!("{text}");
 }
 
 /// Reads files, each with its name.

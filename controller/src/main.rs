@@ -1,5 +1,10 @@
 //! `rackhand-controller`: arguments and wiring, nothing else.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+#[macro_use]
+mod stdio;
+
 mod args;
 mod explain;
 mod kubectl;
@@ -28,7 +33,7 @@ async fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // In one line without a backtrace, also with RUST_BACKTRACE, because a person reads it.
         Err(error) => {
-            eprintln!("error: {error:#}");
+            errln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -73,7 +78,7 @@ async fn run() -> anyhow::Result<()> {
             return rehearse::record(asked, args.kubeconfig()).await;
         }
         Some(args::Command::Pki(command)) => {
-            print!("{}", pki::run(command, jiff::Timestamp::now())?);
+            out!("{}", pki::run(command, jiff::Timestamp::now())?);
             return Ok(());
         }
         Some(args::Command::Kubectl(command)) => {

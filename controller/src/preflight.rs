@@ -2,7 +2,6 @@
 
 use std::{
     fmt::{self, Display, Formatter},
-    io::Write,
     path::PathBuf,
 };
 
@@ -52,10 +51,7 @@ pub(crate) async fn run(asked: Preflight, line: CommandLine<'_>) -> anyhow::Resu
         TableOutput::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
         TableOutput::Yaml => serde_saphyr::to_string(&report)?,
     };
-    // A reader that went away has seen enough.
-    std::io::stdout()
-        .write_all(text.trim_start().as_bytes())
-        .ok();
+    out!("{}", text.trim_start());
     let failed = counts.0[2];
     anyhow::ensure!(failed == 0, "{failed} checks failed");
     Ok(())

@@ -79,8 +79,7 @@ pub(crate) fn run(asked: &Rehearse) -> anyhow::Result<()> {
         TableOutput::Json => format!("{}\n", serde_json::to_string_pretty(&rehearsed)?),
         TableOutput::Yaml => serde_saphyr::to_string(&rehearsed)?,
     };
-    // A reader that went away has seen enough.
-    std::io::stdout().write_all(text.as_bytes()).ok();
+    out!("{text}");
     Ok(())
 }
 
@@ -105,7 +104,7 @@ pub(crate) async fn record(asked: Record, kubeconfig: Option<&Path>) -> anyhow::
         lines = recording => lines?,
         interrupted = tokio::signal::ctrl_c() => return interrupted.context("waiting for a signal"),
     };
-    eprintln!("recorded {lines} changes");
+    errln!("recorded {lines} changes");
     Ok(())
 }
 

@@ -10,10 +10,11 @@ peers_dir=
 ensure_peers() {
 	local sum python log
 	find_cache
-	sum=$(cat "$here/peers/requirements.txt" "$here/peers/goipmi/go.sum" | sha256sum | cut -c 1-12)
+	sum=$(cat "$here/peers/requirements.txt" "$here/peers/goipmi/go.sum" "$here/peers/kubelet/"{go.sum,main.go} |
+		sha256sum | cut -c 1-12)
 	peers_dir=$cache/peers/$sum
 	[[ ! -e $peers_dir/ready ]] || return 0
-	check_go "goipmi-server"
+	check_go "goipmi-server and kubelet-port-forward"
 	python=$(python_with_venv)
 	lock_builds "$cache/peers"
 	[[ ! -e $peers_dir/ready ]] || return 0
@@ -24,7 +25,9 @@ ensure_peers() {
 	start_job "Python programs" 60 no_count "$log.python.log" install_python_peers "$python"
 	start_job goipmi-server 40 no_count "$log.go.log" in_module "$here/peers/goipmi" \
 		go build -trimpath -o "$peers_dir/go/goipmi-server" github.com/bougou/go-ipmi/cmd/goipmi-server
-	wait_jobs "BMC simulators and validators (sushy-emulator, DMTF's validators, pyghmi, snmpsim, goipmi-server; kept in $peers_dir)"
+	start_job kubelet-port-forward 40 no_count "$log.kubelet.log" in_module "$here/peers/kubelet" \
+		go build -trimpath -o "$peers_dir/go/kubelet-port-forward" .
+	wait_jobs "programs of other projects (sushy-emulator, DMTF's validators, pyghmi, snmpsim, goipmi-server, the port forwarding of a kubelet; kept in $peers_dir)"
 	touch "$peers_dir/ready"
 	rm -f "$log".*.log
 }

@@ -1,4 +1,4 @@
-//! The files of this repository, and the programs in it that tests run.
+//! The files of this repository, and the programs that tests run.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,6 +11,26 @@ use anyhow::{Context, Result, ensure};
 #[must_use]
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// A program of another project: below `$RACKHAND_PEERS`, on the PATH, or among those for administrators.
+///
+/// # Errors
+/// It is in none of them.
+pub fn program(name: &str) -> Result<PathBuf> {
+    let peers = std::env::var_os("RACKHAND_PEERS").map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let below = peers
+        .iter()
+        .flat_map(|peers| [peers.join("bin"), peers.join("go")]);
+    below
+        .chain(std::env::split_paths(&path))
+        .chain([PathBuf::from("/usr/sbin")])
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+        .with_context(|| {
+            format!("{name} is neither below $RACKHAND_PEERS nor on the PATH; hack/setup brings it")
+        })
 }
 
 /// Standard output of a command.

@@ -3,6 +3,8 @@
 //! Owns: the one form in which a text of a BMC or PDU leaves its driver. Must never: let through a
 //! character that changes how a terminal or a log shows what is around it.
 
+use rackhand_identity::text::is_hidden;
+
 /// A text of a device in one line of at most `max` characters, and `...` where it was longer. White
 /// space becomes blanks; control characters, marks of direction and width, and what was not UTF-8
 /// are left out.
@@ -28,21 +30,6 @@ pub(crate) fn plain(text: &str, max: usize) -> String {
         plain.push(c);
     }
     plain
-}
-
-/// Whether a character shows nothing by itself, but may change what is shown.
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{ad}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{feff}'
-                | '\u{fff9}'..='\u{fffd}'
-                | '\u{e0000}'..='\u{e007f}'
-        )
 }
 
 #[cfg(test)]

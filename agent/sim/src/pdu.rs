@@ -279,8 +279,8 @@ impl Inner {
         })
     }
 
-    /// Switches an outlet; the status of the response.
-    fn control(&self, path: &str, body: &Value) -> StatusCode {
+    /// Switches an outlet; the status and the body of the response.
+    fn control(&self, path: &str, body: &Value) -> (StatusCode, Option<Value>) {
         if self.config.is_enclosure {
             return self.reset_chassis(path, body);
         }
@@ -290,14 +290,14 @@ impl Inner {
             .and_then(|rest| rest.strip_suffix("/Actions/Outlet.PowerControl"))
             .and_then(|outlet| outlet.parse().ok());
         let Some(outlet) = outlet.filter(|outlet| self.on.lock().contains_key(outlet)) else {
-            return StatusCode::NOT_FOUND;
+            return (StatusCode::NOT_FOUND, None);
         };
         let on = match body.get("PowerState").and_then(Value::as_str) {
             Some("On") => true,
             Some("Off") => false,
-            _ => return StatusCode::BAD_REQUEST,
+            _ => return (StatusCode::BAD_REQUEST, None),
         };
-        self.switch(outlet, on)
+        (self.switch(outlet, on), None)
     }
 
     fn switch(&self, outlet: u32, on: bool) -> StatusCode {
@@ -337,7 +337,8 @@ async fn serve(State(pdu): State<std::sync::Weak<Inner>>, request: Request) -> R
                 .ok()
                 .and_then(|body| serde_json::from_slice(&body).ok())
                 .unwrap_or_default();
-            answer(pdu.control(&path, &body), None)
+            let (status, body) = pdu.control(&path, &body);
+            answer(status, body.as_ref())
         }
         _ => answer(StatusCode::METHOD_NOT_ALLOWED, None),
     }

@@ -15,11 +15,12 @@ mod term;
 #[cfg(test)]
 mod tests;
 
-use std::{path::PathBuf, sync::LazyLock, time::Duration};
+use std::{ffi::OsString, path::PathBuf, sync::LazyLock, time::Duration};
 
 use clap::{
-    Args, Parser, Subcommand, ValueEnum,
+    Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
     error::{ContextKind, ContextValue, ErrorKind},
+    parser::ValueSource,
 };
 
 pub(crate) use bmc::{BmcAction, BmcArgs, BmcChangeArgs, BmcInfoArgs};
@@ -111,13 +112,40 @@ pub(crate) enum Command {
 
 /// Parses the arguments; exits if they are invalid.
 pub(crate) fn parsed() -> Cli {
-    Cli::try_parse().unwrap_or_else(|error| {
+    parse(std::env::args_os()).unwrap_or_else(|error| {
         if is_all(&error) {
             errln!("error: {NOT_ALL}");
             std::process::exit(2);
         }
         error.exit()
     })
+}
+
+/// Parses a command line.
+fn parse<T: Into<OsString> + Clone>(line: impl IntoIterator<Item = T>) -> Result<Cli, clap::Error> {
+    let mut command = Cli::command();
+    let matches = command.try_get_matches_from_mut(line)?;
+    let mut cli = Cli::from_arg_matches(&matches)?;
+    let Some(common) = cli.command.common_mut() else {
+        return Ok(cli);
+    };
+    let mut leaf = &matches;
+    while let Some((_, below)) = leaf.subcommand() {
+        leaf = below;
+    }
+    if common.direct {
+        // An agent that the environment names for all commands is not meant here.
+        common.agent = None;
+        if leaf.value_source("agent") == Some(ValueSource::CommandLine) {
+            let why = "--direct connects to the BMCs without an agent: leave out --agent";
+            return Err(command.error(ErrorKind::ArgumentConflict, why));
+        }
+    }
+    if common.agent.is_some() && (common.rack.is_none() || common.tls_dir.is_none()) {
+        let why = "a remote agent (--agent) also needs --rack and --tls-dir";
+        return Err(command.error(ErrorKind::MissingRequiredArgument, why));
+    }
+    Ok(cli)
 }
 
 const NOT_ALL: &str = "commands that change hosts do not accept --all: name the hosts, or the rack with \
@@ -203,7 +231,7 @@ pub(crate) struct Common {
     )]
     pub(crate) socket: PathBuf,
     /// Address of a remote agent, host:port, over mTLS.
-    #[arg(long, env = "RACKHAND_AGENT", requires_all = ["rack", "tls_dir"])]
+    #[arg(long, env = "RACKHAND_AGENT")]
     pub(crate) agent: Option<String>,
     /// Rack of that agent, as in its certificate.
     #[arg(long, env = "RACKHAND_RACK")]
@@ -216,7 +244,7 @@ pub(crate) struct Common {
     #[arg(long)]
     pub(crate) force: bool,
     /// Connect to the BMCs without a running agent. Nothing is recorded.
-    #[arg(long, conflicts_with = "agent")]
+    #[arg(long)]
     pub(crate) direct: bool,
     /// Configuration for --direct.
     #[arg(long, env = "RACKHAND_AGENT_CONFIG", default_value = CONFIG)]

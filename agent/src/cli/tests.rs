@@ -29,7 +29,7 @@ fn durations_require_a_unit() {
 
 #[test]
 fn remote_agent_requires_rack_and_certificate() {
-    let parse = |args: &str| Cli::try_parse_from(args.split(' ')).map(|_| ());
+    let parse = |args: &str| super::parse(args.split(' ')).map(|_| ());
     assert!(parse("rackhand-agent power off a --agent x:1").is_err());
     assert!(parse("rackhand-agent power off a --agent x:1 --rack r --tls-dir d").is_ok());
     assert!(parse("rackhand-agent power status --all a").is_err());
@@ -50,7 +50,7 @@ fn led_argument_is_on_off_or_a_duration() {
 
 #[test]
 fn boot_device_is_the_last_argument() {
-    let parse = |args: &str| Cli::try_parse_from(args.split(' '));
+    let parse = |args: &str| super::parse(args.split(' '));
     let set = parse("rackhand-agent boot-device set a b pxe --uefi").unwrap();
     let Command::BootDevice(BootArgs {
         action: BootAction::Set(set),
@@ -72,7 +72,7 @@ fn boot_device_is_the_last_argument() {
 
 #[test]
 fn limit_and_then_force_require_a_soft_off() {
-    let parse = |args: &str| Cli::try_parse_from(args.split(' ')).map(|_| ());
+    let parse = |args: &str| super::parse(args.split(' ')).map(|_| ());
     assert!(parse("rackhand-agent power off a --soft").is_ok());
     assert!(parse("rackhand-agent power off a --soft --limit 90s --then-force").is_ok());
     assert!(parse("rackhand-agent power off a --limit 90s").is_err());
@@ -84,7 +84,7 @@ fn limit_and_then_force_require_a_soft_off() {
 
 #[test]
 fn changing_commands_reject_all() {
-    let parse = |args: &str| Cli::try_parse_from(args.split(' ')).map(|_| ());
+    let parse = |args: &str| super::parse(args.split(' ')).map(|_| ());
     for changes in ["power off --all", "boot-device set pxe --all"] {
         let error = parse(&format!("rackhand-agent {changes}")).unwrap_err();
         assert!(is_all(&error), "{changes}: {error}");

@@ -106,7 +106,7 @@ impl HostResult for Row {
 pub(crate) async fn status(args: ReadArgs, device: v1::PowerDevice) -> anyhow::Result<ExitCode> {
     let read = |client, name| read(client, name, device, args.timeout);
     let (mut rows, known) = fan_out::read_chosen(&args.hosts, &args.common, read).await?;
-    for row in &mut rows {
+    for row in rows.iter_mut() {
         note_hold(row, &known.hosts, device);
     }
     print(&rows, args.common.output)?;

@@ -6,7 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::{StreamExt, stream};
 use rackhand_proto::{
     convert::duration_to_proto,
     v1::{self, begin_request::Action, power_client::PowerClient},
@@ -20,6 +19,7 @@ use super::{
     known, meant,
 };
 use crate::{
+    bmc_call::dry_run,
     cli::SwitchArgs,
     exit_code::ExitStatus,
     fan_out::{self, HostResult, confirm},
@@ -148,6 +148,22 @@ pub(crate) struct Row {
     pub(crate) may_repeat: bool,
 }
 
+impl Row {
+    /// A row of a host whose operation has not ended.
+    fn new(host: String, operation: String) -> Self {
+        Self {
+            host,
+            operation,
+            result: "failed",
+            message: String::new(),
+            commands_sent: 0,
+            seconds: 0.0,
+            end: ExitStatus::Failed,
+            may_repeat: false,
+        }
+    }
+}
+
 impl TableRow for Row {
     const HEAD: &'static [&'static str] =
         &["HOST", "RESULT", "TIME", "MESSAGE", "COMMANDS", "OPERATION"];
@@ -198,16 +214,8 @@ pub(crate) async fn switch(
         holder.filter(|holder| !holder.is_empty())
     };
     if args.dry_run {
-        for host in &hosts {
-            let holder = held(host).map(|holder| format!(" (held off by {holder})"));
-            outln!(
-                "would {}{} {host}{}",
-                to.words(),
-                of(&device),
-                holder.unwrap_or_default()
-            );
-        }
-        return Ok(ExitCode::SUCCESS);
+        let what = format!("{}{}", to.words(), of(&device));
+        return Ok(dry_run(&what, &hosts, &known));
     }
     if to != PowerRequest::On && hosts.len() > 1 && !args.yes {
         confirm(&format!("{}{}", to.words(), of(&device)), &hosts)?;
@@ -229,33 +237,32 @@ pub(crate) async fn switch(
     };
     let progress = Progress::new(hosts.len());
     let live = progress.tells_events();
-    let mut rows = Vec::with_capacity(hosts.len());
-    let mut running = stream::iter(hosts)
-        .map(|host| one(client.clone(), host, &options, to, live))
-        .buffered(AT_ONCE);
-    let ended = async {
-        while let Some(row) = running.next().await {
-            progress.ended(&row.host, row.result, row.end == ExitStatus::Done);
-            rows.push(row);
-        }
-    };
-    tokio::select! {
-        () = ended => {}
-        _ = tokio::signal::ctrl_c() => {
-            progress.clear();
-            let is_attended = options.lease.as_ref().is_some_and(|lease| lease.is_supported());
-            if is_attended {
-                errln!("stopped: no more is switched off, and commands that were sent are not revoked; a cycle that \
-                        has switched off is finished with a power-on. `power status` shows the state of the hosts");
-            } else {
-                errln!("not waiting any longer; operations that were begun go on in the agent: \
-                           `operations list --running` shows them");
-            }
-            return Ok(ExitStatus::Failed.code());
+    let ended = |row: &Row| progress.ended(&row.host, row.result, row.end == ExitStatus::Done);
+    let one = |host| one(client.clone(), host, &options, to, live);
+    let mut rows = fan_out::each(hosts, AT_ONCE, one, ended).await;
+    rows.complete(|host| Row {
+        result: "unknown",
+        message: "the command was interrupted: read the state with `power status`".to_owned(),
+        ..Row::new(host.to_owned(), String::new())
+    });
+    progress.clear();
+    if rows.is_interrupted() {
+        let is_attended = options
+            .lease
+            .as_ref()
+            .is_some_and(|lease| lease.is_supported());
+        if is_attended {
+            errln!(
+                "stopped: no more is switched off, and commands that were sent are not revoked; a cycle that has \
+                 switched off is finished with a power-on. `power status` shows the state of the hosts"
+            );
+        } else {
+            errln!(
+                "not waiting any longer; operations that were begun go on in the agent: `operations list \
+                 --running` shows them"
+            );
         }
     }
-    drop(running);
-    progress.clear();
     print(&rows, args.common.output)?;
     Ok(fan_out::finish(&rows, args.common.output, "confirmed"))
 }
@@ -270,16 +277,7 @@ pub(crate) async fn one(
     let begun = Instant::now();
     let timeout = options.timeout.unwrap_or_else(|| to.patience());
     let operation = format!("cli-{}", uuid::Uuid::new_v4());
-    let mut row = Row {
-        host: host.clone(),
-        operation: operation.clone(),
-        result: "failed",
-        message: String::new(),
-        commands_sent: 0,
-        seconds: 0.0,
-        end: ExitStatus::Failed,
-        may_repeat: false,
-    };
+    let mut row = Row::new(host.clone(), operation.clone());
     let request = v1::BeginRequest {
         operation_id: operation.clone(),
         target: Some(v1::Target {

@@ -24,6 +24,13 @@ fn newest(daemon: &Daemon<'_>) -> Value {
     json(&listed.out)[0].clone()
 }
 
+/// Whether an operation of this host has this result.
+fn has_result(daemon: &Daemon<'_>, host: &str, result: &str) -> bool {
+    let listed = json(&daemon.run(&["operations", "list", "-o", "json"]).out);
+    let mut operations = listed.as_array().unwrap().iter();
+    operations.any(|operation| operation["host"] == host && operation["result"] == result)
+}
+
 fn send(child: &Child, signal: Signal) {
     kill(Pid::from_raw(child.id().try_into().unwrap()), signal).unwrap();
 }
@@ -174,6 +181,36 @@ fn f17_cycle_is_finished_when_its_ssh_connection_is_cut() {
         );
         assert_eq!(bmc.power(), "On", "{signal}");
     }
+    assert_eq!(daemon.stop(), 0);
+}
+
+#[test]
+fn interrupted_commands_print_what_they_know() {
+    let (bmc, stubborn) = (Redfish::start(), Redfish::start());
+    stubborn.set_stubborn();
+    let site = Site::new(&[&bmc, &stubborn]);
+    let daemon = Daemon::start(&site);
+    let off = operator(
+        &site,
+        &["power", "off", "node-2", "node-1", "--yes", "-o", "json"],
+    );
+    wait_for("one is off", || bmc.power() == "Off");
+    wait_for("one is confirmed", || {
+        has_result(&daemon, "node-1", "confirmed")
+    });
+    send(&off, Signal::SIGINT);
+    let (code, out, err) = ended(off);
+    assert_eq!(code, Some(1), "{err}");
+    let rows = json(&out);
+    let result = |host: &str| {
+        let rows = rows.as_array().unwrap();
+        rows.iter().find(|row| row["host"] == host).unwrap()["result"].clone()
+    };
+    assert_eq!(
+        (result("node-1"), result("node-2")),
+        ("confirmed".into(), "unknown".into())
+    );
+    assert!(err.contains("without a result of node-2"), "{err}");
     assert_eq!(daemon.stop(), 0);
 }
 

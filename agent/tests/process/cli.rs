@@ -257,6 +257,22 @@ fn power_off_of_several_hosts_requires_confirmation() {
         dry.out,
         "would switch off hard node-1\nwould switch off hard node-2\n"
     );
+    for command in [
+        &["power", "off", "node-1", "node-9", "--dry-run"][..],
+        &["bmc", "reset", "node-1", "node-9", "--dry-run"],
+        &["identify", "on", "node-1", "node-9", "--dry-run"],
+        &["boot-device", "set", "node-1", "node-9", "pxe", "--dry-run"],
+    ] {
+        let unknown = daemon.run(command);
+        assert_eq!(unknown.code, 1, "{unknown:?}");
+        assert!(unknown.out.contains("node-1"), "{unknown:?}");
+        assert!(
+            unknown
+                .err
+                .contains("host node-9 is not in the inventory of rack r1"),
+            "{unknown:?}"
+        );
+    }
     let unasked = daemon.run(&["power", "off", "node-[1-2]"]);
     assert_eq!(unasked.code, 2, "{unasked:?}");
     assert!(unasked.err.contains("--yes"), "{unasked:?}");

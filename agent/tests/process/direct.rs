@@ -97,6 +97,8 @@ impl Site {
             .args(["--direct", "--config"])
             .arg(&self.config)
             .env_remove("CREDENTIALS_DIRECTORY")
+            // For other commands; it is not meant here.
+            .env("RACKHAND_AGENT", "agent.example.org:8443")
             .env("TMPDIR", self.dir.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -130,6 +130,9 @@ pub const DIAGNOSTIC_INTERRUPT_ANNOTATION: &str = "rackhand.dev/diagnostic-inter
 pub const NODE_STARTUP_TIMEOUT_ANNOTATION: &str = "rackhand.dev/node-startup-timeout";
 /// On the leader's Lease: the flags that its decisions depend on, as JSON, for `explain`.
 pub const SETTINGS_ANNOTATION: &str = "rackhand.dev/settings";
+/// On the leader's Lease: the SHA-256 fingerprint of the certificate of its HTTPS server, as 64 hexadecimal
+/// digits, by which `page` and `explain` verify it.
+pub const SERVING_CERTIFICATE_ANNOTATION: &str = "rackhand.dev/serving-certificate";
 /// Keeps a PowerRemediation until its taint and its hold are removed.
 pub const POWER_REMEDIATION_FINALIZER: &str = "rackhand.dev/power-remediation";
 /// On a BareMetalHost, with the value [`BMC_SYSTEM_UUID_NONE`]: the system UUID that its BMC reports identifies

@@ -32,9 +32,10 @@ pub use rackhand_core::remediation::{
 };
 pub use remediation::{cause_line, evidence_of_api, with_suspect};
 pub use run::{Connections, run, run_over};
+pub use serve::controller_client::{ControllerAddress, ControllerTrust};
 pub use serve::explain::{
-    CheckGroup, ControllerAddress, ExplainError, RequestKind, ShownSettings, Subject, View,
-    explain_by_leader, explain_cluster, explain_files, settings_of_cluster, settings_of_files,
+    CheckGroup, ExplainError, RequestKind, ShownSettings, Subject, View, explain_by_leader,
+    explain_cluster, explain_files, settings_of_cluster, settings_of_files,
 };
 pub use serve::page::{PageProxy, ProxyError};
 pub use serve::preflight::preflight;

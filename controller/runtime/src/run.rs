@@ -137,6 +137,9 @@ async fn run_with(
         format!("{}_{}", config.replica, unique()),
         lease,
         &config.settings,
+        listeners
+            .as_ref()
+            .and_then(|listeners| Some(listeners.authenticated.as_ref()?.tls.clone())),
     );
 
     let (changes_health, changes_remediation) =

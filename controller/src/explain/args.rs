@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Subcommand, ValueEnum};
 use http::Uri;
 use jiff::Timestamp;
-use rackhand_runtime::ControllerAddress;
+use rackhand_runtime::{ControllerAddress, ControllerTrust};
+
+use crate::kubectl::LeaseName;
 
 /// An object that can be explained.
 #[derive(Debug, Clone, Subcommand)]
@@ -86,24 +88,36 @@ pub(crate) struct How {
 /// Address of the leader that computes the view.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Leader {
-    /// Ask the controller at this address for its view, such as https://127.0.0.1:8443 with
-    /// `kubectl port-forward`, with the token of the kubeconfig. If it does not answer, the view is
-    /// computed from the cluster.
+    /// Ask the leader at this address for its view, such as https://127.0.0.1:8443 with `kubectl port-forward`,
+    /// as the user of the kubeconfig. If it does not answer, the view is computed from the cluster.
     #[arg(long, value_name = "URL")]
     controller: Option<Uri>,
 
-    /// CA of the controller's certificate; needed unless its address is a loopback address.
+    /// CA of the controller's certificate; without it, the certificate must be the one that the leader's Lease
+    /// names.
     #[arg(long, value_name = "FILE", requires = "controller")]
     controller_ca: Option<PathBuf>,
 }
 
 impl Leader {
-    /// The address of the controller, if given.
-    pub(crate) fn address(&self) -> Option<ControllerAddress> {
-        self.controller.clone().map(|url| ControllerAddress {
+    /// The address of the controller, if given. `lease` is that of the leader.
+    pub(crate) fn address(&self, lease: &LeaseName) -> Option<ControllerAddress> {
+        let url = self.controller.clone()?;
+        Some(ControllerAddress {
             url,
-            ca: self.controller_ca.clone(),
+            trust: trust(self.controller_ca.clone(), lease),
         })
+    }
+}
+
+/// How the certificate of a controller is verified: by a CA, or else by the Lease of the leader.
+pub(crate) fn trust(ca: Option<PathBuf>, lease: &LeaseName) -> ControllerTrust {
+    match ca {
+        Some(file) => ControllerTrust::Ca(file),
+        None => ControllerTrust::Lease {
+            namespace: lease.namespace.clone(),
+            name: lease.name.clone(),
+        },
     }
 }
 

@@ -50,7 +50,7 @@ async fn approve(client: &Client, namespace: &str, name: &str) -> anyhow::Result
         },
     );
     found.annotate(APPROVED_ANNOTATION, Some(&uid)).await?;
-    println!(
+    outln!(
         "{what} is approved. It was held by:\n  {}\nWindows, freezes and budgets hold it all the same.",
         shown.message
     );

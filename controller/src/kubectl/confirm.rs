@@ -36,7 +36,7 @@ pub(super) async fn run(client: &Client, namespace: &str, name: &str) -> anyhow:
         shown.message
     );
     let host = host(&found);
-    print!("{}", checklist(&shown, &host));
+    out!("{}", checklist(&shown, &host));
     io::stdout().flush()?;
     let mut typed = String::new();
     io::stdin().lock().read_line(&mut typed)?;
@@ -55,7 +55,7 @@ pub(super) async fn run(client: &Client, namespace: &str, name: &str) -> anyhow:
     found
         .annotate(CONFIRM_FENCED_ANNOTATION, Some(&uid))
         .await?;
-    println!(
+    outln!(
         "confirmed. Do not restore the power before the step is PoweringOn:\n  \
          rackhand-controller explain remediation {name} --namespace {namespace}"
     );

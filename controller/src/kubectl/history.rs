@@ -97,9 +97,9 @@ pub(super) async fn run(args: &History, client: &Client, now: Timestamp) -> anyh
         );
     }
     match args.output {
-        TableOutput::Table => print!("{}", report.to_string().trim_start()),
-        TableOutput::Json => println!("{}", serde_json::to_string_pretty(&report)?),
-        TableOutput::Yaml => print!("{}", serde_saphyr::to_string(&report)?),
+        TableOutput::Table => out!("{}", report.to_string().trim_start()),
+        TableOutput::Json => outln!("{}", serde_json::to_string_pretty(&report)?),
+        TableOutput::Yaml => out!("{}", serde_saphyr::to_string(&report)?),
     }
     Ok(())
 }

@@ -120,8 +120,8 @@ pub(crate) async fn run(
         Kubectl::Status { output } => {
             let status = status::read(&client, lease, Timestamp::now()).await;
             match output {
-                Output::Table => print!("{status}"),
-                Output::Json => println!("{}", serde_json::to_string_pretty(&status)?),
+                Output::Table => out!("{status}"),
+                Output::Json => outln!("{}", serde_json::to_string_pretty(&status)?),
             }
             Ok(())
         }

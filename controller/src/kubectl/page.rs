@@ -1,18 +1,19 @@
 //! The status page of the leader, in a browser on this machine.
 
-use std::{net::SocketAddr, path::Path, process::Stdio, time::Duration};
+use std::{future::pending, net::SocketAddr, path::Path, process::Stdio, time::Duration};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod};
 use kube::{Api, Client};
 use rackhand_runtime::{ControllerAddress, PageProxy};
 use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    process::{Child, Command},
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child, ChildStdout, Command},
 };
 
 use super::LeaseName;
+use crate::explain::args::trust;
 
 /// Port of the controller's HTTPS server in the shipped manifests.
 const PORT: u16 = 8443;
@@ -31,7 +32,8 @@ pub(crate) struct Page {
     #[arg(long, value_name = "URL")]
     controller: Option<http::Uri>,
 
-    /// CA of the controller's certificate; needed unless its address is a loopback address.
+    /// CA of the controller's certificate; without it, the certificate must be the one that the leader's Lease
+    /// names.
     #[arg(long, value_name = "FILE", requires = "controller")]
     controller_ca: Option<std::path::PathBuf>,
 }
@@ -53,62 +55,100 @@ pub(super) async fn run(
             page.listen
         );
     }
-    let (url, _forwarding) = match page.controller {
+    let (url, forwarding) = match page.controller {
         Some(url) => (url, None),
         None => {
-            let (url, child) = port_forward(client, kubeconfig, lease).await?;
-            (url, Some(child))
+            let forwarding = Forwarding::start(client, kubeconfig, lease).await?;
+            (forwarding.url.clone(), Some(forwarding))
         }
     };
     let controller = ControllerAddress {
         url,
-        ca: page.controller_ca,
+        trust: trust(page.controller_ca, lease),
     };
     let proxy = PageProxy::bind(kubeconfig, &controller, page.listen).await?;
-    println!("{}\n\nPress Ctrl-C to end.", proxy.url());
+    outln!("{}\n\nPress Ctrl-C to end.", proxy.url());
+    let forwarded = async {
+        match forwarding {
+            Some(forwarding) => forwarding.end().await,
+            None => pending().await,
+        }
+    };
     tokio::select! {
         served = proxy.run() => Ok(served?),
+        error = forwarded => Err(error),
         interrupted = tokio::signal::ctrl_c() => Ok(interrupted?),
     }
 }
 
-/// Forwards a local port to the Pod of the leader by kubectl, until the process is dropped.
-async fn port_forward(
-    client: &Client,
-    kubeconfig: Option<&Path>,
-    lease: &LeaseName,
-) -> anyhow::Result<(http::Uri, Child)> {
-    let pod = leader_pod(client, lease).await?;
-    let mut command = Command::new("kubectl");
-    if let Some(file) = kubeconfig {
-        command.arg("--kubeconfig").arg(file);
-    }
-    command
-        .args(["port-forward", "--namespace", &lease.namespace])
-        .arg(format!("pod/{pod}"))
-        .arg(format!(":{PORT}"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true);
-    let mut child = command.spawn().context(
-        "kubectl cannot be run, which forwards a port to the leader; install it, or name the \
-         controller's address with --controller",
-    )?;
-    let output = child.stdout.take().context("kubectl has no output")?;
-    let mut lines = BufReader::new(output).lines();
-    let first = async {
-        while let Some(line) = lines.next_line().await? {
-            if let Some(port) = forwarded_port(&line) {
-                return Ok::<_, std::io::Error>(Some(port));
-            }
+/// A local port that kubectl forwards to the Pod of the leader until this is dropped.
+struct Forwarding {
+    url: http::Uri,
+    pod: String,
+    kubectl: Child,
+    /// The output of kubectl, which ends if nobody reads it.
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Forwarding {
+    async fn start(
+        client: &Client,
+        kubeconfig: Option<&Path>,
+        lease: &LeaseName,
+    ) -> anyhow::Result<Self> {
+        let pod = leader_pod(client, lease).await?;
+        let mut command = Command::new("kubectl");
+        if let Some(file) = kubeconfig {
+            command.arg("--kubeconfig").arg(file);
         }
-        Ok(None)
-    };
-    let port = tokio::time::timeout(PATIENCE, first)
-        .await
-        .with_context(|| format!("kubectl port-forward to Pod {pod} takes over {PATIENCE:?}"))??
-        .with_context(|| format!("kubectl port-forward to Pod {pod} ended; its error is above"))?;
-    Ok((format!("https://127.0.0.1:{port}").parse()?, child))
+        command
+            .args(["port-forward", "--namespace", &lease.namespace])
+            .arg(format!("pod/{pod}"))
+            .arg(format!(":{PORT}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
+        let mut kubectl = command.spawn().context(
+            "kubectl cannot be run, which forwards a port to the leader; install it, or name the \
+             controller's address with --controller",
+        )?;
+        let output = kubectl.stdout.take().context("kubectl has no output")?;
+        let mut output = BufReader::new(output).lines();
+        let first = async {
+            while let Some(line) = output.next_line().await? {
+                if let Some(port) = forwarded_port(&line) {
+                    return Ok::<_, std::io::Error>(Some(port));
+                }
+            }
+            Ok(None)
+        };
+        let port = tokio::time::timeout(PATIENCE, first)
+            .await
+            .with_context(|| format!("kubectl port-forward to Pod {pod} takes over {PATIENCE:?}"))??
+            .with_context(|| {
+                format!("kubectl port-forward to Pod {pod} ended; its error is above")
+            })?;
+        Ok(Self {
+            url: format!("https://127.0.0.1:{port}").parse()?,
+            pod,
+            kubectl,
+            output,
+        })
+    }
+
+    /// Why kubectl has ended; it is read until then.
+    async fn end(mut self) -> anyhow::Error {
+        while let Ok(Some(_)) = self.output.next_line().await {}
+        let status = match self.kubectl.wait().await {
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        };
+        anyhow!(
+            "kubectl port-forward to Pod {} has ended ({status}), perhaps with the Pod: run the command again for \
+             the replica that leads now",
+            self.pod
+        )
+    }
 }
 
 /// The local port in kubectl's `Forwarding from 127.0.0.1:40123 -> 8443`.

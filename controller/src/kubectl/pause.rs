@@ -29,7 +29,7 @@ pub(super) async fn set(
             .await?;
     }
     let what = found.what;
-    println!(
+    outln!(
         "{what} {name} {}",
         match (was, paused) {
             (false, true) => "is paused",

@@ -34,7 +34,7 @@ pub(crate) use files::not_after;
 pub use files::{TlsError, TlsFiles};
 pub use server::{AcceptLimits, CONNECTION_AGE, Incoming, ServerTls, incoming};
 pub use stream::{PeerInfo, PeerStream, RemoteAddr};
-pub use web::WebTls;
+pub use web::{WebTls, fingerprint};
 
 use crate::identity::{Identity, SpiffeId};
 

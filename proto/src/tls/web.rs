@@ -1,5 +1,6 @@
-//! TLS of a web server for clients without certificates, such as a Prometheus that scrapes metrics.
-//! It is identified by its DNS name, and has no role in the agents' trust.
+//! TLS of a web server for clients of the Kubernetes API server: a Prometheus that scrapes metrics, a person who
+//! looks at the status page. It has no role in the agents' trust. A client may show the certificate that it shows
+//! to the API server.
 
 use std::{
     fmt,
@@ -8,11 +9,17 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use jiff::Timestamp;
 use rcgen::{CertificateParams, KeyPair};
-use rustls::{ServerConfig, sign::SingleCertAndKey};
+use rustls::{
+    RootCertStore, ServerConfig,
+    pki_types::CertificateDer,
+    server::{WebPkiClientVerifier, danger::ClientCertVerifier},
+    sign::SingleCertAndKey,
+};
 use secrecy::{ExposeSecret, SecretSlice};
+use sha2::{Digest as _, Sha256};
 use tracing::{info, warn};
 
 use super::{TlsError, files, provider};
@@ -22,12 +29,20 @@ pub struct WebTls {
     /// Paths of certificate and key; `None` for a self-signed one.
     files: Option<(PathBuf, PathBuf)>,
     current: ArcSwap<Current>,
+    clients: ArcSwapOption<Clients>,
+}
+
+/// The CAs of clients, in PEM, and the verifier by them.
+struct Clients {
+    pem: Vec<u8>,
+    verifier: Arc<dyn ClientCertVerifier>,
 }
 
 struct Current {
     cert: Vec<u8>,
     key: SecretSlice<u8>,
-    config: Arc<ServerConfig>,
+    leaf: CertificateDer<'static>,
+    resolver: Arc<SingleCertAndKey>,
     not_after: Timestamp,
 }
 
@@ -44,6 +59,7 @@ impl WebTls {
         Ok(Self {
             files: Some((cert, key)),
             current: ArcSwap::from_pointee(current),
+            clients: ArcSwapOption::empty(),
         })
     }
 
@@ -53,25 +69,73 @@ impl WebTls {
     ///
     /// There is no random source.
     pub fn self_signed(name: &str) -> Result<Self, TlsError> {
-        let wrong = |error: rcgen::Error| TlsError::Config {
-            path: PathBuf::from("self-signed certificate"),
-            reason: error.to_string(),
-        };
-        let key = KeyPair::generate().map_err(wrong)?;
-        let params = CertificateParams::new(vec![name.to_owned()]).map_err(wrong)?;
-        let cert = params.self_signed(&key).map_err(wrong)?.pem();
+        let what = "self-signed certificate";
+        let failed = |error: rcgen::Error| wrong(what, error);
+        let key = KeyPair::generate().map_err(failed)?;
+        let params = CertificateParams::new(vec![name.to_owned()]).map_err(failed)?;
+        let cert = params.self_signed(&key).map_err(failed)?.pem();
         let key = key.serialize_pem().into_bytes().into();
-        let here = Path::new("self-signed certificate");
+        let here = Path::new(what);
         let current = Current::parse((here, cert.into_bytes()), (here, key))?;
         Ok(Self {
             files: None,
             current: ArcSwap::from_pointee(current),
+            clients: ArcSwapOption::empty(),
         })
     }
 
     /// Configuration of the next connection.
-    pub fn config(&self) -> Arc<ServerConfig> {
-        self.current.load().config.clone()
+    ///
+    /// # Errors
+    ///
+    /// The TLS library refuses it.
+    pub fn config(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        let builder = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| wrong("TLS versions", error))?;
+        let builder = match self.clients.load_full() {
+            Some(clients) => builder.with_client_cert_verifier(clients.verifier.clone()),
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_cert_resolver(self.current.load().resolver.clone());
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+
+    /// The [`fingerprint`] of the certificate that the next connection shows.
+    pub fn fingerprint(&self) -> String {
+        fingerprint(&self.current.load().leaf)
+    }
+
+    /// Sets the CAs (PEM) of the certificates that clients may show; a client without a certificate is accepted
+    /// too. `None`: no certificate is asked for. `true`: this is a change.
+    ///
+    /// # Errors
+    ///
+    /// There is no certificate in the text; the previous CAs stay in use.
+    pub fn trust_clients(&self, pem: Option<&[u8]>) -> Result<bool, TlsError> {
+        let old = self.clients.load();
+        if old.as_ref().map(|clients| clients.pem.as_slice()) == pem {
+            return Ok(false);
+        }
+        let Some(pem) = pem else {
+            self.clients.store(None);
+            return Ok(true);
+        };
+        let what = "CAs of clients";
+        let mut roots = RootCertStore::empty();
+        for ca in files::certificates(Path::new(what), pem)? {
+            roots.add(ca).map_err(|error| wrong(what, error))?;
+        }
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
+            .allow_unauthenticated()
+            .build()
+            .map_err(|error| wrong(what, error))?;
+        self.clients.store(Some(Arc::new(Clients {
+            pem: pem.to_vec(),
+            verifier,
+        })));
+        Ok(true)
     }
 
     /// Expiry of the certificate.
@@ -124,6 +188,19 @@ impl WebTls {
     }
 }
 
+/// The SHA-256 fingerprint of a certificate in DER, as 64 lower-case hexadecimal digits.
+pub fn fingerprint(certificate: &[u8]) -> String {
+    let digest = Sha256::digest(certificate);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn wrong(what: &str, error: impl fmt::Display) -> TlsError {
+    TlsError::Config {
+        path: PathBuf::from(what),
+        reason: error.to_string(),
+    }
+}
+
 impl fmt::Debug for WebTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WebTls")
@@ -146,19 +223,16 @@ impl Current {
     ) -> Result<Self, TlsError> {
         let (pair, validity) = files::pair((cert_path, &cert), (key_path, &key))?;
         validity.check(cert_path, SystemTime::now())?;
-        let mut config = ServerConfig::builder_with_provider(provider())
-            .with_safe_default_protocol_versions()
-            .map_err(|error| TlsError::Config {
-                path: cert_path.to_owned(),
-                reason: error.to_string(),
-            })?
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::new(SingleCertAndKey::from(pair)));
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let leaf = pair.end_entity_cert().map_err(|error| TlsError::Config {
+            path: cert_path.to_owned(),
+            reason: error.to_string(),
+        })?;
+        let leaf = leaf.clone().into_owned();
         Ok(Self {
+            leaf,
+            resolver: Arc::new(SingleCertAndKey::from(pair)),
             cert,
             key,
-            config: Arc::new(config),
             not_after: validity.not_after,
         })
     }
@@ -181,9 +255,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         issue(dir.path(), "a");
         let tls = WebTls::in_dir(dir.path()).unwrap();
-        let first = tls.config();
+        let first = tls.fingerprint();
         assert!(!tls.reload().unwrap(), "nothing has changed");
-        assert!(Arc::ptr_eq(&first, &tls.config()));
+        assert!(first == tls.fingerprint());
 
         let old_key = std::fs::read(dir.path().join("tls.key")).unwrap();
         issue(dir.path(), "b");
@@ -191,11 +265,11 @@ mod tests {
         std::fs::write(dir.path().join("tls.key"), old_key).unwrap();
         let error = tls.reload().unwrap_err();
         assert!(matches!(error, TlsError::KeyMismatch { .. }), "{error}");
-        assert!(Arc::ptr_eq(&first, &tls.config()), "the old pair stays");
+        assert!(first == tls.fingerprint(), "the old pair stays");
 
         std::fs::write(dir.path().join("tls.key"), new_key).unwrap();
         assert!(tls.reload().unwrap());
-        assert!(!Arc::ptr_eq(&first, &tls.config()));
+        assert!(first != tls.fingerprint());
     }
 
     #[test]
@@ -208,11 +282,29 @@ mod tests {
     #[test]
     fn self_signed_certificate_requires_no_files() {
         let tls = WebTls::self_signed("metrics").unwrap();
-        let first = tls.config();
+        let first = tls.fingerprint();
         assert!(!tls.reload().unwrap());
-        assert!(Arc::ptr_eq(&first, &tls.config()));
+        assert!(first == tls.fingerprint());
         assert!(tls.not_after() > Timestamp::now());
         assert!(!format!("{tls:?}").contains("PRIVATE"));
+    }
+
+    #[test]
+    fn unusable_cas_of_clients_leave_the_previous_ones_in_use() {
+        let dir = tempfile::tempdir().unwrap();
+        issue(dir.path(), "a");
+        let ca = std::fs::read(dir.path().join("tls.crt")).unwrap();
+        let tls = WebTls::self_signed("metrics").unwrap();
+        let asks = || tls.clients.load().is_some();
+        assert!(!asks());
+        assert!(tls.trust_clients(Some(&ca)).unwrap() && asks());
+        assert!(!tls.trust_clients(Some(&ca)).unwrap(), "no change");
+        for text in ["", "no certificate"] {
+            tls.trust_clients(Some(text.as_bytes())).unwrap_err();
+            assert!(asks(), "{text:?}");
+        }
+        tls.config().unwrap();
+        assert!(tls.trust_clients(None).unwrap() && !asks());
     }
 
     #[test]

@@ -20,7 +20,7 @@ use k8s_openapi::api::{
 use kube::{Api, Client, Config, api::PostParams, config::Kubeconfig};
 use nix::sys::signal::Signal;
 use parking_lot::Mutex;
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub use assets::Assets;
 pub use audit::{Audit, Right, shipped_rights};
@@ -231,7 +231,23 @@ impl ControlPlane {
         self.write_kubeconfig(name, &token)
     }
 
+    /// A kubeconfig with all rights, and a client certificate instead of a token, as kubeadm's.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn kubeconfig_by_certificate(&self) -> Result<PathBuf> {
+        let file = |name: &str| self.dir.join(name);
+        let user = json!({
+            "client-certificate": file("person.crt"), "client-key": file("person.key"),
+        });
+        self.write_kubeconfig_of("kubernetes-admin", &user)
+    }
+
     fn write_kubeconfig(&self, user: &str, token: &str) -> Result<PathBuf> {
+        self.write_kubeconfig_of(user, &json!({ "token": token }))
+    }
+
+    fn write_kubeconfig_of(&self, user: &str, credentials: &Value) -> Result<PathBuf> {
         let text = json!({
             "apiVersion": "v1",
             "kind": "Config",
@@ -241,7 +257,7 @@ impl ControlPlane {
                 "server": self.url,
                 "certificate-authority-data": base64_of(&self.ca),
             }}],
-            "users": [{ "name": user, "user": { "token": token } }],
+            "users": [{ "name": user, "user": credentials }],
         });
         let path = self.dir.join(format!("{user}.kubeconfig"));
         std::fs::write(&path, serde_json::to_string_pretty(&text)?)?;
@@ -359,7 +375,10 @@ fn start_component(name: &str, command: &[String], dir: &Path) -> Result<Process
 
 /// Writes the certificate of the API server and the key of ServiceAccount tokens; returns the CA.
 fn write_keys(dir: &Path) -> Result<String> {
-    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
+    use rcgen::{
+        BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
+        IsCa, Issuer, KeyPair, SanType,
+    };
     let ca_key = KeyPair::generate()?;
     let mut ca = CertificateParams::new(Vec::new())?;
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -369,7 +388,22 @@ fn write_keys(dir: &Path) -> Result<String> {
     params
         .subject_alt_names
         .push(SanType::IpAddress(std::net::Ipv4Addr::LOCALHOST.into()));
-    let cert = params.signed_by(&key, &Issuer::new(ca, ca_key))?;
+    let issuer = Issuer::new(ca, ca_key);
+    let cert = params.signed_by(&key, &issuer)?;
+    let person = KeyPair::generate()?;
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    params.distinguished_name = DistinguishedName::new();
+    let names = [
+        (DnType::OrganizationName, "system:masters"),
+        (DnType::CommonName, "kubernetes-admin"),
+    ];
+    for (kind, name) in names {
+        params.distinguished_name.push(kind, name);
+    }
+    let shown = params.signed_by(&person, &issuer)?;
+    std::fs::write(dir.join("person.crt"), shown.pem())?;
+    std::fs::write(dir.join("person.key"), person.serialize_pem())?;
     std::fs::write(dir.join("ca.crt"), ca_cert.pem())?;
     std::fs::write(dir.join("server.crt"), cert.pem())?;
     std::fs::write(dir.join("server.key"), key.serialize_pem())?;
@@ -400,6 +434,7 @@ fn start_api_server(
         format!("--tls-cert-file={}", file("server.crt")),
         format!("--tls-private-key-file={}", file("server.key")),
         format!("--token-auth-file={}", file("tokens.csv")),
+        format!("--client-ca-file={}", file("ca.crt")),
         "--authorization-mode=RBAC".into(),
         "--service-cluster-ip-range=10.96.0.0/16".into(),
         "--service-account-issuer=https://kubernetes.default.svc".into(),

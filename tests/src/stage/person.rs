@@ -7,11 +7,18 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
 
-use super::{LONG, Stage, wait_until};
+use super::{LONG, SYSTEM, Stage, wait_until};
 use crate::{
     cluster::{apply, shipped},
-    process::Process,
+    process::{Process, free_port},
+    repository::program,
 };
 
 // === impl Stage ===
@@ -116,6 +123,67 @@ impl Stage {
         })
         .await?;
         Ok((process, url))
+    }
+
+    /// Starts the part of a kubelet that serves `kubectl port-forward`, for a Pod named `pod` of the system's
+    /// namespace, whose ports all lead to this local port.
+    ///
+    /// # Errors
+    /// The program is missing, or the Node or the Pod cannot be created.
+    pub async fn start_port_forwarding(&self, pod: &str, port: u16) -> Result<Process> {
+        let program = program("kubelet-port-forward")?;
+        let listen = free_port()?;
+        let command = [
+            program.display().to_string(),
+            format!("127.0.0.1:{listen}"),
+            format!("127.0.0.1:{port}"),
+        ];
+        let kubelet = Process::start("kubelet-port-forward", &command, &[], self.dir())?;
+        let node = "system-node";
+        let objects = [
+            json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": node } }),
+            json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": { "name": pod, "namespace": SYSTEM },
+                "spec": { "nodeName": node, "containers": [{ "name": "controller", "image": "none" }] },
+            }),
+        ];
+        for object in objects {
+            apply(&self.client, object).await?;
+        }
+        let status = json!({ "status": {
+            "addresses": [{ "type": "InternalIP", "address": "127.0.0.1" }],
+            "daemonEndpoints": { "kubeletEndpoint": { "Port": listen } },
+        }});
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        nodes
+            .patch_status(node, &PatchParams::default(), &Patch::Merge(&status))
+            .await?;
+        let running = json!({ "status": { "phase": "Running" } });
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), SYSTEM);
+        pods.patch_status(pod, &PatchParams::default(), &Patch::Merge(&running))
+            .await?;
+        Ok(kubelet)
+    }
+
+    /// A command of `kubectl rackhand`, by the real kubectl, with this kubeconfig.
+    ///
+    /// # Errors
+    /// The plugin cannot be put on the path.
+    pub fn plugin(&self, kubeconfig: &Path) -> Result<Command> {
+        let folder = self.dir().join("plugins");
+        std::fs::create_dir_all(&folder)?;
+        let link = folder.join("kubectl-rackhand");
+        if !link.exists() {
+            std::os::unix::fs::symlink(self.binary("rackhand-controller"), link)?;
+        }
+        let path = std::env::var("PATH")?;
+        let mut command = Command::new("kubectl");
+        command
+            .arg("rackhand")
+            .env("PATH", format!("{}:{path}", folder.display()))
+            .env("KUBECONFIG", kubeconfig);
+        Ok(command)
     }
 
     fn to_plane(&self) -> String {

@@ -4,7 +4,7 @@
 use std::{
     fs,
     net::UdpSocket,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Output},
     time::{Duration, Instant},
 };
@@ -14,7 +14,7 @@ use rackhand_bmc::{
     Bmc,
     ipmi::{IpmiConfig, connect},
 };
-use rackhand_tests::process::Process;
+use rackhand_tests::{process::Process, repository};
 use tempfile::TempDir;
 
 /// The IPMI server of a test.
@@ -240,20 +240,7 @@ fn is_bound(port: u16) -> bool {
     })
 }
 
-/// Finds a third-party program below RACKHAND_PEERS, or on the PATH.
+/// A third-party program.
 pub fn program(name: &str) -> String {
-    let peers = std::env::var_os("RACKHAND_PEERS").map(PathBuf::from);
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let below = peers
-        .iter()
-        .flat_map(|peers| [peers.join("bin"), peers.join("go")]);
-    below
-        .chain(std::env::split_paths(&path))
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file())
-        .unwrap_or_else(|| {
-            panic!("{name} is neither below RACKHAND_PEERS nor on the PATH; hack/setup brings it")
-        })
-        .display()
-        .to_string()
+    repository::program(name).unwrap().display().to_string()
 }

@@ -2,7 +2,6 @@
 //!
 //! Its power state changes one to eleven seconds after a command, so the state is polled.
 
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rackhand_bmc::{
@@ -12,6 +11,7 @@ use rackhand_bmc::{
 };
 use rackhand_tests::pki::{CertSpec, Pki};
 use rackhand_tests::process::{Process, free_port};
+use rackhand_tests::repository::program;
 use tempfile::TempDir;
 
 const FIRST: &str = "11111111-1111-4111-8111-111111111111";
@@ -23,20 +23,6 @@ const HTPASSWD: &str = "admin:$2y$04$GIYi/ULRxXCh96ekOWxUYOgReMDwbp6V7DYW8ebSEIL
 /// The delay of the emulator is at most 11 s; the rest is for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(250);
-
-/// A third-party program: below `$RACKHAND_PEERS/bin`, otherwise in PATH.
-fn program(name: &str) -> PathBuf {
-    let peers = std::env::var_os("RACKHAND_PEERS").map(|peers| Path::new(&peers).join("bin"));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    peers
-        .into_iter()
-        .chain(std::env::split_paths(&path))
-        .map(|dir| dir.join(name))
-        .find(|file| file.is_file())
-        .unwrap_or_else(|| {
-            panic!("{name} is neither in $RACKHAND_PEERS/bin nor in PATH; hack/setup brings it")
-        })
-}
 
 /// One emulator with two systems, the first on and the second off.
 struct Sushy {
@@ -79,7 +65,7 @@ impl Sushy {
         );
         std::fs::write(at("emulator.conf"), config).unwrap();
         let command = [
-            program("sushy-emulator").display().to_string(),
+            program("sushy-emulator").unwrap().display().to_string(),
             "--config".to_owned(),
             at("emulator.conf").display().to_string(),
         ];

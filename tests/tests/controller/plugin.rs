@@ -1,5 +1,7 @@
 //! The kubectl plugin as krew installs it: the manifest, and the archive that `hack/package` makes.
 
+mod real_kubectl;
+
 use std::{
     path::{Path, PathBuf},
     process::Command,

@@ -138,7 +138,7 @@ impl Inner {
         })
     }
 
-    pub(super) fn reset_chassis(&self, path: &str, body: &Value) -> StatusCode {
+    pub(super) fn reset_chassis(&self, path: &str, body: &Value) -> (StatusCode, Option<Value>) {
         let outlet = path
             .strip_prefix(CHASSIS)
             .and_then(|rest| rest.strip_prefix('/'))
@@ -146,20 +146,22 @@ impl Inner {
             .and_then(number)
             .filter(|outlet| self.on.lock().contains_key(outlet));
         let Some(outlet) = outlet else {
-            return StatusCode::NOT_FOUND;
+            return (StatusCode::NOT_FOUND, None);
         };
         let on = match body.get("ResetType").and_then(Value::as_str) {
             Some("On") => true,
             Some("ForceOff") => false,
-            _ => return StatusCode::BAD_REQUEST,
+            _ => return (StatusCode::BAD_REQUEST, None),
         };
-        // As several real managers do.
+        // As several real managers do, by the message of DMTF's Base registry.
         if self.is_switched_on(outlet) == on {
             self.switched
                 .lock()
                 .push(super::OutletSwitch { outlet, on });
-            return StatusCode::CONFLICT;
+            let message = json!({ "MessageId": "Base.1.8.NoOperation" });
+            let body = json!({ "error": { "@Message.ExtendedInfo": [message] } });
+            return (StatusCode::CONFLICT, Some(body));
         }
-        self.switch(outlet, on)
+        (self.switch(outlet, on), None)
     }
 }

@@ -262,6 +262,8 @@ pub const RIGHTS: &[Right] = &[
         "subjectaccessreviews",
         &["create"],
     ),
+    right(Role::MetricsAuth, "", "configmaps", &["get"])
+        .named(&["extension-apiserver-authentication"]),
     right(Role::Secrets, "", "secrets", &["get"]),
     right(Role::Nodes, "", "nodes", &["get", "list", "watch", "patch"]),
     right(Role::Nodes, "", "nodes/status", &["patch"]),

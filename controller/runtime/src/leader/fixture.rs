@@ -27,7 +27,7 @@ pub(crate) struct Leading {
 pub(crate) async fn leader(client: &Client) -> (Leader, CancellationToken) {
     let (long, short) = (Duration::from_secs(60), Duration::from_secs(1));
     let lease = LeaseConfig::new(long, long / 2, short).unwrap();
-    let leader = Leader::new("me".into(), lease, &BTreeMap::new());
+    let leader = Leader::new("me".into(), lease, &BTreeMap::new(), None);
     let (leads, mut leading) = watch::channel(false);
     let cancel = CancellationToken::new();
     let (campaign, of_leader, stop) = (leader.clone(), client.clone(), cancel.clone());

@@ -22,11 +22,12 @@ use kube::{
     api::{ObjectMeta, PostParams},
 };
 use parking_lot::Mutex;
-use rackhand_api::names::SETTINGS_ANNOTATION;
+use rackhand_api::names::{SERVING_CERTIFICATE_ANNOTATION, SETTINGS_ANNOTATION};
 use rackhand_core::lease::{
     Decision, LeadershipLost, LeaseConfig, LeaseRecord, LeaseView, LeaseWrite, TermOutlier,
     evaluate,
 };
+use rackhand_proto::WebTls;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -49,6 +50,8 @@ struct Shared {
     me: String,
     /// The settings of the controller, as written to an annotation of the Lease.
     settings: String,
+    /// The certificate of the HTTPS server, whose fingerprint is written to the Lease.
+    serving: Option<Arc<WebTls>>,
     bell: Notify,
 }
 
@@ -85,19 +88,22 @@ fn record(lease: &Lease) -> LeaseRecord {
 }
 
 impl Leader {
-    /// Creates a candidate. `me` must be unique per process; `settings` are written to the Lease.
+    /// Creates a candidate. `me` must be unique per process; `settings` are written to the Lease, and the
+    /// fingerprint of the certificate that this process serves with.
     pub(crate) fn new(
         me: String,
         config: LeaseConfig,
         settings: &BTreeMap<String, String>,
+        serving: Option<Arc<WebTls>>,
     ) -> Self {
-        Self::with_clock(me, config, settings, Box::new(boottime))
+        Self::with_clock(me, config, settings, serving, Box::new(boottime))
     }
 
     fn with_clock(
         me: String,
         config: LeaseConfig,
         settings: &BTreeMap<String, String>,
+        serving: Option<Arc<WebTls>>,
         clock: Clock,
     ) -> Self {
         Self(Arc::new(Shared {
@@ -107,6 +113,7 @@ impl Leader {
             clock,
             me,
             settings: serde_json::to_string(settings).unwrap_or_default(),
+            serving,
             bell: Notify::new(),
         }))
     }
@@ -281,6 +288,11 @@ impl Leader {
         };
         let annotations = lease.metadata.annotations.get_or_insert_default();
         annotations.insert(SETTINGS_ANNOTATION.to_owned(), self.0.settings.clone());
+        let serving = SERVING_CERTIFICATE_ANNOTATION.to_owned();
+        match &self.0.serving {
+            Some(tls) => annotations.insert(serving, tls.fingerprint()),
+            None => annotations.remove(&serving),
+        };
         let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
         spec.holder_identity = Some(write.holder.clone());
         spec.lease_transitions = i32::try_from(write.transitions).ok();

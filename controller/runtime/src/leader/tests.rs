@@ -38,7 +38,7 @@ async fn f7_suspended_leader_loses_leadership() {
     let read = seconds.clone();
     let clock = Box::new(move || Duration::from_secs(read.load(Ordering::Relaxed)));
     let config = LeaseConfig::default();
-    let leader = Leader::with_clock("me".into(), config, &BTreeMap::new(), clock);
+    let leader = Leader::with_clock("me".into(), config, &BTreeMap::new(), None, clock);
     let (leading, running) = elect(&leader, client).await;
     assert!(leader.leads());
     // The machine is suspended: time passes while no timer of this process runs.
@@ -60,7 +60,7 @@ async fn leader_reads_its_lease_only_after_a_change_by_others_and_keeps_that() {
     let origin = tokio::time::Instant::now();
     let config = LeaseConfig::default();
     let clock = Box::new(move || origin.elapsed());
-    let leader = Leader::with_clock("me".into(), config, &BTreeMap::new(), clock);
+    let leader = Leader::with_clock("me".into(), config, &BTreeMap::new(), None, clock);
     let (_, running) = elect(&leader, objects.client()).await;
     objects.reads.lock().clear();
     let renewed = |lease: Option<serde_json::Value>| lease.unwrap()["spec"]["renewTime"].clone();

@@ -5,7 +5,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -27,6 +27,10 @@ const CONNECTIONS: usize = 128;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum duration of a connection; the next request needs a new one.
 const LIFETIME: Duration = Duration::from_secs(120);
+
+/// The verified certificate (DER) that the client of a connection has shown, if any.
+#[derive(Debug, Clone)]
+pub(crate) struct ShownCertificate(pub(crate) Option<Arc<[u8]>>);
 
 /// A bound listener with its certificate.
 pub(crate) struct Https {
@@ -64,7 +68,13 @@ impl Https {
                     continue;
                 }
             };
-            let acceptor = TlsAcceptor::from(self.tls.config());
+            let acceptor = match self.tls.config() {
+                Ok(config) => TlsAcceptor::from(config),
+                Err(error) => {
+                    tracing::warn!(%error, server = self.name, "a connection is refused");
+                    continue;
+                }
+            };
             let (app, cancel, name) = (app.clone(), cancel.clone(), self.name);
             connections.spawn(async move {
                 connection(name, stream, &acceptor, app, &cancel).await;
@@ -105,6 +115,11 @@ async fn connection(
         }
         Err(_) => return,
     };
+    let shown = stream.get_ref().1.peer_certificates();
+    let shown = shown.and_then(|chain| chain.first());
+    let app = app.layer(Extension(ShownCertificate(
+        shown.map(|leaf| Arc::from(leaf.as_ref())),
+    )));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)

@@ -214,14 +214,18 @@ fn tuned(mut config: Config) -> Result<Client, ClientError> {
 
 /// The client of the management cluster.
 pub(crate) async fn management_client(kubeconfig: Option<&Path>) -> Result<Client, ClientError> {
-    let config = match kubeconfig {
+    tuned(connection_of(kubeconfig).await?)
+}
+
+/// The connection that a kubeconfig describes; without one, that of the environment.
+pub(crate) async fn connection_of(kubeconfig: Option<&Path>) -> Result<Config, ClientError> {
+    Ok(match kubeconfig {
         Some(path) => {
             let file = Kubeconfig::read_from(path)?;
             Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?
         }
         None => Config::infer().await?,
-    };
-    tuned(config)
+    })
 }
 
 /// The client of a workload cluster, from the text of its kubeconfig.

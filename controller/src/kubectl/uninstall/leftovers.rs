@@ -45,7 +45,7 @@ pub(super) async fn remove(
         delete(&named, "Lease", &lease.name_any()).await?;
     }
     remove_crds(client).await?;
-    println!(
+    outln!(
         "Nothing of Rackhand is left in this cluster and the workload clusters that were searched."
     );
     Ok(())
@@ -56,7 +56,7 @@ async fn resume_checks(client: &Client) -> anyhow::Result<()> {
         for check in objects::list(client, kind).await? {
             let value = check.annotations().get(PAUSED_ANNOTATION);
             if value.map(String::as_str) == Some(PAUSED_BY_US) {
-                println!(
+                outln!(
                     "removed: annotation {PAUSED_ANNOTATION} of {}",
                     name(kind, &check)
                 );
@@ -85,7 +85,7 @@ async fn remove_holds(client: &Client) -> anyhow::Result<()> {
         let mut found = Found::of(client, objects::BARE_METAL_HOST, host).await?;
         for key in ours {
             found.annotate(&key, None).await?;
-            println!("removed: {key} of {shown}");
+            outln!("removed: {key} of {shown}");
         }
     }
     Ok(())
@@ -123,7 +123,7 @@ async fn remove_crds(client: &Client) -> anyhow::Result<()> {
         }
         match count(client, &crd).await? {
             0 => delete(&crds, "CustomResourceDefinition", &crd_name).await?,
-            objects => println!(
+            objects => outln!(
                 "kept: CustomResourceDefinition {crd_name}, which came with Rackhand: {objects} of its \
                  objects are there, and would be deleted with it. It is yours to delete, or to replace by \
                  that of its project"
@@ -153,7 +153,7 @@ where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
 {
     match objects.delete(name, &DeleteParams::default()).await {
-        Ok(_) => println!("removed: {kind} {name}"),
+        Ok(_) => outln!("removed: {kind} {name}"),
         Err(kube::Error::Api(status)) if status.code == 404 => {}
         Err(error) => return Err(error).with_context(|| format!("{kind} {name}")),
     }

@@ -83,11 +83,11 @@ pub(super) async fn run(
         match step {
             NextStep::Pause(checks) => {
                 pause(client).await?;
-                println!("paused: {}", checks.join(", "));
+                outln!("paused: {}", checks.join(", "));
             }
             NextStep::Withdraw(remediations) => {
                 withdraw(client).await?;
-                println!("withdrawn: {}", remediations.join(", "));
+                outln!("withdrawn: {}", remediations.join(", "));
             }
             NextStep::Wait(left) => {
                 if Instant::now() > deadline {
@@ -101,7 +101,7 @@ pub(super) async fn run(
                 for one in left {
                     let line = one.to_string();
                     if told.insert(line.clone()) {
-                        println!("waiting: {line}");
+                        outln!("waiting: {line}");
                     }
                 }
                 sleep(POLL).await;
@@ -112,7 +112,7 @@ pub(super) async fn run(
                 lines(&left)
             ),
             NextStep::RemovePrograms(leaders) => {
-                println!(
+                outln!(
                     "No remediation is left. Remove the controller ({}) now, as it was installed:\n  \
                      helm uninstall rackhand --namespace {namespace}\n  \
                      kubectl delete --ignore-not-found -k OVERLAY\n\
@@ -137,17 +137,17 @@ fn lines(left: &[FoundRemediation]) -> String {
 fn confirm(step: &NextStep) -> anyhow::Result<()> {
     match step {
         NextStep::NoController(_) | NextStep::RemovePrograms(_) => return Ok(()),
-        NextStep::RemoveRest => print!(
+        NextStep::RemoveRest => out!(
             "This removes Rackhand's CRDs with every RackAgent and PowerRemediationTemplate, its Leases, \
              admission policies, and what was left of its hold keys and annotations, and of its \
              out-of-service taints here and in every workload cluster."
         ),
-        NextStep::Pause(_) | NextStep::Withdraw(_) | NextStep::Wait(_) => print!(
+        NextStep::Pause(_) | NextStep::Withdraw(_) | NextStep::Wait(_) => out!(
             "This pauses every health check and withdraws every remediation: hosts that were not switched \
              off are let go, others are switched on again once they are drained."
         ),
     }
-    print!(" Type yes to go on: ");
+    out!(" Type yes to go on: ");
     io::stdout().flush()?;
     let mut typed = String::new();
     io::stdin().lock().read_line(&mut typed)?;

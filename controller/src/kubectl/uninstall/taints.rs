@@ -61,7 +61,7 @@ pub(super) async fn remove(client: &Client, clusters: &Clusters) -> anyhow::Resu
         let name = cluster.name_any();
         let path = format!("{namespace}/{name}");
         if unknown.remove(&path) {
-            println!("skipped: cluster {path}; its Nodes may carry {OUT_OF_SERVICE_TAINT_KEY}");
+            outln!("skipped: cluster {path}; its Nodes may carry {OUT_OF_SERVICE_TAINT_KEY}");
             continue;
         }
         let searched = in_time(async {
@@ -123,9 +123,9 @@ async fn remove_from(
                     }));
                     let patched = nodes.patch(&name, &PatchParams::default(), &body).await;
                     patched.with_context(|| format!("removing the taint of node {name}"))?;
-                    println!("removed: the taint {OUT_OF_SERVICE_TAINT_KEY} of {shown}");
+                    outln!("removed: the taint {OUT_OF_SERVICE_TAINT_KEY} of {shown}");
                 }
-                Origin::Unproven => println!(
+                Origin::Unproven => outln!(
                     "kept: the taint {OUT_OF_SERVICE_TAINT_KEY} of {shown}: nothing shows that Rackhand has \
                      set it, and no remediation needs it. Once the host is on: kubectl taint node {name} \
                      {OUT_OF_SERVICE_TAINT_KEY}-"
@@ -160,7 +160,7 @@ async fn remove_condition(nodes: &Api<Node>, node: &Node, cluster: &str) -> anyh
         .patch_status(&name, &PatchParams::default(), &Patch::Strategic(body))
         .await;
     patched.with_context(|| format!("removing condition {FENCING_UNAVAILABLE} of node {name}"))?;
-    println!(
+    outln!(
         "removed: condition {FENCING_UNAVAILABLE} of {}",
         shown(&name, cluster)
     );

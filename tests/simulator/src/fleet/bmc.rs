@@ -358,6 +358,10 @@ impl World {
             ));
             return Answer::AlreadyOff(Make::of(id));
         }
+        // What it takes while it reports off already proves nothing.
+        if before == PowerState::Off && switches_off {
+            host.bmc.failed_at = Some(now);
+        }
         (host.bmc.reports_off, host.bmc.believes_off_until) = (false, Duration::ZERO);
         let ignored = now < host.bmc.ignores_until || lying;
         let name = host.name.clone();

@@ -97,7 +97,7 @@ pub struct BmcCondition {
     pub slow_until: Duration,
     /// It carries out the next command and loses its answer.
     pub loses_answer: bool,
-    /// When it last did not do what it was asked for.
+    /// When it last did not do what it was asked for, or took a power-off in a way that proves nothing.
     pub failed_at: Option<Duration>,
 }
 

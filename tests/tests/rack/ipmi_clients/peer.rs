@@ -1,12 +1,12 @@
 //! Third-party programs, and the BMC that they connect to.
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
 use rackhand_bmc::ipmi::wire::Suite;
 use rackhand_tests::rack::ipmi::{Counters, IpmiBmc, IpmiConfig, PowerCounts, StandaloneHost};
+use rackhand_tests::repository;
 use tokio::process::Command;
 
 /// Time limit on a loaded machine.
@@ -53,7 +53,7 @@ impl ProgramOutput {
 
 /// Runs a program to its end.
 pub async fn run(program: &str, args: &[&str]) -> ProgramOutput {
-    let mut command = Command::new(find(program));
+    let mut command = Command::new(repository::program(program).unwrap());
     command.args(args).stdin(Stdio::null()).kill_on_drop(true);
     command.env("LC_ALL", "C").env("TZ", "UTC");
     let output = tokio::time::timeout(PATIENCE, command.output()).await;
@@ -66,18 +66,6 @@ pub async fn run(program: &str, args: &[&str]) -> ProgramOutput {
         ok: output.status.success(),
         text: String::from_utf8_lossy(&text).into_owned(),
     }
-}
-
-/// Path in `$RACKHAND_PEERS/bin`, otherwise in PATH or the directories for administrators.
-fn find(program: &str) -> PathBuf {
-    let peers = std::env::var_os("RACKHAND_PEERS").map(|dir| PathBuf::from(dir).join("bin"));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let dirs = peers.into_iter().chain(std::env::split_paths(&path));
-    let dirs = dirs.chain([PathBuf::from("/usr/sbin")]);
-    let found = dirs
-        .map(|dir| dir.join(program))
-        .find(|file| file.is_file());
-    found.unwrap_or_else(|| panic!("{program} is needed for this test; run hack/setup"))
 }
 
 /// The value after `key` and a colon at the start of a line.

@@ -1,8 +1,11 @@
 //! Metrics and explanations over HTTPS, for callers that the Kubernetes API server authorises.
 //!
-//! The caller sends a bearer token. A TokenReview identifies the user, and a SubjectAccessReview tells
-//! whether the user may `get` the path, as in controllers that are built with controller-runtime.
+//! The caller sends a bearer token, which a TokenReview identifies, or shows the client certificate of its
+//! kubeconfig. A SubjectAccessReview tells whether the user may `get` the path, as in controllers that are built
+//! with controller-runtime.
 
+mod caller;
+mod client_ca;
 mod review;
 
 use std::sync::Arc;
@@ -11,7 +14,7 @@ use anyhow::Context as _;
 use axum::{
     Json, Router,
     extract::{Query, State, rejection::QueryRejection},
-    http::{HeaderMap, StatusCode, header},
+    http::{StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -31,10 +34,8 @@ use crate::{
     },
     store::metrics::render,
 };
+use caller::MaybeCaller;
 use review::{Access, Reviewer};
-
-/// Maximum length of a token in bytes; longer tokens are rejected without a review.
-const LONGEST_TOKEN: usize = 16 << 10;
 
 /// Reads or creates the certificate and binds the address at the start, so that an invalid one ends the
 /// process.
@@ -73,7 +74,7 @@ struct Service {
 /// Serves until `cancel`.
 pub(crate) async fn run(https: Https, client: Client, served: Served, cancel: CancellationToken) {
     let service = Arc::new(Service {
-        reviewer: Reviewer::new(client),
+        reviewer: Reviewer::new(client.clone()),
         served,
     });
     let app = Router::new()
@@ -81,11 +82,12 @@ pub(crate) async fn run(https: Https, client: Client, served: Served, cancel: Ca
         .route(EXPLAIN_PATH, get(explain))
         .merge(page_routes())
         .with_state(service);
-    https.run(app, cancel).await;
+    let following = client_ca::follow(client, https.tls.clone(), cancel.clone());
+    tokio::join!(https.run(app, cancel), following);
 }
 
-async fn metrics(State(service): State<Arc<Service>>, headers: HeaderMap) -> Response {
-    match service.refuse(&headers, METRICS_PATH).await {
+async fn metrics(State(service): State<Arc<Service>>, caller: MaybeCaller) -> Response {
+    match service.refuse(caller, METRICS_PATH).await {
         Some(refusal) => refusal,
         None => (
             [(header::CONTENT_TYPE, OPEN_METRICS)],
@@ -97,10 +99,10 @@ async fn metrics(State(service): State<Arc<Service>>, headers: HeaderMap) -> Res
 
 async fn explain(
     State(service): State<Arc<Service>>,
-    headers: HeaderMap,
+    caller: MaybeCaller,
     question: Result<Query<Question>, QueryRejection>,
 ) -> Response {
-    if let Some(refusal) = service.refuse(&headers, EXPLAIN_PATH).await {
+    if let Some(refusal) = service.refuse(caller, EXPLAIN_PATH).await {
         return refusal;
     }
     let subject = match question {
@@ -123,8 +125,8 @@ fn page_routes() -> Router<Arc<Service>> {
         .route(&below("page.js"), get(async || page::script()))
 }
 
-async fn show_page(State(service): State<Arc<Service>>, headers: HeaderMap) -> Response {
-    match service.refuse(&headers, PAGE_PATH).await {
+async fn show_page(State(service): State<Arc<Service>>, caller: MaybeCaller) -> Response {
+    match service.refuse(caller, PAGE_PATH).await {
         Some(refusal) => refusal,
         None => {
             let shown = service.served.page.page(&service.served.explainer);
@@ -133,8 +135,8 @@ async fn show_page(State(service): State<Arc<Service>>, headers: HeaderMap) -> R
     }
 }
 
-async fn show_overview(State(service): State<Arc<Service>>, headers: HeaderMap) -> Response {
-    match service.refuse(&headers, PAGE_PATH).await {
+async fn show_overview(State(service): State<Arc<Service>>, caller: MaybeCaller) -> Response {
+    match service.refuse(caller, PAGE_PATH).await {
         Some(refusal) => refusal,
         None => {
             let shown = service.served.page.json(&service.served.explainer);
@@ -145,10 +147,10 @@ async fn show_overview(State(service): State<Arc<Service>>, headers: HeaderMap) 
 
 async fn show_explanation(
     State(service): State<Arc<Service>>,
-    headers: HeaderMap,
+    caller: MaybeCaller,
     question: Result<Query<Question>, QueryRejection>,
 ) -> Response {
-    if let Some(refusal) = service.refuse(&headers, PAGE_PATH).await {
+    if let Some(refusal) = service.refuse(caller, PAGE_PATH).await {
         return refusal;
     }
     let subject = match question {
@@ -182,13 +184,13 @@ fn failed(status: StatusCode, why: impl std::fmt::Display) -> Response {
 
 impl Service {
     /// The response to a caller who may not `get` this path; `None` if the caller may.
-    async fn refuse(&self, headers: &HeaderMap, path: &str) -> Option<Response> {
-        let Some(token) = bearer(headers) else {
+    async fn refuse(&self, caller: MaybeCaller, path: &str) -> Option<Response> {
+        let Some(caller) = caller.0 else {
             return Some(unauthenticated(
-                "send the token of an account as a bearer token\n",
+                "send the token of an account as a bearer token, or show the client certificate of a kubeconfig\n",
             ));
         };
-        match self.reviewer.access(token, path, Instant::now()).await {
+        match self.reviewer.access(&caller, path, Instant::now()).await {
             Ok(Access::Granted) => None,
             Ok(Access::Unauthenticated) => Some(unauthenticated("the token is not valid\n")),
             Ok(Access::Forbidden(user)) => {
@@ -210,14 +212,6 @@ impl Service {
 fn unauthenticated(why: &'static str) -> Response {
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
     (StatusCode::UNAUTHORIZED, challenge, why).into_response()
-}
-
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = value.split_once(' ')?;
-    let token = token.trim();
-    let is_token = scheme.eq_ignore_ascii_case("bearer") && !token.is_empty();
-    (is_token && token.len() <= LONGEST_TOKEN).then_some(token)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Authentication and authorisation of bearer tokens by the Kubernetes API server.
+//! Authentication and authorisation of callers by the Kubernetes API server.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -10,6 +10,7 @@ use kube::{Api, Client, api::PostParams};
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::Instant};
 
+use super::caller::Caller;
 use crate::store::api::{ApiError, call};
 
 /// Lifetime of a cached positive review.
@@ -27,11 +28,11 @@ pub(super) enum Access {
     Granted,
     /// The token is invalid.
     Unauthenticated,
-    /// The token is valid, and its user may not `get` the path.
+    /// The user is known, and may not `get` the path.
     Forbidden(String),
 }
 
-/// Checks bearer tokens by TokenReview and SubjectAccessReview.
+/// Checks callers by TokenReview and SubjectAccessReview.
 pub(super) struct Reviewer {
     client: Client,
     remembered: Mutex<Remembered>,
@@ -47,28 +48,38 @@ impl Reviewer {
         }
     }
 
-    /// Whether the bearer of this token may `get` this path.
+    /// Whether this caller may `get` this path.
     ///
     /// # Errors
     /// The API server does not answer, or the controller may not create reviews.
     pub(super) async fn access(
         &self,
-        token: &str,
+        caller: &Caller,
         path: &str,
         now: Instant,
     ) -> Result<Access, ApiError> {
-        if let Some(access) = self.remembered.lock().get(token, path, now) {
+        if let Some(access) = self.remembered.lock().get(caller, path, now) {
             return Ok(access);
         }
         let turn = self.turns.acquire().await;
         let _turn = turn.map_err(|error| ApiError::other("TokenReview", error))?;
-        let access = self.review(token, path).await?;
-        self.remembered.lock().put(token, path, access.clone(), now);
+        let access = self.review(caller, path).await?;
+        self.remembered
+            .lock()
+            .put(caller, path, access.clone(), now);
         Ok(access)
     }
 
-    async fn review(&self, token: &str, path: &str) -> Result<Access, ApiError> {
-        let Some(user) = self.user_of(token).await? else {
+    async fn review(&self, caller: &Caller, path: &str) -> Result<Access, ApiError> {
+        let user = match caller {
+            Caller::Token(token) => self.user_of(token).await?,
+            Caller::Certificate(user) => Some(UserInfo {
+                username: Some(user.name.clone()),
+                groups: Some(user.groups.clone()),
+                ..UserInfo::default()
+            }),
+        };
+        let Some(user) = user else {
             return Ok(Access::Unauthenticated);
         };
         let name = user.username.clone().unwrap_or_default();
@@ -114,17 +125,17 @@ impl Reviewer {
     }
 }
 
-/// Cached reviews by token and path, in memory only and never logged.
+/// Cached reviews by caller and path, in memory only and never logged.
 #[derive(Default)]
-struct Remembered(HashMap<(String, String), (Instant, Access)>);
+struct Remembered(HashMap<(Caller, String), (Instant, Access)>);
 
 impl Remembered {
-    fn get(&self, token: &str, path: &str, now: Instant) -> Option<Access> {
-        let (at, access) = self.0.get(&(token.to_owned(), path.to_owned()))?;
+    fn get(&self, caller: &Caller, path: &str, now: Instant) -> Option<Access> {
+        let (at, access) = self.0.get(&(caller.clone(), path.to_owned()))?;
         is_fresh(*at, access, now).then(|| access.clone())
     }
 
-    fn put(&mut self, token: &str, path: &str, access: Access, now: Instant) {
+    fn put(&mut self, caller: &Caller, path: &str, access: Access, now: Instant) {
         if self.0.len() >= REMEMBERED {
             self.0.retain(|_, (at, access)| is_fresh(*at, access, now));
         }
@@ -136,7 +147,7 @@ impl Remembered {
             self.0.clear();
         }
         self.0
-            .insert((token.to_owned(), path.to_owned()), (now, access));
+            .insert((caller.clone(), path.to_owned()), (now, access));
     }
 }
 
@@ -152,14 +163,18 @@ fn is_fresh(at: Instant, access: &Access, now: Instant) -> bool {
 mod tests {
     use super::*;
 
+    fn token(name: &str) -> Caller {
+        Caller::Token(name.to_owned())
+    }
+
     #[test]
     fn access_reviews_expire_and_cache_size_is_bounded() {
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
         let mut remembered = Remembered::default();
-        remembered.put("good", "/p", Access::Granted, begin);
-        remembered.put("bad", "/p", Access::Unauthenticated, begin);
-        for (token, seconds, known) in [
+        remembered.put(&token("good"), "/p", Access::Granted, begin);
+        remembered.put(&token("bad"), "/p", Access::Unauthenticated, begin);
+        for (name, seconds, known) in [
             ("good", 59, Some(Access::Granted)),
             ("good", 60, None),
             ("bad", 9, Some(Access::Unauthenticated)),
@@ -167,16 +182,23 @@ mod tests {
             ("other", 0, None),
         ] {
             assert_eq!(
-                remembered.get(token, "/p", at(seconds)),
+                remembered.get(&token(name), "/p", at(seconds)),
                 known,
-                "{token} {seconds}"
+                "{name} {seconds}"
             );
         }
         for n in 0..10 * REMEMBERED {
-            remembered.put(&n.to_string(), "/p", Access::Unauthenticated, at(1));
+            remembered.put(&token(&n.to_string()), "/p", Access::Unauthenticated, at(1));
             assert!(remembered.0.len() <= REMEMBERED);
         }
-        assert_eq!(remembered.get("good", "/p", at(1)), Some(Access::Granted));
-        assert_eq!(remembered.get("good", "/q", at(1)), None, "another path");
+        assert_eq!(
+            remembered.get(&token("good"), "/p", at(1)),
+            Some(Access::Granted)
+        );
+        assert_eq!(
+            remembered.get(&token("good"), "/q", at(1)),
+            None,
+            "another path"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 
 use super::*;
@@ -52,13 +52,17 @@ fn service(client: Client) -> Arc<Service> {
     })
 }
 
+fn caller(headers: &HeaderMap) -> MaybeCaller {
+    MaybeCaller(caller::Caller::of(headers, None))
+}
+
 async fn get_with(service: &Arc<Service>, authorization: Option<&str>) -> u16 {
     let mut headers = HeaderMap::new();
     if let Some(value) = authorization {
         let value = HeaderValue::from_str(value).unwrap();
         headers.insert(header::AUTHORIZATION, value);
     }
-    let answer = metrics(State(service.clone()), headers).await;
+    let answer = metrics(State(service.clone()), caller(&headers)).await;
     answer.status().as_u16()
 }
 
@@ -97,8 +101,8 @@ async fn metrics_token_is_forbidden_on_status_page() {
         if let Some(token) = token {
             headers.insert(header::AUTHORIZATION, HeaderValue::from_static(token));
         }
-        let page = show_page(State(service.clone()), headers.clone()).await;
-        let json = show_overview(State(service.clone()), headers).await;
+        let page = show_page(State(service.clone()), caller(&headers)).await;
+        let json = show_overview(State(service.clone()), caller(&headers)).await;
         assert_eq!(
             (page.status().as_u16(), json.status().as_u16()),
             (status, status)
@@ -115,13 +119,13 @@ async fn metrics_token_is_forbidden_on_explain_endpoint() {
         Query::try_from_uri(&uri)
     };
     let asked = question("kind=NodeHealthCheck&name=workers");
-    let answer = explain(State(service.clone()), headers.clone(), asked).await;
+    let answer = explain(State(service.clone()), caller(&headers), asked).await;
     assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
     headers.insert(
         header::AUTHORIZATION,
         HeaderValue::from_static("Bearer scraper"),
     );
     let asked = question("kind=NodeHealthCheck&name=workers");
-    let answer = explain(State(service), headers, asked).await;
+    let answer = explain(State(service), caller(&headers), asked).await;
     assert_eq!(answer.status(), StatusCode::FORBIDDEN);
 }

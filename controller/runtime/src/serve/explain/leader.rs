@@ -1,19 +1,13 @@
-//! Explanations by the leader, and the client that requests them for the command line.
+//! Explanations by the leader, and the request for them by the command line.
 //!
 //! A remediation that runs in this process is explained from the inputs of its last decision, including
 //! agents and BMC; everything else is read from the cluster with the controller's rights.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::sync::Arc;
 
-use http::{Request, Uri};
+use http::Request;
 use jiff::Timestamp;
-use kube::{
-    Client,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::Client;
 use rackhand_core::explanation::explain_remediation;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -22,6 +16,7 @@ use super::{CheckGroup, ExplainError, RequestKind, Subject, View, explain_with};
 use crate::{
     config::Config,
     remediation::LiveFacts,
+    serve::controller_client::{ControllerAddress, controller_client},
     store::{
         object::{Key, Kind},
         request::RequestId,
@@ -74,16 +69,6 @@ pub(crate) enum NoView {
     /// This process does not lead.
     Standby,
     Failed(ExplainError),
-}
-
-/// Address of a controller that serves explanations.
-#[derive(Debug, Clone)]
-pub struct ControllerAddress {
-    /// URL of the controller, for example `https://127.0.0.1:8443`.
-    pub url: Uri,
-    /// File with the CA of the controller's certificate. Without it, only a controller on a loopback address
-    /// (`kubectl port-forward`) is queried, and its certificate is not verified.
-    pub ca: Option<PathBuf>,
 }
 
 // === impl Question ===
@@ -212,7 +197,7 @@ impl Explainer {
     }
 }
 
-/// Requests the view from the controller at an address, with the token of the kubeconfig.
+/// Requests the view from the controller at an address, as the user of the kubeconfig.
 ///
 /// # Errors
 /// The cause why the controller has not answered. The view can then be computed from the cluster.
@@ -235,54 +220,6 @@ pub async fn explain_by_leader(
         .request::<View>(request)
         .await
         .map_err(|e| failed(crate::store::api::words(&e)))
-}
-
-/// A client of the controller at an address, with the token of the kubeconfig.
-///
-/// # Errors
-/// The kubeconfig cannot be used, or the certificate of the controller could not be checked.
-pub(crate) async fn controller_client(
-    kubeconfig: Option<&Path>,
-    address: &ControllerAddress,
-) -> Result<Client, String> {
-    let mut connection = match kubeconfig {
-        Some(path) => {
-            let file = Kubeconfig::read_from(path).map_err(|e| e.to_string())?;
-            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
-                .await
-                .map_err(|e| e.to_string())?
-        }
-        None => kube::Config::infer().await.map_err(|e| e.to_string())?,
-    };
-    connection.cluster_url = address.url.clone();
-    connection.root_cert = None;
-    connection.root_cert_file = None;
-    connection.tls_server_name = None;
-    connection.proxy_url = None;
-    match &address.ca {
-        Some(file) => {
-            connection.root_cert_file = Some(file.clone());
-            connection.accept_invalid_certs = false;
-        }
-        None if is_loopback(&address.url) => connection.accept_invalid_certs = true,
-        None => {
-            return Err(
-                "its certificate cannot be checked: name its CA with --controller-ca, or connect \
-                 through kubectl port-forward at a loopback address"
-                    .into(),
-            );
-        }
-    }
-    Client::try_from(connection).map_err(|e| e.to_string())
-}
-
-fn is_loopback(url: &Uri) -> bool {
-    let host = url.host().unwrap_or_default();
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost"
-        || host
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -313,23 +250,10 @@ mod tests {
         ] {
             let question = Question::of(&subject, "default").unwrap();
             let query = serde_urlencoded::to_string(&question).unwrap();
-            let uri: Uri = format!("{EXPLAIN_PATH}?{query}").parse().unwrap();
+            let uri: http::Uri = format!("{EXPLAIN_PATH}?{query}").parse().unwrap();
             let axum::extract::Query(read) = axum::extract::Query::try_from_uri(&uri).unwrap();
             assert_eq!(question, read, "{query}");
             assert_eq!(read.subject(), subject, "{query}");
-        }
-    }
-
-    #[test]
-    fn only_loopback_address_is_trusted_without_ca() {
-        for (url, trusted) in [
-            ("https://127.0.0.1:8443", true),
-            ("https://[::1]:8443", true),
-            ("https://localhost:8443", true),
-            ("https://192.0.2.1:8443", false),
-            ("https://localhost.example.org:8443", false),
-        ] {
-            assert_eq!(is_loopback(&url.parse().unwrap()), trusted, "{url}");
         }
     }
 }

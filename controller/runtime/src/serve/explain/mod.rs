@@ -24,8 +24,8 @@ use serde::{Deserialize, Serialize};
 
 pub(in crate::serve) use files::documents;
 pub use group::CheckGroup;
-pub use leader::{ControllerAddress, explain_by_leader};
-pub(crate) use leader::{EXPLAIN_PATH, Explainer, NoView, Question, controller_client};
+pub use leader::explain_by_leader;
+pub(crate) use leader::{EXPLAIN_PATH, Explainer, NoView, Question};
 pub use settings::{ShownSettings, settings_of_cluster, settings_of_files};
 
 use crate::{

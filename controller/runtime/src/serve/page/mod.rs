@@ -67,7 +67,7 @@ impl Page {
         let lease = rackhand_core::lease::LeaseConfig::new(seconds(15), seconds(10), seconds(2));
         Self {
             replica: "me".to_owned(),
-            leader: Leader::new("me".into(), lease.unwrap(), &BTreeMap::new()),
+            leader: Leader::new("me".into(), lease.unwrap(), &BTreeMap::new(), None),
             index: Arc::new(Index::new(Vec::new())),
             state: Arc::default(),
         }

@@ -1,6 +1,6 @@
 //! Forwards the status page of the leader to a browser on the same machine.
 //!
-//! A browser cannot send the token of a kubeconfig, so the proxy adds it. It forwards only requests with the
+//! A browser cannot send the credentials of a kubeconfig, so the proxy adds them. It forwards only requests with the
 //! random key in the URL, and only below [`PAGE_PATH`].
 
 use std::{net::SocketAddr, path::Path, sync::Arc};
@@ -16,7 +16,10 @@ use kube::Client;
 use tokio::net::TcpListener;
 
 use super::PAGE_PATH;
-use crate::serve::explain::{ControllerAddress, controller_client};
+use crate::{
+    serve::controller_client::{ControllerAddress, controller_client},
+    store::api::words,
+};
 
 /// Headers of the controller's response that are forwarded to the browser.
 const FORWARDED: [header::HeaderName; 5] = [
@@ -152,7 +155,7 @@ async fn forward(State(forward): State<Arc<Forward>>, request: Request) -> Respo
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => {
-            let why = format!("the controller does not answer: {error}");
+            let why = format!("the controller does not answer: {}", words(&error));
             return refused(StatusCode::BAD_GATEWAY, &why);
         }
     };

@@ -1,0 +1,199 @@
+//! Every command of the plugin as its user runs it: by the real kubectl, with kubeconfigs of either kind. The
+//! forwarded port goes through the API server and the kubelet's own library.
+
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use rackhand_tests::{
+    cluster::apply_yaml,
+    process::{Process, free_port},
+    rack::{PowerState, ResetType},
+    stage::{HostLink, LONG, NAMESPACE, RackSpec, Stage, StageConfig, wait_until},
+};
+
+const CHECK: &str = "worker-healthcheck";
+/// Requests of one page: enough for kubectl to write more than the buffer of a pipe holds.
+const REQUESTS: usize = 50;
+
+const POLICY: &str = "
+apiVersion: rackhand.dev/v1alpha1
+kind: PowerPolicy
+metadata: {name: by-hand}
+spec:
+  hosts: {}
+  approval: Required
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_works_with_the_real_kubectl() {
+    let dir = tempfile::tempdir().unwrap();
+    let racks = vec![RackSpec::new("rack-a", 3, HostLink::Inventory)];
+    let config = StageConfig::steady(racks, &["--power-timeout=6s"]);
+    let stage = Stage::start(dir.path(), config).await.unwrap();
+    if let Err(error) = scenario(&stage).await {
+        panic!("{error:#}\n{}", stage.logs());
+    }
+}
+
+/// Output of a command that must end with success.
+fn run(stage: &Stage, kubeconfig: &Path, args: &[&str], input: &str) -> Result<String> {
+    let mut child = stage
+        .plugin(kubeconfig)?
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    child
+        .stdin
+        .take()
+        .context("no stdin")?
+        .write_all(input.as_bytes())?;
+    let output = child.wait_with_output()?;
+    let text = String::from_utf8(output.stdout)?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(
+        output.status.success(),
+        "kubectl rackhand {args:?}: {text}{said}"
+    );
+    Ok(text)
+}
+
+/// A page that runs, and its URL.
+async fn page(
+    stage: &Stage,
+    name: &str,
+    kubeconfig: &Path,
+    more: &[String],
+) -> Result<(Process, String)> {
+    let command = stage.plugin(kubeconfig)?;
+    let env: Vec<_> = command
+        .get_envs()
+        .filter_map(|(key, value)| Some((key.to_str()?.to_owned(), value?.to_str()?.to_owned())))
+        .collect();
+    let mut words = vec![
+        "kubectl".to_owned(),
+        "rackhand".to_owned(),
+        "page".to_owned(),
+    ];
+    words.push("--listen=127.0.0.1:0".to_owned());
+    words.extend_from_slice(more);
+    let process = Process::start(name, &words, &env, stage.dir())?;
+    let url = wait_until("the URL of the page", LONG, || async {
+        let log = std::fs::read_to_string(process.log())?;
+        let found = log.lines().find(|line| line.starts_with("http://"));
+        Ok(found.map(str::to_owned).ok_or(log))
+    })
+    .await?;
+    Ok((process, url))
+}
+
+async fn scenario(stage: &Stage) -> Result<()> {
+    stage.apply_rack_agents().await?;
+    apply_yaml(&stage.client, POLICY).await?;
+    let ports = [free_port()?, free_port()?];
+    for (replica, port) in ports.into_iter().enumerate() {
+        let address = format!("--metrics-address=127.0.0.1:{port}");
+        stage
+            .start_controller_as(&format!("controller-{replica}"), vec![address])
+            .await?;
+    }
+    stage.apply_health_check().await?;
+    let by_token = stage.plane().kubeconfig();
+    let by_certificate = stage.plane().kubeconfig_by_certificate()?;
+
+    pages(stage, ports, [&by_token, &by_certificate]).await?;
+    commands(stage, &by_certificate).await
+}
+
+/// The page by the real port forwarding, as long as that lasts; and no page from another server than the leader.
+async fn pages(stage: &Stage, ports: [u16; 2], kubeconfigs: [&PathBuf; 2]) -> Result<()> {
+    let (leader, _) = stage.leader().await?;
+    let pod = leader.rsplit_once('_').context("no Pod")?.0.to_owned();
+    let at = usize::from(pod == "controller-1");
+    for (name, kubeconfig) in [
+        ("page-token", kubeconfigs[0]),
+        ("page-cert", kubeconfigs[1]),
+    ] {
+        let kubelet = stage.start_port_forwarding(&pod, ports[at]).await?;
+        let (mut process, url) = page(stage, name, kubeconfig, &[]).await?;
+        for _ in 0..REQUESTS {
+            // Each one opens a connection of its own.
+            let shown = reqwest::Client::new().get(&url).send().await?;
+            let shown = shown.error_for_status()?.text().await?;
+            ensure!(shown.contains("rack-a"), "{shown}");
+        }
+        drop(kubelet);
+        let said = wait_until("the end of the page", LONG, || async {
+            let log = std::fs::read_to_string(process.log())?;
+            Ok(if log.contains("has ended") {
+                Ok(log)
+            } else {
+                Err(log)
+            })
+        })
+        .await?;
+        ensure!(said.contains(&format!("Pod {pod} has ended")), "{said}");
+        wait_until("the end of the process", LONG, || {
+            let ended = process.ended().ok_or_else(String::new);
+            async { Ok(ended) }
+        })
+        .await?;
+    }
+
+    let other = format!("--controller=https://127.0.0.1:{}", ports[1 - at]);
+    let (_process, url) = page(stage, "page-standby", kubeconfigs[0], &[other]).await?;
+    let refused = reqwest::get(&url).await?;
+    ensure!(refused.status() == 502, "{refused:?}");
+    let said = refused.text().await?;
+    ensure!(said.contains("this is not the leader"), "{said}");
+    Ok(())
+}
+
+async fn commands(stage: &Stage, kubeconfig: &Path) -> Result<()> {
+    let run = |args: &[&str], input: &str| run(stage, kubeconfig, args, input);
+    ensure!(run(&["status"], "")?.contains("rack-a"));
+    for (action, is_paused) in [("pause", true), ("resume", false)] {
+        run(&[action, "mhc", CHECK, "--namespace", NAMESPACE], "")?;
+        let kind = "machinehealthchecks.cluster.x-k8s.io";
+        let shown = stage.kubectl(&["get", kind, CHECK, "-n", NAMESPACE, "-o", "json"])?;
+        ensure!(
+            shown.contains("/paused\"") == is_paused,
+            "{action}: {shown}"
+        );
+    }
+
+    let dead = "rack-a-1";
+    let silent = stage.host(dead)?.silent();
+    ensure!(stage.host(dead)?.hang(), "up");
+    stage.wait_blocked(dead, "HeldByPolicy").await?;
+    let of_dead = [dead, "--namespace", NAMESPACE];
+    let explained = run(&[&["explain", "remediation"], &of_dead[..]].concat(), "")?;
+    ensure!(explained.contains("HeldByPolicy"), "{explained}");
+    run(&[&["approve"], &of_dead[..]].concat(), "")?;
+    stage.wait_step(dead, "AwaitingConfirmation").await?;
+    let host = stage.host(dead)?;
+    host.switch(ResetType::ForceOff, "a person");
+    host.wait_for(LONG, "off", |view| view.power == PowerState::Off)
+        .await?;
+    run(&[&["confirm-fenced"], &of_dead[..]].concat(), "rack-a-1\n")?;
+    stage.wait_step(dead, "PoweringOn").await?;
+    stage.host(dead)?.clear_fault(silent);
+    stage.wait_back(dead).await?;
+    let history = run(&["history", dead], "")?;
+    ensure!(history.contains(dead), "{history}");
+
+    // What is missing is told, and does not end the command early.
+    let mut preflight = stage.plugin(kubeconfig)?;
+    let preflight = preflight.args(["preflight", "-o", "json"]).output()?;
+    let report: serde_json::Value = serde_json::from_slice(&preflight.stdout)?;
+    ensure!(report.to_string().contains("leader"), "{report}");
+
+    let left = run(&["uninstall", "--yes", "--timeout=120s"], "")?;
+    ensure!(left.contains("remediation"), "{left}");
+    Ok(())
+}
