@@ -30,6 +30,9 @@ pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let (mut hosts, rack) = (config.inventory.hosts.len(), config.rack.clone());
     let mut signals = Signals::new()?;
     let mut agent = Agent::start(config, Arc::new(Hardware)).await?;
+    if let Some(address) = args.probe_listen {
+        agent.serve_probes(address).await?;
+    }
     ready(&rack, hosts);
     info!(rack, hosts, version = env!("CARGO_PKG_VERSION"), "ready");
     let mut watchdog = pin!(watchdog());

@@ -147,9 +147,9 @@ pub(crate) struct Args {
     #[arg(long, default_value = "5m", value_parser = seconds)]
     bmc_check_interval: Duration,
 
-    /// Leave timeAdded out of the out-of-service taint.
+    /// Set timeAdded on the out-of-service taint. Some releases of Rancher fail on it for Nodes of RKE2 clusters.
     #[arg(long)]
-    no_taint_time: bool,
+    taint_time: bool,
 
     /// Format of the log.
     #[arg(long, value_enum, default_value = "text")]
@@ -366,7 +366,7 @@ impl Args {
             },
             power_timeout: self.power_timeout,
             bmc_check_interval: self.bmc_check_interval,
-            taint_time_added: !self.no_taint_time,
+            taint_time_added: self.taint_time,
             settings: BTreeMap::new(),
         }
     }

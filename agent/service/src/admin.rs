@@ -20,34 +20,36 @@ pub(crate) trait AdminState: Send + Sync + 'static {
     fn metrics(&self) -> BoxFuture<'_, String>;
 }
 
-/// Serves until `stop` is cancelled.
-pub(crate) async fn serve(
-    listener: TcpListener,
-    told: Arc<dyn AdminState>,
-    stop: CancellationToken,
-) {
-    let (ready, metrics) = (told.clone(), told);
-    let app = Router::new()
+/// `/livez` and `/readyz`.
+pub(crate) fn probes(told: Arc<dyn AdminState>) -> Router {
+    let ready = get(move || {
+        let not_ready = told.not_ready();
+        async move {
+            match not_ready {
+                None => (StatusCode::OK, "ok\n".to_owned()),
+                Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
+            }
+        }
+    });
+    Router::new()
         .route("/livez", get(|| async { "ok\n" }))
-        .route(
-            "/readyz",
-            get(move || {
-                let not_ready = ready.not_ready();
-                async move {
-                    match not_ready {
-                        None => (StatusCode::OK, "ok\n".to_owned()),
-                        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
-                    }
-                }
-            }),
-        )
-        .route(
-            "/metrics",
-            get(move || {
-                let metrics = metrics.clone();
-                async move { ([("content-type", OPEN_METRICS)], metrics.metrics().await) }
-            }),
-        );
+        .route("/readyz", ready)
+}
+
+/// [`probes`], and `/metrics`.
+pub(crate) fn all(told: Arc<dyn AdminState>) -> Router {
+    let metrics = told.clone();
+    probes(told).route(
+        "/metrics",
+        get(move || {
+            let metrics = metrics.clone();
+            async move { ([("content-type", OPEN_METRICS)], metrics.metrics().await) }
+        }),
+    )
+}
+
+/// Serves until `stop` is cancelled.
+pub(crate) async fn serve(listener: TcpListener, app: Router, stop: CancellationToken) {
     let stopped = stop.clone();
     let served = axum::serve(listener, app)
         .with_graceful_shutdown(async move { stopped.cancelled().await })

@@ -146,7 +146,9 @@ impl Agent {
         if let Some(listener) = admin {
             let bound = listener.local_addr().map_err(failed("admin listener"))?;
             let (state, stop) = (agent.reloader.clone(), agent.stop.clone());
-            agent.servers.spawn(admin::serve(listener, state, stop));
+            agent
+                .servers
+                .spawn(admin::serve(listener, admin::all(state), stop));
             info!(address = %bound, "serving health and metrics");
             agent.addresses.admin = Some(bound);
         }
@@ -238,6 +240,17 @@ impl Agent {
                 .await;
             report("remote listener", result);
         });
+    }
+
+    /// Serves `/livez` and `/readyz`, without metrics, for the probes of a kubelet; returns the bound address.
+    pub async fn serve_probes(&mut self, address: SocketAddr) -> Result<SocketAddr, StartError> {
+        let listener = listen(address).await?;
+        let bound = listener.local_addr().map_err(failed("probe listener"))?;
+        let app = admin::probes(self.reloader.clone());
+        self.servers
+            .spawn(admin::serve(listener, app, self.stop.clone()));
+        info!(address = %bound, "serving probes");
+        Ok(bound)
     }
 
     /// Address of the remote listener.

@@ -1,6 +1,6 @@
 //! `serve`, `check`, `enroll`, `sim`, `completions`, `man`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 
@@ -21,6 +21,9 @@ pub(crate) struct ServeArgs {
     /// Log level, or levels by module.
     #[arg(long, env = "RACKHAND_LOG", default_value = "info")]
     pub(crate) log: String,
+    /// Serve /livez and /readyz at this address too, without metrics, for the probes of a kubelet.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) probe_listen: Option<SocketAddr>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

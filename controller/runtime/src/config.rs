@@ -111,7 +111,7 @@ impl Default for Config {
             node_action: None,
             power_timeout: Duration::from_secs(180),
             bmc_check_interval: Duration::from_secs(300),
-            taint_time_added: true,
+            taint_time_added: false,
             settings: BTreeMap::new(),
         }
     }

@@ -185,3 +185,21 @@ async fn health_and_metrics_are_served_over_http() {
     assert!(get(&agent, "/").await.starts_with("HTTP/1.1 404"));
     agent.shutdown().await;
 }
+
+#[tokio::test]
+async fn probes_are_served_without_metrics() {
+    let site = site(1);
+    let mut agent = site.start().await;
+    let probes = agent
+        .serve_probes(([127, 0, 0, 1], 0).into())
+        .await
+        .unwrap();
+    for (path, status) in [("/livez", 200), ("/readyz", 200), ("/metrics", 404)] {
+        let answer = get_at(probes, path).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{answer}"
+        );
+    }
+    agent.shutdown().await;
+}

@@ -106,15 +106,21 @@ pub(crate) async fn watch_kind(
     synced: watch::Sender<bool>,
     cancel: CancellationToken,
 ) {
+    let mut is_told = false;
     loop {
         let resource = match served.find(&client, kind.group(), kind.kind()).await {
-            Ok(Some(resource)) => resource,
+            Ok(Some(resource)) => {
+                is_told = false;
+                resource
+            }
             Ok(None) => {
-                tracing::info!(
-                    kind = kind.kind(),
-                    group = kind.group(),
-                    "kind is not installed; looking again later"
-                );
+                if !std::mem::replace(&mut is_told, true) {
+                    tracing::info!(
+                        kind = kind.kind(),
+                        group = kind.group(),
+                        "kind is not installed; it is looked for again, and watched once it is"
+                    );
+                }
                 synced.send_replace(true);
                 if pause(&cancel, RETRY_MISSING).await {
                     return;
