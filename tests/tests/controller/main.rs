@@ -32,6 +32,7 @@ mod ipmi_remediation;
 mod ironic;
 mod manifests;
 mod medik8s;
+mod moved;
 mod moved_agent;
 mod node_health_check;
 mod observability;

@@ -18,7 +18,7 @@ use rackhand_core::remediation::{
 };
 
 use crate::store::{
-    api::{ApiError, call, optional},
+    api::{ApiError, FIELD_MANAGER, call, optional},
     object::Key,
 };
 
@@ -45,6 +45,18 @@ fn taint(node: &Node) -> Taint {
     }
 }
 
+/// Whether Rackhand was the last to change the taints of the Node, by its `metadata.managedFields`. It changes them
+/// only to set or to remove its own taint, so that a Node that has it has it from Rackhand.
+#[must_use]
+pub fn is_tainted_by_rackhand(node: &Node) -> bool {
+    let mut entries = node.metadata.managed_fields.iter().flatten();
+    entries.any(|entry| {
+        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
+        entry.manager.as_deref() == Some(FIELD_MANAGER)
+            && fields.is_some_and(|fields| !fields["f:spec"]["f:taints"].is_null())
+    })
+}
+
 /// The facts of a Node.
 pub(crate) fn node_facts(node: &Node, lease: Option<LeaseFacts>) -> NodeFacts {
     let info = node.status.as_ref().and_then(|s| s.node_info.as_ref());
@@ -58,6 +70,7 @@ pub(crate) fn node_facts(node: &Node, lease: Option<LeaseFacts>) -> NodeFacts {
         ready_since: condition_ready(node).and_then(|c| Some(c.last_transition_time.as_ref()?.0)),
         ready_unknown: ready(node) == Some("Unknown"),
         taint: taint(node),
+        tainted_by_rackhand: is_tainted_by_rackhand(node),
         lease,
     }
 }
