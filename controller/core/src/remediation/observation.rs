@@ -16,13 +16,27 @@ use super::{
 /// Who has set the annotation that makes clusterctl wait before it moves an object to another cluster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum MoveBlock {
-    /// Nobody; or a remediation that is gone.
+    /// Nobody.
     #[default]
     Absent,
     /// This remediation.
     Ours,
+    /// A remediation of ours that is gone.
+    Left,
     /// Somebody else, who removes it.
     Other,
+}
+
+impl MoveBlock {
+    /// Whether nobody sets and removes it any more.
+    pub fn is_missing(self) -> bool {
+        matches!(self, Self::Absent | Self::Left)
+    }
+
+    /// Whether it is ours to remove.
+    pub fn is_ours(self) -> bool {
+        matches!(self, Self::Ours | Self::Left)
+    }
 }
 
 /// The remediation object.

@@ -44,7 +44,19 @@ impl Engine {
                 let patch = Patch::Merge(body);
                 machines.patch(&name, &PatchParams::default(), &patch).await
             })
-            .await?;
+            .await;
+        let patched = match patched {
+            // Whether the Machine is healthy decides, also where the annotation stays.
+            Err(error) if error.is_client_error() && !error.is_conflict() => {
+                let message = format!(
+                    "cannot remove the annotation {REMEDIATE_MACHINE_ANNOTATION} from Machine {key}, whose host was \
+                     power-cycled; remove it, or its host is power-cycled again: {error}"
+                );
+                self.emit_event(true, "MachineRequestRemains", &message);
+                return Ok(());
+            }
+            patched => patched?,
+        };
         self.context.index.apply(Kind::Machine, patched);
         let message = format!(
             "removed the annotation {REMEDIATE_MACHINE_ANNOTATION} from Machine {key}: it requests one power cycle, \

@@ -88,7 +88,8 @@ pub(crate) fn request_facts(
         finalizer: meta.has_finalizer(finalizer(id.kind)),
         finalizer_is_shared: id.kind == Kind::Metal3Remediation,
         finalizer_by_copy: copy.map(|copy| copy.finalizer),
-        move_block: move_block(meta, &meta.uid),
+        // Another UID is what this object had before it was moved.
+        move_block: move_block(meta, &meta.uid, |_| true),
         moved_away: meta.has_annotation(DELETE_FOR_MOVE_ANNOTATION),
         confirm_fenced: meta.annotations.get(CONFIRM_FENCED_ANNOTATION).cloned(),
         override_other_node: meta
@@ -103,12 +104,15 @@ pub(crate) fn request_facts(
     }
 }
 
-/// Who makes clusterctl wait before it moves the object. What a remediation that is gone has left counts for nobody.
-fn move_block(meta: &Meta, uid: &str) -> MoveBlock {
-    match meta.annotations.get(BLOCK_MOVE_ANNOTATION) {
-        Some(value) if *value == names::move_block(uid) => MoveBlock::Ours,
-        Some(value) if !value.starts_with(MOVE_BLOCK_PREFIX) => MoveBlock::Other,
-        _ => MoveBlock::Absent,
+/// Who makes clusterctl wait before it moves the object. `is_gone`: whether no remediation has this UID any more.
+fn move_block(meta: &Meta, uid: &str, is_gone: impl Fn(&str) -> bool) -> MoveBlock {
+    let Some(value) = meta.annotations.get(BLOCK_MOVE_ANNOTATION) else {
+        return MoveBlock::Absent;
+    };
+    match value.strip_prefix(MOVE_BLOCK_PREFIX) {
+        Some(of) if of == uid => MoveBlock::Ours,
+        Some(of) if is_gone(of) => MoveBlock::Left,
+        _ => MoveBlock::Other,
     }
 }
 
@@ -271,7 +275,7 @@ pub(crate) fn bmh_facts(
         foreign_holds: foreign,
         orphaned_holds,
         created: view.meta.created,
-        move_block: move_block(&view.meta, uid),
+        move_block: move_block(&view.meta, uid, |of| gone.contains(of)),
         moved_away: view.meta.has_annotation(DELETE_FOR_MOVE_ANNOTATION),
         unhealthy_mark: view.meta.has_annotation(names::UNHEALTHY_ANNOTATION)
             && view

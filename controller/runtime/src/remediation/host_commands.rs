@@ -93,7 +93,7 @@ impl Engine {
     ) -> Result<(), ReconcileError> {
         let value = names::move_block(&self.uid);
         let body = annotation(BLOCK_MOVE_ANNOTATION, Some(&value));
-        self.patch_both(o, host, MoveBlock::Absent, body).await
+        self.patch_both(o, host, MoveBlock::is_missing, body).await
     }
 
     /// Lets clusterctl move the object and the host, as far as we made it wait (F9).
@@ -103,26 +103,26 @@ impl Engine {
         host: Option<String>,
     ) -> Result<(), ReconcileError> {
         let body = annotation(BLOCK_MOVE_ANNOTATION, None);
-        self.patch_both(o, host, MoveBlock::Ours, body).await
+        self.patch_both(o, host, MoveBlock::is_ours, body).await
     }
 
-    /// Patches the BareMetalHost and the object, where `block` was observed.
+    /// Patches the BareMetalHost and the object, where such a block was observed.
     async fn patch_both(
         &mut self,
         o: &Observation,
         host: Option<String>,
-        block: MoveBlock,
+        wanted: fn(MoveBlock) -> bool,
         body: Value,
     ) -> Result<(), ReconcileError> {
         let of_host = o
             .bmh
             .as_ref()
-            .filter(|b| !b.deleting && b.move_block == block);
+            .filter(|b| !b.deleting && wanted(b.move_block));
         if let (Some(_), Some(host)) = (of_host, host) {
             let host = Key::parse(&host);
             self.patch_host(&host, "move_block", body.clone()).await?;
         }
-        if o.request.move_block == block {
+        if wanted(o.request.move_block) {
             self.patch("move_block", body, false).await?;
         }
         Ok(())

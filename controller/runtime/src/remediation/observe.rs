@@ -12,7 +12,7 @@ use super::{
     concurrency::{active, competing_controller, overrules_quorum},
     engine::{Engine, ReconcileError},
     facts::{bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action},
-    orphaned_holds::{gone, held_for},
+    orphaned_holds::{gone, traces},
     other_nodes::{Subject, node_named_by_inventory},
     power_policy::{KnownNode, PolicyInput, is_approved, policy_input},
     target::{Target, find_machine, host, of_openshift, target},
@@ -333,7 +333,7 @@ impl Engine {
         let entry = self.context.index.host(key);
         self.snapshot.host = entry.clone().map(|entry| (key.clone(), entry));
         let view = entry?.view.ok()?;
-        let mut others = held_for(&view);
+        let mut others = traces(&view);
         others.remove(&self.uid);
         let gone = match gone(&self.context, others).await {
             Ok(gone) => gone,

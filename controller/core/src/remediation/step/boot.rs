@@ -161,7 +161,7 @@ impl StepContext<'_> {
         let same = self
             .node()
             .is_none_or(|n| contradiction_with_pinned(&s, n).is_none());
-        if same && self.is_request_fulfilled(&s) {
+        if same && self.is_request_fulfilled(&s) && !self.done(&Command::EndMachineRequest) {
             return self.act(s, Reason::WaitingForHealth, Command::EndMachineRequest);
         }
         let recovered =

@@ -12,19 +12,19 @@ use super::{
 impl StepContext<'_> {
     /// Sets the annotation on the objects that have none; `None` if both have one.
     pub(super) fn block_move(&self, s: &State) -> Option<Decision> {
-        self.is_block(MoveBlock::Absent)
+        self.is_any_block(MoveBlock::is_missing)
             .then(|| self.act(s.clone(), Reason::Holding, Command::BlockMove))
     }
 
     /// Removes our annotation; `None` if neither object has it.
     pub(super) fn unblock_move(&self, s: &State, reason: Reason) -> Option<Decision> {
-        self.is_block(MoveBlock::Ours)
+        self.is_any_block(MoveBlock::is_ours)
             .then(|| self.act(s.clone(), reason, Command::UnblockMove))
     }
 
-    fn is_block(&self, block: MoveBlock) -> bool {
+    fn is_any_block(&self, wanted: fn(MoveBlock) -> bool) -> bool {
         let host = self.o.bmh.as_ref().filter(|b| !b.deleting);
-        self.o.request.move_block == block || host.is_some_and(|b| b.move_block == block)
+        wanted(self.o.request.move_block) || host.is_some_and(|b| wanted(b.move_block))
     }
 
     /// Whether the objects are deleted here because clusterctl has moved them. It removes all annotations of the

@@ -134,7 +134,6 @@ impl StepContext<'_> {
             || o.request.finalizer_by_copy == Some(true)
             || self.holds()
             || o.held
-            || self.has_orphaned_hold()
     }
 
     /// Whether we have added the finalizer, and so remove it (F9).

@@ -10,6 +10,7 @@ const FORMER: &str = "reboot.metal3.io/rackhand-9a72";
 fn mk_moved() -> Observation {
     let mut o = mk_observation();
     o.request.finalizer_is_shared = true;
+    o.request.finalizer_by_copy = Some(true);
     bmh(&mut o).orphaned_holds.insert(FORMER.into());
     bmh(&mut o).created = Some(at(0));
     bmh(&mut o).powered_on = Some(false);
@@ -127,7 +128,6 @@ fn f15_taint_of_somebody_else_is_not_taken_over() {
         node(&mut o).tainted_by_rackhand = tainted_by_rackhand;
         if tainted_by_rackhand {
             bmh(&mut o).orphaned_holds.clear();
-            o.request.finalizer_by_copy = Some(true);
         }
         let d = decide(&o, None, at(5));
         assert_eq!(d.reason.label(), "StateLost", "{tainted_by_rackhand}");

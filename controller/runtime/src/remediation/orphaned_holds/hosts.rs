@@ -39,20 +39,13 @@ use crate::{
     },
 };
 
-/// The UIDs of the remediations whose hold keys are on the host.
-pub(in crate::remediation) fn held_for(view: &BareMetalHostView) -> BTreeSet<String> {
-    let keys = view.meta.annotations.keys();
-    let of = keys.filter_map(|key| key.strip_prefix(HOLD_ANNOTATION_PREFIX));
-    of.map(str::to_owned).collect()
-}
-
 /// The UIDs of the remediations that have left an annotation on the host.
-fn traces(view: &BareMetalHostView) -> BTreeSet<String> {
-    let mut of = held_for(view);
+pub(in crate::remediation) fn traces(view: &BareMetalHostView) -> BTreeSet<String> {
+    let held = view.meta.annotations.keys();
+    let held = held.filter_map(|key| key.strip_prefix(HOLD_ANNOTATION_PREFIX));
     let block = view.meta.annotations.get(BLOCK_MOVE_ANNOTATION);
     let block = block.and_then(|value| value.strip_prefix(MOVE_BLOCK_PREFIX));
-    of.extend(block.map(str::to_owned));
-    of
+    held.chain(block).map(str::to_owned).collect()
 }
 
 /// What is remembered between two searches.
@@ -116,7 +109,9 @@ impl Search {
         let age = context.config.orphaned_hold_age;
         match left_keys(&left, age, clock::monotonic_now()) {
             LeftKeyAction::Wait(why) => {
-                self.report(context, key, &object, of, why);
+                if of.iter().any(|uid| view.is_held_by(uid)) {
+                    self.report(context, key, &object, of, why);
+                }
                 return Ok(());
             }
             LeftKeyAction::RemoveTaintAndKeys => {
@@ -136,7 +131,7 @@ impl Search {
         remove(context, key, &object, &view, of).await?;
         self.reported.remove(key);
         let message = format!(
-            "removed what remediations that are gone have left, and baremetal-operator switches the host on: {}",
+            "removed what remediations that are gone have left, so that baremetal-operator may switch the host on: {}",
             names(of)
         );
         let events = &context.events;

@@ -19,7 +19,7 @@ use kube::{ResourceExt, api::ListParams};
 use rackhand_core::remediation::LeftHoldAction;
 use tokio_util::sync::CancellationToken;
 
-pub(super) use hosts::held_for;
+pub(super) use hosts::traces;
 
 use super::{Context, policy::finalizer};
 use crate::{
