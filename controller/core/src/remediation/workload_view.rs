@@ -56,7 +56,8 @@ pub struct NodeFacts {
     pub ready_unknown: bool,
     /// The out-of-service taint.
     pub taint: Taint,
-    /// Whether a controller of Rackhand was the last to change the taints of the Node, by its `managedFields`.
+    /// Whether a taint with our value may be that of a former remediation of ours: nobody but Rackhand and
+    /// kube-controller-manager was the last to change the taints of the Node, by its `managedFields`.
     pub tainted_by_rackhand: bool,
     /// The Lease of the Node; `None` if it has none.
     pub lease: Option<LeaseFacts>,

@@ -49,11 +49,23 @@ fn taint(node: &Node) -> Taint {
 /// only to set or to remove its own taint, so that a Node that has it has it from Rackhand.
 #[must_use]
 pub fn is_tainted_by_rackhand(node: &Node) -> bool {
-    let mut entries = node.metadata.managed_fields.iter().flatten();
-    entries.any(|entry| {
+    taint_managers(node).any(|manager| manager == FIELD_MANAGER)
+}
+
+/// Whether nobody else was. kube-controller-manager adds and removes taints about the state of a Node after Rackhand
+/// has set its own, and never that one.
+fn may_be_tainted_by_rackhand(node: &Node) -> bool {
+    taint_managers(node)
+        .all(|manager| [FIELD_MANAGER, "kube-controller-manager"].contains(&manager))
+}
+
+/// Who was the last to change the taints of the Node.
+fn taint_managers(node: &Node) -> impl Iterator<Item = &str> {
+    let entries = node.metadata.managed_fields.iter().flatten();
+    entries.filter_map(|entry| {
         let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
-        entry.manager.as_deref() == Some(FIELD_MANAGER)
-            && fields.is_some_and(|fields| !fields["f:spec"]["f:taints"].is_null())
+        let has_taints = fields.is_some_and(|fields| !fields["f:spec"]["f:taints"].is_null());
+        has_taints.then(|| entry.manager.as_deref().unwrap_or_default())
     })
 }
 
@@ -70,7 +82,7 @@ pub(crate) fn node_facts(node: &Node, lease: Option<LeaseFacts>) -> NodeFacts {
         ready_since: condition_ready(node).and_then(|c| Some(c.last_transition_time.as_ref()?.0)),
         ready_unknown: ready(node) == Some("Unknown"),
         taint: taint(node),
-        tainted_by_rackhand: is_tainted_by_rackhand(node),
+        tainted_by_rackhand: may_be_tainted_by_rackhand(node),
         lease,
     }
 }
@@ -145,4 +157,31 @@ async fn renewal(client: &Client, node: &str) -> Result<Option<(String, Duration
         let renewed = spec.renew_time.map(|t| t.0.to_string());
         (renewed.unwrap_or_default(), duration)
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn f9_taint_may_be_ours_unless_somebody_else_has_changed_the_taints_last() {
+        let node = |manager: &str| -> Node {
+            serde_json::from_value(json!({ "metadata": { "name": "n", "managedFields": [
+                { "manager": "kubelet", "fieldsV1": { "f:status": {} } },
+                { "manager": manager, "fieldsV1": { "f:spec": { "f:taints": {} } } },
+            ]}}))
+            .unwrap()
+        };
+        for (manager, is, may_be) in [
+            (FIELD_MANAGER, true, true),
+            ("kube-controller-manager", false, true),
+            ("kubectl-taint", false, false),
+        ] {
+            let node = node(manager);
+            assert_eq!(is_tainted_by_rackhand(&node), is, "{manager}");
+            assert_eq!(may_be_tainted_by_rackhand(&node), may_be, "{manager}");
+        }
+    }
 }

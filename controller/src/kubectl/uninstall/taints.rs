@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Api, Client, ResourceExt,
     api::{ListParams, Patch, PatchParams},
 };
 use rackhand_api::names::{

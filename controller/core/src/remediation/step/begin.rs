@@ -109,13 +109,14 @@ impl StepContext<'_> {
         if self.ready_to_begin().is_err() {
             return None;
         }
-        let Some(since) = s.updating_since else {
-            let mut s = s.clone();
-            s.updating_since = Some(self.now);
-            return Some(self.quiet_write(s, Reason::MachineUpdating(what)));
-        };
+        let since = s.updating_since.unwrap_or(self.now);
         let until = after(since, self.policy.update_timeout);
         let reason = Reason::MachineUpdating(format!("{what}; for no longer than until {until}"));
+        if s.updating_since.is_none() {
+            let mut s = s.clone();
+            s.updating_since = Some(self.now);
+            return Some(self.write(s, reason));
+        }
         (self.now < until).then(|| self.wait(s.clone(), reason, until))
     }
 
