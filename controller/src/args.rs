@@ -108,6 +108,16 @@ pub(crate) struct Args {
     #[arg(long, default_value = "5s", value_parser = evidence_time)]
     evidence_timeout: Duration,
 
+    /// Time for which a remediation does not begin while the owner of its Machine announces that it updates the
+    /// Machine in place.
+    #[arg(long, default_value = "30m", value_parser = seconds)]
+    in_place_update_timeout: Duration,
+
+    /// Age of a BareMetalHost from which a hold key of Rackhand on it, whose remediation no longer exists, is
+    /// removed. After a move or a restore the remediation may be created later than the host.
+    #[arg(long, default_value = "10m", value_parser = seconds)]
+    orphaned_hold_age: Duration,
+
     /// Time after which a drain that still waits for pods or volumes is reported as blocked.
     #[arg(long, default_value = "10m", value_parser = seconds)]
     drain_timeout: Duration,
@@ -344,6 +354,8 @@ impl Args {
             watch_filter: self.watch_filter,
             cooperative_grace: self.cooperative_grace,
             evidence_timeout: self.evidence_timeout,
+            update_timeout: self.in_place_update_timeout,
+            orphaned_hold_age: self.orphaned_hold_age,
             drain_timeout: self.drain_timeout,
             drain_policy: match self.drain_policy {
                 Drain::StayOff => DrainBlocked::KeepOff,

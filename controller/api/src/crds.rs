@@ -32,8 +32,15 @@ const V1BETA2: &str = "v1beta2";
 pub fn own() -> Vec<CustomResourceDefinition> {
     let mut remediations = [PowerRemediation::crd(), PowerRemediationTemplate::crd()];
     for crd in &mut remediations {
-        // Cluster API's health check then takes the template by reference.
         let labels = crd.metadata.labels.get_or_insert_default();
+        // `clusterctl move` then moves a remediation with its Machine, which owns it. One of a Node of this very
+        // cluster has no such owner, and stays: another cluster may have another Node of that name.
+        labels.insert(names::CLUSTERCTL_LABEL.to_owned(), String::new());
+        // Nothing owns a template.
+        if crd.spec.names.kind == names::kinds::POWER_REMEDIATION_TEMPLATE {
+            labels.insert(names::CLUSTERCTL_MOVE_LABEL.to_owned(), String::new());
+        }
+        // Cluster API's health check then takes the template by reference.
         labels.insert(
             names::CONTRACT_V1BETA1_LABEL.to_owned(),
             names::VERSION.to_owned(),

@@ -178,6 +178,9 @@ pub const CAPI_PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";
 pub const SKIP_REMEDIATION_ANNOTATION: &str = "cluster.x-k8s.io/skip-remediation";
 /// On a Machine: it counts as unhealthy at once, whatever its conditions; any value counts.
 pub const REMEDIATE_MACHINE_ANNOTATION: &str = "cluster.x-k8s.io/remediate-machine";
+/// On a Machine: its owner updates it in place; any value counts.
+pub const UPDATE_IN_PROGRESS_ANNOTATION: &str =
+    "in-place-updates.internal.cluster.x-k8s.io/update-in-progress";
 /// On a remediation request: the name of the template it was made from.
 pub const CLONED_FROM_NAME_ANNOTATION: &str = "cluster.x-k8s.io/cloned-from-name";
 /// On a remediation request: `Kind.group` of that template.
@@ -200,6 +203,16 @@ pub const CONTRACT_V1BETA1_LABEL: &str = "cluster.x-k8s.io/v1beta1";
 pub const CONTRACT_V1BETA2_LABEL: &str = "cluster.x-k8s.io/v1beta2";
 /// Joins a ClusterRole to the rights of Cluster API's own manager.
 pub const CAPI_AGGREGATE_LABEL: &str = "cluster.x-k8s.io/aggregate-to-manager";
+/// On a CRD: `clusterctl move` considers its objects, and moves those that belong to a Cluster by their owners.
+pub const CLUSTERCTL_LABEL: &str = "clusterctl.cluster.x-k8s.io";
+/// On a CRD: `clusterctl move` moves all objects of the namespace, also those without an owner.
+pub const CLUSTERCTL_MOVE_LABEL: &str = "clusterctl.cluster.x-k8s.io/move";
+/// While it is on an object, `clusterctl move` waits; any value counts. Ours is that of [`move_block`].
+pub const BLOCK_MOVE_ANNOTATION: &str = "clusterctl.cluster.x-k8s.io/block-move";
+/// What our value of [`BLOCK_MOVE_ANNOTATION`] begins with.
+pub const MOVE_BLOCK_PREFIX: &str = "rackhand-";
+/// On an object that `clusterctl move` has copied and deletes; it is then the only annotation.
+pub const DELETE_FOR_MOVE_ANNOTATION: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
 /// The suffix that follows a cluster's name in the name of its kubeconfig Secret.
 pub const KUBECONFIG_SECRET_SUFFIX: &str = "-kubeconfig";
 /// The key of the kubeconfig in that Secret.
@@ -323,6 +336,8 @@ pub mod conditions {
     pub const HEALTH_CHECK_SUCCEEDED: &str = "HealthCheckSucceeded";
     /// On a Machine: False while its owner is to remediate it, with the progress as the reason.
     pub const OWNER_REMEDIATED: &str = "OwnerRemediated";
+    /// On a Machine: its owner updates it in place.
+    pub const UPDATING: &str = "Updating";
     /// On a Machine: an external remediation was requested.
     pub const EXTERNALLY_REMEDIATED: &str = "ExternallyRemediated";
     /// On a Cluster or Machine: its infrastructure exists.
@@ -373,6 +388,12 @@ pub mod conditions {
 #[must_use]
 pub fn hold_annotation(remediation_uid: &str) -> String {
     format!("{HOLD_ANNOTATION_PREFIX}{remediation_uid}")
+}
+
+/// The value of [`BLOCK_MOVE_ANNOTATION`] by the remediation with this UID.
+#[must_use]
+pub fn move_block(remediation_uid: &str) -> String {
+    format!("{MOVE_BLOCK_PREFIX}{remediation_uid}")
 }
 
 /// The kind of the request that a template of kind `template_kind` makes:

@@ -75,6 +75,10 @@ pub struct Config {
     /// Whether Nodes of hosts that are off are tainted or deleted; with `None` the Kubernetes version of the
     /// cluster decides.
     pub node_action: Option<NodeAction>,
+    /// Time for which an update of a Machine in place holds an attempt.
+    pub update_timeout: Duration,
+    /// Age of a BareMetalHost from which hold keys on it that no remediation needs are removed.
+    pub orphaned_hold_age: Duration,
     /// Timeout of one power operation.
     pub power_timeout: Duration,
     /// Time between two readings of each BMC outside of remediations; zero: none are taken.
@@ -108,6 +112,8 @@ impl Default for Config {
             defer_timeout: Duration::from_secs(600),
             unreachable_policy: WorkloadDown::KeepOff,
             node_gone: NodeGone::PowerCycle,
+            update_timeout: Duration::from_secs(1800),
+            orphaned_hold_age: Duration::from_secs(600),
             node_action: None,
             power_timeout: Duration::from_secs(180),
             bmc_check_interval: Duration::from_secs(300),

@@ -22,7 +22,7 @@ mod serve;
 mod store;
 
 pub use agents::AgentConnector;
-pub use clusters::{WorkloadConnector, workload_cluster_client};
+pub use clusters::{WorkloadConnector, is_tainted_by_rackhand, workload_cluster_client};
 pub use config::{Config, HealthChecks, MetricsConfig};
 pub use rackhand_core::explanation::time_span;
 pub use rackhand_core::preflight::{Report as PreflightReport, Status as PreflightStatus};

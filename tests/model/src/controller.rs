@@ -189,6 +189,11 @@ impl World {
                 self.hold = self.hold.map(|_| true);
                 self.owner.renewed = false;
             }
+            // A move is blocked by somebody else, and no key of a former remediation is in this world.
+            Command::RemoveOrphanedHolds { .. }
+            | Command::BlockMove
+            | Command::UnblockMove
+            | Command::EndMachineRequest => {}
             // Only that the value has changed matters.
             Command::RenewHold => self.owner.renewed = true,
             Command::RemoveHold => {

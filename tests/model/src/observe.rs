@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, time::Duration};
 
 use rackhand_core::remediation::{
     AgentFacts, AgentId, AgentView, BareMetalHostFacts, BmcAccess, BoundPod, Collected, Decision,
-    Drain, HostRef, HostView, JournalFacts, LeaseMemory, MachineView, NodeAction, NodeComparison,
-    NodeFacts, NodeLife, Observation, OnExhausted, OperationEvent, OperationView, OtherNode,
-    OtherNodes, PinnedOperation, PodDeletion, PodDeletions, PodRef, Policy, RequestFacts, Shell,
-    State, Step, Taint, WorkloadView, node_comparison, step,
+    Drain, HostRef, HostView, JournalFacts, LeaseMemory, MachineView, MoveBlock, NodeAction,
+    NodeComparison, NodeFacts, NodeLife, Observation, OnExhausted, OperationEvent, OperationView,
+    OtherNode, OtherNodes, PinnedOperation, PodDeletion, PodDeletions, PodRef, Policy,
+    RequestFacts, Shell, State, Step, Taint, WorkloadView, node_comparison, step,
 };
 
 use crate::{
@@ -61,6 +61,7 @@ pub(crate) fn node(w: &World, leases: &mut LeaseMemory) -> NodeFacts {
         ready: w.node.ready,
         ready_unknown: !w.node.ready,
         taint: w.node.taint,
+        tainted_by_rackhand: true,
         lease: Some(lease),
     }
 }
@@ -98,6 +99,8 @@ pub(crate) fn bound_pod(w: &World) -> BoundPod {
         tolerates_taint: false,
         is_terminating: w.node.taint != Taint::Absent,
         has_finalizers: false,
+        is_ended: false,
+        claims: BTreeSet::new(),
     }
 }
 
@@ -108,6 +111,7 @@ fn bare_metal_host(hold: bool, owner: Owner) -> BareMetalHostFacts {
         provisioned: true,
         powered_on: Some(owner.reported),
         our_hold: hold,
+        move_block: MoveBlock::Other,
         hold_renewed: (hold && owner.renewed).then_some(NOW),
         ..BareMetalHostFacts::default()
     }
@@ -196,6 +200,10 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
             by_node: true,
             node_backup: false,
             finalizer: w.object.finalizer,
+            finalizer_is_shared: false,
+            finalizer_by_copy: None,
+            move_block: MoveBlock::Other,
+            moved_away: false,
             confirm_fenced: w.object.confirmed.then(|| UID.into()),
             override_other_node: None,
             override_owner: None,

@@ -199,6 +199,12 @@ fn command_words(command: &Command) -> String {
         Command::AddHold => "set the hold on the BareMetalHost".into(),
         Command::RenewHold => "change the value of the hold on the BareMetalHost".into(),
         Command::RemoveHold => "remove the hold from the BareMetalHost".into(),
+        Command::RemoveOrphanedHolds { .. } => {
+            "remove orphaned holds from the BareMetalHost".into()
+        }
+        Command::EndMachineRequest => "end the request of the Machine".into(),
+        Command::BlockMove => "block a move".into(),
+        Command::UnblockMove => "unblock the move".into(),
         Command::PowerOff { id, .. } => format!("begin power-off {id}"),
         Command::PowerOn { id, .. } => format!("begin power-on {id}"),
         Command::Cancel { id } => format!("cancel {id}"),

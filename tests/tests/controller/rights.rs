@@ -33,7 +33,9 @@ const FOLDERS: [&str; 6] = [
 ];
 
 /// Kinds that are read live only if an object is missing from the index (F12), which does not occur here.
-const READ_IF_ABSENT: [(&str, &str); 7] = [
+const READ_IF_ABSENT: [(&str, &str); 8] = [
+    // Only where a pod with a volume stays on the Node.
+    ("", "persistentvolumes"),
     ("cluster.x-k8s.io", "clusters"),
     ("cluster.x-k8s.io", "machines"),
     ("cluster.x-k8s.io", "machinehealthchecks"),
@@ -191,6 +193,9 @@ async fn metal3(stage: &Stage) -> Result<()> {
         .await?;
     stage.apply_health_check().await?;
     ensure!(stage.host(host)?.hang(), "{host} was not up");
+    let request = "cluster.x-k8s.io/remediate-machine";
+    let machines = stage.machines();
+    stage.annotate(&machines, host, request, Some("")).await?;
     wait_until("a remediation is created", LONG, || async {
         let seen = stage.remediation(host).await?;
         Ok(seen.map(drop).ok_or_else(|| "no request".to_owned()))

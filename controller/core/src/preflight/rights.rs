@@ -190,7 +190,12 @@ pub const RIGHTS: &[Right] = &[
         "nodehealthchecks.remediation.medik8s.io",
     ]),
     right(Role::Controller, CAPI, "clusters", READ),
-    right(Role::Controller, CAPI, "machines", READ),
+    right(
+        Role::Controller,
+        CAPI,
+        "machines",
+        &["get", "list", "watch", "patch"],
+    ),
     right(
         Role::Controller,
         CAPI,
@@ -274,6 +279,7 @@ pub const RIGHTS: &[Right] = &[
         "volumeattachments",
         &["list"],
     ),
+    right(Role::Nodes, "", "persistentvolumes", &["get"]),
     right(Role::Nodes, OPENSHIFT, "machines", &["get"]),
     right(Role::Nodes, "coordination.k8s.io", "leases", &["get"]).within("kube-node-lease"),
     right(Role::EtcdGuard, "policy", "poddisruptionbudgets", &["list"]),

@@ -19,6 +19,7 @@ mod evidence;
 mod handover;
 mod host_evidence;
 mod left_hold;
+mod left_keys;
 mod observation;
 mod observed_operation;
 mod other_nodes;
@@ -46,7 +47,10 @@ pub use host_evidence::{
     newer_entries, records,
 };
 pub use left_hold::{LeftHoldAction, left_hold};
-pub use observation::{BareMetalHostFacts, HostView, MachineView, Observation, RequestFacts};
+pub use left_keys::{LeftKeyAction, LeftKeys, LeftNode, left_keys, removable_from};
+pub use observation::{
+    BareMetalHostFacts, HostView, MachineView, MoveBlock, Observation, RequestFacts,
+};
 pub use observed_operation::ObservedOperation;
 pub use other_nodes::{
     HostIdentity, LeaseRenewals, NamedHost, NodeComparison, NodeIdentity, NodeLife, OtherNode,
@@ -74,7 +78,7 @@ pub use step::{
     operation_id, outcome, step,
 };
 pub use version::node_action;
-pub use workload_view::{Drain, LeaseFacts, NodeFacts, Taint, WorkloadView};
+pub use workload_view::{BoundVolume, Drain, LeaseFacts, NodeFacts, Taint, WorkloadView};
 
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,32 @@ use super::{
     agent_view::LONGEST_POWER_ON_DELAY, power::PowerReading,
 };
 
+/// Who has set the annotation that makes clusterctl wait before it moves an object to another cluster.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum MoveBlock {
+    /// Nobody.
+    #[default]
+    Absent,
+    /// This remediation.
+    Ours,
+    /// A remediation of ours that is gone.
+    Left,
+    /// Somebody else, who removes it.
+    Other,
+}
+
+impl MoveBlock {
+    /// Whether nobody sets and removes it any more.
+    pub fn is_missing(self) -> bool {
+        matches!(self, Self::Absent | Self::Left)
+    }
+
+    /// Whether it is ours to remove.
+    pub fn is_ours(self) -> bool {
+        matches!(self, Self::Ours | Self::Left)
+    }
+}
+
 /// The remediation object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RequestFacts {
@@ -28,8 +54,17 @@ pub struct RequestFacts {
     pub by_node: bool,
     /// Whether the object has the saved labels and annotations of a deleted Node.
     pub node_backup: bool,
-    /// Whether our finalizer is on the object.
+    /// Whether a finalizer of our name is on the object.
     pub finalizer: bool,
+    /// Whether CAPM3 has a finalizer of the same name, so that one that is there need not be ours.
+    pub finalizer_is_shared: bool,
+    /// Whether the copy of the state in the object says that we added the finalizer, where nothing is recorded: by
+    /// that a finalizer that came with its object from another cluster is known. `None`: there is no copy.
+    pub finalizer_by_copy: Option<bool>,
+    /// Who makes clusterctl wait before it moves the object.
+    pub move_block: MoveBlock,
+    /// Whether clusterctl has moved the object to another cluster, and deletes it here.
+    pub moved_away: bool,
     /// The step in which it has ended by the copy of its state in the object, while nothing is recorded about it
     /// (F15).
     pub ended_by_copy: Option<Step>,
@@ -57,6 +92,11 @@ pub struct MachineView {
     /// Whether no live health check evaluates the Machine: there is none, it is paused, or the Machine
     /// is paused or skipped. The health condition may then be out of date.
     pub not_checked: bool,
+    /// Whether the annotation `cluster.x-k8s.io/remediate-machine` requests a remediation. It makes the Machine
+    /// unhealthy until somebody removes it.
+    pub is_requested: bool,
+    /// By what the owner of the Machine announces that it updates the Machine in place.
+    pub updating: Option<String>,
 }
 
 impl MachineView {
@@ -67,6 +107,8 @@ impl MachineView {
             health_check_succeeded: None,
             owner_remediated_false: true,
             not_checked: true,
+            is_requested: false,
+            updating: None,
         }
     }
 }
@@ -108,8 +150,17 @@ pub struct BareMetalHostFacts {
     pub our_hold: bool,
     /// When the value of our hold key was last changed, by that value.
     pub hold_renewed: Option<Timestamp>,
-    /// Hold keys of other controllers.
+    /// Hold keys of other controllers, and of other remediations of ours.
     pub foreign_holds: BTreeSet<String>,
+    /// Hold keys of ours whose remediations no live list shows (F12): they were moved to or from another cluster,
+    /// restored or deleted without their finalizers.
+    pub orphaned_holds: BTreeSet<String>,
+    /// `metadata.creationTimestamp`.
+    pub created: Option<Timestamp>,
+    /// Who makes clusterctl wait before it moves the object.
+    pub move_block: MoveBlock,
+    /// Whether clusterctl has moved the object to another cluster, and deletes it here.
+    pub moved_away: bool,
     /// Whether both unhealthy annotations are set.
     pub unhealthy_mark: bool,
     /// Serial number in the hardware details.

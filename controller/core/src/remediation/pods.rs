@@ -40,12 +40,22 @@ pub struct BoundPod {
     pub is_terminating: bool,
     /// Whether it has finalizers.
     pub has_finalizers: bool,
+    /// Whether it has ended, as Succeeded or Failed.
+    pub is_ended: bool,
+    /// The PersistentVolumeClaims that it uses, as `namespace/name`.
+    pub claims: BTreeSet<String>,
 }
 
 impl BoundPod {
     /// Whether the Node is not drained while this pod exists (F4).
     pub fn keeps_from_drain(&self) -> bool {
         !self.is_mirror && !self.tolerates_taint
+    }
+
+    /// Whether the pod goes on here once the host is on again, with its volumes: the attach/detach controller keeps
+    /// them attached.
+    pub(super) fn keeps_its_volumes(&self) -> bool {
+        !self.keeps_from_drain() && !self.is_terminating && !self.is_ended
     }
 
     /// Whether Rackhand may delete the pod at once. As the garbage collector of pods it deletes only

@@ -138,6 +138,11 @@ pub struct Policy {
     pub confirm_timeout: Duration,
     /// Time after which cleaning up is reported as overdue.
     pub restore_timeout: Duration,
+    /// Time for which an update in place that the owner of the Machine announces holds an attempt.
+    pub update_timeout: Duration,
+    /// Age of a BareMetalHost from which hold keys on it that no remediation needs are removed: after a move or a
+    /// restore, its remediation may arrive later than the host.
+    pub orphaned_hold_age: Duration,
 }
 
 impl Default for Policy {
@@ -174,6 +179,8 @@ impl Default for Policy {
             // The Lease is observed for less than a minute.
             confirm_timeout: Duration::from_secs(120),
             restore_timeout: Duration::from_secs(120),
+            update_timeout: Duration::from_secs(1800),
+            orphaned_hold_age: Duration::from_secs(600),
         }
     }
 }

@@ -91,6 +91,9 @@ pub enum Reason {
     OwnerDoesNotReportOff(String),
     OwnerDoesNotSwitchOn(String),
     OwnerDoesNotReportOn(String),
+    OrphanedHold(String),
+    MovedAway,
+    MachineUpdating(String),
 }
 
 impl Reason {
@@ -177,6 +180,9 @@ impl Reason {
             Self::OwnerDoesNotReportOff(_) => "OwnerDoesNotReportOff",
             Self::OwnerDoesNotSwitchOn(_) => "OwnerDoesNotSwitchOn",
             Self::OwnerDoesNotReportOn(_) => "OwnerDoesNotReportOn",
+            Self::OrphanedHold(_) => "OrphanedHold",
+            Self::MovedAway => "MovedAway",
+            Self::MachineUpdating(_) => "MachineUpdating",
         }
     }
 
@@ -218,6 +224,7 @@ impl Reason {
                 | Self::OutletsOnRunning(_)
                 | Self::OutletsRestored(_)
                 | Self::OwnerDoesNotReportOn(_)
+                | Self::MovedAway
         )
     }
 }

@@ -272,6 +272,9 @@ pub struct State {
     /// names none. `None` for requests about the management cluster itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
+    /// Whether the finalizer on the object is ours. Written before it is added (F9).
+    #[serde(default = "yes")]
+    pub finalizer: bool,
     /// The host that is remediated, once it is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostRef>,
@@ -323,6 +326,9 @@ pub struct State {
     /// Since when the Node has been Ready again, before anything was begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_back: Option<Timestamp>,
+    /// Since when this attempt has been held because the Machine is updated in place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updating_since: Option<Timestamp>,
     /// Name of the Node whose kubelet ran on this host when it was last looked at (F14).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_node: Option<String>,
@@ -346,6 +352,11 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
+/// Earlier versions removed the finalizer of every remediation.
+fn yes() -> bool {
+    true
+}
+
 /// Attempts that are kept, so that the object does not grow without bound.
 const ATTEMPTS_KEPT: usize = 10;
 
@@ -367,6 +378,7 @@ impl State {
             node_action: None,
             keep_off: None,
             cluster: None,
+            finalizer: false,
             host: None,
             node: None,
             off: None,
@@ -383,6 +395,7 @@ impl State {
             confirmation_used: false,
             node_was_down: false,
             node_back: None,
+            updating_since: None,
             other_node: None,
             end_reason: None,
             refused_entry: None,

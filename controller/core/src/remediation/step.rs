@@ -14,6 +14,7 @@ mod evidence;
 mod fenced;
 mod handover;
 mod host_evidence;
+mod move_block;
 mod node_identity;
 mod operations;
 mod orphan;
@@ -27,7 +28,7 @@ pub use abort::outcome;
 pub use evidence::LATEST_READING_AGE;
 pub use operations::BEGIN_WITHIN;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 
@@ -50,6 +51,15 @@ pub enum Command {
     RenewHold,
     /// Removes our hold key from the BareMetalHost.
     RemoveHold,
+    /// Removes hold keys of ours from the BareMetalHost whose remediations are gone.
+    RemoveOrphanedHolds {
+        /// The annotations.
+        keys: BTreeSet<String>,
+    },
+    /// Sets the annotation that makes clusterctl wait on the object and on the BareMetalHost, where they have none.
+    BlockMove,
+    /// Removes that annotation where it is ours.
+    UnblockMove,
     /// Begins a hard power-off at the agent.
     PowerOff {
         /// Id of the operation.
@@ -108,6 +118,8 @@ pub enum Command {
     },
     /// Restores saved labels and annotations on the Node, then removes them from the object.
     RestoreNode,
+    /// Removes the annotation from the Machine that requested this remediation: it requests one power cycle.
+    EndMachineRequest,
     /// Hands the Machine over to its owner.
     Escalate {
         /// Whether the BareMetalHost is marked unhealthy as well.
@@ -245,7 +257,13 @@ pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision 
 
 /// Whether a decision in Pending or Retrying proceeds to the hold, rather than ending or waiting.
 fn takes_host(decision: &Decision) -> bool {
-    decision.next == Next::Do(Command::AddFinalizer) || decision.state.step == Step::Holding
+    let adds_finalizer = decision.next == Next::Write
+        && decision.reason == Reason::Started
+        && decision.state.finalizer
+        && !decision.state.step.is_terminal();
+    adds_finalizer
+        || decision.next == Next::Do(Command::AddFinalizer)
+        || decision.state.step == Step::Holding
 }
 
 /// `t + d`, saturating at the latest representable time.
@@ -266,6 +284,9 @@ pub(super) struct StepContext<'a> {
 
 impl StepContext<'_> {
     fn decide(&self, s: State) -> Decision {
+        if self.is_moved_away() && !s.step.is_terminal() {
+            return self.recheck(s, Reason::MovedAway);
+        }
         if s.cluster.is_none() && self.o.cluster.is_some() && !s.step.is_terminal() {
             // Pinned before the Machine, which names the Cluster, can be deleted.
             return self.quiet_write(s, Reason::Working);
@@ -296,11 +317,14 @@ impl StepContext<'_> {
     }
 
     fn begin(&self) -> Decision {
+        if self.is_moved_away() {
+            return self.recheck(State::new(self.now), Reason::MovedAway);
+        }
         if let Some(why) = self.state_lost() {
             return self.recheck(State::new(self.now), why);
         }
         if self.o.request.deleting {
-            let s = State::new(self.now);
+            let s = self.first_state();
             if let Some(d) = self.finish_lost_power_off(&s) {
                 return d;
             }
@@ -314,7 +338,11 @@ impl StepContext<'_> {
 
     fn first_state(&self) -> State {
         let mut s = State::new(self.now);
-        s.node_was_down = self.node().is_some_and(|n| !n.ready) || self.is_older_than_recovery();
+        s.finalizer = self.o.request.finalizer && self.is_finalizer_ours();
+        // One that has begun elsewhere, and that its check may not need any more (F11).
+        let began = s.finalizer || self.o.request.finalizer_by_copy.is_some();
+        s.node_was_down =
+            began || self.node().is_some_and(|n| !n.ready) || self.is_older_than_recovery();
         s
     }
 
@@ -382,8 +410,11 @@ impl StepContext<'_> {
         if self.holds() {
             return self.act(state, reason, Command::RemoveHold);
         }
+        if let Some(d) = self.unblock_move(&state, reason.clone()) {
+            return d;
+        }
         let is_of_rival = matches!(state.end_reason, Some(Reason::RivalController(_)));
-        if self.o.request.finalizer && !is_of_rival {
+        if self.o.request.finalizer && self.owns_finalizer(&state) && !is_of_rival {
             return self.act(state, reason, Command::RemoveFinalizer(outcome));
         }
         Decision {

@@ -56,6 +56,9 @@ pub struct NodeFacts {
     pub ready_unknown: bool,
     /// The out-of-service taint.
     pub taint: Taint,
+    /// Whether a taint with our value may be that of a former remediation of ours: nobody but Rackhand and
+    /// kube-controller-manager was the last to change the taints of the Node, by its `managedFields`.
+    pub tainted_by_rackhand: bool,
     /// The Lease of the Node; `None` if it has none.
     pub lease: Option<LeaseFacts>,
 }
@@ -84,13 +87,31 @@ pub enum WorkloadView {
     Present(NodeFacts),
 }
 
+/// A VolumeAttachment of a Node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct BoundVolume {
+    /// `metadata.name`.
+    pub name: String,
+    /// The PersistentVolumeClaim of its volume, as `namespace/name`; `None` if it has none, or that is not known.
+    pub claim: Option<String>,
+}
+
+impl From<&str> for BoundVolume {
+    fn from(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            claim: None,
+        }
+    }
+}
+
 /// The pods that are bound to a Node, and its volumes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Drain {
     /// Every pod that is bound to the Node.
     pub pods: Vec<BoundPod>,
-    /// Names of the Node's VolumeAttachments.
-    pub volumes: Vec<String>,
+    /// The Node's VolumeAttachments.
+    pub volumes: Vec<BoundVolume>,
 }
 
 impl Drain {
@@ -99,8 +120,56 @@ impl Drain {
         self.pods.iter().filter(|pod| pod.keeps_from_drain())
     }
 
+    /// The volumes that keep the Node from being drained (F4). A volume that only pods use which do not count stays
+    /// attached for them, so that nobody else may use it, and comes back with the host.
+    pub fn remaining_volumes(&self) -> impl Iterator<Item = &BoundVolume> {
+        self.volumes.iter().filter(|volume| !self.is_kept(volume))
+    }
+
+    fn is_kept(&self, volume: &BoundVolume) -> bool {
+        let Some(claim) = &volume.claim else {
+            return false;
+        };
+        let mut users = self.pods.iter().filter(|pod| pod.claims.contains(claim));
+        let mut has_users = false;
+        users.all(|pod| {
+            has_users = true;
+            pod.keeps_its_volumes()
+        }) && has_users
+    }
+
     /// Whether nothing is left on the Node (F4).
     pub fn is_finished(&self) -> bool {
-        self.remaining().next().is_none() && self.volumes.is_empty()
+        self.remaining().next().is_none() && self.remaining_volumes().next().is_none()
     }
+
+    /// What is left on the Node, by name, for messages; empty if nothing is.
+    pub fn describe(&self) -> String {
+        let pods: Vec<String> = self.remaining().map(|pod| pod.id.to_string()).collect();
+        let volumes = self.remaining_volumes().map(|volume| volume.name.clone());
+        let volumes: Vec<String> = volumes.collect();
+        [
+            list("pod", "pods", &pods),
+            list("volume", "volumes", &volumes),
+        ]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" and ")
+    }
+}
+
+/// Names listed in one message.
+const NAMES: usize = 5;
+
+fn list(one: &str, many: &str, names: &[String]) -> Option<String> {
+    let shown: Vec<&str> = names.iter().take(NAMES).map(String::as_str).collect();
+    let more = names.len().saturating_sub(NAMES);
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    let what = if names.len() == 1 { one } else { many };
+    (!names.is_empty()).then(|| format!("{} {what} ({}{more})", names.len(), shown.join(", ")))
 }

@@ -1,11 +1,13 @@
 //! The pods and volumes of a Node (F4).
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::{Pod, Toleration};
 use kube::ResourceExt;
 use rackhand_api::names::{
     OUT_OF_SERVICE_TAINT_EFFECT, OUT_OF_SERVICE_TAINT_KEY, OUT_OF_SERVICE_TAINT_VALUE,
 };
-use rackhand_core::remediation::{BoundPod, Drain, PodRef};
+use rackhand_core::remediation::{BoundPod, BoundVolume, Drain, PodRef};
 
 use super::AttachedVolume;
 
@@ -24,7 +26,10 @@ pub(crate) fn bound_to<'a>(
         volumes: volumes
             .into_iter()
             .filter(|volume| volume.node == node)
-            .map(|volume| volume.name.clone())
+            .map(|volume| BoundVolume {
+                name: volume.name.clone(),
+                claim: None,
+            })
             .collect(),
     }
 }
@@ -41,7 +46,25 @@ fn bound_pod(pod: &Pod) -> BoundPod {
         tolerates_taint: tolerates(pod),
         is_terminating: pod.metadata.deletion_timestamp.is_some(),
         has_finalizers: !pod.finalizers().is_empty(),
+        is_ended: pod
+            .status
+            .as_ref()
+            .is_some_and(|status| matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"))),
+        claims: claims(pod),
     }
+}
+
+/// The PersistentVolumeClaims of a pod. That of a generic ephemeral volume has the name of the pod and the volume.
+fn claims(pod: &Pod) -> BTreeSet<String> {
+    let namespace = pod.namespace().unwrap_or_default();
+    let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref());
+    let names = volumes.into_iter().flatten().filter_map(|volume| {
+        let named = volume.persistent_volume_claim.as_ref();
+        let named = named.map(|claim| claim.claim_name.clone());
+        let ephemeral = volume.ephemeral.as_ref();
+        named.or_else(|| ephemeral.map(|_| format!("{}-{}", pod.name_any(), volume.name)))
+    });
+    names.map(|name| format!("{namespace}/{name}")).collect()
 }
 
 /// Whether it is the image of a static pod.

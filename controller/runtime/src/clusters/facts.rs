@@ -18,7 +18,7 @@ use rackhand_core::remediation::{
 };
 
 use crate::store::{
-    api::{ApiError, call, optional},
+    api::{ApiError, FIELD_MANAGER, call, optional},
     object::Key,
 };
 
@@ -45,6 +45,30 @@ fn taint(node: &Node) -> Taint {
     }
 }
 
+/// Whether Rackhand was the last to change the taints of the Node, by its `metadata.managedFields`. It changes them
+/// only to set or to remove its own taint, so that a Node that has it has it from Rackhand.
+#[must_use]
+pub fn is_tainted_by_rackhand(node: &Node) -> bool {
+    taint_managers(node).any(|manager| manager == FIELD_MANAGER)
+}
+
+/// Whether nobody else was. kube-controller-manager adds and removes taints about the state of a Node after Rackhand
+/// has set its own, and never that one.
+fn may_be_tainted_by_rackhand(node: &Node) -> bool {
+    taint_managers(node)
+        .all(|manager| [FIELD_MANAGER, "kube-controller-manager"].contains(&manager))
+}
+
+/// Who was the last to change the taints of the Node.
+fn taint_managers(node: &Node) -> impl Iterator<Item = &str> {
+    let entries = node.metadata.managed_fields.iter().flatten();
+    entries.filter_map(|entry| {
+        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
+        let has_taints = fields.is_some_and(|fields| !fields["f:spec"]["f:taints"].is_null());
+        has_taints.then(|| entry.manager.as_deref().unwrap_or_default())
+    })
+}
+
 /// The facts of a Node.
 pub(crate) fn node_facts(node: &Node, lease: Option<LeaseFacts>) -> NodeFacts {
     let info = node.status.as_ref().and_then(|s| s.node_info.as_ref());
@@ -58,6 +82,7 @@ pub(crate) fn node_facts(node: &Node, lease: Option<LeaseFacts>) -> NodeFacts {
         ready_since: condition_ready(node).and_then(|c| Some(c.last_transition_time.as_ref()?.0)),
         ready_unknown: ready(node) == Some("Unknown"),
         taint: taint(node),
+        tainted_by_rackhand: may_be_tainted_by_rackhand(node),
         lease,
     }
 }
@@ -132,4 +157,31 @@ async fn renewal(client: &Client, node: &str) -> Result<Option<(String, Duration
         let renewed = spec.renew_time.map(|t| t.0.to_string());
         (renewed.unwrap_or_default(), duration)
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn f9_taint_may_be_ours_unless_somebody_else_has_changed_the_taints_last() {
+        let node = |manager: &str| -> Node {
+            serde_json::from_value(json!({ "metadata": { "name": "n", "managedFields": [
+                { "manager": "kubelet", "fieldsV1": { "f:status": {} } },
+                { "manager": manager, "fieldsV1": { "f:spec": { "f:taints": {} } } },
+            ]}}))
+            .unwrap()
+        };
+        for (manager, is, may_be) in [
+            (FIELD_MANAGER, true, true),
+            ("kube-controller-manager", false, true),
+            ("kubectl-taint", false, false),
+        ] {
+            let node = node(manager);
+            assert_eq!(is_tainted_by_rackhand(&node), is, "{manager}");
+            assert_eq!(may_be_tainted_by_rackhand(&node), may_be, "{manager}");
+        }
+    }
 }

@@ -17,14 +17,14 @@ use futures::{
     future::{BoxFuture, Shared},
 };
 use k8s_openapi::api::{
-    core::v1::{Node, Pod},
+    core::v1::{Node, PersistentVolume, Pod},
     storage::v1::VolumeAttachment,
 };
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use parking_lot::Mutex;
 use rackhand_core::{
     power_policy::HostWorkload,
-    remediation::{Drain, LeaseFacts, LeaseMemory, LeaseRenewals, NodeLife},
+    remediation::{BoundPod, Drain, LeaseFacts, LeaseMemory, LeaseRenewals, NodeLife},
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -50,6 +50,8 @@ const LIST_TIMEOUT: Duration = CALL_TIMEOUT.saturating_mul(4);
 pub(crate) struct AttachedVolume {
     pub(crate) name: String,
     pub(crate) node: String,
+    /// The PersistentVolume that is attached.
+    pub(crate) volume: Option<String>,
 }
 
 impl From<&VolumeAttachment> for AttachedVolume {
@@ -57,6 +59,7 @@ impl From<&VolumeAttachment> for AttachedVolume {
         Self {
             name: volume.name_any(),
             node: volume.spec.node_name.clone(),
+            volume: volume.spec.source.persistent_volume_name.clone(),
         }
     }
 }
@@ -151,7 +154,40 @@ impl WorkloadClient {
     pub(crate) async fn drain(&self, node: &str) -> Result<Drain, ApiError> {
         let (pods, volumes) = tokio::join!(self.pods(node), self.volumes());
         let volumes = volumes.map_err(|why| ApiError::other("VolumeAttachments", why))?;
-        Ok(bound_to(node, &pods?, volumes.iter()))
+        let mut drain = bound_to(node, &pods?, volumes.iter());
+        self.name_claims(&mut drain, &volumes).await;
+        Ok(drain)
+    }
+
+    /// Reads of which claims the volumes are, where a pod that stays on the Node may use them. A volume that cannot
+    /// be read keeps the Node from being drained.
+    async fn name_claims(&self, drain: &mut Drain, attached: &[AttachedVolume]) {
+        let stays = |pod: &BoundPod| !pod.keeps_from_drain() && !pod.claims.is_empty();
+        if !drain.pods.iter().any(stays) {
+            return;
+        }
+        let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
+        for bound in &mut drain.volumes {
+            let of = attached.iter().find(|volume| volume.name == bound.name);
+            let Some(name) = of.and_then(|volume| volume.volume.as_deref()) else {
+                continue;
+            };
+            let Ok(_permit) = self.acquire().await else {
+                return;
+            };
+            let read = call(format!("PersistentVolume {name}"), volumes.get(name)).await;
+            self.record_answer(&read);
+            match read {
+                Ok(volume) => {
+                    let claim = volume.spec.and_then(|spec| spec.claim_ref);
+                    bound.claim = claim
+                        .and_then(|claim| Some(format!("{}/{}", claim.namespace?, claim.name?)));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "it is not known which pods use a volume, so it is waited for");
+                }
+            }
+        }
     }
 
     /// Lists live what waits for the host of the Node.

@@ -72,6 +72,12 @@ impl Engine {
             Command::AddHold => self.add_hold(&self.bmh_key(host)?).await,
             Command::RenewHold => self.renew_hold(&self.bmh_key(host)?).await,
             Command::RemoveHold => self.remove_hold(&self.bmh_key(host)?).await,
+            Command::RemoveOrphanedHolds { keys } => {
+                let key = self.bmh_key(host)?;
+                self.remove_orphaned_holds(&key, keys).await
+            }
+            Command::BlockMove => self.block_move(o, host.and_then(|h| h.bmh)).await,
+            Command::UnblockMove => self.unblock_move(o, host.and_then(|h| h.bmh)).await,
             Command::PowerOff {
                 id,
                 device,
@@ -137,6 +143,7 @@ impl Engine {
             Command::BackUpNode => self.back_up_node(o).await,
             Command::DeleteNode { uid } => self.delete_node(o, uid).await,
             Command::RestoreNode => self.restore_node(o).await,
+            Command::EndMachineRequest => self.end_machine_request().await,
             Command::Escalate { retire } => {
                 let mark = host.and_then(|h| h.bmh).filter(|_| *retire);
                 self.escalate(o, mark).await

@@ -147,8 +147,10 @@ pub(crate) fn has_guard(index: &Index, target: &Target) -> bool {
 /// Detects that CAPM3's own controller acts on the same object.
 pub(crate) fn competing_controller(uid: &str, bmh: Option<&BareMetalHostFacts>) -> Option<Reason> {
     let key = format!("{CAPM3_HOLD_ANNOTATION_PREFIX}{uid}");
-    bmh.filter(|b| b.foreign_holds.contains(&key))
-        .map(|_| Reason::RivalController(key))
+    bmh.filter(|b| b.foreign_holds.contains(&key)).map(|_| {
+        let trace = format!("its annotation {key} is on the BareMetalHost");
+        Reason::RivalController(trace)
+    })
 }
 
 /// Requests that have begun by their stored state, and were not evaluated by this process: they began in an

@@ -16,7 +16,7 @@ use rackhand_api::{
     kinds::power_remediation::PowerRemediationStatus,
     names::{BLOCKED_ANNOTATION, STATE_ANNOTATION},
 };
-use rackhand_core::remediation::{Phase, Reason, State, Step};
+use rackhand_core::remediation::{Phase, Reason, State};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -99,14 +99,13 @@ pub(crate) fn shown_state(
     }
 }
 
-/// The step in which the remediation has ended by the copy in its object, where nothing is recorded about it.
-pub(super) fn ended_by_copy(index: &Index, kind: Kind, object: &DynamicObject) -> Option<Step> {
+/// The copy of the state in the object, where nothing is recorded about the remediation.
+pub(super) fn unrecorded_copy(index: &Index, kind: Kind, object: &DynamicObject) -> Option<State> {
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
     if !matches!(recorded_state(index, uid), Ok(None)) {
         return None;
     }
-    let copy = displayed_state(kind, object).ok().flatten()?;
-    copy.step.is_terminal().then_some(copy.step)
+    displayed_state(kind, object).ok().flatten()
 }
 
 /// Reads the copy in a request; `None` if it has none.
@@ -387,6 +386,8 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use rackhand_core::remediation::Step;
+
     use super::*;
 
     #[test]

@@ -79,6 +79,13 @@ impl From<ApiError> for ReconcileError {
     }
 }
 
+/// Whether the decision holds the host: by the hold key, or by the power-off where there is no BareMetalHost.
+fn takes_hold(state: Option<&State>, decision: &Decision) -> bool {
+    let holding = state.is_some_and(|s| s.step == Step::Holding);
+    holding
+        && (decision.next == Next::Do(Command::AddHold) || decision.state.step == Step::PoweringOff)
+}
+
 impl Engine {
     pub(super) fn new(
         context: Arc<Context>,
@@ -239,6 +246,12 @@ impl Engine {
         let mut observation = seen.observation;
         let decision = step(&observation, self.shell.state.as_ref(), now);
         if self.find_unnamed_machine(&seen.target, &decision).await? {
+            return Ok(None);
+        }
+        if takes_hold(self.shell.state.as_ref(), &decision)
+            && !observation.request.paused
+            && self.finds_pause(&seen.target).await?
+        {
             return Ok(None);
         }
         let state = self.shell.state.as_ref();

@@ -3,13 +3,16 @@
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use rackhand_api::names::{
-    UNHEALTHY_ANNOTATION, UNHEALTHY_V1BETA1_ANNOTATION, UNHEALTHY_VALUE,
-    conditions::OWNER_REMEDIATED,
+    REMEDIATE_MACHINE_ANNOTATION, UNHEALTHY_ANNOTATION, UNHEALTHY_V1BETA1_ANNOTATION,
+    UNHEALTHY_VALUE, conditions::OWNER_REMEDIATED,
 };
 use rackhand_core::remediation::{Observation, Reason};
 use serde_json::json;
 
-use super::engine::{Engine, ReconcileError};
+use super::{
+    engine::{Engine, ReconcileError},
+    snapshot::only_if_unchanged,
+};
 use crate::store::{
     api::ApiError,
     conditions::{NewCondition, both_lists},
@@ -17,6 +20,52 @@ use crate::store::{
 };
 
 impl Engine {
+    /// Removes the annotation by which a person requested the remediation of the Machine, if the Machine has not
+    /// changed since it was observed.
+    pub(super) async fn end_machine_request(&mut self) -> Result<(), ReconcileError> {
+        let Some(entry) = self.snapshot.machine.clone() else {
+            return Ok(());
+        };
+        let key = Key::of(&entry.object);
+        let what = format!("Machine {key}");
+        let resource = self
+            .context
+            .served
+            .known(Kind::Machine)
+            .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
+        let machines = api(&self.context.client, &resource, &key.namespace);
+        let body = json!({ "metadata": { "annotations": { REMEDIATE_MACHINE_ANNOTATION: null } } });
+        let body = only_if_unchanged(body, &entry.object);
+        let name = key.name.clone();
+        let patched = self
+            .context
+            .writer
+            .write("end_machine_request", what, move || async move {
+                let patch = Patch::Merge(body);
+                machines.patch(&name, &PatchParams::default(), &patch).await
+            })
+            .await;
+        let patched = match patched {
+            // Whether the Machine is healthy decides, also where the annotation stays.
+            Err(error) if error.is_client_error() && !error.is_conflict() => {
+                let message = format!(
+                    "cannot remove the annotation {REMEDIATE_MACHINE_ANNOTATION} from Machine {key}, whose host was \
+                     power-cycled; remove it, or its host is power-cycled again: {error}"
+                );
+                self.emit_event(true, "MachineRequestRemains", &message);
+                return Ok(());
+            }
+            patched => patched?,
+        };
+        self.context.index.apply(Kind::Machine, patched);
+        let message = format!(
+            "removed the annotation {REMEDIATE_MACHINE_ANNOTATION} from Machine {key}: it requests one power cycle, \
+             and its node is back"
+        );
+        self.emit_event(false, "MachineRequestEnded", &message);
+        Ok(())
+    }
+
     /// Sets the condition in both lists in one patch, and both unhealthy annotations on the host
     /// `mark`.
     pub(super) async fn escalate(

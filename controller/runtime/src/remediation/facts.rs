@@ -6,21 +6,22 @@ use kube::{Client, api::DynamicObject};
 use rackhand_api::{
     duration::GoDuration,
     names::{
-        self, CAPI_PAUSED_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, CONFIRM_FENCED_ANNOTATION,
-        DIAGNOSTIC_INTERRUPT_ANNOTATION, EVIDENCE_TIMEOUT_ANNOTATION, MADE_BY_ANNOTATION,
-        MEDIK8S_TIMED_OUT_ANNOTATION, NODE_ACTION_ANNOTATION, NODE_ACTION_DELETE,
-        NODE_ACTION_TAINT, OPENSHIFT_CLONED_FROM_NAME_ANNOTATION, OVERRIDE_OTHER_NODE_ANNOTATION,
-        OVERRIDE_OWNER_ANNOTATION, PAUSED_ANNOTATION, POD_DELETION_ANNOTATION,
-        POD_DELETION_IMMEDIATE, POD_DELETION_POD_GC, REBOOT_ANNOTATION,
-        SKIP_REMEDIATION_ANNOTATION,
-        conditions::{HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED},
+        self, BLOCK_MOVE_ANNOTATION, CAPI_PAUSED_ANNOTATION, CLONED_FROM_NAME_ANNOTATION,
+        CONFIRM_FENCED_ANNOTATION, DELETE_FOR_MOVE_ANNOTATION, DIAGNOSTIC_INTERRUPT_ANNOTATION,
+        EVIDENCE_TIMEOUT_ANNOTATION, HOLD_ANNOTATION_PREFIX, MADE_BY_ANNOTATION,
+        MEDIK8S_TIMED_OUT_ANNOTATION, MOVE_BLOCK_PREFIX, NODE_ACTION_ANNOTATION,
+        NODE_ACTION_DELETE, NODE_ACTION_TAINT, OPENSHIFT_CLONED_FROM_NAME_ANNOTATION,
+        OVERRIDE_OTHER_NODE_ANNOTATION, OVERRIDE_OWNER_ANNOTATION, PAUSED_ANNOTATION,
+        POD_DELETION_ANNOTATION, POD_DELETION_IMMEDIATE, POD_DELETION_POD_GC, REBOOT_ANNOTATION,
+        REMEDIATE_MACHINE_ANNOTATION, SKIP_REMEDIATION_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
+        conditions::{HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED, UPDATING},
         groups, kinds,
     },
     views::{BareMetalHostView, MachineView, Meta, find_condition},
 };
 use rackhand_core::remediation::{
-    BareMetalHostFacts, LONGEST_EVIDENCE, MachineView as MachineFacts, NodeAction, PodDeletion,
-    Policy, RequestFacts, node_action,
+    BareMetalHostFacts, LONGEST_EVIDENCE, MachineView as MachineFacts, MoveBlock, NodeAction,
+    PodDeletion, Policy, RequestFacts, node_action,
 };
 
 use super::{displayed_state, policy::finalizer, record, target::Target};
@@ -30,7 +31,7 @@ use crate::{
     store::{
         api::{call, optional, words},
         index::Index,
-        object::{Key, Served, api},
+        object::{Key, Kind, Served, api},
         request::{RequestId, RequestView},
     },
 };
@@ -70,8 +71,12 @@ pub(crate) fn request_facts(
             .machine()
             .is_some_and(|m| m.meta.has_annotation(CAPI_PAUSED_ANNOTATION));
     let entry = index.request(id);
-    let ended_by_copy =
-        entry.and_then(|entry| displayed_state::ended_by_copy(index, id.kind, &entry.object));
+    let copy =
+        entry.and_then(|entry| displayed_state::unrecorded_copy(index, id.kind, &entry.object));
+    let ended_by_copy = copy
+        .as_ref()
+        .map(|copy| copy.step)
+        .filter(|s| s.is_terminal());
     RequestFacts {
         uid: meta.uid.clone(),
         ended_by_copy,
@@ -81,6 +86,11 @@ pub(crate) fn request_facts(
         by_node: target.by_node,
         node_backup: record::node_backup(index, &meta.uid).is_some(),
         finalizer: meta.has_finalizer(finalizer(id.kind)),
+        finalizer_is_shared: id.kind == Kind::Metal3Remediation,
+        finalizer_by_copy: copy.map(|copy| copy.finalizer),
+        // Another UID is what this object had before it was moved.
+        move_block: move_block(meta, &meta.uid, |_| true),
+        moved_away: meta.has_annotation(DELETE_FOR_MOVE_ANNOTATION),
         confirm_fenced: meta.annotations.get(CONFIRM_FENCED_ANNOTATION).cloned(),
         override_other_node: meta
             .annotations
@@ -91,6 +101,18 @@ pub(crate) fn request_facts(
         policy: view
             .policy(config)
             .map(|policy| annotated(policy, index, view, target)),
+    }
+}
+
+/// Who makes clusterctl wait before it moves the object. `is_gone`: whether no remediation has this UID any more.
+fn move_block(meta: &Meta, uid: &str, is_gone: impl Fn(&str) -> bool) -> MoveBlock {
+    let Some(value) = meta.annotations.get(BLOCK_MOVE_ANNOTATION) else {
+        return MoveBlock::Absent;
+    };
+    match value.strip_prefix(MOVE_BLOCK_PREFIX) {
+        Some(of) if of == uid => MoveBlock::Ours,
+        Some(of) if is_gone(of) => MoveBlock::Left,
+        _ => MoveBlock::Other,
     }
 }
 
@@ -180,6 +202,7 @@ pub(crate) fn machine_facts(index: &Index, target: &Target) -> Option<MachineFac
     match target.machine() {
         Some(_) if target.openshift.is_some() => Some(MachineFacts::not_asked()),
         Some(machine) => Some(MachineFacts {
+            is_requested: !target.by_node && machine_view_facts(machine).is_requested,
             not_checked: target.by_node
                 || machine_view_facts(machine).not_checked
                 || !is_judged(index, machine),
@@ -203,18 +226,39 @@ fn machine_view_facts(machine: &MachineView) -> MachineFacts {
             && is_false(&machine.conditions_v1beta2),
         not_checked: machine.meta.has_annotation(CAPI_PAUSED_ANNOTATION)
             || machine.meta.has_annotation(SKIP_REMEDIATION_ANNOTATION),
+        is_requested: machine.meta.has_annotation(REMEDIATE_MACHINE_ANNOTATION),
+        updating: updating(machine),
     }
 }
 
-pub(crate) fn bmh_facts(view: &BareMetalHostView, key: &Key, uid: &str) -> BareMetalHostFacts {
+/// By what the owner of a Machine announces that it updates it in place.
+fn updating(machine: &MachineView) -> Option<String> {
+    if machine.meta.has_annotation(UPDATE_IN_PROGRESS_ANNOTATION) {
+        return Some(format!("annotation {UPDATE_IN_PROGRESS_ANNOTATION}"));
+    }
+    let condition = machine.condition(UPDATING).filter(|c| c.is_true())?;
+    let reason = condition.reason.as_deref().unwrap_or_default();
+    Some(format!("condition {UPDATING} of the Machine: {reason}"))
+}
+
+/// The facts of a BareMetalHost for the remediation with this UID. `gone`: UIDs of remediations that no live list
+/// shows.
+pub(crate) fn bmh_facts(
+    view: &BareMetalHostView,
+    key: &Key,
+    uid: &str,
+    gone: &BTreeSet<String>,
+) -> BareMetalHostFacts {
     let ours = names::hold_annotation(uid);
-    let foreign: BTreeSet<String> = view
-        .meta
-        .annotations
-        .keys()
+    let keys = view.meta.annotations.keys();
+    let is_gone = |key: &String| {
+        let of = key.strip_prefix(HOLD_ANNOTATION_PREFIX);
+        of.is_some_and(|of| gone.contains(of))
+    };
+    let (orphaned_holds, foreign) = keys
         .filter(|k| k.starts_with(REBOOT_ANNOTATION) && **k != ours)
         .cloned()
-        .collect();
+        .partition(is_gone);
     BareMetalHostFacts {
         name: key.to_string(),
         online: view.online.unwrap_or(true),
@@ -229,6 +273,10 @@ pub(crate) fn bmh_facts(view: &BareMetalHostView, key: &Key, uid: &str) -> BareM
         our_hold: view.is_held_by(uid),
         hold_renewed: view.hold_renewed(uid),
         foreign_holds: foreign,
+        orphaned_holds,
+        created: view.meta.created,
+        move_block: move_block(&view.meta, uid, |of| gone.contains(of)),
+        moved_away: view.meta.has_annotation(DELETE_FOR_MOVE_ANNOTATION),
         unhealthy_mark: view.meta.has_annotation(names::UNHEALTHY_ANNOTATION)
             && view
                 .meta

@@ -1,13 +1,21 @@
 //! Carries out the commands that change the BareMetalHost.
 
+use std::collections::BTreeSet;
+
 use kube::{
     ResourceExt,
     api::{Patch, PatchParams},
 };
-use rackhand_api::names::{self, HOLD_ANNOTATION_VALUE};
-use serde_json::{Value, json};
+use rackhand_api::names::{
+    self, BLOCK_MOVE_ANNOTATION, HOLD_ANNOTATION_PREFIX, HOLD_ANNOTATION_VALUE,
+};
+use rackhand_core::remediation::{MoveBlock, Observation};
+use serde_json::{Map, Value, json};
 
-use super::engine::{Engine, ReconcileError};
+use super::{
+    engine::{Engine, ReconcileError},
+    orphaned_holds::end_agent_holds,
+};
 use crate::store::{
     api::{ApiError, call},
     clock,
@@ -50,6 +58,73 @@ impl Engine {
             .await?;
         self.patch_host_version(host, marked, "hold", mark(None))
             .await?;
+        Ok(())
+    }
+
+    /// Removes hold keys of remediations that are gone, then what agents still hold for them.
+    pub(super) async fn remove_orphaned_holds(
+        &self,
+        host: &Key,
+        keys: &BTreeSet<String>,
+    ) -> Result<(), ReconcileError> {
+        let removed: Map<String, Value> = (keys.iter())
+            .map(|key| (key.clone(), Value::Null))
+            .collect();
+        let body = json!({ "metadata": { "annotations": removed } });
+        self.patch_host(host, "hold", body).await?;
+        let names = keys.iter().map(String::as_str).collect::<Vec<_>>();
+        let message = format!(
+            "removed {} from BareMetalHost {host}: a hold key of Rackhand whose remediation is gone",
+            names.join(", ")
+        );
+        self.emit_event(false, "OrphanedHoldRemoved", &message);
+        let of = keys
+            .iter()
+            .filter_map(|key| key.strip_prefix(HOLD_ANNOTATION_PREFIX));
+        end_agent_holds(&self.context, &of.collect()).await;
+        Ok(())
+    }
+
+    /// Makes clusterctl wait before it moves the object or the host (F16).
+    pub(super) async fn block_move(
+        &mut self,
+        o: &Observation,
+        host: Option<String>,
+    ) -> Result<(), ReconcileError> {
+        let value = names::move_block(&self.uid);
+        let body = annotation(BLOCK_MOVE_ANNOTATION, Some(&value));
+        self.patch_both(o, host, MoveBlock::is_missing, body).await
+    }
+
+    /// Lets clusterctl move the object and the host, as far as we made it wait (F9).
+    pub(super) async fn unblock_move(
+        &mut self,
+        o: &Observation,
+        host: Option<String>,
+    ) -> Result<(), ReconcileError> {
+        let body = annotation(BLOCK_MOVE_ANNOTATION, None);
+        self.patch_both(o, host, MoveBlock::is_ours, body).await
+    }
+
+    /// Patches the BareMetalHost and the object, where such a block was observed.
+    async fn patch_both(
+        &mut self,
+        o: &Observation,
+        host: Option<String>,
+        wanted: fn(MoveBlock) -> bool,
+        body: Value,
+    ) -> Result<(), ReconcileError> {
+        let of_host = o
+            .bmh
+            .as_ref()
+            .filter(|b| !b.deleting && wanted(b.move_block));
+        if let (Some(_), Some(host)) = (of_host, host) {
+            let host = Key::parse(&host);
+            self.patch_host(&host, "move_block", body.clone()).await?;
+        }
+        if wanted(o.request.move_block) {
+            self.patch("move_block", body, false).await?;
+        }
         Ok(())
     }
 

@@ -182,6 +182,18 @@ impl Engine {
         self.list_live(Kind::MachineHealthCheck, &namespace).await
     }
 
+    /// Whether the Cluster of the target is paused by a live read, which the index did not show. A move pauses it
+    /// before it copies anything, and looks for what makes it wait before that.
+    pub(super) async fn finds_pause(&self, target: &Target) -> Result<bool, ApiError> {
+        let Some(cluster) = target.cluster.as_ref().filter(|c| **c != Key::local()) else {
+            return Ok(false);
+        };
+        self.read_live(Kind::Cluster, cluster).await?;
+        let entry = self.context.index.cluster(cluster);
+        let view = entry.and_then(|entry| entry.view.ok());
+        Ok(view.is_some_and(|cluster| cluster.is_paused()))
+    }
+
     async fn read_live(&self, kind: Kind, key: &Key) -> Result<(), ApiError> {
         let what = format!("{} {key}", kind.kind());
         let context = &self.context;

@@ -124,7 +124,7 @@ impl Engine {
 }
 
 /// The Node's taints with the out-of-service taint, or without it.
-fn taints(taints: &[Taint], on: bool, time_added: Option<Timestamp>) -> Vec<Taint> {
+pub(super) fn taints(taints: &[Taint], on: bool, time_added: Option<Timestamp>) -> Vec<Taint> {
     let mut list: Vec<Taint> = taints
         .iter()
         .filter(|t| !(t.key == OUT_OF_SERVICE_TAINT_KEY && t.effect == OUT_OF_SERVICE_TAINT_EFFECT))

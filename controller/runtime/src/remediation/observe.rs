@@ -12,6 +12,7 @@ use super::{
     concurrency::{active, competing_controller, overrules_quorum},
     engine::{Engine, ReconcileError},
     facts::{bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action},
+    orphaned_holds::{gone, traces},
     other_nodes::{Subject, node_named_by_inventory},
     power_policy::{KnownNode, PolicyInput, is_approved, policy_input},
     target::{Target, find_machine, host, of_openshift, target},
@@ -121,7 +122,10 @@ impl Engine {
             None => workload,
         };
         self.snapshot.host = None;
-        let bmh = bmh_key.as_ref().and_then(|key| self.bare_metal_host(key));
+        let bmh = match &bmh_key {
+            Some(key) => self.bare_metal_host(key).await,
+            None => None,
+        };
         self.held = bmh.as_ref().is_some_and(|b| b.our_hold);
         let AgentFacts {
             agent,
@@ -325,11 +329,21 @@ impl Engine {
         })
     }
 
-    fn bare_metal_host(&mut self, key: &Key) -> Option<BareMetalHostFacts> {
+    async fn bare_metal_host(&mut self, key: &Key) -> Option<BareMetalHostFacts> {
         let entry = self.context.index.host(key);
         self.snapshot.host = entry.clone().map(|entry| (key.clone(), entry));
         let view = entry?.view.ok()?;
-        Some(bmh_facts(&view, key, &self.uid))
+        let mut others = traces(&view);
+        others.remove(&self.uid);
+        let gone = match gone(&self.context, others).await {
+            Ok(gone) => gone,
+            Err(error) => {
+                // Until they can be listed, the keys count as those of others.
+                tracing::warn!(remediation = %self.id, %error, "the remediations cannot be listed, so hold keys that may be orphaned are left");
+                BTreeSet::new()
+            }
+        };
+        Some(bmh_facts(&view, key, &self.uid, &gone))
     }
 }
 

@@ -53,6 +53,8 @@ fn usual(config: &Config) -> Policy {
         defer_timeout: config.defer_timeout,
         workload_down: config.unreachable_policy,
         node_gone: config.node_gone,
+        update_timeout: config.update_timeout,
+        orphaned_hold_age: config.orphaned_hold_age,
         ..Policy::default()
     }
 }

@@ -13,8 +13,8 @@ use kube::{
     api::{DeleteParams, ListParams},
 };
 use rackhand_api::names::{
-    CRD_LABEL, GROUP, HOLD_ANNOTATION_PREFIX, HOLD_WITHDRAWN_ANNOTATION, MANAGED_BY,
-    MANAGED_BY_LABEL, PAUSED_ANNOTATION,
+    BLOCK_MOVE_ANNOTATION, CRD_LABEL, GROUP, HOLD_ANNOTATION_PREFIX, HOLD_WITHDRAWN_ANNOTATION,
+    MANAGED_BY, MANAGED_BY_LABEL, MOVE_BLOCK_PREFIX, PAUSED_ANNOTATION,
 };
 use serde::de::DeserializeOwned;
 
@@ -71,13 +71,13 @@ async fn resume_checks(client: &Client) -> anyhow::Result<()> {
 /// Their remediations are gone, so nothing else removes these.
 async fn remove_holds(client: &Client) -> anyhow::Result<()> {
     for host in objects::list(client, objects::BARE_METAL_HOST).await? {
-        let keys = host.annotations().keys();
-        let ours: Vec<String> = keys
-            .filter(|key| {
-                key.starts_with(HOLD_ANNOTATION_PREFIX) || *key == HOLD_WITHDRAWN_ANNOTATION
-            })
-            .cloned()
-            .collect();
+        let is_ours = |(key, value): &(&String, &String)| {
+            key.starts_with(HOLD_ANNOTATION_PREFIX)
+                || *key == HOLD_WITHDRAWN_ANNOTATION
+                || *key == BLOCK_MOVE_ANNOTATION && value.starts_with(MOVE_BLOCK_PREFIX)
+        };
+        let ours = host.annotations().iter().filter(is_ours);
+        let ours: Vec<String> = ours.map(|(key, _)| key.clone()).collect();
         if ours.is_empty() {
             continue;
         }

@@ -11,14 +11,14 @@ use anyhow::{Context, bail};
 use clap::Args;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Api, Client, ResourceExt,
     api::{ListParams, Patch, PatchParams},
 };
 use rackhand_api::names::{
     OUT_OF_SERVICE_TAINT_EFFECT, OUT_OF_SERVICE_TAINT_KEY, OUT_OF_SERVICE_TAINT_VALUE,
     conditions::FENCING_UNAVAILABLE,
 };
-use rackhand_runtime::{FIELD_MANAGER, workload_cluster_client};
+use rackhand_runtime::{is_tainted_by_rackhand, workload_cluster_client};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -197,13 +197,8 @@ fn origin(node: &Node) -> Option<Origin> {
         .iter()
         .filter(|taint| taint.key == OUT_OF_SERVICE_TAINT_KEY);
     let first = found.next()?;
-    let owned_by_us = node.meta().managed_fields.iter().flatten().any(|entry| {
-        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
-        entry.manager.as_deref() == Some(FIELD_MANAGER)
-            && fields.is_some_and(|fields| !fields["f:spec"]["f:taints"].is_null())
-    });
     let only_ours = is_ours(first) && found.next().is_none();
-    Some(match owned_by_us && only_ours {
+    Some(match is_tainted_by_rackhand(node) && only_ours {
         true => Origin::Ours,
         false => Origin::Unproven,
     })
@@ -211,6 +206,7 @@ fn origin(node: &Node) -> Option<Origin> {
 
 #[cfg(test)]
 mod tests {
+    use rackhand_runtime::FIELD_MANAGER;
     use serde_json::Value;
 
     use super::*;

@@ -25,6 +25,16 @@ pub(super) fn command_message(command: &Command) -> String {
             "changes the value of its hold key, so that baremetal-operator looks at the host".into()
         }
         Command::RemoveHold => "removes its hold key from the BareMetalHost".into(),
+        Command::RemoveOrphanedHolds { .. } => {
+            "removes hold keys of remediations that are gone from the BareMetalHost".into()
+        }
+        Command::EndMachineRequest => {
+            "removes the annotation cluster.x-k8s.io/remediate-machine from the Machine".into()
+        }
+        Command::BlockMove => {
+            "makes clusterctl wait before it moves this object or the host".into()
+        }
+        Command::UnblockMove => "lets clusterctl move this object and the host".into(),
         Command::PowerOff { id, device, .. } => {
             let by = by_device(*device);
             format!("requests a power-off{by} from the agent (operation {id})")

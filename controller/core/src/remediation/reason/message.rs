@@ -4,6 +4,9 @@ use std::fmt;
 
 use super::{super::handover::SILENT_OWNER, Reason};
 
+/// The finalizer of a Metal3Remediation, by CAPM3 and by Rackhand.
+const SHARED_FINALIZER: &str = "metal3remediation.infrastructure.cluster.x-k8s.io";
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -75,11 +78,13 @@ impl fmt::Display for Reason {
                 f,
                 "kept off by {keys}; waiting until these annotations are removed"
             ),
-            Self::RivalController(key) => write!(
+            Self::RivalController(trace) => write!(
                 f,
-                "CAPM3's own controller acts on this object too (its annotation {key} is on the \
-                 BareMetalHost), and finishes it: Rackhand does nothing with it any more. Use \
-                 PowerRemediationTemplates beside CAPM3"
+                "CAPM3's own controller acts on this object too ({trace}), and finishes it: Rackhand does \
+                 nothing with it any more. Use PowerRemediationTemplates beside CAPM3. If no controller of \
+                 CAPM3 works on this object, delete it and remove the finalizer {}: its health check makes \
+                 another one",
+                SHARED_FINALIZER
             ),
             Self::HeldByPolicy(what) | Self::HeldBySharedCause(what) | Self::Settling(what) => {
                 write!(f, "{what}; nothing is switched")
@@ -321,6 +326,19 @@ impl fmt::Display for Reason {
                 "the node is back; waiting until baremetal-operator reports BareMetalHost {host} on, because \
                  Ironic may have it as off and switch it off again. The wait ends {} s after the node was back",
                 SILENT_OWNER.as_secs()
+            ),
+            Self::OrphanedHold(what) => write!(
+                f,
+                "the host is kept off by a hold key of Rackhand whose remediation is gone: {what}"
+            ),
+            Self::MachineUpdating(what) => write!(
+                f,
+                "the Machine is being updated in place ({what}), and its node may restart; nothing is switched \
+                 meanwhile"
+            ),
+            Self::MovedAway => write!(
+                f,
+                "clusterctl has moved this object to another cluster; nothing is done here any more"
             ),
             Self::Exhausted(attempts) => {
                 write!(

@@ -83,7 +83,8 @@ impl StepContext<'_> {
                 .or_else(|| self.release(&s, &reason)),
         };
         let power = self.cancel_interrupt(&s, &reason).or_else(power);
-        match power.or(taint) {
+        let unblock = || self.unblock_move(&s, reason.clone());
+        match power.or(taint).or_else(unblock) {
             Some(d) => d,
             None if reason == Reason::Withdrawn => self.finish(s, reason, Outcome::Withdrawn),
             None if s.refused_entry.as_ref().is_some_and(|r| r.reason == reason)

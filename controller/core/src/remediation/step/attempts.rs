@@ -46,6 +46,7 @@ impl StepContext<'_> {
         let later = after(s.attempt_started, Duration::from_secs(1));
         s.attempt_started = self.now.max(later);
         s.node = None;
+        s.updating_since = None;
         s.off = None;
         s.outlets = s.outlets.filter(|used| used.may_be_off());
         s.lease_at_off = None;

@@ -35,6 +35,10 @@ impl StepContext<'_> {
             Some(why) => return self.abort(s, why),
             None => {}
         }
+        if let Some(why) = self.finalizer_of_rival(&s) {
+            s.end_reason = Some(why.clone());
+            return self.to(s, Step::Blocked, why);
+        }
         if s.step == Step::Retrying && self.recovered() {
             s.record_attempt(Reason::Recovered, self.now);
             return self.to(s, Step::Succeeded, Reason::Recovered);
@@ -47,6 +51,9 @@ impl StepContext<'_> {
         }
         if s.step == Step::Retrying && self.stale_node_deleted(&s) {
             return self.to(s, Step::Succeeded, Reason::Recovered);
+        }
+        if let Some(d) = self.held_by_update(&s) {
+            return d;
         }
         if let Some(d) = self.missing_node(&s) {
             return d;
@@ -77,6 +84,10 @@ impl StepContext<'_> {
             return self.recheck(s, why);
         }
         s.refused_entry = None;
+        if !o.request.finalizer && !s.finalizer {
+            s.finalizer = true;
+            return self.quiet_write(s, Reason::Started);
+        }
         if !o.request.finalizer {
             return self.act(s, Reason::Started, Command::AddFinalizer);
         }
@@ -89,6 +100,24 @@ impl StepContext<'_> {
         s.other_node = None;
         self.record_node(&mut s);
         self.to(s, Step::Holding, Reason::Started)
+    }
+
+    /// Waits while the owner of the Machine updates it in place, as it announces: a power-off in the middle could
+    /// leave the host unusable, and its Node may restart. The wait has an end, because an update may fail.
+    fn held_by_update(&self, s: &State) -> Option<Decision> {
+        let what = self.o.machine.as_ref()?.updating.clone()?;
+        if self.ready_to_begin().is_err() {
+            return None;
+        }
+        let since = s.updating_since.unwrap_or(self.now);
+        let until = after(since, self.policy.update_timeout);
+        let reason = Reason::MachineUpdating(format!("{what}; for no longer than until {until}"));
+        if s.updating_since.is_none() {
+            let mut s = s.clone();
+            s.updating_since = Some(self.now);
+            return Some(self.write(s, reason));
+        }
+        (self.now < until).then(|| self.wait(s.clone(), reason, until))
     }
 
     /// F11: the Node of a request that waits may become Ready by itself, or through another
@@ -146,7 +175,8 @@ impl StepContext<'_> {
     /// agent holds the host for it.
     pub(super) fn finish_lost_power_off(&self, s: &State) -> Option<Decision> {
         let host_known = s.host.is_some() || matches!(self.o.host, HostView::Found(_));
-        if s.step != Step::Pending || !host_known || !self.o.request.finalizer {
+        let began = self.o.request.finalizer && self.owns_finalizer(s);
+        if s.step != Step::Pending || !host_known || !began {
             return None;
         }
         self.finish_by_power_on(s, Duration::ZERO)
@@ -241,6 +271,9 @@ impl StepContext<'_> {
     }
 
     fn wait_to_begin(&self, s: &State, why: Reason) -> Decision {
+        if let Some(d) = self.unblock_move(s, why.clone()) {
+            return d;
+        }
         let step = if s.attempts.is_empty() {
             Step::Pending
         } else {
@@ -283,10 +316,20 @@ impl StepContext<'_> {
         if let Some(d) = self.taken_before_off(&s) {
             return d;
         }
+        // A move may have begun: what is not held yet is not held any more (F16).
+        if !self.holds() && self.o.request.paused {
+            return match self.cancel_interrupt(&s, &Reason::Paused) {
+                Some(d) => d,
+                None => self.wait_to_begin(&s, Reason::Paused),
+            };
+        }
         if let Some(d) = self.check_other_node_before_hold(&s) {
             return d;
         }
         if let Some(d) = self.collect_evidence(&s) {
+            return d;
+        }
+        if let Some(d) = self.block_move(&s) {
             return d;
         }
         if self.o.bmh.is_some() && !self.holds() {

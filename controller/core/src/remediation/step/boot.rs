@@ -89,6 +89,14 @@ impl StepContext<'_> {
         }
     }
 
+    /// Whether a person requested this remediation by an annotation of the Machine, and the host was power-cycled and
+    /// its Node is Ready. The annotation alone would make the Machine unhealthy for ever.
+    fn is_request_fulfilled(&self, s: &State) -> bool {
+        let machine = self.o.machine.as_ref();
+        let is_requested = machine.is_some_and(|m| m.is_requested);
+        is_requested && self.has_booted(s) && self.node().is_some_and(|n| n.ready)
+    }
+
     /// Evaluates the boot timeout. A workload API that is out of reach proves nothing about the
     /// Node and must not cause another power cycle.
     fn boot_clock(&self, s: &State) -> BootClock {
@@ -123,6 +131,9 @@ impl StepContext<'_> {
         if self.holds() {
             return self.act(s, Reason::WaitingForHealth, Command::RemoveHold);
         }
+        if let Some(d) = self.unblock_move(&s, Reason::WaitingForHealth) {
+            return d;
+        }
         let is_renamed = matches!(s.end_reason, Some(Reason::OtherNodeOnHost(_)));
         let boot_is_over =
             self.has_booted(&s) || is_renamed || s.end_reason == Some(Reason::BootTimeout);
@@ -150,6 +161,9 @@ impl StepContext<'_> {
         let same = self
             .node()
             .is_none_or(|n| contradiction_with_pinned(&s, n).is_none());
+        if same && self.is_request_fulfilled(&s) && !self.done(&Command::EndMachineRequest) {
+            return self.act(s, Reason::WaitingForHealth, Command::EndMachineRequest);
+        }
         let recovered =
             self.recovered() && same && (self.withdrawn().is_none() || self.has_booted(&s));
         match self.withdrawn() {

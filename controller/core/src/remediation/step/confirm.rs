@@ -158,6 +158,10 @@ impl StepContext<'_> {
             return self.deleting_node(s, node);
         }
         match (s.taint, node.taint) {
+            (None, Taint::Ours) if self.is_former_taint(node) => {
+                s.taint = Some(TaintOwner::Us);
+                self.quiet_write(s, Reason::Tainting)
+            }
             (None, Taint::Ours | Taint::Other) => {
                 s.taint = Some(TaintOwner::Other);
                 self.quiet_write(s, Reason::Tainting)

@@ -39,13 +39,13 @@ impl StepContext<'_> {
         if let LatestReading::On(seen) | LatestReading::Unclear(seen) = self.power_now(&s) {
             return self.fence_violated(s, &seen);
         }
-        let left = match &self.o.drain {
+        let remains = match &self.o.drain {
             Some(drain) if drain.is_finished() => None,
-            Some(drain) => Some(names(drain)),
+            Some(drain) => Some(left(drain, &self.o.workload)),
             None => Some("pods and volumes".into()),
         };
         let late = self.late(&s, self.policy.drain_timeout);
-        match (left, self.policy.drain_blocked) {
+        match (remains, self.policy.drain_blocked) {
             // A host that stays off anyway can wait for the drain.
             (Some(left), DrainBlocked::PowerOn) if late && !self.keeps_off(&s) => {
                 self.drained(s, Some(left))
@@ -130,28 +130,18 @@ fn deleted_pods(pods: u32) -> String {
     }
 }
 
-/// Names listed in one message.
-const NAMES: usize = 5;
-
-fn names(drain: &Drain) -> String {
-    let list = |one: &str, many: &str, names: &[String]| -> Option<String> {
-        let shown: Vec<&str> = names.iter().take(NAMES).map(String::as_str).collect();
-        let more = names.len().saturating_sub(NAMES);
-        let more = if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        };
-        let what = if names.len() == 1 { one } else { many };
-        (!names.is_empty()).then(|| format!("{} {what} ({}{more})", names.len(), shown.join(", ")))
-    };
-    let pods: Vec<String> = drain.remaining().map(|pod| pod.id.to_string()).collect();
-    [
-        list("pod", "pods", &pods),
-        list("volume", "volumes", &drain.volumes),
-    ]
-    .into_iter()
-    .flatten()
-    .collect::<Vec<_>>()
-    .join(" and ")
+/// What is left on the Node. A volume of a Node that is gone may never go, because its CSI driver needs the Node to
+/// detach it, and the Node comes back only with its host.
+fn left(drain: &Drain, workload: &WorkloadView) -> String {
+    let left = drain.describe();
+    if let WorkloadView::Missing { name } = workload
+        && drain.remaining_volumes().next().is_some()
+    {
+        return format!(
+            "{left}. Node {name} does not exist any more, and its CSI driver may need it to detach a volume: create a Node \
+             object {name} without a kubelet, and delete it when the volume is detached; or, because the host is \
+             confirmed off, remove the finalizers of the VolumeAttachment"
+        );
+    }
+    left
 }

@@ -5,7 +5,7 @@
 //! without a record of what was done.
 
 use super::{
-    super::{BmcAccess, OperationView, Reason, State, Step, Taint, WorkloadView},
+    super::{BmcAccess, NodeFacts, OperationView, Reason, State, Step, Taint, WorkloadView},
     Decision, StepContext,
 };
 
@@ -94,10 +94,11 @@ impl StepContext<'_> {
     /// attributed to somebody else.
     pub(super) fn state_lost(&self) -> Option<Reason> {
         let o = self.o;
-        if !o.request.finalizer {
+        if !o.request.finalizer || !self.is_finalizer_ours() {
             return None;
         }
         let tainted = match &o.workload {
+            WorkloadView::Present(node) if self.is_former_taint(node) => false,
             WorkloadView::Present(node) => node.taint != Taint::Absent,
             WorkloadView::Unreachable { why } => {
                 let what = format!("it is unknown whether its node has our taint: {why}");
@@ -115,6 +116,38 @@ impl StepContext<'_> {
         let alone = o.bmh.is_none() && !o.held && !self.node().is_some_and(|node| node.ready);
         (o.request.deleting && alone)
             .then(|| lost("the host may be off, and nothing else switches it on"))
+    }
+}
+
+impl StepContext<'_> {
+    /// Whether the taint of the Node is that of a former remediation of ours, which this one takes over with the
+    /// hold key: the key is there, no live list shows its remediation, and Rackhand has tainted the Node.
+    pub(super) fn is_former_taint(&self, node: &NodeFacts) -> bool {
+        node.taint == Taint::Ours && node.tainted_by_rackhand && self.has_orphaned_hold()
+    }
+
+    /// Whether the finalizer on an object without a recorded state is ours: its name is only ours, or what we leave
+    /// while we work on an object is there.
+    pub(super) fn is_finalizer_ours(&self) -> bool {
+        let o = self.o;
+        !o.request.finalizer_is_shared
+            || o.request.finalizer_by_copy == Some(true)
+            || self.holds()
+            || o.held
+    }
+
+    /// Whether we have added the finalizer, and so remove it (F9).
+    pub(super) fn owns_finalizer(&self, s: &State) -> bool {
+        s.finalizer || !self.o.request.finalizer_is_shared
+    }
+
+    /// Set if the finalizer on the object is not ours: then CAPM3's controller works on it, also where it has no hold
+    /// key now.
+    pub(super) fn finalizer_of_rival(&self, s: &State) -> Option<Reason> {
+        let is_of_rival = self.o.request.finalizer && !self.owns_finalizer(s);
+        is_of_rival.then(|| {
+            Reason::RivalController("its finalizer was on the object before Rackhand's".into())
+        })
     }
 }
 

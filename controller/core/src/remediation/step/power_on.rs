@@ -129,6 +129,7 @@ impl StepContext<'_> {
             // A power-off that another agent still carries out would switch the host off again.
             let wait = self.wait_for_other_agent(s);
             let wait = wait.or_else(|| self.await_owner_off(s));
+            let wait = wait.or_else(|| self.remove_orphaned_holds(s));
             if let Some(d) = wait.or_else(|| self.record_release(s)) {
                 return Some(d);
             }
@@ -136,6 +137,9 @@ impl StepContext<'_> {
         }
         if bmh.detached {
             return None;
+        }
+        if let Some(d) = self.remove_orphaned_holds(s) {
+            return Some(d);
         }
         match self.held_by_others() {
             Some(why) => Some(self.await_others(s, why)),

@@ -77,6 +77,7 @@ pub(super) fn mk_node() -> NodeFacts {
         ready: false,
         ready_unknown: true,
         taint: Taint::Absent,
+        tainted_by_rackhand: false,
         lease: Some(LeaseFacts {
             renewed: "09:00:00".into(),
             duration: secs(40),
@@ -111,6 +112,8 @@ pub(super) fn mk_pod(name: &str) -> BoundPod {
         tolerates_taint: false,
         is_terminating: true,
         has_finalizers: false,
+        is_ended: false,
+        claims: BTreeSet::new(),
     }
 }
 
@@ -121,6 +124,8 @@ pub(super) fn mk_bmh() -> BareMetalHostFacts {
         provisioned: true,
         powered_on: Some(true),
         serial: Some("SN7".into()),
+        // Somebody else makes clusterctl wait, so that most tests need not do it.
+        move_block: MoveBlock::Other,
         ..BareMetalHostFacts::default()
     }
 }
@@ -146,6 +151,10 @@ pub(super) fn mk_observation() -> Observation {
             by_node: false,
             node_backup: false,
             finalizer: true,
+            finalizer_is_shared: false,
+            finalizer_by_copy: None,
+            move_block: MoveBlock::Other,
+            moved_away: false,
             confirm_fenced: None,
             override_other_node: None,
             override_owner: None,
@@ -157,6 +166,8 @@ pub(super) fn mk_observation() -> Observation {
             health_check_succeeded: Some(false),
             owner_remediated_false: false,
             not_checked: false,
+            is_requested: false,
+            updating: None,
         }),
         cluster: None,
         cluster_removed: false,

@@ -67,6 +67,8 @@ pub(super) struct Run {
     seen: Option<Events>,
     last: Option<Command>,
     pub(super) turns: u32,
+    /// Whether this turn may crash at random; at every turn crashes are forced by the tests of crashes.
+    crashes_at_random: bool,
     pub(super) crashes: Vec<CrashAt>,
     pub(super) outcome: Option<Outcome>,
     pub(super) reason: Reason,
@@ -84,13 +86,20 @@ impl Run {
             by_node: false,
             node_backup: false,
             finalizer: false,
+            finalizer_is_shared: true,
+            finalizer_by_copy: None,
+            move_block: MoveBlock::Absent,
+            moved_away: false,
             confirm_fenced: None,
             override_other_node: None,
             override_owner: None,
             paused: false,
             policy: Ok(plan.policy()),
         };
-        let bmh = plan.cooperative.then(mk_bmh);
+        let bmh = plan.cooperative.then(|| BareMetalHostFacts {
+            move_block: MoveBlock::Absent,
+            ..mk_bmh()
+        });
         Self {
             world: World::new(plan, request, bmh),
             state: None,
@@ -104,6 +113,7 @@ impl Run {
             seen: None,
             last: None,
             turns: 0,
+            crashes_at_random: true,
             crashes: Vec::new(),
             outcome: None,
             reason: Reason::Started,
@@ -186,7 +196,10 @@ impl Run {
     }
 
     fn crashes_now(&mut self, after: bool) -> bool {
-        let one_in = self.world.plan.crash_one_in;
+        let one_in = match self.crashes_at_random {
+            true => self.world.plan.crash_one_in,
+            false => 0,
+        };
         let forced = self.crashes.contains(&CrashAt {
             due: self.turns,
             after,
@@ -201,6 +214,10 @@ impl Run {
         let d = super::build::decide(&o, self.state.as_ref(), time(self.world.now));
         self.reason = d.reason.clone();
         let step = d.state.step.label();
+        let owned = |s: &State| s.finalizer;
+        let owned = owned(&d.state) != self.state.as_ref().is_some_and(owned);
+        let of_move = matches!(&d.next, Next::Do(Command::BlockMove | Command::UnblockMove));
+        self.crashes_at_random = !of_move && !owned;
         match d.next {
             Next::Write => {
                 if self.crashes_now(false) {
@@ -226,7 +243,10 @@ impl Run {
                 if self.crashes_now(true) {
                     return self.crash();
                 }
-                let lose = self.world.plan.lose_one_in;
+                let lose = match self.crashes_at_random {
+                    true => self.world.plan.lose_one_in,
+                    false => 0,
+                };
                 let lost = lose > 0 && self.world.now < 600_000 && self.world.rng.one_in(lose);
                 if !worked || lost {
                     return self.pause();
@@ -271,9 +291,33 @@ impl Run {
                 self.may_come_on(&state);
                 self.world.bmh.as_mut().unwrap().our_hold = false;
             }
+            Command::RemoveOrphanedHolds { keys } => {
+                let bmh = w.bmh.as_mut().unwrap();
+                bmh.orphaned_holds.retain(|held| !keys.contains(held));
+            }
+            Command::EndMachineRequest => {}
+            Command::BlockMove => {
+                w.request.move_block = MoveBlock::Ours;
+                if let Some(bmh) = &mut w.bmh {
+                    bmh.move_block = MoveBlock::Ours;
+                }
+            }
+            Command::UnblockMove => {
+                w.request.move_block = MoveBlock::Absent;
+                if let Some(bmh) = &mut w.bmh {
+                    bmh.move_block = MoveBlock::Absent;
+                }
+            }
             Command::PowerOff {
                 id, command_after, ..
             } => {
+                let blocks = w
+                    .bmh
+                    .as_ref()
+                    .is_none_or(|b| b.move_block == MoveBlock::Ours);
+                if w.request.move_block != MoveBlock::Ours || !blocks {
+                    w.fail("F16: a power-off while clusterctl may move the host");
+                }
                 if w.bmh.as_ref().is_some_and(|b| !b.our_hold && b.online) {
                     w.fail("F2: a power-off without our hold");
                 }

@@ -11,6 +11,8 @@ fn failed_node_passes_through_all_steps_in_order() {
         assert_eq!(d.next, Next::Write);
         (d.state, d.reason)
     };
+    let (s, _) = writes(&o, &s, 0);
+    assert!(s.finalizer, "recorded before it is added (F9)");
     assert_eq!(does(&o, &s, 0), Command::AddFinalizer);
     o.request.finalizer = true;
     let (s, _) = writes(&o, &s, 0);

@@ -74,6 +74,13 @@ impl Run {
             return;
         };
         let hold = w.bmh.as_ref().is_some_and(|b| b.our_hold);
+        let blocks = w
+            .bmh
+            .as_ref()
+            .is_some_and(|b| b.move_block == MoveBlock::Ours);
+        if blocks || w.request.move_block == MoveBlock::Ours {
+            w.fail("F9: clusterctl still waits for this remediation");
+        }
         if hold || w.request.finalizer || w.agent_holds || w.cluster.taint == Taint::Ours {
             w.fail("F9: something of ours was left behind");
         }

@@ -241,6 +241,8 @@ pub(super) fn random_pod(r: &mut Rng) -> BoundPod {
         tolerates_taint: r.one_in(6),
         is_terminating: !r.one_in(4),
         has_finalizers: r.one_in(6),
+        is_ended: false,
+        claims: std::collections::BTreeSet::new(),
         ..mk_pod("db-0")
     }
 }

@@ -35,6 +35,7 @@ impl Run {
                 ready: w.ready(),
                 ready_unknown: w.unknown(),
                 taint: w.cluster.taint,
+                tainted_by_rackhand: true,
                 lease: Some(LeaseFacts {
                     renewed: w.cluster.lease.to_string(),
                     duration: Duration::from_secs(40),
@@ -55,7 +56,7 @@ impl Run {
             volumes: w
                 .cluster
                 .volume
-                .then(|| "csi-1".to_owned())
+                .then(|| "csi-1".into())
                 .into_iter()
                 .collect(),
         };
@@ -66,6 +67,8 @@ impl Run {
                 health_check_succeeded: Some(w.healthy()),
                 owner_remediated_false: w.escalated,
                 not_checked: false,
+                is_requested: false,
+                updating: None,
             }),
             cluster: None,
             cluster_removed: false,

@@ -304,7 +304,10 @@ impl World {
             return;
         };
         bmh.powered_on = Some(self.stored_on);
-        let on = bmh.online && !bmh.our_hold && bmh.foreign_holds.is_empty();
+        let on = bmh.online
+            && !bmh.our_hold
+            && bmh.foreign_holds.is_empty()
+            && bmh.orphaned_holds.is_empty();
         // A BMC that always reports off has reached off, and never reaches on.
         if silent || lying && on {
             return;

@@ -106,9 +106,10 @@ fn facts(
     let (found, bmh_key) = (resolved.view, resolved.bmh);
     let guard = etcd::guard_of(index, snapshot, &target, &mut assumed);
     let uid = view.meta().uid.clone();
-    let bmh = bmh_key
-        .as_ref()
-        .and_then(|key| Some(bmh_facts(index.host(key)?.view.ok()?.as_ref(), key, &uid)));
+    let bmh = bmh_key.as_ref().and_then(|key| {
+        let view = index.host(key)?.view.ok()?;
+        Some(bmh_facts(&view, key, &uid, &BTreeSet::new()))
+    });
     let host_ref = match &found {
         HostView::Found(host) => Some(host.clone()),
         HostView::NotFound(_) => None,

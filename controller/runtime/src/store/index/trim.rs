@@ -10,8 +10,9 @@ use crate::store::object::Kind;
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Groups whose annotations on a Machine are used. Bootstrap providers store whole configurations in others.
-const MACHINE_ANNOTATIONS: [&str; 5] = [
+const MACHINE_ANNOTATIONS: [&str; 6] = [
     "cluster.x-k8s.io/",
+    "in-place-updates.internal.cluster.x-k8s.io/",
     "machine.openshift.io/",
     "metal3.io/",
     "rackhand.dev/",

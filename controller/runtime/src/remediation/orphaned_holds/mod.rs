@@ -1,10 +1,13 @@
-//! Ends holds at agents for remediations that have ended, with the outlets that were switched off for them (F9).
+//! Ends holds of remediations that have ended or are gone: at agents, with the outlets that were switched off for
+//! them, and on BareMetalHosts (F9).
 //!
 //! A remediation releases its hold before it ends, at every agent of the rack that answers. One
 //! that was out of reach keeps its hold in its journal, and that journal is the record of what is
 //! still to be released: whenever the agent answers again, its holds are compared with the
 //! remediations that exist. Until then the hold has no effect, because nobody commands through that
 //! agent.
+
+mod hosts;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,6 +18,8 @@ use std::{
 use kube::{ResourceExt, api::ListParams};
 use rackhand_core::remediation::LeftHoldAction;
 use tokio_util::sync::CancellationToken;
+
+pub(super) use hosts::traces;
 
 use super::{Context, policy::finalizer};
 use crate::{
@@ -31,7 +36,11 @@ const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Runs until `cancel`.
 pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
+    let mut search = hosts::Search::default();
     while !pause(&cancel, INTERVAL).await {
+        if let Err(error) = Box::pin(search.run(&context)).await {
+            tracing::warn!(%error, "the remediations cannot be listed, so no orphaned hold key is removed");
+        }
         let left = match left(&context).await {
             Ok(left) => left,
             Err(error) => {
@@ -84,15 +93,43 @@ async fn left(context: &Context) -> Result<Vec<AgentHold>, ApiError> {
     }
     // Listed after the agents have reported their holds. A remediation has the finalizer before it
     // has a hold.
-    let existing = existing(context).await?;
+    let namespace = context.config.namespace.as_deref().unwrap_or_default();
+    let existing = existing(context, namespace).await?;
     holds.retain(|held| is_left(held, &existing));
     Ok(holds)
 }
 
-/// Remediations by UID, and whether our finalizer is on them.
-async fn existing(context: &Context) -> Result<BTreeMap<String, bool>, ApiError> {
+/// Those of these UIDs that no remediation has, by a live list of all kinds in all namespaces (F12).
+pub(super) async fn gone(
+    context: &Context,
+    mut uids: BTreeSet<String>,
+) -> Result<BTreeSet<String>, ApiError> {
+    if !uids.is_empty() {
+        let existing = existing(context, "").await?;
+        uids.retain(|uid| !existing.contains_key(uid));
+    }
+    Ok(uids)
+}
+
+/// Ends what agents hold for remediations that are gone. A hold at an agent that does not answer stays.
+pub(super) async fn end_agent_holds(context: &Context, of: &BTreeSet<&str>) {
+    let held = context.agents.holds().into_iter();
+    for held in held.filter(|held| of.contains(held.owner.as_str())) {
+        if let Err(error) = Box::pin(context.agents.end_hold(&held)).await {
+            let AgentHold { agent, host, .. } = &held;
+            tracing::warn!(
+                agent,
+                host,
+                ?error,
+                "a hold of a remediation that is gone is not released"
+            );
+        }
+    }
+}
+
+/// Remediations by UID, and whether our finalizer is on them; of all namespaces, if `namespace` is empty.
+async fn existing(context: &Context, namespace: &str) -> Result<BTreeMap<String, bool>, ApiError> {
     let mut existing = BTreeMap::new();
-    let namespace = context.config.namespace.as_deref().unwrap_or_default();
     let every = ListParams::default();
     for kind in Kind::REQUESTS {
         let found = context
