@@ -124,7 +124,6 @@ async fn run_with(
     clock::begin();
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let registry = Arc::new(registry);
     let client = connections.management;
     let election = election(&client, &config, &stop).await?;
     let lease = LeaseConfig::new(
@@ -155,6 +154,8 @@ async fn run_with(
         changes_agents.clone(),
         changes_absence.clone(),
     ]));
+    index.register_metrics(&mut registry);
+    let registry = Arc::new(registry);
     let served = Arc::new(Served::default());
 
     // The tasks that read end after the tasks that act.
