@@ -182,7 +182,7 @@ impl Engine {
         self.list_live(Kind::MachineHealthCheck, &namespace).await
     }
 
-    async fn read_live(&self, kind: Kind, key: &Key) -> Result<(), ApiError> {
+    pub(super) async fn read_live(&self, kind: Kind, key: &Key) -> Result<(), ApiError> {
         let what = format!("{} {key}", kind.kind());
         let context = &self.context;
         let found = context
