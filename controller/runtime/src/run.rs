@@ -20,7 +20,7 @@ use crate::{
     checks::{self, CheckMetrics},
     clusters::{self, WorkloadConnector, Workloads, node_absence, system_connector},
     config::Config,
-    leader::{Leader, LeaderMetrics},
+    leader::{Election, Leader, LeaderMetrics},
     remediation::{LiveFacts, RemediationMetrics},
     serve::{
         admin, authenticated,
@@ -102,6 +102,28 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
     run_with(config, connections, Some(listeners), stop).await
 }
 
+/// Takes part in the election until it ends or `electing` is cancelled.
+async fn take_part(
+    parts: &Parts,
+    leads: watch::Sender<bool>,
+    electing: CancellationToken,
+) -> Result<()> {
+    let (config, leader) = (&parts.config, &parts.leader);
+    let (namespace, name) = (config.lease_namespace.as_str(), config.lease_name.as_str());
+    if parts.has_lease_thread {
+        let election = Election {
+            namespace,
+            name,
+            leads,
+            cancel: electing,
+        };
+        let kubeconfig = config.kubeconfig.clone();
+        return leader.run_on_thread(kubeconfig, election).await;
+    }
+    let run = leader.run(&parts.client, namespace, name, leads, electing);
+    Ok(run.await?)
+}
+
 /// Runs the controller with the caller's connections, for simulations: without listeners, and without a watch
 /// of its certificate.
 ///
@@ -157,6 +179,7 @@ async fn run_with(
     index.register_metrics(&mut registry);
     let registry = Arc::new(registry);
     let served = Arc::new(Served::default());
+    let has_lease_thread = listeners.is_some();
 
     // The tasks that read end after the tasks that act.
     let reading = CancellationToken::new();
@@ -237,6 +260,7 @@ async fn run_with(
         client,
         election,
         leader,
+        has_lease_thread,
         agents: (connections.tls, connections.agent),
         index,
         served,
@@ -291,6 +315,8 @@ struct Parts {
     client: Client,
     election: String,
     leader: Leader,
+    /// Whether the Lease is renewed on a thread of its own: not in a simulation, which has one thread.
+    has_lease_thread: bool,
     agents: (ClientTls, AgentConnector),
     index: Arc<Index>,
     served: Arc<Served>,
@@ -329,13 +355,7 @@ async fn lead(parts: Parts) -> Result<()> {
 
     let (elected, mut leading) = watch::channel(false);
     let electing = CancellationToken::new();
-    let campaign = leader.run(
-        client,
-        &config.lease_namespace,
-        &config.lease_name,
-        elected,
-        electing.clone(),
-    );
+    let campaign = take_part(&parts, elected, electing.clone());
     tokio::pin!(campaign);
     tokio::select! {
         () = stop.cancelled() => return Ok(()),

@@ -3,6 +3,7 @@
 
 pub(crate) mod admin;
 pub(crate) mod authenticated;
+mod connections;
 pub(crate) mod explain;
 pub(crate) mod https;
 pub(crate) mod page;
