@@ -19,8 +19,10 @@ const LASTS: Duration = Duration::from_secs(2);
 pub enum WatchFailure {
     /// The API server does not permit it (401, 403), or does not serve the path any more. A repetition fails too.
     Refused,
-    /// Any other one, which may pass.
+    /// It could not be started, or its answer cannot be understood, for a cause that may pass.
     Interrupted,
+    /// It had begun, and its connection was cut: a proxy cuts each one that is idle for half a minute.
+    Cut,
 }
 
 /// What a watch has reported so far.
@@ -47,6 +49,10 @@ impl WatchHealth {
 
     /// Records a failure. Returns whether the watch is lost by it and must be made anew, with a new list.
     pub fn failed(&mut self, failure: WatchFailure, now: Duration) -> bool {
+        if failure == WatchFailure::Cut {
+            self.failures = None;
+            return false;
+        }
         let first = match self.failures {
             Some((first, last)) if now.saturating_sub(last) < APART => first,
             _ => now,
@@ -122,5 +128,16 @@ mod tests {
         health.progressed();
         assert!(!health.failed(WatchFailure::Interrupted, at(4 * 3600 + 30)));
         assert!(health.is_fed(at(4 * 3600 + 30)));
+    }
+
+    #[test]
+    fn f12_proxy_that_cuts_idle_watches_costs_nothing() {
+        let mut health = WatchHealth::default();
+        health.listed(at(0));
+        for time in (35..3600).step_by(35) {
+            assert!(!health.failed(WatchFailure::Interrupted, at(time - 1)));
+            assert!(!health.failed(WatchFailure::Cut, at(time)));
+            assert!(health.is_fed(at(time)));
+        }
     }
 }

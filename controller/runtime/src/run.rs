@@ -29,7 +29,7 @@ use crate::{
         page::{LeaderState, Page},
     },
     store::{
-        api::{call, management_client},
+        api::{CALL_TIMEOUT, call, management_client},
         clock,
         index::{ChangeQueue, Index},
         object::{Kind, Served},
@@ -384,6 +384,8 @@ async fn lead(parts: Parts) -> Result<()> {
     }
     electing.cancel();
     if result.is_ok() {
+        // A renewal that is under way would conflict with the release.
+        tokio::time::timeout(CALL_TIMEOUT, campaign).await.ok();
         leader
             .release(client, &config.lease_namespace, &config.lease_name)
             .await;

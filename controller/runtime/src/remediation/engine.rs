@@ -15,7 +15,7 @@ use rackhand_core::{
         Turn, step,
     },
 };
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -64,6 +64,8 @@ pub(super) struct Engine {
     pub(super) connection: Option<RetainedConnection>,
     /// The deadline of the current step.
     until: Option<Timestamp>,
+    /// When the Machine and the BareMetalHost were read for the policies.
+    pub(super) labels_read: Option<Instant>,
     /// Why the spec cannot be read, as reported last.
     pub(super) unread_spec: Option<ViewError>,
 }
@@ -105,6 +107,7 @@ impl Engine {
             host_workload: None,
             connection: None,
             until: None,
+            labels_read: None,
             unread_spec: None,
             machine: None,
             node: None,

@@ -24,6 +24,7 @@ use rackhand_core::{
     },
     remediation::{ActiveRemediation, HostRef, Progress, Reason, State, Step, WorkloadView},
 };
+use tokio::time::Instant;
 
 use super::{
     engine::Engine,
@@ -39,6 +40,8 @@ use crate::store::{
 
 /// How long a remediation waits for the pods of its Node.
 const HOST_WORKLOAD_WAIT: Duration = Duration::from_secs(1);
+/// How long the Machine and the BareMetalHost count as read.
+const LABELS_AGE: Duration = Duration::from_secs(1);
 /// How long what was read counts. Each change of another remediation evaluates all that wait.
 const HOST_WORKLOAD_AGE: SignedDuration = SignedDuration::from_secs(60);
 
@@ -279,7 +282,10 @@ impl Engine {
     ///
     /// # Errors
     /// They cannot be read, so that it is not known whether one holds the host.
-    pub(super) async fn read_policies(&self, observed: &ObservedPolicies) -> Result<bool, Reason> {
+    pub(super) async fn read_policies(
+        &mut self,
+        observed: &ObservedPolicies,
+    ) -> Result<bool, Reason> {
         let unread = |why: &dyn std::fmt::Display| {
             Reason::HeldByPolicy(format!(
                 "it is not known whether a PowerPolicy holds this host, because they cannot be read now: {why}; it \
@@ -288,9 +294,16 @@ impl Engine {
         };
         let read = self.context.comparisons.reach_policies().await;
         read.map_err(|why| unread(&why))?;
-        for (kind, key) in &observed.objects {
-            let read = self.read_live(*kind, key).await;
-            read.map_err(|why| unread(&why))?;
+        let asked = Instant::now();
+        let is_read = self
+            .labels_read
+            .is_some_and(|at| asked.duration_since(at) < LABELS_AGE);
+        if !is_read {
+            for (kind, key) in &observed.objects {
+                let read = self.read_live(*kind, key).await;
+                read.map_err(|why| unread(&why))?;
+            }
+            self.labels_read = Some(asked);
         }
         let now = PolicyVersions::of(&self.context.index, &observed.objects);
         Ok(now != observed.versions)

@@ -83,6 +83,13 @@ fn watch_failure(error: &watcher::Error) -> WatchFailure {
         | watcher::Error::WatchError(status) => Some(status),
         _ => None,
     };
+    let is_cut = matches!(
+        error,
+        watcher::Error::WatchFailed(kube::Error::ReadEvents(_) | kube::Error::HyperError(_))
+    );
+    if is_cut {
+        return WatchFailure::Cut;
+    }
     let is_denied = status.is_some_and(|status| matches!(status.code, 401 | 403));
     match is_denied || is_path_gone(error) {
         true => WatchFailure::Refused,

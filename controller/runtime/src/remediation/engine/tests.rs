@@ -520,14 +520,14 @@ fn basis(fixture: &Fixture) -> ObservedPolicies {
 #[tokio::test]
 async fn f13_policies_and_labels_are_read_live_before_a_beginning() {
     let fixture = with_policies().await;
-    let engine = fixture.engine();
     let seen = basis(&fixture);
-    assert_eq!(engine.read_policies(&seen).await, Ok(false));
+    assert_eq!(fixture.engine().read_policies(&seen).await, Ok(false));
     // Labels of the Machine and annotations of the BareMetalHost, which no watch has shown.
     for path in [MACHINE, HOST] {
         let seen = basis(&fixture);
         let labels = json!({ "metadata": { "labels": { "frozen": "yes" } } });
         fixture.objects.change(path, &labels);
+        let mut engine = fixture.engine();
         assert_eq!(engine.read_policies(&seen).await, Ok(true), "{path}");
         assert_eq!(engine.read_policies(&basis(&fixture)).await, Ok(false));
     }
@@ -536,7 +536,7 @@ async fn f13_policies_and_labels_are_read_live_before_a_beginning() {
 #[tokio::test(start_paused = true)]
 async fn f13_policy_that_the_watch_has_not_shown_is_waited_for() {
     let fixture = with_policies().await;
-    let engine = fixture.engine();
+    let mut engine = fixture.engine();
     let seen = basis(&fixture);
     let policy = put_policy(&fixture);
     let Err(Reason::HeldByPolicy(why)) = engine.read_policies(&seen).await else {
