@@ -29,3 +29,4 @@ pub mod rehearsal;
 pub mod remediation;
 pub mod roles;
 pub mod shared_cause;
+pub mod watch_health;

@@ -20,7 +20,7 @@ use crate::{
     checks::{self, CheckMetrics},
     clusters::{self, WorkloadConnector, Workloads, node_absence, system_connector},
     config::Config,
-    leader::{Leader, LeaderMetrics},
+    leader::{Election, Leader, LeaderMetrics},
     remediation::{LiveFacts, RemediationMetrics},
     serve::{
         admin, authenticated,
@@ -29,7 +29,7 @@ use crate::{
         page::{LeaderState, Page},
     },
     store::{
-        api::{call, management_client},
+        api::{CALL_TIMEOUT, call, management_client},
         clock,
         index::{ChangeQueue, Index},
         object::{Kind, Served},
@@ -102,6 +102,28 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
     run_with(config, connections, Some(listeners), stop).await
 }
 
+/// Takes part in the election until it ends or `electing` is cancelled.
+async fn take_part(
+    parts: &Parts,
+    leads: watch::Sender<bool>,
+    electing: CancellationToken,
+) -> Result<()> {
+    let (config, leader) = (&parts.config, &parts.leader);
+    let (namespace, name) = (config.lease_namespace.as_str(), config.lease_name.as_str());
+    if parts.has_lease_thread {
+        let election = Election {
+            namespace,
+            name,
+            leads,
+            cancel: electing,
+        };
+        let kubeconfig = config.kubeconfig.clone();
+        return leader.run_on_thread(kubeconfig, election).await;
+    }
+    let run = leader.run(&parts.client, namespace, name, leads, electing);
+    Ok(run.await?)
+}
+
 /// Runs the controller with the caller's connections, for simulations: without listeners, and without a watch
 /// of its certificate.
 ///
@@ -124,7 +146,6 @@ async fn run_with(
     clock::begin();
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let registry = Arc::new(registry);
     let client = connections.management;
     let election = election(&client, &config, &stop).await?;
     let lease = LeaseConfig::new(
@@ -158,7 +179,10 @@ async fn run_with(
         changes_agents.clone(),
         changes_absence.clone(),
     ]));
+    index.register_metrics(&mut registry);
+    let registry = Arc::new(registry);
     let served = Arc::new(Served::default());
+    let has_lease_thread = listeners.is_some();
 
     // The tasks that read end after the tasks that act.
     let reading = CancellationToken::new();
@@ -239,6 +263,7 @@ async fn run_with(
         client,
         election,
         leader,
+        has_lease_thread,
         agents: (connections.tls, connections.agent),
         index,
         served,
@@ -293,6 +318,8 @@ struct Parts {
     client: Client,
     election: String,
     leader: Leader,
+    /// Whether the Lease is renewed on a thread of its own: not in a simulation, which has one thread.
+    has_lease_thread: bool,
     agents: (ClientTls, AgentConnector),
     index: Arc<Index>,
     served: Arc<Served>,
@@ -331,13 +358,7 @@ async fn lead(parts: Parts) -> Result<()> {
 
     let (elected, mut leading) = watch::channel(false);
     let electing = CancellationToken::new();
-    let campaign = leader.run(
-        client,
-        &config.lease_namespace,
-        &config.lease_name,
-        elected,
-        electing.clone(),
-    );
+    let campaign = take_part(&parts, elected, electing.clone());
     tokio::pin!(campaign);
     tokio::select! {
         () = stop.cancelled() => return Ok(()),
@@ -366,6 +387,8 @@ async fn lead(parts: Parts) -> Result<()> {
     }
     electing.cancel();
     if result.is_ok() {
+        // A renewal that is under way would conflict with the release.
+        tokio::time::timeout(CALL_TIMEOUT, campaign).await.ok();
         leader
             .release(client, &config.lease_namespace, &config.lease_name)
             .await;

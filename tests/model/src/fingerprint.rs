@@ -131,6 +131,11 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
         retry_at,
         mode,
         strategy,
+        // Those of the world, since the first attempt.
+        policy: _,
+        // Only other remediations count it.
+        counted: _,
+        causes,
         node_action,
         keep_off,
         failure,
@@ -158,7 +163,7 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
     } = state;
     (step, since, attempt, attempt_started, tries).hash(h);
     (power_off_repeats, power_on_repeats, retry_at, mode).hash(h);
-    (strategy, node_action, keep_off, failure, cluster).hash(h);
+    (strategy, causes, node_action, keep_off, failure, cluster).hash(h);
     (host, node, lease_at_off, taint, drained.is_some()).hash(h);
     (on, handover, agent_holds, confirmation_used, node_was_down).hash(h);
     (node_back, other_node, refused_entry, end_reason, outlets).hash(h);

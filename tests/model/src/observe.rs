@@ -1,6 +1,9 @@
 //! The observation that the controller makes of the world, and the decision of the real step function.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use rackhand_core::remediation::{
     AgentFacts, AgentId, AgentView, BareMetalHostFacts, BmcAccess, BoundPod, Collected, Decision,
@@ -58,6 +61,7 @@ pub(crate) fn node(w: &World, leases: &mut LeaseMemory) -> NodeFacts {
         boot_id: name("boot", w.node.boot),
         system_uuid: "4c4c4544-0042-3510-8054-c2c04f4e4e32".into(),
         ready_since: None,
+        conditions: BTreeMap::new(),
         ready: w.node.ready,
         ready_unknown: !w.node.ready,
         taint: w.node.taint,
@@ -194,6 +198,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
         request: RequestFacts {
             ended_by_copy: None,
             made_by_check: None,
+            checked: None,
             uid: UID.into(),
             deleting: w.object.deleting,
             timed_out: false,

@@ -2,7 +2,9 @@
 //! [`rackhand_core::remediation::check_concurrency`] and [`rackhand_core::power_policy::evaluate`], and leaders
 //! that follow one another.
 //!
-//! The first two hosts are in one rack. The policy permits one remediation at a time in a rack, and two in all.
+//! The first two hosts are in one rack. The policy permits one remediation at a time in a rack, and two in all. At any
+//! time a person adds another policy, which requires approval for hosts with a label, and sets that label on the first
+//! host; watches show both late.
 //! A remediation has begun once that is written; the write is sent after the decision and arrives later, possibly
 //! under the next leader, unless the object has changed. Restated here is what a new leader and the engine do
 //! around the decisions: the leader lists the remediations and claims those that have not begun before it
@@ -15,7 +17,7 @@ mod breakage;
 mod world;
 
 pub use breakage::Breakage;
-pub use world::{Action, Process, Stage, World};
+pub use world::{Action, Hold, Process, Stage, World};
 
 use crate::explore::{Bounds, Report, explore_model};
 use world::COUNT;
@@ -33,7 +35,7 @@ impl Setting {
     /// The world of a breakage.
     pub fn broken(breakage: Breakage) -> Self {
         let budget = match breakage {
-            Breakage::ResultNotKept => 0,
+            Breakage::ResultNotKept | Breakage::PolicyNotRead | Breakage::LabelNotRead => 0,
             _ => 1,
         };
         Self {
@@ -70,6 +72,9 @@ impl Model for Setting {
         vec![
             Property::always("a budget is not exceeded", |_, w: &World| {
                 w.is_within_budget()
+            }),
+            Property::always("F13: none begins that a policy holds", |_, w: &World| {
+                !w.begins_held
             }),
             Property::always("L1: each has its turn", |model: &Self, w: &World| {
                 !w.is_within_budget() || w.ends(model.breakage)

@@ -36,9 +36,11 @@ async fn names(client: &mut Client) -> Vec<String> {
 }
 
 async fn get(agent: &Agent, path: &str) -> String {
-    let mut stream = TcpStream::connect(agent.admin_addr().unwrap())
-        .await
-        .unwrap();
+    get_at(agent.admin_addr().unwrap(), path).await
+}
+
+async fn get_at(address: std::net::SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();

@@ -95,7 +95,7 @@ pub fn explain_remediation(facts: &RemediationFacts, now: Timestamp) -> Remediat
     let state = facts.state.as_ref();
     let o = &facts.observation;
     let decision = step(o, state, now);
-    let policy = o.request.policy.as_ref().ok();
+    let policy = o.policy(state);
     let until = state.and_then(|s| o.step_until(s));
     let next = match &decision.next {
         Next::Write => NextStepView {

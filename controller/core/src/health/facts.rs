@@ -17,6 +17,17 @@ pub struct Condition {
     pub last_transition: Option<Timestamp>,
 }
 
+/// Since when a condition without `lastTransitionTime` has its status, as Cluster API, OpenShift and medik8s read it:
+/// longer than any timeout. People and small agents set such conditions.
+pub const LONG_AGO: Timestamp = Timestamp::UNIX_EPOCH;
+
+impl Condition {
+    /// Since when the condition has its status.
+    pub fn since(&self) -> Timestamp {
+        self.last_transition.unwrap_or(LONG_AGO)
+    }
+}
+
 /// The Cluster of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ClusterFacts {

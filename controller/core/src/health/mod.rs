@@ -36,7 +36,9 @@ mod verdict;
 pub use condition::{HealthConditionWrite, health_condition};
 pub use duration::{GoDuration, go_duration};
 pub use external::{ExternalProgress, ExternalStep, MarkCarrier, external_step, mark_carrier};
-pub use facts::{ClusterFacts, Condition, MachineFacts, NodeFacts, NodeView, RequestView, Target};
+pub use facts::{
+    ClusterFacts, Condition, LONG_AGO, MachineFacts, NodeFacts, NodeView, RequestView, Target,
+};
 pub use fleet::{Fleet, FleetChanges, PendingAction};
 pub use future_cause::{CLOCK_TOLERANCE, FutureCause};
 pub use limit_status::{Counts, FleetCounts, LimitStatus, counts_against_limit};

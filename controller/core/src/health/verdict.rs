@@ -328,7 +328,7 @@ impl Findings {
     }
 
     /// Applies rules to conditions. An absent condition matches no rule, not even one for `Unknown`; a
-    /// condition without a transition time cannot time out.
+    /// condition without a transition time has matched since [`Condition::since`].
     fn match_rules(
         &mut self,
         rules: &[ConditionRule],
@@ -336,10 +336,8 @@ impl Findings {
         cause: fn(&ConditionRule, &Condition) -> Cause,
     ) {
         for rule in rules {
-            if let Some(condition) = rule.matching(conditions)
-                && let Some(since) = condition.last_transition
-            {
-                self.time(cause(rule, condition), since, rule.timeout);
+            if let Some(condition) = rule.matching(conditions) {
+                self.time(cause(rule, condition), condition.since(), rule.timeout);
             }
         }
     }

@@ -1,13 +1,13 @@
 //! Whether a Node is unhealthy, by its conditions (docs/reference/medik8s.md, Evaluation).
 //!
-//! Must never treat a Node as healthy because the transition time of its condition is unknown.
+//! Must never treat a Node as healthy because the transition time of its condition is missing.
 
 use std::fmt;
 
 use jiff::Timestamp;
 
 use super::{Check, ConditionRule, NodeFacts};
-use crate::health::deadline;
+use crate::health::{LONG_AGO, deadline};
 
 /// The health of a Node by its conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +59,14 @@ impl fmt::Display for Cause {
                 type_,
                 status,
                 since,
+            } if *since == LONG_AGO => write!(
+                f,
+                "condition {type_} is {status}, for an unknown time (it has no lastTransitionTime)"
+            ),
+            Self::Condition {
+                type_,
+                status,
+                since,
             } => write!(f, "condition {type_} is {status} since {since}"),
             Self::NeverJoined { created } => {
                 write!(f, "it has not joined since its creation at {created}")
@@ -76,7 +84,7 @@ pub struct CauseDeadline {
     pub until: Timestamp,
 }
 
-/// A matching rule with its deadline; `None`: the transition time is unknown.
+/// A matching rule with its deadline; `None`: it is not known when the Node was created.
 type Finding = Option<CauseDeadline>;
 
 /// All rules that match a Node, in their order.
@@ -93,7 +101,8 @@ fn findings(check: &Check, node: &NodeFacts) -> Vec<Finding> {
     }
     let matching = |rule: &ConditionRule| {
         let condition = rule.matching(&node.conditions)?;
-        Some(condition.last_transition.map(|since| CauseDeadline {
+        let since = condition.since();
+        Some(Some(CauseDeadline {
             cause: Cause::Condition {
                 type_: rule.type_.clone(),
                 status: rule.status.clone(),

@@ -18,6 +18,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     remediation::ActiveRemediation,
@@ -68,8 +69,48 @@ pub struct PolicyFacts {
     pub held_by: Option<String>,
 }
 
+/// What a remediation that has begun counts against, recorded with its beginning.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CountedFacts {
+    /// Names of the policies that selected the host.
+    pub policies: BTreeSet<String>,
+    /// Where the host was.
+    pub placement: Placement,
+}
+
+impl PolicyFacts {
+    /// What is to be recorded of a remediation that begins.
+    pub fn counted(&self) -> CountedFacts {
+        CountedFacts {
+            policies: self.policies.clone(),
+            placement: self.placement.clone(),
+        }
+    }
+
+    /// With what was recorded at the beginning: the remediation stays in each budget in which it began, and in those
+    /// of policies that select it since.
+    #[must_use]
+    pub fn since_beginning(mut self, counted: &CountedFacts) -> Self {
+        self.policies.extend(counted.policies.iter().cloned());
+        let (now, then) = (&mut self.placement, &counted.placement);
+        fn pin<T: Clone>(now: &mut Option<T>, then: &Option<T>) {
+            if then.is_some() {
+                now.clone_from(then);
+            }
+        }
+        pin(&mut now.cluster, &then.cluster);
+        pin(&mut now.rack, &then.rack);
+        pin(&mut now.labels, &then.labels);
+        now.pdus.extend(then.pdus.iter().cloned());
+        now.switches.extend(then.switches.iter().cloned());
+        self
+    }
+}
+
 /// Where a host is, for budgets and shared causes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Placement {
     /// `namespace/name` of the workload cluster.
     pub cluster: Option<String>,

@@ -48,6 +48,9 @@ pub struct RequestFacts {
     pub deleting: bool,
     /// When a health check made it; `None` if a person did.
     pub made_by_check: Option<Timestamp>,
+    /// The conditions of a Node, by type and status, that make it unhealthy by the check that made it; `None`: that
+    /// check is not known, or is gone.
+    pub checked: Option<BTreeSet<(String, String)>>,
     /// Whether medik8s' health check requests a stop (`nhc-timed-out`).
     pub timed_out: bool,
     /// Whether the object names a Node, not a Machine.
@@ -281,12 +284,21 @@ impl Observation {
         before.or(tries.then_some(now))
     }
 
+    /// The settings: those of the object or, while it cannot be parsed, those with which an attempt has begun. `None`:
+    /// it cannot be parsed, and nothing has begun.
+    pub fn policy<'a>(&'a self, state: Option<&'a State>) -> Option<&'a Policy> {
+        match &self.request.policy {
+            Ok(policy) => Some(policy),
+            Err(_) => state.and_then(|s| s.policy.as_deref()),
+        }
+    }
+
     /// When the time of this step is over, by the policy, or by the default policy if that cannot
     /// be parsed. `None` if the step ends only by a change from outside, which its [`Reason`]
     /// names.
     pub fn step_until(&self, s: &State) -> Option<Timestamp> {
         let fallback = Policy::default();
-        let policy = self.request.policy.as_ref().unwrap_or(&fallback);
+        let policy = self.policy(Some(s)).unwrap_or(&fallback);
         let running = matches!(
             self.operation,
             Some(OperationView::Running | OperationView::Staged { .. })

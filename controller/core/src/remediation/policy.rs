@@ -23,7 +23,7 @@ pub enum Strategy {
 }
 
 /// What happens when a drain takes longer than its timeout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum DrainBlocked {
     /// Stay off, report what blocks, and continue when it is deleted (F4).
     KeepOff,
@@ -34,7 +34,7 @@ pub enum DrainBlocked {
 }
 
 /// What happens when the workload cluster is out of reach for long after the confirmed off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum WorkloadDown {
     /// Stay off and keep trying.
     KeepOff,
@@ -43,7 +43,7 @@ pub enum WorkloadDown {
 }
 
 /// What happens when the Node of a Machine is gone before anything was done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum NodeGone {
     /// The host is power-cycled, and its kubelet registers the Node again.
     PowerCycle,
@@ -52,7 +52,7 @@ pub enum NodeGone {
 }
 
 /// What happens when no attempt is left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum OnExhausted {
     /// The Machine's owner takes over.
     Escalate,
@@ -74,7 +74,7 @@ pub enum NodeAction {
 }
 
 /// Who deletes the pods of a host that is confirmed off and tainted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PodDeletion {
     /// Rackhand, as soon as they are Terminating.
     Immediate,
@@ -83,7 +83,8 @@ pub enum PodDeletion {
 }
 
 /// The settings of a remediation.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Policy {
     /// What is done with the power of the host.
     pub strategy: Strategy,

@@ -2,12 +2,15 @@
 //!
 //! It contains neither credentials nor anything that can be read again.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Handover, HostEvidence, NodeAction, NodeFacts, OffEvidence, OutletUse, Reason, Strategy,
+    Handover, HostEvidence, NodeAction, NodeFacts, OffEvidence, OutletUse, Policy, Reason, Strategy,
 };
+use crate::power_policy::CountedFacts;
 
 /// The steps of a remediation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -259,6 +262,15 @@ pub struct State {
     /// The strategy when the attempt began.
     #[serde(default)]
     pub strategy: Strategy,
+    /// The settings when the attempt began, by which it goes on while its object cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Box<Policy>>,
+    /// What counts against budgets since the beginning, whatever becomes of the Node and the Machine (F10).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Box<CountedFacts>>,
+    /// The conditions of the Node besides Ready, by type and status, that were the cause when the attempt began.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub causes: BTreeSet<(String, String)>,
     /// Taint or deletion of the Node, decided at the first of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_action: Option<NodeAction>,
@@ -375,6 +387,9 @@ impl State {
             failure: None,
             mode: Mode::Direct,
             strategy: Strategy::Reboot,
+            policy: None,
+            counted: None,
+            causes: BTreeSet::new(),
             node_action: None,
             keep_off: None,
             cluster: None,

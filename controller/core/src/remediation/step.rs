@@ -230,7 +230,7 @@ pub fn operation_id(uid: &str, state: &State) -> Option<String> {
 /// yet.
 pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision {
     let fallback = Policy::default();
-    let policy = o.request.policy.as_ref().unwrap_or(&fallback);
+    let policy = o.policy(state).unwrap_or(&fallback);
     let cx = StepContext {
         o,
         policy,

@@ -1,6 +1,6 @@
 //! The Node of a host, in its workload cluster.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 
@@ -51,6 +51,8 @@ pub struct NodeFacts {
     pub ready: bool,
     /// Since when the condition Ready has its status.
     pub ready_since: Option<Timestamp>,
+    /// Its other conditions: their status, by type.
+    pub conditions: BTreeMap<String, String>,
     /// Whether the condition Ready is Unknown: the control plane has observed no Lease renewal for its
     /// grace period.
     pub ready_unknown: bool,
@@ -64,6 +66,10 @@ pub struct NodeFacts {
 }
 
 /// The Node by a read of the workload cluster.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "most observations have a Node, and each is made once"
+)]
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum WorkloadView {
     /// The workload cluster cannot be reached.

@@ -30,7 +30,7 @@ use crate::{
         api::ApiError,
         index::Tombstones,
         object::{Key, typed_api},
-        watch::{events, pause},
+        watch::{WatchMonitor, events, pause},
     },
 };
 
@@ -214,9 +214,15 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         let not_read = |error: ApiError| SyncError::Read(error.to_string());
         let served = &context.served;
         let found = served.resource_of(&context.client, &kind.api_version, &kind.kind);
-        // A kind that is not served has no objects.
         let Some(resource) = found.await.map_err(not_read)? else {
-            return Ok(());
+            // A kind that was never served has no objects.
+            return match self.is_empty(kind) {
+                true => Ok(()),
+                false => Err(SyncError::Read(format!(
+                    "{} is not served any more",
+                    kind.kind
+                ))),
+            };
         };
         let listing = live_listing(&context.client, &resource, &kind.namespace).await;
         let what = format!("{}s in {}", kind.kind, kind.namespace);
@@ -267,11 +273,20 @@ impl<R: ExternalRequest> ExternalRequests<R> {
                     let objects = typed_api(client, &resource, namespace);
                     tokio::select! {
                         () = cancel.cancelled() => return,
-                        () = self.follow(&kind, objects, &notify) => {}
+                        () = self.follow(&context, &kind, objects, &notify) => {}
                     }
                 }
-                // A kind that is not served has no objects.
-                Ok(None) => self.synced_to(&kind, &BTreeSet::new(), &notify),
+                // A kind that was never served has no objects. Those of one that is gone are unknown (F12).
+                Ok(None) if self.is_empty(&kind) => {
+                    self.synced_to(&kind, &BTreeSet::new(), &notify);
+                }
+                Ok(None) => {
+                    let why = format!(
+                        "the API server does not serve {} any more; the remediations of this kind are known from before",
+                        kind.api_version
+                    );
+                    self.lost(&context, &kind, why);
+                }
                 Err(error) => tracing::warn!(%error, "cannot discover the kind"),
             }
             if pause(&cancel, RETRY).await {
@@ -288,8 +303,24 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         self.moved.notify_waiters();
     }
 
+    fn is_empty(&self, kind: &ExternalKind) -> bool {
+        let known = self.known.read();
+        known
+            .get(kind)
+            .is_none_or(|known| known.requests.is_empty())
+    }
+
+    /// Records that what is known of a kind is of the past: nothing is decided by it before it is listed again.
+    fn lost(&self, context: &Context, kind: &ExternalKind, why: String) {
+        if let Some(known) = self.known.write().get_mut(kind) {
+            known.synced = false;
+        }
+        context.index.set_lost_other(&kind.kind, Some(why));
+    }
+
     async fn follow(
         &self,
+        context: &Context,
         kind: &ExternalKind,
         objects: Api<R::Wire>,
         notify: &impl Fn(WatchEvent),
@@ -297,6 +328,7 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         let stream = events(objects);
         pin_mut!(stream);
         let mut listed = BTreeSet::new();
+        let mut monitor = WatchMonitor::default();
         let report = |changed: bool, key: Key| {
             if changed {
                 notify(WatchEvent::Changed(kind.clone(), key));
@@ -304,6 +336,9 @@ impl<R: ExternalRequest> ExternalRequests<R> {
             self.moved.notify_waiters();
         };
         while let Some(event) = stream.next().await {
+            if event.is_ok() {
+                monitor.progressed();
+            }
             match event {
                 Ok(Event::Init) => listed.clear(),
                 Ok(Event::InitApply(object)) => {
@@ -311,7 +346,10 @@ impl<R: ExternalRequest> ExternalRequests<R> {
                     listed.insert(key.clone());
                     report(self.put(kind, &object), key);
                 }
-                Ok(Event::InitDone) => self.synced_to(kind, &listed, notify),
+                Ok(Event::InitDone) => {
+                    context.index.set_lost_other(&kind.kind, None);
+                    self.synced_to(kind, &listed, notify);
+                }
                 Ok(Event::Apply(object)) => {
                     report(self.put(kind, &object), key_of(object.meta()));
                 }
@@ -320,7 +358,12 @@ impl<R: ExternalRequest> ExternalRequests<R> {
                     report(self.remove(kind, &key), key);
                 }
                 Err(error) => {
-                    tracing::warn!(kind = kind.kind, %error, "watch interrupted; it is taken up again");
+                    tracing::warn!(kind = kind.kind, %error, "watch interrupted; resuming");
+                    if monitor.failed(&error) {
+                        context.served.forget_pinned(&kind.api_version, &kind.kind);
+                        self.lost(context, kind, error.to_string());
+                        return;
+                    }
                 }
             }
         }

@@ -9,7 +9,7 @@ use rackhand_core::health::{
 
 use crate::store::{
     index::{Connection, Index},
-    object::Key,
+    object::{Key, Kind},
 };
 
 /// Default startup timeout of Cluster API and OpenShift.
@@ -62,10 +62,10 @@ pub(super) fn node(index: &Index, cluster: &Key, name: Option<&str>) -> NodeView
     }
 }
 
-/// Why a workload cluster is unreachable; `None` if it is reachable.
-pub(super) fn unreachable(index: &Index, cluster: &Key) -> Option<String> {
+/// Why nothing is known of a workload cluster, or of the kinds that feed its checks; `None` if they are watched.
+pub(super) fn unreachable(index: &Index, cluster: &Key, feeds: &[Kind]) -> Option<String> {
     match index.connection(cluster) {
-        Connection::Up => None,
+        Connection::Up => index.lost_watch(feeds),
         Connection::Down(why) => Some(why),
     }
 }

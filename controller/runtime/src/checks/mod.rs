@@ -47,7 +47,7 @@ pub(crate) use ownership::{
     is_our_crd, passes, paused,
 };
 pub(crate) use snapshot::{FleetObjects, cluster_facts, is_of, machine_facts, node_view, rules};
-pub(crate) use withdrawal::is_judged;
+pub(crate) use withdrawal::{checked_conditions, is_judged};
 
 use crate::{
     clusters::sync::Syncs,

@@ -20,7 +20,7 @@ use rackhand_api::{
 };
 use rackhand_core::health::Orphan;
 
-pub(crate) use checks::is_judged;
+pub(crate) use checks::{checked_conditions, is_judged};
 pub(super) use creator::made_by;
 use creator::{Creator, is_created_by_us};
 

@@ -1,6 +1,6 @@
 //! Converts Nodes and Leases into the facts of the core.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -30,6 +30,16 @@ pub(crate) fn ready(node: &Node) -> Option<&str> {
 fn condition_ready(node: &Node) -> Option<&NodeCondition> {
     let conditions = node.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|c| c.type_ == "Ready")
+}
+
+/// Status of the conditions but Ready, by type.
+fn other_conditions(node: &Node) -> BTreeMap<String, String> {
+    let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
+    let others = conditions.into_iter().flatten();
+    others
+        .filter(|c| c.type_ != "Ready")
+        .map(|c| (c.type_.clone(), c.status.clone()))
+        .collect()
 }
 
 fn taint(node: &Node) -> Taint {
@@ -80,6 +90,7 @@ pub(crate) fn node_facts(node: &Node, lease: Option<LeaseFacts>) -> NodeFacts {
         system_uuid: info.map(|i| i.system_uuid.clone()).unwrap_or_default(),
         ready: ready(node) == Some("True"),
         ready_since: condition_ready(node).and_then(|c| Some(c.last_transition_time.as_ref()?.0)),
+        conditions: other_conditions(node),
         ready_unknown: ready(node) == Some("Unknown"),
         taint: taint(node),
         tainted_by_rackhand: may_be_tainted_by_rackhand(node),

@@ -15,6 +15,7 @@ mod workload_client;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
     time::Duration,
 };
@@ -39,7 +40,7 @@ use crate::store::{
     api::{ClientError, call, words, workload_client},
     index::{Change, ChangeQueue, Connection, Index, SeenNode},
     object::{Key, Kind},
-    watch::{events, pause},
+    watch::{WatchMonitor, events, pause},
 };
 
 /// Interval of probes of a workload API, as in Cluster API.
@@ -224,13 +225,19 @@ impl Workloads {
         key: &Key,
         cancel: &CancellationToken,
     ) {
+        let mut monitor = WatchMonitor::default();
         while !cancel.is_cancelled() {
             let why = match connect(&self.connector, management, index, key).await {
-                Ok((client, version)) => {
+                Ok((client, kubeconfig)) => {
                     let connected = Arc::new(WorkloadClient::new(client.clone()));
                     self.clusters.write().insert(key.clone(), connected);
-                    let why = self
-                        .follow(management, &client, index, key, version, cancel)
+                    let connection = FollowedCluster {
+                        client: &client,
+                        key,
+                        kubeconfig,
+                    };
+                    let why = connection
+                        .follow(management, index, &mut monitor, cancel)
                         .await;
                     self.clusters.write().remove(key);
                     why
@@ -249,17 +256,26 @@ impl Workloads {
             }
         }
     }
+}
 
-    /// Watches the Nodes of a connected cluster; returns why the connection has ended.
+/// A workload cluster whose Nodes are watched.
+struct FollowedCluster<'a> {
+    client: &'a Client,
+    key: &'a Key,
+    /// Of the kubeconfig that made the connection.
+    kubeconfig: Fingerprint,
+}
+
+impl FollowedCluster<'_> {
+    /// Watches the Nodes; returns why the connection has ended. `monitor` outlives the connection.
     async fn follow(
         &self,
         management: &Client,
-        client: &Client,
         index: &Index,
-        key: &Key,
-        secret_version: String,
+        monitor: &mut WatchMonitor,
         cancel: &CancellationToken,
     ) -> String {
+        let (client, key) = (self.client, self.key);
         let nodes: Api<SeenNode> = Api::all(client.clone());
         let stream = events(nodes);
         pin_mut!(stream);
@@ -273,26 +289,38 @@ impl Workloads {
         loop {
             tokio::select! {
                 () = cancel.cancelled() => return "stopped".into(),
+                () = monitor.settled() => index.set_connection(key, Connection::Up),
                 event = stream.next() => match event {
-                    Some(Ok(Event::Init)) => listed.clear(),
-                    Some(Ok(Event::InitApply(node))) => {
-                        listed.insert(node.name_any());
-                        index.apply_seen_node(key, node);
+                    Some(Ok(event)) => {
+                        monitor.progressed();
+                        match event {
+                            Event::Init => listed.clear(),
+                            Event::InitApply(node) => {
+                                listed.insert(node.name_any());
+                                index.apply_seen_node(key, node);
+                            }
+                            Event::InitDone => {
+                                index.retain_nodes(key, &listed);
+                                connected = true;
+                                failures = 0;
+                                monitor.listed();
+                                tracing::info!(cluster = %key, nodes = listed.len(), "workload cluster connected");
+                                if monitor.is_fed() {
+                                    index.set_connection(key, Connection::Up);
+                                }
+                            }
+                            Event::Apply(node) => index.apply_seen_node(key, node),
+                            Event::Delete(node) => index.deleted_node(key, &node),
+                        }
                     }
-                    Some(Ok(Event::InitDone)) => {
-                        index.retain_nodes(key, &listed);
-                        connected = true;
-                        failures = 0;
-                        tracing::info!(cluster = %key, nodes = listed.len(), "workload cluster connected");
-                        index.set_connection(key, Connection::Up);
-                    }
-                    Some(Ok(Event::Apply(node))) => index.apply_seen_node(key, node),
-                    Some(Ok(Event::Delete(node))) => index.deleted_node(key, &node),
                     Some(Err(error)) => {
                         last_error = error.to_string();
-                        // The Nodes are unknown before the first list; the usual cause is a missing
-                        // right.
                         let why = format!("its Nodes cannot be watched: {last_error}");
+                        // The API server may answer everything else: only this watch shows that rights were taken
+                        // away (F12).
+                        if monitor.failed(&error) {
+                            return why;
+                        }
                         let news = !matches!(index.connection(key),
                             Connection::Down(said) if said == why);
                         if !connected && news {
@@ -307,10 +335,10 @@ impl Workloads {
                     let read = answer.is_err() || kubeconfig_read.elapsed() >= KUBECONFIG_INTERVAL;
                     if read
                         && *key != Key::local()
-                        && let Ok((_, version)) = secret(management, key).await
+                        && let Ok(kubeconfig) = secret(management, key).await
                     {
-                        if version != secret_version {
-                            return "its kubeconfig Secret has changed; reconnecting".into();
+                        if Fingerprint::of(&kubeconfig) != self.kubeconfig {
+                            return "the kubeconfig in its Secret has changed; reconnecting".into();
                         }
                         kubeconfig_read = Instant::now();
                     }
@@ -332,8 +360,20 @@ impl Workloads {
     }
 }
 
-/// The kubeconfig of a Cluster and the version of its Secret. Never logged.
-async fn secret(management: &Client, key: &Key) -> Result<(String, String), String> {
+/// Tells whether a kubeconfig has changed. The version of its Secret does not: others write metadata of Secrets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Fingerprint(u64);
+
+impl Fingerprint {
+    fn of(kubeconfig: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        kubeconfig.hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
+/// The kubeconfig of a Cluster. Never logged.
+async fn secret(management: &Client, key: &Key) -> Result<String, String> {
     let name = kubeconfig_secret(&key.name);
     let secrets: Api<Secret> = Api::namespaced(management.clone(), &key.namespace);
     let found = call(
@@ -352,18 +392,20 @@ async fn secret(management: &Client, key: &Key) -> Result<(String, String), Stri
                 key.namespace
             )
         })?;
-    let text = String::from_utf8(bytes.clone()).map_err(|_| {
+    String::from_utf8(bytes.clone()).map_err(|_| {
         format!(
             "Secret {}/{name}: the kubeconfig is not UTF-8",
             key.namespace
         )
-    })?;
-    Ok((text, found.resource_version().unwrap_or_default()))
+    })
 }
 
 /// The client of a cluster: our own for the management cluster, and by its kubeconfig for any
 /// other.
-pub(crate) async fn client_of(management: &Client, key: &Key) -> Result<(Client, String), String> {
+pub(crate) async fn client_of(
+    management: &Client,
+    key: &Key,
+) -> Result<(Client, Fingerprint), String> {
     client_by(&system_connector(), management, key).await
 }
 
@@ -385,11 +427,12 @@ async fn client_by(
     connector: &WorkloadConnector,
     management: &Client,
     key: &Key,
-) -> Result<(Client, String), String> {
+) -> Result<(Client, Fingerprint), String> {
     if *key == Key::local() {
-        return Ok((management.clone(), String::new()));
+        return Ok((management.clone(), Fingerprint::default()));
     }
-    let (kubeconfig, version) = secret(management, key).await?;
+    let kubeconfig = secret(management, key).await?;
+    let fingerprint = Fingerprint::of(&kubeconfig);
     let client = connector(kubeconfig).await.map_err(|why| {
         let name = kubeconfig_secret(&key.name);
         format!(
@@ -397,7 +440,7 @@ async fn client_by(
             key.namespace
         )
     })?;
-    Ok((client, version))
+    Ok((client, fingerprint))
 }
 
 async fn connect(
@@ -405,14 +448,14 @@ async fn connect(
     management: &Client,
     index: &Index,
     key: &Key,
-) -> Result<(Client, String), String> {
-    let (client, version) = client_by(connector, management, key).await?;
+) -> Result<(Client, Fingerprint), String> {
+    let (client, kubeconfig) = client_by(connector, management, key).await?;
     let info = tokio::time::timeout(crate::store::api::CALL_TIMEOUT, client.apiserver_version())
         .await
         .map_err(|_| "its API does not answer".to_owned())?
         .map_err(|e| format!("its API does not answer: {}", words(&e)))?;
     index.set_version(key, &info.major, &info.minor);
-    Ok((client, version))
+    Ok((client, kubeconfig))
 }
 
 #[cfg(test)]

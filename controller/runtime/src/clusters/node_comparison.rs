@@ -1,4 +1,4 @@
-//! Comparison of the indexed Nodes with a live list, shared by the remediations of a cluster (F13, F14).
+//! Comparison of indexed objects with a live list, shared by the remediations that ask for it (F13, F14).
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,16 +6,16 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::sync::{Feed, SyncError, Syncs};
-use crate::store::object::Key;
+use crate::store::object::{Key, Kind};
 
 /// How long a comparison serves later requests. A Node takes longer to register and to become Ready.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 
-/// Compares the Nodes of clusters, at most one list of a cluster at a time.
+/// Compares the Nodes of clusters, and the PowerPolicies, at most one list of each at a time.
 pub(crate) struct NodeComparisons {
     syncs: Syncs,
-    /// By cluster, the latest time since which a whole comparison was made.
-    compared: Mutex<BTreeMap<Key, Instant>>,
+    /// The latest time since which a whole comparison was made.
+    compared: Mutex<BTreeMap<Feed, Instant>>,
 }
 
 impl NodeComparisons {
@@ -28,14 +28,24 @@ impl NodeComparisons {
 
     /// Waits until the index has the Nodes of the cluster as they were at most a second ago.
     pub(crate) async fn reach(&self, cluster: &Key) -> Result<(), SyncError> {
+        self.reach_feed(Feed::Nodes(cluster.clone())).await
+    }
+
+    /// Waits until the index has the PowerPolicies as they were at most a second ago.
+    pub(crate) async fn reach_policies(&self) -> Result<(), SyncError> {
+        let policies = Feed::Objects(Kind::PowerPolicy, String::new());
+        self.reach_feed(policies).await
+    }
+
+    async fn reach_feed(&self, feed: Feed) -> Result<(), SyncError> {
         let asked = Instant::now();
-        let compared = self.compared.lock().get(cluster).copied();
+        let compared = self.compared.lock().get(&feed).copied();
         if compared.is_some_and(|at| asked.duration_since(at) < SHARED_FOR) {
             return Ok(());
         }
-        self.syncs.reach(vec![Feed::Nodes(cluster.clone())]).await?;
+        self.syncs.reach(vec![feed.clone()]).await?;
         let mut compared = self.compared.lock();
-        let at = compared.entry(cluster.clone()).or_insert(asked);
+        let at = compared.entry(feed).or_insert(asked);
         *at = asked.max(*at);
         Ok(())
     }

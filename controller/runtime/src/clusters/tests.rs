@@ -43,7 +43,7 @@ async fn kept_cluster_stays_connected_without_cluster_object() {
     running.await.unwrap();
 }
 
-/// A workload API that answers probes while `answers` is set, and has no Nodes.
+/// A workload API that answers probes while `answers` is set, and has no Nodes and no change.
 fn workload(answers: Arc<AtomicBool>) -> Client {
     client(move |request| {
         let answer = if answers.load(Ordering::Relaxed) && request.path == "/version" {
@@ -52,10 +52,20 @@ fn workload(answers: Arc<AtomicBool>) -> Client {
                 "buildDate": "", "goVersion": "", "compiler": "", "platform": "",
             });
             (StatusCode::OK, info)
-        } else {
+        } else if request.path == "/version" {
             failure(StatusCode::UNAUTHORIZED)
+        } else {
+            let list = json!({
+                "kind": "NodeList", "apiVersion": "v1", "metadata": { "resourceVersion": "7" }, "items": [],
+            });
+            (StatusCode::OK, list)
         };
-        async move { answer }
+        async move {
+            if request.watches {
+                std::future::pending::<()>().await;
+            }
+            answer
+        }
     })
 }
 
@@ -89,7 +99,16 @@ async fn kubeconfig_is_read_again_each_minute_and_when_a_probe_fails() {
     assert_eq!(reads(), 1, "read after a minute");
     assert_eq!(*connections.lock(), 1);
 
-    objects.change(SECRET, &json!({}));
+    // Others write metadata of Secrets, each minute even.
+    objects.change(
+        SECRET,
+        &json!({ "metadata": { "labels": { "seen": "1" } } }),
+    );
+    sleep(Duration::from_secs(70)).await;
+    assert_eq!(*connections.lock(), 1, "the kubeconfig is the same");
+
+    let changed = ByteString(b"another kubeconfig".to_vec());
+    objects.change(SECRET, &json!({ "data": { "value": changed } }));
     sleep(Duration::from_secs(70)).await;
     assert_eq!(
         *connections.lock(),
@@ -103,4 +122,110 @@ async fn kubeconfig_is_read_again_each_minute_and_when_a_probe_fails() {
     assert_eq!(reads(), 1, "read as soon as a probe fails");
     stop.cancel();
     running.await.unwrap();
+}
+
+/// What an API server permits that answers `/version` all the time.
+#[derive(Default)]
+struct Rights {
+    list: AtomicBool,
+    watch: AtomicBool,
+}
+
+impl Rights {
+    fn set(&self, list: bool, watch: bool) {
+        self.list.store(list, Ordering::Relaxed);
+        self.watch.store(watch, Ordering::Relaxed);
+    }
+}
+
+fn guarded(rights: Arc<Rights>, refusal: StatusCode) -> Client {
+    let answering = workload(Arc::new(AtomicBool::new(true)));
+    client(move |request| {
+        let (rights, answering) = (rights.clone(), answering.clone());
+        async move {
+            if request.path == "/version" {
+                let info = answering.apiserver_version().await.unwrap();
+                return (StatusCode::OK, serde_json::to_value(info).unwrap());
+            }
+            let may = match request.watches {
+                true => &rights.watch,
+                false => &rights.list,
+            };
+            if !may.load(Ordering::Relaxed) {
+                return failure(refusal);
+            }
+            if request.watches {
+                // One that goes on until its timeout, whatever becomes of the rights.
+                sleep(Duration::from_secs(30)).await;
+                let mark = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "resourceVersion": "8" } });
+                return (
+                    StatusCode::OK,
+                    json!({ "type": "BOOKMARK", "object": mark }),
+                );
+            }
+            let list = json!({
+                "kind": "NodeList", "apiVersion": "v1", "metadata": { "resourceVersion": "7" }, "items": [],
+            });
+            (StatusCode::OK, list)
+        }
+    })
+}
+
+/// `/version` answers after the right to watch Nodes was taken away, so that a probe shows nothing.
+#[tokio::test(start_paused = true)]
+async fn f12_nodes_are_unknown_within_a_minute_after_their_watch_is_refused() {
+    for (list, refusal) in [
+        (false, StatusCode::FORBIDDEN),
+        (true, StatusCode::FORBIDDEN),
+        (false, StatusCode::UNAUTHORIZED),
+        // The same for one that fails for another cause all the time.
+        (false, StatusCode::INTERNAL_SERVER_ERROR),
+    ] {
+        let rights = Arc::new(Rights::default());
+        rights.set(true, true);
+        let key = Key::new("ns", "c");
+        let objects = Objects::default();
+        let kubeconfig = ByteString(b"a kubeconfig".to_vec());
+        objects.put(
+            "/api/v1/namespaces/ns/secrets/c-kubeconfig",
+            json!({ "data": { "value": kubeconfig } }),
+        );
+        let of_cluster = rights.clone();
+        let connector: WorkloadConnector = Arc::new(move |_| {
+            let client = guarded(of_cluster.clone(), refusal);
+            async move { Ok(client) }.boxed()
+        });
+        let (workloads, stop) = (
+            Arc::new(Workloads::new(connector)),
+            CancellationToken::new(),
+        );
+        let _kept = workloads.keep_for(key.clone());
+        let index = Arc::new(Index::new(Vec::new()));
+        let running = workloads.run(
+            objects.client(),
+            index.clone(),
+            Arc::default(),
+            stop.clone(),
+        );
+        let running = tokio::spawn(running);
+        let why = || match index.connection(&key) {
+            Connection::Up => None,
+            Connection::Down(why) => Some(why),
+        };
+        sleep(Duration::from_secs(100)).await;
+        assert_eq!(why(), None, "{refusal}");
+
+        rights.set(list, false);
+        sleep(Duration::from_secs(60)).await;
+        for second in 0..60 {
+            let said = why().unwrap_or_else(|| panic!("{refusal}, list {list}: up at {second} s"));
+            assert!(said.contains("its Nodes cannot be watched"), "{said}");
+            sleep(Duration::from_secs(1)).await;
+        }
+        rights.set(true, true);
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(why(), None, "{refusal}: the right is back");
+        stop.cancel();
+        running.await.unwrap();
+    }
 }

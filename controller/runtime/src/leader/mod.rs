@@ -7,9 +7,11 @@ pub(crate) mod events;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod metrics;
+mod thread;
 pub(crate) mod writer;
 
 pub(crate) use metrics::LeaderMetrics;
+pub(crate) use thread::Election;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

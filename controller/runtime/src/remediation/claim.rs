@@ -17,7 +17,7 @@ use super::{
     shard::is_of_shard,
 };
 use crate::store::{
-    api::ApiError,
+    api::{ApiError, words},
     object::{Key, Kind, list},
     request::RequestId,
 };
@@ -38,7 +38,12 @@ pub(super) async fn claim_requests(context: &Context) -> Result<(), ApiError> {
     }
     let mut unclaimed = Vec::new();
     for kind in Kind::REQUESTS {
-        let Some(resource) = context.served.known(kind) else {
+        // What is not known to be absent is not skipped (F12).
+        let served = context
+            .served
+            .find(&context.client, kind.group(), kind.kind());
+        let served = served.await;
+        let Some(resource) = served.map_err(|e| ApiError::other(kind.kind(), words(&e)))? else {
             continue;
         };
         let namespace = context.config.namespace.as_deref().unwrap_or_default();

@@ -62,7 +62,8 @@ impl Engine {
                 HostView::Found(host) => Some(host.clone()),
                 HostView::NotFound(_) => None,
             });
-        let policy = o.request.policy.clone().unwrap_or_default();
+        let policy = o.policy(self.shell.state.as_ref()).cloned();
+        let policy = policy.unwrap_or_default();
         match command {
             Command::AddFinalizer => self.finalizer(true).await,
             Command::RemoveFinalizer(_) => {

@@ -16,7 +16,6 @@ use rackhand_core::{
     },
     roles::Roles,
 };
-use serde_json::json;
 
 use super::{
     engine::Engine,
@@ -45,7 +44,7 @@ pub(super) struct Permission {
 
 impl Engine {
     /// Evaluates whether the remediation may begin, and records the result for the others (F6).
-    /// `able` tells whether it would begin. Runs under a lock, so that two that could begin at once
+    /// `able` tells whether it would begin, and `wall` is the wall clock. Runs under a lock, so that two that could begin at once
     /// do not both succeed.
     pub(super) fn resolve_concurrency(
         &self,
@@ -53,7 +52,7 @@ impl Engine {
         able: bool,
         quorum: Option<ControlPlane>,
         input: &PolicyInput,
-        now: Timestamp,
+        wall: Timestamp,
     ) -> Permission {
         let mut active = self.context.active.lock();
         self.context.unevaluated.lock().remove(&self.id);
@@ -75,7 +74,7 @@ impl Engine {
         };
         me.progress = right.progress;
         if begins && right.progress == Progress::Begun {
-            match self.decide_by_policies(&me, input, &others, now) {
+            match self.decide_by_policies(&me, input, &others, wall) {
                 PolicyDecision::Begin { warnings } => permission.warnings = warnings,
                 PolicyDecision::Refuse {
                     reason,
@@ -179,9 +178,7 @@ fn begun(index: &Index, id: &RequestId, object: &DynamicObject) -> Option<Active
         Ok(state) => state.as_ref(),
         Err(_) => None,
     };
-    let mut bare = object.clone();
-    bare.data = json!({});
-    let view = RequestView::read(id.kind, &bare).ok()?;
+    let view = RequestView::without_spec(id.kind, object).ok()?;
     let target = target(index, &id.key, &view, state);
     let host = state.and_then(|s| s.host.as_ref());
     let mut active = active(index, id, &view, &target, host, state);

@@ -30,6 +30,7 @@ use super::{
 };
 use crate::store::{
     api::{ApiError, call, optional},
+    clock,
     clock::whole_seconds,
     index::{Entry, Index},
     object::{Kind, api},
@@ -184,7 +185,9 @@ impl Engine {
         now: Timestamp,
     ) -> Result<(), ReconcileError> {
         if self.id.kind == Kind::PowerRemediation {
-            self.record_power(state, reason, until, now).await?;
+            let shown = until.map(clock::on_wall);
+            let wall = clock::on_wall(now);
+            self.record_power(state, reason, shown, wall).await?;
         } else {
             self.record_metal3(state, reason, until).await?;
         }

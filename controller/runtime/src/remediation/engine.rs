@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use rackhand_api::views::ViewError;
 use rackhand_core::{
     explanation::{RemediationFacts, observed},
     power_policy::HostWorkload,
@@ -14,7 +15,7 @@ use rackhand_core::{
         Turn, step,
     },
 };
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -63,6 +64,10 @@ pub(super) struct Engine {
     pub(super) connection: Option<RetainedConnection>,
     /// The deadline of the current step.
     until: Option<Timestamp>,
+    /// When the Machine and the BareMetalHost were read for the policies.
+    pub(super) labels_read: Option<Instant>,
+    /// Why the spec cannot be read, as reported last.
+    pub(super) unread_spec: Option<ViewError>,
 }
 
 /// Why an iteration failed.
@@ -109,6 +114,8 @@ impl Engine {
             host_workload: None,
             connection: None,
             until: None,
+            labels_read: None,
+            unread_spec: None,
             machine: None,
             node: None,
             held: false,
@@ -244,7 +251,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Option<(Observation, Decision)>, ReconcileError> {
         let mut observation = seen.observation;
-        let decision = step(&observation, self.shell.state.as_ref(), now);
+        let mut decision = step(&observation, self.shell.state.as_ref(), now);
         if self.find_unnamed_machine(&seen.target, &decision).await? {
             return Ok(None);
         }
@@ -254,15 +261,26 @@ impl Engine {
         {
             return Ok(None);
         }
+        let mut begins = decision.begins;
+        if begins {
+            match self.read_policies(&seen.policy_basis).await {
+                Ok(false) => {}
+                Ok(true) => return Ok(None),
+                Err(why) => {
+                    begins = false;
+                    observation.conflict.get_or_insert(why);
+                }
+            }
+        }
         let state = self.shell.state.as_ref();
-        let mut quorum = self
-            .quorum(&seen.target, seen.guard, decision.begins, state)
-            .await;
+        let mut quorum = self.quorum(&seen.target, seen.guard, begins, state).await;
         if let Some(plane) = &mut quorum {
             plane.overruled = seen.overrules_quorum;
         }
-        let permission =
-            self.resolve_concurrency(seen.me, decision.begins, quorum, &seen.policies, now);
+        let counted = seen.me.policy.counted();
+        // Windows and freezes are of the calendar.
+        let wall = clock::wall_now();
+        let permission = self.resolve_concurrency(seen.me, begins, quorum, &seen.policies, wall);
         for warning in &permission.warnings {
             self.emit_event(true, "PolicyLimitExceeded", warning);
         }
@@ -270,10 +288,17 @@ impl Engine {
             let message = format!("a person has overruled this: {overruled}");
             self.emit_event(true, "QuorumOverruled", &message);
         }
-        if permission.refused.is_none() || observation.conflict.is_some() {
+        if decision.begins && begins && decision.state.step == Step::Holding {
+            decision.state.counted = Some(Box::new(counted));
+        }
+        if begins == decision.begins
+            && (permission.refused.is_none() || observation.conflict.is_some())
+        {
             return Ok(Some((observation, decision)));
         }
-        observation.conflict = permission.refused;
+        if observation.conflict.is_none() {
+            observation.conflict = permission.refused;
+        }
         let decision = step(&observation, state, now);
         Ok(Some((observation, decision)))
     }

@@ -47,7 +47,7 @@ impl Engine {
         let state = self.shell.state.as_ref();
         let evidence = state.and_then(|s| s.evidence.as_ref());
         let newest = evidence.and_then(|evidence| evidence.newest.clone());
-        let policy = o.request.policy.as_ref();
+        let policy = o.policy(state);
         let limit = policy.map_or(LONGEST_CALL, |policy| policy.evidence_timeout);
         let boot_log = match (newest, self.read_evidence(host, limit, None, true).await) {
             (Some(newest), Ok(response)) => boot_log(response, &newest),

@@ -26,7 +26,7 @@ use rackhand_core::remediation::{
 
 use super::{displayed_state, policy::finalizer, record, target::Target};
 use crate::{
-    checks::is_judged,
+    checks::{checked_conditions, is_judged},
     config::Config,
     store::{
         api::{call, optional, words},
@@ -81,6 +81,7 @@ pub(crate) fn request_facts(
         uid: meta.uid.clone(),
         ended_by_copy,
         made_by_check: meta.created.filter(|_| made_by_check(meta)),
+        checked: checked_conditions(index, meta, &id.key.namespace),
         deleting: meta.is_deleting(),
         timed_out: meta.has_annotation(MEDIK8S_TIMED_OUT_ANNOTATION),
         by_node: target.by_node,

@@ -33,7 +33,7 @@ impl Engine {
     /// Changes the value of our own hold key, so that baremetal-operator looks at the host at once (F16).
     pub(super) async fn renew_hold(&self, host: &Key) -> Result<(), ReconcileError> {
         let key = names::hold_annotation(&self.uid);
-        let at = clock::whole_seconds(clock::monotonic_now());
+        let at = clock::whole_seconds(clock::wall_now());
         let value = json!({ "mode": "hard", names::HOLD_RENEWED_FIELD: at }).to_string();
         self.patch_host(host, "hold", annotation(&key, Some(&value)))
             .await

@@ -194,7 +194,7 @@ impl Engine {
         Ok(view.is_some_and(|cluster| cluster.is_paused()))
     }
 
-    async fn read_live(&self, kind: Kind, key: &Key) -> Result<(), ApiError> {
+    pub(super) async fn read_live(&self, kind: Kind, key: &Key) -> Result<(), ApiError> {
         let what = format!("{} {key}", kind.kind());
         let context = &self.context;
         let found = context

@@ -1,11 +1,14 @@
 //! Collects the observation that a step is decided on.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
+use kube::api::DynamicObject;
+use rackhand_api::views::ViewError;
 use rackhand_core::remediation::{
     ActiveRemediation, AgentFacts, BareMetalHostFacts, BmcAccess, Collected, EtcdGuard, HostRef,
-    HostView, JournalFacts, Observation, PodDeletions, Progress, Reason, State, Step, WorkloadView,
+    HostView, JournalFacts, Observation, PodDeletions, PolicyError, Progress, Reason, State, Step,
+    WorkloadView,
 };
 
 use super::{
@@ -14,11 +17,12 @@ use super::{
     facts::{bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action},
     orphaned_holds::{gone, traces},
     other_nodes::{Subject, node_named_by_inventory},
-    power_policy::{KnownNode, PolicyInput, is_approved, policy_input},
+    power_policy::{KnownNode, ObservedPolicies, PolicyInput, is_approved, policy_input},
     target::{Target, find_machine, host, of_openshift, target},
 };
 use crate::store::{
     api::{ApiError, call, optional},
+    clock,
     index::Index,
     object::{Key, Kind, api},
     request::RequestView,
@@ -36,6 +40,8 @@ pub(super) struct Observed {
     pub(super) overrules_quorum: bool,
     /// Its power policies, and what they need to know of it.
     pub(super) policies: PolicyInput,
+    /// What these rest on.
+    pub(super) policy_basis: ObservedPolicies,
 }
 
 impl Engine {
@@ -46,14 +52,18 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Result<Observed, Reason>, ReconcileError> {
         let entry = self.snapshot.request.clone().ok_or(ReconcileError::Gone)?;
-        let view = match &entry.view {
-            Ok(view) => view.clone(),
-            Err(error) => {
-                self.register_active(&entry.object);
-                return Ok(Err(Reason::InvalidSpec(error.to_string())));
-            }
-        };
         let state = self.shell.state.clone();
+        let (view, unread) = match &entry.view {
+            Ok(view) => (view.clone(), None),
+            Err(error) => match self.without_spec(&entry.object, state.as_ref()) {
+                Some(view) => (Arc::new(view), Some(error.clone())),
+                None => {
+                    self.register_active(&entry.object);
+                    return Ok(Err(Reason::InvalidSpec(error.to_string())));
+                }
+            },
+        };
+        self.report_unread_spec(unread.as_ref());
         self.read_absent(&view, state.as_ref()).await?;
         let context = self.context.clone();
         let index = &context.index;
@@ -162,6 +172,7 @@ impl Engine {
         let pinned = self.pinned_operation(agent_id.as_ref(), now).await;
         let guard = self.etcd_guard(&target, state.as_ref()).await;
         let config = &context.config;
+        let policy_basis = ObservedPolicies::of(&context.index, &target, found.as_ref());
         let node = KnownNode::of(&workload, self.snapshot.node.as_ref());
         let mut input = policy_input(
             &context.index,
@@ -190,11 +201,20 @@ impl Engine {
             let failing = is_failing(&context.index, &target, &workload);
             let causes = &context.live.causes;
             let rack = found.as_ref().map(|host| host.rack.as_str());
-            input.subject.cause_holds = causes.holds(&input.policies, (host, rack), failing, now);
+            // Causes are judged by times of the API server.
+            let wall = clock::wall_now();
+            input.subject.cause_holds = causes.holds(&input.policies, (host, rack), failing, wall);
+        }
+        let mut request = request_facts(&self.context.index, config, &self.id, &view, &target);
+        if let Some(error) = unread {
+            request.policy = Err(PolicyError::Field {
+                field: error.field,
+                message: error.problem,
+            });
         }
         let host_identity = found.as_ref().and_then(|host| self.host_identity(host));
         let observation = Observation {
-            request: request_facts(&self.context.index, config, &self.id, &view, &target),
+            request,
             machine: machine_facts(&self.context.index, &target),
             cluster: target.cluster_of_machine(),
             cluster_removed: removed,
@@ -234,7 +254,30 @@ impl Engine {
             guard,
             overrules_quorum: overrules_quorum(&view),
             policies: input,
+            policy_basis,
         }))
+    }
+
+    /// What is known of a remediation whose spec cannot be read: it names its Machine or Node in its metadata, and one
+    /// that has begun goes on with the settings with which it began. `None`: it has not begun.
+    fn without_spec(&self, object: &DynamicObject, state: Option<&State>) -> Option<RequestView> {
+        state.filter(|s| s.step != Step::Pending)?;
+        RequestView::without_spec(self.id.kind, object).ok()
+    }
+
+    /// Reports, once for each mistake, that a spec cannot be read although the remediation goes on.
+    fn report_unread_spec(&mut self, unread: Option<&ViewError>) {
+        if unread == self.unread_spec.as_ref() {
+            return;
+        }
+        self.unread_spec = unread.cloned();
+        if let Some(error) = unread {
+            let message = format!(
+                "the spec cannot be read ({error}); the remediation goes on with the settings with which it began, and \
+                 begins no further attempt before the spec is corrected"
+            );
+            self.emit_event(true, "InvalidSpec", &message);
+        }
     }
 
     /// Reads the Machine of OpenShift of the request. These are few and not watched. A remediation

@@ -24,6 +24,7 @@ use rackhand_core::{
     },
     remediation::{ActiveRemediation, HostRef, Progress, Reason, State, Step, WorkloadView},
 };
+use tokio::time::Instant;
 
 use super::{
     engine::Engine,
@@ -32,13 +33,15 @@ use super::{
 };
 use crate::store::{
     index::Index,
-    object::Key,
+    object::{Key, Kind},
     power_policy::{NodeLabels, Selected},
     request::RequestView,
 };
 
 /// How long a remediation waits for the pods of its Node.
 const HOST_WORKLOAD_WAIT: Duration = Duration::from_secs(1);
+/// How long the Machine and the BareMetalHost count as read.
+const LABELS_AGE: Duration = Duration::from_secs(1);
 /// How long what was read counts. Each change of another remediation evaluates all that wait.
 const HOST_WORKLOAD_AGE: SignedDuration = SignedDuration::from_secs(60);
 
@@ -48,6 +51,22 @@ pub(super) struct PolicyInput {
     pub(super) policies: Vec<PowerPolicy>,
     pub(super) facts: PolicyFacts,
     pub(super) subject: Subject,
+}
+
+/// What the policies of an observation rest on.
+#[derive(Debug, Default)]
+pub(super) struct ObservedPolicies {
+    pub(super) objects: Vec<(Kind, Key)>,
+    pub(super) versions: PolicyVersions,
+}
+
+impl ObservedPolicies {
+    /// As the index is now, which is to be read after this.
+    pub(super) fn of(index: &Index, target: &Target, host: Option<&HostRef>) -> Self {
+        let objects = selecting_objects(target, host);
+        let versions = PolicyVersions::of(index, &objects);
+        Self { objects, versions }
+    }
 }
 
 /// The Node as far as it is known.
@@ -103,11 +122,17 @@ pub(super) fn policy_input(
     let (pdus, switches) = shared_names(annotations.iter().copied());
     let rack = host.map(|h| h.rack.clone());
     let mut input = PolicyInput::default();
+    let begun = Progress::of(state) == Progress::Begun;
+    // A Node that is gone, or cannot be read, has the labels with which an earlier attempt began.
+    let pins = begun || !matches!(node, KnownNode::Read(_));
+    let counted = state.and_then(|s| s.counted.as_deref().filter(|_| pins));
+    let pinned = counted.and_then(|counted| counted.placement.labels.as_ref());
+    let labels = pinned.map_or(node.labels(), NodeLabels::Known);
     let machine = target.machine().map(|m| &m.meta.labels);
     for entry in index.power_policies() {
         let Ok(stored) = &entry.view else { continue };
         let name = &stored.policy.name;
-        match stored.selects(node.labels(), machine, rack.as_deref()) {
+        match stored.selects(labels, machine, rack.as_deref()) {
             Selected::No => continue,
             Selected::Yes => {}
             Selected::Unknown => {
@@ -131,7 +156,38 @@ pub(super) fn policy_input(
             KnownNode::Unread => None,
         },
     };
+    if let Some(counted) = counted {
+        input.facts = std::mem::take(&mut input.facts).since_beginning(counted);
+    }
     input
+}
+
+/// The versions of the objects in the index by which policies select and hold a host. The labels of its Node are read
+/// with each observation.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct PolicyVersions(BTreeMap<(Kind, Key), Option<String>>);
+
+impl PolicyVersions {
+    pub(super) fn of(index: &Index, objects: &[(Kind, Key)]) -> Self {
+        let policies = index.keys(Kind::PowerPolicy).into_iter();
+        let policies = policies.map(|key| (Kind::PowerPolicy, key));
+        let all = policies.chain(objects.iter().cloned());
+        let versions = all.map(|(kind, key)| {
+            let version = index.version_of(kind, &key);
+            ((kind, key), version)
+        });
+        Self(versions.collect())
+    }
+}
+
+/// The Machine and the BareMetalHost whose metadata policies read.
+pub(super) fn selecting_objects(target: &Target, host: Option<&HostRef>) -> Vec<(Kind, Key)> {
+    // A Machine of OpenShift is read with each observation.
+    let machine = target.machine_key().filter(|_| target.openshift.is_none());
+    let bmh = host.and_then(|h| h.bmh.as_deref()).map(Key::parse);
+    let machine = machine.map(|key| (Kind::Machine, key));
+    let bmh = bmh.map(|key| (Kind::BareMetalHost, key));
+    machine.into_iter().chain(bmh).collect()
 }
 
 /// The PDUs and switches that annotations of a Node or BareMetalHost name.
@@ -221,6 +277,38 @@ pub(super) enum PolicyDecision {
 }
 
 impl Engine {
+    /// Reads the policies, and what they select by, live before the remediation begins (F13). Returns whether anything
+    /// differs from what was observed, so that a new observation is required.
+    ///
+    /// # Errors
+    /// They cannot be read, so that it is not known whether one holds the host.
+    pub(super) async fn read_policies(
+        &mut self,
+        observed: &ObservedPolicies,
+    ) -> Result<bool, Reason> {
+        let unread = |why: &dyn std::fmt::Display| {
+            Reason::HeldByPolicy(format!(
+                "it is not known whether a PowerPolicy holds this host, because they cannot be read now: {why}; it \
+                 begins once they are read"
+            ))
+        };
+        let read = self.context.comparisons.reach_policies().await;
+        read.map_err(|why| unread(&why))?;
+        let asked = Instant::now();
+        let is_read = self
+            .labels_read
+            .is_some_and(|at| asked.duration_since(at) < LABELS_AGE);
+        if !is_read {
+            for (kind, key) in &observed.objects {
+                let read = self.read_live(*kind, key).await;
+                read.map_err(|why| unread(&why))?;
+            }
+            self.labels_read = Some(asked);
+        }
+        let now = PolicyVersions::of(&self.context.index, &observed.objects);
+        Ok(now != observed.versions)
+    }
+
     /// Reads the earlier remediations of the host, if one of its policies depends on them.
     pub(super) async fn read_past(&self, host: Option<&HostRef>, input: &mut PolicyInput) {
         let depends = input.policies.iter().any(PowerPolicy::depends_on_past);

@@ -30,7 +30,7 @@ use crate::{
     store::{
         api::{ApiError, call, optional},
         index::Index,
-        object::{Key, Kind, api},
+        object::{Key, Kind, api, list_pages},
     },
 };
 
@@ -223,7 +223,11 @@ impl Engine {
             let (machines, what) = (machines.clone(), what.clone());
             async move {
                 let labelled = ListParams::default().labels(label);
-                call(what, machines.list(&labelled)).await
+                let read = |params: ListParams| {
+                    let machines = machines.clone();
+                    async move { machines.list(&params).await }
+                };
+                list_pages(&what, &labelled, read).await
             }
         });
         let read = |object: DynamicObject| {
@@ -250,7 +254,11 @@ async fn nodes_now(
         async move {
             let labelled = ListParams::default().labels(label);
             let what = format!("control-plane nodes of cluster {cluster}");
-            call(what, nodes.list(&labelled)).await
+            let read = |params: ListParams| {
+                let nodes = nodes.clone();
+                async move { nodes.list(&params).await }
+            };
+            list_pages(&what, &labelled, read).await
         }
     });
     let listed = try_join_all(lists).await?.into_iter().flatten();

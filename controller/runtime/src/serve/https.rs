@@ -3,26 +3,26 @@
 //! Limits the number of connections and their duration, so that a slow or broken caller does not delay
 //! others.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use axum::{Extension, Router};
+use axum::{Extension, Router, middleware::map_response, response::Response};
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
+use parking_lot::Mutex;
 use rackhand_proto::{WebTls, tls::RELOAD_INTERVAL};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
     task::JoinSet,
     time::timeout,
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// Maximum number of connections. API servers and scrapers keep a few each.
-const CONNECTIONS: usize = 128;
+use super::connections::ConnectionTable;
+
 /// Timeout of a handshake and of the header of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum duration of a connection; the next request needs a new one.
@@ -51,15 +51,15 @@ impl Https {
     }
 
     async fn serve(self, app: Router, cancel: CancellationToken) {
-        let slots = Arc::new(Semaphore::new(CONNECTIONS));
+        let table = Arc::<Mutex<ConnectionTable>>::default();
         let mut connections = JoinSet::new();
         loop {
             while connections.try_join_next().is_some() {}
             let accepted = tokio::select! {
                 () = cancel.cancelled() => break,
-                accepted = accept(&self.listener, &slots) => accepted,
+                accepted = self.listener.accept() => accepted,
             };
-            let (stream, slot) = match accepted {
+            let (stream, address) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // For example, no file descriptors are left; the server continues.
@@ -75,10 +75,21 @@ impl Https {
                     continue;
                 }
             };
+            let place = table.lock().open(address.ip());
+            let Some((id, end)) = place else {
+                tracing::debug!(server = self.name, "every place is taken");
+                continue;
+            };
             let (app, cancel, name) = (app.clone(), cancel.clone(), self.name);
+            let table = table.clone();
             connections.spawn(async move {
-                connection(name, stream, &acceptor, app, &cancel).await;
-                drop(slot);
+                let accepts = table.clone();
+                let accepted = move || accepts.lock().accepted(id);
+                tokio::select! {
+                    () = connection(name, stream, &acceptor, app, accepted, &cancel) => {}
+                    () = end.cancelled() => tracing::debug!(server = name, "a slow connection ended"),
+                }
+                table.lock().closed(id);
             });
         }
         // An open connection must not delay the end of the process.
@@ -87,24 +98,13 @@ impl Https {
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let slot = slots
-        .clone()
-        .acquire_owned()
-        .await
-        .map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, slot))
-}
-
+/// Serves one connection. `accepted` is called for each answer that is no refusal of the caller.
 async fn connection(
     server: &str,
     stream: TcpStream,
     acceptor: &TlsAcceptor,
     app: Router,
+    accepted: impl Fn() + Clone + Send + Sync + 'static,
     cancel: &CancellationToken,
 ) {
     let stream = match timeout(PATIENCE, acceptor.accept(stream)).await {
@@ -120,6 +120,12 @@ async fn connection(
     let app = app.layer(Extension(ShownCertificate(
         shown.map(|leaf| Arc::from(leaf.as_ref())),
     )));
+    let app = app.layer(map_response(move |response: Response| {
+        if !matches!(response.status().as_u16(), 401 | 403) {
+            accepted();
+        }
+        std::future::ready(response)
+    }));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)

@@ -3,6 +3,7 @@
 
 pub(crate) mod admin;
 pub(crate) mod authenticated;
+mod connections;
 pub(crate) mod controller_client;
 pub(crate) mod explain;
 pub(crate) mod https;

@@ -1,8 +1,8 @@
-//! Clocks that cannot be set and that include suspended time.
+//! Clocks that cannot be set and that include suspended time, and the wall clock for what people and calendars read.
 
 use std::{sync::OnceLock, time::Duration};
 
-use jiff::{Timestamp, Unit};
+use jiff::{SignedDuration, Timestamp, Unit};
 use nix::time::{ClockId, clock_gettime};
 
 /// Time since the machine booted, suspended time included (`CLOCK_BOOTTIME`). `Instant` is
@@ -26,6 +26,26 @@ pub(crate) fn monotonic_now() -> Timestamp {
 /// Sets the origin of [`monotonic_now`]: the start of the process, not the first decision.
 pub(crate) fn begin() {
     monotonic_now();
+}
+
+/// The wall clock as it is set now: for windows and freezes, and for times that people read. It may step, so that no age
+/// is a difference of it.
+pub(crate) fn wall_now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// A time of [`monotonic_now`] on the wall clock as it is set now, for people.
+pub(crate) fn on_wall(at: Timestamp) -> Timestamp {
+    rebase(at, monotonic_now(), wall_now())
+}
+
+/// `at` of one clock on another one, by a time of both. Less than a second is what the two readings themselves take.
+fn rebase(at: Timestamp, from: Timestamp, to: Timestamp) -> Timestamp {
+    let ahead = to.duration_since(from);
+    if ahead.abs() < SignedDuration::from_secs(1) {
+        return at;
+    }
+    at.checked_add(ahead).unwrap_or(at)
 }
 
 /// A time in whole seconds, as Kubernetes writes it.
@@ -103,6 +123,19 @@ mod tests {
         assert!(
             before <= now + hundredth && now <= after + hundredth,
             "{now:?}"
+        );
+    }
+
+    #[test]
+    fn times_for_people_follow_a_step_of_the_wall_clock() {
+        let second = |at| Timestamp::from_second(at).unwrap();
+        // The clock was an hour slow when the process started, and was set since.
+        assert_eq!(rebase(second(90), second(100), second(3700)), second(3690));
+        assert_eq!(rebase(second(90), second(3700), second(100)), second(-3510));
+        assert_eq!(rebase(second(90), second(100), second(100)), second(90));
+        assert_eq!(
+            rebase(Timestamp::MAX, second(100), second(3700)),
+            Timestamp::MAX
         );
     }
 

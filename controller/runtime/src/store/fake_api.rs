@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 pub(crate) struct FakeRequest {
     pub(crate) method: Method,
     pub(crate) path: String,
+    pub(crate) query: String,
     pub(crate) watches: bool,
     pub(crate) body: Value,
 }
@@ -34,6 +35,7 @@ where
             let body = body.collect_bytes().await?;
             let asked = FakeRequest {
                 path: parts.uri.path().to_owned(),
+                query: parts.uri.query().unwrap_or_default().to_owned(),
                 watches: parts.uri.query().is_some_and(|q| q.contains("watch=")),
                 method: parts.method,
                 body: serde_json::from_slice(&body).unwrap_or_default(),

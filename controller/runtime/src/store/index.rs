@@ -6,6 +6,7 @@
 mod change_queue;
 mod host_identities;
 mod host_links;
+mod lost_watches;
 mod machines;
 mod node;
 mod node_lookup;
@@ -105,6 +106,7 @@ struct Inner {
     openshift: openshift::OpenShiftObjects,
     tombstones: Tombstones,
     workloads: BTreeMap<Key, Workload>,
+    lost_watches: lost_watches::LostWatches,
     lookup: node_lookup::NodeLookup,
     /// Machines by the name of their Node. Nodes of several clusters may have the same name.
     by_node: BTreeMap<Box<str>, Vec<Link>>,

@@ -9,7 +9,7 @@ use std::{
 
 use kube::{
     Client, Resource,
-    api::{Api, DynamicObject, ListParams},
+    api::{Api, DynamicObject, ListParams, ObjectList},
     core::{ApiResource, DynamicResourceScope, GroupVersionKind, TypeMeta},
     discovery,
 };
@@ -135,6 +135,15 @@ impl Kind {
         }
     }
 
+    /// The kind in metrics and messages, where two groups have a kind of the same name.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::OpenShiftMachine => "OpenShiftMachine",
+            Self::OpenShiftCheck => "OpenShiftMachineHealthCheck",
+            kind => kind.kind(),
+        }
+    }
+
     /// Whether the kind is namespaced.
     pub(crate) fn namespaced(self) -> bool {
         !matches!(
@@ -147,8 +156,9 @@ impl Kind {
 /// Timeout of a discovery call.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Lifetime of a cached discovery result for a kind in any version. A watch notices earlier that its version is gone.
-const KNOWN_FOR: Duration = Duration::from_secs(600);
+/// Lifetime of a cached discovery result for a kind in any version. A watch notices earlier that its version is gone;
+/// of a kind that is not watched nothing else does.
+const KNOWN_FOR: Duration = Duration::from_secs(60);
 
 /// Lifetime of a cached discovery result for an `apiVersion` and kind.
 const PINNED_FOR: Duration = Duration::from_secs(60);
@@ -231,6 +241,12 @@ impl Served {
         self.known.write().remove(&name);
     }
 
+    /// The same for a kind in one version.
+    pub(crate) fn forget_pinned(&self, api_version: &str, kind: &str) {
+        let name = (api_version.to_owned(), kind.to_owned());
+        self.pinned.write().remove(&name);
+    }
+
     /// Whether the API group was missing within [`MISSING_FOR`].
     async fn lacks(&self, client: &Client, group: &str, what: &str) -> Result<bool, kube::Error> {
         let known = || {
@@ -295,16 +311,30 @@ impl Served {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let gvk = GroupVersionKind::gvk(group, version, kind);
         let what = format!("{kind} of {api_version}");
-        match in_time(&what, discovery::pinned_kind(client, &gvk)).await {
-            Ok((found, _)) => {
-                let entry = (Instant::now(), found.clone());
-                self.pinned.write().insert(name, entry);
-                Ok(Some(found))
-            }
-            Err(kube::Error::Discovery(_)) => Ok(None),
-            Err(kube::Error::Api(e)) if e.code == 404 => Ok(None),
-            Err(e) => Err(e),
+        let mut found = in_time(&what, discover_pinned(client, &gvk)).await?;
+        if found.is_none() {
+            // An API server that starts lists its CRDs late.
+            in_time(&what, require_ready(client)).await?;
+            found = in_time(&what, discover_pinned(client, &gvk)).await?;
         }
+        if let Some(found) = &found {
+            let entry = (Instant::now(), found.clone());
+            self.pinned.write().insert(name, entry);
+        }
+        Ok(found)
+    }
+}
+
+/// The resource of a kind in one version; `None`: it is not listed.
+async fn discover_pinned(
+    client: &Client,
+    gvk: &GroupVersionKind,
+) -> Result<Option<ApiResource>, kube::Error> {
+    match discovery::pinned_kind(client, gvk).await {
+        Ok((found, _)) => Ok(Some(found)),
+        Err(kube::Error::Discovery(_)) => Ok(None),
+        Err(kube::Error::Api(e)) if e.code == 404 => Ok(None),
+        Err(e) => Err(e),
     }
 }
 
@@ -351,6 +381,44 @@ async fn in_time<T>(
     })
 }
 
+/// Objects in one page of a list.
+const LIST_PAGE: u32 = 500;
+
+/// Timeout of a list with all its pages: whoever waits for it must say so before long.
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Reads all pages of a list. `what` names the call in errors.
+///
+/// # Errors
+/// A page cannot be read, or the pages do not end within 30 s.
+pub(crate) async fn list_pages<K, F>(
+    what: &str,
+    params: &ListParams,
+    read: impl Fn(ListParams) -> F,
+) -> Result<Vec<K>, ApiError>
+where
+    K: Clone,
+    F: Future<Output = Result<ObjectList<K>, kube::Error>>,
+{
+    let pages = async {
+        let mut params = params.clone().limit(LIST_PAGE);
+        let mut all = Vec::new();
+        loop {
+            let page = call(what, read(params.clone())).await?;
+            all.extend(page.items);
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params.continue_token = Some(token),
+                None => return Ok(all),
+            }
+        }
+    };
+    let listed = tokio::time::timeout(LIST_TIMEOUT, pages).await;
+    listed.unwrap_or_else(|_| {
+        let why = format!("the list has not ended within {LIST_TIMEOUT:?}");
+        Err(ApiError::other(what, why))
+    })
+}
+
 /// Lists the objects of a resource; of all namespaces if `namespace` is empty. `what` names the call in
 /// errors.
 pub(crate) async fn list(
@@ -371,8 +439,11 @@ pub(crate) async fn list_with(
     params: &ListParams,
 ) -> Result<Vec<DynamicObject>, ApiError> {
     let objects = api(client, resource, namespace);
-    let listed = call(what, objects.list(params)).await?;
-    let items = listed.items.into_iter();
+    let read = |params: ListParams| {
+        let objects = objects.clone();
+        async move { objects.list(&params).await }
+    };
+    let items = list_pages(what, params, read).await?.into_iter();
     Ok(items.map(|object| with_kind(object, resource)).collect())
 }
 

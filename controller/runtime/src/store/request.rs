@@ -47,6 +47,16 @@ impl RequestView {
         }
     }
 
+    /// What the metadata alone say, for a remediation whose spec cannot be read.
+    ///
+    /// # Errors
+    /// The metadata cannot be read either.
+    pub(crate) fn without_spec(kind: Kind, object: &DynamicObject) -> Result<Self, ViewError> {
+        let mut bare = object.clone();
+        bare.data = serde_json::json!({});
+        Self::read(kind, &bare)
+    }
+
     pub(crate) fn meta(&self) -> &Meta {
         match self {
             Self::Metal3(view) => &view.meta,

@@ -14,8 +14,9 @@ use kube::{
         watcher::{self, DefaultBackoff, Event},
     },
 };
+use rackhand_core::watch_health::{WatchFailure, WatchHealth};
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::store::{
@@ -26,6 +27,8 @@ use crate::store::{
 
 /// Interval of discovery for a kind that is not served.
 const RETRY_MISSING: Duration = Duration::from_secs(10);
+/// Pause before a lost watch is made anew.
+const RETRY_LOST: Duration = Duration::from_secs(5);
 /// Duration of a watch request in seconds, after which it is renewed from the same resourceVersion. A dead
 /// connection without an error is detected a few seconds later.
 const WATCH_LASTS: u32 = 60;
@@ -62,12 +65,83 @@ fn is_expired_start<K>(event: &watcher::Result<Event<K>>) -> bool {
 }
 
 /// Whether the API server does not serve the version of the watch any more.
-pub(crate) fn is_path_gone(error: &watcher::Error) -> bool {
+fn is_path_gone(error: &watcher::Error) -> bool {
     match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
         | watcher::Error::WatchFailed(error) => is_not_served(error),
         _ => false,
+    }
+}
+
+/// What follows from the failure of a watch.
+fn watch_failure(error: &watcher::Error) -> WatchFailure {
+    let status = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status),
+        _ => None,
+    };
+    let is_cut = matches!(
+        error,
+        watcher::Error::WatchFailed(kube::Error::ReadEvents(_) | kube::Error::HyperError(_))
+    );
+    if is_cut {
+        return WatchFailure::Cut;
+    }
+    let is_denied = status.is_some_and(|status| matches!(status.code, 401 | 403));
+    match is_denied || is_path_gone(error) {
+        true => WatchFailure::Refused,
+        false => WatchFailure::Interrupted,
+    }
+}
+
+/// Whether one watch feeds its view, by the clock of this process.
+pub(crate) struct WatchMonitor {
+    began: Instant,
+    health: WatchHealth,
+}
+
+impl Default for WatchMonitor {
+    fn default() -> Self {
+        Self {
+            began: Instant::now(),
+            health: WatchHealth::default(),
+        }
+    }
+}
+
+impl WatchMonitor {
+    pub(crate) fn listed(&mut self) {
+        self.health.listed(self.began.elapsed());
+    }
+
+    pub(crate) fn progressed(&mut self) {
+        self.health.progressed();
+    }
+
+    /// Records a failure. Returns whether the watch is lost and must be made anew.
+    pub(crate) fn failed(&mut self, error: &watcher::Error) -> bool {
+        let failure = watch_failure(error);
+        self.health.failed(failure, self.began.elapsed())
+    }
+
+    fn interrupted(&mut self) -> bool {
+        let failure = WatchFailure::Interrupted;
+        self.health.failed(failure, self.began.elapsed())
+    }
+
+    pub(crate) fn is_fed(&self) -> bool {
+        self.health.is_fed(self.began.elapsed())
+    }
+
+    /// Ends once [`Self::is_fed`] may have become true by itself.
+    pub(crate) async fn settled(&self) {
+        match self.health.wait(self.began.elapsed()) {
+            Some(wait) => tokio::time::sleep(wait).await,
+            None => std::future::pending().await,
+        }
     }
 }
 
@@ -96,7 +170,7 @@ impl Backoff for OnceFailed {
 }
 
 /// Watches one kind until `cancel`. `synced` becomes true once the first list is complete, or the kind is
-/// known not to be served.
+/// known not to be served. The index shows whether the watch is lost.
 pub(crate) async fn watch_kind(
     client: Client,
     served: Arc<Served>,
@@ -107,6 +181,7 @@ pub(crate) async fn watch_kind(
     cancel: CancellationToken,
 ) {
     let mut is_told = false;
+    let mut monitor = WatchMonitor::default();
     loop {
         let resource = match served.find(&client, kind.group(), kind.kind()).await {
             Ok(Some(resource)) => {
@@ -121,6 +196,7 @@ pub(crate) async fn watch_kind(
                         "kind is not installed; it is looked for again, and watched once it is"
                     );
                 }
+                index.set_lost_watch(kind, no_longer_served(&index, kind));
                 synced.send_replace(true);
                 if pause(&cancel, RETRY_MISSING).await {
                     return;
@@ -128,11 +204,11 @@ pub(crate) async fn watch_kind(
                 continue;
             }
             Err(error) => {
-                tracing::warn!(
-                    kind = kind.kind(),
-                    error = words(&error),
-                    "cannot discover the kind"
-                );
+                let why = words(&error);
+                tracing::warn!(kind = kind.kind(), error = why, "cannot discover the kind");
+                if monitor.interrupted() {
+                    index.set_lost_watch(kind, Some(why));
+                }
                 if pause(&cancel, Duration::from_secs(1)).await {
                     return;
                 }
@@ -150,34 +226,69 @@ pub(crate) async fn watch_kind(
         let stream = events(objects);
         pin_mut!(stream);
         let mut listed = BTreeSet::new();
-        loop {
+        let lost = loop {
             let event = tokio::select! {
                 () = cancel.cancelled() => return,
+                () = monitor.settled() => {
+                    index.set_lost_watch(kind, None);
+                    continue;
+                }
                 event = stream.next() => event,
             };
             match event {
-                Some(Ok(Event::Init)) => listed.clear(),
-                Some(Ok(Event::InitApply(object))) => {
-                    listed.insert(Key::of(&object));
-                    index.apply(kind, object);
+                Some(Ok(event)) => {
+                    monitor.progressed();
+                    match event {
+                        Event::Init => listed.clear(),
+                        Event::InitApply(object) => {
+                            listed.insert(Key::of(&object));
+                            index.apply(kind, object);
+                        }
+                        Event::InitDone => {
+                            index.retain(kind, &listed);
+                            monitor.listed();
+                            if monitor.is_fed() {
+                                index.set_lost_watch(kind, None);
+                            }
+                            synced.send_replace(true);
+                        }
+                        Event::Apply(object) => index.apply(kind, object),
+                        Event::Delete(object) => index.deleted(kind, &object),
+                    }
                 }
-                Some(Ok(Event::InitDone)) => {
-                    index.retain(kind, &listed);
-                    synced.send_replace(true);
-                }
-                Some(Ok(Event::Apply(object))) => index.apply(kind, object),
-                Some(Ok(Event::Delete(object))) => index.deleted(kind, &object),
                 Some(Err(error)) => {
                     tracing::warn!(kind = kind.kind(), %error, "watch interrupted; resuming");
                     if is_path_gone(&error) {
                         served.forget(kind.group(), kind.kind());
-                        break;
+                    }
+                    if monitor.failed(&error) {
+                        break Some(error.to_string());
                     }
                 }
-                None => break,
+                None => break None,
+            }
+        };
+        if lost.is_some() {
+            index.set_lost_watch(kind, lost);
+            if pause(&cancel, RETRY_LOST).await {
+                return;
             }
         }
     }
+}
+
+/// Why objects of a kind that no version serves are not known: they were there, and no watch has reported their
+/// deletion (F12). `None`: none are known.
+fn no_longer_served(index: &Index, kind: Kind) -> Option<String> {
+    let known = index.keys(kind).len();
+    (known > 0).then(|| {
+        format!(
+            "the API server serves no version of {} in group {} any more; {known} objects are known from before: \
+             install its CustomResourceDefinition again, or restart the controller if they are gone",
+            kind.kind(),
+            kind.group()
+        )
+    })
 }
 
 /// Sleeps. Returns whether `cancel` was triggered meanwhile.
@@ -229,11 +340,21 @@ mod tests {
         }
     }
 
-    /// A group of which one version is served at a time, with the kind of Clusters.
+    /// A group of which one version is served at a time, with the kind of Clusters. Nothing may be read in the version
+    /// `denied`, and no version is served while it is empty.
     fn upgraded_server(version: Arc<Mutex<&'static str>>) -> Client {
         fake_api::client(move |asked: FakeRequest| {
             let version = *version.lock();
             async move {
+                if version.is_empty() && asked.path == "/apis" {
+                    return (
+                        StatusCode::OK,
+                        json!({ "kind": "APIGroupList", "groups": [] }),
+                    );
+                }
+                if version == "denied" {
+                    return failure(StatusCode::FORBIDDEN);
+                }
                 let served = format!("/apis/cluster.x-k8s.io/{version}");
                 let object = |name: &str| {
                     json!({
@@ -267,9 +388,10 @@ mod tests {
         })
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn f12_watch_goes_on_in_another_version_once_its_own_is_not_served() {
-        let version = Arc::new(Mutex::new("v1beta1"));
+    /// A watch of Clusters, synced by a server with this version.
+    async fn synced_watch(
+        version: &Arc<Mutex<&'static str>>,
+    ) -> (Arc<Index>, CancellationToken, tokio::task::JoinHandle<()>) {
         let index = Arc::new(Index::new(Vec::new()));
         let (synced, mut is_synced) = watch::channel(false);
         let cancel = CancellationToken::new();
@@ -283,6 +405,40 @@ mod tests {
             cancel.clone(),
         ));
         is_synced.wait_for(|synced| *synced).await.unwrap();
+        (index, cancel, task)
+    }
+
+    /// The objects that were seen stay, and are of the past: neither absent nor known.
+    #[tokio::test(start_paused = true)]
+    async fn f12_kind_that_is_refused_or_gone_is_unknown_within_a_minute() {
+        for (state, told) in [("denied", "403"), ("", "serves no version of Cluster")] {
+            let version = Arc::new(Mutex::new("v1beta1"));
+            let (index, cancel, task) = synced_watch(&version).await;
+            let lost = || index.lost_watch(&[Kind::Machine, Kind::Cluster]);
+            assert_eq!(lost(), None);
+            *version.lock() = state;
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            let why = lost().unwrap_or_else(|| panic!("{state:?}: it counts as watched"));
+            assert!(why.contains(told) || state == "denied", "{why}");
+            assert_eq!(index.lost_watches().len(), 1);
+            assert!(index.cluster(&Key::new("ns", "v1beta1")).is_some());
+            *version.lock() = "v1beta1";
+            // The fake server does not keep a watch open, so that it is lost again and again.
+            let mut seconds = 0;
+            while lost().is_some() {
+                seconds += 1;
+                assert!(seconds < 60, "{state:?}: it is served again");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            cancel.cancel();
+            task.await.unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn f12_watch_goes_on_in_another_version_once_its_own_is_not_served() {
+        let version = Arc::new(Mutex::new("v1beta1"));
+        let (index, cancel, task) = synced_watch(&version).await;
         let holds = |name: &str| index.cluster(&Key::new("ns", name)).is_some();
         assert!(holds("v1beta1"));
         *version.lock() = "v1beta2";

@@ -15,17 +15,23 @@ pub enum Breakage {
     EarlierWithoutRack,
     /// A new leader lets remediations begin before it has claimed the others.
     NotClaimed,
+    /// A remediation begins by the policies that the watch has shown.
+    PolicyNotRead,
+    /// A remediation begins by the labels that the watch has shown.
+    LabelNotRead,
 }
 
 impl Breakage {
     /// Every breakage of this world.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::EarlierForgotten,
         Self::NotListed,
         Self::PlaceLost,
         Self::ResultNotKept,
         Self::EarlierWithoutRack,
         Self::NotClaimed,
+        Self::PolicyNotRead,
+        Self::LabelNotRead,
     ];
 
     /// The fault in words, as reports print it.
@@ -37,6 +43,10 @@ impl Breakage {
             Self::ResultNotKept => "a budget is evaluated before the last result is kept",
             Self::EarlierWithoutRack => "what an earlier leader has begun is in no rack",
             Self::NotClaimed => "a new leader does not claim what has not begun",
+            Self::PolicyNotRead => "the policies are not read before a beginning",
+            Self::LabelNotRead => {
+                "the labels that policies select by are not read before a beginning"
+            }
         }
     }
 }

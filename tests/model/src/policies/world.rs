@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rackhand_core::{
     power_policy::{
-        Budget, Domain, HostWorkload, Placement, PolicyFacts, PowerPolicy, Subject, Verdict,
+        Budget, Domain, HostWorkload, Placement, PolicyFacts, PowerPolicy, Rule, Subject, Verdict,
         evaluate,
     },
     remediation::{ActiveRemediation, Progress, check_concurrency, progress_again},
@@ -19,6 +19,8 @@ pub(super) const COUNT: usize = 3;
 const RACKS: [&str; COUNT] = ["a", "a", "b"];
 const MOST_IN_RACK: u32 = 1;
 const MOST: u32 = 2;
+/// The remediation whose host gets the label.
+const HELD: usize = 0;
 /// Rounds after which everything has ended if nothing fails.
 const ROUNDS: usize = 8;
 
@@ -33,6 +35,21 @@ pub enum Stage {
     Gone,
 }
 
+/// What holds the first remediation, once both are there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Hold {
+    /// The policy that requires approval for hosts with a label.
+    policy: bool,
+    /// The label of the first host.
+    label: bool,
+}
+
+impl Hold {
+    fn holds(self, number: usize) -> bool {
+        number == HELD && self.policy && self.label
+    }
+}
+
 /// What the leader has in memory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Process {
@@ -44,6 +61,8 @@ pub struct Process {
     writes: [bool; COUNT],
     /// The remediations that have not begun and are to be claimed before any begins.
     unclaimed: [bool; COUNT],
+    /// What its watches have shown.
+    hold: Hold,
 }
 
 /// The API server and the leader.
@@ -58,6 +77,10 @@ pub struct World {
     late: [bool; COUNT],
     /// Faults that may still happen.
     pub(super) budget: u8,
+    /// What the API server has.
+    hold: Hold,
+    /// A remediation was let begin although a policy held it.
+    pub(super) begins_held: bool,
 }
 
 /// Everything that can happen; a number is that of a remediation.
@@ -85,6 +108,14 @@ pub enum Action {
     Claim(usize),
     /// A write of a former leader arrives.
     ArriveLate(usize),
+    /// A person adds the policy that requires approval.
+    AddPolicy,
+    /// A person sets the label of the first host.
+    SetLabel,
+    /// A watch shows the leader the policy.
+    ObservePolicy,
+    /// A watch shows the leader the label.
+    ObserveLabel,
 }
 
 fn policy() -> PowerPolicy {
@@ -98,6 +129,14 @@ fn policy() -> PowerPolicy {
             budget(Domain::Rack, MOST_IN_RACK),
             budget(Domain::Policy, MOST),
         ],
+        ..PowerPolicy::default()
+    }
+}
+
+fn approval() -> PowerPolicy {
+    PowerPolicy {
+        name: "approval".into(),
+        approval: true,
         ..PowerPolicy::default()
     }
 }
@@ -133,11 +172,12 @@ impl Process {
             active: [None; COUNT],
             writes: [false; COUNT],
             unclaimed: [false; COUNT],
+            hold: Hold::default(),
         }
     }
 
-    /// What the engine does with its lock held; whether the remediation begins.
-    fn evaluate(&mut self, me: usize, breakage: Option<Breakage>) -> bool {
+    /// What the engine does with its lock held; whether the remediation begins. `hold` is what it has read before.
+    fn evaluate(&mut self, me: usize, hold: Hold, breakage: Option<Breakage>) -> bool {
         let before = self.active[me].take();
         let mut others = Vec::new();
         for other in (0..COUNT).filter(|other| *other != me) {
@@ -169,10 +209,18 @@ impl Process {
         let mut permitted = !has_begun && mine.progress == Progress::Begun;
         if permitted && progress == Progress::Ready {
             let others: Vec<&ActiveRemediation> = others.iter().collect();
-            let verdict = evaluate(&[policy()], &mine, &Subject::default(), &others, NOW);
+            let mut policies = vec![policy()];
+            if hold.holds(me) {
+                policies.push(approval());
+            }
+            let verdict = evaluate(&policies, &mine, &Subject::default(), &others, NOW);
             permitted = matches!(verdict, Verdict::Begin { .. });
-            if !permitted {
-                mine.progress = Progress::Ready;
+            match verdict {
+                Verdict::Hold(hold) if hold.rule == Rule::Budget => {
+                    mine.progress = Progress::Ready;
+                }
+                Verdict::Hold(_) | Verdict::Exhausted(_) => mine.progress = Progress::Waiting,
+                Verdict::Begin { .. } => {}
             }
         }
         if breakage != Some(Breakage::ResultNotKept) || has_begun {
@@ -197,6 +245,8 @@ impl World {
             standby: [Stage::Waiting; COUNT],
             late: [false; COUNT],
             budget,
+            hold: Hold::default(),
+            begins_held: false,
         }
     }
 
@@ -239,9 +289,28 @@ impl World {
         self.leader.observe(number, self.objects[number]);
     }
 
+    /// Policies and labels are read live before a beginning.
+    fn evaluate(&mut self, number: usize, breakage: Option<Breakage>) {
+        let mut read = self.hold;
+        match breakage {
+            Some(Breakage::PolicyNotRead) => read.policy = self.leader.hold.policy,
+            Some(Breakage::LabelNotRead) => read.label = self.leader.hold.label,
+            _ => {}
+        }
+        let had_begun = self.leader.active[number] == Some(Progress::Begun);
+        let begins = self.leader.evaluate(number, read, breakage);
+        // What had begun before only sends its write again.
+        self.begins_held |= begins && !had_begun && self.hold.holds(number);
+        self.leader.writes[number] = begins;
+    }
+
     pub(super) fn act(&mut self, action: Action, breakage: Option<Breakage>) {
         match action {
-            Action::Evaluate(n) => self.leader.writes[n] = self.leader.evaluate(n, breakage),
+            Action::Evaluate(n) => self.evaluate(n, breakage),
+            Action::AddPolicy => self.hold.policy = true,
+            Action::SetLabel => self.hold.label = true,
+            Action::ObservePolicy => self.leader.hold.policy = self.hold.policy,
+            Action::ObserveLabel => self.leader.hold.label = self.hold.label,
             Action::Arrive(n) => {
                 self.arrive(n);
                 self.leader.writes[n] = false;
@@ -301,13 +370,23 @@ impl World {
         if self.budget > 0 {
             all.extend([Action::Restart, Action::Takeover]);
         }
+        let (there, shown) = (self.hold, self.leader.hold);
+        let people = [
+            (!there.policy, Action::AddPolicy),
+            (!there.label, Action::SetLabel),
+            (there.policy && !shown.policy, Action::ObservePolicy),
+            (there.label && !shown.label, Action::ObserveLabel),
+        ];
+        let possible = people.into_iter().filter(|(possible, _)| *possible);
+        all.extend(possible.map(|(_, action)| action));
         all
     }
 
-    /// L1: once nothing fails, every remediation has its turn.
+    /// L1: once nothing fails and a person has removed the policy that requires approval, every remediation has its turn.
     pub(super) fn ends(&self, breakage: Option<Breakage>) -> bool {
         let mut world = self.clone();
         world.budget = 0;
+        (world.hold, world.leader.hold) = (Hold::default(), Hold::default());
         for n in (0..COUNT).filter(|n| self.leader.unclaimed[*n]) {
             world.claim(n);
         }

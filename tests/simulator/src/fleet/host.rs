@@ -143,6 +143,8 @@ pub struct Host {
     pub(crate) containers: BTreeMap<String, String>,
     /// When its kubelet last renewed its Lease.
     pub(crate) renewed: Duration,
+    /// When it first reports a status of this boot.
+    pub(crate) reports_from: Duration,
     /// Whether its Node counts as unreachable.
     pub(crate) unreachable: bool,
     /// Since when its Node is Ready, after it was not.
@@ -177,6 +179,7 @@ impl Host {
             node_at_off: None,
             containers: BTreeMap::new(),
             renewed: Duration::ZERO,
+            reports_from: Duration::ZERO,
             unreachable: false,
             ready_since: None,
             failed_at: None,

@@ -12,6 +12,9 @@ use crate::{
 
 /// How often a kubelet renews its Lease.
 const RENEWAL: Duration = Duration::from_secs(10);
+/// The longest time from the first renewal of a boot to the first status, as measured on busy hosts. Until then the API
+/// shows the status of before.
+const LATEST_STATUS: Duration = Duration::from_secs(33);
 /// Where the workload runs.
 pub(super) const WORKLOAD: &str = "default";
 
@@ -19,7 +22,15 @@ impl World {
     /// A kubelet has started: it reports its Node, and starts what the API has for it.
     pub(crate) fn start_kubelet(&mut self, id: HostId) {
         let epoch = self.fleet.host(id).epoch;
+        let reports = self.now() + self.between(Duration::ZERO, LATEST_STATUS);
+        self.fleet.host_mut(id).reports_from = reports;
         self.renew_lease(id, epoch);
+        self.after(reports - self.now(), move |world| {
+            if world.fleet.host(id).epoch == epoch {
+                world.report_ready(id);
+                world.settle_changes();
+            }
+        });
     }
 
     /// Registers the Node of a host whose kubelet has started, if there is none.
@@ -56,6 +67,9 @@ impl World {
     /// Reports the Node as Ready where it is not, and the boot where it is new.
     fn report_ready(&mut self, id: HostId) {
         let host = self.fleet.host(id);
+        if self.now() < host.reports_from || self.api.away || !host.kubelet_works() {
+            return;
+        }
         let (name, boot) = (host.name.clone(), format!("boot-{}", host.boots));
         let Some(node) = self.api.get(NODES, "", &name) else {
             return;

@@ -49,10 +49,14 @@ fn absent_condition_matches_no_rule_and_an_expired_rule_wins() {
 }
 
 #[test]
-fn condition_without_transition_time_is_neither_healthy_nor_unhealthy() {
+fn condition_without_transition_time_has_matched_for_long() {
     let mut node = bad("n");
     node.conditions[0].last_transition = None;
-    assert_eq!(class(&node, at(9999)), Class::Soon(None));
+    let Class::Matching(cause) = class(&node, at(9999)) else {
+        panic!("it is not unhealthy");
+    };
+    let said = cause.to_string();
+    assert!(said.contains("it has no lastTransitionTime"), "{said}");
 }
 
 #[test]

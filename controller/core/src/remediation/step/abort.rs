@@ -251,12 +251,12 @@ impl StepContext<'_> {
 
     /// The command that hands the Machine over; `None` if that is done, or is not the policy.
     pub(super) fn escalation_command(&self, s: &State) -> Option<Command> {
-        let retire = match self.o.request.policy.as_ref().map(|p| p.on_exhausted) {
-            Ok(OnExhausted::Retire) => true,
-            Ok(OnExhausted::Escalate) => false,
+        let retire = match self.o.policy(Some(s)).map(|p| p.on_exhausted) {
+            Some(OnExhausted::Retire) => true,
+            Some(OnExhausted::Escalate) => false,
             // The policy cannot be parsed: the Machine is handed to its owner, the host is not marked.
-            Err(_) => false,
-            Ok(OnExhausted::StayOff | OnExhausted::Notify) => return None,
+            None => false,
+            Some(OnExhausted::StayOff | OnExhausted::Notify) => return None,
         };
         if self.o.request.deleting || matches!(s.end_reason, Some(Reason::ExhaustedTold(_))) {
             return None;

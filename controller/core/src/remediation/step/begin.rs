@@ -39,7 +39,7 @@ impl StepContext<'_> {
             s.end_reason = Some(why.clone());
             return self.to(s, Step::Blocked, why);
         }
-        if s.step == Step::Retrying && self.recovered() {
+        if s.step == Step::Retrying && self.recovered(&s) {
             s.record_attempt(Reason::Recovered, self.now);
             return self.to(s, Step::Succeeded, Reason::Recovered);
         }
@@ -96,6 +96,10 @@ impl StepContext<'_> {
             _ => Mode::Direct,
         };
         s.strategy = self.policy.strategy;
+        s.policy = Some(Box::new(self.policy.clone()));
+        if let Some(causes) = self.shown_causes(o.request.checked.as_ref()) {
+            s.causes = causes;
+        }
         s.host = Some(host);
         s.other_node = None;
         self.record_node(&mut s);
@@ -129,7 +133,7 @@ impl StepContext<'_> {
             return None;
         }
         let mut s = s.clone();
-        if self.recovered() {
+        if self.recovered(&s) {
             return Some(self.to(s, Step::Succeeded, Reason::Recovered));
         }
         // The health check may not have evaluated the Node yet; if the verdict has another cause,

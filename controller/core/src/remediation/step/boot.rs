@@ -1,11 +1,13 @@
 //! The boot, from the confirmed power-on until the Node is healthy again.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 
 use super::{
-    super::{PinnedNode, Reason, State, Step, Taint, TaintOwner, WorkloadView},
+    super::{
+        NodeFacts, OffEvidence, PinnedNode, Reason, State, Step, Taint, TaintOwner, WorkloadView,
+    },
     Command, Decision, Outcome, RECHECK, StepContext, after,
     node_identity::contradiction_with_pinned,
 };
@@ -25,14 +27,36 @@ enum BootClock {
 }
 
 impl StepContext<'_> {
-    /// Whether the Node is Ready and no live health check reports it as unhealthy.
-    pub(super) fn recovered(&self) -> bool {
-        let still_unhealthy = self
-            .o
-            .machine
-            .as_ref()
-            .is_some_and(|m| m.health_check_succeeded == Some(false) && !m.not_checked);
+    /// Whether the Node is Ready and no live health check reports it as unhealthy or, where no check says, no condition
+    /// persists that was the cause.
+    pub(super) fn recovered(&self, s: &State) -> bool {
+        let machine = self.o.machine.as_ref().filter(|m| !m.not_checked);
+        let still_unhealthy = match machine.and_then(|m| m.health_check_succeeded) {
+            Some(succeeded) => !succeeded,
+            None => self.persisting_cause(s).is_some(),
+        };
         self.node().is_some_and(|n| n.ready) && !still_unhealthy
+    }
+
+    /// Which of these conditions the Node shows; `None`: there are none, or no Node.
+    pub(super) fn shown_causes(
+        &self,
+        checked: Option<&BTreeSet<(String, String)>>,
+    ) -> Option<BTreeSet<(String, String)>> {
+        let (node, checked) = self.node().zip(checked)?;
+        let shown = node.conditions.iter();
+        let shown = shown.map(|(kind, status)| (kind.clone(), status.clone()));
+        Some(
+            shown
+                .filter(|condition| checked.contains(condition))
+                .collect(),
+        )
+    }
+
+    /// The condition of the Node that its check still calls unhealthy or, without the check, that was the cause.
+    pub(super) fn persisting_cause(&self, s: &State) -> Option<(String, String)> {
+        let checked = self.o.request.checked.as_ref().unwrap_or(&s.causes);
+        self.shown_causes(Some(checked))?.pop_first()
     }
 
     /// Waits until the Node has reported after the power-on.
@@ -81,10 +105,15 @@ impl StepContext<'_> {
             return false;
         }
         match (node, &s.node) {
-            (Some(node), Some(PinnedNode { boot_id, .. })) => {
-                node.boot_id != *boot_id || Self::lease_moved(s, node)
+            // A kubelet renews its Lease up to half a minute before its first status of a boot. Until then the API
+            // shows the status of before.
+            (Some(node), Some(PinnedNode { boot_id, .. })) if !node.boot_id.is_empty() => {
+                node.boot_id != *boot_id
             }
-            (Some(node), None) => node.ready,
+            (Some(node), Some(_)) => {
+                Self::lease_moved(s, node) && node.ready && Self::reported_since_off(s, node)
+            }
+            (Some(node), None) => node.ready && Self::reported_since_off(s, node),
             (None, _) => false,
         }
     }
@@ -95,6 +124,16 @@ impl StepContext<'_> {
         let machine = self.o.machine.as_ref();
         let is_requested = machine.is_some_and(|m| m.is_requested);
         is_requested && self.has_booted(s) && self.node().is_some_and(|n| n.ready)
+    }
+
+    /// Whether the Node was registered, or its condition Ready has changed, since the host was confirmed off, as far as
+    /// the Node tells. For a Node without a boot id to compare.
+    fn reported_since_off(s: &State, node: &NodeFacts) -> bool {
+        let Some(off) = s.off.as_ref().map(OffEvidence::at) else {
+            return true;
+        };
+        let is_registered = node.created.is_some_and(|created| created > off);
+        is_registered || node.ready_since.is_none_or(|since| since > off)
     }
 
     /// Evaluates the boot timeout. A workload API that is out of reach proves nothing about the
@@ -164,8 +203,7 @@ impl StepContext<'_> {
         if same && self.is_request_fulfilled(&s) && !self.done(&Command::EndMachineRequest) {
             return self.act(s, Reason::WaitingForHealth, Command::EndMachineRequest);
         }
-        let recovered =
-            self.recovered() && same && (self.withdrawn().is_none() || self.has_booted(&s));
+        let recovered = self.recovered(&s) && same && self.has_booted(&s);
         match self.withdrawn() {
             Some(why) if !recovered => return self.abort(s, why),
             None if s.end_reason == Some(Reason::BootTimeout) => {

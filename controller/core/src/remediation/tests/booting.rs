@@ -1,5 +1,7 @@
 //! Tests with a host that does not stay on while it boots.
 
+use std::collections::BTreeSet;
+
 use super::{
     super::*,
     build::*,
@@ -27,6 +29,91 @@ fn power_is_read_periodically_during_boot() {
     assert_eq!(waits(&o, &s, 591), (Reason::Booting, 600));
     o.agent = AgentView::Unreachable { why: "dark".into() };
     assert_eq!(waits(&o, &s, 100), (Reason::Booting, 600));
+}
+
+/// A kubelet renews its Lease up to 33 s before its first status of a boot; until then the API shows the Ready of before.
+#[test]
+fn renewed_lease_without_a_status_of_this_boot_is_no_recovery() {
+    for step in [Step::Booting, Step::Restoring] {
+        let mut o = mk_direct();
+        o.machine = Some(MachineView {
+            health_check_succeeded: Some(true),
+            ..MachineView::not_asked()
+        });
+        let s = mk_direct_state(step);
+        o.power = mk_power(16, PowerState::On);
+        let node = node(&mut o);
+        // The failure was over before the kubelet could report it, or it never was one of Ready.
+        node.ready = true;
+        let lease = node.lease.as_mut().unwrap();
+        (lease.renewed, lease.unchanged_since) = ("09:05:00".into(), at(16));
+        let waiting = match step {
+            Step::Booting => Reason::Booting,
+            _ => Reason::WaitingForHealth,
+        };
+        assert_eq!(waits(&o, &s, 17).0, waiting);
+        super::build::node(&mut o).boot_id = "boot-2".into();
+        let expected = match step {
+            Step::Booting => Step::Restoring,
+            _ => Step::Succeeded,
+        };
+        assert_eq!(writes(&o, &s, 18).0.step, expected);
+    }
+}
+
+/// Without a boot id, and of a Node that was not read before, the condition Ready must have changed since the off.
+#[test]
+fn status_from_before_the_off_is_no_recovery_without_a_boot_id() {
+    for is_pinned in [false, true] {
+        let mut o = mk_direct();
+        let mut s = mk_direct_state(Step::Booting);
+        match (is_pinned, &mut s.node) {
+            (true, Some(pinned)) => pinned.boot_id = String::new(),
+            _ => s.node = None,
+        }
+        o.power = mk_power(16, PowerState::On);
+        let seen = node(&mut o);
+        (seen.ready, seen.boot_id) = (true, String::new());
+        seen.ready_since = Some(at(-500));
+        let lease = seen.lease.as_mut().unwrap();
+        (lease.renewed, lease.unchanged_since) = ("09:05:00".into(), at(16));
+        assert_eq!(waits(&o, &s, 17).0, Reason::Booting, "pinned: {is_pinned}");
+        node(&mut o).ready_since = Some(at(17));
+        assert_eq!(writes(&o, &s, 18).0.step, Step::Restoring);
+    }
+}
+
+/// The check of a remediation by Node deletes it once the Node is healthy; without the check the cause decides.
+#[test]
+fn remediation_does_not_succeed_while_its_cause_persists() {
+    let pressure = || BTreeSet::from([("DiskPressure".to_owned(), "True".to_owned())]);
+    for check_is_gone in [false, true] {
+        let mut o = mk_direct();
+        (o.machine, o.request.by_node) = (Some(MachineView::not_asked()), true);
+        o.request.checked = Some(pressure());
+        let shown = |o: &mut Observation, status: &str| {
+            let conditions = &mut node(o).conditions;
+            conditions.insert("DiskPressure".into(), status.into());
+        };
+        shown(&mut o, "True");
+        let (mut s, _) = writes(&o, &State::new(at(0)), 0);
+        assert_eq!((s.step, s.causes.clone()), (Step::Holding, pressure()));
+        s = State {
+            causes: s.causes,
+            ..mk_direct_state(Step::Restoring)
+        };
+        if check_is_gone {
+            o.request.checked = None;
+        }
+        let back = node(&mut o);
+        (back.ready, back.boot_id) = (true, "boot-2".into());
+        o.power = mk_power(16, PowerState::On);
+        assert_eq!(waits(&o, &s, 17).0, Reason::WaitingForHealth);
+        // The attempt has not helped.
+        assert_eq!(writes(&o, &s, 600).0.step, Step::Retrying);
+        shown(&mut o, "False");
+        assert_eq!(writes(&o, &s, 17).0.step, Step::Succeeded);
+    }
 }
 
 #[test]

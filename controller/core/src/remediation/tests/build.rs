@@ -1,6 +1,9 @@
 //! Builders: an observation without faults, and states at each step.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 
@@ -74,6 +77,7 @@ pub(super) fn mk_node() -> NodeFacts {
         boot_id: "boot-1".into(),
         system_uuid: "4c4c4544-0042-3510-8054-c2c04f4e4e32".into(),
         ready_since: None,
+        conditions: BTreeMap::new(),
         ready: false,
         ready_unknown: true,
         taint: Taint::Absent,
@@ -145,6 +149,7 @@ pub(super) fn mk_observation() -> Observation {
         request: RequestFacts {
             ended_by_copy: None,
             made_by_check: None,
+            checked: None,
             uid: UID.into(),
             deleting: false,
             timed_out: false,

@@ -80,6 +80,7 @@ impl Run {
         let request = RequestFacts {
             ended_by_copy: None,
             made_by_check: None,
+            checked: None,
             uid: UID.into(),
             deleting: false,
             timed_out: false,

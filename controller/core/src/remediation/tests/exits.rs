@@ -67,7 +67,8 @@ fn f9_existing_or_replaced_taint_is_not_removed() {
     assert_eq!(s.taint, Some(TaintOwner::Other));
     assert_eq!(writes(&o, &s, 2).0.step, Step::Draining);
     let mut o = mk_observation();
-    node(&mut o).ready = true;
+    let back = node(&mut o);
+    (back.ready, back.boot_id) = (true, "boot-2".into());
     o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
     for (owner, taint) in [
         (TaintOwner::Other, Taint::Ours),

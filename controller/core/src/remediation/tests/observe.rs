@@ -1,6 +1,6 @@
 //! The observations of the test driver.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     super::*,
@@ -32,6 +32,7 @@ impl Run {
                 boot_id: format!("boot-{}", w.cluster.boot_id),
                 system_uuid: "4c4c4544-0042-3510-8054-c2c04f4e4e32".into(),
                 ready_since: None,
+                conditions: BTreeMap::new(),
                 ready: w.ready(),
                 ready_unknown: w.unknown(),
                 taint: w.cluster.taint,

@@ -174,7 +174,8 @@ fn invalid_policy_stops_only_the_next_attempt() {
 #[test]
 fn health_is_rechecked_without_a_node_event() {
     let mut o = mk_observation();
-    node(&mut o).ready = true;
+    let back = node(&mut o);
+    (back.ready, back.boot_id) = (true, "boot-2".into());
     let s = mk_state(Step::Restoring);
     o.power = mk_power(10, PowerState::On);
     assert_eq!(waits(&o, &s, 10), (Reason::WaitingForHealth, 25));

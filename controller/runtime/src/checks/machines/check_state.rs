@@ -41,7 +41,7 @@ impl<M: MachineDialect> CheckState<M> {
         let mut fleet = Fleet::new(
             spec.rules.clone(),
             spec.cluster_facts.clone(),
-            facts::unreachable(&context.index, &spec.cluster),
+            facts::unreachable(&context.index, &spec.cluster, M::FEEDS),
             now,
         );
         for entry in M::machines(&context.index, &spec, &key.namespace) {

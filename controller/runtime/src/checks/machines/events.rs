@@ -69,7 +69,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
             .unwrap_or_default()
         {
             if let Some(check) = self.checks.get_mut(&key) {
-                let why = facts::unreachable(&self.context.index, cluster);
+                let why = facts::unreachable(&self.context.index, cluster, M::FEEDS);
                 check.fleet.set_unreachable(why, now);
                 change(&key, check, now);
                 self.settle(&key);
@@ -114,7 +114,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
                 .filter(|m| M::selects(&check.spec, &m.meta.labels));
             match selected {
                 Some(machine) => {
-                    let why = facts::unreachable(&context.index, &check.spec.cluster);
+                    let why = facts::unreachable(&context.index, &check.spec.cluster, M::FEEDS);
                     check.fleet.set_unreachable(why, now);
                     let mut target = check.target(&context, &self.dialect.external, key, machine);
                     let item = Item::new(&key_of_check, &machine.meta.name.as_str().into());

@@ -1,11 +1,17 @@
 //! Health checks that concern the remediation of one Machine.
 
+use std::collections::BTreeSet;
+
 use rackhand_api::{
-    names::{CLUSTER_NAME_LABEL, DRY_RUN_ANNOTATION, SKIP_REMEDIATION_ANNOTATION},
-    views::{MachineHealthCheckView, MachineView, OpenShiftHealthCheckView},
+    names::{
+        CLUSTER_NAME_LABEL, DRY_RUN_ANNOTATION, MADE_BY_ANNOTATION, SKIP_REMEDIATION_ANNOTATION,
+        kinds,
+    },
+    views::{ConditionCheck, MachineHealthCheckView, MachineView, Meta, OpenShiftHealthCheckView},
 };
 use rackhand_core::health::CheckState;
 
+use super::creator::Creator;
 use crate::{
     checks::ownership::paused,
     store::{index::Index, object::Key},
@@ -14,6 +20,36 @@ use crate::{
 /// Whether a live check evaluates a Machine, in any controller.
 pub(crate) fn is_judged(index: &Index, machine: &MachineView) -> bool {
     live_checks(index, machine, |_| true).next().is_some()
+}
+
+/// The conditions of a Node, by type and status, that make it unhealthy by the check that made a remediation; `None`:
+/// no check did, or it is gone.
+pub(crate) fn checked_conditions(
+    index: &Index,
+    remediation: &Meta,
+    namespace: &str,
+) -> Option<BTreeSet<(String, String)>> {
+    let mut owners = remediation.owners.iter();
+    let node_check = owners.find(|owner| owner.kind == kinds::NODE_HEALTH_CHECK);
+    let rules = match node_check {
+        Some(owner) => {
+            let entry = index.node_check(&Key::new("", &owner.name))?;
+            let view = entry.view.ok().filter(|view| view.meta.uid == owner.uid)?;
+            view.unhealthy_conditions.clone().unwrap_or_default()
+        }
+        None => {
+            let maker = Creator::read(remediation.annotations.get(MADE_BY_ANNOTATION)?)?;
+            let key = Key::new(namespace, &maker.check);
+            let of_openshift = index.openshift_check(&key).and_then(|e| e.view.ok());
+            let of_openshift = of_openshift.filter(|view| view.meta.uid == maker.uid);
+            let of_cluster_api = index.check(&key).and_then(|e| e.view.ok());
+            let of_cluster_api = of_cluster_api.filter(|view| view.meta.uid == maker.uid);
+            let rules = of_openshift.map(|view| view.node_checks.clone());
+            rules.or_else(|| of_cluster_api.map(|view| view.node_checks.clone()))?
+        }
+    };
+    let rule = |rule: ConditionCheck| (rule.condition_type, rule.status);
+    Some(rules.into_iter().map(rule).collect())
 }
 
 /// The UIDs of the live checks of a Machine that create this kind of remediations.

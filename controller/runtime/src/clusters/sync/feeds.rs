@@ -27,6 +27,9 @@ pub(crate) enum Feed {
 impl fmt::Display for Feed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Objects(kind, namespace) if namespace.is_empty() => {
+                write!(f, "{}s", kind.kind())
+            }
             Self::Objects(kind, namespace) => write!(f, "{}s in {namespace}", kind.kind()),
             Self::Nodes(cluster) => write!(f, "Nodes of cluster {cluster}"),
         }
@@ -55,9 +58,12 @@ impl Feeds {
             Feed::Objects(kind, namespace) => {
                 let found = self.served.find(&self.client, kind.group(), kind.kind());
                 let found = found.await;
-                // A kind that is not served has no objects.
                 let Some(resource) = found.map_err(|error| not_read(&error))? else {
-                    return Ok(());
+                    // A kind that was never served has no objects. Those of one that is gone are unknown (F12).
+                    return match self.index.lost_watch(&[*kind]) {
+                        Some(why) => Err(SyncError::Read(why)),
+                        None => Ok(()),
+                    };
                 };
                 live_listing(&self.client, &resource, namespace).await
             }

@@ -5,9 +5,12 @@ use rackhand_core::remediation::{
 use serde_json::{Value, json};
 
 use super::{
-    super::fixture::{
-        CHECK, CLUSTER, Fixture, HOST, MACHINE, NODE, REQUEST, STATE, cluster, member_paths,
-        reading, state,
+    super::{
+        fixture::{
+            CHECK, CLUSTER, Fixture, HOST, MACHINE, NODE, REQUEST, STATE, cluster, member_paths,
+            reading, state,
+        },
+        power_policy::{ObservedPolicies, PolicyVersions},
     },
     *,
 };
@@ -481,4 +484,109 @@ async fn f6_unreadable_control_plane_blocks_power_off() {
     fixture.objects.change(REQUEST, &word);
     fixture.watch(Kind::PowerRemediation, REQUEST);
     assert_eq!(observed(&mut engine).await.conflict, None);
+}
+
+/// A policy at the API server that no watch has shown yet.
+const POLICY: &str = "/apis/rackhand.dev/v1alpha1/powerpolicies/freeze";
+
+fn put_policy(fixture: &Fixture) -> kube::api::DynamicObject {
+    let policy = json!({
+        "apiVersion": "rackhand.dev/v1alpha1", "kind": "PowerPolicy",
+        "metadata": { "name": "freeze", "uid": "uid-freeze" },
+        "spec": { "selector": {}, "requireApproval": true },
+    });
+    serde_json::from_value(fixture.objects.put(POLICY, policy)).unwrap()
+}
+
+async fn with_policies() -> Fixture {
+    let fixture = Fixture::new(&state(Step::Pending)).await;
+    let kind = Kind::PowerPolicy;
+    let gvk = kube::core::GroupVersionKind::gvk(kind.group(), "v1alpha1", kind.kind());
+    let resource = kube::core::ApiResource::from_gvk_with_plural(&gvk, "powerpolicies");
+    fixture.context.served.put(kind, resource);
+    fixture
+}
+
+/// What an observation of the index rests on now.
+fn basis(fixture: &Fixture) -> ObservedPolicies {
+    let objects = vec![
+        (Kind::Machine, Key::new("ns", "m1")),
+        (Kind::BareMetalHost, Key::new("ns", "h1")),
+    ];
+    let versions = PolicyVersions::of(&fixture.context.index, &objects);
+    ObservedPolicies { objects, versions }
+}
+
+#[tokio::test]
+async fn f13_policies_and_labels_are_read_live_before_a_beginning() {
+    let fixture = with_policies().await;
+    let seen = basis(&fixture);
+    assert_eq!(fixture.engine().read_policies(&seen).await, Ok(false));
+    // Labels of the Machine and annotations of the BareMetalHost, which no watch has shown.
+    for path in [MACHINE, HOST] {
+        let seen = basis(&fixture);
+        let labels = json!({ "metadata": { "labels": { "frozen": "yes" } } });
+        fixture.objects.change(path, &labels);
+        let mut engine = fixture.engine();
+        assert_eq!(engine.read_policies(&seen).await, Ok(true), "{path}");
+        assert_eq!(engine.read_policies(&basis(&fixture)).await, Ok(false));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn f13_policy_that_the_watch_has_not_shown_is_waited_for() {
+    let fixture = with_policies().await;
+    let mut engine = fixture.engine();
+    let seen = basis(&fixture);
+    let policy = put_policy(&fixture);
+    let Err(Reason::HeldByPolicy(why)) = engine.read_policies(&seen).await else {
+        panic!("it begins without the policy");
+    };
+    assert!(why.contains("behind by 1 objects"), "{why}");
+    let index = fixture.context.index.clone();
+    let watch = async move {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        index.apply(Kind::PowerPolicy, policy);
+    };
+    let (read, ()) = tokio::join!(engine.read_policies(&seen), watch);
+    assert_eq!(read, Ok(true));
+    assert_eq!(engine.read_policies(&basis(&fixture)).await, Ok(false));
+}
+
+/// A spec that becomes unreadable suspends nothing that has begun: neither its readings nor its deletion.
+#[tokio::test]
+async fn begun_remediation_goes_on_while_its_spec_cannot_be_read() {
+    let mut begun = state(Step::PoweringOff);
+    let policy = rackhand_core::remediation::Policy {
+        retry_limit: 7,
+        ..rackhand_core::remediation::Policy::default()
+    };
+    begun.policy = Some(Box::new(policy.clone()));
+    let fixture = Fixture::new(&begun).await;
+    let broken = json!({
+        "spec": { "strategy": { "timeouts": { "bootSeconds": "20" } } },
+        "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" },
+    });
+    fixture.objects.change(REQUEST, &broken);
+    fixture.watch(Kind::PowerRemediation, REQUEST);
+    let mut engine = fixture.engine();
+    let o = observed(&mut engine).await;
+    assert!(o.request.deleting && o.request.policy.is_err());
+    assert_eq!(o.policy(engine.shell.state.as_ref()), Some(&policy));
+    assert!(o.bmh.is_some_and(|bmh| bmh.our_hold), "it has its host");
+    let told = engine.unread_spec.as_ref().map(ToString::to_string);
+    assert!(told.is_some_and(|told| told.contains("bootSeconds") || told.contains("spec")));
+}
+
+/// One that has begun nothing waits, and says why.
+#[tokio::test]
+async fn remediation_does_not_begin_while_its_spec_cannot_be_read() {
+    let fixture = Fixture::new(&state(Step::Pending)).await;
+    let broken = json!({ "spec": { "strategy": { "timeouts": { "bootSeconds": "20" } } } });
+    fixture.objects.change(REQUEST, &broken);
+    fixture.watch(Kind::PowerRemediation, REQUEST);
+    let mut engine = fixture.engine();
+    assert!(engine.load().is_ok() && engine.load_state().await.is_ok());
+    let seen = Box::pin(engine.observe(Timestamp::now())).await;
+    assert!(matches!(seen, Ok(Err(Reason::InvalidSpec(_)))));
 }

@@ -25,8 +25,8 @@ use super::{Context, policy::finalizer};
 use crate::{
     agents::{AgentHold, CallFailure},
     store::{
-        api::{ApiError, call, words},
-        object::{Kind, api},
+        api::{ApiError, words},
+        object::{Kind, api, list_pages},
         watch::pause,
     },
 };
@@ -142,8 +142,11 @@ async fn existing(context: &Context, namespace: &str) -> Result<BTreeMap<String,
             continue;
         };
         let objects = api(&context.client, &resource, namespace);
-        let listed = objects.list_metadata(&every);
-        for object in call(kind.kind(), listed).await? {
+        let read = |params: ListParams| {
+            let objects = objects.clone();
+            async move { objects.list_metadata(&params).await }
+        };
+        for object in list_pages(kind.kind(), &every, read).await? {
             let finalizer = has_finalizer(kind, object.finalizers());
             existing.extend(object.uid().map(|uid| (uid, finalizer)));
         }

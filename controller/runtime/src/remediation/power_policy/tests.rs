@@ -139,3 +139,46 @@ fn attempts_of_other_remediations_count_and_a_success_ends_with_its_remediation(
     assert_eq!(succeeded, [false, true]);
     assert_eq!(past[1].ended.to_string(), "2026-01-01T00:20:00Z");
 }
+
+/// F10: what a budget counts is recorded with the beginning.
+#[test]
+fn f10_begun_remediation_stays_in_its_budgets_without_its_node() {
+    let index = index_with(&[(
+        "gpu",
+        json!({
+            "selector": { "nodes": { "matchLabels": { "pool": "gpu" } } },
+            "budgets": [{ "per": "Label", "label": "zone", "maxConcurrent": 1 }],
+        }),
+    )]);
+    let labels = json!({ "pool": "gpu", "zone": "a" });
+    let gpu = node(&labels, &json!({ "rackhand.dev/pdus": "p1" }));
+    let began = input(&index, &KnownNode::Read(&gpu), None).facts;
+    let mut state = State::new(Timestamp::UNIX_EPOCH);
+    state.counted = Some(Box::new(began.counted()));
+    let changed = node(&json!({}), &json!({}));
+    let nodes = [
+        KnownNode::None,
+        KnownNode::Unread,
+        KnownNode::Read(&changed),
+    ];
+    for step in [
+        Step::Holding,
+        Step::PoweringOff,
+        Step::Draining,
+        Step::Booting,
+    ] {
+        state.step = step;
+        for node in &nodes {
+            assert_eq!(input(&index, node, Some(&state)).facts, began, "{step:?}");
+        }
+    }
+    // A further attempt begins by the Node as it is, or as it was where there is none.
+    state.step = Step::Retrying;
+    let facts = |node: &KnownNode<'_>| input(&index, node, Some(&state)).facts;
+    assert_eq!(facts(&KnownNode::None), began);
+    assert!(facts(&KnownNode::Read(&changed)).policies.is_empty());
+    // The policy is gone, or selects otherwise by now: it counts where it began.
+    state.step = Step::PoweringOff;
+    let without = input(&index_with(&[]), &KnownNode::None, Some(&state)).facts;
+    assert_eq!(without, began);
+}

@@ -18,7 +18,7 @@ use rackhand_core::explanation::time_span;
 use super::{ExplainError, Found, Subject, snapshot::Snapshot};
 use crate::store::{
     api::{call, optional, words},
-    object::{self, Key, Kind, Served, api, with_kind},
+    object::{self, Key, Kind, Served, api, list_pages, with_kind},
 };
 
 /// Finds the object and reads what its view is computed from.
@@ -140,8 +140,12 @@ impl Reader {
     /// Lists the Nodes of a cluster.
     async fn nodes(&mut self, client: &Client) -> Result<(), String> {
         let nodes: Api<Node> = Api::all(client.clone());
-        let listed = call("Nodes", nodes.list(&ListParams::default())).await;
-        self.snapshot.seen.nodes = listed.map_err(|e| e.to_string())?.items;
+        let read = |params: ListParams| {
+            let nodes = nodes.clone();
+            async move { nodes.list(&params).await }
+        };
+        let listed = list_pages("Nodes", &ListParams::default(), read).await;
+        self.snapshot.seen.nodes = listed.map_err(|e| e.to_string())?;
         Ok(())
     }
 

@@ -52,6 +52,8 @@ pub(super) fn collect(
         let name = cluster_name(cluster);
         nodes.extend(index.nodes(cluster).iter().map(|n| node_entry(&name, n)));
     }
+    let lost = index.lost_watches().into_iter();
+    unreachable.extend(lost.map(|(kind, why)| (format!("management cluster, {kind}"), why)));
     OverviewFacts {
         leader,
         agents: agents.overview(),

@@ -66,7 +66,7 @@ fn content(overview: &Overview) -> Markup {
         (summary(overview))
         @if !overview.unreachable_clusters.is_empty() {
             section {
-                h2 { "Clusters out of reach" }
+                h2 { "Not watched now" }
                 ul {
                     @for (cluster, why) in &overview.unreachable_clusters {
                         li { b { (cluster) } ": " (why) }

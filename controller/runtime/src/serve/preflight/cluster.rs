@@ -18,7 +18,7 @@ use crate::{
     store::{
         api::{CALL_TIMEOUT, call, optional, words},
         index::Index,
-        object::Key,
+        object::{Key, list_pages},
     },
 };
 
@@ -165,8 +165,12 @@ pub(super) async fn facts(
 
 async fn nodes(client: &Client, index: &Index, key: &Key) -> Result<NodesFacts, String> {
     let nodes: Api<Node> = Api::all(client.clone());
-    let listed = call("Nodes", nodes.list(&ListParams::default())).await;
-    let nodes = listed.map_err(|error| error.to_string())?.items;
+    let read = |params: ListParams| {
+        let nodes = nodes.clone();
+        async move { nodes.list(&params).await }
+    };
+    let listed = list_pages("Nodes", &ListParams::default(), read).await;
+    let nodes: Vec<Node> = listed.map_err(|error| error.to_string())?;
     let names = nodes.iter().map(ResourceExt::name_any).collect();
     let without_lease = without_lease(client, names).await;
     let count = nodes.len();

@@ -46,6 +46,7 @@ impl Index {
 
     pub(crate) fn set_connection(&self, cluster: &Key, connection: Connection) {
         let mut inner = self.inner.write();
+        inner.lost_watches.set_nodes(cluster, Some(&connection));
         let workload = inner.workloads.entry(cluster.clone()).or_default();
         if matches!(connection, Connection::Down(_)) {
             // From now on no watch reports changes of Nodes.
@@ -119,6 +120,7 @@ impl Index {
         let known = {
             let mut inner = self.inner.write();
             let inner = &mut *inner;
+            inner.lost_watches.set_nodes(cluster, None);
             let known = inner.workloads.remove(cluster);
             for (name, node) in known.iter().flat_map(|workload| &workload.nodes) {
                 inner.lookup.replace(cluster, name, Some(&node.node), None);

@@ -166,3 +166,32 @@ async fn f12_kind_that_is_forgotten_is_found_in_its_new_version() {
     served.forget("cluster.x-k8s.io", "Machine");
     assert_eq!(version().await.as_deref(), Some("v1beta2"));
 }
+
+/// An API server needs seconds for a long list; whoever waits for one must not wait for ever.
+#[tokio::test(start_paused = true)]
+async fn list_is_read_in_pages_within_a_bounded_time() {
+    for (pages, of_page, ends) in [(3, 4, true), (u32::MAX, 4, false), (1, 6, false)] {
+        let client = fake_api::client(move |asked: FakeRequest| async move {
+            assert!(asked.query.contains("limit=500"), "{}", asked.query);
+            tokio::time::sleep(Duration::from_secs(of_page)).await;
+            let page = asked.query.split("continue=").nth(1);
+            let page = page.map_or(0, |page| page.parse::<u32>().unwrap());
+            let next = (page + 1 < pages).then(|| (page + 1).to_string());
+            let list = json!({
+                "kind": "ClusterList", "apiVersion": "cluster.x-k8s.io/v1beta1",
+                "metadata": { "resourceVersion": "7", "continue": next },
+                "items": [{ "metadata": { "name": format!("c{page}"), "namespace": "ns" } }],
+            });
+            (StatusCode::OK, list)
+        });
+        let gvk = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta1", "Cluster");
+        let resource = ApiResource::from_gvk(&gvk);
+        let began = tokio::time::Instant::now();
+        let listed = list(&client, &resource, "", "Clusters").await;
+        match ends {
+            true => assert_eq!(listed.unwrap().len(), 3),
+            false => assert!(listed.is_err(), "{pages} pages of {of_page} s"),
+        }
+        assert!(began.elapsed() <= LIST_TIMEOUT);
+    }
+}

@@ -27,15 +27,21 @@ use crate::{
         dialect::Progress,
         engine::{self, Engine, RESYNC},
         external_requests::{self, ExternalKind},
+        facts::unreachable,
     },
     store::{
-        index::{Change, Connection},
+        index::{Change, Index},
         object::{Key, Kind},
     },
 };
 
 /// Time after which unknown facts of OpenShift count as unreadable.
 const LEARNS: Duration = Duration::from_secs(10);
+
+/// Whether the Nodes and the checks themselves are watched, so that what the index shows is of now.
+fn is_watched(index: &Index) -> bool {
+    unreachable(index, &Key::local(), &[Kind::NodeHealthCheck]).is_none()
+}
 
 /// The kind and namespace of remediations from a template.
 fn requests_of(template: &NodeTemplateRef) -> ExternalKind {
@@ -74,8 +80,7 @@ impl Engine<NodeHealthChecks> {
         let local = Key::local();
         // The connection is processed first; otherwise Nodes of an unreachable cluster would look deleted.
         if changes.contains(&Change::Workload(local.clone())) {
-            let connection = self.context.index.connection(&local);
-            self.dialect.nodes_known = matches!(connection, Connection::Up);
+            self.dialect.nodes_known = is_watched(&self.context.index);
             self.evaluate_all();
         }
         for change in changes {
@@ -313,8 +318,7 @@ impl Engine<NodeHealthChecks> {
         }
         let index = &self.context.index;
         index.watch_own_nodes(Kind::NodeHealthCheck, true);
-        let up = matches!(index.connection(&Key::local()), Connection::Up);
-        self.dialect.nodes_known = up;
+        self.dialect.nodes_known = is_watched(index);
         let (context, sender) = (self.context.clone(), self.sender.clone());
         let end = self.end.clone();
         self.watches.spawn(watches::leases(context, sender, end));

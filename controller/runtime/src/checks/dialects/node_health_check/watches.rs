@@ -24,8 +24,9 @@ use crate::{
     },
     store::{
         api::words,
+        index::Index,
         object::{Key, api},
-        watch::{events, is_path_gone, pause},
+        watch::{WatchMonitor, events, pause},
     },
 };
 
@@ -51,18 +52,31 @@ pub(in crate::checks) enum WatchEvent {
 
 pub(super) type Sender = mpsc::UnboundedSender<WatchEvent>;
 
-/// Follows one kind until its watch ends or `cancel`.
+/// One kind that is followed.
+struct Followed<'a> {
+    kind: &'a str,
+    /// Shows whether the watch is lost.
+    index: &'a Index,
+    sender: &'a Sender,
+    cancel: &'a CancellationToken,
+}
+
+/// Follows one kind until its watch ends or is cancelled.
 async fn follow<K>(
+    followed: Followed<'_>,
     stream: impl Stream<Item = watcher::Result<Event<K>>>,
-    kind: &str,
-    cancel: &CancellationToken,
-    sender: &Sender,
     put: impl Fn(K) -> WatchEvent,
     gone: impl Fn(Key) -> WatchEvent,
     all: impl Fn(BTreeSet<Key>) -> WatchEvent,
 ) where
     K: Resource,
 {
+    let Followed {
+        kind,
+        index,
+        sender,
+        cancel,
+    } = followed;
     pin_mut!(stream);
     let key = |object: &K| {
         let meta = object.meta();
@@ -72,11 +86,15 @@ async fn follow<K>(
         )
     };
     let mut listed = BTreeSet::new();
+    let mut monitor = WatchMonitor::default();
     loop {
         let event = tokio::select! {
             () = cancel.cancelled() => return,
             event = stream.next() => event,
         };
+        if matches!(event, Some(Ok(_))) {
+            monitor.progressed();
+        }
         let change = match event {
             Some(Ok(Event::Init)) => {
                 listed.clear();
@@ -86,12 +104,16 @@ async fn follow<K>(
                 listed.insert(key(&object));
                 put(object)
             }
-            Some(Ok(Event::InitDone)) => all(std::mem::take(&mut listed)),
+            Some(Ok(Event::InitDone)) => {
+                index.set_lost_other(kind, None);
+                all(std::mem::take(&mut listed))
+            }
             Some(Ok(Event::Apply(object))) => put(object),
             Some(Ok(Event::Delete(object))) => gone(key(&object)),
             Some(Err(error)) => {
                 tracing::warn!(kind, %error, "watch interrupted; resuming");
-                if is_path_gone(&error) {
+                if monitor.failed(&error) {
+                    index.set_lost_other(kind, Some(error.to_string()));
                     return;
                 }
                 continue;
@@ -124,6 +146,15 @@ pub(super) enum Find {
 // === impl Watch ===
 
 impl Watch {
+    fn followed<'a>(&'a self, kind: &'a str) -> Followed<'a> {
+        Followed {
+            kind,
+            index: &self.context.index,
+            sender: &self.sender,
+            cancel: &self.cancel,
+        }
+    }
+
     /// Reports changes until it is cancelled.
     pub(super) async fn run(self) {
         let (context, cancel) = (&self.context, &self.cancel);
@@ -138,8 +169,7 @@ impl Watch {
                     match served.find(client, fact.group(), kind).await {
                         Ok(Some(resource)) => {
                             let objects = api(client, &resource, "");
-                            follow(events(objects), kind, cancel, &self.sender, put, gone, all)
-                                .await;
+                            follow(self.followed(kind), events(objects), put, gone, all).await;
                             served.forget(fact.group(), kind);
                         }
                         Ok(None) => drop(self.sender.send(all(BTreeSet::new()))),
@@ -156,11 +186,8 @@ impl Watch {
                         Ok(Some(resource)) => {
                             let objects = api(client, &resource, &of.namespace);
                             let (put, gone) = (|_| changed(), |_| changed());
-                            let stream = events(objects);
-                            follow(stream, &of.kind, cancel, &self.sender, put, gone, |_| {
-                                changed()
-                            })
-                            .await;
+                            let (followed, stream) = (self.followed(&of.kind), events(objects));
+                            follow(followed, stream, put, gone, |_| changed()).await;
                         }
                         Ok(None) => {}
                         Err(error) => {
@@ -186,17 +213,14 @@ pub(super) async fn leases(context: Arc<Context>, sender: Sender, cancel: Cancel
             WatchEvent::Lease(name, held(&lease))
         };
         let gone = |key: Key| WatchEvent::LeaseGone(key.name);
-        let stream = events(objects);
-        follow(
-            stream,
-            "Lease",
-            &cancel,
-            &sender,
-            put,
-            gone,
-            WatchEvent::Leases,
-        )
-        .await;
+        let followed = Followed {
+            kind: "Lease",
+            index: &context.index,
+            sender: &sender,
+            cancel: &cancel,
+        };
+        let all = WatchEvent::Leases;
+        follow(followed, events(objects), put, gone, all).await;
         if pause(&cancel, RETRY).await {
             return;
         }
