@@ -84,7 +84,7 @@ impl StepContext<'_> {
             return self.recheck(s, why);
         }
         s.refused_entry = None;
-        if !o.request.finalizer && !s.finalizer {
+        if !o.request.finalizer && !self.owns_finalizer(&s) {
             s.finalizer = true;
             return self.quiet_write(s, Reason::Started);
         }

@@ -6,6 +6,7 @@ use super::{super::*, build::*};
 fn failed_node_passes_through_all_steps_in_order() {
     let mut o = mk_observation();
     o.request.finalizer = false;
+    o.request.finalizer_is_shared = true;
     let (s, _) = {
         let d = decide(&o, None, at(0));
         assert_eq!(d.next, Next::Write);
