@@ -160,7 +160,11 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
         refused_entry,
         end_reason,
         attempts,
+        // Compared with the time of the update's limit; no world has one.
+        updating_since: _,
+        finalizer,
     } = state;
+    finalizer.hash(h);
     (step, since, attempt, attempt_started, tries).hash(h);
     (power_off_repeats, power_on_repeats, retry_at, mode).hash(h);
     (strategy, causes, node_action, keep_off, failure, cluster).hash(h);

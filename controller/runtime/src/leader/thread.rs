@@ -137,7 +137,7 @@ mod tests {
         std::fs::write(&kubeconfig, text).unwrap();
         let seconds = Duration::from_secs_f64;
         let config = LeaseConfig::new(seconds(3.0), seconds(2.0), seconds(0.4)).unwrap();
-        let leader = Leader::new("me".into(), config, &BTreeMap::new());
+        let leader = Leader::new("me".into(), config, &BTreeMap::new(), None);
         let (leads, mut leading) = watch::channel(false);
         let election = Election {
             namespace: "ns",
