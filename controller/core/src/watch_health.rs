@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Failures without an event in between, over this time, end a watch.
 const FAILS_FOR: Duration = Duration::from_secs(20);
-/// Failures further apart than this belong to different interruptions: the longest backoff of a watch is 60 s, and
+/// Failures further apart than this belong to different interruptions: a watch that goes on to fail fails more often, and
 /// one that was resumed without a change reports nothing.
 const APART: Duration = Duration::from_secs(65);
 /// A watch that was lost feeds its view again once it has not failed for this time after its list. Who may list

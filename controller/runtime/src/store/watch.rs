@@ -29,6 +29,9 @@ use crate::store::{
 const RETRY_MISSING: Duration = Duration::from_secs(10);
 /// Pause before a lost watch is made anew.
 const RETRY_LOST: Duration = Duration::from_secs(5);
+/// The longest pause between two starts of a watch that fails: only a further failure shows that it goes on to fail, and
+/// that must show within a minute (F12).
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Duration of a watch request in seconds, after which it is renewed from the same resourceVersion. A dead
 /// connection without an error is detected a few seconds later.
 const WATCH_LASTS: u32 = 60;
@@ -157,7 +160,7 @@ impl Iterator for OnceFailed {
 
     fn next(&mut self) -> Option<Duration> {
         self.failed = true;
-        self.backoff.next()
+        self.backoff.next().map(|pause| pause.min(LONGEST_PAUSE))
     }
 }
 

@@ -24,8 +24,8 @@ apiVersion: rackhand.dev/v1alpha1
 kind: PowerPolicy
 metadata: {name: by-hand}
 spec:
-  hosts: {}
-  approval: Required
+  selector: {nodes: {}}
+  requireApproval: true
 ";
 
 #[tokio::test(flavor = "multi_thread")]

@@ -82,9 +82,8 @@ impl fmt::Display for Reason {
                 f,
                 "CAPM3's own controller acts on this object too ({trace}), and finishes it: Rackhand does \
                  nothing with it any more. Use PowerRemediationTemplates beside CAPM3. If no controller of \
-                 CAPM3 works on this object, delete it and remove the finalizer {}: its health check makes \
-                 another one",
-                SHARED_FINALIZER
+                 CAPM3 works on this object, delete it and remove the finalizer {SHARED_FINALIZER}: its health check makes \
+                 another one"
             ),
             Self::HeldByPolicy(what) | Self::HeldBySharedCause(what) | Self::Settling(what) => {
                 write!(f, "{what}; nothing is switched")

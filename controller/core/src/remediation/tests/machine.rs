@@ -62,7 +62,7 @@ fn f4_volume_of_pods_that_stay_on_the_node_is_not_waited_for() {
         pods: pods.to_vec(),
         volumes: vec![volume.clone()],
     };
-    assert!(drain(&[stays.clone()], &volume).is_finished());
+    assert!(drain(std::slice::from_ref(&stays), &volume).is_finished());
     // Somebody else may wait for it, or it is not known whose it is.
     let of = |change: fn(&mut BoundPod)| {
         let mut pod = stays.clone();
