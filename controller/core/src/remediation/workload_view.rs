@@ -37,7 +37,7 @@ pub(super) fn renewal_limit(duration: Duration) -> Duration {
 /// The Node, read now from the workload cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NodeFacts {
-    /// `metadata.name`.
+    /// Name of the VolumeAttachment.
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,

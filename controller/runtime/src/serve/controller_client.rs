@@ -58,30 +58,30 @@ pub(crate) async fn controller_client(
     if address.url.scheme() != Some(&http::uri::Scheme::HTTPS) {
         return Err("the address of a controller begins with https://".to_owned());
     }
-    let leader = match &address.trust {
-        ControllerTrust::Ca(_) => None,
-        ControllerTrust::Lease { namespace, name } => {
-            let cluster = Client::try_from(connection.clone()).map_err(|e| e.to_string())?;
-            Some(leader_certificate(cluster, namespace, name).await?)
-        }
-    };
+    let of_cluster = connection.clone();
     connection.cluster_url = address.url.clone();
     connection.root_cert = None;
     connection.root_cert_file = None;
     connection.tls_server_name = None;
     connection.proxy_url = None;
-    if let ControllerTrust::Ca(file) = &address.trust {
-        connection.root_cert_file = Some(file.clone());
-        connection.accept_invalid_certs = false;
-        return Client::try_from(connection).map_err(|e| e.to_string());
-    }
+    let leader = match &address.trust {
+        ControllerTrust::Ca(file) => {
+            connection.root_cert_file = Some(file.clone());
+            connection.accept_invalid_certs = false;
+            return Client::try_from(connection).map_err(|e| e.to_string());
+        }
+        ControllerTrust::Lease { namespace, name } => {
+            let cluster = Client::try_from(of_cluster).map_err(|e| e.to_string())?;
+            leader_certificate(cluster, namespace, name).await?
+        }
+    };
     // Replaced before the first connection.
     connection.accept_invalid_certs = true;
     let mut tls = connection
         .rustls_client_config()
         .map_err(|e| e.to_string())?;
     tls.dangerous()
-        .set_certificate_verifier(Arc::new(Pinned::new(leader.unwrap_or_default())));
+        .set_certificate_verifier(Arc::new(Pinned::new(leader)));
     let https = hyper_rustls::HttpsConnectorBuilder::new()
         .with_tls_config(tls)
         .https_only()
