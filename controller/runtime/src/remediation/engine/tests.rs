@@ -322,7 +322,7 @@ async fn l1_cluster_is_pinned_while_machine_exists() {
     let fixture = Fixture::new(&state(Step::Draining)).await;
     let mut engine = fixture.engine();
     assert!(matches!(
-        engine.run_once().await,
+        Box::pin(engine.run_once()).await,
         Ok(Iteration::Turn(Turn::Again))
     ));
     for (path, state) in [(REQUEST, "/status/cursor"), (STATE, "/spec/state")] {
@@ -367,7 +367,7 @@ async fn settled(fixture: &Fixture) -> (Step, String) {
     let mut engine = fixture.engine();
     for _ in 0..20 {
         engine.shell.power = Some(off_now());
-        match engine.run_once().await {
+        match Box::pin(engine.run_once()).await {
             Ok(Iteration::Turn(Turn::Wait(_)) | Iteration::Done) => break,
             Ok(Iteration::Turn(_)) => {}
             Err(ReconcileError::Gone) => panic!("the object is gone"),
