@@ -139,13 +139,29 @@ impl Stage {
             format!("127.0.0.1:{port}"),
         ];
         let kubelet = Process::start("kubelet-port-forward", &command, &[], self.dir())?;
+        wait_until("the kubelet's port", LONG, || async {
+            let connected = tokio::net::TcpStream::connect(("127.0.0.1", listen)).await;
+            Ok(connected.map(drop).map_err(|error| error.to_string()))
+        })
+        .await?;
         let node = "system-node";
         let objects = [
             json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": node } }),
             json!({
                 "apiVersion": "v1", "kind": "Pod",
                 "metadata": { "name": pod, "namespace": SYSTEM },
-                "spec": { "nodeName": node, "containers": [{ "name": "controller", "image": "none" }] },
+                "spec": {
+                    "nodeName": node,
+                    "securityContext": {
+                        "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" },
+                    },
+                    "containers": [{
+                        "name": "controller", "image": "none",
+                        "securityContext": {
+                            "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] },
+                        },
+                    }],
+                },
             }),
         ];
         for object in objects {

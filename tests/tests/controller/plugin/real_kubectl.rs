@@ -24,7 +24,7 @@ apiVersion: rackhand.dev/v1alpha1
 kind: PowerPolicy
 metadata: {name: by-hand}
 spec:
-  selector: {nodes: {}}
+  selector: {racks: [rack-a]}
   requireApproval: true
 ";
 
