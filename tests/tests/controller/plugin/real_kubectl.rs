@@ -173,7 +173,10 @@ async fn commands(stage: &Stage, kubeconfig: &Path) -> Result<()> {
     stage.wait_blocked(dead, "HeldByPolicy").await?;
     let of_dead = [dead, "--namespace", NAMESPACE];
     let explained = run(&[&["explain", "remediation"], &of_dead[..]].concat(), "")?;
-    ensure!(explained.contains("requires the approval of a person"), "{explained}");
+    ensure!(
+        explained.contains("requires the approval of a person"),
+        "{explained}"
+    );
     run(&[&["approve"], &of_dead[..]].concat(), "")?;
     stage.wait_step(dead, "AwaitingConfirmation").await?;
     let host = stage.host(dead)?;
