@@ -254,7 +254,7 @@ impl Engine {
         };
         self.context
             .metrics
-            .set_blocked(&self.uid, Some(reason.label()));
+            .set_blocked(&self.uid, Some(self.blocked_by(reason)));
         if self.id.kind != Kind::PowerRemediation {
             let text = format!("{}: {reason}", reason.label());
             let patch = json!({ "metadata": { "annotations": { BLOCKED_ANNOTATION: text } } });

@@ -22,6 +22,7 @@ use super::{
     Context,
     displayed_state::{DisplayedReason, RecordedStatus},
     history::{Finish, outcome_label},
+    metrics::BlockedRemediation,
     observe::Observed,
     operation::OperationStream,
     outcome_metrics::{CountedOutcome, OutcomeMetrics},
@@ -379,9 +380,21 @@ impl Engine {
         let unfinished = !state.step.is_terminal();
         let blocked = unfinished && reason.is_blocked();
         let metrics = &self.context.metrics;
-        metrics.set_blocked(&self.uid, blocked.then(|| reason.label()));
+        metrics.set_blocked(&self.uid, blocked.then(|| self.blocked_by(reason)));
         let created = self.created().filter(|_| unfinished);
         metrics.set_step(&self.uid, created.map(|at| (state.step.label(), at)));
+    }
+
+    /// The labels of a blocked remediation.
+    pub(super) fn blocked_by(&self, reason: &Reason) -> BlockedRemediation {
+        let Key { namespace, name } = self.id.key.clone();
+        BlockedRemediation {
+            kind: self.id.kind.kind(),
+            namespace,
+            name,
+            node: self.node.clone().unwrap_or_default(),
+            reason: reason.label(),
+        }
     }
 
     /// When the object was created.

@@ -1,5 +1,7 @@
 //! Metrics of remediations.
 
+mod blocked;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
@@ -15,6 +17,8 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use self::blocked::BlockedMetrics;
+pub(super) use self::blocked::BlockedRemediation;
 use crate::store::metrics::{own_metrics, register};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -101,7 +105,7 @@ pub(crate) struct RemediationMetrics {
     unconfirmed: Counter,
     pod_deletions: Family<ResultLabels, Counter>,
     panics: Counter,
-    blocked: Family<ReasonLabels, Gauge>,
+    blocked: BlockedMetrics,
     fencing_unavailable: Family<RackLabels, Gauge>,
     identity_mismatches: Family<RackLabels, Gauge>,
     topology_discovered: Gauge,
@@ -109,8 +113,6 @@ pub(crate) struct RemediationMetrics {
     shared_causes: Family<CauseLabels, Gauge>,
     /// The open causes that have a series.
     shared_causes_now: Mutex<OpenCauses>,
-    /// The current blocking reason of each remediation, by UID, which is never a label.
-    blocked_now: Mutex<BTreeMap<String, &'static str>>,
     /// The unfinished remediations, by UID.
     unfinished_now: Mutex<BTreeMap<String, Unfinished>>,
 }
@@ -196,12 +198,7 @@ impl RemediationMetrics {
                 "Tasks of remediations that panicked and were started again",
                 Counter::default(),
             ),
-            blocked: register(
-                r,
-                "remediations_blocked",
-                "Remediations that cannot go on by themselves now, by reason",
-                Family::default(),
-            ),
+            blocked: BlockedMetrics::register(r),
             fencing_unavailable: register(
                 r,
                 "fencing_unavailable_hosts",
@@ -233,7 +230,6 @@ impl RemediationMetrics {
                 Family::default(),
             ),
             shared_causes_now: Mutex::default(),
-            blocked_now: Mutex::default(),
             unfinished_now: Mutex::default(),
         }
     }
@@ -365,22 +361,9 @@ impl RemediationMetrics {
         self.set_step(uid, None);
     }
 
-    /// Records the blocking reason of a remediation; `None` if it is not blocked or has ended.
-    pub(super) fn set_blocked(&self, uid: &str, reason: Option<&'static str>) {
-        let mut now = self.blocked_now.lock();
-        let before = match reason {
-            Some(reason) => now.insert(uid.to_owned(), reason),
-            None => now.remove(uid),
-        };
-        if before == reason {
-            return;
-        }
-        for reason in [before, reason].into_iter().flatten() {
-            let count = now.values().filter(|r| **r == reason).count();
-            self.blocked
-                .get_or_create(&ReasonLabels { reason })
-                .set(i64::try_from(count).unwrap_or(i64::MAX));
-        }
+    /// Records why a remediation is blocked; `None` if it is not blocked or has ended.
+    pub(super) fn set_blocked(&self, uid: &str, blocked: Option<BlockedRemediation>) {
+        self.blocked.set(uid, blocked);
     }
 }
 
@@ -389,22 +372,14 @@ mod tests {
     use super::*;
     use crate::store::metrics::{assert_documented, render};
 
-    #[test]
-    fn blocked_remediations_are_counted_by_current_reason() {
-        let mut registry = Registry::default();
-        let metrics = RemediationMetrics::register(&mut registry);
-        metrics.set_blocked("a", Some("Paused"));
-        metrics.set_blocked("b", Some("Paused"));
-        metrics.set_blocked("b", Some("Paused"));
-        let has = |line: &str| render(&registry).lines().any(|l| l == line);
-        assert!(has("rackhand_remediations_blocked{reason=\"Paused\"} 2"));
-        metrics.set_blocked("b", Some("HostPaused"));
-        metrics.set_blocked("a", None);
-        metrics.set_blocked("never", None);
-        assert!(has("rackhand_remediations_blocked{reason=\"Paused\"} 0"));
-        assert!(has(
-            "rackhand_remediations_blocked{reason=\"HostPaused\"} 1"
-        ));
+    fn paused() -> BlockedRemediation {
+        BlockedRemediation {
+            kind: "PowerRemediation",
+            namespace: "default".into(),
+            name: "worker-3".into(),
+            node: "worker-3".into(),
+            reason: "Paused",
+        }
     }
 
     #[test]
@@ -421,7 +396,7 @@ mod tests {
         metrics.set_step("b", Some(("Booting", at(10))));
         assert!(has(&format!("{oldest}{{step=\"Draining\"}} 20")));
         assert!(has(&format!("{oldest}{{step=\"Booting\"}} 10")));
-        metrics.set_blocked("b", Some("Paused"));
+        metrics.set_blocked("b", Some(paused()));
         metrics.forget("b");
         assert!(has("rackhand_remediations_unfinished{step=\"Booting\"} 0"));
         assert!(has("rackhand_remediations_blocked{reason=\"Paused\"} 0"));
@@ -440,7 +415,7 @@ mod tests {
         metrics.count_unconfirmed();
         metrics.count_pod_deletion("deleted");
         metrics.count_panic();
-        metrics.set_blocked("a", Some("Paused"));
+        metrics.set_blocked("a", Some(paused()));
         metrics.observe_end("succeeded", Duration::from_secs(60));
         metrics.set_step("a", Some(("Draining", Timestamp::UNIX_EPOCH)));
         let counts = BmcCounts {
@@ -451,7 +426,7 @@ mod tests {
         metrics.set_bmc_counts(&BTreeMap::new(), &racks);
         let cause = (("Rack", "r1".to_owned()), ("Network", 7));
         metrics.set_shared_causes(&BTreeMap::from([cause]));
-        assert_documented(&registry, 16);
+        assert_documented(&registry, 17);
         metrics.set_shared_causes(&BTreeMap::new());
         let series = "rackhand_shared_cause_failed_hosts{";
         assert!(!render(&registry).contains(series));
