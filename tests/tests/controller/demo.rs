@@ -1,8 +1,8 @@
 //! The scenarios of the demonstration, run by the built program: exit code and output.
 //!
-//! Three scenarios are enough here; other tests cover each rule.
+//! The picture of the README and three scenarios are enough here; other tests cover each rule.
 
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use tokio::process::Command;
 
@@ -62,6 +62,47 @@ impl Shown {
             let at = found.unwrap_or_else(|| panic!("{words:?} is missing:\n{}", self.out));
             rest = &rest[at + words.len()..];
         }
+    }
+}
+
+/// The words of one report of the controller: without numbers, without how long a step took, and without what
+/// the picture cuts off.
+fn words(report: &str) -> String {
+    let end = report.find(" (").or_else(|| report.find("..."));
+    let report = &report[..end.unwrap_or(report.len())];
+    report.replace(|c: char| c.is_ascii_digit(), "")
+}
+
+/// What the controller reports in `docs/demo.svg`.
+fn reports_of_picture() -> BTreeSet<String> {
+    let picture = include_str!("../../../docs/demo.svg");
+    let texts = picture.lines().filter_map(|line| {
+        let text = line.strip_prefix("<text ")?.split_once('>')?.1;
+        text.strip_suffix("</text>")
+    });
+    let texts: Vec<&str> = texts.collect();
+    let reports = texts.windows(2).filter(|pair| pair[0] == "controller");
+    let plain = |text: &str| text.replace("&#x27;", "'").replace("&quot;", "\"");
+    reports.map(|pair| words(&plain(pair[1]))).collect()
+}
+
+#[tokio::test]
+async fn picture_of_demo_shows_what_demo_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let shown = demo(&[], dir.path(), &[]).await;
+    assert_eq!(shown.code, Some(0), "{}\n{}", shown.out, shown.errors);
+    let pictured = reports_of_picture();
+    assert!(pictured.len() > 8, "{pictured:?}");
+    for report in pictured {
+        let said = shown.lines().into_iter().any(|line| {
+            let (_, said) = line.split_once(" controller ").unwrap_or_default();
+            words(said.trim_start()).starts_with(&report)
+        });
+        assert!(
+            said,
+            "docs/demo.svg shows {report:?}, the demo does not say it; `hack/demo-picture` draws it anew:\n{}",
+            shown.out
+        );
     }
 }
 

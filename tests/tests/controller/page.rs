@@ -9,6 +9,7 @@ use rackhand_tests::{
     process::free_port,
     stage::{HostLink, RackSpec, Stage, StageConfig, wait_until},
 };
+use sha2::{Digest, Sha256};
 
 const LONG: Duration = Duration::from_secs(120);
 
@@ -137,5 +138,53 @@ fn look(url: &str) -> Result<()> {
         seen.push(std::fs::read(file)?);
     }
     ensure!(seen[0] != seen[1], "dark mode looks like light mode");
+    picture_is_current(&document, &seen[0])
+}
+
+/// The text of each element that begins with `opening`, without numbers.
+fn texts(document: &str, opening: &str, closing: &str) -> String {
+    let mut all = String::new();
+    for element in document.split(opening).skip(1) {
+        let inner = element.split(closing).next().unwrap_or_default();
+        // The rest of each tag stands before its `>`.
+        let text = inner
+            .split('<')
+            .map(|part| part.rsplit('>').next().unwrap_or(part));
+        let text = text
+            .collect::<String>()
+            .replace(|c: char| c.is_ascii_digit(), "");
+        all.push_str(text.trim());
+        all.push('\n');
+    }
+    all
+}
+
+/// The words that every page of this state shows: counters, headings, heads of tables.
+fn fixed_words(document: &str) -> String {
+    let counters = texts(document, "<ul class=\"summary\"", "</ul>");
+    let headings = texts(document, "<h2", "</h2>");
+    counters + &headings + &texts(document, "<thead", "</thead>")
+}
+
+/// Checks that `docs/status-page.png` shows the words of this page; with `RACKHAND_CODEGEN` it takes the
+/// picture and the words anew. A picture cannot be read, so the words are kept beside the digest of the file.
+fn picture_is_current(document: &str, taken: &[u8]) -> Result<()> {
+    let tests = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let picture = tests.join("../docs/status-page.png");
+    let kept = tests.join("tests/controller/page/status-page.txt");
+    let record = |picture: &[u8]| {
+        let digest = Sha256::digest(picture);
+        format!("sha256 {digest:x}\n{}", fixed_words(document))
+    };
+    if std::env::var_os("RACKHAND_CODEGEN").is_some() {
+        std::fs::write(&picture, taken)?;
+        std::fs::write(&kept, record(taken))?;
+    }
+    let now = record(&std::fs::read(&picture)?);
+    let then = std::fs::read_to_string(&kept)?;
+    ensure!(
+        now == then,
+        "docs/status-page.png was taken of another page; run this test with RACKHAND_CODEGEN=1\n{then}\nnow:\n{now}"
+    );
     Ok(())
 }
