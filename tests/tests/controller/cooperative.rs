@@ -6,6 +6,7 @@
 //! hosts of its own.
 
 mod agent;
+mod owner_acts;
 mod together;
 mod undone;
 mod waiting;
@@ -20,8 +21,9 @@ use rackhand_tests::{
 };
 
 use agent::{alone, detached, let_go, overruled};
+use owner_acts::{deprovisioned, failing, paused_midway, serviced};
 use together::{backing_off, foreign, path, plain, slow, synced};
-use undone::{deleted, forced, serviced, undone};
+use undone::{deleted, forced, undone};
 use waiting::{offline, paused, servicing, unprovisioned, unswitchable};
 use world::{GRACE, WELL, World};
 
@@ -30,7 +32,7 @@ static FIXTURE: SharedFixture<World> = SharedFixture::new();
 impl Fixture for World {
     async fn start(dir: &Path) -> Result<Self> {
         let others = [
-            "down-1", "late-1", "old-1", "ill-1", "away-1", "slow-1", "again-1",
+            "down-1", "late-1", "old-1", "ill-1", "ill-2", "away-1", "slow-1", "again-1",
         ];
         let hosts = WELL.iter().chain(&others).map(|&host| host.to_owned());
         let rack = RackSpec {
@@ -63,7 +65,7 @@ impl Fixture for World {
                 },
             )?,
             ill: stage.start_metal3(
-                &["ill-1"],
+                &["ill-1", "ill-2"],
                 Settings {
                     force: false,
                     ..Settings::default()
@@ -100,6 +102,9 @@ rackhand_tests::fixture_tests! {
     a2_hold_deleted_by_old_operator_is_restored => deleted,
     f16_agent_does_not_switch_on_what_ironic_has_as_off => undone,
     f16_nothing_is_sent_to_a_host_that_is_serviced_while_held => serviced,
+    f16_nothing_is_sent_to_a_host_that_is_deprovisioned_while_held => deprovisioned,
+    f16_host_that_is_paused_while_held_waits_for_its_owner => paused_midway,
+    f16_host_stays_off_while_ironic_fails => failing,
     f5_late_power_on_by_baremetal_operator_is_no_identity_mismatch => slow,
     baremetal_operator_in_backoff_does_not_delay_remediation => backing_off,
 }

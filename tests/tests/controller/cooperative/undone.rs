@@ -132,34 +132,3 @@ pub async fn undone(w: &World) -> Result<()> {
         .await?;
     w.stays_on(&w.away, "away-1").await
 }
-
-/// baremetal-operator services the host while it is held off: no command of the agent, no hold, and the taint
-/// stays; after that the remediation goes on.
-pub async fn serviced(w: &World) -> Result<()> {
-    w.draining("serv-2").await?;
-    w.reports_off("serv-2").await?;
-    w.well.servicing("serv-2", true)?;
-    w.stage.wait_blocked("serv-2", "HostServicing").await?;
-    let host = w.host("serv-2")?;
-    // The host boots a ramdisk.
-    host.never_boots(true);
-    host.switch(ON, IRONIC);
-    let agent = || -> Result<usize> {
-        let commands = w.commands("serv-2")?;
-        Ok(commands.iter().filter(|(by, _)| by == AGENT).count())
-    };
-    let before = agent()?;
-    w.synced(&w.well, "serv-2", 3).await?;
-    ensure!(agent()? == before, "{:?}", w.commands("serv-2")?);
-    let bmh = w.stage.bare_metal_hosts().get("serv-2").await?;
-    let held = bmh.metadata.annotations.unwrap_or_default();
-    ensure!(!held.keys().any(|key| key.starts_with(HOLD)), "{held:?}");
-    ensure!(w.stage.tainted("serv-2").await?, "the Node stays tainted");
-    w.well.servicing("serv-2", false)?;
-    w.stage.wait_step("serv-2", "Draining").await?;
-    host.never_boots(false);
-    w.stage.let_pod_go("serv-2").await?;
-    w.untainted("serv-2").await?;
-    w.stage.wait_back("serv-2").await?;
-    w.stays_on(&w.well, "serv-2").await
-}

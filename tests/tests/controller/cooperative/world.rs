@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use kube::api::{Patch, PatchParams};
+use kube::{
+    ResourceExt,
+    api::{Patch, PatchParams},
+};
 use rackhand_tests::{
     bmo::Metal3,
     rack::{LogEvent, ResetType, SimHost},
@@ -32,15 +35,17 @@ pub const OFF: ResetType = ResetType::ForceOff;
 pub const ON: ResetType = ResetType::On;
 
 /// Hosts of a baremetal-operator and an Ironic without faults.
-pub const WELL: [&str; 12] = [
+pub const WELL: [&str; 14] = [
     "path-1",
     "sync-1",
     "foreign-1",
     "offline-1",
     "paused-1",
+    "paused-2",
     "serv-1",
     "serv-2",
     "new-1",
+    "gone-1",
     "keep-1",
     "det-1",
     "det-2",
@@ -164,6 +169,13 @@ impl World {
             })
         })
         .await
+    }
+
+    /// Whether the host carries a hold key of Rackhand.
+    pub async fn is_held(&self, host: &str) -> Result<bool> {
+        let object = self.stage.bare_metal_hosts().get(host).await?;
+        let mut keys = object.annotations().keys();
+        Ok(keys.any(|key| key.starts_with(HOLD)))
     }
 
     pub async fn patch(&self, host: &str, spec: Value) -> Result<()> {
