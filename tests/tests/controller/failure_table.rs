@@ -10,7 +10,7 @@
 //! | Workload API down | here: `workload_down` |
 //! | nodeRef empty | here: `never_joined` |
 //! | Node object deleted | here: `node_deleted` |
-//! | Drain blocked | here: `drain_blocked` |
+//! | Drain blocked | here: `drain_blocked`; a volume of a pod that stays: `used_by_pod_that_stays` |
 //! | Node healthy before the off was sent | `input`: recovered_early; `fencing`: recovered_agentless |
 //! | Remediation deleted after the off | `fencing`: withdrawn_* |
 //! | online=false midway | `cooperative`: offline |
@@ -49,7 +49,9 @@ use serde_json::json;
 
 use deleted::{cluster_removed, host_deleted, node_replaced, secret_deleted};
 use members::{member_paused, one_member_at_a_time, only_etcd, quorum_first};
-use nodes::{drain_blocked, never_joined, node_deleted, two_checks, workload_down};
+use nodes::{
+    drain_blocked, never_joined, node_deleted, two_checks, used_by_pod_that_stays, workload_down,
+};
 use power::{clocks_ahead_and_behind, hold_removed, off_again, on_refused, one_bmc, still_on};
 use world::{CLUSTER_LABEL, CONTROL_PLANE, ETCD_ROLE, World};
 
@@ -58,7 +60,7 @@ fn racks() -> Vec<RackSpec> {
     vec![
         RackSpec {
             hosts: [
-                "still-1", "block-1", "late-1", "again-1", "ahead-1", "behind-1",
+                "still-1", "block-1", "stays-1", "late-1", "again-1", "ahead-1", "behind-1",
             ]
             .map(str::to_owned)
             .into(),
@@ -113,6 +115,7 @@ rackhand_tests::fixture_tests! {
     machine_without_node_gets_power_cycle_without_taint => never_joined,
     pods_of_deleted_node_keep_host_off => node_deleted,
     blocked_drain_names_blocking_pods_and_volumes => drain_blocked,
+    f4_volume_of_a_pod_that_tolerates_the_taint_does_not_delay_the_power_on => used_by_pod_that_stays,
     hold_removed_by_operator_is_restored => hold_removed,
     two_checks_of_one_machine_create_one_remediation => two_checks,
     f6_control_plane_members_are_fenced_one_at_a_time => one_member_at_a_time,

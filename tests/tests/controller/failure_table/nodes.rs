@@ -9,7 +9,11 @@ use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
-use rackhand_tests::{cluster::apply_yaml, rack::PowerState, stage::LONG};
+use rackhand_tests::{
+    cluster::{apply, apply_yaml},
+    rack::PowerState,
+    stage::LONG,
+};
 use serde_json::{Value, json};
 
 use super::world::{HOLD, World};
@@ -96,18 +100,23 @@ pub async fn node_deleted(w: &World) -> Result<()> {
     w.stage.never_tainted(&w.recorder, "gone-1").await
 }
 
-/// A pod with a finalizer and a volume without a driver block the drain.
-pub async fn drain_blocked(w: &World) -> Result<()> {
-    let volumes: Api<VolumeAttachment> = Api::all(w.stage.client.clone());
-    let volume: VolumeAttachment = serde_json::from_value(json!({
-        "metadata": { "name": "volume-on-block-1" },
+async fn attach(w: &World, name: &str, node: &str, volume: &str) -> Result<Api<VolumeAttachment>> {
+    let attached: Api<VolumeAttachment> = Api::all(w.stage.client.clone());
+    let object: VolumeAttachment = serde_json::from_value(json!({
+        "metadata": { "name": name },
         "spec": {
             "attacher": "csi.invalid",
-            "nodeName": "block-1",
-            "source": { "persistentVolumeName": "lost" },
+            "nodeName": node,
+            "source": { "persistentVolumeName": volume },
         },
     }))?;
-    volumes.create(&PostParams::default(), &volume).await?;
+    attached.create(&PostParams::default(), &object).await?;
+    Ok(attached)
+}
+
+/// A pod with a finalizer and a volume without a driver block the drain.
+pub async fn drain_blocked(w: &World) -> Result<()> {
+    let volumes = attach(w, "volume-on-block-1", "block-1", "lost").await?;
     w.lose("block-1", true).await?;
     let seen = w.stage.wait_blocked("block-1", "DrainBlocked").await?;
     for name in ["default/on-block-1", "volume-on-block-1"] {
@@ -125,6 +134,41 @@ pub async fn drain_blocked(w: &World) -> Result<()> {
         .delete("volume-on-block-1", &DeleteParams::default())
         .await?;
     w.comes_back("block-1").await
+}
+
+/// The volume of a pod that tolerates the taint, and so stays bound to the Node, remains attached.
+pub async fn used_by_pod_that_stays(w: &World) -> Result<()> {
+    // Of a kind that Kubernetes does not attach itself, so that it leaves the VolumeAttachment alone.
+    let volume = json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": { "name": "of-stays" },
+        "spec": {
+            "capacity": { "storage": "1Gi" },
+            "accessModes": ["ReadWriteOnce"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": { "namespace": "default", "name": "of-stays" },
+            "hostPath": { "path": "/nowhere" },
+        },
+    });
+    apply(&w.stage.client, volume).await?;
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": { "name": "stays" },
+        "spec": {
+            "nodeName": "stays-1",
+            "tolerations": [{ "operator": "Exists" }],
+            "containers": [{ "name": "c", "image": "c.invalid/c:1" }],
+            "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "of-stays" } }],
+        },
+    }))?;
+    let pods: Api<Pod> = Api::namespaced(w.stage.client.clone(), "default");
+    pods.create(&PostParams::default(), &pod).await?;
+    let volumes = attach(w, "volume-on-stays-1", "stays-1", "of-stays").await?;
+    w.hang("stays-1")?;
+    w.comes_back("stays-1").await?;
+    volumes.get("volume-on-stays-1").await?;
+    pods.get("stays").await?;
+    Ok(())
 }
 
 pub async fn two_checks(w: &World) -> Result<()> {
