@@ -60,6 +60,8 @@ pub enum Fault {
     SiblingOn,
     /// An operator switches that host off.
     SiblingOff,
+    /// The kubelet that hangs goes on, and reports.
+    Recovers,
     /// Somebody switches that host on by its button, and its BMC stops answering, until it answers again. The button
     /// is not pressed between the reading of that BMC and the command after it: nothing that can be read would tell.
     SiblingLost,
@@ -95,6 +97,8 @@ pub enum Action {
     Detach,
     /// The kubelet renews its Lease.
     Renew,
+    /// The kubelet reports its first status of a boot.
+    Report,
     /// The control plane no longer hears the kubelet.
     Unheard,
     /// The BMC answers again.
@@ -192,6 +196,10 @@ impl World {
                 !self.pod.bound && self.pod.volume && (tainted || !self.pod.process),
             ),
             (Action::Renew, heard && pinned == Some(last.as_str())),
+            (
+                Action::Report,
+                self.late_status && heard && !self.is_reported(),
+            ),
             (Action::Unheard, !self.host.up && shown_ready),
             (Action::Answers, self.bmc.silent && !self.has_dead_bmc()),
             (Action::Learns, self.bmc.reset),
@@ -262,6 +270,7 @@ impl World {
             Fault::Deleted => !self.object.deleting && self.backup != Backup::Restored,
             Fault::NodeReplaced => true,
             Fault::Renamed => self.registration == Registration::Pinned,
+            Fault::Recovers => self.host.up && self.host.hung,
             Fault::EarlyConfirmation => {
                 let step = self.object.state.as_ref().map(|s| s.step);
                 let early = step.is_none_or(|s| matches!(s, Step::Pending | Step::Holding));
@@ -333,7 +342,8 @@ impl World {
             Action::Evict => (w.pod.bound, w.pod.process) = (false, false),
             Action::ForceDelete => w.pod.bound = false,
             Action::Detach => (w.pod.volume, w.pod.elsewhere) = (false, true),
-            Action::Renew => w.report(),
+            Action::Renew => w.renew(),
+            Action::Report => w.report(),
             Action::Unheard => {
                 w.node.ready = false;
                 if let Registration::Other { ready } = &mut w.registration {
@@ -409,6 +419,10 @@ impl World {
                 self.node.taint = Taint::Absent;
             }
             Fault::Renamed => self.renamed(),
+            Fault::Recovers => {
+                self.host.hung = false;
+                self.report();
+            }
             Fault::EarlyConfirmation => self.object.confirmed = true,
             Fault::Person => {
                 self.cut();

@@ -71,11 +71,12 @@ pub enum Breakage {
     OtherNodesIgnored,
     HandedBackEarly,
     OwnerBypassed,
+    LeaseIsReport,
 }
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 48] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -123,6 +124,7 @@ impl Breakage {
         Self::OtherNodesIgnored,
         Self::HandedBackEarly,
         Self::OwnerBypassed,
+        Self::LeaseIsReport,
     ];
 
     /// The breakage in words, as reports print it.
@@ -174,6 +176,7 @@ impl Breakage {
             Self::OtherNodesIgnored => "other Nodes on the host are not looked for",
             Self::HandedBackEarly => "our hold goes before the owner reports the host off",
             Self::OwnerBypassed => "the agent switches on a host that Ironic has as off",
+            Self::LeaseIsReport => "a renewed Lease counts as a report of the Node",
             Self::LateHoldTaken => "a hold on its way is not refused after the withdrawal",
         }
     }
@@ -187,6 +190,7 @@ impl Breakage {
             Self::UidNotPinned | Self::PodsUnguarded => (false, &[Fault::NodeReplaced]),
             Self::HoldLossUnseen => (true, &[Fault::HoldRemoved]),
             Self::OtherNodesIgnored => (false, &[Fault::Renamed]),
+            Self::LeaseIsReport => (false, &[Fault::Recovers]),
             Self::CancelIgnored => (false, &[Fault::Deleted]),
             Self::ConfirmationKept => (false, &[Fault::EarlyConfirmation, Fault::Silent]),
             Self::JournalBelieved => (false, &[Fault::Deleted, Fault::JournalWiped]),
@@ -218,6 +222,8 @@ impl Breakage {
         let budget = u8::try_from(faults.len()).unwrap_or(u8::MAX);
         let world = if self == Self::MismatchLeftOff {
             Setting::other_host(budget)
+        } else if self == Self::LeaseIsReport {
+            Setting::late_status(budget)
         } else if self == Self::OutletsOfFormerLeader {
             Setting::outlet_leaders(budget)
         } else if matches!(
@@ -364,6 +370,14 @@ impl Breakage {
                         (Self::OwnerBypassed, false) => bmh.powered_on = Some(true),
                         _ => {}
                     }
+                }
+            }
+            Self::LeaseIsReport if step == Step::Booting => {
+                let pinned = state.and_then(|s| s.lease_at_off.as_ref());
+                if let WorkloadView::Present(node) = &mut o.workload
+                    && pinned.is_some_and(|pinned| *pinned != w.node.lease.to_string())
+                {
+                    node.boot_id = format!("boot-{}", w.host.boots);
                 }
             }
             Self::OutletsNotFound => o.journal.outlets_off_in = None,

@@ -279,7 +279,10 @@ impl World {
                 self.judge_taint(state, held.hold);
                 self.node.taint = Taint::Ours;
             }
-            Command::RemoveTaint => self.node.taint = Taint::Absent,
+            Command::RemoveTaint => {
+                self.judge_return(state);
+                self.node.taint = Taint::Absent;
+            }
             Command::DeletePods { node, pods } => {
                 let guarded = !breakage.is_some_and(Breakage::deletes_unguarded);
                 if guarded && self.guard_deletion(node).is_err() {

@@ -74,6 +74,8 @@ pub fn worlds() -> Vec<World> {
         Setting::restored(3),
         Setting::direct(3),
         Setting::interrupt(3),
+        Setting::other_host(3),
+        Setting::late_status(3),
         Setting::outlets(3),
         Setting::outlet_leaders(3),
         Setting::outlet_restored(3),

@@ -62,6 +62,7 @@ impl Hash for World {
             other,
             // The same in every state of a world.
             interrupts: _,
+            late_status: _,
             interrupted,
             agent,
             hold,

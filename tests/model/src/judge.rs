@@ -2,7 +2,7 @@
 
 use rackhand_core::remediation::{Mode, OffEvidence, State, Step, Taint, operation_id};
 
-use crate::world::{Held, UID, World};
+use crate::world::{Held, Registration, UID, World};
 
 /// A rule that was broken by an act; states in which something is wrong are not continued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,6 +37,8 @@ pub enum Wrong {
     Interrupt,
     /// F14: a power-off of a host on which another Node runs.
     Healthy,
+    /// The taint was removed before the Node had reported after the boot.
+    Unreported,
     /// F16: a power-on by the agent while Ironic has the host as off.
     BehindOwner,
     /// F16: a host that is back while Ironic has it as off.
@@ -118,6 +120,14 @@ impl World {
         };
         let held = state.mode == Mode::Direct || hold != Some(false);
         state.lease_at_off.is_some() && proven && held && !self.host.up
+    }
+
+    /// The Node that loses its taint has reported since it was switched on.
+    pub(crate) fn judge_return(&mut self, state: &State) {
+        let is_back = state.step == Step::Restoring && state.end_reason.is_none();
+        if is_back && self.registration == Registration::Pinned && !self.is_reported() {
+            self.broken(Wrong::Unreported);
+        }
     }
 
     /// F4: drained, unless nothing was moved.

@@ -105,7 +105,7 @@ pub fn path<S, A>(
 pub const BOUND: usize = 600;
 
 /// The order of actions in a world without faults: every component acts as soon as it can.
-const ORDER: [Action; 19] = [
+const ORDER: [Action; 20] = [
     Action::Answers,
     Action::WorkloadAnswers,
     Action::Learns,
@@ -118,6 +118,7 @@ const ORDER: [Action; 19] = [
     Action::Agent,
     Action::Power,
     Action::Boot,
+    Action::Report,
     Action::Operator,
     Action::Force,
     Action::Evict,

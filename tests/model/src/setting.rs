@@ -45,6 +45,8 @@ pub struct Setting {
     pub other_host: bool,
     /// A diagnostic interrupt is sent before the power-off.
     pub interrupts: bool,
+    /// The kubelet reports its first status of a boot later than it renews its Lease.
+    pub late_status: bool,
     /// Worlds that are known to end.
     pub ends: Arc<Ends>,
 }
@@ -65,6 +67,7 @@ impl Setting {
             outlets: false,
             other_host: false,
             interrupts: false,
+            late_status: false,
             ends: Arc::default(),
         }
     }
@@ -213,6 +216,24 @@ impl Setting {
         }
     }
 
+    /// As `direct`, with a kubelet that may go on after all, and whose Lease is renewed at a boot long before its
+    /// first status, so that the API shows the status of before.
+    pub fn late_status(budget: u8) -> Self {
+        Self {
+            name: "late-status",
+            faults: vec![
+                Fault::Recovers,
+                Fault::Crash,
+                Fault::Lost,
+                Fault::AnswerLost,
+                Fault::Silent,
+                Fault::Deleted,
+            ],
+            late_status: true,
+            ..Self::direct(budget)
+        }
+    }
+
     /// L1: whether a world ends once nothing fails any more.
     fn ends(&self, w: &World) -> bool {
         let next_of = |w: &World| next_of_healed(w, self.breakage);
@@ -237,6 +258,7 @@ impl Model for Setting {
         let world = World {
             backup,
             interrupts: self.interrupts,
+            late_status: self.late_status,
             ..World::new(self.cooperative, self.lying, self.budget)
         };
         if self.other_host {
@@ -333,6 +355,9 @@ impl Model for Setting {
             ),
             Property::always("F16: Ironic undoes no power-on", |_, w: &World| {
                 !is(w, Wrong::Undone)
+            }),
+            Property::always("untainted only after a report", |_, w: &World| {
+                !is(w, Wrong::Unreported)
             }),
             Property::always("F12: no off by an older state", |_, w: &World| {
                 !is(w, Wrong::Outdated)

@@ -54,6 +54,7 @@ fn line(w: &World, action: Action, setting: &Setting) -> String {
             "Kubernetes detaches the volume and starts the pod on another host.".into()
         }
         Action::Renew => "The kubelet renews its Lease.".into(),
+        Action::Report => "The kubelet reports its first status of this boot.".into(),
         Action::Unheard => "The control plane no longer hears the kubelet.".into(),
         Action::BackUp => "A backup of the management cluster is made.".into(),
         Action::LeftHold => {
@@ -99,6 +100,7 @@ fn fault_line(w: &World, fault: Fault) -> String {
         Fault::HoldRemoved => "somebody removes our hold.",
         Fault::Deleted => "the request is deleted.",
         Fault::NodeReplaced => "the Node is replaced by another one of the same name.",
+        Fault::Recovers => "the kubelet that hangs goes on.",
         Fault::Renamed => "the kubelet registers under another name from its next boot on.",
         Fault::EarlyConfirmation => {
             "somebody confirms that the host is off, unasked, and it is not."

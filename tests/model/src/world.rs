@@ -229,6 +229,8 @@ pub struct World {
     pub agent: CopyOnWrite<Agent>,
     /// The policy asks for a diagnostic interrupt before the power-off.
     pub interrupts: bool,
+    /// The kubelet renews its Lease at a boot, and reports its first status at any later time.
+    pub late_status: bool,
     /// Diagnostic interrupts that the BMC took in this attempt.
     pub interrupted: u8,
     /// Whether our hold key is on the BareMetalHost; `None` if there is none.
@@ -285,6 +287,7 @@ impl World {
             outlets: None,
             other: None,
             interrupts: false,
+            late_status: false,
             interrupted: 0,
             agent: Agent::new(FIRST.term).into(),
             hold: cooperative.then_some(false),
@@ -371,7 +374,11 @@ impl World {
         self.host.boots = self.host.boots.saturating_add(1);
         if self.registration == Registration::Pinned {
             self.pod.process = self.pod.bound;
-            self.report();
+            if self.late_status {
+                self.node.lease = self.new_lease();
+            } else {
+                self.report();
+            }
         } else {
             // It runs the pods of the other Node only.
             self.pod.process = false;
@@ -390,6 +397,20 @@ impl World {
     /// Whether another Node runs on the host.
     pub fn runs_as_other_node(&self) -> bool {
         self.host.up && self.registration == Registration::Other { ready: true }
+    }
+
+    /// Whether the API shows a status of the present boot.
+    pub fn is_reported(&self) -> bool {
+        self.node.boot == self.host.boots
+    }
+
+    /// The kubelet renews its Lease, and reports its Node if it has done so in this boot.
+    pub fn renew(&mut self) {
+        if self.is_reported() {
+            self.report();
+        } else {
+            self.node.lease = self.new_lease();
+        }
     }
 
     /// The kubelet reports its Node.

@@ -73,6 +73,12 @@ fn f5_host_that_was_switched_off_by_mistake_is_on_again_at_the_end() {
 }
 
 #[test]
+fn taint_stays_until_the_node_has_reported_since_the_boot() {
+    let report = holds(explore(Setting::late_status(1), Bounds::threads(1)));
+    assert!(report.states > 1_000, "{} states", report.states);
+}
+
+#[test]
 fn diagnostic_interrupts_are_sent_once_and_only_to_fence() {
     let report = holds(explore(Setting::interrupt(1), Bounds::threads(1)));
     assert!(report.states > 5_000, "{} states", report.states);

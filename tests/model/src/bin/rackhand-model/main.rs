@@ -49,6 +49,7 @@ fn worlds(args: &Args) -> bool {
             Setting::restored(b),
             Setting::interrupt(b),
             Setting::other_host(b),
+            Setting::late_status(b),
             Setting::outlets(b),
             Setting::outlet_leaders(b),
             Setting::outlet_restored(b),
