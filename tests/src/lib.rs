@@ -10,7 +10,6 @@
 //! - [`process`]: processes that never outlive their test.
 //! - [`repository`]: the files of this repository, and programs in it.
 //! - [`pki`]: a certificate authority in a directory.
-//! - [`skew`]: peers of another version.
 //! - [`stage`]: all of it, with our own binaries as processes.
 //! - [`rack`]: simulated hosts, each with a Redfish BMC and a kubelet, and IPMI BMCs.
 //! - [`udp_proxy`]: a network between client and BMC that fails by a seed.
@@ -26,6 +25,5 @@ pub mod enclosure;
 pub mod pdu;
 pub mod process;
 pub mod repository;
-pub mod skew;
 pub mod stage;
 pub mod udp_proxy;

@@ -13,4 +13,3 @@ mod daemon;
 mod fence_agent;
 mod pacemaker;
 mod package;
-mod skew;

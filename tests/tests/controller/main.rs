@@ -52,7 +52,6 @@ mod rehearse;
 mod restored;
 mod rights;
 mod shards;
-mod skew;
 mod thousand;
 mod uninstall;
 mod whole_view;

@@ -1,9 +1,14 @@
-//! Records of the ledger.
+//! Records of the ledger, in the form in which the journal stores them.
+//!
+//! A field that a later version adds is absent in a record of an earlier one, which then has its default.
+
+use serde::{Deserialize, Serialize};
 
 use crate::host_key::{HostKey, HostKeys};
 
 /// The highest term of an election.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Term {
     /// The sequence number.
     pub number: u64,
@@ -18,7 +23,7 @@ pub struct Term {
 }
 
 /// A command of an election: its term, and its sequence number in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Sequence {
     /// The term number.
     pub term: u64,
@@ -27,7 +32,8 @@ pub struct Sequence {
 }
 
 /// A hold: its owner keeps a host off.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Hold {
     /// Name of the host, for messages.
     pub host: String,
@@ -37,11 +43,9 @@ pub struct Hold {
     pub by: String,
     /// Start, in nanoseconds of the Unix epoch.
     pub since: i64,
-    /// Every address under which the host was known, with the resolved ones. Empty in a record of
-    /// an earlier version, where the key applies.
+    /// Every address under which the host was known, with the resolved ones.
     pub addresses: Vec<String>,
-    /// Election of the controller that requested it; empty for an operator, and in a record of an
-    /// earlier version.
+    /// Election of the controller that requested it; empty for an operator.
     pub election: String,
     /// Key of the host whose shared outlets may be off, so that this one may have no power either. Empty:
     /// the host is held on its own account.
@@ -65,7 +69,8 @@ impl Hold {
 }
 
 /// An operation, or a change other than power. Contains no secret.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, bound(deserialize = "R: Deserialize<'de>"))]
 pub struct Operation<R> {
     /// Id of the operation, chosen by the caller.
     pub id: String,
@@ -105,17 +110,19 @@ pub struct Operation<R> {
 }
 
 /// How long an operation lives (F17).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Lifetime {
-    /// When it ends at the latest, without waits for a PDU, in nanoseconds of the Unix epoch; 0: of a change, or in a
-    /// record of an earlier version.
+    /// When it ends at the latest, without waits for a PDU, in nanoseconds of the Unix epoch; 0: of a change.
     pub deadline: i64,
     /// Whether it also ends with the lease of its caller.
     pub is_attended: bool,
 }
 
 /// What an operation switches.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub enum Device {
     /// The host, through its BMC.
     #[default]
@@ -124,14 +131,13 @@ pub enum Device {
     Outlets,
 }
 
-impl<R> Operation<R> {
-    /// Creates the record of an operation that starts.
-    pub fn new(id: &str, key: &str, host: &str, action: &str) -> Self {
+impl<R> Default for Operation<R> {
+    fn default() -> Self {
         Self {
-            id: id.to_owned(),
-            key: key.to_owned(),
-            host: host.to_owned(),
-            action: action.to_owned(),
+            id: String::new(),
+            key: String::new(),
+            host: String::new(),
+            action: String::new(),
             owner: String::new(),
             by: String::new(),
             election: String::new(),
@@ -149,8 +155,55 @@ impl<R> Operation<R> {
     }
 }
 
+impl<R> Operation<R> {
+    /// Creates the record of an operation that starts.
+    pub fn new(id: &str, key: &str, host: &str, action: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            key: key.to_owned(),
+            host: host.to_owned(),
+            action: action.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// The same record with its report in another form.
+    ///
+    /// # Errors
+    /// Those of `convert`.
+    pub fn try_map_report<T, E>(
+        self,
+        convert: impl FnOnce(R) -> Result<T, E>,
+    ) -> Result<Operation<T>, E> {
+        let outcome = self.outcome.map(|outcome| match outcome {
+            Outcome::Reported(report) => convert(report).map(Outcome::Reported),
+            Outcome::Interrupted { commands_sent } => Ok(Outcome::Interrupted { commands_sent }),
+            Outcome::Released { host, owner } => Ok(Outcome::Released { host, owner }),
+        });
+        Ok(Operation {
+            id: self.id,
+            key: self.key,
+            host: self.host,
+            action: self.action,
+            owner: self.owner,
+            by: self.by,
+            election: self.election,
+            begun: self.begun,
+            sending: self.sending,
+            outcome: outcome.transpose()?,
+            ended: self.ended,
+            detail: self.detail,
+            force: self.force,
+            overrode: self.overrode,
+            cancelled_by: self.cancelled_by,
+            device: self.device,
+            lifetime: self.lifetime,
+        })
+    }
+}
+
 /// Outcome of an operation.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome<R> {
     /// The result that its runner reports.
     Reported(R),
@@ -169,7 +222,7 @@ pub enum Outcome<R> {
 }
 
 /// Record of a term that was set back by an operator.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TermSetBack {
     /// The name of the election.
     pub election: String,

@@ -120,7 +120,7 @@ impl Engine {
                 self.launch(request, handle.clone(), keys, overridden);
                 return Ok((true, handle.status()));
             }
-            Ok(Admitted::Known(record)) => Ok((false, record_status(&(*record).into()))),
+            Ok(Admitted::Known(record)) => Ok((false, record_status(&record))),
             Ok(Admitted::Refused(refused)) => {
                 info!(operation = %request.id, host = %request.target.host, by = %request.authority, "refused: {refused}");
                 Err(refused_status(&refused))

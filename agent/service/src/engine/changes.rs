@@ -22,7 +22,7 @@ use super::{
     Engine, Shared, Target, bmc_queue::QueuePosition, clients::CallKind, convert::failure_to_proto,
     handle::Handle, journal_status, reads::fault,
 };
-use crate::journal::{OperationRecord, refused_status, wall_clock};
+use crate::journal::{OperationRecord, outcome_to_proto, refused_status, wall_clock};
 
 /// Minimum time for a change that waited in the queue.
 pub(super) const MIN_CALL_TIME: Duration = Duration::from_secs(2);
@@ -427,7 +427,7 @@ fn caller_gone(target: &Target) -> BmcError {
 
 /// The result of a change as the journal has it.
 fn result_on_record(target: &Target, record: &OperationRecord) -> Result<Accepted, BmcError> {
-    let Some(outcome) = &record.outcome else {
+    let Some(outcome) = record.outcome.clone().map(outcome_to_proto) else {
         let message = "its outcome could not be written down";
         return Err(BmcError {
             maybe_sent: true,
@@ -440,7 +440,7 @@ fn result_on_record(target: &Target, record: &OperationRecord) -> Result<Accepte
     let maybe_sent = outcome.code() != v1::OutcomeCode::Failed;
     Err(BmcError {
         maybe_sent,
-        ..fault(target, ErrorKind::Refused, outcome.message.clone())
+        ..fault(target, ErrorKind::Refused, outcome.message)
     })
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rackhand_agent_core::ledger::Device;
 use rackhand_bmc::{
     Accepted, BmcError, ErrorKind, PowerReading, PowerSource, PowerState, SystemIdentity,
     operation::{OffProof, Outcome},
@@ -12,7 +13,7 @@ use rackhand_proto::{
     v1::{self, await_response::Event},
 };
 
-use crate::journal::{IdentityRecord, OperationRecord};
+use crate::journal::{IdentityRecord, OperationRecord, outcome_to_proto};
 
 pub(crate) fn reading_to_proto(reading: &PowerReading, since_start: Duration) -> v1::PowerReading {
     v1::PowerReading {
@@ -138,23 +139,23 @@ pub(crate) fn record_to_proto(record: OperationRecord) -> v1::OperationInfo {
             .is_some()
             .then(|| time(record.ended))
             .flatten(),
-        deadline: (record.deadline != 0)
-            .then(|| time(record.deadline))
+        deadline: (record.lifetime.deadline != 0)
+            .then(|| time(record.lifetime.deadline))
             .flatten(),
-        attended: record.is_attended,
+        attended: record.lifetime.is_attended,
         operation_id: record.id,
         host: record.host,
         action: record.action,
         owner: record.owner,
         by: record.by,
-        outcome: record.outcome,
+        outcome: record.outcome.map(outcome_to_proto),
         detail: record.detail,
         force: record.force,
         overrode: record.overrode,
         cancelled_by: record.cancelled_by,
-        device: match record.outlets {
-            true => v1::PowerDevice::Outlets,
-            false => v1::PowerDevice::Bmc,
+        device: match record.device {
+            Device::Outlets => v1::PowerDevice::Outlets,
+            Device::Bmc => v1::PowerDevice::Bmc,
         }
         .into(),
     }
@@ -179,7 +180,7 @@ pub(crate) fn record_events(record: &OperationRecord) -> Vec<v1::AwaitResponse> 
         };
         events.push(event(*at, Event::CommandSent(sent)));
     }
-    let outcome = record.outcome.clone();
+    let outcome = record.outcome.clone().map(outcome_to_proto);
     let outcome = outcome.unwrap_or_else(|| crate::journal::interrupted(record.sending.len()));
     events.push(event(
         record.ended.max(record.begun),

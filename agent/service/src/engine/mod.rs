@@ -51,7 +51,7 @@ use tracing::{Instrument, info, warn};
 use crate::{
     config::{Config, PduEntry},
     driver::Driver,
-    journal::{self, Journal, JournalError, OperationRecord, refused_status},
+    journal::{self, Journal, JournalError, OperationRecord, outcome_to_proto, refused_status},
     metrics::{JournalState, Metrics},
 };
 pub(crate) use callers::{Attendance, Callers};
@@ -392,7 +392,7 @@ fn record_status(record: &OperationRecord) -> v1::OperationStatus {
         operation_id: record.id.clone(),
         host: record.host.clone(),
         finished: record.outcome.is_some(),
-        outcome: record.outcome.clone(),
+        outcome: record.outcome.clone().map(outcome_to_proto),
     }
 }
 

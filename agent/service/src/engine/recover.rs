@@ -138,7 +138,7 @@ impl Engine {
                     return;
                 };
                 let reading = tokio::select! {
-                    reading = shared.read(&target, record.device(), limit) => reading,
+                    reading = shared.read(&target, record.device, limit) => reading,
                     () = shared.stop.cancelled() => return,
                 };
                 match reading {

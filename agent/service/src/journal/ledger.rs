@@ -6,10 +6,10 @@ use redb::{ReadableTable, ReadableTableMetadata};
 
 use super::{
     JournalError,
-    records::{HoldRecord, OperationRecord, SequenceRecord, TermRecord, TermSetBackRecord},
+    records::{OperationRecord, Record},
     tables::{
-        ENDED, HOLDS, Lookup, OPERATIONS, RUNNING, SEQUENCES, SET_BACK, TERMS, Table, decode, get,
-        put,
+        ENDED, HOLDS, Lookup, OPERATIONS, RUNNING, SEQUENCES, SET_BACK, TERMS, Table, decode,
+        encode, get, put,
     },
     writer::Tx,
 };
@@ -43,21 +43,17 @@ pub(super) fn write(
 
 fn write_one(tx: &Tx, change: Change<v1::Outcome>) -> Result<(), JournalError> {
     match change {
-        Change::Term { election, term } => put(tx, TERMS, &election, &TermRecord::from(term)),
+        Change::Term { election, term } => put(tx, TERMS, &election, &term),
         Change::Sequence {
             election,
             host,
             sequence,
         } => {
             let key = sequence_key(&election, &host);
-            let record = sequence.map(SequenceRecord::from);
-            put_or_remove(tx, SEQUENCES, &key, record.as_ref())
+            put_or_remove(tx, SEQUENCES, &key, sequence.as_ref())
         }
-        Change::Hold { key, hold } => {
-            let record = hold.map(HoldRecord::from);
-            put_or_remove(tx, HOLDS, &key, record.as_ref())
-        }
-        Change::Operation(operation) => write_operation(tx, &OperationRecord::from(*operation)),
+        Change::Hold { key, hold } => put_or_remove(tx, HOLDS, &key, hold.as_ref()),
+        Change::Operation(operation) => write_operation(tx, &operation),
         Change::Forget { ended, id } => {
             remove(tx, OPERATIONS, &id)?;
             let mut table = tx.open(ENDED)?;
@@ -65,9 +61,8 @@ fn write_one(tx: &Tx, change: Change<v1::Outcome>) -> Result<(), JournalError> {
             removed.map(drop).map_err(JournalError::storage)
         }
         Change::SetBack(set_back) => {
-            let record = TermSetBackRecord::from(set_back);
-            let bytes = prost::Message::encode_to_vec(&record);
-            let key = (record.at, record.election.as_str());
+            let bytes = encode(&set_back)?;
+            let key = (set_back.at, set_back.election.as_str());
             let mut table = tx.open(SET_BACK)?;
             let inserted = table.insert(key, bytes.as_slice());
             inserted.map(drop).map_err(JournalError::storage)
@@ -101,7 +96,7 @@ fn put_or_remove(
     tx: &Tx,
     table: Table,
     key: &str,
-    record: Option<&impl prost::Message>,
+    record: Option<&impl Record>,
 ) -> Result<(), JournalError> {
     match record {
         Some(record) => put(tx, table, key, record),
@@ -121,12 +116,12 @@ fn sequence_key(election: &str, host: &str) -> String {
 
 impl<L: Lookup> View<'_, L> {
     /// The records of a table from a key on, while `is_in` holds for the key.
-    fn records<M: prost::Message + Default>(
+    fn records<T: Record>(
         &self,
         table: Table,
         from: &str,
         is_in: impl Fn(&str) -> bool,
-    ) -> Result<Vec<(String, M)>, JournalError> {
+    ) -> Result<Vec<(String, T)>, JournalError> {
         let table = self.0.open(table)?;
         let mut records = Vec::new();
         for entry in table.range(from..).map_err(JournalError::storage)? {
@@ -139,14 +134,8 @@ impl<L: Lookup> View<'_, L> {
         Ok(records)
     }
 
-    fn all<M: prost::Message + Default, T: From<M>>(
-        &self,
-        table: Table,
-    ) -> Result<Vec<(String, T)>, JournalError> {
-        let records = self.records::<M>(table, "", |_| true)?.into_iter();
-        Ok(records
-            .map(|(key, record)| (key, T::from(record)))
-            .collect())
+    fn all<T: Record>(&self, table: Table) -> Result<Vec<(String, T)>, JournalError> {
+        self.records(table, "", |_| true)
     }
 }
 
@@ -155,38 +144,34 @@ impl<L: Lookup> Records for View<'_, L> {
     type Error = JournalError;
 
     fn term(&self, election: &str) -> Result<Option<Term>, JournalError> {
-        let found = get::<TermRecord>(self.0, TERMS, election)?;
-        Ok(found.map(Term::from))
+        get(self.0, TERMS, election)
     }
 
     fn terms(&self) -> Result<Vec<(String, Term)>, JournalError> {
-        self.all::<TermRecord, _>(TERMS)
+        self.all(TERMS)
     }
 
     fn sequence(&self, election: &str, host: &str) -> Result<Option<Sequence>, JournalError> {
-        let key = sequence_key(election, host);
-        let found = get::<SequenceRecord>(self.0, SEQUENCES, &key)?;
-        Ok(found.map(Sequence::from))
+        get(self.0, SEQUENCES, &sequence_key(election, host))
     }
 
     fn sequences(&self, election: &str) -> Result<Vec<(String, Sequence)>, JournalError> {
         let prefix = sequence_key(election, "");
         let is_in = |key: &str| key.starts_with(&prefix);
-        let found = self.records::<SequenceRecord>(SEQUENCES, &prefix, is_in)?;
+        let found = self.records(SEQUENCES, &prefix, is_in)?;
         let by_host = found.into_iter().map(|(key, record)| {
             let host = key.get(prefix.len()..).unwrap_or_default();
-            (host.to_owned(), Sequence::from(record))
+            (host.to_owned(), record)
         });
         Ok(by_host.collect())
     }
 
     fn holds(&self) -> Result<Vec<(String, Hold)>, JournalError> {
-        self.all::<HoldRecord, _>(HOLDS)
+        self.all(HOLDS)
     }
 
     fn operation(&self, id: &str) -> Result<Option<Operation<v1::Outcome>>, JournalError> {
-        let found = get::<OperationRecord>(self.0, OPERATIONS, id)?;
-        Ok(found.map(Operation::from))
+        get(self.0, OPERATIONS, id)
     }
 
     fn running(&self) -> Result<Vec<String>, JournalError> {
@@ -218,8 +203,7 @@ impl<L: Lookup> Records for View<'_, L> {
         records
             .map(|entry| {
                 let (_, value) = entry.map_err(JournalError::storage)?;
-                let record: TermSetBackRecord = decode(value.value())?;
-                Ok(TermSetBack::from(record))
+                decode(value.value())
             })
             .collect()
     }

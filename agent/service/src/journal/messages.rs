@@ -23,7 +23,7 @@ pub(crate) fn refused_status(refused: &Refused) -> tonic::Status {
 }
 
 /// The message of an outcome.
-pub(super) fn outcome_to_proto(outcome: Outcome<v1::Outcome>) -> v1::Outcome {
+pub(crate) fn outcome_to_proto(outcome: Outcome<v1::Outcome>) -> v1::Outcome {
     match outcome {
         Outcome::Reported(outcome) => outcome,
         Outcome::Interrupted { commands_sent } => interrupted(commands_sent),

@@ -38,7 +38,7 @@ use rackhand_agent_core::{
 pub(crate) use file::IfDamaged;
 use file::{SCHEMA, open_or_create, prepare};
 use ledger::{View, decide, write, write_operation};
-pub(crate) use messages::{interrupted, refused_status};
+pub(crate) use messages::{interrupted, outcome_to_proto, refused_status};
 pub(crate) use query::OperationFilter;
 pub(crate) use records::{IdentityRecord, OperationRecord};
 use running::RunningOperations;
@@ -406,8 +406,10 @@ impl Journal {
             let Some(mut record) = get::<OperationRecord>(tx, OPERATIONS, &id)? else {
                 return Ok(());
             };
-            if let Some(outcome) = &mut record.outcome {
+            if let Some(outcome) = record.outcome.take() {
+                let mut outcome = outcome_to_proto(outcome);
                 outcome.readings = vec![reading];
+                record.outcome = Some(Outcome::Reported(outcome));
                 put(tx, OPERATIONS, &id, &record)?;
             }
             Ok(())

@@ -1,6 +1,9 @@
 //! Lists current and past operations.
 
-use rackhand_agent_core::{host_key::HostKeys, ledger::Action};
+use rackhand_agent_core::{
+    host_key::HostKeys,
+    ledger::{Action, Device},
+};
 use redb::ReadableTable;
 
 use super::{
@@ -93,7 +96,8 @@ pub(super) fn last_command(
         let Some(record) = get::<OperationRecord>(tx, OPERATIONS, &id)? else {
             continue;
         };
-        if !record.outlets && action.may_undo(&record.action) && host.mean(&record.key) {
+        if record.device == Device::Bmc && action.may_undo(&record.action) && host.mean(&record.key)
+        {
             let sent = record.sending.into_iter().max();
             last = last.max(sent.filter(|at| *at >= since));
         }

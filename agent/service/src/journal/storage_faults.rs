@@ -177,7 +177,7 @@ async fn mended(journal: &Journal) {
 
 async fn outcome(journal: &Journal, id: &str) -> Option<v1::Outcome> {
     let record = journal.operation(id.into()).await.unwrap();
-    record.unwrap().outcome
+    record.unwrap().outcome.map(outcome_to_proto)
 }
 
 #[tokio::test]

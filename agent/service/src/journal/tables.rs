@@ -1,9 +1,8 @@
 //! Tables of the journal, and access to their records.
 
-use prost::Message;
 use redb::{Key, ReadableTable, TableDefinition, Value};
 
-use super::{JournalError, store::ReadTx, writer::Tx};
+use super::{JournalError, records::Record, store::ReadTx, writer::Tx};
 
 pub(super) type Table = TableDefinition<'static, &'static str, &'static [u8]>;
 
@@ -61,11 +60,16 @@ impl Lookup for ReadTx {
     }
 }
 
-pub(super) fn decode<T: Message + Default>(bytes: &[u8]) -> Result<T, JournalError> {
+pub(super) fn decode<T: Record>(bytes: &[u8]) -> Result<T, JournalError> {
     T::decode(bytes).map_err(|error| JournalError::Record(error.to_string()))
 }
 
-pub(super) fn get<T: Message + Default>(
+pub(super) fn encode(record: &impl Record) -> Result<Vec<u8>, JournalError> {
+    let encoded = record.encode();
+    encoded.map_err(|error| JournalError::Record(error.to_string()))
+}
+
+pub(super) fn get<T: Record>(
     tx: &impl Lookup,
     table: Table,
     key: &str,
@@ -79,10 +83,10 @@ pub(super) fn put(
     tx: &Tx,
     table: Table,
     key: &str,
-    record: &impl Message,
+    record: &impl Record,
 ) -> Result<(), JournalError> {
     tx.open(table)?
-        .insert(key, record.encode_to_vec().as_slice())
+        .insert(key, encode(record)?.as_slice())
         .map_err(JournalError::storage)?;
     Ok(())
 }

@@ -9,9 +9,8 @@ use rackhand_agent_core::{
     ledger::{Action, Device, Lifetime, TermSetBack},
 };
 
-use super::{records::HoldRecord, tables::META, *};
+use super::{tables::META, *};
 
-mod formats;
 mod holds;
 mod ledger;
 mod terms;
@@ -158,6 +157,7 @@ async fn restart_interrupts_operations_and_reports_sent_commands() {
                 .unwrap()
                 .unwrap()
                 .outcome
+                .map(outcome_to_proto)
                 .unwrap()
         }
     };

@@ -285,7 +285,7 @@ pub struct State {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     /// Whether the finalizer on the object is ours. Written before it is added (F9).
-    #[serde(default = "yes")]
+    #[serde(default)]
     pub finalizer: bool,
     /// The host that is remediated, once it is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -362,11 +362,6 @@ pub struct State {
 )]
 fn is_zero(n: &u32) -> bool {
     *n == 0
-}
-
-/// Earlier versions removed the finalizer of every remediation.
-fn yes() -> bool {
-    true
 }
 
 /// Attempts that are kept, so that the object does not grow without bound.

@@ -299,9 +299,7 @@ impl Agents {
                 Err(_) if at.standby => continue,
                 Err(why) => return Err(format!("agent {}: {why}", at.id.agent)),
             };
-            // An agent of an earlier version lists those of all owners.
-            let of_uid = listed.operations.into_iter().filter(|o| o.owner == uid);
-            journals.push(of_uid.map(journal_entry).collect());
+            journals.push(listed.operations.into_iter().map(journal_entry).collect());
         }
         Ok(journals)
     }

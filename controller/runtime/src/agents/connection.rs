@@ -76,11 +76,7 @@ impl Agents {
             .into());
         }
         let clock = required::clock(&claimed)?;
-        let listed = match claimed.hosts.take() {
-            Some(hosts) => hosts,
-            // An agent of an earlier version.
-            None => list_hosts(client).await?,
-        };
+        let listed = claimed.hosts.take().ok_or("it does not list its hosts")?;
         if listed.rack != spec.rack {
             return Err(format!("it serves rack {:?}, not {:?}", listed.rack, spec.rack).into());
         }
@@ -185,10 +181,4 @@ impl Agents {
                 .send(&object, true, why.reason(), &why.to_string());
         }
     }
-}
-
-async fn list_hosts(client: &mut Client) -> Result<v1::ListHostsResponse, String> {
-    let mut list = tonic::Request::new(v1::ListHostsRequest {});
-    list.set_timeout(CALL);
-    within(client.list_hosts(list)).await
 }

@@ -83,9 +83,6 @@ impl Agents {
         call.set_timeout(limit);
         match tokio::time::timeout(limit, client.collect_evidence(call)).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
-            Ok(Err(status)) if status.code() == tonic::Code::Unimplemented => {
-                Err("rackhand-agent is too old to collect evidence: update the agent".to_owned())
-            }
             Ok(Err(status)) => Err(classify(&status).message),
             Err(_) => Err(format!("rackhand-agent did not answer within {limit:?}")),
         }

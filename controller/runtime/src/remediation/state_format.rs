@@ -8,11 +8,8 @@ use serde_json::Value;
 
 /// The format that is written, and the newest that is read. It grows when an earlier version would act
 /// wrongly on a state that it can parse; a field that it may ignore does not count.
-const FORMAT: u64 = 2;
-/// The format of a state that says nothing about outlets. An earlier version would drop what another one
-/// says, and would not switch the outlets on again.
-const WITHOUT_OUTLETS: u64 = 1;
-/// Its field; a state without it has format 1.
+const FORMAT: u64 = 1;
+/// The field of the format.
 const FIELD: &str = "format";
 
 /// Why a stored state is not read.
@@ -39,11 +36,7 @@ pub(super) enum StateError {
 pub(super) fn encode(state: &State) -> Result<Value, serde_json::Error> {
     let mut value = serde_json::to_value(state)?;
     if let Some(fields) = value.as_object_mut() {
-        let format = match state.outlets {
-            Some(_) => FORMAT,
-            None => WITHOUT_OUTLETS,
-        };
-        fields.insert(FIELD.to_owned(), format.into());
+        fields.insert(FIELD.to_owned(), FORMAT.into());
     }
     Ok(value)
 }
@@ -56,13 +49,12 @@ pub(super) fn decode(stored: Option<&Value>) -> Result<Option<State>, StateError
     let Some(stored) = stored.filter(|stored| !stored.is_null()) else {
         return Ok(None);
     };
-    match stored.get(FIELD) {
-        Some(found) if found.as_u64().is_none_or(|found| found > FORMAT) => {
-            return Err(StateError::Newer {
-                found: found.clone(),
-            });
-        }
-        _ => {}
+    if let Some(found) = stored.get(FIELD)
+        && found.as_u64().is_none_or(|found| found > FORMAT)
+    {
+        return Err(StateError::Newer {
+            found: found.clone(),
+        });
     }
     Ok(Some(serde_json::from_value(stored.clone())?))
 }
@@ -70,41 +62,25 @@ pub(super) fn decode(stored: Option<&Value>) -> Result<Option<State>, StateError
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use rackhand_core::remediation::{OutletStage, OutletUse};
     use serde_json::json;
 
     use super::*;
 
     #[test]
-    fn a_state_is_read_back_also_from_before_it_had_a_format() {
+    fn a_state_is_read_back() {
         let state = State::new(Timestamp::UNIX_EPOCH);
         let mut stored = encode(&state).unwrap();
         assert_eq!(stored["format"], 1);
         assert_eq!(decode(Some(&stored)).unwrap().as_ref(), Some(&state));
         stored["addedByALaterMinorVersion"] = json!(["x"]);
         assert_eq!(decode(Some(&stored)).unwrap().as_ref(), Some(&state));
-        let before = serde_json::to_value(&state).unwrap();
-        assert_eq!(decode(Some(&before)).unwrap(), Some(state));
         assert!(decode(None).unwrap().is_none() && decode(Some(&Value::Null)).unwrap().is_none());
-    }
-
-    #[test]
-    fn f9_a_version_that_does_not_know_outlets_refuses_a_state_that_uses_them() {
-        let mut state = State::new(Timestamp::UNIX_EPOCH);
-        state.outlets = Some(Box::new(OutletUse {
-            outlets: vec!["a/12".into()],
-            because: "no answer".into(),
-            stage: OutletStage::Off,
-        }));
-        let stored = encode(&state).unwrap();
-        assert_eq!(stored["format"], 2, "it reads up to 1");
-        assert_eq!(decode(Some(&stored)).unwrap(), Some(state));
     }
 
     #[test]
     fn f8_a_newer_format_is_refused_whatever_else_stands_there() {
         let mut stored = encode(&State::new(Timestamp::UNIX_EPOCH)).unwrap();
-        for format in [json!(3), json!("1"), json!(-1), json!(null)] {
+        for format in [json!(2), json!("1"), json!(-1), json!(null)] {
             stored["format"] = format.clone();
             let error = decode(Some(&stored)).unwrap_err();
             assert!(
@@ -116,7 +92,7 @@ mod tests {
                 "{error}"
             );
         }
-        let unknown = json!({ "format": 3, "step": "Levitating" });
+        let unknown = json!({ "format": 2, "step": "Levitating" });
         assert!(matches!(
             decode(Some(&unknown)),
             Err(StateError::Newer { .. })

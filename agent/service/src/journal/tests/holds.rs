@@ -184,16 +184,16 @@ async fn hold_applies_to_every_address_of_its_host() {
 }
 
 #[tokio::test]
-async fn hold_of_an_earlier_version_stays_in_force() {
+async fn hold_without_addresses_stays_in_force_by_its_key() {
     let fixture = Fixture::new();
     let path = fixture.dir.path().join("journal.redb");
     drop(fixture.open());
     let db = redb::Database::create(&path).unwrap();
     let tx = Tx::begin(&db).unwrap();
-    let hold = HoldRecord {
+    let hold = Hold {
         host: "node-7".into(),
         owner: "rem-1".into(),
-        ..HoldRecord::default()
+        ..Hold::default()
     };
     let old = "redfish://10.0.0.7:443/redfish/v1/Systems/1/";
     super::super::tables::put(&tx, super::super::tables::HOLDS, old, &hold).unwrap();
