@@ -10,15 +10,18 @@
 //! ```
 
 mod agents;
+mod bmc_watch;
 mod checks;
 mod clusters;
 mod config;
+mod hosts;
 #[cfg(test)]
 mod layers;
 mod leader;
 mod remediation;
 mod run;
 mod serve;
+mod shared_causes;
 mod store;
 
 pub use agents::AgentConnector;

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     agents::{self, AgentConnector, AgentMetrics},
+    bmc_watch::BmcWatchMetrics,
     checks::{self, CheckMetrics},
     clusters::{self, WorkloadConnector, Workloads, node_absence, system_connector},
     config::Config,
@@ -28,6 +29,7 @@ use crate::{
         https::Https,
         page::{LeaderState, Page},
     },
+    shared_causes::SharedCauseMetrics,
     store::{
         api::{CALL_TIMEOUT, call, management_client},
         clock,
@@ -298,17 +300,23 @@ async fn run_with(
 struct Metrics {
     leader: LeaderMetrics,
     agents: AgentMetrics,
+    bmc_watch: Arc<BmcWatchMetrics>,
     checks: Arc<CheckMetrics>,
     remediation: Arc<RemediationMetrics>,
+    shared_causes: Arc<SharedCauseMetrics>,
 }
 
 impl Metrics {
     fn register(registry: &mut Registry) -> Self {
+        let remediation = RemediationMetrics::register(registry);
+        let shared_causes = SharedCauseMetrics::register(registry, remediation.events());
         Self {
             leader: LeaderMetrics::register(registry),
             agents: AgentMetrics::register(registry),
+            bmc_watch: Arc::new(BmcWatchMetrics::register(registry)),
             checks: Arc::new(CheckMetrics::register(registry)),
-            remediation: Arc::new(RemediationMetrics::register(registry)),
+            remediation: Arc::new(remediation),
+            shared_causes: Arc::new(shared_causes),
         }
     }
 }

@@ -21,10 +21,10 @@ use super::{
     engine::Engine,
     power_policy::{KnownNode, PolicyDecision, PolicyInput, policy_input},
     record::recorded_state,
-    target::{Target, target},
 };
 use crate::{
     clusters::{OPENSHIFT_NODE_LABEL, ask_guard, machine_roles, node_roles},
+    hosts::{Target, target},
     store::{
         index::Index,
         object::Key,

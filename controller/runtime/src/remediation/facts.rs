@@ -24,10 +24,11 @@ use rackhand_core::remediation::{
     PodDeletion, Policy, RequestFacts, node_action,
 };
 
-use super::{displayed_state, policy::finalizer, record, target::Target};
+use super::{displayed_state, policy::finalizer, record};
 use crate::{
     checks::{checked_conditions, is_judged},
     config::Config,
+    hosts::Target,
     store::{
         api::{call, optional, words},
         index::Index,

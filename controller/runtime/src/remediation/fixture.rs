@@ -298,7 +298,7 @@ impl Fixture {
                 ..Config::default()
             },
             identity: IDENTITY.to_owned(),
-            active: parking_lot::Mutex::default(),
+            active: Arc::default(),
             unevaluated: parking_lot::Mutex::default(),
             live: Arc::default(),
             recorder: super::Recorder::default(),

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use parking_lot::Mutex;
 use rackhand_core::explanation::RemediationFacts;
 
-use super::{history::History, shared_causes::SharedCauses, topology::Topologies};
-use crate::store::request::RequestId;
+use super::history::History;
+use crate::{hosts::topology::Topologies, shared_causes::SharedCauses, store::request::RequestId};
 
 /// The facts of every remediation that runs in this process, the history of steps, the causes that
 /// failed hosts share, and where hosts are by their BMCs.
@@ -14,8 +14,8 @@ use crate::store::request::RequestId;
 pub(crate) struct LiveFacts {
     facts: Mutex<BTreeMap<RequestId, Arc<RemediationFacts>>>,
     pub(crate) history: History,
-    pub(crate) causes: SharedCauses,
-    pub(super) topologies: Topologies,
+    pub(crate) causes: Arc<SharedCauses>,
+    pub(crate) topologies: Arc<Topologies>,
 }
 
 impl LiveFacts {

@@ -10,12 +10,10 @@ use rackhand_api::names::{
 };
 use rackhand_core::remediation::{Decision, State};
 
-use super::{
-    engine::Engine,
-    target::{Target, consumer_of, find_machine, named_bmh, resolves_host},
-};
+use super::engine::Engine;
 use crate::{
     checks::is_judged,
+    hosts::{Target, consumer_of, find_machine, named_bmh, resolves_host},
     store::{
         api::{ApiError, call, optional, words},
         object::{Key, Kind, api, list},
@@ -49,7 +47,7 @@ impl Engine {
                 self.read_live(Kind::Machine, &key).await?;
             }
         }
-        let target = super::target::target(index, &self.id.key, view, state);
+        let target = crate::hosts::target(index, &self.id.key, view, state);
         if let Some(cluster) = &target.cluster
             && *cluster != Key::local()
             && index.cluster(cluster).is_none()

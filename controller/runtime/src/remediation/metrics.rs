@@ -19,7 +19,7 @@ use prometheus_client::{
 
 use self::blocked::BlockedMetrics;
 pub(super) use self::blocked::BlockedRemediation;
-use crate::store::metrics::{own_metrics, register};
+use crate::store::metrics::{ReasonCounter, ReasonLabels, own_metrics, register};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct StepLabels {
@@ -30,23 +30,6 @@ struct StepLabels {
 struct OutcomeLabels {
     outcome: &'static str,
     cause: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReasonLabels {
-    reason: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RackLabels {
-    rack: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CauseLabels {
-    domain: &'static str,
-    name: String,
-    likely: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -78,18 +61,6 @@ const VIOLATIONS: [&str; 2] = ["FenceViolated", "HoldLost"];
 /// The results of the deletion of a pod, as labels.
 const POD_DELETIONS: [&str; 5] = ["deleted", "gone", "changed", "refused", "failed"];
 
-/// The open causes by kind and name of the domain: what is likely, and the hosts that are failed.
-pub(super) type OpenCauses = BTreeMap<(&'static str, String), (&'static str, i64)>;
-
-/// What the readings of the BMCs of a rack have shown between remediations.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct BmcCounts {
-    /// Hosts whose BMC could not fence them, for whatever cause.
-    pub(super) unavailable: i64,
-    /// Those of them whose BMC manages another system.
-    pub(super) other_system: i64,
-}
-
 /// The step of an unfinished remediation, and when the remediation was created.
 type Unfinished = (&'static str, Timestamp);
 
@@ -100,19 +71,12 @@ pub(crate) struct RemediationMetrics {
     durations: Family<EndLabels, Histogram, fn() -> Histogram>,
     unfinished: Family<StepLabels, Gauge>,
     oldest: Family<StepLabels, Gauge>,
-    events: Family<ReasonLabels, Counter>,
+    events: ReasonCounter,
     violations: Family<ReasonLabels, Counter>,
     unconfirmed: Counter,
     pod_deletions: Family<ResultLabels, Counter>,
     panics: Counter,
     blocked: BlockedMetrics,
-    fencing_unavailable: Family<RackLabels, Gauge>,
-    identity_mismatches: Family<RackLabels, Gauge>,
-    topology_discovered: Gauge,
-    topology_conflicts: Gauge,
-    shared_causes: Family<CauseLabels, Gauge>,
-    /// The open causes that have a series.
-    shared_causes_now: Mutex<OpenCauses>,
     /// The unfinished remediations, by UID.
     unfinished_now: Mutex<BTreeMap<String, Unfinished>>,
 }
@@ -199,37 +163,6 @@ impl RemediationMetrics {
                 Counter::default(),
             ),
             blocked: BlockedMetrics::register(r),
-            fencing_unavailable: register(
-                r,
-                "fencing_unavailable_hosts",
-                "Hosts whose BMC could not fence them, by rack",
-                Family::default(),
-            ),
-            identity_mismatches: register(
-                r,
-                "bmc_identity_mismatch_hosts",
-                "Hosts whose BMC manages another system than their Node runs on, by rack",
-                Family::default(),
-            ),
-            topology_discovered: register(
-                r,
-                "topology_discovered_hosts",
-                "Hosts whose BMC reports their rack or switches",
-                Gauge::default(),
-            ),
-            topology_conflicts: register(
-                r,
-                "topology_conflicts",
-                "Hosts whose annotations name other switches than their BMC reports",
-                Gauge::default(),
-            ),
-            shared_causes: register(
-                r,
-                "shared_cause_failed_hosts",
-                "Hosts that are failed for one cause, by what they share and what is likely",
-                Family::default(),
-            ),
-            shared_causes_now: Mutex::default(),
             unfinished_now: Mutex::default(),
         }
     }
@@ -256,6 +189,11 @@ impl RemediationMetrics {
         self.events.get_or_create(&ReasonLabels { reason }).inc();
     }
 
+    /// Counts Events, also those of other parts that concern remediations.
+    pub(crate) fn events(&self) -> ReasonCounter {
+        self.events.clone()
+    }
+
     pub(super) fn count_violation(&self, reason: &'static str) {
         self.violations
             .get_or_create(&ReasonLabels { reason })
@@ -274,59 +212,6 @@ impl RemediationMetrics {
 
     pub(super) fn count_panic(&self) {
         self.panics.inc();
-    }
-
-    /// Records what the BMCs of each rack have shown. Racks that were recorded `before` and have no host any
-    /// more are removed.
-    pub(super) fn set_bmc_counts(
-        &self,
-        before: &BTreeMap<String, BmcCounts>,
-        racks: &BTreeMap<String, BmcCounts>,
-    ) {
-        let labels = |rack: &String| RackLabels { rack: rack.clone() };
-        for (rack, counts) in racks {
-            let (unavailable, mismatches) = (&self.fencing_unavailable, &self.identity_mismatches);
-            unavailable
-                .get_or_create(&labels(rack))
-                .set(counts.unavailable);
-            mismatches
-                .get_or_create(&labels(rack))
-                .set(counts.other_system);
-        }
-        for rack in before.keys().filter(|rack| !racks.contains_key(*rack)) {
-            self.fencing_unavailable.remove(&labels(rack));
-            self.identity_mismatches.remove(&labels(rack));
-        }
-    }
-
-    /// Records the number of hosts whose BMC reports where they are, and of those with a conflict.
-    pub(super) fn set_topology(&self, (discovered, conflicts): (i64, i64)) {
-        self.topology_discovered.set(discovered);
-        self.topology_conflicts.set(conflicts);
-    }
-
-    /// Records the open causes; the series of others are removed.
-    pub(super) fn set_shared_causes(&self, open: &OpenCauses) {
-        let mut before = self.shared_causes_now.lock();
-        if *before == *open {
-            return;
-        }
-        for ((domain, name), (likely, _)) in before.iter() {
-            self.shared_causes.remove(&CauseLabels {
-                domain,
-                name: name.clone(),
-                likely,
-            });
-        }
-        for ((domain, name), (likely, failed)) in open {
-            let labels = CauseLabels {
-                domain,
-                name: name.clone(),
-                likely,
-            };
-            self.shared_causes.get_or_create(&labels).set(*failed);
-        }
-        before.clone_from(open);
     }
 
     /// Records the step of a remediation; `None` if it has ended.
@@ -418,17 +303,6 @@ mod tests {
         metrics.set_blocked("a", Some(paused()));
         metrics.observe_end("succeeded", Duration::from_secs(60));
         metrics.set_step("a", Some(("Draining", Timestamp::UNIX_EPOCH)));
-        let counts = BmcCounts {
-            unavailable: 2,
-            other_system: 1,
-        };
-        let racks = BTreeMap::from([("r1".to_owned(), counts)]);
-        metrics.set_bmc_counts(&BTreeMap::new(), &racks);
-        let cause = (("Rack", "r1".to_owned()), ("Network", 7));
-        metrics.set_shared_causes(&BTreeMap::from([cause]));
-        assert_documented(&registry, 17);
-        metrics.set_shared_causes(&BTreeMap::new());
-        let series = "rackhand_shared_cause_failed_hosts{";
-        assert!(!render(&registry).contains(series));
+        assert_documented(&registry, 12);
     }
 }

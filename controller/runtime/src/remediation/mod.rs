@@ -1,11 +1,10 @@
 //! Runs remediations, one task per object: observe, decide in the core, carry out.
 
-mod bmc_watch;
 mod claim;
 mod commands;
 mod concurrency;
-mod credentials;
 mod displayed_state;
+mod endpoint;
 mod engine;
 mod escalate;
 mod evidence_commands;
@@ -32,14 +31,11 @@ mod power_policy;
 mod quorum;
 mod record;
 mod shard;
-mod shared_causes;
 mod snapshot;
 mod state_format;
 mod status;
 mod supervise;
-mod target;
 mod tasks;
-mod topology;
 mod wakeup;
 mod workload;
 
@@ -50,13 +46,12 @@ use std::{
 
 use kube::Client;
 use parking_lot::Mutex;
-use rackhand_core::remediation::{ActiveRemediation, LeaseMemory, LeaseRenewals};
+use rackhand_core::remediation::{LeaseMemory, LeaseRenewals};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use concurrency::{
     active, competing_controller, etcd_guard, has_guard, overrules_quorum,
 };
-pub(crate) use credentials::bmc_endpoint;
 pub(crate) use displayed_state::shown_state;
 pub(crate) use facts::{
     bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action,
@@ -68,18 +63,14 @@ pub(crate) use live_facts::LiveFacts;
 pub(crate) use metrics::RemediationMetrics;
 pub use offenders::with_suspect;
 pub(crate) use other_nodes::{Subject, indexed_other_nodes};
-pub(crate) use power_policy::{attempts_of, shared_names};
+pub(crate) use power_policy::attempts_of;
 pub(crate) use quorum::control_plane;
-pub(crate) use shared_causes::{kernel_version, not_ready_since};
-pub(crate) use target::{
-    FleetMember, Target, find_machine, fleet, host, host_of_machine, host_of_openshift,
-    of_openshift, target,
-};
 
 use crate::{
     agents::Agents,
     clusters::{NodeComparisons, Workloads},
     config::Config,
+    hosts::ActiveRemediations,
     leader::{events::Events, writer::Writer},
     store::{
         index::{ChangeQueue, Index},
@@ -101,8 +92,8 @@ pub(crate) struct Context {
     pub(crate) config: Config,
     /// The identity of this process in the leader Lease, which no other process has.
     pub(crate) identity: String,
-    /// Remediations by UID as last evaluated, for the concurrency check (F6).
-    pub(crate) active: Mutex<BTreeMap<String, ActiveRemediation>>,
+    /// For the concurrency check (F6).
+    pub(crate) active: Arc<ActiveRemediations>,
     /// Remediations that are not in `active`, because this process has not evaluated them yet, or they are of
     /// another shard. Locked after `active`.
     pub(crate) unevaluated: Mutex<BTreeSet<RequestId>>,
@@ -137,29 +128,26 @@ impl Context {
 }
 
 /// Runs every remediation, releases holds that earlier ones left at agents, keeps the status of power
-/// policies, judges which hosts fail together, writes the histories of hosts, and reads their BMCs between
-/// remediations, until `cancel`.
-pub(crate) async fn run(context: Arc<Context>, inbox: Arc<ChangeQueue>, cancel: CancellationToken) {
+/// policies, and writes the histories of hosts, until `cancel`. `of_causes` receives the changes that concern
+/// shared causes.
+pub(crate) async fn run(
+    context: Arc<Context>,
+    inbox: Arc<ChangeQueue>,
+    of_causes: Arc<ChangeQueue>,
+    cancel: CancellationToken,
+) {
     let listed = CancellationToken::new();
-    let of_causes = Arc::<ChangeQueue>::default();
     tokio::join!(
         tasks::run(
             context.clone(),
-            inbox.clone(),
-            of_causes.clone(),
+            inbox,
+            of_causes,
             listed.clone(),
             cancel.clone()
         ),
-        Box::pin(shared_causes::run(
-            context.clone(),
-            of_causes,
-            inbox,
-            cancel.clone()
-        )),
         orphaned_holds::run(context.clone(), cancel.clone()),
         record::delete_unneeded(context.clone(), cancel.clone()),
         Box::pin(history::run(context.clone(), listed, cancel.clone())),
-        bmc_watch::run(context.clone(), cancel.clone()),
         power_policy::status::run(context, cancel),
     );
 }

@@ -18,14 +18,16 @@ use super::{
     orphaned_holds::{gone, traces},
     other_nodes::{Subject, node_named_by_inventory},
     power_policy::{KnownNode, ObservedPolicies, PolicyInput, is_approved, policy_input},
-    target::{Target, find_machine, host, of_openshift, target},
 };
-use crate::store::{
-    api::{ApiError, call, optional},
-    clock,
-    index::Index,
-    object::{Key, Kind, api},
-    request::RequestView,
+use crate::{
+    hosts::{Target, find_machine, host, of_openshift, target},
+    store::{
+        api::{ApiError, call, optional},
+        clock,
+        index::Index,
+        object::{Key, Kind, api},
+        request::RequestView,
+    },
 };
 
 /// The result of one observation.

@@ -16,12 +16,10 @@ use rackhand_core::{
     },
 };
 
-use super::{
-    engine::Engine,
-    target::{Target, find_machine, host},
-};
+use super::engine::Engine;
 use crate::{
     clusters::WorkloadClient,
+    hosts::{Target, find_machine, host},
     store::{api::ApiError, index::Index, object::Key},
 };
 

@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use rackhand_api::{
     kinds::host_history::{HostHistoryStatus, HostRemediation, REMEDIATIONS},
-    names::{APPROVED_ANNOTATION, PDUS_ANNOTATION, SWITCHES_ANNOTATION},
+    names::APPROVED_ANNOTATION,
 };
 use rackhand_core::{
     power_policy::{
@@ -29,13 +29,15 @@ use tokio::time::Instant;
 use super::{
     engine::Engine,
     history::{self, CauseHeld, cause_record},
-    target::Target,
 };
-use crate::store::{
-    index::Index,
-    object::{Key, Kind},
-    power_policy::{NodeLabels, Selected},
-    request::RequestView,
+use crate::{
+    hosts::{Target, shared_names},
+    store::{
+        index::Index,
+        object::{Key, Kind},
+        power_policy::{NodeLabels, Selected},
+        request::RequestView,
+    },
 };
 
 /// How long a remediation waits for the pods of its Node.
@@ -188,29 +190,6 @@ pub(super) fn selecting_objects(target: &Target, host: Option<&HostRef>) -> Vec<
     let machine = machine.map(|key| (Kind::Machine, key));
     let bmh = bmh.map(|key| (Kind::BareMetalHost, key));
     machine.into_iter().chain(bmh).collect()
-}
-
-/// The PDUs and switches that annotations of a Node or BareMetalHost name.
-pub(crate) fn shared_names<'a>(
-    annotations: impl Iterator<Item = &'a BTreeMap<String, String>>,
-) -> (BTreeSet<String>, BTreeSet<String>) {
-    let (mut pdus, mut switches) = (BTreeSet::new(), BTreeSet::new());
-    for all in annotations {
-        pdus.extend(
-            all.get(PDUS_ANNOTATION)
-                .into_iter()
-                .flat_map(|l| names_in_list(l)),
-        );
-        let named = all.get(SWITCHES_ANNOTATION).into_iter();
-        switches.extend(named.flat_map(|list| names_in_list(list)));
-    }
-    (pdus, switches)
-}
-
-/// Names that are separated by commas.
-fn names_in_list(list: &str) -> BTreeSet<String> {
-    let names = list.split(',').map(str::trim);
-    names.filter(|n| !n.is_empty()).map(str::to_owned).collect()
 }
 
 /// The finished attempts of this remediation.

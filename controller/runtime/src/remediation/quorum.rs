@@ -23,10 +23,10 @@ use rackhand_core::{
 use super::{
     concurrency::{cluster_of, roles},
     engine::Engine,
-    target::Target,
 };
 use crate::{
     clusters::{NODE_ROLES, machine_roles, node_roles, ready},
+    hosts::Target,
     store::{
         api::{ApiError, call, optional},
         index::Index,

@@ -21,14 +21,17 @@ use tracing::{Instrument, Span};
 use super::{
     Context, claim, engine,
     shard::{is_of_shard, report_unclaimed},
-    shared_causes, supervise,
+    supervise,
     wakeup::{ChangeBatch, Wakeup, WatchInterest, batch_delay, comparison_pause},
 };
-use crate::store::{
-    index::{Change, ChangeQueue},
-    object::Kind,
-    request::RequestId,
-    watch::pause,
+use crate::{
+    shared_causes,
+    store::{
+        index::{Change, ChangeQueue},
+        object::Kind,
+        request::RequestId,
+        watch::pause,
+    },
 };
 
 /// Pause before the remediations are listed and claimed again.

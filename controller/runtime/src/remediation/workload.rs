@@ -5,9 +5,10 @@ use kube::Api;
 use rackhand_api::names::{CLUSTER_NAME_LABEL, kubeconfig_secret};
 use rackhand_core::remediation::{Progress, State, WorkloadView};
 
-use super::{engine::Engine, target::Target};
+use super::engine::Engine;
 use crate::{
     clusters::{RetainedConnection, node_facts},
+    hosts::Target,
     store::{
         api::{ApiError, call, optional},
         index::Connection,

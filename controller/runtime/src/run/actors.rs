@@ -8,13 +8,15 @@ use tokio_util::sync::CancellationToken;
 use super::Parts;
 use crate::{
     agents::{AgentStatus, Agents},
-    checks,
+    bmc_watch, checks,
     clusters::{NodeComparisons, node_absence, sync::Syncs},
+    hosts::ActiveRemediations,
     leader::{
         events::Events,
         writer::{Lane, Writer},
     },
-    remediation,
+    remediation, shared_causes,
+    store::index::ChangeQueue,
 };
 
 /// Starts the tasks, which end after `cancel`. Each returns its name, for the report of one that ends early.
@@ -107,18 +109,19 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         reading.await;
         "live reads of fleets"
     });
+    let active = Arc::<ActiveRemediations>::default();
     let remediations = Arc::new(remediation::Context {
         client: client.clone(),
         served: served.clone(),
         index: index.clone(),
         workloads: parts.workloads.clone(),
-        agents,
+        agents: agents.clone(),
         writer: writer.clone(),
         events: events.clone(),
         metrics: metrics.remediation.clone(),
         config: config.clone(),
         identity: leader.identity().to_owned(),
-        active: parking_lot::Mutex::default(),
+        active: active.clone(),
         unevaluated: parking_lot::Mutex::default(),
         live: parts.live.clone(),
         recorder: remediation::Recorder::default(),
@@ -126,15 +129,52 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         renewals: parking_lot::Mutex::default(),
         leases: parking_lot::Mutex::default(),
     });
+    let changes_causes = Arc::<ChangeQueue>::default();
+    let causes = Arc::new(shared_causes::CauseWatch {
+        client: client.clone(),
+        index: index.clone(),
+        agents: agents.clone(),
+        events: events.clone(),
+        metrics: metrics.shared_causes.clone(),
+        active: active.clone(),
+        causes: parts.live.causes.clone(),
+        topologies: parts.live.topologies.clone(),
+    });
+    let (inbox, changes, cancelled) = (
+        changes_remediation.clone(),
+        changes_causes.clone(),
+        cancel.clone(),
+    );
+    actors.spawn(async move {
+        Box::pin(shared_causes::run(causes, changes, inbox, cancelled)).await;
+        "shared causes"
+    });
     let cancelled = cancel.clone();
     actors.spawn(async move {
         Box::pin(remediation::run(
             remediations,
             changes_remediation,
+            changes_causes,
             cancelled,
         ))
         .await;
         "remediations"
+    });
+    let watch = Arc::new(bmc_watch::BmcWatch {
+        client: client.clone(),
+        index: index.clone(),
+        workloads: parts.workloads.clone(),
+        agents,
+        writer: writer.clone(),
+        metrics: metrics.bmc_watch.clone(),
+        active,
+        topologies: parts.live.topologies.clone(),
+        interval: config.bmc_check_interval,
+    });
+    let cancelled = cancel.clone();
+    actors.spawn(async move {
+        bmc_watch::run(watch, cancelled).await;
+        "readings of BMCs between remediations"
     });
     let context = |ownership| {
         Arc::new(checks::Context {

@@ -3,9 +3,18 @@
 //! The number of values of a label never grows with the fleet.
 
 use prometheus_client::{
-    encoding::text::encode,
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family},
     registry::{Metric, Registry},
 };
+
+/// The label of what is counted by its reason.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ReasonLabels {
+    pub(crate) reason: &'static str,
+}
+
+pub(crate) type ReasonCounter = Family<ReasonLabels, Counter>;
 
 /// The registry of this controller's own metrics, whose names begin with `rackhand_`.
 pub(crate) fn own_metrics(registry: &mut Registry) -> &mut Registry {

@@ -9,8 +9,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::ReasonLabels;
-use crate::store::metrics::register;
+use crate::store::metrics::{ReasonLabels, register};
 
 /// How many blocked remediations have a series of their own. A failure that blocks more of them is told by
 /// their number.

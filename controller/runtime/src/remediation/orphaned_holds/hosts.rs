@@ -24,12 +24,8 @@ use serde_json::{Map, Value, json};
 use super::{end_agent_holds, gone};
 use crate::{
     clusters::{RetainedConnection, WorkloadClient, node_facts},
-    remediation::{
-        Context,
-        node_commands::taints,
-        record::recorded_state,
-        target::{Target, fleet, host},
-    },
+    hosts::{Target, fleet, host},
+    remediation::{Context, node_commands::taints, record::recorded_state},
     store::{
         api::{ApiError, call, optional, words},
         clock,

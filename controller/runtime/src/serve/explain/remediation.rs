@@ -28,10 +28,10 @@ use super::{ExplainError, snapshot::Snapshot};
 use crate::{
     clusters::{AttachedVolume, bound_to, lease_facts, node_facts},
     config::Config,
+    hosts::{Target, find_machine, host, of_openshift, target},
     remediation::{
-        Subject, Target, active, bmh_facts, competing_controller, control_plane, find_machine,
-        host, indexed_other_nodes, machine_facts, of_openshift, overrules_quorum, request_facts,
-        shown_state, target, wanted_node_action,
+        Subject, active, bmh_facts, competing_controller, control_plane, indexed_other_nodes,
+        machine_facts, overrules_quorum, request_facts, shown_state, wanted_node_action,
     },
     store::{
         index::{Connection, Index},

@@ -25,7 +25,8 @@ use rackhand_core::{
 
 use crate::{
     agents::Agents,
-    remediation::{LiveFacts, host_of_machine, host_of_openshift},
+    hosts::{host_of_machine, host_of_openshift},
+    remediation::LiveFacts,
     store::{
         index::{Connection, Entry, Index},
         object::{Key, Kind},

@@ -23,7 +23,7 @@ use super::{CONCURRENT, Gatherer, cluster::ahead};
 use crate::{
     agents::racks_of,
     clusters::{node_facts, node_label},
-    remediation::{FleetMember, bmc_endpoint, fleet, host},
+    hosts::{FleetMember, bmc_endpoint, fleet, host},
     store::object::Key,
 };
 

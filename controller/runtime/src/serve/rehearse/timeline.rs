@@ -22,7 +22,8 @@ use super::{
 };
 use crate::{
     checks::{is_of, machine_facts, node_view, nodes, openshift_machine},
-    remediation::{kernel_version, not_ready_since, shared_names},
+    hosts::shared_names,
+    shared_causes::{kernel_version, not_ready_since},
     store::{
         index::SeenNode,
         object::Key,

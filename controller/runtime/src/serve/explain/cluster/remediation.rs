@@ -6,7 +6,8 @@ use rackhand_api::names::{NODE_LEASE_NAMESPACE, groups, kinds};
 use super::{Reader, builtin, get_from, list_with, listed};
 use crate::{
     clusters::client_of,
-    remediation::{Target, etcd_guard, of_openshift, openshift_machine, shown_state, target},
+    hosts::{Target, of_openshift, target},
+    remediation::{etcd_guard, openshift_machine, shown_state},
     serve::explain::{ExplainError, Found, RequestKind, remediation::index},
     store::{
         api::{call, words},

@@ -7,7 +7,8 @@ use rackhand_core::remediation::EtcdGuard;
 use super::Snapshot;
 use crate::{
     clusters::{OPENSHIFT_ETCD, guard},
-    remediation::{Target, has_guard},
+    hosts::Target,
+    remediation::has_guard,
     store::index::Index,
 };
 

@@ -18,7 +18,7 @@ use rackhand_core::{
     },
 };
 
-use super::{super::Context, Judged};
+use super::{CauseWatch, Judged};
 
 /// Causes in the status of a policy; its schema allows no more.
 pub(super) const MAX_IN_STATUS: usize = 32;
@@ -131,11 +131,11 @@ fn announcement(cause: &Cause, rules: &SharedCauseRules) -> String {
 }
 
 /// Sends Events and sets the metric.
-pub(super) fn send(context: &Context, changes: &Changes) {
+pub(super) fn send(watch: &CauseWatch, changes: &Changes) {
     for event in &changes.events {
         tracing::warn!(reason = event.reason, "{}", event.message);
-        context.metrics.count_event(event.reason);
-        context
+        watch.metrics.count_event(event.reason);
+        watch
             .events
             .send(&event.policy, event.warning, event.reason, &event.message);
     }
@@ -143,11 +143,11 @@ pub(super) fn send(context: &Context, changes: &Changes) {
         let labels = (domain.kind.label(), domain.name.to_string());
         (labels, (likely.label(), i64::from(*failed)))
     });
-    context.metrics.set_shared_causes(&series.collect());
+    watch.metrics.set_open(&series.collect());
 }
 
 /// What hosts share, as objects name it.
-pub(in crate::remediation) fn shared_domain(kind: DomainKind) -> SharedDomain {
+pub(crate) fn shared_domain(kind: DomainKind) -> SharedDomain {
     match kind {
         DomainKind::Rack => SharedDomain::Rack,
         DomainKind::Pdu => SharedDomain::PDU,

@@ -15,16 +15,10 @@ use rackhand_core::{
 };
 use tokio::time::{Duration, Instant};
 
-use super::{
-    super::{
-        Context,
-        power_policy::shared_names,
-        target::{Target, find_machine, host},
-    },
-    SHARE, host_name,
-};
+use super::{CauseWatch, SHARE, host_name};
 use crate::{
     clusters::{node_facts, ready},
+    hosts::{Target, find_machine, host, shared_names},
     store::{
         index::{Change, Connection},
         object::Key,
@@ -58,7 +52,7 @@ struct Member {
 
 impl Fleet {
     /// Takes changes over, or reads the whole fleet where that is due.
-    pub(super) async fn update(&mut self, context: &Context, changes: BTreeSet<Change>) {
+    pub(super) async fn update(&mut self, watch: &CauseWatch, changes: BTreeSet<Change>) {
         let mut nodes = Vec::new();
         for change in changes {
             match change {
@@ -66,7 +60,7 @@ impl Fleet {
                 _ => self.is_outdated = true,
             }
         }
-        let topology = context.live.topologies.changes();
+        let topology = watch.topologies.changes();
         if std::mem::replace(&mut self.topology, topology) != topology {
             self.is_outdated = true;
         }
@@ -75,21 +69,21 @@ impl Fleet {
         if self.read.is_none_or(is_due) {
             self.is_outdated = false;
             let begun = Instant::now();
-            read_all(context).await;
+            read_all(watch).await;
             self.took = begun.elapsed();
             self.read = Some(Instant::now());
         }
         for chunk in nodes.chunks(CHUNK) {
             for (cluster, node) in chunk {
-                apply(context, cluster, node, false);
+                apply(watch, cluster, node, false);
             }
             tokio::task::yield_now().await;
         }
     }
 }
 
-async fn read_all(context: &Context) {
-    let index = &context.index;
+async fn read_all(watch: &CauseWatch) {
+    let index = &watch.index;
     let mut connected = BTreeMap::new();
     let mut clusters = index.clusters();
     clusters.push(Key::local());
@@ -100,13 +94,13 @@ async fn read_all(context: &Context) {
         let nodes = index.node_names(&cluster);
         for chunk in nodes.chunks(CHUNK) {
             for node in chunk {
-                apply(context, &cluster, node, true);
+                apply(watch, &cluster, node, true);
                 seen.insert(host_name(&cluster, node));
             }
             tokio::task::yield_now().await;
         }
     }
-    let mut inner = context.live.causes.inner.lock();
+    let mut inner = watch.causes.inner.lock();
     // The Nodes of a cluster that cannot be read are kept as they were.
     let is_gone = |name: &&HostName| {
         let cluster = name.rsplit_once('/').map_or("", |(cluster, _)| cluster);
@@ -120,23 +114,23 @@ async fn read_all(context: &Context) {
 }
 
 /// Takes the state of a Node over. `again`: its host is resolved although its rack is known.
-fn apply(context: &Context, cluster: &Key, node: &str, again: bool) {
+fn apply(watch: &CauseWatch, cluster: &Key, node: &str, again: bool) {
     let name = host_name(cluster, node);
     let known = {
-        let inner = context.live.causes.inner.lock();
+        let inner = watch.causes.inner.lock();
         inner.failures.domains(&name).cloned().unwrap_or_default()
     };
-    let Some(found) = context.index.node(cluster, node) else {
-        if matches!(context.index.connection(cluster), Connection::Up) {
-            let mut inner = context.live.causes.inner.lock();
+    let Some(found) = watch.index.node(cluster, node) else {
+        if matches!(watch.index.connection(cluster), Connection::Up) {
+            let mut inner = watch.causes.inner.lock();
             inner.failures.remove(&name);
             inner.readings.remove(&name);
         }
         return;
     };
-    let member = member(context, cluster, name, &found, &known, again);
+    let member = member(watch, cluster, name, &found, &known, again);
     let now = Timestamp::now();
-    let mut inner = context.live.causes.inner.lock();
+    let mut inner = watch.causes.inner.lock();
     inner.failures.place(&member.name, member.domains);
     match member.failed {
         Some(at) => inner.failures.fail(&member.name, at, now),
@@ -148,7 +142,7 @@ fn apply(context: &Context, cluster: &Key, node: &str, again: bool) {
 }
 
 fn member(
-    context: &Context,
+    watch: &CauseWatch,
     cluster: &Key,
     name: HostName,
     node: &Node,
@@ -160,11 +154,11 @@ fn member(
         kinds.contains(&domain.kind)
     };
     let has_rack = known.iter().any(|domain| domain.kind == DomainKind::Rack);
-    let resolved = (again || !has_rack).then(|| resolve(context, cluster, node));
+    let resolved = (again || !has_rack).then(|| resolve(watch, cluster, node));
     let (host, bmh) = resolved.flatten().unzip();
     let rack = host.as_ref().map(|host| host.rack.clone());
     let bmh = bmh.flatten();
-    let of_bmh = bmh.and_then(|key| context.index.host(&key));
+    let of_bmh = bmh.and_then(|key| watch.index.host(&key));
     let of_bmh = of_bmh.as_ref().map(|entry| entry.object.annotations());
     let (pdus, switches) = shared_names(of_bmh.into_iter().chain([node.annotations()]));
     let mut placement = Placement {
@@ -175,7 +169,7 @@ fn member(
         rack: rack.clone(),
         labels: None,
     };
-    let located = host.and_then(|host| complete(context, &name, &host, &mut placement));
+    let located = host.and_then(|host| complete(watch, &name, &host, &mut placement));
     let mut domains = Domain::of(&placement);
     domains.extend(located);
     if rack.is_none() {
@@ -193,12 +187,12 @@ fn member(
 
 /// Completes where a host is by what its BMC reports. Returns the part of its rack.
 fn complete(
-    context: &Context,
+    watch: &CauseWatch,
     name: &HostName,
     host: &HostRef,
     placement: &mut Placement,
 ) -> Option<Domain> {
-    let topologies = &context.live.topologies;
+    let topologies = &watch.topologies;
     let found = topologies.get(&host.rack, &host.host);
     let conflict = found.as_ref().and_then(|found| found.complete(placement));
     topologies.set_conflict(name, conflict);
@@ -223,11 +217,11 @@ pub(crate) fn kernel_version(node: &Node) -> Option<String> {
 
 /// The host that a Node runs on, and its BareMetalHost.
 pub(super) fn resolve(
-    context: &Context,
+    watch: &CauseWatch,
     cluster: &Key,
     node: &Node,
 ) -> Option<(HostRef, Option<Key>)> {
-    let (index, name) = (&context.index, node.name_any());
+    let (index, name) = (&watch.index, node.name_any());
     let mut target = Target {
         machine: None,
         cluster: Some(cluster.clone()),
@@ -242,7 +236,7 @@ pub(super) fn resolve(
         target.machine = machines.first().and_then(|key| index.machine(key));
     }
     let facts = node_facts(node, None);
-    let racks = context.agents.racks();
+    let racks = watch.agents.racks();
     let found = host(index, &racks, &target, Some(&facts), None);
     match found.view {
         HostView::Found(host) => Some((host, found.bmh)),

@@ -33,14 +33,14 @@ struct Known {
 
 impl Topologies {
     /// Whether the BMC of a host is to be read.
-    pub(super) fn is_due(&self, name: &str, now: Timestamp) -> bool {
+    pub(crate) fn is_due(&self, name: &str, now: Timestamp) -> bool {
         let inner = self.0.lock();
         let known = inner.known.get(name);
         known.is_none_or(|known| now.duration_since(known.read) >= READ_AGAIN)
     }
 
     /// Takes over what the BMC of a host reports; `None`: it reports nothing.
-    pub(super) fn put(&self, name: &str, read: Option<&v1::Topology>, now: Timestamp) {
+    pub(crate) fn put(&self, name: &str, read: Option<&v1::Topology>, now: Timestamp) {
         let read = read.cloned().unwrap_or_default();
         let switches = read
             .neighbors
@@ -77,24 +77,24 @@ impl Topologies {
     }
 
     /// Drops hosts that are not in the fleet any more.
-    pub(super) fn retain(&self, is_member: impl Fn(&str) -> bool) {
+    pub(crate) fn retain(&self, is_member: impl Fn(&str) -> bool) {
         self.0.lock().known.retain(|name, _| is_member(name));
     }
 
     /// What the BMC of a host reports.
-    pub(super) fn get(&self, rack: &str, host: &str) -> Option<DiscoveredTopology> {
+    pub(crate) fn get(&self, rack: &str, host: &str) -> Option<DiscoveredTopology> {
         let inner = self.0.lock();
         let known = inner.known.get(&format!("{rack}/{host}"))?;
         (!known.topology.is_empty()).then(|| known.topology.clone())
     }
 
     /// A number that differs after each change.
-    pub(super) fn changes(&self) -> u64 {
+    pub(crate) fn changes(&self) -> u64 {
         self.0.lock().changes
     }
 
     /// Records whether the annotations of a Node name other switches than its BMC, and logs a new conflict.
-    pub(super) fn set_conflict(&self, node: &str, conflict: Option<TopologyConflict>) {
+    pub(crate) fn set_conflict(&self, node: &str, conflict: Option<TopologyConflict>) {
         let inner = &mut *self.0.lock();
         let Some(conflict) = conflict else {
             inner.conflicts.remove(node);
@@ -107,7 +107,7 @@ impl Topologies {
     }
 
     /// How many hosts have a topology by their BMC, and how many a conflict.
-    pub(super) fn counts(&self) -> (i64, i64) {
+    pub(crate) fn counts(&self) -> (i64, i64) {
         let inner = self.0.lock();
         let discovered = inner
             .known

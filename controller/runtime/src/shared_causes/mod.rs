@@ -6,6 +6,7 @@
 //! takes its own readings.
 
 mod fleet;
+mod metrics;
 mod readings;
 mod report;
 
@@ -16,6 +17,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
+use kube::Client;
 use parking_lot::Mutex;
 use rackhand_api::kinds::power_policy::SharedCauseStatus;
 use rackhand_core::{
@@ -30,16 +32,21 @@ use rackhand_core::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Context;
-use crate::store::{
-    index::{Change, ChangeQueue, Index},
-    object::{Key, Kind},
-    watch::pause,
+use crate::{
+    agents::Agents,
+    hosts::{ActiveRemediations, topology::Topologies},
+    leader::events::Events,
+    store::{
+        index::{Change, ChangeQueue, Index},
+        object::{Key, Kind},
+        watch::pause,
+    },
 };
 use fleet::Fleet;
 pub(crate) use fleet::{kernel_version, not_ready_since};
+pub(crate) use metrics::SharedCauseMetrics;
 use readings::Readings;
-pub(super) use report::shared_domain;
+pub(crate) use report::shared_domain;
 
 /// Shortest interval of judgements. It is short beside the settling time, which a failure waits in any case.
 const TICK: Duration = Duration::from_millis(500);
@@ -74,6 +81,20 @@ struct Judged {
     announced: BTreeSet<Domain>,
 }
 
+/// Keeps the failures and judges them.
+pub(crate) struct CauseWatch {
+    pub(crate) client: Client,
+    pub(crate) index: Arc<Index>,
+    pub(crate) agents: Arc<Agents>,
+    pub(crate) events: Events,
+    pub(crate) metrics: Arc<SharedCauseMetrics>,
+    /// Those that have begun read the BMCs of their hosts themselves.
+    pub(crate) active: Arc<ActiveRemediations>,
+    pub(crate) causes: Arc<SharedCauses>,
+    /// Where hosts are by their BMCs.
+    pub(crate) topologies: Arc<Topologies>,
+}
+
 /// Name of a host, as the failures are kept by.
 fn host_name(cluster: &Key, node: &str) -> HostName {
     format!("{cluster}/{node}").into()
@@ -97,7 +118,7 @@ impl Inner {
 impl SharedCauses {
     /// Why a remediation of a host in a rack waits, by policy. `failing`: the index shows its Node, and the
     /// Node is not Ready.
-    pub(super) fn holds(
+    pub(crate) fn holds(
         &self,
         policies: &[PowerPolicy],
         (host, rack): (&str, Option<&str>),
@@ -123,7 +144,7 @@ impl SharedCauses {
     }
 
     /// The open cause of which the failure of a Node is a part, by any policy.
-    pub(super) fn cause_of(&self, cluster: &Key, node: &str) -> Option<CauseSummary> {
+    pub(crate) fn cause_of(&self, cluster: &Key, node: &str) -> Option<CauseSummary> {
         let inner = self.inner.lock();
         if inner.judged.is_empty() {
             return None;
@@ -135,7 +156,7 @@ impl SharedCauses {
     }
 
     /// Records that the causes of a host hold a remediation, from which their time counts.
-    pub(super) fn begin_hold(&self, policy: &str, host: &str, now: Timestamp) {
+    pub(crate) fn begin_hold(&self, policy: &str, host: &str, now: Timestamp) {
         let inner = &mut *self.inner.lock();
         if let Some(judged) = inner.judged.get_mut(policy) {
             judged.judgement.begin_hold(&inner.failures, host, now);
@@ -143,7 +164,7 @@ impl SharedCauses {
     }
 
     /// The causes that a policy knows, for its status.
-    pub(super) fn status(&self, policy: &str, now: Timestamp) -> Vec<SharedCauseStatus> {
+    pub(crate) fn status(&self, policy: &str, now: Timestamp) -> Vec<SharedCauseStatus> {
         let inner = self.inner.lock();
         let Some(judged) = inner.judged.get(policy) else {
             return Vec::new();
@@ -198,7 +219,7 @@ impl SharedCauses {
 }
 
 /// Whether a change of the index matters.
-pub(super) fn concerns(change: &Change) -> bool {
+pub(crate) fn concerns(change: &Change) -> bool {
     match change {
         Change::Node(..) | Change::Workload(_) | Change::Agent(_) => true,
         Change::Object(kind, _) => matches!(
@@ -210,8 +231,8 @@ pub(super) fn concerns(change: &Change) -> bool {
 
 /// Keeps the failures and judges them, until `cancel`. `inbox` is that of the remediations, to wake those
 /// whose hold has ended.
-pub(super) async fn run(
-    context: Arc<Context>,
+pub(crate) async fn run(
+    watch: Arc<CauseWatch>,
     changes: Arc<ChangeQueue>,
     inbox: Arc<ChangeQueue>,
     cancel: CancellationToken,
@@ -220,42 +241,42 @@ pub(super) async fn run(
     let mut rest = TICK;
     while !pause(&cancel, rest).await {
         let changed = changes.drain();
-        let policies = context.index.power_policies();
+        let policies = watch.index.power_policies();
         let is_used = policies.iter().any(|entry| {
             let stored = entry.view.as_ref();
             stored.is_ok_and(|stored| stored.policy.shared_causes.is_some())
         });
         if !is_used {
             fleet = Fleet::default();
-            *context.live.causes.inner.lock() = Inner::default();
-            context.metrics.set_shared_causes(&BTreeMap::new());
+            *watch.causes.inner.lock() = Inner::default();
+            watch.metrics.set_open(&BTreeMap::new());
             continue;
         }
-        let update = fleet.update(&context, changed);
+        let update = fleet.update(&watch, changed);
         if cancel.run_until_cancelled(update).await.is_none() {
             return;
         }
         let (now, begun) = (Timestamp::now(), Instant::now());
-        readings.collect(&context);
-        let judged = context.live.causes.judge(&context.index, now);
-        readings.start(&context, &judged.unread);
-        report::send(&context, &judged);
-        wake(&context, &inbox, &judged);
+        readings.collect(&watch);
+        let judged = watch.causes.judge(&watch.index, now);
+        readings.start(&watch, &judged.unread);
+        report::send(&watch, &judged);
+        wake(&watch, &inbox, &judged);
         rest = TICK.max(begun.elapsed() * SHARE);
     }
 }
 
 /// Wakes the remediations that wait and that the judgement concerns.
-fn wake(context: &Context, inbox: &ChangeQueue, changes: &report::Changes) {
+fn wake(watch: &CauseWatch, inbox: &ChangeQueue, changes: &report::Changes) {
     if changes.settled.is_empty() && changes.released.is_empty() {
         return;
     }
     let waiting: Vec<String> = {
-        let active = context.active.lock();
+        let active = watch.active.lock();
         let waiting = active.values().filter(|r| r.progress != Progress::Begun);
         waiting.filter_map(|r| r.node.clone()).collect()
     };
-    let inner = context.live.causes.inner.lock();
+    let inner = watch.causes.inner.lock();
     for name in waiting {
         let is_released = || {
             let domains = inner.failures.domains(&name).into_iter().flatten();

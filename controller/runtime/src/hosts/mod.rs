@@ -1,17 +1,21 @@
-//! Resolves the Machine, Node, BareMetalHost and host of a request (F14).
+//! The hosts of the fleet: resolves the Machine, Node, BareMetalHost and host of a request (F14).
 //!
 //! Uses only the index and the inventories that agents reported, so that `explain` gets the same
 //! result. It never chooses between several candidates.
 
 mod consumer;
+mod credentials;
 mod fleet;
 mod node_host;
 mod nodes;
+mod shared_names;
+pub(crate) mod topology;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::{ResourceExt, api::DynamicObject};
+use parking_lot::Mutex;
 use rackhand_api::{
     names::{
         BARE_METAL_HOST_ANNOTATION, CLUSTER_NAME_LABEL, CLUSTER_NAMESPACE_ANNOTATION,
@@ -21,20 +25,25 @@ use rackhand_api::{
 };
 use rackhand_core::{
     hosts::{BareMetalHostRef, HostQuery, NODE_RACK_LABEL, Racks, Resolution, resolve},
-    remediation::{HostView, NodeFacts, Reason, State, Step},
+    remediation::{ActiveRemediation, HostView, NodeFacts, Reason, State, Step},
 };
 
-pub(super) use consumer::consumer_of;
+pub(crate) use consumer::consumer_of;
+pub(crate) use credentials::bmc_endpoint;
 pub(crate) use fleet::{FleetMember, fleet};
 use node_host::host_of_node;
-pub(super) use node_host::named_bmh;
+pub(crate) use node_host::named_bmh;
 use nodes::IndexNodes;
+pub(crate) use shared_names::shared_names;
 
 use crate::store::{
     index::{Entry, Index},
     object::{Key, Kind},
     request::RequestView,
 };
+
+/// Remediations by UID as last evaluated.
+pub(crate) type ActiveRemediations = Mutex<BTreeMap<String, ActiveRemediation>>;
 
 /// The Machine, cluster and Node of a request.
 pub(crate) struct Target {
@@ -225,7 +234,7 @@ impl TargetHost {
 
 /// Whether the host is resolved again: a host that was chosen stays, because the state names it. For a request by
 /// Node it is resolved again between attempts, because another machine may have registered the Node.
-pub(super) fn resolves_host(target: &Target, state: Option<&State>) -> bool {
+pub(crate) fn resolves_host(target: &Target, state: Option<&State>) -> bool {
     state.is_none_or(|s| match s.step {
         Step::Pending => true,
         Step::Retrying => target.by_node,
@@ -304,7 +313,7 @@ fn query(
     }
 }
 
-pub(super) type Linked = (Option<Key>, Option<BareMetalHostRef>);
+type Linked = (Option<Key>, Option<BareMetalHostRef>);
 
 /// Follows Machine, Metal3Machine and BareMetalHost, which must refer to each other; without a
 /// Machine, follows the references of the Node.
@@ -413,7 +422,7 @@ pub(crate) fn host_of_openshift(index: &Index, machine: &MachineView) -> Result<
     }
 }
 
-pub(super) fn linked(key: &Key, bmh: &BareMetalHostView) -> Linked {
+fn linked(key: &Key, bmh: &BareMetalHostView) -> Linked {
     let rack = bmh
         .meta
         .labels

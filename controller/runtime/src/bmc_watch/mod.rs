@@ -4,6 +4,9 @@
 //! Owns: the Node condition [`FENCING_UNAVAILABLE`] and the metric of the same name. Must never: switch
 //! anything, delay a remediation, or report a BMC because its agent does not answer.
 
+mod condition;
+mod metrics;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash, Hasher},
@@ -13,32 +16,24 @@ use std::{
 
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
-use rackhand_api::names::conditions::FENCING_UNAVAILABLE;
+use kube::Client;
 use rackhand_core::{
-    bmc_health::{BmcHealth, Unavailable, UnavailableCause},
-    bmc_identity::{BmcIdentity, ExpectedHost, IDENTITY_REMEDY, NodeUuids, compare_with_node},
+    bmc_health::{BmcHealth, UnavailableCause},
+    bmc_identity::{BmcIdentity, ExpectedHost, NodeUuids, compare_with_node},
     remediation::{HostRef, HostView, PowerDevice, PowerReading},
 };
 use rackhand_proto::v1;
-use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Context,
-    credentials::bmc_endpoint,
-    metrics::BmcCounts,
-    target::{fleet, host},
-};
+use self::metrics::BmcCounts;
+pub(crate) use self::metrics::BmcWatchMetrics;
 use crate::{
-    clusters::{node_facts, node_label},
-    leader::writer::Lane,
-    store::{object::Key, watch::pause},
+    agents::Agents,
+    clusters::{Workloads, node_facts, node_label},
+    hosts::{ActiveRemediations, bmc_endpoint, fleet, host, topology::Topologies},
+    leader::writer::Writer,
+    store::{index::Index, object::Key, watch::pause},
 };
 
 /// Interval in which BMCs are searched that are due.
@@ -50,9 +45,6 @@ const RESOLVED_FOR: Duration = Duration::from_secs(60);
 const READING: Duration = Duration::from_secs(20);
 /// BMCs that are read at one time; one that does not answer takes [`READING`].
 const CONCURRENT: usize = 64;
-
-/// Owns the condition in the Node's status, and nothing else of it.
-const FIELD_MANAGER: &str = "rackhand-bmc-watch";
 
 /// A host that may be fenced.
 struct Watched {
@@ -69,9 +61,25 @@ struct Fleet {
     uuids: Arc<NodeUuids>,
 }
 
+/// Reads the BMCs.
+pub(crate) struct BmcWatch {
+    pub(crate) client: Client,
+    pub(crate) index: Arc<Index>,
+    pub(crate) workloads: Arc<Workloads>,
+    pub(crate) agents: Arc<Agents>,
+    pub(crate) writer: Writer,
+    pub(crate) metrics: Arc<BmcWatchMetrics>,
+    /// Remediations read the BMCs of their hosts themselves.
+    pub(crate) active: Arc<ActiveRemediations>,
+    /// Where hosts are by their BMCs.
+    pub(crate) topologies: Arc<Topologies>,
+    /// Interval in which each BMC is read once; zero: none is read.
+    pub(crate) interval: Duration,
+}
+
 /// Reads every BMC once in the interval of the configuration, until `cancel`.
-pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
-    let interval = context.config.bmc_check_interval;
+pub(crate) async fn run(watch: Arc<BmcWatch>, cancel: CancellationToken) {
+    let interval = watch.interval;
     if interval.is_zero() {
         return cancel.cancelled().await;
     }
@@ -80,25 +88,25 @@ pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
     let mut resolved: Option<Instant> = None;
     while !pause(&cancel, TICK).await {
         if resolved.is_none_or(|at| at.elapsed() >= RESOLVED_FOR.min(interval)) {
-            all = resolve(&context);
+            all = resolve(&watch);
             resolved = Some(Instant::now());
         }
-        let reading = read_due(&context, &all, &mut health, interval);
+        let reading = read_due(&watch, &all, &mut health, interval);
         if cancel.run_until_cancelled(reading).await.is_none() {
             return;
         }
         let counts = count_by_rack(&all.watched, &health);
-        context.metrics.set_bmc_counts(&counted, &counts);
+        watch.metrics.set_counts(&counted, &counts);
         counted = counts;
-        let topologies = &context.live.topologies;
+        let topologies = &watch.topologies;
         topologies.retain(|name| all.watched.contains_key(name));
-        context.metrics.set_topology(topologies.counts());
+        watch.metrics.set_topology(topologies.counts());
     }
 }
 
 /// Reads the BMCs that are due, and reports what has changed.
 async fn read_due(
-    context: &Arc<Context>,
+    watch: &Arc<BmcWatch>,
     all: &Fleet,
     health: &mut BTreeMap<String, BmcHealth>,
     interval: Duration,
@@ -107,7 +115,7 @@ async fn read_due(
     let watched = &all.watched;
     health.retain(|name, _| watched.contains_key(name));
     let mut due = Vec::new();
-    let remediated = remediated(context);
+    let remediated = remediated(watch);
     let mut answers: BTreeMap<&str, bool> = BTreeMap::new();
     for (name, watched) in watched {
         let health = health.entry(name.clone());
@@ -116,40 +124,40 @@ async fn read_due(
             && !remediated.contains(&watched.host.bmc)
             && *answers
                 .entry(&watched.host.rack)
-                .or_insert_with_key(|rack| context.agents.of_rack(rack).is_ok())
+                .or_insert_with_key(|rack| watch.agents.of_rack(rack).is_ok())
         {
             due.push((
                 name.clone(),
                 watched.clone(),
-                context.clone(),
+                watch.clone(),
                 all.uuids.clone(),
             ));
         }
     }
-    let uses_topology = uses_topology(context);
+    let uses_topology = uses_topology(watch);
     let readings = due
         .into_iter()
-        .map(|(name, watched, context, uuids)| async move {
-            let reading = read(&context, &watched, &uuids).await;
-            if uses_topology && reading.is_ok() && context.live.topologies.is_due(&name, now) {
-                read_topology(&context, &name, &watched).await;
+        .map(|(name, watched, watch, uuids)| async move {
+            let reading = read(&watch, &watched, &uuids).await;
+            if uses_topology && reading.is_ok() && watch.topologies.is_due(&name, now) {
+                read_topology(&watch, &name, &watched).await;
             }
             (name, watched, reading)
         });
     let mut readings = stream::iter(readings).buffer_unordered(CONCURRENT);
     while let Some((name, watched, reading)) = readings.next().await {
         // An agent that was lost meanwhile says nothing about the BMC.
-        let is_lost = context.agents.of_rack(&watched.host.rack).is_err();
+        let is_lost = watch.agents.of_rack(&watched.host.rack).is_err();
         let Some(health) = health.get_mut(&name).filter(|_| !is_lost) else {
             continue;
         };
         health.record(reading, Timestamp::now(), interval);
-        report(context, &watched, health.unavailable()).await;
+        condition::report(watch, &watched, health.unavailable()).await;
     }
 }
 
-fn resolve(context: &Context) -> Fleet {
-    let (index, racks) = (&context.index, context.agents.racks());
+fn resolve(watch: &BmcWatch) -> Fleet {
+    let (index, racks) = (&watch.index, watch.agents.racks());
     let (mut all, mut uuids) = (BTreeMap::new(), NodeUuids::default());
     for member in fleet(index) {
         let target = member.target;
@@ -181,14 +189,14 @@ fn place(name: &str) -> u64 {
 }
 
 /// The BMCs of the hosts that remediations work on, which read them themselves.
-fn remediated(context: &Context) -> BTreeSet<String> {
-    let active = context.active.lock();
+fn remediated(watch: &BmcWatch) -> BTreeSet<String> {
+    let active = watch.active.lock();
     active.values().filter_map(|r| r.bmc.clone()).collect()
 }
 
 /// Whether a policy judges what hosts have in common.
-fn uses_topology(context: &Context) -> bool {
-    let policies = context.index.power_policies();
+fn uses_topology(watch: &BmcWatch) -> bool {
+    let policies = watch.index.power_policies();
     policies.iter().any(|entry| {
         let stored = entry.view.as_ref();
         stored.is_ok_and(|stored| stored.policy.shared_causes.is_some())
@@ -196,12 +204,12 @@ fn uses_topology(context: &Context) -> bool {
 }
 
 /// Reads where a host is. A BMC that does not report it is read again as late as one that does.
-async fn read_topology(context: &Context, name: &str, watched: &Watched) {
-    let Ok(endpoint) = endpoint(context, watched).await else {
+async fn read_topology(watch: &BmcWatch, name: &str, watched: &Watched) {
+    let Ok(endpoint) = endpoint(watch, watched).await else {
         return;
     };
     let owner = format!("topology-{}", watched.host.host);
-    let read = context
+    let read = watch
         .agents
         .read_topology(&watched.host, endpoint, &owner, READING)
         .await;
@@ -210,47 +218,47 @@ async fn read_topology(context: &Context, name: &str, watched: &Watched) {
     }
     let topology = read.ok().flatten();
     let now = Timestamp::now();
-    context.live.topologies.put(name, topology.as_ref(), now);
+    watch.topologies.put(name, topology.as_ref(), now);
 }
 
 /// Address and credentials of the BMC, where the agent does not have them.
-async fn endpoint(context: &Context, watched: &Watched) -> Result<Option<v1::BmcEndpoint>, String> {
+async fn endpoint(watch: &BmcWatch, watched: &Watched) -> Result<Option<v1::BmcEndpoint>, String> {
     let Some(key) = &watched.bmh else {
         return Ok(None);
     };
-    let entry = context.index.host(key).and_then(|entry| entry.view.ok());
+    let entry = watch.index.host(key).and_then(|entry| entry.view.ok());
     let view = entry.ok_or_else(|| format!("BareMetalHost {key} cannot be read"))?;
-    let endpoint = bmc_endpoint(&context.client, key, &view).await;
+    let endpoint = bmc_endpoint(&watch.client, key, &view).await;
     endpoint.map_err(|error| error.to_string())?.map(Some)
 }
 
 /// Reads the BMC; returns how its identity differs from that of the Node.
 async fn read(
-    context: &Context,
+    watch: &BmcWatch,
     watched: &Watched,
     uuids: &NodeUuids,
 ) -> Result<Option<String>, String> {
-    let endpoint = endpoint(context, watched).await?;
+    let endpoint = endpoint(watch, watched).await?;
     let owner = format!("bmc-check-{}", watched.host.host);
-    let view = context
+    let view = watch
         .agents
         .read_power(&watched.host, endpoint, PowerDevice::Bmc, &owner, READING)
         .await;
     let reading = view.result?;
-    Ok(other_system(context, watched, uuids, &reading))
+    Ok(other_system(watch, watched, uuids, &reading))
 }
 
 /// How the identity that a BMC reports differs from that of the Node; `None`: not as far as is known.
 fn other_system(
-    context: &Context,
+    watch: &BmcWatch,
     watched: &Watched,
     uuids: &NodeUuids,
     reading: &PowerReading,
 ) -> Option<String> {
     let (cluster, name) = watched.node.as_ref()?;
-    let node = context.index.node(cluster, name)?;
+    let node = watch.index.node(cluster, name)?;
     let bmh = watched.host.bmh.as_deref().map(Key::parse);
-    let bmh = bmh.and_then(|key| context.index.host(&key)?.view.ok());
+    let bmh = bmh.and_then(|key| watch.index.host(&key)?.view.ok());
     let expected = ExpectedHost {
         node: &node_label(cluster, name),
         system_uuid: &node_facts(&node, None).system_uuid,
@@ -262,103 +270,6 @@ fn other_system(
         BmcIdentity::Different(why) => Some(why),
         BmcIdentity::Same | BmcIdentity::Unknown(_) => None,
     }
-}
-
-/// Writes the condition of the Node where it is not what it is to be.
-async fn report(context: &Context, watched: &Watched, unavailable: Option<Unavailable>) {
-    let Some((cluster, name)) = &watched.node else {
-        return;
-    };
-    let Some(node) = context.index.node(cluster, name) else {
-        return;
-    };
-    let host = &watched.host.host;
-    let reason = unavailable.as_ref().map(|why| why.cause.label());
-    if reason_set(&node).as_deref() == reason {
-        return;
-    }
-    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let (status, reason, message) = match &unavailable {
-        Some(Unavailable {
-            since,
-            message,
-            cause: cause @ UnavailableCause::OtherSystem,
-        }) => {
-            tracing::warn!(host, rack = watched.host.rack, node = name, %since, message,
-                "the BMC is that of another host");
-            let message =
-                format!("{message}. A remediation of this node would stop: {IDENTITY_REMEDY}");
-            ("True", cause.label(), message)
-        }
-        Some(Unavailable {
-            since,
-            message,
-            cause: cause @ UnavailableCause::NotReadable,
-        }) => {
-            tracing::warn!(host, rack = watched.host.rack, node = name, %since, message,
-                "the BMC cannot fence its host");
-            // An agent checks the hosts of its inventory; preflight has the credentials of the others.
-            let check = match watched.bmh {
-                None => format!("rackhand-agent host check {host}"),
-                Some(_) => "kubectl rackhand preflight".to_owned(),
-            };
-            let message = format!(
-                "BMC of host {host} of rack {}: {message}; a remediation of this node would wait \
-                 for a person. `{check}` finds out why",
-                watched.host.rack
-            );
-            ("True", cause.label(), message)
-        }
-        None => {
-            tracing::info!(
-                host,
-                rack = watched.host.rack,
-                node = name,
-                "the BMC answers again, and is that of the host as far as is known"
-            );
-            let message = format!("the BMC of host {host} answers");
-            ("False", "BMCAvailable", message)
-        }
-    };
-    let body = json!({ "apiVersion": "v1", "kind": "Node", "status": { "conditions": [{
-        "type": FENCING_UNAVAILABLE,
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "lastHeartbeatTime": now,
-        "lastTransitionTime": now,
-    }] } });
-    let Some(workload) = context.workloads.get(cluster) else {
-        return;
-    };
-    let nodes: Api<Node> = Api::all(workload.client.clone());
-    let (cluster, name) = (cluster.clone(), name.clone());
-    let what = format!("condition {FENCING_UNAVAILABLE} of node {name} of cluster {cluster}");
-    let written = context
-        .writer
-        .on(Lane::Reports)
-        .write("node condition", what, move || async move {
-            let params = PatchParams::apply(FIELD_MANAGER).force();
-            nodes
-                .patch_status(&name, &params, &Patch::Apply(body))
-                .await
-        })
-        .await;
-    match written {
-        Ok(node) => context.index.apply_node(&cluster, node),
-        Err(error) => tracing::warn!(%error, "the condition is tried again with the next reading"),
-    }
-}
-
-/// The reason of the condition, if that is true.
-fn reason_set(node: &Node) -> Option<String> {
-    let status = node.status.as_ref();
-    let mut conditions = status
-        .and_then(|s| s.conditions.as_ref())
-        .into_iter()
-        .flatten();
-    let set = conditions.find(|c| c.type_ == FENCING_UNAVAILABLE && c.status == "True")?;
-    Some(set.reason.clone().unwrap_or_default())
 }
 
 fn count_by_rack(

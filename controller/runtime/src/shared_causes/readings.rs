@@ -8,11 +8,8 @@ use rackhand_core::{
 };
 use tokio::{task::JoinSet, time::Instant};
 
-use super::{
-    super::{Context, credentials::bmc_endpoint},
-    fleet::resolve,
-};
-use crate::store::object::Key;
+use super::{CauseWatch, fleet::resolve};
+use crate::{hosts::bmc_endpoint, store::object::Key};
 
 /// Time that a BMC has for one reading.
 const READING: Duration = Duration::from_secs(10);
@@ -30,8 +27,8 @@ pub(super) struct Readings {
 
 impl Readings {
     /// Takes the results over that have come.
-    pub(super) fn collect(&mut self, context: &Context) {
-        let mut inner = context.live.causes.inner.lock();
+    pub(super) fn collect(&mut self, watch: &CauseWatch) {
+        let mut inner = watch.causes.inner.lock();
         while let Some(done) = self.running.try_join_next() {
             if let Ok((name, Some(reading))) = done
                 && inner.failures.of_host(&name).is_some()
@@ -42,7 +39,7 @@ impl Readings {
     }
 
     /// Begins the readings that are due of these hosts.
-    pub(super) fn start(&mut self, context: &Arc<Context>, hosts: &[HostName]) {
+    pub(super) fn start(&mut self, watch: &Arc<CauseWatch>, hosts: &[HostName]) {
         self.begun.retain(|_, begun| begun.elapsed() < INTERVAL);
         for name in hosts {
             if self.running.len() >= CONCURRENT {
@@ -52,9 +49,9 @@ impl Readings {
                 continue;
             }
             self.begun.insert(name.clone(), Instant::now());
-            let (context, name) = (context.clone(), name.clone());
+            let (watch, name) = (watch.clone(), name.clone());
             self.running.spawn(async move {
-                let reading = read(&context, &name).await;
+                let reading = read(&watch, &name).await;
                 (name, reading)
             });
         }
@@ -62,28 +59,28 @@ impl Readings {
 }
 
 /// What the BMC of a host reports; `None` if that cannot be known, or a remediation works on the host.
-async fn read(context: &Context, name: &HostName) -> Option<BmcReading> {
+async fn read(watch: &CauseWatch, name: &HostName) -> Option<BmcReading> {
     let (cluster, node) = name.rsplit_once('/')?;
     let cluster = Key::parse(cluster);
-    let node = context.index.node(&cluster, node)?;
-    let (host, bmh) = resolve(context, &cluster, &node)?;
-    if is_remediated(context, &host) {
+    let node = watch.index.node(&cluster, node)?;
+    let (host, bmh) = resolve(watch, &cluster, &node)?;
+    if is_remediated(watch, &host) {
         return None;
     }
-    let is_lost = || context.agents.of_rack(&host.rack).is_err();
+    let is_lost = || watch.agents.of_rack(&host.rack).is_err();
     if is_lost() {
         return Some(BmcReading::AgentLost);
     }
     let endpoint = match &bmh {
         None => None,
         Some(key) => {
-            let view = context.index.host(key)?.view.ok()?;
-            let endpoint = bmc_endpoint(&context.client, key, &view).await;
+            let view = watch.index.host(key)?.view.ok()?;
+            let endpoint = bmc_endpoint(&watch.client, key, &view).await;
             Some(endpoint.ok()?.ok()?)
         }
     };
     let owner = format!("shared-cause-{}", host.host);
-    let view = context
+    let view = watch
         .agents
         .read_power(&host, endpoint, PowerDevice::Bmc, &owner, READING)
         .await;
@@ -97,8 +94,8 @@ async fn read(context: &Context, name: &HostName) -> Option<BmcReading> {
 }
 
 /// Whether a remediation that has begun works on the host.
-fn is_remediated(context: &Context, host: &HostRef) -> bool {
-    let active = context.active.lock();
+fn is_remediated(watch: &CauseWatch, host: &HostRef) -> bool {
+    let active = watch.active.lock();
     let mut begun = active.values().filter(|r| r.progress == Progress::Begun);
     begun.any(|r| r.bmc.as_ref() == Some(&host.bmc))
 }

@@ -1,0 +1,117 @@
+//! Metrics of what BMCs report between remediations.
+
+use std::collections::BTreeMap;
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{family::Family, gauge::Gauge},
+    registry::Registry,
+};
+
+use crate::store::metrics::{own_metrics, register};
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RackLabels {
+    rack: String,
+}
+
+/// What the readings of the BMCs of a rack have shown between remediations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct BmcCounts {
+    /// Hosts whose BMC could not fence them, for whatever cause.
+    pub(super) unavailable: i64,
+    /// Those of them whose BMC manages another system.
+    pub(super) other_system: i64,
+}
+
+pub(crate) struct BmcWatchMetrics {
+    fencing_unavailable: Family<RackLabels, Gauge>,
+    identity_mismatches: Family<RackLabels, Gauge>,
+    topology_discovered: Gauge,
+    topology_conflicts: Gauge,
+}
+
+impl BmcWatchMetrics {
+    pub(crate) fn register(registry: &mut Registry) -> Self {
+        let r = own_metrics(registry);
+        Self {
+            fencing_unavailable: register(
+                r,
+                "fencing_unavailable_hosts",
+                "Hosts whose BMC could not fence them, by rack",
+                Family::default(),
+            ),
+            identity_mismatches: register(
+                r,
+                "bmc_identity_mismatch_hosts",
+                "Hosts whose BMC manages another system than their Node runs on, by rack",
+                Family::default(),
+            ),
+            topology_discovered: register(
+                r,
+                "topology_discovered_hosts",
+                "Hosts whose BMC reports their rack or switches",
+                Gauge::default(),
+            ),
+            topology_conflicts: register(
+                r,
+                "topology_conflicts",
+                "Hosts whose annotations name other switches than their BMC reports",
+                Gauge::default(),
+            ),
+        }
+    }
+
+    /// Records what the BMCs of each rack have shown. Racks that were recorded `before` and have no host any
+    /// more are removed.
+    pub(super) fn set_counts(
+        &self,
+        before: &BTreeMap<String, BmcCounts>,
+        racks: &BTreeMap<String, BmcCounts>,
+    ) {
+        let labels = |rack: &String| RackLabels { rack: rack.clone() };
+        for (rack, counts) in racks {
+            let (unavailable, mismatches) = (&self.fencing_unavailable, &self.identity_mismatches);
+            unavailable
+                .get_or_create(&labels(rack))
+                .set(counts.unavailable);
+            mismatches
+                .get_or_create(&labels(rack))
+                .set(counts.other_system);
+        }
+        for rack in before.keys().filter(|rack| !racks.contains_key(*rack)) {
+            self.fencing_unavailable.remove(&labels(rack));
+            self.identity_mismatches.remove(&labels(rack));
+        }
+    }
+
+    /// Records the number of hosts whose BMC reports where they are, and of those with a conflict.
+    pub(super) fn set_topology(&self, (discovered, conflicts): (i64, i64)) {
+        self.topology_discovered.set(discovered);
+        self.topology_conflicts.set(conflicts);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::metrics::{assert_documented, render};
+
+    #[test]
+    fn racks_without_hosts_have_no_series_and_metrics_are_documented() {
+        let mut registry = Registry::default();
+        let metrics = BmcWatchMetrics::register(&mut registry);
+        let counts = BmcCounts {
+            unavailable: 2,
+            other_system: 1,
+        };
+        let racks = BTreeMap::from([("r1".to_owned(), counts)]);
+        metrics.set_counts(&BTreeMap::new(), &racks);
+        assert_documented(&registry, 4);
+        let shows = |line: &str| render(&registry).lines().any(|l| l == line);
+        assert!(shows("rackhand_fencing_unavailable_hosts{rack=\"r1\"} 2"));
+        assert!(shows("rackhand_bmc_identity_mismatch_hosts{rack=\"r1\"} 1"));
+        metrics.set_counts(&racks, &BTreeMap::new());
+        assert!(!render(&registry).contains("rack=\"r1\""));
+    }
+}
