@@ -54,7 +54,7 @@ fn imports(source: &str) -> BTreeSet<&str> {
 #[test]
 fn folders_import_only_lower_layers() {
     let layers = layers();
-    assert_eq!(layers.len(), 7);
+    assert_eq!(layers.len(), 10);
     for (at, (folder, allowed)) in layers.iter().enumerate() {
         let source = read_all(
             &Path::new(env!("CARGO_MANIFEST_DIR"))

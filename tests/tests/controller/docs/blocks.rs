@@ -75,6 +75,7 @@ pub fn pages() -> Result<Vec<String>> {
     let mut pages: Vec<String> = [
         "README.md",
         "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
         "deploy/README.md",
         "hack/README.md",
     ]

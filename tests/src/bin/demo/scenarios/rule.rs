@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A rule, by its number in ARCHITECTURE.md.
+/// A rule, by its number in docs/fencing-rules.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rule {
     F1,
