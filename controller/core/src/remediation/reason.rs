@@ -5,9 +5,10 @@
 mod message;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 /// The reason of the current step of a remediation. `Display` is its message for users.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(tag = "reason", content = "detail")]
 #[allow(missing_docs, reason = "the Display below says what each one is")]
 pub enum Reason {
@@ -99,137 +100,98 @@ pub enum Reason {
 impl Reason {
     /// The CamelCase reason of conditions and Events, and the metric label.
     pub fn label(&self) -> &'static str {
-        match self {
-            Self::Started => "Started",
-            Self::Working => "Working",
-            Self::CollectingEvidence => "CollectingEvidence",
-            Self::WaitingForDump => "WaitingForDump",
-            Self::Holding => "Holding",
-            Self::Tainting => "Tainting",
-            Self::InvalidSpec(_) => "InvalidSpec",
-            Self::MachineNotFound(_) => "MachineNotFound",
-            Self::HostNotFound(_) => "HostNotFound",
-            Self::HostAmbiguous(_) => "HostAmbiguous",
-            Self::Paused => "Paused",
-            Self::HostPaused(_) => "HostPaused",
-            Self::HostOffline(_) => "HostOffline",
-            Self::HostNotProvisioned(_) => "HostNotProvisioned",
-            Self::HostServicing(_) => "HostServicing",
-            Self::HostDeleting(_) => "HostDeleting",
-            Self::UnsupportedHost(_) => "UnsupportedHost",
-            Self::HeldByOthers(_) => "HeldByOthers",
-            Self::OtherRemediation(_) => "OtherRemediation",
-            Self::HeldByPolicy(_) => "HeldByPolicy",
-            Self::HeldBySharedCause(_) => "HeldBySharedCause",
-            Self::Settling(_) => "Settling",
-            Self::PolicyLimitReached(_) => "PolicyLimitReached",
-            Self::RivalController(_) => "RivalController",
-            Self::ControlPlaneQuorum(_) => "ControlPlaneQuorum",
-            Self::AgentUnreachable(_) => "AgentUnreachable",
-            Self::BmcAccessMissing(_) => "BmcAccessMissing",
-            Self::ClusterGone(_) => "ClusterGone",
-            Self::HostGone(_) => "HostGone",
-            Self::StateLost(_) => "StateLost",
-            Self::PowerOffRunning => "PowerOffRunning",
-            Self::FenceUnconfirmed(_) => "FenceUnconfirmed",
-            Self::IdentityMismatch(_) => "IdentityMismatch",
-            Self::NodeReplaced(_) => "NodeReplaced",
-            Self::NodeMismatch(_) => "NodeMismatch",
-            Self::OtherNodeOnHost(_) => "OtherNodeOnHost",
-            Self::CheckingOtherNode(_) => "CheckingOtherNode",
-            Self::LeaseRenewed(_) => "LeaseRenewed",
-            Self::WaitingForQuietLease => "WaitingForQuietLease",
-            Self::WorkloadUnreachable(_) => "WorkloadUnreachable",
-            Self::PowerUnreadable(_) => "PowerUnreadable",
-            Self::FenceViolated(_) => "FenceViolated",
-            Self::HoldLost(_) => "HoldLost",
-            Self::DrainSkipped(_) => "DrainSkipped",
-            Self::Draining(_) => "Draining",
-            Self::DrainBlocked(_) => "DrainBlocked",
-            Self::PowerOnRunning => "PowerOnRunning",
-            Self::PowerOnStaged(_) => "PowerOnStaged",
-            Self::PowerOnUnconfirmed(_) => "PowerOnUnconfirmed",
-            Self::Booting => "Booting",
-            Self::OffAgain => "OffAgain",
-            Self::StaysOff(_) => "StaysOff",
-            Self::BootTimeout => "BootTimeout",
-            Self::WaitingForHealth => "WaitingForHealth",
-            Self::Recovered => "Recovered",
-            Self::Withdrawn => "Withdrawn",
-            Self::WithdrawnAfterOff => "WithdrawnAfterOff",
-            Self::Exhausted(_) => "Exhausted",
-            Self::Cycling => "Cycling",
-            Self::Fenced => "Fenced",
-            Self::DeletingNode(_) => "DeletingNode",
-            Self::NodeGone(_) => "NodeGone",
-            Self::NodeNotFound(_) => "NodeNotFound",
-            Self::TaintSkipped(_) => "TaintSkipped",
-            Self::DrainGivenUp(_) => "DrainGivenUp",
-            Self::TimedOut => "TimedOut",
-            Self::ExhaustedKeptOff(_) => "ExhaustedKeptOff",
-            Self::ExhaustedTold(_) => "ExhaustedTold",
-            Self::ActionFailed(_) => "ActionFailed",
-            Self::StateUnreadable(_) => "StateUnreadable",
-            Self::StateOutdated => "StateOutdated",
-            Self::OperationLost(_) => "OperationLost",
-            Self::OtherAgentBusy(_) => "OtherAgentBusy",
-            Self::OutletsOffRunning(_) => "OutletsOffRunning",
-            Self::OutletsOnRunning(_) => "OutletsOnRunning",
-            Self::OutletsNotOn(_) => "OutletsNotOn",
-            Self::OutletsRestored(_) => "OutletsRestored",
-            Self::OwnerDoesNotReportOff(_) => "OwnerDoesNotReportOff",
-            Self::OwnerDoesNotSwitchOn(_) => "OwnerDoesNotSwitchOn",
-            Self::OwnerDoesNotReportOn(_) => "OwnerDoesNotReportOn",
-            Self::OrphanedHold(_) => "OrphanedHold",
-            Self::MovedAway => "MovedAway",
-            Self::MachineUpdating(_) => "MachineUpdating",
-        }
+        self.into()
     }
 
     /// Whether the remediation is blocked: something outside it must change before it continues.
     pub fn is_blocked(&self) -> bool {
-        !matches!(
-            self,
+        match self {
             Self::Started
-                | Self::Working
-                | Self::CollectingEvidence
-                | Self::WaitingForDump
-                | Self::Holding
-                | Self::Tainting
-                | Self::PowerOffRunning
-                | Self::WaitingForQuietLease
-                | Self::NodeReplaced(_)
-                | Self::CheckingOtherNode(_)
-                | Self::Draining(_)
-                | Self::PowerOnRunning
-                | Self::PowerOnStaged(_)
-                | Self::Booting
-                | Self::WaitingForHealth
-                | Self::Recovered
-                | Self::Withdrawn
-                | Self::WithdrawnAfterOff
-                | Self::Exhausted(_)
-                | Self::Cycling
-                | Self::Fenced
-                | Self::DeletingNode(_)
-                | Self::NodeGone(_)
-                | Self::TaintSkipped(_)
-                | Self::TimedOut
-                | Self::ExhaustedKeptOff(_)
-                | Self::ExhaustedTold(_)
-                | Self::OperationLost(_)
-                | Self::PolicyLimitReached(_)
-                | Self::Settling(_)
-                | Self::OutletsOffRunning(_)
-                | Self::OutletsOnRunning(_)
-                | Self::OutletsRestored(_)
-                | Self::OwnerDoesNotReportOn(_)
-                | Self::MovedAway
-        )
+            | Self::Working
+            | Self::CollectingEvidence
+            | Self::WaitingForDump
+            | Self::Holding
+            | Self::Tainting
+            | Self::Settling(_)
+            | Self::PolicyLimitReached(_)
+            | Self::PowerOffRunning
+            | Self::NodeReplaced(_)
+            | Self::CheckingOtherNode(_)
+            | Self::WaitingForQuietLease
+            | Self::Draining(_)
+            | Self::PowerOnRunning
+            | Self::PowerOnStaged(_)
+            | Self::Booting
+            | Self::WaitingForHealth
+            | Self::Recovered
+            | Self::Withdrawn
+            | Self::WithdrawnAfterOff
+            | Self::Exhausted(_)
+            | Self::Cycling
+            | Self::Fenced
+            | Self::DeletingNode(_)
+            | Self::NodeGone(_)
+            | Self::TaintSkipped(_)
+            | Self::TimedOut
+            | Self::ExhaustedKeptOff(_)
+            | Self::ExhaustedTold(_)
+            | Self::OperationLost(_)
+            | Self::OutletsOffRunning(_)
+            | Self::OutletsOnRunning(_)
+            | Self::OutletsRestored(_)
+            | Self::OwnerDoesNotReportOn(_)
+            | Self::MovedAway => false,
+            Self::InvalidSpec(_)
+            | Self::MachineNotFound(_)
+            | Self::HostNotFound(_)
+            | Self::HostAmbiguous(_)
+            | Self::Paused
+            | Self::HostPaused(_)
+            | Self::HostOffline(_)
+            | Self::HostNotProvisioned(_)
+            | Self::HostServicing(_)
+            | Self::HostDeleting(_)
+            | Self::UnsupportedHost(_)
+            | Self::HeldByOthers(_)
+            | Self::OtherRemediation(_)
+            | Self::HeldByPolicy(_)
+            | Self::HeldBySharedCause(_)
+            | Self::RivalController(_)
+            | Self::ControlPlaneQuorum(_)
+            | Self::AgentUnreachable(_)
+            | Self::BmcAccessMissing(_)
+            | Self::ClusterGone(_)
+            | Self::HostGone(_)
+            | Self::StateLost(_)
+            | Self::FenceUnconfirmed(_)
+            | Self::IdentityMismatch(_)
+            | Self::NodeMismatch(_)
+            | Self::OtherNodeOnHost(_)
+            | Self::LeaseRenewed(_)
+            | Self::WorkloadUnreachable(_)
+            | Self::PowerUnreadable(_)
+            | Self::FenceViolated(_)
+            | Self::HoldLost(_)
+            | Self::DrainSkipped(_)
+            | Self::DrainBlocked(_)
+            | Self::PowerOnUnconfirmed(_)
+            | Self::OffAgain
+            | Self::StaysOff(_)
+            | Self::BootTimeout
+            | Self::NodeNotFound(_)
+            | Self::DrainGivenUp(_)
+            | Self::ActionFailed(_)
+            | Self::StateUnreadable(_)
+            | Self::StateOutdated
+            | Self::OtherAgentBusy(_)
+            | Self::OutletsNotOn(_)
+            | Self::OwnerDoesNotReportOff(_)
+            | Self::OwnerDoesNotSwitchOn(_)
+            | Self::OrphanedHold(_)
+            | Self::MachineUpdating(_) => true,
+        }
     }
-}
 
-impl Reason {
     /// Whether the reason is that of many remediations at once, and an Event of its own reports it.
     pub fn is_reported_once_for_many(&self) -> bool {
         matches!(self, Self::HeldBySharedCause(_))

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use super::{
     Handover, HostEvidence, NodeAction, NodeFacts, OffEvidence, OutletUse, Policy, Reason, Strategy,
@@ -13,7 +14,9 @@ use super::{
 use crate::power_policy::CountedFacts;
 
 /// The steps of a remediation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+)]
 #[allow(missing_docs, reason = "the module's picture says it")]
 pub enum Step {
     Pending,
@@ -38,24 +41,7 @@ pub enum Step {
 impl Step {
     /// The name of the step in the status, in metric labels and in the CLI.
     pub fn label(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Holding => "Holding",
-            Self::PoweringOff => "PoweringOff",
-            Self::AwaitingConfirmation => "AwaitingConfirmation",
-            Self::ConfirmingOff => "ConfirmingOff",
-            Self::Tainting => "Tainting",
-            Self::Draining => "Draining",
-            Self::Fenced => "Fenced",
-            Self::PoweringOn => "PoweringOn",
-            Self::Booting => "Booting",
-            Self::Restoring => "Restoring",
-            Self::Retrying => "Retrying",
-            Self::Aborting => "Aborting",
-            Self::Succeeded => "Succeeded",
-            Self::Escalated => "Escalated",
-            Self::Blocked => "Blocked",
-        }
+        self.into()
     }
 
     /// Whether the remediation has ended.
