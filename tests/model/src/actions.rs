@@ -182,7 +182,7 @@ impl World {
         // Another renewal is another state only if somebody remembers the last one.
         let last = self.node.lease.to_string();
         let pinned = self.object.state.as_ref();
-        let pinned = pinned.and_then(|s| s.lease_at_off.as_deref());
+        let pinned = pinned.and_then(|s| s.attempt.lease_at_off.as_deref());
         let all = [
             (Action::Operator, self.can_operate()),
             (Action::Force, self.can_force()),

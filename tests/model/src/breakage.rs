@@ -314,7 +314,7 @@ impl Breakage {
             Self::OffBeforeCommand => off_if(o, op, |_| says == Some(PowerState::Off)),
             Self::UidNotPinned => {
                 if let (WorkloadView::Present(node), Some(pinned)) =
-                    (&mut o.workload, state.and_then(|s| s.node.as_ref()))
+                    (&mut o.workload, state.and_then(|s| s.attempt.node.as_ref()))
                 {
                     node.uid.clone_from(&pinned.uid);
                 }
@@ -373,7 +373,7 @@ impl Breakage {
                 }
             }
             Self::LeaseIsReport if step == Step::Booting => {
-                let pinned = state.and_then(|s| s.lease_at_off.as_ref());
+                let pinned = state.and_then(|s| s.attempt.lease_at_off.as_ref());
                 if let WorkloadView::Present(node) = &mut o.workload
                     && pinned.is_some_and(|pinned| *pinned != w.node.lease.to_string())
                 {
@@ -478,7 +478,7 @@ impl Breakage {
             Self::ConfirmationKept => state.confirmation_used = false,
             Self::TriesForgotten => state.tries = 0,
             Self::OutletsForgotten => {
-                if let Some(used) = &mut state.outlets
+                if let Some(used) = &mut state.attempt.outlets
                     && used.stage == OutletStage::On
                 {
                     used.stage = OutletStage::Restored;

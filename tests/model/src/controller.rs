@@ -44,7 +44,7 @@ impl World {
                 let is_off = matches!(next, Next::Do(Command::PowerOff { .. }));
                 self.process.held = Some(Held {
                     switches_healthy_off: is_off
-                        && d.state.taint.is_none()
+                        && d.state.attempt.taint.is_none()
                         && self.runs_as_other_node(),
                     state: d.state,
                     next,
@@ -456,7 +456,7 @@ impl World {
         if !self.pod.bound {
             return;
         }
-        let is_pinned = state.node.as_ref().is_some_and(|n| n.uid == node);
+        let is_pinned = state.attempt.node.as_ref().is_some_and(|n| n.uid == node);
         if !is_pinned || !self.is_proven(state, held.hold) {
             self.broken(Wrong::PodDeletion);
         }

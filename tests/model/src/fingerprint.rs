@@ -29,7 +29,7 @@ use std::{
 use jiff::Timestamp;
 use rackhand_agent_core::ledger::{Operation, Outcome};
 use rackhand_core::remediation::{
-    AgentPin, AttemptRecord, Collected, LeaseMemory, OffEvidence, Shell, State,
+    AgentPin, Attempt, AttemptRecord, Collected, LeaseMemory, OffEvidence, Shell, State,
 };
 
 use crate::{
@@ -125,10 +125,8 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
         step,
         since,
         attempt,
-        attempt_started,
         tries,
         power_off_repeats,
-        power_on_repeats,
         retry_at,
         mode,
         strategy,
@@ -137,21 +135,10 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
         // Only other remediations count it.
         counted: _,
         causes,
-        node_action,
         keep_off,
         failure,
         cluster,
         host,
-        node,
-        off,
-        outlets,
-        lease_at_off,
-        taint,
-        drained,
-        pods_deleted: _,
-        on,
-        handover,
-        evidence,
         agent_holds,
         pinned,
         confirmation_used,
@@ -159,41 +146,15 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
         node_back,
         other_node,
         refused_entry,
-        end_reason,
         attempts,
-        // Compared with the time of the update's limit; no world has one.
-        updating_since: _,
         finalizer,
     } = state;
     finalizer.hash(h);
-    (step, since, attempt, attempt_started, tries).hash(h);
-    (power_off_repeats, power_on_repeats, retry_at, mode).hash(h);
-    (strategy, causes, node_action, keep_off, failure, cluster).hash(h);
-    (host, node, lease_at_off, taint, drained.is_some()).hash(h);
-    (on, handover, agent_holds, confirmation_used, node_was_down).hash(h);
-    (node_back, other_node, refused_entry, end_reason, outlets).hash(h);
-    // Nothing else of it decides anything.
-    let collected = evidence.as_ref().map(|e| {
-        let boot_log = e.boot_log.is_some();
-        (e.newest.is_some(), boot_log, e.may_have_interrupted())
-    });
-    collected.hash(h);
-    hash_some(off.as_ref(), h, |off, h| {
-        asked.is_some_and(|asked| asked < off.at()).hash(h);
-        match off {
-            OffEvidence::Bmc {
-                at: _,
-                readings,
-                taken,
-            } => (0, readings, taken).hash(h),
-            OffEvidence::Outlets {
-                at: _,
-                readings,
-                taken,
-            } => (2, readings, taken).hash(h),
-            OffEvidence::Person { at: _ } => 1.hash(h),
-        }
-    });
+    (step, since, tries, power_off_repeats, retry_at, mode).hash(h);
+    (strategy, causes, keep_off, failure, cluster, host).hash(h);
+    (agent_holds, confirmation_used, node_was_down).hash(h);
+    (node_back, other_node, refused_entry).hash(h);
+    hash_attempt(attempt, asked, h);
     hash_some(pinned.as_ref(), h, |pinned, h| {
         let AgentPin {
             agent,
@@ -221,6 +182,53 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
         (number, off.is_some(), drained.is_some(), on.is_some()).hash(h);
         (step, reason).hash(h);
     }
+}
+
+fn hash_attempt<H: Hasher>(attempt: &Attempt, asked: Option<Timestamp>, h: &mut H) {
+    let Attempt {
+        number,
+        started,
+        node,
+        // Compared with the time of the update's limit; no world has one.
+        updating_since: _,
+        off,
+        outlets,
+        lease_at_off,
+        taint,
+        node_action,
+        drained,
+        pods_deleted: _,
+        evidence,
+        on,
+        handover,
+        power_on_repeats,
+        end_reason,
+    } = attempt;
+    (number, started, power_on_repeats, node_action).hash(h);
+    (node, lease_at_off, taint, drained.is_some(), on).hash(h);
+    (handover, end_reason, outlets).hash(h);
+    // Nothing else of it decides anything.
+    let collected = evidence.as_ref().map(|e| {
+        let boot_log = e.boot_log.is_some();
+        (e.newest.is_some(), boot_log, e.may_have_interrupted())
+    });
+    collected.hash(h);
+    hash_some(off.as_ref(), h, |off, h| {
+        asked.is_some_and(|asked| asked < off.at()).hash(h);
+        match off {
+            OffEvidence::Bmc {
+                at: _,
+                readings,
+                taken,
+            } => (0, readings, taken).hash(h),
+            OffEvidence::Outlets {
+                at: _,
+                readings,
+                taken,
+            } => (2, readings, taken).hash(h),
+            OffEvidence::Person { at: _ } => 1.hash(h),
+        }
+    });
 }
 
 fn hash_call<H: Hasher>(call: &Held, asked: Option<Timestamp>, h: &mut H) {

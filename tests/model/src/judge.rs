@@ -103,7 +103,7 @@ impl World {
     /// F1: proven in this attempt, for the pinned Node, on a host that is held and not running.
     pub(crate) fn judge_taint(&mut self, state: &State, hold: Option<bool>) {
         let uid = format!("uid-{}", self.node.uid);
-        let is_pinned = state.node.as_ref().is_some_and(|n| n.uid == uid);
+        let is_pinned = state.attempt.node.as_ref().is_some_and(|n| n.uid == uid);
         if !is_pinned || !self.is_proven(state, hold) {
             self.broken(Wrong::Taint);
         }
@@ -111,7 +111,7 @@ impl World {
 
     /// Whether the host was proven off in this attempt, is held, and does not run.
     pub(crate) fn is_proven(&self, state: &State, hold: Option<bool>) -> bool {
-        let proven = match &state.off {
+        let proven = match &state.attempt.off {
             Some(OffEvidence::Bmc { taken, .. } | OffEvidence::Outlets { taken, .. }) => {
                 taken.as_ref().is_some_and(|taken| taken.proof.is_some())
             }
@@ -119,12 +119,12 @@ impl World {
             None => false,
         };
         let held = state.mode == Mode::Direct || hold != Some(false);
-        state.lease_at_off.is_some() && proven && held && !self.host.up
+        state.attempt.lease_at_off.is_some() && proven && held && !self.host.up
     }
 
     /// The Node that loses its taint has reported since it was switched on.
     pub(crate) fn judge_return(&mut self, state: &State) {
-        let is_back = state.step == Step::Restoring && state.end_reason.is_none();
+        let is_back = state.step == Step::Restoring && state.attempt.end_reason.is_none();
         if is_back && self.registration == Registration::Pinned && !self.is_reported() {
             self.broken(Wrong::Unreported);
         }

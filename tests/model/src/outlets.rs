@@ -214,7 +214,9 @@ impl World {
         };
         if is(End::Mismatch) {
             self.broken(Wrong::Identity);
-        } else if state.outlets.is_none() || !is(End::Unconfirmed) && self.agent.journal == 0 {
+        } else if state.attempt.outlets.is_none()
+            || !is(End::Unconfirmed) && self.agent.journal == 0
+        {
             self.broken(Wrong::Outlets);
         }
     }

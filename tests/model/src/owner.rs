@@ -90,7 +90,7 @@ impl World {
 
     /// F16: a host that is back is not switched off again by Ironic, with nobody watching.
     pub(crate) fn judge_undone(&mut self, outcome: Outcome, state: Option<&State>) {
-        let told = state.is_some_and(|s| s.handover.unreported.is_some());
+        let told = state.is_some_and(|s| s.attempt.handover.unreported.is_some());
         let succeeded = outcome == Outcome::Succeeded;
         if self.hold.is_some() && succeeded && !self.owner.stored && !told {
             self.broken(Wrong::Undone);

@@ -35,8 +35,8 @@ pub enum Backup {
 const ATTEMPT_AGE: Duration = Duration::from_secs(1);
 
 fn age_attempt(state: &mut State) {
-    if let Ok(earlier) = state.attempt_started.checked_sub(ATTEMPT_AGE) {
-        state.attempt_started = earlier;
+    if let Ok(earlier) = state.attempt.started.checked_sub(ATTEMPT_AGE) {
+        state.attempt.started = earlier;
     }
 }
 

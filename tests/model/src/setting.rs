@@ -296,7 +296,9 @@ impl Model for Setting {
     fn within_boundary(&self, w: &World) -> bool {
         let tries = if self.outlets { OUTLET_TRIES } else { TRIES };
         let bounded = |s: &State| {
-            s.tries <= tries && s.power_off_repeats <= REPEATS && s.power_on_repeats <= REPEATS
+            s.tries <= tries
+                && s.power_off_repeats <= REPEATS
+                && s.attempt.power_on_repeats <= REPEATS
         };
         w.object.state.as_ref().is_none_or(bounded) && w.left_hold_tries() <= tries
     }

@@ -48,14 +48,19 @@ pub fn shift_state(s: &mut State, passed: Duration) {
         unreported,
         taken: _,
         held_by_others: _,
-    } = &mut s.handover;
-    let times = [&mut s.retry_at, &mut s.drained, &mut s.on, &mut s.node_back];
+    } = &mut s.attempt.handover;
+    let times = [
+        &mut s.retry_at,
+        &mut s.attempt.drained,
+        &mut s.attempt.on,
+        &mut s.node_back,
+    ];
     for t in times.into_iter().chain([released, unreported]) {
         shift_some(t, passed);
     }
     if let Some(
         OffEvidence::Bmc { at, .. } | OffEvidence::Outlets { at, .. } | OffEvidence::Person { at },
-    ) = &mut s.off
+    ) = &mut s.attempt.off
     {
         shift(at, passed);
     }

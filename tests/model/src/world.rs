@@ -430,7 +430,7 @@ impl World {
         } = &*self.process;
         let calls = held.iter().chain(&self.late).map(|call| &call.state);
         let states = calls.chain(&self.object.state).chain(&shell.state);
-        let pinned = states.filter_map(|s| s.lease_at_off.as_ref());
+        let pinned = states.filter_map(|s| s.attempt.lease_at_off.as_ref());
         let read = shell.power.iter().filter_map(|p| p.lease.as_ref());
         let seen = leases.seen.values().map(|(renewed, _)| renewed);
         let names: BTreeSet<&String> = pinned.chain(read).chain(seen).collect();

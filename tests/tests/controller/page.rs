@@ -174,7 +174,8 @@ fn picture_is_current(document: &str, taken: &[u8]) -> Result<()> {
     let kept = tests.join("tests/controller/page/status-page.txt");
     let record = |picture: &[u8]| {
         let digest = Sha256::digest(picture);
-        format!("sha256 {digest:x}\n{}", fixed_words(document))
+        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("sha256 {digest}\n{}", fixed_words(document))
     };
     if std::env::var_os("RACKHAND_CODEGEN").is_some() {
         std::fs::write(&picture, taken)?;

@@ -129,7 +129,7 @@ pub fn explain_remediation(facts: &RemediationFacts, now: Timestamp) -> Remediat
         since: state.map(|s| s.since),
         until,
         overdue: until.is_some_and(|until| until <= now),
-        attempt: state.map_or(1, |s| s.attempt),
+        attempt: state.map_or(1, |s| s.attempt.number),
         attempts: policy.map_or(1, |p| p.retry_limit.saturating_add(1)),
         reason: decision.reason.label().into(),
         message,

@@ -70,8 +70,8 @@ pub use shell::{
     ServingChoice, ServingState, Shell, TrackedOperation, Turn, choose_serving,
 };
 pub use state::{
-    AgentId, AgentPin, AttemptRecord, HostRef, Mode, Phase, PinnedNode, RefusedEntry, State, Step,
-    TaintOwner,
+    AgentId, AgentPin, Attempt, AttemptRecord, HostRef, Mode, Phase, PinnedNode, RefusedEntry,
+    State, Step, TaintOwner,
 };
 pub use step::{
     BEGIN_WITHIN, Command, Decision, Interrupt, LATEST_READING_AGE, Next, Note, Outcome,

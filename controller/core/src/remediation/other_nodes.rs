@@ -131,17 +131,17 @@ pub fn node_comparison(
     let Some(s) = state else {
         return NodeComparison::Indexed;
     };
-    let is_ours = s.taint == Some(TaintOwner::Us);
+    let is_ours = s.attempt.taint == Some(TaintOwner::Us);
     let is_due = s.retry_at.is_none_or(|at| at <= now);
     match s.step {
         Step::Pending | Step::Retrying | Step::Booting | Step::Restoring => NodeComparison::Indexed,
         Step::Holding => NodeComparison::Live,
         Step::PoweringOff | Step::AwaitingConfirmation
-            if s.taint.is_none() && operation.is_none() && is_due =>
+            if s.attempt.taint.is_none() && operation.is_none() && is_due =>
         {
             NodeComparison::Live
         }
-        Step::ConfirmingOff if s.node.is_none() => NodeComparison::Live,
+        Step::ConfirmingOff if s.attempt.node.is_none() => NodeComparison::Live,
         Step::Tainting if !is_ours => NodeComparison::Live,
         _ => NodeComparison::None,
     }

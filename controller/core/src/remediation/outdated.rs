@@ -73,10 +73,10 @@ pub(super) fn outlets_left_off<'a>(
 
 /// An attempt: its number, and when it began. An attempt that keeps a host off for good has the number of the
 /// one before it.
-type Attempt = (u32, i64);
+type AttemptKey = (u32, i64);
 
 /// Where an operation stands in the course of its remediation: attempt, off before on, repetitions, try.
-type Position = (Attempt, u8, u32, u32);
+type Position = (AttemptKey, u8, u32, u32);
 
 const OFF: u8 = 1;
 const ON: u8 = 2;
@@ -115,11 +115,11 @@ pub fn is_outdated(uid: &str, state: Option<&State>, entries: &[JournalEntry]) -
 
 /// Whether the state does not know this attempt, although it has the number of the current one: an attempt
 /// begins once.
-fn began_before(state: &State, (number, started): Attempt) -> bool {
+fn began_before(state: &State, (number, started): AttemptKey) -> bool {
     let is_same = |known: Timestamp| known.as_second() == started;
     let mut recorded = state.attempts.iter();
-    number == state.attempt
-        && !is_same(state.attempt_started)
+    number == state.attempt.number
+        && !is_same(state.attempt.started)
         && !recorded.any(|known| known.number == number && is_same(known.started))
 }
 
@@ -133,8 +133,10 @@ fn reached(s: &State) -> Option<Position> {
         Step::Booting | Step::Restoring => (ON, u32::MAX),
         Step::Aborting | Step::Succeeded | Step::Escalated | Step::Blocked => return None,
     };
-    let repeats = s.power_off_repeats.saturating_add(s.power_on_repeats);
-    let attempt = (s.attempt, s.attempt_started.as_second());
+    let repeats = s
+        .power_off_repeats
+        .saturating_add(s.attempt.power_on_repeats);
+    let attempt = (s.attempt.number, s.attempt.started.as_second());
     Some((attempt, what, repeats, tries))
 }
 

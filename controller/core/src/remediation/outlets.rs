@@ -62,7 +62,7 @@ impl OutletUse {
 impl State {
     /// What carries out the operation of the current step.
     pub fn device(&self) -> PowerDevice {
-        let stage = self.outlets.as_deref().map(|used| used.stage);
+        let stage = self.attempt.outlets.as_deref().map(|used| used.stage);
         match (self.step, stage) {
             (Step::PoweringOff | Step::AwaitingConfirmation, Some(OutletStage::Off))
             | (Step::PoweringOn | Step::Aborting, Some(OutletStage::On)) => PowerDevice::Outlets,
@@ -72,24 +72,32 @@ impl State {
 
     /// Whether the outlets are read, not only the BMC, to see that the host stays off (F3).
     pub fn reads_outlets(&self) -> bool {
-        matches!(self.off, Some(OffEvidence::Outlets { .. })) && self.outlets_may_be_off()
+        matches!(self.attempt.off, Some(OffEvidence::Outlets { .. })) && self.outlets_may_be_off()
     }
 
     /// Whether outlets were, or may have been, switched off in this attempt, and not on again.
     pub fn outlets_may_be_off(&self) -> bool {
-        self.outlets.as_deref().is_some_and(OutletUse::may_be_off)
+        self.attempt
+            .outlets
+            .as_deref()
+            .is_some_and(OutletUse::may_be_off)
     }
 
     /// The next power-on is through the outlets, if they may be off.
     pub(super) fn restore_outlets(&mut self) {
-        if let Some(used) = self.outlets.as_deref_mut().filter(|used| used.may_be_off()) {
+        if let Some(used) = self
+            .attempt
+            .outlets
+            .as_deref_mut()
+            .filter(|used| used.may_be_off())
+        {
             used.stage = OutletStage::On;
         }
     }
 
     /// Records what was done to the outlets.
     pub(super) fn set_outlets(&mut self, stage: OutletStage) {
-        if let Some(used) = &mut self.outlets {
+        if let Some(used) = &mut self.attempt.outlets {
             used.stage = stage;
         }
     }

@@ -198,7 +198,11 @@ impl Policy {
     /// follows; if nothing else may follow, it is reported as overdue and continues.
     pub fn step_until(&self, s: &State) -> Option<Timestamp> {
         let since = |t: Timestamp, d: Duration| Some(t.checked_add(d).unwrap_or(Timestamp::MAX));
-        let after_off = s.off.as_ref().map_or(s.since, super::OffEvidence::at);
+        let after_off = s
+            .attempt
+            .off
+            .as_ref()
+            .map_or(s.since, super::OffEvidence::at);
         match s.step {
             Step::PoweringOff => {
                 let grace = match s.mode {
@@ -219,18 +223,18 @@ impl Policy {
                 let all = self.power_on_timeout.saturating_mul(self.power_off_tries);
                 since(s.since, all.saturating_add(self.cooperative_grace))
             }
-            Step::Restoring if s.end_reason == Some(Reason::BootTimeout) => {
+            Step::Restoring if s.attempt.end_reason == Some(Reason::BootTimeout) => {
                 since(s.since, self.restore_timeout)
             }
-            Step::Restoring if s.handover.unreported.is_some() => {
-                (s.handover.unreported).and_then(|at| since(at, SILENT_OWNER))
+            Step::Restoring if s.attempt.handover.unreported.is_some() => {
+                (s.attempt.handover.unreported).and_then(|at| since(at, SILENT_OWNER))
             }
             // Later if the workload cluster was out of reach for long.
             Step::Booting | Step::Restoring => {
-                since(s.on.unwrap_or(s.since), self.boot_timeout).max(s.retry_at)
+                since(s.attempt.on.unwrap_or(s.since), self.boot_timeout).max(s.retry_at)
             }
             Step::Pending | Step::Retrying => s.node_back.and_then(|at| since(at, HEALTH_GRACE)),
-            Step::Holding if s.evidence.is_none() && !self.evidence_timeout.is_zero() => {
+            Step::Holding if s.attempt.evidence.is_none() && !self.evidence_timeout.is_zero() => {
                 since(s.since, self.evidence_timeout)
             }
             Step::Holding

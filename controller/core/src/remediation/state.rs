@@ -219,6 +219,83 @@ impl Phase {
     }
 }
 
+/// What one attempt has done. The next attempt replaces it whole.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attempt {
+    /// Its number, from 1.
+    pub number: u32,
+    /// When it began.
+    pub started: Timestamp,
+    /// The Node of the host, once it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<PinnedNode>,
+    /// Since when this attempt has been held because the Machine is updated in place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updating_since: Option<Timestamp>,
+    /// The evidence that the host is off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off: Option<OffEvidence>,
+    /// What was done to the outlets that feed the host. Written before it is done (F2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlets: Option<Box<OutletUse>>,
+    /// renewTime of the Lease, read after the confirmed off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_at_off: Option<String>,
+    /// The owner of the taint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taint: Option<TaintOwner>,
+    /// Taint or deletion of the Node, decided at the first of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_action: Option<NodeAction>,
+    /// When the drain was finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drained: Option<Timestamp>,
+    /// Pods that Rackhand deleted. Only reported.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pods_deleted: u32,
+    /// What was collected before the power-off. Only reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Box<HostEvidence>>,
+    /// When the host was confirmed on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<Timestamp>,
+    /// Where the power of the host is between Rackhand and its owner (F16).
+    #[serde(default, skip_serializing_if = "Handover::is_empty")]
+    pub handover: Handover,
+    /// Power-ons that were repeated because the host was off while it had to boot; part of the
+    /// operation id.
+    #[serde(default)]
+    pub power_on_repeats: u32,
+    /// Why the remediation ends early, or why the attempt failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_reason: Option<Reason>,
+}
+
+impl Attempt {
+    /// An attempt that begins.
+    pub(super) fn new(number: u32, started: Timestamp) -> Self {
+        Self {
+            number,
+            started,
+            node: None,
+            updating_since: None,
+            off: None,
+            outlets: None,
+            lease_at_off: None,
+            taint: None,
+            node_action: None,
+            drained: None,
+            pods_deleted: 0,
+            evidence: None,
+            on: None,
+            handover: Handover::default(),
+            power_on_repeats: 0,
+            end_reason: None,
+        }
+    }
+}
+
 /// The stored state of a remediation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -227,19 +304,12 @@ pub struct State {
     pub step: Step,
     /// When the step was entered.
     pub since: Timestamp,
-    /// Number of the current attempt, from 1.
-    pub attempt: u32,
-    /// When this attempt began.
-    pub attempt_started: Timestamp,
+    /// The current attempt.
+    pub attempt: Attempt,
     /// Operations tried in this step; part of the operation id.
     pub tries: u32,
     /// Power-offs that were repeated because the host was on; part of the operation id.
-    #[serde(rename = "fences")]
     pub power_off_repeats: u32,
-    /// Power-ons that were repeated because the host was off while it had to boot; part of the
-    /// operation id.
-    #[serde(default, rename = "ons")]
-    pub power_on_repeats: u32,
     /// No retry before this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Timestamp>,
@@ -257,9 +327,6 @@ pub struct State {
     /// The conditions of the Node besides Ready, by type and status, that were the cause when the attempt began.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub causes: BTreeSet<(String, String)>,
-    /// Taint or deletion of the Node, decided at the first of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node_action: Option<NodeAction>,
     /// Why the host is kept off although that is not the strategy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_off: Option<Reason>,
@@ -276,36 +343,6 @@ pub struct State {
     /// The host that is remediated, once it is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostRef>,
-    /// The Node of the host, once it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node: Option<PinnedNode>,
-    /// The evidence that the host is off.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub off: Option<OffEvidence>,
-    /// What was done to the outlets that feed the host in this attempt. Written before it is done (F2).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outlets: Option<Box<OutletUse>>,
-    /// renewTime of the Lease, read after the confirmed off.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lease_at_off: Option<String>,
-    /// The owner of the taint.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub taint: Option<TaintOwner>,
-    /// When the drain was finished.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub drained: Option<Timestamp>,
-    /// Pods that Rackhand deleted in this attempt. Only reported.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub pods_deleted: u32,
-    /// When the host was confirmed on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on: Option<Timestamp>,
-    /// Where the power of the host is between Rackhand and its owner (F16).
-    #[serde(default, skip_serializing_if = "Handover::is_empty")]
-    pub handover: Handover,
-    /// What was collected before the power-off of this attempt. Only reported.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub evidence: Option<Box<HostEvidence>>,
     /// Whether a power-off may have been begun, so that the agent may hold the host. Written before
     /// that.
     #[serde(default)]
@@ -315,7 +352,7 @@ pub struct State {
     pub pinned: Option<AgentPin>,
     /// Whether the confirmation on the object no longer counts, because it was consumed or is older
     /// than the wait. A new one counts after this one was removed.
-    #[serde(default, rename = "personHeard")]
+    #[serde(default)]
     pub confirmation_used: bool,
     /// Whether the Node was not Ready at some time since the request was made. If it becomes Ready
     /// before anything was begun, the request may be obsolete.
@@ -324,15 +361,9 @@ pub struct State {
     /// Since when the Node has been Ready again, before anything was begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_back: Option<Timestamp>,
-    /// Since when this attempt has been held because the Machine is updated in place.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub updating_since: Option<Timestamp>,
     /// Name of the Node whose kubelet ran on this host when it was last looked at (F14).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_node: Option<String>,
-    /// Why the remediation ends early, or why the attempt failed.
-    #[serde(default, rename = "ending", skip_serializing_if = "Option::is_none")]
-    pub end_reason: Option<Reason>,
     /// The entry of the host with which the BMC was that of another system. The power-off is tried again
     /// once another entry is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -359,11 +390,9 @@ impl State {
         Self {
             step: Step::Pending,
             since: now,
-            attempt: 1,
-            attempt_started: now,
+            attempt: Attempt::new(1, now),
             tries: 0,
             power_off_repeats: 0,
-            power_on_repeats: 0,
             retry_at: None,
             failure: None,
             mode: Mode::Direct,
@@ -371,29 +400,16 @@ impl State {
             policy: None,
             counted: None,
             causes: BTreeSet::new(),
-            node_action: None,
             keep_off: None,
             cluster: None,
             finalizer: false,
             host: None,
-            node: None,
-            off: None,
-            outlets: None,
-            lease_at_off: None,
-            taint: None,
-            drained: None,
-            pods_deleted: 0,
-            on: None,
-            handover: Handover::default(),
-            evidence: None,
             agent_holds: false,
             pinned: None,
             confirmation_used: false,
             node_was_down: false,
             node_back: None,
-            updating_since: None,
             other_node: None,
-            end_reason: None,
             refused_entry: None,
             attempts: Vec::new(),
         }
@@ -413,15 +429,15 @@ impl State {
     /// Records the end of the current attempt.
     pub(super) fn record_attempt(&mut self, reason: Reason, now: Timestamp) {
         self.attempts.push(AttemptRecord {
-            number: self.attempt,
-            started: self.attempt_started,
-            off: self.off.as_ref().map(OffEvidence::at),
-            drained: self.drained,
-            outlets: (self.outlets.iter())
+            number: self.attempt.number,
+            started: self.attempt.started,
+            off: self.attempt.off.as_ref().map(OffEvidence::at),
+            drained: self.attempt.drained,
+            outlets: (self.attempt.outlets.iter())
                 .flat_map(|used| used.outlets.clone())
                 .collect(),
-            pods_deleted: self.pods_deleted,
-            on: self.on,
+            pods_deleted: self.attempt.pods_deleted,
+            on: self.attempt.on,
             ended: now,
             step: Some(self.step),
             reason,
@@ -444,7 +460,7 @@ impl State {
             | Step::Retrying
             | Step::Aborting => Phase::Running,
             Step::PoweringOn | Step::Booting | Step::Restoring | Step::Succeeded => Phase::Waiting,
-            Step::Fenced if self.end_reason.is_none() => Phase::Running,
+            Step::Fenced if self.attempt.end_reason.is_none() => Phase::Running,
             Step::Fenced | Step::Escalated => Phase::DeletingMachine,
             Step::Blocked => Phase::Failed,
         }
@@ -454,20 +470,20 @@ impl State {
     pub fn is_recorded(&self) -> bool {
         self.attempts
             .last()
-            .is_some_and(|a| a.number == self.attempt && a.started == self.attempt_started)
+            .is_some_and(|a| a.number == self.attempt.number && a.started == self.attempt.started)
     }
 
     /// Why the remediation has failed for good; `None` if it has not.
     pub fn failed(&self) -> Option<&Reason> {
         match self.step {
-            Step::Fenced => self.end_reason.as_ref().or(self.keep_off.as_ref()),
-            Step::Escalated | Step::Blocked => self.end_reason.as_ref(),
+            Step::Fenced => self.attempt.end_reason.as_ref().or(self.keep_off.as_ref()),
+            Step::Escalated | Step::Blocked => self.attempt.end_reason.as_ref(),
             _ => None,
         }
     }
 
     /// `status.retryCount`: attempts after the first.
     pub fn retry_count(&self) -> u32 {
-        self.attempt.saturating_sub(1)
+        self.attempt.number.saturating_sub(1)
     }
 }

@@ -33,8 +33,8 @@ use std::{collections::BTreeSet, time::Duration};
 use jiff::Timestamp;
 
 use super::{
-    AgentPin, AgentView, BmcAccess, NodeFacts, Observation, PodRef, Policy, PowerDevice, Progress,
-    Reason, State, Step, Strategy, WorkloadView,
+    AgentPin, AgentView, Attempt, BmcAccess, NodeFacts, Observation, PodRef, Policy, PowerDevice,
+    Progress, Reason, State, Step, Strategy, WorkloadView,
 };
 
 /// One effect on the outside world. Each is idempotent or identified by data, so repeating it is
@@ -210,19 +210,15 @@ pub fn operation_id(uid: &str, state: &State) -> Option<String> {
         PowerDevice::Bmc => "",
         PowerDevice::Outlets => "outlets-",
     };
-    let State {
-        attempt,
-        attempt_started,
-        power_off_repeats,
-        power_on_repeats,
-        tries,
-        ..
-    } = state;
+    let State { attempt, tries, .. } = state;
+    let Attempt {
+        number, started, ..
+    } = attempt;
     // The first counts until the power-on, the second from there.
-    let anew = power_off_repeats.saturating_add(*power_on_repeats);
+    let anew = (state.power_off_repeats).saturating_add(attempt.power_on_repeats);
     Some(format!(
-        "{uid}/{attempt}@{}/{device}{what}/{anew}.{tries}",
-        attempt_started.as_second()
+        "{uid}/{number}@{}/{device}{what}/{anew}.{tries}",
+        started.as_second()
     ))
 }
 
@@ -413,7 +409,7 @@ impl StepContext<'_> {
         if let Some(d) = self.unblock_move(&state, reason.clone()) {
             return d;
         }
-        let is_of_rival = matches!(state.end_reason, Some(Reason::RivalController(_)));
+        let is_of_rival = matches!(state.attempt.end_reason, Some(Reason::RivalController(_)));
         if self.o.request.finalizer && self.owns_finalizer(&state) && !is_of_rival {
             return self.act(state, reason, Command::RemoveFinalizer(outcome));
         }

@@ -76,7 +76,8 @@ impl Agents {
             .into());
         }
         let clock = required::clock(&claimed)?;
-        let listed = claimed.hosts.take().ok_or("it does not list its hosts")?;
+        let listed = claimed.hosts.take();
+        let listed = listed.ok_or_else(|| "it does not list its hosts".to_owned())?;
         if listed.rack != spec.rack {
             return Err(format!("it serves rack {:?}, not {:?}", listed.rack, spec.rack).into());
         }

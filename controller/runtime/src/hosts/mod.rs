@@ -99,7 +99,9 @@ pub(crate) fn target(
     view: &RequestView,
     state: Option<&State>,
 ) -> Target {
-    let marked = state.and_then(|s| s.node.as_ref()).map(|n| n.name.clone());
+    let marked = state
+        .and_then(|s| s.attempt.node.as_ref())
+        .map(|n| n.name.clone());
     if let Some(owner) = view.openshift_machine() {
         return Target {
             machine: None,

@@ -260,7 +260,7 @@ fn openshift_machine_links_node_and_host_in_management_cluster() {
     ));
     // A remediation that has begun knows its Node without the Machine.
     let mut state = State::new(jiff::Timestamp::UNIX_EPOCH);
-    state.node = Some(rackhand_core::remediation::PinnedNode {
+    state.attempt.node = Some(rackhand_core::remediation::PinnedNode {
         name: "n1".into(),
         uid: "n".into(),
         boot_id: "b".into(),

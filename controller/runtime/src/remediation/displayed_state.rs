@@ -309,7 +309,7 @@ impl Engine {
     async fn record_phase(&mut self, state: &State) -> Result<(), ReconcileError> {
         let mut status = json!({
             "phase": state.phase().as_str(),
-            "lastRemediated": whole_seconds(state.attempt_started),
+            "lastRemediated": whole_seconds(state.attempt.started),
         });
         if state.retry_count() > 0
             && let Some(fields) = status.as_object_mut()

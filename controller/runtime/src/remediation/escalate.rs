@@ -84,7 +84,7 @@ impl Engine {
             let state = self.shell.state.as_ref();
             let message = match state.and_then(|s| s.failed()) {
                 Some(reason) => reason.to_string(),
-                None => Reason::Exhausted(state.map_or(0, |s| s.attempt)).to_string(),
+                None => Reason::Exhausted(state.map_or(0, |s| s.attempt.number)).to_string(),
             };
             let key = Key::of(&entry.object);
             let condition = |severity| NewCondition {

@@ -30,7 +30,7 @@ impl Engine {
     ) {
         let now = clock::monotonic_now();
         let state = self.shell.state.as_ref();
-        let attempt = state.map_or(1, |s| s.attempt);
+        let attempt = state.map_or(1, |s| s.attempt.number);
         let until = state.and_then(|s| o.step_until(s)).unwrap_or(now);
         let left = Duration::try_from(until.duration_since(now)).unwrap_or_default();
         let read = self.read_evidence(host, left, interrupt, false).await;
@@ -45,7 +45,7 @@ impl Engine {
     /// Reads what the event log recorded since the power-off.
     pub(super) async fn collect_boot_log(&mut self, host: &HostRef, o: &Observation) {
         let state = self.shell.state.as_ref();
-        let evidence = state.and_then(|s| s.evidence.as_ref());
+        let evidence = state.and_then(|s| s.attempt.evidence.as_ref());
         let newest = evidence.and_then(|evidence| evidence.newest.clone());
         let policy = o.policy(state);
         let limit = policy.map_or(LONGEST_CALL, |policy| policy.evidence_timeout);

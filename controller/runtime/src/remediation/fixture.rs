@@ -139,14 +139,14 @@ pub(crate) fn state(step: Step) -> State {
         bmh: Some("ns/h1".into()),
         bmc: "192.0.2.1".into(),
     });
-    state.node = Some(PinnedNode {
+    state.attempt.node = Some(PinnedNode {
         name: "n1".into(),
         uid: "uid-n1".into(),
         boot_id: "b1".into(),
         system_uuid: "s1".into(),
         unproven: false,
     });
-    state.off = Some(OffEvidence::Bmc {
+    state.attempt.off = Some(OffEvidence::Bmc {
         at: now,
         readings: vec![reading(now, 1000), reading(now, 6000)],
         taken: Some(CommandTaken {
@@ -156,7 +156,7 @@ pub(crate) fn state(step: Step) -> State {
             proof: Some(OffProof::Taken),
         }),
     });
-    state.taint = Some(TaintOwner::Us);
+    state.attempt.taint = Some(TaintOwner::Us);
     state
 }
 

@@ -39,7 +39,7 @@ impl Engine {
                 .as_ref()
                 .is_some_and(|e| e.object.uid().as_ref() == Some(&owner.uid));
             // The host of a Machine without a Node is switched without a taint.
-            let has_node = state.is_some_and(|s| s.node.is_some())
+            let has_node = state.is_some_and(|s| s.attempt.node.is_some())
                 || found
                     .and_then(|e| e.view.ok())
                     .is_some_and(|m| m.node_name.is_some());

@@ -239,7 +239,7 @@ fn node_uuid(subject: &Subject<'_>, seen: Option<&Node>) -> String {
         let info = seen?.status.as_ref()?.node_info.as_ref()?;
         Some(info.system_uuid.clone())
     };
-    let of_state = || Some(subject.state?.node.as_ref()?.system_uuid.clone());
+    let of_state = || Some(subject.state?.attempt.node.as_ref()?.system_uuid.clone());
     match subject.workload {
         WorkloadView::Present(node) => node.system_uuid.clone(),
         _ => of_state().or_else(of_seen).unwrap_or_default(),
@@ -252,7 +252,7 @@ fn provider_id(node: &Node) -> Option<String> {
 
 /// What the BMC reported as its system.
 fn reported_identities(subject: &Subject<'_>) -> BTreeSet<String> {
-    let proof = subject.state.and_then(|s| s.off.as_ref());
+    let proof = subject.state.and_then(|s| s.attempt.off.as_ref());
     let readings = match proof {
         Some(OffEvidence::Bmc { readings, .. }) => readings.as_slice(),
         _ => &[],

@@ -46,7 +46,11 @@ pub(crate) fn status(old: &PowerRemediationStatus, f: &Facts<'_>) -> PowerRemedi
         phase: Some(phase(f)),
         node_name: f
             .node
-            .or_else(|| state.and_then(|s| s.node.as_ref()).map(|n| n.name.as_str()))
+            .or_else(|| {
+                state
+                    .and_then(|s| s.attempt.node.as_ref())
+                    .map(|n| n.name.as_str())
+            })
             .map(str::to_owned),
         step: Some(state.map_or(ShownStep::Pending, |s| shown(s.step))),
         step_since: state.map(|s| whole(s.since)),
@@ -54,9 +58,14 @@ pub(crate) fn status(old: &PowerRemediationStatus, f: &Facts<'_>) -> PowerRemedi
         reason: Some(f.reason.label().into()),
         message: Some(f.reason.to_string()),
         attempts: state.map(attempts).unwrap_or_default(),
-        power_off: state.and_then(|s| Some(evidence(s.off.as_ref()?, s.outlets.as_deref()))),
+        power_off: state.and_then(|s| {
+            Some(evidence(
+                s.attempt.off.as_ref()?,
+                s.attempt.outlets.as_deref(),
+            ))
+        }),
         evidence: state
-            .and_then(|s| s.evidence.as_ref())
+            .and_then(|s| s.attempt.evidence.as_ref())
             .map(|e| super::host_evidence::to_api(e)),
         in_place: state.map(|s| in_place(s, f.held)).unwrap_or_default(),
         cursor: state.map_or_else(
@@ -114,7 +123,7 @@ fn phase(f: &Facts<'_>) -> PowerPhase {
     let Some(state) = f.state else {
         return PowerPhase::Pending;
     };
-    let was_off = state.off.is_some() || state.attempts.iter().any(|a| a.off.is_some());
+    let was_off = state.attempt.off.is_some() || state.attempts.iter().any(|a| a.off.is_some());
     match state.step {
         Step::Pending => PowerPhase::Pending,
         Step::Succeeded => PowerPhase::Succeeded,
@@ -138,9 +147,9 @@ fn conditions(old: &[StatusCondition], f: &Facts<'_>) -> Vec<StatusCondition> {
         PowerPhase::Failed | PowerPhase::Aborted => ConditionStatus::False,
         _ => ConditionStatus::Unknown,
     };
-    let is_off = f
-        .state
-        .is_some_and(|s| s.off.is_some() && s.on.is_none() && !s.step.is_terminal());
+    let is_off = f.state.is_some_and(|s| {
+        s.attempt.off.is_some() && s.attempt.on.is_none() && !s.step.is_terminal()
+    });
     let unconfirmed =
         step == Step::AwaitingConfirmation || matches!(f.reason, Reason::FenceUnconfirmed(_));
     let drain = matches!(f.reason, Reason::DrainBlocked(_) | Reason::DrainGivenUp(_));
@@ -187,15 +196,15 @@ fn conditions(old: &[StatusCondition], f: &Facts<'_>) -> Vec<StatusCondition> {
 pub(super) fn attempts(state: &State) -> Vec<Attempt> {
     let mut list: Vec<Attempt> = state.attempts.iter().map(ended).collect();
     if !state.is_recorded() && state.step != Step::Pending {
-        let number = number(state.attempt);
+        let number = number(state.attempt.number);
         list.retain(|a| a.number != number);
         list.push(Attempt {
             number,
-            started_at: whole(state.attempt_started),
-            powered_off_at: state.off.as_ref().map(|off| whole(off.at())),
-            drained_at: state.drained.map(whole),
-            pods_deleted: count(state.pods_deleted),
-            powered_on_at: state.on.map(whole),
+            started_at: whole(state.attempt.started),
+            powered_off_at: state.attempt.off.as_ref().map(|off| whole(off.at())),
+            drained_at: state.attempt.drained.map(whole),
+            pods_deleted: count(state.attempt.pods_deleted),
+            powered_on_at: state.attempt.on.map(whole),
             finished_at: None,
             failed_step: None,
             reason: None,
@@ -269,10 +278,10 @@ fn in_place(state: &State, held: bool) -> Vec<InPlace> {
     if state.step.is_terminal() {
         return list;
     }
-    if state.agent_holds || state.off.is_some() && state.on.is_none() {
+    if state.agent_holds || state.attempt.off.is_some() && state.attempt.on.is_none() {
         list.push(InPlace::PowerOff);
     }
-    if state.taint == Some(TaintOwner::Us) {
+    if state.attempt.taint == Some(TaintOwner::Us) {
         list.push(InPlace::Taint);
     }
     list

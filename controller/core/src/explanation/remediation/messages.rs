@@ -123,7 +123,7 @@ pub(super) fn following_steps(state: Option<&State>, policy: Option<&Policy>) ->
         return "hold the host, switch it off, move its workload, bring it back";
     };
     let keeps_off = state.strategy == Strategy::PowerOff || state.keep_off.is_some();
-    let cycles = state.strategy == Strategy::PowerCycleFirst && state.attempt == 1;
+    let cycles = state.strategy == Strategy::PowerCycleFirst && state.attempt.number == 1;
     match state.step {
         Step::Pending | Step::Retrying | Step::Holding if cycles => {
             "switch off, have the BMC confirm it, switch on; nothing is moved"
@@ -177,17 +177,17 @@ pub(super) fn history(state: Option<&State>) -> Vec<String> {
             )
         })
         .collect();
-    if let Some(evidence) = &state.evidence {
+    if let Some(evidence) = &state.attempt.evidence {
         lines.extend(evidence_lines(evidence));
     }
-    if let Some(used) = &state.outlets {
+    if let Some(used) = &state.attempt.outlets {
         lines.push(format!(
             "outlets {} switched off because the BMC could not prove off: {}",
             used.names(),
             used.because
         ));
     }
-    match &state.off {
+    match &state.attempt.off {
         Some(
             off @ (OffEvidence::Bmc {
                 at,
@@ -223,10 +223,10 @@ pub(super) fn history(state: Option<&State>) -> Vec<String> {
         }
         None => {}
     }
-    if let Some(drained) = state.drained {
+    if let Some(drained) = state.attempt.drained {
         lines.push(format!("workload gone at {}", clock(drained)));
     }
-    if let Some(on) = state.on {
+    if let Some(on) = state.attempt.on {
         lines.push(format!("confirmed on at {}", clock(on)));
     }
     lines

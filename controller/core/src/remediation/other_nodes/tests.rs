@@ -215,7 +215,7 @@ fn f14_nodes_are_compared_live_before_the_off_and_the_taint() {
     assert_eq!(while_running, NodeComparison::None);
     for step in [Step::PoweringOff, Step::Tainting] {
         let mut s = state(step);
-        s.taint = Some(TaintOwner::Us);
+        s.attempt.taint = Some(TaintOwner::Us);
         assert_eq!(comparison(&s), NodeComparison::None, "{step:?}");
     }
     assert_eq!(comparison(&state(Step::Draining)), NodeComparison::None);

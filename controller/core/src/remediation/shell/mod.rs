@@ -266,7 +266,7 @@ impl Shell {
     /// # Errors
     /// The reading does not prove it; a new decision is required.
     pub fn reading_stands(&self, now: Timestamp) -> Result<(), String> {
-        let off = self.state.as_ref().and_then(|s| s.off.as_ref());
+        let off = self.state.as_ref().and_then(|s| s.attempt.off.as_ref());
         latest_reading_stands(off, self.power.as_ref(), now)
     }
 

@@ -188,7 +188,7 @@ fn f1_taint_requires_a_reading_of_this_process() {
     let mut shell = mk_shell(Step::Tainting);
     assert!(shell.reading_stands(NOW).is_err());
     let mut state = mk_state(Step::Tainting);
-    state.off = Some(crate::remediation::OffEvidence::Bmc {
+    state.attempt.off = Some(crate::remediation::OffEvidence::Bmc {
         at: NOW,
         readings: Vec::new(),
         taken: None,

@@ -7,7 +7,7 @@ use super::{
 
 impl StepContext<'_> {
     pub(super) fn abort(&self, mut s: State, reason: Reason) -> Decision {
-        s.end_reason = Some(reason.clone());
+        s.attempt.end_reason = Some(reason.clone());
         // An outdated state may call outlets off that were switched on since.
         if reason != Reason::StateOutdated || self.o.journal.outlets_off_in.is_some() {
             s.restore_outlets();
@@ -51,7 +51,7 @@ impl StepContext<'_> {
     /// Removes everything that was added (F9) and switches on a host that was switched off by
     /// mistake (F5). A part that is out of reach does not delay the others.
     pub(super) fn aborting(&self, s: State) -> Decision {
-        let reason = s.end_reason.clone().unwrap_or(Reason::Withdrawn);
+        let reason = s.attempt.end_reason.clone().unwrap_or(Reason::Withdrawn);
         let is_taken = matches!(
             reason,
             Reason::HostNotProvisioned(_) | Reason::HostServicing(_) | Reason::HostDeleting(_)
@@ -106,7 +106,7 @@ impl StepContext<'_> {
     /// leader may have been suspended while it sent the write. [`Command::RemoveHold`] makes the API
     /// server refuse that write.
     pub(super) fn hold_may_arrive(&self, s: &State) -> bool {
-        let began = s.mode == Mode::Cooperative && !s.agent_holds && s.off.is_none();
+        let began = s.mode == Mode::Cooperative && !s.agent_holds && s.attempt.off.is_none();
         let host = self.o.bmh.as_ref().filter(|b| !b.deleting);
         began && host.is_some() && !self.done(&Command::RemoveHold)
     }
@@ -258,7 +258,8 @@ impl StepContext<'_> {
             None => false,
             Some(OnExhausted::StayOff | OnExhausted::Notify) => return None,
         };
-        if self.o.request.deleting || matches!(s.end_reason, Some(Reason::ExhaustedTold(_))) {
+        if self.o.request.deleting || matches!(s.attempt.end_reason, Some(Reason::ExhaustedTold(_)))
+        {
             return None;
         }
         let o = self.o;
@@ -269,10 +270,10 @@ impl StepContext<'_> {
 
     /// Terminal steps: escalates if that is due, then ends the work on the object.
     pub(super) fn ended(&self, s: State) -> Decision {
-        let end_reason = s.end_reason.clone();
+        let end_reason = s.attempt.end_reason.clone();
         let reason = match s.step {
             Step::Succeeded => Reason::Recovered,
-            Step::Escalated => end_reason.unwrap_or(Reason::Exhausted(s.attempt)),
+            Step::Escalated => end_reason.unwrap_or(Reason::Exhausted(s.attempt.number)),
             _ => end_reason.unwrap_or(Reason::Working),
         };
         if s.step == Step::Escalated
@@ -289,7 +290,7 @@ impl StepContext<'_> {
 pub fn outcome(s: &State) -> Option<Outcome> {
     match s.step {
         Step::Succeeded => Some(Outcome::Succeeded),
-        Step::Escalated if matches!(s.end_reason, Some(Reason::ExhaustedTold(_))) => {
+        Step::Escalated if matches!(s.attempt.end_reason, Some(Reason::ExhaustedTold(_))) => {
             Some(Outcome::Failed)
         }
         Step::Escalated => Some(Outcome::Escalated),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    super::{Handover, OnExhausted, Reason, State, Step},
+    super::{Attempt, OnExhausted, Reason, State, Step},
     Decision, StepContext, after,
 };
 
@@ -16,10 +16,10 @@ impl StepContext<'_> {
             return self.recheck(s, Reason::InvalidSpec(e.to_string()));
         }
         s.record_attempt(reason.clone(), self.now);
-        if s.attempt > self.policy.retry_limit {
+        if s.attempt.number > self.policy.retry_limit {
             return self.attempts_exhausted(s);
         }
-        s.attempt = s.attempt.saturating_add(1);
+        s.attempt.number = s.attempt.number.saturating_add(1);
         s.power_off_repeats = 0;
         self.start_next_attempt(s, reason)
     }
@@ -27,7 +27,7 @@ impl StepContext<'_> {
     /// The host is back, under another name: the attempt has not failed, and another one begins only if that
     /// Node is deleted or a person overrules it.
     pub(super) fn attempt_ended_by_other_node(&self, mut s: State) -> Decision {
-        let reason = s.end_reason.clone().unwrap_or(Reason::BootTimeout);
+        let reason = s.attempt.end_reason.clone().unwrap_or(Reason::BootTimeout);
         s.record_attempt(reason.clone(), self.now);
         self.start_next_attempt(s, reason)
     }
@@ -45,39 +45,29 @@ impl StepContext<'_> {
 
     fn with_new_attempt(&self, mut s: State) -> State {
         // Ids of operations have the second in which an attempt began, also where its number stays.
-        let later = after(s.attempt_started, Duration::from_secs(1));
-        s.attempt_started = self.now.max(later);
-        s.node = None;
-        s.updating_since = None;
-        s.off = None;
-        s.outlets = s.outlets.filter(|used| used.may_be_off());
-        s.lease_at_off = None;
-        s.taint = None;
-        s.node_action = None;
-        s.drained = None;
-        s.pods_deleted = 0;
-        s.evidence = None;
-        s.on = None;
-        s.handover = Handover::default();
-        s.power_on_repeats = 0;
-        s.end_reason = None;
+        let later = after(s.attempt.started, Duration::from_secs(1));
+        let outlets = s.attempt.outlets.take().filter(|used| used.may_be_off());
+        s.attempt = Attempt {
+            outlets,
+            ..Attempt::new(s.attempt.number, self.now.max(later))
+        };
         s
     }
 
     /// Applies the policy for exhausted attempts.
     pub(super) fn attempts_exhausted(&self, mut s: State) -> Decision {
         let reason = match self.policy.on_exhausted {
-            OnExhausted::Escalate | OnExhausted::Retire => Reason::Exhausted(s.attempt),
-            OnExhausted::Notify => Reason::ExhaustedTold(s.attempt),
+            OnExhausted::Escalate | OnExhausted::Retire => Reason::Exhausted(s.attempt.number),
+            OnExhausted::Notify => Reason::ExhaustedTold(s.attempt.number),
             OnExhausted::StayOff => {
-                let reason = Reason::ExhaustedKeptOff(s.attempt);
+                let reason = Reason::ExhaustedKeptOff(s.attempt.number);
                 s.keep_off = Some(reason.clone());
                 // Operation ids of the failed attempt must not be used again.
                 s.power_off_repeats = s.power_off_repeats.saturating_add(1);
                 return self.start_next_attempt(s, reason);
             }
         };
-        s.end_reason = Some(reason.clone());
+        s.attempt.end_reason = Some(reason.clone());
         warning(self.to(s, Step::Escalated, reason))
     }
 }

@@ -36,7 +36,7 @@ impl StepContext<'_> {
             None => {}
         }
         if let Some(why) = self.finalizer_of_rival(&s) {
-            s.end_reason = Some(why.clone());
+            s.attempt.end_reason = Some(why.clone());
             return self.to(s, Step::Blocked, why);
         }
         if s.step == Step::Retrying && self.recovered(&s) {
@@ -72,7 +72,7 @@ impl StepContext<'_> {
             }
             // F9: its hold key comes and goes, and its finalizer has the name of ours.
             (_, Some(why @ Reason::RivalController(_))) => {
-                s.end_reason = Some(why.clone());
+                s.attempt.end_reason = Some(why.clone());
                 return self.to(s, Step::Blocked, why.clone());
             }
             (Ok(_), Some(why)) => return self.recheck(s, why.clone()),
@@ -113,12 +113,12 @@ impl StepContext<'_> {
         if self.ready_to_begin().is_err() {
             return None;
         }
-        let since = s.updating_since.unwrap_or(self.now);
+        let since = s.attempt.updating_since.unwrap_or(self.now);
         let until = after(since, self.policy.update_timeout);
         let reason = Reason::MachineUpdating(format!("{what}; for no longer than until {until}"));
-        if s.updating_since.is_none() {
+        if s.attempt.updating_since.is_none() {
             let mut s = s.clone();
-            s.updating_since = Some(self.now);
+            s.attempt.updating_since = Some(self.now);
             return Some(self.write(s, reason));
         }
         (self.now < until).then(|| self.wait(s.clone(), reason, until))
@@ -261,7 +261,7 @@ impl StepContext<'_> {
 
     pub(super) fn record_node(&self, s: &mut State) {
         if let Some(node) = self.node() {
-            s.node = Some(PinnedNode::of(node));
+            s.attempt.node = Some(PinnedNode::of(node));
         }
     }
 

@@ -65,7 +65,7 @@ impl StepContext<'_> {
             return self.abort(s, why);
         }
         let nothing_to_undo = self.withdrawn().is_some()
-            && s.taint != Some(TaintOwner::Us)
+            && s.attempt.taint != Some(TaintOwner::Us)
             && !self.o.request.node_backup;
         if self.has_booted(&s) || nothing_to_undo {
             return self.to(s, Step::Restoring, Reason::WaitingForHealth);
@@ -84,7 +84,7 @@ impl StepContext<'_> {
                 if let Some(d) = self.boots_as_other_node(&s, true) {
                     return d;
                 }
-                s.end_reason = Some(Reason::BootTimeout);
+                s.attempt.end_reason = Some(Reason::BootTimeout);
                 self.to(s, Step::Restoring, Reason::BootTimeout)
             }
         }
@@ -104,7 +104,7 @@ impl StepContext<'_> {
         if node.is_some_and(|node| contradiction_with_pinned(s, node).is_some()) {
             return false;
         }
-        match (node, &s.node) {
+        match (node, &s.attempt.node) {
             // A kubelet renews its Lease up to half a minute before its first status of a boot. Until then the API
             // shows the status of before.
             (Some(node), Some(PinnedNode { boot_id, .. })) if !node.boot_id.is_empty() => {
@@ -129,7 +129,7 @@ impl StepContext<'_> {
     /// Whether the Node was registered, or its condition Ready has changed, since the host was confirmed off, as far as
     /// the Node tells. For a Node without a boot id to compare.
     fn reported_since_off(s: &State, node: &NodeFacts) -> bool {
-        let Some(off) = s.off.as_ref().map(OffEvidence::at) else {
+        let Some(off) = s.attempt.off.as_ref().map(OffEvidence::at) else {
             return true;
         };
         let is_registered = node.created.is_some_and(|created| created > off);
@@ -140,7 +140,7 @@ impl StepContext<'_> {
     /// Node and must not cause another power cycle.
     fn boot_clock(&self, s: &State) -> BootClock {
         let mut s = s.clone();
-        let limit = after(s.on.unwrap_or(s.since), self.policy.boot_timeout);
+        let limit = after(s.attempt.on.unwrap_or(s.since), self.policy.boot_timeout);
         let deadline = s.retry_at.map_or(limit, |at| at.max(limit));
         match &self.o.workload {
             WorkloadView::Unreachable { why } if deadline <= self.now => {
@@ -173,23 +173,23 @@ impl StepContext<'_> {
         if let Some(d) = self.unblock_move(&s, Reason::WaitingForHealth) {
             return d;
         }
-        let is_renamed = matches!(s.end_reason, Some(Reason::OtherNodeOnHost(_)));
+        let is_renamed = matches!(s.attempt.end_reason, Some(Reason::OtherNodeOnHost(_)));
         let boot_is_over =
-            self.has_booted(&s) || is_renamed || s.end_reason == Some(Reason::BootTimeout);
+            self.has_booted(&s) || is_renamed || s.attempt.end_reason == Some(Reason::BootTimeout);
         if boot_is_over && let Some(d) = self.collect_boot_log(&s) {
             return d;
         }
         if self.o.request.deleting {
             // A health check deletes the request as soon as the Node is back.
             let back = self.has_booted(&s) && self.node().is_some_and(|n| n.ready);
-            let outcome = match back && s.end_reason.is_none() {
+            let outcome = match back && s.attempt.end_reason.is_none() {
                 true => Outcome::Succeeded,
                 false => Outcome::Withdrawn,
             };
             if back && let Some(d) = self.await_owner_on(&s) {
                 return d;
             }
-            let reason = s.end_reason.clone().unwrap_or(Reason::Recovered);
+            let reason = s.attempt.end_reason.clone().unwrap_or(Reason::Recovered);
             let silent = self.owner_silent(&s);
             let mut d = self.finish(s, reason, outcome);
             d.notes.extend(silent);
@@ -206,7 +206,7 @@ impl StepContext<'_> {
         let recovered = self.recovered(&s) && same && self.has_booted(&s);
         match self.withdrawn() {
             Some(why) if !recovered => return self.abort(s, why),
-            None if s.end_reason == Some(Reason::BootTimeout) => {
+            None if s.attempt.end_reason == Some(Reason::BootTimeout) => {
                 return self.attempt_failed(s, Reason::BootTimeout);
             }
             None if is_renamed && !recovered => return self.attempt_ended_by_other_node(s),
@@ -217,7 +217,7 @@ impl StepContext<'_> {
                 return d;
             }
             let silent = self.owner_silent(&s);
-            s.end_reason = None;
+            s.attempt.end_reason = None;
             s.record_attempt(Reason::Recovered, self.now);
             let mut d = self.to(s, Step::Succeeded, Reason::Recovered);
             d.notes.extend(silent);
@@ -244,7 +244,7 @@ impl StepContext<'_> {
     /// Removes the taint that was added and restores what the Node had; `None` if there is nothing
     /// to do.
     pub(super) fn clean_up_node(&self, s: &State, reason: Reason) -> Option<Decision> {
-        let tainted = s.taint == Some(TaintOwner::Us);
+        let tainted = s.attempt.taint == Some(TaintOwner::Us);
         let kept = self.o.request.node_backup;
         if !tainted && !kept {
             return None;

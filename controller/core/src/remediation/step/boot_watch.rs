@@ -25,17 +25,17 @@ impl StepContext<'_> {
     /// somebody presses the button) is switched on again, and its boot timer restarts; L1 bounds
     /// how often. Nothing is fenced at this point, so F3 and F4 permit it.
     pub(super) fn monitor_boot(&self, s: State, why: Reason, until: Timestamp) -> Decision {
-        let on = s.on.unwrap_or(s.since);
+        let on = s.attempt.on.unwrap_or(s.since);
         let view = self.power_since(on);
         let is_off = self.is_read_off(&s);
         let why = if is_off {
-            Reason::StaysOff(s.power_on_repeats.saturating_add(1))
+            Reason::StaysOff(s.attempt.power_on_repeats.saturating_add(1))
         } else {
             why
         };
         let due = after(view.map_or(on, |view| view.answered), BOOT_WATCH);
         if due > self.now {
-            return if is_off && s.power_on_repeats < MAX_POWER_ON_REPEATS {
+            return if is_off && s.attempt.power_on_repeats < MAX_POWER_ON_REPEATS {
                 self.power_on_again(s)
             } else {
                 self.wait(s, why, due.min(until))
@@ -54,13 +54,13 @@ impl StepContext<'_> {
 
     /// Whether the BMC reported exactly off since the host was switched on.
     pub(super) fn is_read_off(&self, s: &State) -> bool {
-        let view = self.power_since(s.on.unwrap_or(s.since));
+        let view = self.power_since(s.attempt.on.unwrap_or(s.since));
         let reading = view.and_then(|view| view.result.as_ref().ok());
         reading.is_some_and(|r| r.state == PowerState::Off)
     }
 
     fn power_on_again(&self, mut s: State) -> Decision {
-        s.power_on_repeats = s.power_on_repeats.saturating_add(1);
+        s.attempt.power_on_repeats = s.attempt.power_on_repeats.saturating_add(1);
         self.to(s, Step::PoweringOn, Reason::OffAgain)
     }
 }

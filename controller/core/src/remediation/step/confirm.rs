@@ -63,15 +63,15 @@ impl StepContext<'_> {
     /// Whether this attempt is a plain power cycle, which moves no workload. An existing taint
     /// moves it anyway.
     fn only_cycles(&self, s: &State) -> bool {
-        let first = s.strategy == Strategy::PowerCycleFirst && s.attempt == 1;
+        let first = s.strategy == Strategy::PowerCycleFirst && s.attempt.number == 1;
         let tainted = self.node().is_some_and(|n| n.taint != Taint::Absent);
-        first && s.keep_off.is_none() && s.taint.is_none() && !tainted
+        first && s.keep_off.is_none() && s.attempt.taint.is_none() && !tainted
     }
 
     /// Keeps the host off for the hold time of a plain power cycle, and until the Lease, if it can
     /// be read, has not been renewed (F5).
     fn cycling(&self, s: State, quiet: Option<Timestamp>) -> Decision {
-        let off = s.off.as_ref().map_or(s.since, OffEvidence::at);
+        let off = s.attempt.off.as_ref().map_or(s.since, OffEvidence::at);
         let held = after(off, self.policy.cycle_hold);
         let until = quiet.map_or(held, |quiet| quiet.max(held));
         if until > self.now {
@@ -95,7 +95,7 @@ impl StepContext<'_> {
         match &self.o.workload {
             WorkloadView::Unreachable { why } => self.deferred(s, why),
             // There is nothing to taint, but the pods of the Node may still exist.
-            WorkloadView::NotJoined if s.node.is_none() => {
+            WorkloadView::NotJoined if s.attempt.node.is_none() => {
                 match self.check_other_node_after_off(&s) {
                     Some(d) => d,
                     None => self.after_off(s, Reason::PowerOnRunning),
@@ -112,10 +112,10 @@ impl StepContext<'_> {
     /// Defers the taint while the workload cluster is out of reach. Without a taint nothing was
     /// moved, so the policy may permit to switch the host on (F4).
     pub(super) fn deferred(&self, s: State, why: &str) -> Decision {
-        let off = s.off.as_ref().map_or(s.since, OffEvidence::at);
+        let off = s.attempt.off.as_ref().map_or(s.since, OffEvidence::at);
         let over = after(off, self.policy.defer_timeout) <= self.now;
         let may = self.policy.workload_down == WorkloadDown::PowerOn
-            && s.taint.is_none()
+            && s.attempt.taint.is_none()
             && !self.keeps_off(&s);
         if !over || !may {
             return self.monitor_hold(s, Reason::WorkloadUnreachable(why.to_owned()), None);
@@ -133,7 +133,7 @@ impl StepContext<'_> {
         if let Some(d) = self.interrupt_hold(&s) {
             return d;
         }
-        if s.taint.is_none() && lacks_proof(&s) {
+        if s.attempt.taint.is_none() && lacks_proof(&s) {
             return self.repeat_power_off(s, Reason::PowerOffRunning);
         }
         let Some(node) = self.node() else {
@@ -148,26 +148,26 @@ impl StepContext<'_> {
         if let Some(d) = self.require_off(&s, Reason::Tainting) {
             return d;
         }
-        if s.taint != Some(TaintOwner::Us)
+        if s.attempt.taint != Some(TaintOwner::Us)
             && node.taint == Taint::Absent
             && let Some(d) = self.check_other_node_after_off(&s)
         {
             return d;
         }
-        if s.node_action.unwrap_or(self.o.node_action) == NodeAction::Delete {
+        if s.attempt.node_action.unwrap_or(self.o.node_action) == NodeAction::Delete {
             return self.deleting_node(s, node);
         }
-        match (s.taint, node.taint) {
+        match (s.attempt.taint, node.taint) {
             (None, Taint::Ours) if self.is_former_taint(node) => {
-                s.taint = Some(TaintOwner::Us);
+                s.attempt.taint = Some(TaintOwner::Us);
                 self.quiet_write(s, Reason::Tainting)
             }
             (None, Taint::Ours | Taint::Other) => {
-                s.taint = Some(TaintOwner::Other);
+                s.attempt.taint = Some(TaintOwner::Other);
                 self.quiet_write(s, Reason::Tainting)
             }
             (None | Some(TaintOwner::Other), Taint::Absent) => {
-                s.taint = Some(TaintOwner::Us);
+                s.attempt.taint = Some(TaintOwner::Us);
                 self.quiet_write(s, Reason::Tainting)
             }
             (Some(TaintOwner::Us), Taint::Absent) => {
@@ -185,9 +185,9 @@ impl StepContext<'_> {
     /// annotations were saved on the object.
     fn deleting_node(&self, mut s: State, node: &NodeFacts) -> Decision {
         let reason = Reason::DeletingNode(node.name.clone());
-        if s.node_action.is_none() || s.taint.is_none() {
-            s.node_action = Some(NodeAction::Delete);
-            s.taint = Some(TaintOwner::Us);
+        if s.attempt.node_action.is_none() || s.attempt.taint.is_none() {
+            s.attempt.node_action = Some(NodeAction::Delete);
+            s.attempt.taint = Some(TaintOwner::Us);
             return self.write(s, reason);
         }
         let command = if self.o.request.node_backup {
@@ -204,7 +204,7 @@ impl StepContext<'_> {
     /// confirmed off for a BMC that cannot report it.
     pub(super) fn require_off(&self, s: &State, reason: Reason) -> Option<Decision> {
         let s = s.clone();
-        if s.off.is_none() {
+        if s.attempt.off.is_none() {
             return Some(self.fence_violated(s, "in a state that has not been confirmed"));
         }
         match (
@@ -234,7 +234,7 @@ impl StepContext<'_> {
 
     /// Ends a withdrawn remediation, or one whose host is to be off, if no taint was set.
     pub(super) fn end_untainted(&self, s: &State) -> Option<Decision> {
-        if s.taint.is_some() {
+        if s.attempt.taint.is_some() {
             return None;
         }
         let mut s = s.clone();
@@ -242,7 +242,7 @@ impl StepContext<'_> {
             return Some(self.abort(s, why));
         }
         if self.withdrawn().is_some() {
-            s.end_reason = Some(Reason::WithdrawnAfterOff);
+            s.attempt.end_reason = Some(Reason::WithdrawnAfterOff);
             return Some(self.power_on_next(s, Reason::WithdrawnAfterOff));
         }
         None

@@ -31,7 +31,7 @@ impl StepContext<'_> {
                 }
                 if node.taint == Taint::Absent {
                     // The taint was removed: back to Tainting, which proves off first.
-                    s.taint = Some(TaintOwner::Us);
+                    s.attempt.taint = Some(TaintOwner::Us);
                     return self.to(s, Step::Tainting, Reason::Tainting);
                 }
             }
@@ -76,7 +76,7 @@ impl StepContext<'_> {
         if let Some(d) = self.require_off(&s, reason) {
             return d;
         }
-        s.drained = Some(self.now);
+        s.attempt.drained = Some(self.now);
         self.count_deleted_pods(&mut s);
         if let Some(why) = self.offline() {
             return self.abort(s, why);
@@ -87,7 +87,7 @@ impl StepContext<'_> {
                 reason: "Drained",
                 message: format!(
                     "no pod and no volume is left on the node{}",
-                    deleted_pods(s.pods_deleted)
+                    deleted_pods(s.attempt.pods_deleted)
                 ),
             },
             Some(left) => {
@@ -112,7 +112,7 @@ impl StepContext<'_> {
         if !s.is_recorded() {
             s.record_attempt(reason.clone(), self.now);
         }
-        s.end_reason = Some(reason.clone());
+        s.attempt.end_reason = Some(reason.clone());
         let mut d = self.to(s, Step::Fenced, reason);
         for note in &mut d.notes {
             note.warning = true;

@@ -43,7 +43,7 @@ impl StepContext<'_> {
     /// The latest reading that is younger than the evidence and not older than `age`. The age is that
     /// of the answer; otherwise the readings of a slow BMC would always be too old.
     pub(super) fn power_within(&self, s: &State, age: Duration) -> LatestReading {
-        let proven = s.off.as_ref().map(OffEvidence::at);
+        let proven = s.attempt.off.as_ref().map(OffEvidence::at);
         let Some(view) = &self.o.power else {
             return LatestReading::NotRead;
         };
@@ -129,9 +129,9 @@ impl StepContext<'_> {
     }
 
     pub(super) fn repeat_power_off(&self, mut s: State, reason: Reason) -> Decision {
-        s.off = None;
-        s.lease_at_off = None;
-        s.drained = None;
+        s.attempt.off = None;
+        s.attempt.lease_at_off = None;
+        s.attempt.drained = None;
         s.power_off_repeats = s.power_off_repeats.saturating_add(1);
         s.confirmation_used = self.person_confirms();
         self.to(s, Step::PoweringOff, reason)
@@ -193,7 +193,7 @@ impl StepContext<'_> {
         if !is_pinned(s, node) {
             return false;
         }
-        match (&s.lease_at_off, &node.lease) {
+        match (&s.attempt.lease_at_off, &node.lease) {
             (Some(at_off), Some(lease)) => *at_off != lease.renewed,
             _ => false,
         }
@@ -242,7 +242,8 @@ impl StepContext<'_> {
             return false;
         };
         // The second condition covers a kubelet that renews more often than a slow BMC answers.
-        view.asked >= lease.unchanged_since || view.lease.is_some() && view.lease != s.lease_at_off
+        view.asked >= lease.unchanged_since
+            || view.lease.is_some() && view.lease != s.attempt.lease_at_off
     }
 
     /// Until when the Lease must not be renewed to prove anything; `None` if that has passed.
@@ -264,7 +265,7 @@ impl StepContext<'_> {
 /// Whether the evidence was written by an earlier version, which did not record that the BMC took a
 /// command, or what proves the off (F1).
 pub(super) fn lacks_proof(s: &State) -> bool {
-    match &s.off {
+    match &s.attempt.off {
         Some(OffEvidence::Bmc { taken, .. }) => {
             taken.as_ref().is_none_or(|taken| taken.proof.is_none())
         }
@@ -274,5 +275,5 @@ pub(super) fn lacks_proof(s: &State) -> bool {
 
 /// Whether off was confirmed by a person, not by the BMC.
 pub(super) fn by_person(s: &State) -> bool {
-    matches!(s.off, Some(OffEvidence::Person { .. }))
+    matches!(s.attempt.off, Some(OffEvidence::Person { .. }))
 }

@@ -19,7 +19,7 @@ impl StepContext<'_> {
     pub(super) fn after_off(&self, mut s: State, reason: Reason) -> Decision {
         if self.keeps_off(&s) {
             // An earlier request to stop was withdrawn.
-            s.end_reason = None;
+            s.attempt.end_reason = None;
             let reason = s.keep_off.clone().unwrap_or(Reason::Fenced);
             return self.to(s, Step::Fenced, reason);
         }
@@ -40,7 +40,7 @@ impl StepContext<'_> {
         {
             return d;
         }
-        let given_up = matches!(s.end_reason, Some(Reason::DrainGivenUp(_)));
+        let given_up = matches!(s.attempt.end_reason, Some(Reason::DrainGivenUp(_)));
         let reason = s.failed().cloned().unwrap_or(Reason::Fenced);
         if given_up && let Some(command) = self.escalation_command(&s) {
             return self.act(s, reason, command);
@@ -75,20 +75,20 @@ impl StepContext<'_> {
         (node.taint == Taint::Absent).then(|| {
             // The taint was removed: back to Tainting, which proves off first.
             let mut s = s.clone();
-            s.taint = Some(TaintOwner::Us);
+            s.attempt.taint = Some(TaintOwner::Us);
             self.to(s, Step::Tainting, Reason::Tainting)
         })
     }
 
     fn power_on_withdrawn(&self, mut s: State) -> Decision {
-        if s.drained.is_none() && s.taint.is_some() {
+        if s.attempt.drained.is_none() && s.attempt.taint.is_some() {
             let reason = Reason::Draining("pods and volumes".into());
             return self.to(s, Step::Draining, reason);
         }
         if let Some(why) = self.wanted_off_by_others() {
             return self.abort(s, why);
         }
-        s.end_reason = Some(Reason::WithdrawnAfterOff);
+        s.attempt.end_reason = Some(Reason::WithdrawnAfterOff);
         self.power_on_next(s, Reason::WithdrawnAfterOff)
     }
 }

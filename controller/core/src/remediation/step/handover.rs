@@ -43,7 +43,7 @@ impl StepContext<'_> {
     pub(super) fn await_owner_off(&self, s: &State) -> Option<Decision> {
         let bmh = self.owner()?;
         // A BMC that could not prove off to the agent reports nothing to Ironic either.
-        let by_outlets = s.outlets.is_some();
+        let by_outlets = s.attempt.outlets.is_some();
         if bmh.powered_on == Some(false) || by_outlets || self.is_owner_overruled() {
             return None;
         }
@@ -64,30 +64,30 @@ impl StepContext<'_> {
     /// if that is recorded, or the host has no owner.
     pub(super) fn record_release(&self, s: &State) -> Option<Decision> {
         self.owner()?;
-        if s.handover.released.is_some() && !s.handover.held_by_others {
+        if s.attempt.handover.released.is_some() && !s.attempt.handover.held_by_others {
             return None;
         }
         let mut s = s.clone();
-        s.handover.released = Some(self.now);
-        s.handover.held_by_others = false;
+        s.attempt.handover.released = Some(self.now);
+        s.attempt.handover.held_by_others = false;
         Some(self.quiet_write(s, Reason::PowerOnRunning))
     }
 
     /// F16: sets our hold key again that somebody else removed before the owner had the host as off; `None` if it was
     /// given up.
     pub(super) fn hold_again(&self, s: &State) -> Option<Decision> {
-        let was_given_up = s.handover.released.is_some();
+        let was_given_up = s.attempt.handover.released.is_some();
         (!was_given_up && self.await_owner_off(s).is_some())
             .then(|| self.act(s.clone(), Reason::PowerOnRunning, Command::AddHold))
     }
 
     /// Waits for others who keep the host off. The owner's time begins when the last of them is gone.
     pub(super) fn await_others(&self, s: &State, why: Reason) -> Decision {
-        if s.handover.held_by_others {
+        if s.attempt.handover.held_by_others {
             return self.recheck(s.clone(), why);
         }
         let mut s = s.clone();
-        s.handover.held_by_others = true;
+        s.attempt.handover.held_by_others = true;
         self.write(s, why)
     }
 
@@ -105,7 +105,11 @@ impl StepContext<'_> {
         let s = s.clone();
         // An older reading may be from before the power-off.
         let view = self.o.power.as_ref().filter(|view| view.asked >= s.since);
-        let begun = s.handover.released.map_or(s.since, |at| at.max(s.since));
+        let begun = s
+            .attempt
+            .handover
+            .released
+            .map_or(s.since, |at| at.max(s.since));
         let grace = after(begun, self.policy.cooperative_grace);
         let is_late = grace <= self.now;
         let agent_may = bmh.powered_on == Some(true) || self.is_owner_overruled();
@@ -146,8 +150,8 @@ impl StepContext<'_> {
         }
         let reason = Reason::OwnerDoesNotReportOn(bmh.name.clone());
         let mut s = s.clone();
-        let Some(since) = s.handover.unreported else {
-            s.handover.unreported = Some(self.now);
+        let Some(since) = s.attempt.handover.unreported else {
+            s.attempt.handover.unreported = Some(self.now);
             return Some(self.quiet_write(s, reason));
         };
         let until = after(since, SILENT_OWNER);
@@ -164,15 +168,17 @@ impl StepContext<'_> {
 
     /// The Node is not back any more: the time of [`Self::await_owner_on`] begins anew.
     pub(super) fn not_back(&self, s: &State) -> Option<Decision> {
-        s.handover.unreported?;
+        s.attempt.handover.unreported?;
         let mut s = s.clone();
-        s.handover.unreported = None;
+        s.attempt.handover.unreported = None;
         Some(self.quiet_write(s, Reason::WaitingForHealth))
     }
 
     /// The Event of a remediation that ends although the owner does not report the host on.
     pub(super) fn owner_silent(&self, s: &State) -> Option<Note> {
-        let bmh = self.owner().filter(|_| s.handover.unreported.is_some())?;
+        let bmh = self
+            .owner()
+            .filter(|_| s.attempt.handover.unreported.is_some())?;
         (bmh.powered_on != Some(true) && !self.is_owner_overruled()).then(|| Note {
             warning: true,
             reason: "OwnerSilent",
@@ -202,10 +208,10 @@ impl StepContext<'_> {
         let bmh = self.o.bmh.as_ref().filter(|b| switched && !b.detached)?;
         let why = match self.owner_works_on(bmh) {
             Some(why) => why,
-            None if !s.handover.taken => return None,
+            None if !s.attempt.handover.taken => return None,
             None if self.is_same_host(s) => {
                 let mut s = s.clone();
-                s.handover.taken = false;
+                s.attempt.handover.taken = false;
                 return Some(self.quiet_write(s, Reason::Working));
             }
             None => Reason::HostNotProvisioned(format!("{} for this Machine", bmh.name)),
@@ -226,11 +232,11 @@ impl StepContext<'_> {
         if let Some(d) = self.wait_for_other_agent(s) {
             return Some(d);
         }
-        if s.handover.taken {
+        if s.attempt.handover.taken {
             return Some(self.recheck(s.clone(), why));
         }
         let mut s = s.clone();
-        s.handover.taken = true;
+        s.attempt.handover.taken = true;
         Some(self.write(s, why))
     }
 
@@ -260,7 +266,7 @@ impl StepContext<'_> {
     pub(super) fn clean_up_taken_node(&self, s: &State, reason: &Reason) -> Option<Decision> {
         let tainted =
             matches!(&self.o.workload, WorkloadView::Present(n) if n.taint == Taint::Ours);
-        if s.taint != Some(TaintOwner::Us) || !tainted {
+        if s.attempt.taint != Some(TaintOwner::Us) || !tainted {
             return self.clean_up_node(s, reason.clone());
         }
         let view = self.o.power.as_ref().filter(|view| view.asked >= s.since);

@@ -17,7 +17,7 @@ impl StepContext<'_> {
     /// host off. `None` once it is recorded, or if none is collected.
     pub(super) fn collect_evidence(&self, s: &State) -> Option<Decision> {
         let timeout = self.policy.evidence_timeout;
-        if s.evidence.is_some() || self.holds() || timeout.is_zero() {
+        if s.attempt.evidence.is_some() || self.holds() || timeout.is_zero() {
             return None;
         }
         // The step was written when it began, so that a new leader does not begin again.
@@ -50,7 +50,7 @@ impl StepContext<'_> {
     }
 
     fn no_evidence(&self, s: &State, why: &str) -> Decision {
-        let evidence = HostEvidence::not_collected(s.attempt, self.now, why);
+        let evidence = HostEvidence::not_collected(s.attempt.number, self.now, why);
         self.record_evidence(s, evidence)
     }
 
@@ -60,8 +60,8 @@ impl StepContext<'_> {
         let may_be_sent = pin == Some(&self.interrupt_id(s));
         let unknown = || may_be_sent.then(|| "what became of it is not known".to_owned());
         let mut s = s.clone();
-        s.evidence = Some(Box::new(HostEvidence {
-            attempt: s.attempt,
+        s.attempt.evidence = Some(Box::new(HostEvidence {
+            attempt: s.attempt.number,
             interrupt: evidence.interrupt.clone().or_else(unknown),
             ..evidence.bounded()
         }));
@@ -94,8 +94,8 @@ impl StepContext<'_> {
         format!(
             "{}/{}@{}{INTERRUPT}0.0",
             self.o.request.uid,
-            s.attempt,
-            s.attempt_started.as_second()
+            s.attempt.number,
+            s.attempt.started.as_second()
         )
     }
 
@@ -108,8 +108,8 @@ impl StepContext<'_> {
         } else {
             // The pin of the power-off, for which the hold is, has replaced that of an interrupt. Without it, no
             // interrupt was begun, and an agent that is away is not waited for (L1).
-            let evidence = s.evidence.as_deref().filter(|_| s.agent_holds);
-            evidence.is_some_and(|e| e.attempt == s.attempt && e.may_have_interrupted())
+            let evidence = s.attempt.evidence.as_deref().filter(|_| s.agent_holds);
+            evidence.is_some_and(|e| e.attempt == s.attempt.number && e.may_have_interrupted())
         };
         if !is_queued {
             return None;
@@ -130,8 +130,8 @@ impl StepContext<'_> {
     /// cleaned up. `None` once that is done.
     pub(super) fn collect_boot_log(&self, s: &State) -> Option<Decision> {
         let timeout = self.policy.evidence_timeout;
-        let evidence = s.evidence.as_ref()?;
-        let due = s.on.is_some() && evidence.boot_log.is_none() && !timeout.is_zero();
+        let evidence = s.attempt.evidence.as_ref()?;
+        let due = s.attempt.on.is_some() && evidence.boot_log.is_none() && !timeout.is_zero();
         if !due {
             return None;
         }
@@ -156,7 +156,7 @@ impl StepContext<'_> {
             }
         };
         let mut s = s.clone();
-        if let Some(evidence) = &mut s.evidence {
+        if let Some(evidence) = &mut s.attempt.evidence {
             evidence.boot_log = Some(boot_log);
         }
         Some(self.quiet_write(s, Reason::WaitingForHealth))

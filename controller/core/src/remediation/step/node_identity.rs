@@ -27,8 +27,8 @@ impl StepContext<'_> {
         }
         // The Lease of the new Node must not be renewed either. The evidence of off remains valid.
         let mut s = s.clone();
-        s.lease_at_off = None;
-        s.drained = None;
+        s.attempt.lease_at_off = None;
+        s.attempt.drained = None;
         let reason = Reason::NodeReplaced(node.name.clone());
         Some(self.to(s, Step::ConfirmingOff, reason))
     }
@@ -76,12 +76,13 @@ impl StepContext<'_> {
     fn is_undone(&self, s: &State, registered: Option<Timestamp>) -> bool {
         let Some(OffEvidence::Bmc {
             at, taken: Some(_), ..
-        }) = &s.off
+        }) = &s.attempt.off
         else {
             // A person, or the outlets, switched off what no identity shows.
             return false;
         };
-        let tainted = s.taint.is_some() || self.node().is_some_and(|n| n.taint != Taint::Absent);
+        let tainted =
+            s.attempt.taint.is_some() || self.node().is_some_and(|n| n.taint != Taint::Absent);
         let mut reported = self.reported(s);
         let first = reported.next().map_or("", |r| r.identity.as_str());
         let same =
@@ -91,7 +92,7 @@ impl StepContext<'_> {
 
     /// The readings that prove off, and the latest one.
     fn reported<'s>(&'s self, s: &'s State) -> impl Iterator<Item = &'s PowerReading> {
-        let proof: &[PowerReading] = match &s.off {
+        let proof: &[PowerReading] = match &s.attempt.off {
             Some(OffEvidence::Bmc { readings, .. }) => readings,
             _ => &[],
         };
@@ -149,35 +150,39 @@ impl StepContext<'_> {
 
     /// Pins UID and Lease of the Node with the evidence of off.
     pub(super) fn pin_node(&self, s: &mut State, node: &NodeFacts) {
-        let unproven = s.node.as_ref().is_some_and(|mark| {
+        let unproven = s.attempt.node.as_ref().is_some_and(|mark| {
             let same = compare_system_uuids(&mark.system_uuid, &node.system_uuid);
             let replaced = mark.uid != node.uid && same != IdentityMatch::Same;
             replaced || mark.uid == node.uid && mark.unproven
         });
-        s.node = Some(PinnedNode {
+        s.attempt.node = Some(PinnedNode {
             unproven,
             ..PinnedNode::of(node)
         });
         let renewed = node.lease.as_ref().map(|l| l.renewed.clone());
-        s.lease_at_off = Some(renewed.unwrap_or_default());
+        s.attempt.lease_at_off = Some(renewed.unwrap_or_default());
     }
 }
 
 /// Whether UID and Lease of this Node were pinned with the current evidence.
 pub(super) fn is_pinned(s: &State, node: &NodeFacts) -> bool {
-    let mark = s.node.as_ref().filter(|_| s.lease_at_off.is_some());
+    let mark = s
+        .attempt
+        .node
+        .as_ref()
+        .filter(|_| s.attempt.lease_at_off.is_some());
     mark.is_some_and(|mark| mark.uid == node.uid)
 }
 
 /// Whether the Node was registered under this name after the power-off had begun, on a machine that
 /// nothing identifies.
 pub(super) fn is_unproven(s: &State) -> bool {
-    s.node.as_ref().is_some_and(|mark| mark.unproven)
+    s.attempt.node.as_ref().is_some_and(|mark| mark.unproven)
 }
 
 /// A contradiction between the Node and the machine that it was on when the attempt began.
 pub(super) fn contradiction_with_pinned(s: &State, node: &NodeFacts) -> Option<String> {
-    let mark = s.node.as_ref()?;
+    let mark = s.attempt.node.as_ref()?;
     let same = compare_system_uuids(&mark.system_uuid, &node.system_uuid);
     (same == IdentityMatch::Different).then(|| {
         format!(

@@ -179,10 +179,10 @@ impl StepContext<'_> {
         let mut s = self.with_host(s);
         if s.step == Step::Pending && !self.o.outlets.is_empty() {
             // The state that said what was done is lost: the outlets may have been switched off.
-            s.outlets = Some(self.use_of_outlets(&why, OutletStage::On));
+            s.attempt.outlets = Some(self.use_of_outlets(&why, OutletStage::On));
         }
         s.agent_holds = true;
-        s.end_reason = Some(Reason::WithdrawnAfterOff);
+        s.attempt.end_reason = Some(Reason::WithdrawnAfterOff);
         let mut d = self.power_on_next(s, Reason::OperationLost(why));
         // A command that was sent may take effect at any moment.
         d.state.retry_at = Some(after(self.now, settle));

@@ -85,7 +85,7 @@ impl StepContext<'_> {
              power-cycled"
                 .into(),
         );
-        s.end_reason = Some(reason.clone());
+        s.attempt.end_reason = Some(reason.clone());
         self.to(s, Step::Blocked, reason)
     }
 

@@ -42,7 +42,7 @@ impl StepContext<'_> {
         }
         let others = self.o.other_nodes.known();
         let remembered = s.other_node.as_ref();
-        let unlinked = self.o.workload == WorkloadView::NotJoined && s.node.is_none();
+        let unlinked = self.o.workload == WorkloadView::NotJoined && s.attempt.node.is_none();
         let undecided = |node: &&OtherNode| matches!(node.life, NodeLife::Undecided { .. });
         let found = others
             .iter()
@@ -88,7 +88,7 @@ impl StepContext<'_> {
         };
         let OtherNode { name, shares, .. } = other;
         let has = format!("node {name} has {shares} of this host and {life}");
-        let mine = match (&self.o.workload, &s.node) {
+        let mine = match (&self.o.workload, &s.attempt.node) {
             (WorkloadView::Present(node), _) => &node.name,
             (WorkloadView::Missing { name }, _) => name,
             (_, Some(node)) => &node.name,
@@ -155,7 +155,7 @@ impl StepContext<'_> {
     /// without a Node is compared by the identity that its BMC reports, so that is read first.
     pub(super) fn check_other_node_before_hold(&self, s: &State) -> Option<Decision> {
         let reads_identity = self.o.workload == WorkloadView::NotJoined
-            && s.node.is_none()
+            && s.attempt.node.is_none()
             && self.bmc_down().is_none()
             && matches!(self.power_now(s), LatestReading::NotRead);
         if reads_identity {
@@ -183,7 +183,7 @@ impl StepContext<'_> {
         }
         self.remember(&mut s, name);
         // The Machine may name another Node by then.
-        s.node = None;
+        s.attempt.node = None;
         let step = match s.attempts.is_empty() {
             true => Step::Pending,
             false => Step::Retrying,
@@ -193,13 +193,13 @@ impl StepContext<'_> {
 
     /// The decision before a power-off is begun. While pods are moved the host has to be off, whoever runs on it.
     pub(super) fn check_other_node_before_off(&self, s: &State) -> Option<Decision> {
-        if s.taint.is_some() {
+        if s.attempt.taint.is_some() {
             return None;
         }
         let is_off = |command: &Command| matches!(command, Command::PowerOff { .. });
         let is_first = s.tries == 0
             && s.power_off_repeats == 0
-            && s.outlets.is_none()
+            && s.attempt.outlets.is_none()
             && !self.o.completed.iter().any(is_off);
         if is_first {
             return self.check_other_node_before_hold(s);
@@ -224,7 +224,7 @@ impl StepContext<'_> {
     /// Switches a host on that was, or may have been, switched off while another Node ran on it.
     fn return_to_other_node(&self, mut s: State, name: String, reason: Reason) -> Decision {
         self.remember(&mut s, name);
-        s.end_reason = Some(reason.clone());
+        s.attempt.end_reason = Some(reason.clone());
         self.power_on_next(s, reason)
     }
 
@@ -238,7 +238,7 @@ impl StepContext<'_> {
                 name,
                 alive: true,
                 reason,
-            } if s.taint.is_none() => Some(self.return_to_other_node(s, name, reason)),
+            } if s.attempt.taint.is_none() => Some(self.return_to_other_node(s, name, reason)),
             OtherNodeVerdict::Runs { name, reason, .. } => {
                 if s.other_node.as_ref() == Some(&name) {
                     return Some(self.monitor_hold(s, reason, None));
@@ -269,14 +269,14 @@ impl StepContext<'_> {
             return None;
         };
         // A Node that has just joined gets its nodeRef within seconds.
-        let has_node = s.node.is_some();
+        let has_node = s.attempt.node.is_some();
         let is_back = alive && has_node;
         if !over && !is_back {
             return None;
         }
         let mut s = s.clone();
         self.remember(&mut s, name);
-        s.end_reason = Some(reason.clone());
+        s.attempt.end_reason = Some(reason.clone());
         Some(self.to(s, Step::Restoring, reason))
     }
 

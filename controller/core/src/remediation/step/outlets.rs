@@ -23,15 +23,15 @@ impl StepContext<'_> {
             return None;
         }
         let refuted = |used: &OutletUse| used.stage == OutletStage::Refuted;
-        if self.is_back(s) || s.outlets.as_deref().is_some_and(refuted) {
+        if self.is_back(s) || s.attempt.outlets.as_deref().is_some_and(refuted) {
             return None;
         }
-        let first = s.outlets.is_none();
+        let first = s.attempt.outlets.is_none();
         let mut s = s.clone();
         s.tries = s.tries.saturating_add(1);
         s.since = self.now;
         s.retry_at = None;
-        s.outlets = Some(self.use_of_outlets(why, OutletStage::Off));
+        s.attempt.outlets = Some(self.use_of_outlets(why, OutletStage::Off));
         let reason = Reason::OutletsOffRunning(self.outlets_message(&s));
         let mut d = if first {
             self.write(s, reason)
@@ -96,23 +96,24 @@ impl StepContext<'_> {
     fn unknown_outlets(&self, s: &State) -> Option<State> {
         let attempt = self.o.journal.outlets_off_in?;
         let is_known = s.outlets_may_be_off()
-            || s.attempt > attempt
-            || s.outlets.is_some() && s.attempt == attempt;
+            || s.attempt.number > attempt
+            || s.attempt.outlets.is_some() && s.attempt.number == attempt;
         if is_known || self.o.outlets.is_empty() {
             return None;
         }
         let mut s = self.with_host(s);
-        s.outlets = Some(self.use_of_outlets("its state was set back", OutletStage::Unproven));
+        s.attempt.outlets =
+            Some(self.use_of_outlets("its state was set back", OutletStage::Unproven));
         s.agent_holds = true;
         // What was done before the state was set back is no evidence of what is done now.
-        s.attempt_started = self.now;
+        s.attempt.started = self.now;
         s.tries = 0;
         Some(s)
     }
 
     /// F11: whether the Node is Ready and nothing was moved away from it. Its outlets are not switched off.
     fn is_back(&self, s: &State) -> bool {
-        s.taint.is_none() && self.node().is_some_and(|node| node.ready)
+        s.attempt.taint.is_none() && self.node().is_some_and(|node| node.ready)
     }
 
     /// F11: the host came back although outlets of it were, or may have been, switched off: they are
@@ -127,9 +128,12 @@ impl StepContext<'_> {
 
     /// Which outlets, and why they are used.
     pub(super) fn outlets_message(&self, s: &State) -> String {
-        s.outlets.as_deref().map_or_else(String::new, |used| {
-            format!("{} (the BMC: {})", used.names(), used.because)
-        })
+        s.attempt
+            .outlets
+            .as_deref()
+            .map_or_else(String::new, |used| {
+                format!("{} (the BMC: {})", used.names(), used.because)
+            })
     }
 
     /// The power-off by the outlets has ended.
@@ -165,8 +169,13 @@ impl StepContext<'_> {
     /// The outlets do not prove off either: a person is needed (F8), and the BMC is tried again
     /// meanwhile.
     pub(super) fn outlets_off_failed(&self, mut s: State, why: &str) -> Decision {
-        let bmc = s.outlets.as_deref().map_or("", |used| &used.because);
+        let bmc = s
+            .attempt
+            .outlets
+            .as_deref()
+            .map_or("", |used| &used.because);
         let names = s
+            .attempt
             .outlets
             .as_deref()
             .map(OutletUse::names)
@@ -256,7 +265,8 @@ impl StepContext<'_> {
     }
 
     pub(super) fn outlet_names(&self, s: &State) -> String {
-        s.outlets
+        s.attempt
+            .outlets
             .as_deref()
             .map(OutletUse::names)
             .unwrap_or_default()
@@ -265,7 +275,10 @@ impl StepContext<'_> {
     /// Whether the outlets were switched on again in this attempt. The host may then boot by its restore
     /// policy, whatever its BMC reports.
     pub(super) fn has_restored_outlets(&self, s: &State) -> bool {
-        s.outlets.as_deref().is_some_and(|used| !used.may_be_off())
+        s.attempt
+            .outlets
+            .as_deref()
+            .is_some_and(|used| !used.may_be_off())
     }
 
     /// Why the power-on is not confirmed yet.

@@ -58,8 +58,8 @@ impl StepContext<'_> {
     /// machine that was switched off, and the taint on it is that of this attempt.
     fn node_out_of_service(&self, s: &State) -> Option<&NodeFacts> {
         let node = self.node()?;
-        let proven = s.off.is_some() && is_pinned(s, node) && !is_unproven(s);
-        let tainted = s.taint == Some(TaintOwner::Us) && node.taint == Taint::Ours;
+        let proven = s.attempt.off.is_some() && is_pinned(s, node) && !is_unproven(s);
+        let tainted = s.attempt.taint == Some(TaintOwner::Us) && node.taint == Taint::Ours;
         let immediate = self.policy.pod_deletion == PodDeletion::Immediate;
         (immediate && proven && tainted).then_some(node)
     }
@@ -77,6 +77,6 @@ impl StepContext<'_> {
     pub(super) fn count_deleted_pods(&self, s: &mut State) {
         let deleted = self.o.pod_deletions.deleted.len();
         let deleted = u32::try_from(deleted).unwrap_or(u32::MAX);
-        s.pods_deleted = s.pods_deleted.saturating_add(deleted);
+        s.attempt.pods_deleted = s.attempt.pods_deleted.saturating_add(deleted);
     }
 }

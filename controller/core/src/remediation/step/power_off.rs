@@ -27,7 +27,7 @@ impl StepContext<'_> {
         let o = self.o;
         // With the taint set, pods may be gone from the API already, so the host must be off and
         // drained first (F3, F4).
-        if s.taint.is_none() && (self.withdrawn().is_some() || self.offline().is_some()) {
+        if s.attempt.taint.is_none() && (self.withdrawn().is_some() || self.offline().is_some()) {
             return self.withdraw_power_off(s);
         }
         if let Some(name) = self.hold_missing() {
@@ -142,7 +142,7 @@ impl StepContext<'_> {
 
     /// System UUID and serial number that the BMC must report (F5); empty if unknown.
     pub(super) fn expected_identity(&self, s: &State) -> (String, String) {
-        let uuid = s.node.as_ref().map(|n| n.system_uuid.clone());
+        let uuid = s.attempt.node.as_ref().map(|n| n.system_uuid.clone());
         let serial = self.o.bmh.as_ref().and_then(|b| b.serial.clone());
         (uuid.unwrap_or_default(), serial.unwrap_or_default())
     }
@@ -221,8 +221,8 @@ impl StepContext<'_> {
 
     /// The host is off by this evidence.
     pub(super) fn confirmed_by(&self, mut s: State, off: OffEvidence) -> Decision {
-        s.off = Some(off);
-        s.lease_at_off = None;
+        s.attempt.off = Some(off);
+        s.attempt.lease_at_off = None;
         // A confirmation by a person is not needed, and must not count later.
         s.confirmation_used = self.person_confirms();
         self.to(s, Step::ConfirmingOff, Reason::WaitingForQuietLease)
@@ -326,8 +326,8 @@ impl StepContext<'_> {
             }
         }
         s.confirmation_used = true;
-        s.off = Some(OffEvidence::Person { at: self.now });
-        s.lease_at_off = None;
+        s.attempt.off = Some(OffEvidence::Person { at: self.now });
+        s.attempt.lease_at_off = None;
         Some(self.to(s, Step::ConfirmingOff, Reason::WaitingForQuietLease))
     }
 
@@ -346,7 +346,7 @@ impl StepContext<'_> {
     /// decides how.
     fn withdraw_power_off(&self, mut s: State) -> Decision {
         let offline = self.offline();
-        let finishing = s.end_reason == Some(Reason::WithdrawnAfterOff);
+        let finishing = s.attempt.end_reason == Some(Reason::WithdrawnAfterOff);
         let reason = offline.clone().unwrap_or(Reason::WithdrawnAfterOff);
         let agent_down = self
             .agent_down()
@@ -393,9 +393,9 @@ impl StepContext<'_> {
         if s.tries == 0 && s.power_off_repeats == 0 && !(sent || confirmed || by_operator) {
             return self.abort(s, self.withdrawn().unwrap_or(Reason::Withdrawn));
         }
-        s.end_reason = Some(reason.clone());
+        s.attempt.end_reason = Some(reason.clone());
         // Outlets that were cut short are switched on again at once: nothing in them takes effect later.
-        if sent && cut_short && !finishing && s.outlets.is_none() {
+        if sent && cut_short && !finishing && s.attempt.outlets.is_none() {
             // A command that was sent may still take effect, and the host would be left off. The
             // power-off is finished first.
             s.tries = s.tries.saturating_add(1);

@@ -151,9 +151,9 @@ impl StepContext<'_> {
     /// off, the host may have come on by itself, or the power-on is what undoes the mistake. A host
     /// that was on since may have renewed the Lease itself.
     fn check_identity_before_on(&self, s: &State) -> Option<Decision> {
-        let node = self
-            .node()
-            .filter(|node| s.on.is_none() && Self::lease_moved(s, node) && !is_unproven(s))?;
+        let node = self.node().filter(|node| {
+            s.attempt.on.is_none() && Self::lease_moved(s, node) && !is_unproven(s)
+        })?;
         match self.power_now(s) {
             LatestReading::Off if self.read_since_renewal(s, node) => {
                 Some(self.abort(s.clone(), Reason::LeaseRenewed(node.name.clone())))
@@ -166,7 +166,7 @@ impl StepContext<'_> {
     }
 
     fn confirmed_on(&self, mut s: State) -> Decision {
-        s.on = Some(self.now);
+        s.attempt.on = Some(self.now);
         s.agent_holds = false;
         let reason = self.booting_reason(&s);
         self.to(s, Step::Booting, reason)

@@ -81,8 +81,8 @@ fn power_on_confirmed_before_its_cancellation_is_reported() {
 fn f9_queued_undo_is_cancelled_when_the_host_must_be_off() {
     let mut o = mk_observation();
     let mut s = mk_state(Step::Aborting);
-    s.end_reason = Some(Reason::LeaseRenewed("node-7".into()));
-    s.node = None;
+    s.attempt.end_reason = Some(Reason::LeaseRenewed("node-7".into()));
+    s.attempt.node = None;
     assert!(matches!(does(&o, &s, 1), Command::PowerOn { .. }));
     o.operation = Some(OperationView::Running);
     bmh(&mut o).online = false;
@@ -97,7 +97,7 @@ fn f9_queued_undo_is_cancelled_when_the_host_must_be_off() {
 fn f9_detached_host_is_left_in_its_desired_power_state() {
     let mut o = mk_observation();
     let mut s = mk_state(Step::Aborting);
-    s.end_reason = Some(Reason::IdentityMismatch("another system".into()));
+    s.attempt.end_reason = Some(Reason::IdentityMismatch("another system".into()));
     // baremetal-operator switches it on once our key is gone.
     assert_eq!(does(&o, &s, 1), Command::Release);
     // The host was detached since, so nobody else switches it on.

@@ -66,7 +66,7 @@ fn f12_power_off_unknown_to_another_journal_counts_as_lost() {
             "{d:?}"
         );
         assert!(matches!(d.reason, Reason::OperationLost(_)));
-        assert_eq!(d.state.end_reason, Some(Reason::WithdrawnAfterOff));
+        assert_eq!(d.state.attempt.end_reason, Some(Reason::WithdrawnAfterOff));
         assert!(d.notes[0].warning && d.notes[0].reason == "OperationLost");
         assert!(d.notes[0].message.contains(name), "{}", d.notes[0].message);
     }
@@ -268,7 +268,7 @@ fn f6_hold_stays_while_another_agent_may_switch_the_host_off() {
 #[test]
 fn f9_remediation_does_not_end_while_another_agent_may_command() {
     let (mut o, mut s) = mk_power_on_elsewhere(Step::Aborting);
-    s.end_reason = Some(Reason::Withdrawn);
+    s.attempt.end_reason = Some(Reason::Withdrawn);
     bmh(&mut o).our_hold = false;
     let (reason, until) = waits(&o, &s, 5);
     assert_eq!((reason.label(), until), ("OtherAgentBusy", 90));

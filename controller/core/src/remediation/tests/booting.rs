@@ -67,9 +67,9 @@ fn status_from_before_the_off_is_no_recovery_without_a_boot_id() {
     for is_pinned in [false, true] {
         let mut o = mk_direct();
         let mut s = mk_direct_state(Step::Booting);
-        match (is_pinned, &mut s.node) {
+        match (is_pinned, &mut s.attempt.node) {
             (true, Some(pinned)) => pinned.boot_id = String::new(),
-            _ => s.node = None,
+            _ => s.attempt.node = None,
         }
         o.power = mk_power(16, PowerState::On);
         let seen = node(&mut o);
@@ -134,7 +134,11 @@ fn host_off_during_boot_is_switched_on_again_and_reported() {
         o.power = mk_power(16, PowerState::Off);
         let d = decide(&o, Some(&s), at(17));
         assert_eq!(
-            (d.next.clone(), d.state.step, d.state.power_on_repeats),
+            (
+                d.next.clone(),
+                d.state.step,
+                d.state.attempt.power_on_repeats
+            ),
             (Next::Write, Step::PoweringOn, 1)
         );
         let note = &d.notes[0];
@@ -146,7 +150,7 @@ fn host_off_during_boot_is_switched_on_again_and_reported() {
         assert_ne!(Some(id), first);
         o.operation = confirmed();
         let (s, _) = writes(&o, &d.state, 20);
-        assert_eq!((s.step, s.on), (Step::Booting, Some(at(20))));
+        assert_eq!((s.step, s.attempt.on), (Step::Booting, Some(at(20))));
         // Readings from before this power-on do not count.
         o.operation = None;
         assert_eq!(waits(&o, &s, 21), (Reason::Booting, 35));
@@ -177,7 +181,7 @@ fn only_exactly_off_causes_another_power_on() {
 #[test]
 fn l1_repeated_power_ons_are_bounded_and_the_reason_is_reported() {
     let (mut o, mut s) = mk_booting();
-    s.power_on_repeats = 3;
+    s.attempt.power_on_repeats = 3;
     o.power = mk_power(16, PowerState::Off);
     let (reason, until) = waits(&o, &s, 17);
     assert_eq!((reason.label(), until), ("StaysOff", 31));
@@ -189,7 +193,7 @@ fn l1_repeated_power_ons_are_bounded_and_the_reason_is_reported() {
     assert_eq!((s.step, reason), (Step::Restoring, Reason::BootTimeout));
     node(&mut o).taint = Taint::Absent;
     assert_eq!(
-        writes(&o, &s, 600).0.power_on_repeats,
+        writes(&o, &s, 600).0.attempt.power_on_repeats,
         0,
         "the next attempt counts again from 0"
     );
@@ -220,7 +224,7 @@ fn a7_repeated_power_on_waits_for_baremetal_operator_and_holds() {
 fn f5_lease_renewed_while_the_host_was_on_is_its_own() {
     let (mut o, mut s) = mk_booting();
     s.step = Step::PoweringOn;
-    s.power_on_repeats = 1;
+    s.attempt.power_on_repeats = 1;
     let lease = node(&mut o).lease.as_mut().unwrap();
     (lease.renewed, lease.unchanged_since) = ("09:05:00".into(), at(12));
     o.power = mk_power(17, PowerState::Off);

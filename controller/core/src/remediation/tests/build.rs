@@ -243,7 +243,7 @@ pub(super) fn mk_state(step: Step) -> State {
     s.mode = Mode::Cooperative;
     s.host = Some(mk_host());
     let n = mk_node();
-    s.node = Some(PinnedNode {
+    s.attempt.node = Some(PinnedNode {
         name: n.name,
         uid: n.uid,
         boot_id: n.boot_id,
@@ -261,18 +261,18 @@ pub(super) fn mk_state(step: Step) -> State {
             | Step::Booting
             | Step::Restoring
     ) {
-        s.off = Some(OffEvidence::Bmc {
+        s.attempt.off = Some(OffEvidence::Bmc {
             at: at(0),
             readings: mk_proof(),
             taken: Some(mk_taken()),
         });
-        s.lease_at_off = Some("09:00:00".into());
+        s.attempt.lease_at_off = Some("09:00:00".into());
     }
     if matches!(
         step,
         Step::Draining | Step::Fenced | Step::PoweringOn | Step::Booting | Step::Restoring
     ) {
-        s.taint = Some(TaintOwner::Us);
+        s.attempt.taint = Some(TaintOwner::Us);
     }
     if step == Step::Fenced {
         s.strategy = Strategy::PowerOff;
@@ -281,13 +281,13 @@ pub(super) fn mk_state(step: Step) -> State {
         step,
         Step::Fenced | Step::PoweringOn | Step::Booting | Step::Restoring
     ) {
-        s.drained = Some(at(0));
+        s.attempt.drained = Some(at(0));
     }
     if matches!(step, Step::PoweringOn | Step::Booting | Step::Restoring) {
-        s.handover.released = Some(at(0));
+        s.attempt.handover.released = Some(at(0));
     }
     if matches!(step, Step::Booting | Step::Restoring) {
-        s.on = Some(at(0));
+        s.attempt.on = Some(at(0));
         s.agent_holds = false;
     }
     s

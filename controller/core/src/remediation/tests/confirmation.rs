@@ -7,7 +7,7 @@ fn mk_answered() -> (Observation, State) {
     let (mut o, s) = mk_person();
     o.operation = confirmed();
     let (s, _) = writes(&o, &s, 601);
-    assert!(matches!(s.off, Some(OffEvidence::Bmc { .. })));
+    assert!(matches!(s.attempt.off, Some(OffEvidence::Bmc { .. })));
     o.operation = None;
     (o, s)
 }
@@ -23,7 +23,7 @@ fn f8_confirmation_of_an_earlier_power_off_does_not_count() {
     let (mut o, mut s) = mk_answered();
     o.power = mk_power(602, PowerState::On);
     o.silent_since = None;
-    s.lease_at_off = Some("09:00:00".into());
+    s.attempt.lease_at_off = Some("09:00:00".into());
     s.step = Step::Tainting;
     s.confirmation_used = false;
     let (s, reason) = writes(&o, &s, 602);

@@ -146,7 +146,10 @@ fn f1_outcome_without_a_taken_command_is_retried_without_a_taint() {
         commands_sent: 0,
     });
     let (s, reason) = writes(&o, &mk_state(Step::PoweringOff), 5);
-    assert_eq!((s.step, s.off, s.tries), (Step::PoweringOff, None, 1));
+    assert_eq!(
+        (s.step, s.attempt.off, s.tries),
+        (Step::PoweringOff, None, 1)
+    );
     assert_eq!(reason.label(), "FenceUnconfirmed");
 }
 
@@ -161,14 +164,14 @@ fn f1_evidence_of_an_earlier_version_is_renewed_before_the_taint() {
             ..mk_taken()
         };
         for taken in [None, Some(unproven)] {
-            s.off = Some(OffEvidence::Bmc {
+            s.attempt.off = Some(OffEvidence::Bmc {
                 at: at(0),
                 readings: mk_proof(),
                 taken,
             });
             let (s, _) = writes(&o, &s, 2);
             assert_eq!(
-                (s.step, s.off, s.power_off_repeats),
+                (s.step, s.attempt.off, s.power_off_repeats),
                 (Step::PoweringOff, None, 1)
             );
         }

@@ -29,10 +29,8 @@ fn remediation_deleted_after_its_node_is_back_has_succeeded() {
         does(&o, &s, 5),
         Command::RemoveFinalizer(Outcome::Succeeded)
     );
-    let given_up = State {
-        end_reason: Some(Reason::BootTimeout),
-        ..s
-    };
+    let mut given_up = s;
+    given_up.attempt.end_reason = Some(Reason::BootTimeout);
     assert_eq!(does(&o, &given_up, 5), withdrawn);
 }
 
@@ -51,10 +49,8 @@ fn f9_withdrawal_during_boot_removes_the_taint_before_the_finalizer() {
         Command::RemoveFinalizer(Outcome::Withdrawn)
     );
     // Without a taint of ours nothing has to be awaited.
-    let untainted = State {
-        taint: Some(TaintOwner::Other),
-        ..mk_state(Step::Booting)
-    };
+    let mut untainted = mk_state(Step::Booting);
+    untainted.attempt.taint = Some(TaintOwner::Other);
     assert_eq!(writes(&o, &untainted, 5).0.step, Step::Restoring);
 }
 
@@ -64,7 +60,7 @@ fn f9_existing_or_replaced_taint_is_not_removed() {
     o.power = mk_power(1, PowerState::Off);
     node(&mut o).taint = Taint::Other;
     let (s, _) = writes(&o, &mk_state(Step::Tainting), 2);
-    assert_eq!(s.taint, Some(TaintOwner::Other));
+    assert_eq!(s.attempt.taint, Some(TaintOwner::Other));
     assert_eq!(writes(&o, &s, 2).0.step, Step::Draining);
     let mut o = mk_observation();
     let back = node(&mut o);
@@ -75,10 +71,8 @@ fn f9_existing_or_replaced_taint_is_not_removed() {
         (TaintOwner::Us, Taint::Other),
     ] {
         node(&mut o).taint = taint;
-        let s = State {
-            taint: Some(owner),
-            ..mk_state(Step::Restoring)
-        };
+        let mut s = mk_state(Step::Restoring);
+        s.attempt.taint = Some(owner);
         assert_eq!(writes(&o, &s, 5).0.step, Step::Succeeded);
     }
 }
@@ -99,8 +93,8 @@ fn f9_workload_outage_delays_neither_hold_removal_nor_power_on() {
         why: "connection refused".into(),
     };
     let mut s = mk_state(Step::Aborting);
-    s.taint = Some(TaintOwner::Us);
-    s.end_reason = Some(Reason::LeaseRenewed("node-7".into()));
+    s.attempt.taint = Some(TaintOwner::Us);
+    s.attempt.end_reason = Some(Reason::LeaseRenewed("node-7".into()));
     assert_eq!(does(&o, &s, 0), Command::RemoveHold);
     bmh(&mut o).our_hold = false;
     bmh(&mut o).powered_on = Some(true);
@@ -112,7 +106,7 @@ fn f9_workload_outage_delays_neither_hold_removal_nor_power_on() {
 #[test]
 fn f5_mistaken_host_that_others_keep_off_stays_off() {
     let mut s = mk_state(Step::Aborting);
-    s.end_reason = Some(Reason::LeaseRenewed("node-7".into()));
+    s.attempt.end_reason = Some(Reason::LeaseRenewed("node-7".into()));
     let mut held = mk_observation();
     bmh(&mut held)
         .foreign_holds
@@ -128,7 +122,7 @@ fn f5_mistaken_host_that_others_keep_off_stays_off() {
 fn f5_power_on_of_a_mistaken_host_is_retried() {
     let mut o = mk_observation();
     let mut s = mk_state(Step::Aborting);
-    s.end_reason = Some(Reason::LeaseRenewed("node-7".into()));
+    s.attempt.end_reason = Some(Reason::LeaseRenewed("node-7".into()));
     for (t, pause) in [(10, 5), (20, 5), (30, 60), (100, 60)] {
         o.operation = unconfirmed();
         (s, _) = writes(&o, &s, t);
@@ -226,28 +220,28 @@ fn l1_attempts_are_counted_as_in_capm3_before_escalation() {
     node(&mut o).taint = Taint::Absent;
     let (s, _) = writes(&o, &mk_state(Step::Booting), 600);
     assert_eq!(
-        (s.step, s.end_reason.clone()),
+        (s.step, s.attempt.end_reason.clone()),
         (Step::Restoring, Some(Reason::BootTimeout))
     );
     let (s, reason) = writes(&o, &s, 600);
     assert_eq!(
-        (s.step, s.attempt, reason),
+        (s.step, s.attempt.number, reason),
         (Step::Retrying, 2, Reason::BootTimeout)
     );
     assert_eq!(
-        (s.retry_count(), s.power_off_repeats, s.off.clone(), s.taint),
+        (
+            s.retry_count(),
+            s.power_off_repeats,
+            s.attempt.off.clone(),
+            s.attempt.taint
+        ),
         (1, 0, None, None)
     );
     let (s, _) = writes(&o, &s, 601);
     assert_eq!(s.step, Step::Holding);
-    let last = State {
-        attempt: 2,
-        ..mk_state(Step::Restoring)
-    };
-    let last = State {
-        end_reason: Some(Reason::BootTimeout),
-        ..last
-    };
+    let mut last = mk_state(Step::Restoring);
+    last.attempt.number = 2;
+    last.attempt.end_reason = Some(Reason::BootTimeout);
     let (s, reason) = writes(&o, &last, 1300);
     assert_eq!((s.step, reason), (Step::Escalated, Reason::Exhausted(2)));
     assert_eq!(s.phase().as_str(), "Deleting machine");
@@ -270,7 +264,6 @@ fn l1_attempts_are_counted_as_in_capm3_before_escalation() {
     );
     // A limit lowered below the count ends it too.
     policy(&mut o).retry_limit = 0;
-    let last = State { attempt: 2, ..last };
     assert_eq!(writes(&o, &last, 1300).0.step, Step::Escalated);
 }
 

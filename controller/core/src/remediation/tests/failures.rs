@@ -78,10 +78,10 @@ fn f8_person_may_confirm_for_an_unresponsive_bmc() {
     let (mut o, s) = mk_person();
     let (s, _) = writes(&o, &s, 601);
     assert_eq!(s.step, Step::ConfirmingOff);
-    assert!(matches!(s.off, Some(OffEvidence::Person { .. })));
+    assert!(matches!(s.attempt.off, Some(OffEvidence::Person { .. })));
     let (s, _) = writes(&o, &s, 601);
     let (s, _) = writes(&o, &s, 601);
-    assert_eq!((s.step, s.taint), (Step::Tainting, None));
+    assert_eq!((s.step, s.attempt.taint), (Step::Tainting, None));
     o.power = mk_no_power(602);
     let (s, _) = writes(&o, &s, 603);
     assert_eq!(does(&o, &s, 603), Command::AddTaint);
@@ -151,7 +151,7 @@ fn f8_confirmation_counts_once() {
     for _ in 0..3 {
         (s, _) = writes(&o, &s, 602);
     }
-    assert_eq!((s.step, s.off.clone()), (Step::PoweringOff, None));
+    assert_eq!((s.step, s.attempt.off.clone()), (Step::PoweringOff, None));
     o.power = mk_no_power(603);
     assert!(matches!(does(&o, &s, 603), Command::PowerOff { .. }));
     o.operation = unconfirmed();
@@ -191,7 +191,7 @@ fn bmc_reporting_on_is_unconfirmed_and_never_tainted() {
         why: "still On after 180s".into(),
     });
     let (s, reason) = writes(&o, &mk_state(Step::PoweringOff), 180);
-    assert_eq!((s.tries, s.off), (1, None));
+    assert_eq!((s.tries, s.attempt.off), (1, None));
     assert_eq!(
         reason,
         Reason::FenceUnconfirmed("still On after 180s".into())
@@ -210,7 +210,7 @@ fn powering_off_for_minutes_is_not_off() {
         taken: Some(mk_taken()),
     });
     let (s, reason) = writes(&o, &mk_state(Step::PoweringOff), 180);
-    assert_eq!((s.step, s.off), (Step::PoweringOff, None));
+    assert_eq!((s.step, s.attempt.off), (Step::PoweringOff, None));
     assert!(
         reason
             .to_string()
@@ -252,7 +252,7 @@ fn never_joined_machine_is_power_cycled_without_taint_and_drain() {
     let mut o = mk_held();
     o.workload = WorkloadView::NotJoined;
     let mut s = mk_state(Step::ConfirmingOff);
-    (s.node, s.lease_at_off) = (None, None);
+    (s.attempt.node, s.attempt.lease_at_off) = (None, None);
     assert_eq!(writes(&o, &s, 1).0.step, Step::PoweringOn);
 }
 
@@ -298,7 +298,7 @@ fn foreign_holds_and_servicing_delay_the_power_on() {
         .foreign_holds
         .insert("reboot.metal3.io/firmware".into());
     let mut s = mk_state(Step::PoweringOn);
-    s.handover.held_by_others = true;
+    s.attempt.handover.held_by_others = true;
     let (reason, until) = waits(&o, &s, 100);
     assert_eq!(
         reason,

@@ -37,13 +37,13 @@ fn failed_node_passes_through_all_steps_in_order() {
     assert_eq!(s.step, Step::ConfirmingOff);
     o.operation = None;
     let (s, _) = writes(&o, &s, 25);
-    assert_eq!(s.lease_at_off.as_deref(), Some("09:00:00"));
+    assert_eq!(s.attempt.lease_at_off.as_deref(), Some("09:00:00"));
     let (s, _) = writes(&o, &s, 25);
     assert_eq!(s.step, Step::Tainting);
     assert_eq!(does(&o, &s, 25), Command::ReadPower);
     o.power = mk_power(25, PowerState::Off);
     let (s, _) = writes(&o, &s, 26);
-    assert_eq!(s.taint, Some(TaintOwner::Us));
+    assert_eq!(s.attempt.taint, Some(TaintOwner::Us));
     assert_eq!(does(&o, &s, 26), Command::AddTaint);
     node(&mut o).taint = Taint::Ours;
     let (s, _) = writes(&o, &s, 26);
@@ -63,7 +63,7 @@ fn failed_node_passes_through_all_steps_in_order() {
     assert_eq!(does(&o, &s, 29), Command::RenewHold);
     bmh(&mut o).powered_on = Some(false);
     let (s, _) = writes(&o, &s, 29);
-    assert_eq!(s.handover.released, Some(at(29)));
+    assert_eq!(s.attempt.handover.released, Some(at(29)));
     assert_eq!(does(&o, &s, 29), Command::RemoveHold);
     bmh(&mut o).our_hold = false;
     assert_eq!(does(&o, &s, 29), Command::ReadPower);
@@ -72,7 +72,7 @@ fn failed_node_passes_through_all_steps_in_order() {
     assert_eq!(does(&o, &s, 29), Command::Release);
     o.completed.insert(Command::Release);
     let (s, _) = writes(&o, &s, 29);
-    assert_eq!((s.step, s.on), (Step::Booting, Some(at(29))));
+    assert_eq!((s.step, s.attempt.on), (Step::Booting, Some(at(29))));
     assert_eq!(waits(&o, &s, 30), (Reason::Booting, 44));
     o.power = mk_power(80, PowerState::On);
     node(&mut o).boot_id = "boot-2".into();
@@ -101,7 +101,7 @@ fn failed_node_passes_through_all_steps_in_order() {
 fn f1_power_is_read_again_immediately_before_the_taint() {
     let mut o = mk_held();
     let mut s = mk_state(Step::Tainting);
-    s.taint = Some(TaintOwner::Us);
+    s.attempt.taint = Some(TaintOwner::Us);
     // The evidence may have waited at the agent for hours.
     assert_eq!(does(&o, &s, 1), Command::ReadPower);
     o.power = mk_power(-1, PowerState::Off);
@@ -123,7 +123,7 @@ fn f1_taint_requires_exactly_off() {
         o.power = mk_power(1, state);
         let (s, reason) = writes(&o, &mk_state(Step::Tainting), 2);
         assert_eq!(
-            (s.step, s.off.clone(), s.power_off_repeats),
+            (s.step, s.attempt.off.clone(), s.power_off_repeats),
             (Step::PoweringOff, None, 1)
         );
         assert_eq!(reason, Reason::FenceViolated(format!("\"{state:?}\"")));
@@ -141,7 +141,7 @@ fn f1_taint_requires_exactly_off() {
 fn f1_reading_of_a_bmc_slower_than_the_hold_watch_counts() {
     let mut o = mk_held();
     let mut s = mk_state(Step::Tainting);
-    s.taint = Some(TaintOwner::Us);
+    s.attempt.taint = Some(TaintOwner::Us);
     o.power = mk_power(1, PowerState::Off);
     o.power.as_mut().unwrap().answered = at(9);
     assert_eq!(does(&o, &s, 9), Command::AddTaint);
@@ -155,7 +155,7 @@ fn f1_lost_hold_invalidates_the_evidence() {
         o.power = mk_power(1, PowerState::Off);
         let (s, reason) = writes(&o, &mk_state(step), 2);
         assert_eq!(
-            (s.step, s.off.clone(), s.power_off_repeats),
+            (s.step, s.attempt.off.clone(), s.power_off_repeats),
             (Step::PoweringOff, None, 1)
         );
         assert_eq!(reason, Reason::HoldLost("metal/host-7".into()));
@@ -208,10 +208,10 @@ fn f3_tainted_host_seen_on_is_switched_off_again_and_stays_tainted() {
         o.drain = Some(Drain::default());
         o.power = mk_power(3, PowerState::On);
         let mut s = mk_state(step);
-        s.taint = Some(TaintOwner::Us);
+        s.attempt.taint = Some(TaintOwner::Us);
         let (s, reason) = writes(&o, &s, 4);
         assert_eq!(
-            (s.step, s.drained, s.taint),
+            (s.step, s.attempt.drained, s.attempt.taint),
             (Step::PoweringOff, None, Some(TaintOwner::Us))
         );
         assert_eq!(reason, Reason::FenceViolated("\"On\"".into()));

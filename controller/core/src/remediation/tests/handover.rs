@@ -21,7 +21,7 @@ fn mk_released() -> (Observation, State) {
     let mut o = mk_observation();
     bmh(&mut o).powered_on = Some(false);
     let mut s = mk_state(Step::PoweringOn);
-    s.handover.released = Some(at(1));
+    s.attempt.handover.released = Some(at(1));
     (o, s)
 }
 
@@ -54,14 +54,14 @@ fn f16_hold_stays_until_the_owner_reports_off_and_its_value_changes_every_30_s()
 #[test]
 fn f16_hold_that_somebody_removes_before_the_owner_reports_off_is_set_again() {
     let (mut o, mut s) = mk_unreported();
-    s.handover.released = None;
+    s.attempt.handover.released = None;
     bmh(&mut o).our_hold = false;
     assert_eq!(does(&o, &s, 2), Command::AddHold);
     // Given up before it is removed: a crash in between changes nothing.
     bmh(&mut o).our_hold = true;
     bmh(&mut o).powered_on = Some(false);
     let (s, _) = writes(&o, &s, 3);
-    assert_eq!(s.handover.released, Some(at(3)));
+    assert_eq!(s.attempt.handover.released, Some(at(3)));
     assert_eq!(does(&o, &s, 3), Command::RemoveHold);
     bmh(&mut o).our_hold = false;
     bmh(&mut o).powered_on = Some(true);
@@ -90,13 +90,13 @@ fn f16_reason_names_what_keeps_the_owner_and_what_a_person_makes_sure_of() {
 #[test]
 fn f16_person_takes_the_power_from_the_owner_only_by_the_uid() {
     let (mut o, mut s) = mk_unreported();
-    s.handover.released = None;
+    s.attempt.handover.released = None;
     bmh(&mut o).hold_renewed = Some(at(2));
     o.request.override_owner = Some("true".into());
     assert_eq!(waits(&o, &s, 3).0.label(), "OwnerDoesNotReportOff");
     o.request.override_owner = Some(UID.into());
     let (s, _) = writes(&o, &s, 3);
-    assert_eq!(s.handover.released, Some(at(3)));
+    assert_eq!(s.attempt.handover.released, Some(at(3)));
     assert_eq!(does(&o, &s, 3), Command::RemoveHold);
     bmh(&mut o).our_hold = false;
     o.power = mk_power(30, PowerState::Off);
@@ -124,7 +124,7 @@ fn f16_detached_or_missing_host_has_no_owner() {
 fn f16_undone_power_off_is_left_to_an_owner_that_has_the_host_as_off() {
     let mut o = mk_observation();
     let mut s = mk_state(Step::Aborting);
-    s.end_reason = Some(Reason::LeaseRenewed("node-7".into()));
+    s.attempt.end_reason = Some(Reason::LeaseRenewed("node-7".into()));
     bmh(&mut o).powered_on = Some(false);
     o.completed.insert(Command::RemoveHold);
     assert_eq!(does(&o, &s, 2), Command::ReadPower);
@@ -142,14 +142,14 @@ fn f16_undone_power_off_is_left_to_an_owner_that_has_the_host_as_off() {
 #[test]
 fn f16_grace_of_the_owner_begins_when_the_last_hold_is_gone() {
     let (mut o, mut s) = mk_released();
-    s.handover.released = None;
+    s.attempt.handover.released = None;
     let key = "reboot.metal3.io/firmware";
     bmh(&mut o).foreign_holds.insert(key.into());
     let (s, _) = writes(&o, &s, 100);
     assert_eq!(waits(&o, &s, 100).0.label(), "HeldByOthers");
     bmh(&mut o).foreign_holds.clear();
     let (s, _) = writes(&o, &s, 200);
-    assert_eq!(s.handover.released, Some(at(200)));
+    assert_eq!(s.attempt.handover.released, Some(at(200)));
     o.power = mk_power(219, PowerState::Off);
     assert_eq!(waits(&o, &s, 219).0.label(), "PowerOnRunning");
     o.power = mk_power(221, PowerState::Off);
@@ -159,7 +159,10 @@ fn f16_grace_of_the_owner_begins_when_the_last_hold_is_gone() {
     let (s, reason) = writes(&o, &s, 230);
     assert_eq!(reason.label(), "HeldByOthers");
     bmh(&mut o).foreign_holds.clear();
-    assert_eq!(writes(&o, &s, 300).0.handover.released, Some(at(300)));
+    assert_eq!(
+        writes(&o, &s, 300).0.attempt.handover.released,
+        Some(at(300))
+    );
 }
 
 #[test]
@@ -217,7 +220,7 @@ fn f16_remediation_ends_once_the_owner_reports_on() {
     assert!(d.notes.iter().all(|note| note.reason != "OwnerSilent"));
     // A Node that fails again begins the time anew.
     node(&mut o).ready = false;
-    assert_eq!(writes(&o, &waiting, 72).0.handover.unreported, None);
+    assert_eq!(writes(&o, &waiting, 72).0.attempt.handover.unreported, None);
 }
 
 #[test]
@@ -227,7 +230,7 @@ fn f16_owner_that_never_reports_on_ends_the_remediation_after_10_minutes_with_an
     node(&mut o).boot_id = "boot-2".into();
     bmh(&mut o).powered_on = Some(false);
     let mut s = mk_state(Step::Restoring);
-    s.handover.unreported = Some(at(60));
+    s.attempt.handover.unreported = Some(at(60));
     for deleting in [false, true] {
         o.request.deleting = deleting;
         o.machine = Some(MachineView::not_asked());
@@ -293,9 +296,9 @@ fn f16_serviced_host_is_fenced_again_when_it_returns_and_another_machines_host_i
     let mut o = mk_observation();
     o.power = mk_power(1, PowerState::On);
     let mut s = mk_state(Step::Draining);
-    s.handover.taken = true;
+    s.attempt.handover.taken = true;
     let (back, _) = writes(&o, &s, 2);
-    assert!(!back.handover.taken);
+    assert!(!back.attempt.handover.taken);
     let (again, reason) = writes(&o, &back, 2);
     assert_eq!(
         (again.step, reason.label()),

@@ -29,7 +29,7 @@ fn evidence_is_collected_before_the_hold_and_recorded_once() {
     assert_eq!(does(&o, &holding, 1), COLLECT);
     collected(&mut o);
     let (s, _) = writes(&o, &holding, 2);
-    let evidence = s.evidence.as_ref().unwrap();
+    let evidence = s.attempt.evidence.as_ref().unwrap();
     assert_eq!((s.step, evidence.attempt), (Step::Holding, 1));
     o.collected = Collected::default();
     assert_eq!(does(&o, &s, 2), Command::AddHold);
@@ -44,17 +44,20 @@ fn a_late_or_lost_response_delays_the_hold_by_no_more_than_the_timeout() {
     // A new leader has the rest of the time, not all of it again.
     assert_eq!(does(&o, &holding, TIMEOUT - 1), COLLECT);
     let (s, _) = writes(&o, &holding, TIMEOUT);
-    let missing = &s.evidence.as_ref().unwrap().missing;
+    let missing = &s.attempt.evidence.as_ref().unwrap().missing;
     assert_eq!(missing, &["nothing was reported within 5s"]);
     assert_eq!(does(&o, &s, TIMEOUT), Command::AddHold);
     // The response was lost: it is not requested again.
     o.completed.insert(COLLECT);
     let (s, _) = writes(&o, &holding, 1);
-    assert_eq!(s.evidence.unwrap().missing, ["the response was lost"]);
+    assert_eq!(
+        s.attempt.evidence.unwrap().missing,
+        ["the response was lost"]
+    );
     // It is late: it is recorded, and nothing waits.
     collected(&mut o);
     let (s, _) = writes(&o, &holding, 90);
-    assert!(s.evidence.unwrap().missing.is_empty());
+    assert!(s.attempt.evidence.unwrap().missing.is_empty());
 }
 
 #[test]
@@ -65,7 +68,7 @@ fn without_an_agent_or_a_timeout_nothing_is_collected() {
         why: "rack r1 is dark".into(),
     };
     let (s, _) = writes(&o, &holding, 1);
-    let missing = &s.evidence.as_ref().unwrap().missing;
+    let missing = &s.attempt.evidence.as_ref().unwrap().missing;
     assert!(missing[0].contains("rack r1 is dark"), "{missing:?}");
     assert_eq!(does(&mk_observation(), &holding, 1), Command::AddHold);
 }
@@ -91,14 +94,14 @@ fn f11_a_withdrawn_remediation_collects_nothing() {
 fn each_attempt_collects_its_own_evidence() {
     let o = collecting(mk_direct());
     let mut s = mk_direct_state(Step::Restoring);
-    s.end_reason = Some(Reason::BootTimeout);
-    s.taint = None;
+    s.attempt.end_reason = Some(Reason::BootTimeout);
+    s.attempt.taint = None;
     let mut evidence = HostEvidence::new(1, at(0));
     evidence.boot_log = Some(BootLog::default());
-    s.evidence = Some(Box::new(evidence));
+    s.attempt.evidence = Some(Box::new(evidence));
     let (s, _) = writes(&o, &s, 700);
     assert_eq!(
-        (s.step, s.attempt, s.evidence.is_none()),
+        (s.step, s.attempt.number, s.attempt.evidence.is_none()),
         (Step::Retrying, 2, true)
     );
     let (s, _) = writes(&o, &s, 701);
@@ -167,7 +170,7 @@ fn f6_an_interrupt_is_cancelled_before_a_withdrawn_request_ends() {
     let (mut s, _) = writes(&o, &mk_state(Step::Holding), 1);
     let pin = s.pinned.clone().unwrap();
     (s.step, s.mode) = (Step::Aborting, Mode::Direct);
-    s.end_reason = Some(Reason::Withdrawn);
+    s.attempt.end_reason = Some(Reason::Withdrawn);
     o.request.deleting = true;
     let cancel = Command::Cancel { id: pin.operation };
     assert_eq!(does(&o, &s, 2), cancel);
@@ -185,16 +188,16 @@ fn f6_an_interrupt_of_unknown_outcome_is_cancelled_after_the_power_off_is_pinned
     let mut o = interrupting();
     let (mut s, _) = writes(&o, &mk_state(Step::Holding), 1);
     let pin = s.pinned.clone().unwrap();
-    let lost = HostEvidence::not_collected(s.attempt, at(2), "the response was lost");
+    let lost = HostEvidence::not_collected(s.attempt.number, at(2), "the response was lost");
     o.collected.evidence = Some(Box::new(lost));
     (s, _) = writes(&o, &s, 2);
     // Where no interrupt was pinned, none is unknown.
     let mut unasked = mk_state(Step::Holding);
     (unasked, _) = writes(&o, &unasked, 2);
-    assert!(!unasked.evidence.unwrap().may_have_interrupted());
+    assert!(!unasked.attempt.evidence.unwrap().may_have_interrupted());
     (s.step, s.mode) = (Step::Aborting, Mode::Direct);
     s.agent_holds = true;
-    s.end_reason = Some(Reason::Withdrawn);
+    s.attempt.end_reason = Some(Reason::Withdrawn);
     s.pinned = Some(AgentPin {
         operation: format!("{UID}/1@0/off/0.0"),
         ..pin.clone()
@@ -205,16 +208,16 @@ fn f6_an_interrupt_of_unknown_outcome_is_cancelled_after_the_power_off_is_pinned
     assert_eq!(next(&s), cancel);
     let known = |interrupt: Option<&str>| HostEvidence {
         interrupt: interrupt.map(str::to_owned),
-        ..HostEvidence::new(s.attempt, at(2))
+        ..HostEvidence::new(s.attempt.number, at(2))
     };
     let (begun, none) = (known(Some("sent")), known(None));
-    s.evidence = Some(Box::new(begun));
+    s.attempt.evidence = Some(Box::new(begun));
     assert_eq!(next(&s), cancel);
     // Before the hold of a power-off, the pin would be that of the interrupt.
     s.agent_holds = false;
     assert_ne!(next(&s), cancel);
     s.agent_holds = true;
-    s.evidence = Some(Box::new(none));
+    s.attempt.evidence = Some(Box::new(none));
     assert_ne!(next(&s), cancel);
 }
 
@@ -237,7 +240,7 @@ fn the_log_of_the_boot_is_read_once_the_node_is_back_and_clean() {
     let mut s = mk_state(Step::Restoring);
     let mut evidence = HostEvidence::new(1, at(0));
     evidence.set_log(&[]);
-    s.evidence = Some(Box::new(evidence));
+    s.attempt.evidence = Some(Box::new(evidence));
     node(&mut o).taint = Taint::Ours;
     assert_eq!(does(&o, &s, 1), Command::RemoveTaint);
     node(&mut o).taint = Taint::Absent;
@@ -253,7 +256,7 @@ fn the_log_of_the_boot_is_read_once_the_node_is_back_and_clean() {
     o.collected.boot_log = Some(Box::default());
     let (s, _) = writes(&o, &s, 2);
     assert_eq!(
-        s.evidence.as_ref().unwrap().boot_log,
+        s.attempt.evidence.as_ref().unwrap().boot_log,
         Some(BootLog::default())
     );
     o.completed.clear();
@@ -270,12 +273,18 @@ fn a_boot_log_that_cannot_be_read_prevents_nothing() {
     let mut s = mk_direct_state(Step::Restoring);
     node(&mut o).boot_id = "boot-2".into();
     let missing = |s: &State, o: &Observation| {
-        let boot_log = writes(o, s, 1).0.evidence.unwrap().boot_log.unwrap();
+        let boot_log = writes(o, s, 1)
+            .0
+            .attempt
+            .evidence
+            .unwrap()
+            .boot_log
+            .unwrap();
         boot_log.missing.unwrap()
     };
-    s.evidence = Some(Box::new(HostEvidence::not_collected(1, at(0), "x")));
+    s.attempt.evidence = Some(Box::new(HostEvidence::not_collected(1, at(0), "x")));
     assert!(missing(&s, &o).contains("not read before"));
-    s.evidence.as_mut().unwrap().set_log(&[]);
+    s.attempt.evidence.as_mut().unwrap().set_log(&[]);
     o.completed.insert(Command::CollectBootLog);
     assert_eq!(missing(&s, &o), "the response was lost");
     o.completed.clear();

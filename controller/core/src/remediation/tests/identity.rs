@@ -47,7 +47,7 @@ fn f5_lease_renewal_after_confirmed_off_undoes_the_remediation() {
         });
         (s, _) = writes(&o, &s, 7);
         assert_eq!(
-            (s.step, s.end_reason.clone()),
+            (s.step, s.attempt.end_reason.clone()),
             (Step::Blocked, Some(Reason::LeaseRenewed("node-7".into())))
         );
         assert_eq!(does(&o, &s, 7), Command::RemoveFinalizer(Outcome::Failed));
@@ -137,7 +137,7 @@ fn f5_reading_from_before_the_renewal_is_repeated() {
         o.power = mk_power(3, PowerState::Off);
         o.completed.insert(Command::ReadPower);
         let mut s = mk_state(step);
-        s.taint = Some(TaintOwner::Us);
+        s.attempt.taint = Some(TaintOwner::Us);
         assert_eq!(does(&o, &s, 6), Command::ReadPower, "{step:?}");
         o.power = mk_power(6, PowerState::On);
         assert_eq!(writes(&o, &s, 7).1.label(), "FenceViolated", "{step:?}");
@@ -206,7 +206,10 @@ fn f5_refused_entry_is_tried_again_once_it_is_corrected() {
     // Within the second in which the attempt began.
     let (s, reason) = writes(&o, &s, 0);
     assert_eq!((s.step, &reason), (Step::Pending, &why));
-    assert_eq!(s.attempt, powering_off.attempt, "no attempt is used up");
+    assert_eq!(
+        s.attempt.number, powering_off.attempt.number,
+        "no attempt is used up"
+    );
     assert_ne!(
         operation_id(UID, &powering_off),
         operation_id(
@@ -278,7 +281,7 @@ fn boot_before_the_power_off_does_not_count_as_boot_after_it() {
     let mut o = mk_held();
     node(&mut o).boot_id = "boot-2".into();
     let mut s = mk_state(Step::ConfirmingOff);
-    s.lease_at_off = None;
+    s.attempt.lease_at_off = None;
     let (s, _) = writes(&o, &s, 1);
-    assert_eq!(s.node.unwrap().boot_id, "boot-2");
+    assert_eq!(s.attempt.node.unwrap().boot_id, "boot-2");
 }

@@ -6,7 +6,7 @@ impl Run {
     /// F1: checks that the taint may be set.
     pub(super) fn may_taint(&self, state: &State) {
         let w = &self.world;
-        let by_person = matches!(state.off, Some(OffEvidence::Person { .. }));
+        let by_person = matches!(state.attempt.off, Some(OffEvidence::Person { .. }));
         let apart = w
             .said_off
             .first()
@@ -31,8 +31,9 @@ impl Run {
         let w = &self.world;
         let left = w.cluster.pod.is_some() || w.cluster.volume;
         // No workload was moved: withdrawn in time, or a plain power cycle.
-        let cycle = state.strategy == Strategy::PowerCycleFirst && state.attempt == 1;
-        let withdrawn = (state.end_reason.is_some() || cycle) && state.taint.is_none();
+        let cycle = state.strategy == Strategy::PowerCycleFirst && state.attempt.number == 1;
+        let withdrawn =
+            (state.attempt.end_reason.is_some() || cycle) && state.attempt.taint.is_none();
         if state.step == Step::PoweringOn && left && !withdrawn {
             w.fail("F4: power-on before the node is drained");
         }

@@ -252,10 +252,10 @@ pub(super) fn random_state(r: &mut Rng) -> State {
     let some_time = |r: &mut Rng| r.one_in(2).then(|| at(r.time()));
     s.since = at(r.range(-100, 0));
     s.mode = r.pick(&[Mode::Cooperative, Mode::Direct]);
-    s.attempt = r.pick(&[1, 2, 3]);
+    s.attempt.number = r.pick(&[1, 2, 3]);
     s.tries = r.pick(&[0, 1, 3]);
     s.power_off_repeats = r.pick(&[0, 1]);
-    s.power_on_repeats = r.pick(&[0, 3]);
+    s.attempt.power_on_repeats = r.pick(&[0, 3]);
     s.retry_at = some_time(r);
     s.failure = r.one_in(3).then(|| "no answer".to_owned());
     s.strategy = r.pick(&[
@@ -263,22 +263,22 @@ pub(super) fn random_state(r: &mut Rng) -> State {
         Strategy::PowerOff,
         Strategy::PowerCycleFirst,
     ]);
-    s.node_action = r.pick(&[None, Some(NodeAction::Taint), Some(NodeAction::Delete)]);
+    s.attempt.node_action = r.pick(&[None, Some(NodeAction::Taint), Some(NodeAction::Delete)]);
     s.keep_off = r.pick(&[None, None, Some(Reason::ExhaustedKeptOff(2))]);
-    s.taint = r.pick(&[None, Some(TaintOwner::Us), Some(TaintOwner::Other)]);
-    s.lease_at_off = r.pick(&[None, Some("09:00:00".to_owned()), Some(String::new())]);
-    if let Some(mark) = s.node.as_mut() {
+    s.attempt.taint = r.pick(&[None, Some(TaintOwner::Us), Some(TaintOwner::Other)]);
+    s.attempt.lease_at_off = r.pick(&[None, Some("09:00:00".to_owned()), Some(String::new())]);
+    if let Some(mark) = s.attempt.node.as_mut() {
         mark.unproven = r.one_in(4);
         mark.system_uuid = r
             .pick(&["4c4c4544-0042-3510-8054-c2c04f4e4e32", UUID])
             .into();
     }
-    s.drained = some_time(r);
-    s.on = some_time(r);
+    s.attempt.drained = some_time(r);
+    s.attempt.on = some_time(r);
     s.agent_holds = r.one_in(2);
     s.confirmation_used = r.one_in(3);
     s.other_node = r.pick(&[None, None, Some(OTHER.to_owned()), Some("gone".to_owned())]);
-    s.end_reason = r.pick(&[
+    s.attempt.end_reason = r.pick(&[
         Some(Reason::OtherNodeOnHost("node-7 is stale".into())),
         None,
         None,
@@ -287,16 +287,16 @@ pub(super) fn random_state(r: &mut Rng) -> State {
         Some(Reason::DrainGivenUp("1 pod (a/b)".into())),
         Some(Reason::LeaseRenewed("node-7".into())),
     ]);
-    if s.step == Step::Fenced && s.end_reason == Some(Reason::WithdrawnAfterOff) {
-        s.end_reason = None;
+    if s.step == Step::Fenced && s.attempt.end_reason == Some(Reason::WithdrawnAfterOff) {
+        s.attempt.end_reason = None;
     }
     match r.range(0, 3) {
-        0 => s.off = None,
-        1 => s.off = Some(OffEvidence::Person { at: at(r.time()) }),
+        0 => s.attempt.off = None,
+        1 => s.attempt.off = Some(OffEvidence::Person { at: at(r.time()) }),
         _ => {}
     }
     if r.one_in(5) {
-        s.node = None;
+        s.attempt.node = None;
     }
     s
 }

@@ -40,8 +40,8 @@ fn f16_move_is_blocked_before_the_hold_and_until_everything_is_removed() {
     node(&mut o).taint = Taint::Absent;
     assert_eq!(does(&o, &s, 9), Command::UnblockMove);
     let mut aborting = mk_state(Step::Aborting);
-    aborting.end_reason = Some(Reason::HostOffline("metal/host-7".into()));
-    aborting.taint = None;
+    aborting.attempt.end_reason = Some(Reason::HostOffline("metal/host-7".into()));
+    aborting.attempt.taint = None;
     o.completed.insert(Command::RemoveHold);
     o.completed.insert(Command::Release);
     assert_eq!(does(&o, &aborting, 9), Command::UnblockMove);
@@ -106,7 +106,7 @@ fn f15_moved_remediation_confirms_off_again_and_takes_over_key_and_taint() {
     bmh(&mut o).our_hold = true;
     o.power = mk_power(30, PowerState::Off);
     let (s, _) = writes(&o, &mk_state(Step::Tainting), 30);
-    assert_eq!(s.taint, Some(TaintOwner::Us));
+    assert_eq!(s.attempt.taint, Some(TaintOwner::Us));
 
     let s = mk_state(Step::PoweringOn);
     let (reason, until) = waits(&o, &s, 60);

@@ -22,7 +22,7 @@ fn mk_replaced(step: Step, system_uuid: &str) -> (Observation, State) {
     lease.renewed = "09:00:09".into();
     lease.unchanged_since = at(9);
     let mut s = mk_state(step);
-    s.node.as_mut().unwrap().system_uuid = OURS.into();
+    s.attempt.node.as_mut().unwrap().system_uuid = OURS.into();
     (o, s)
 }
 
@@ -62,12 +62,17 @@ fn f1_replaced_node_needs_a_quiet_lease_before_the_taint() {
             let (mut o, s) = mk_replaced(step, uuid);
             let (s, reason) = writes(&o, &s, 10);
             assert_eq!(
-                (s.step, reason.label(), s.lease_at_off.clone(), s.drained),
+                (
+                    s.step,
+                    reason.label(),
+                    s.attempt.lease_at_off.clone(),
+                    s.attempt.drained
+                ),
                 (Step::ConfirmingOff, "NodeReplaced", None, None),
                 "{step:?}"
             );
             let (s, _) = writes(&o, &s, 10);
-            let mark = s.node.as_ref().unwrap();
+            let mark = s.attempt.node.as_ref().unwrap();
             assert_eq!((mark.uid.as_str(), mark.unproven), ("n8", uuid.is_empty()));
             assert_eq!(waits(&o, &s, 10).0.label(), "WaitingForQuietLease");
             // The Lease has been quiet for a quarter of its duration and the slack.
@@ -124,7 +129,7 @@ fn f5_bmc_identity_is_compared_once_the_node_is_known() {
         node(&mut o).system_uuid = uuid.into();
         o.power = mk_power(1, PowerState::Off);
         let mut s = mk_state(Step::ConfirmingOff);
-        (s.node, s.lease_at_off, s.off) = (None, None, proof(identity));
+        (s.attempt.node, s.attempt.lease_at_off, s.attempt.off) = (None, None, proof(identity));
         let mut d = decide(&o, Some(&s), at(2));
         for _ in 0..2 {
             if d.next == Next::Write {
@@ -170,8 +175,8 @@ fn mk_first_seen(step: Step, identity: &str) -> (Observation, State) {
         reading.identity = identity.into();
     }
     let mut s = mk_state(step);
-    (s.node, s.lease_at_off, s.taint) = (None, None, None);
-    s.off = Some(OffEvidence::Bmc {
+    (s.attempt.node, s.attempt.lease_at_off, s.attempt.taint) = (None, None, None);
+    s.attempt.off = Some(OffEvidence::Bmc {
         at: at(0),
         readings,
         taken: Some(mk_taken()),
@@ -211,7 +216,7 @@ fn f5_mismatch_with_a_node_from_before_the_off_undoes_the_power_off_at_once() {
             });
             (s, _) = writes(&o, &s, 3);
             assert_eq!(
-                (s.step, s.end_reason.clone()),
+                (s.step, s.attempt.end_reason.clone()),
                 (Step::Blocked, Some(reason))
             );
         }
@@ -255,7 +260,7 @@ fn f5_mismatch_is_not_undone_for_what_this_attempt_did_not_switch_off() {
     node(&mut o).created = Some(at(1));
     stays(&o, &s, "the Node registered after the off");
     let (o, mut s) = mk();
-    s.taint = Some(TaintOwner::Us);
+    s.attempt.taint = Some(TaintOwner::Us);
     stays(&o, &s, "pods may have moved");
     let (mut o, s) = mk();
     node(&mut o).taint = Taint::Other;
@@ -268,7 +273,7 @@ fn f5_mismatch_is_not_undone_for_what_this_attempt_did_not_switch_off() {
         "another BMC answers than the one that took the command",
     );
     let (mut o, mut s) = mk();
-    s.off = Some(OffEvidence::Person { at: at(0) });
+    s.attempt.off = Some(OffEvidence::Person { at: at(0) });
     o.power.as_mut().unwrap().result.as_mut().unwrap().identity = OTHER.into();
     stays(&o, &s, "a person switched it off");
 }
@@ -276,9 +281,9 @@ fn f5_mismatch_is_not_undone_for_what_this_attempt_did_not_switch_off() {
 #[test]
 fn f1_node_appearing_after_the_evidence_needs_a_quiet_lease() {
     let (o, mut s) = mk_replaced(Step::Draining, OURS);
-    (s.node, s.lease_at_off, s.taint) = (None, None, None);
+    (s.attempt.node, s.attempt.lease_at_off, s.attempt.taint) = (None, None, None);
     let (s, _) = writes(&o, &s, 10);
-    assert_eq!((s.step, s.taint), (Step::ConfirmingOff, None));
+    assert_eq!((s.step, s.attempt.taint), (Step::ConfirmingOff, None));
 }
 
 #[test]

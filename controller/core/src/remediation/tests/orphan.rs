@@ -63,7 +63,12 @@ fn f1_l1_silent_bmc_of_a_host_kept_off_awaits_confirmation() {
         assert_ne!(early.state.step, Step::AwaitingConfirmation, "{step:?}");
         let (s, reason) = writes(&o, &s, 301);
         assert_eq!(
-            (s.step, reason.label(), s.off.clone(), s.power_off_repeats),
+            (
+                s.step,
+                reason.label(),
+                s.attempt.off.clone(),
+                s.power_off_repeats
+            ),
             (Step::AwaitingConfirmation, "FenceUnconfirmed", None, 1),
             "{step:?}"
         );
@@ -83,7 +88,7 @@ fn f8_bmc_may_be_silent_after_a_confirmation_by_a_person() {
     o.power = mk_no_power(300);
     o.silent_since = Some(at(0));
     let mut s = mk_state(Step::Draining);
-    s.off = Some(OffEvidence::Person { at: at(0) });
+    s.attempt.off = Some(OffEvidence::Person { at: at(0) });
     assert_ne!(
         decide(&o, Some(&s), at(301)).state.step,
         Step::AwaitingConfirmation
@@ -100,7 +105,7 @@ fn l1_missing_bmc_access_is_reported_in_every_step_that_needs_it() {
         o.operation = None;
         let mut s = mk_state(step);
         if step == Step::Aborting {
-            s.end_reason = Some(Reason::LeaseRenewed("n".into()));
+            s.attempt.end_reason = Some(Reason::LeaseRenewed("n".into()));
         }
         let needs = [
             Step::Pending,
@@ -140,7 +145,7 @@ fn f8_confirmation_counts_without_bare_metal_host_or_secret() {
         o.request.confirm_fenced = Some(UID.into());
         o.silent_since = Some(at(1));
         let (s, _) = writes(&o, &s, 182);
-        assert!(matches!(s.off, Some(OffEvidence::Person { .. })));
+        assert!(matches!(s.attempt.off, Some(OffEvidence::Person { .. })));
         let (o, s, d) = run(o, s, 183);
         assert_eq!((s.step, d.reason.label()), (Step::Draining, "Draining"));
         // The power-on then reports what is missing.
@@ -165,7 +170,7 @@ fn l1_f9_deleted_remediation_without_host_completes_from_every_step() {
             o.request.deleting = true;
             node(&mut o).taint = if tainted { Taint::Ours } else { Taint::Absent };
             let mut s = mk_state(step);
-            s.taint = tainted.then_some(TaintOwner::Us);
+            s.attempt.taint = tainted.then_some(TaintOwner::Us);
             let (o, _, d) = run(o, s, 5);
             assert!(matches!(d.next, Next::Done(_)), "{step:?}: {d:?}");
             assert!(!o.request.finalizer);
@@ -227,7 +232,7 @@ fn f4_host_of_a_removed_cluster_object_is_held_until_drained() {
         o.power = mk_power(1, PowerState::Off);
         let mut s = mk_state(step);
         s.cluster = Some("metal/c".into());
-        s.taint = taint;
+        s.attempt.taint = taint;
         let d = decide(&o, Some(&s), at(1));
         assert_ne!(d.state.step, Step::Aborting, "{step:?}: {d:?}");
         assert_ne!(d.next, Next::Do(Command::RemoveHold), "{step:?}");
@@ -334,8 +339,8 @@ fn does_first(o: &Observation) -> Next {
 fn f1_clock_set_back_makes_no_old_reading_recent() {
     let mut o = mk_held();
     let mut s = mk_state(Step::Tainting);
-    s.taint = Some(TaintOwner::Us);
-    s.off = Some(OffEvidence::Bmc {
+    s.attempt.taint = Some(TaintOwner::Us);
+    s.attempt.off = Some(OffEvidence::Bmc {
         at: at(0),
         readings: mk_proof(),
         taken: Some(mk_taken()),
@@ -352,7 +357,7 @@ fn f1_clock_set_back_makes_no_old_reading_recent() {
         );
     }
     // Evidence from the future was written by another process, before this one read anything.
-    s.off = Some(OffEvidence::Bmc {
+    s.attempt.off = Some(OffEvidence::Bmc {
         at: at(900),
         readings: mk_proof(),
         taken: Some(mk_taken()),

@@ -131,7 +131,7 @@ fn f14_later_power_off_is_not_sent_to_a_host_that_runs_under_another_name() {
         assert_eq!(s.retry_at, Some(at(16)));
         // While pods are moved, the host has to be off.
         let mut s = mk_state(step);
-        (s.tries, s.taint) = (2, Some(TaintOwner::Us));
+        (s.tries, s.attempt.taint) = (2, Some(TaintOwner::Us));
         assert!(matches!(does(&o, &s, 1), Command::PowerOff { .. }));
     }
 }
@@ -146,7 +146,7 @@ fn f14_host_off_is_returned_untainted_if_another_node_runs_on_it() {
             (s.step, reason.label()),
             (Step::PoweringOn, "OtherNodeOnHost")
         );
-        assert_eq!(s.taint, None);
+        assert_eq!(s.attempt.taint, None);
         let (s, _) = writes(&o, &s, 11);
         assert_eq!(does(&o, &s, 11), Command::RemoveHold);
     }
@@ -210,13 +210,16 @@ fn f14_rename_in_the_boot_after_our_own_cycle_begins_no_second_one() {
         node(&mut o).taint = Taint::Ours;
         policy(&mut o).retry_limit = retry_limit;
         let mut s = mk_direct_state(Step::Booting);
-        s.attempt = attempt;
+        s.attempt.number = attempt;
         let (s, reason) = after_rename(o.clone(), s);
         assert_eq!(
             (s.step, reason.label()),
             (Step::Retrying, "OtherNodeOnHost")
         );
-        assert_eq!((s.attempt, s.taint, s.node.clone()), (attempt, None, None));
+        assert_eq!(
+            (s.attempt.number, s.attempt.taint, s.attempt.node.clone()),
+            (attempt, None, None)
+        );
         // The other Node fails for a moment: that is for its own check.
         node(&mut o).taint = Taint::Absent;
         let failed = with_other(o.clone(), silent());
@@ -235,7 +238,7 @@ fn f14_boot_timeout_begins_no_attempt_while_the_other_node_is_known() {
     let mut o = with_other(mk_direct(), NodeLife::NotReady);
     o.power = mk_power(699, PowerState::On);
     let mut s = mk_direct_state(Step::Booting);
-    s.taint = None;
+    s.attempt.taint = None;
     s.other_node = Some(OTHER.into());
     let early = decide(&o, Some(&s), at(300)).reason;
     assert_eq!(early, Reason::Booting, "it may still boot");
@@ -254,7 +257,7 @@ fn f14_node_that_comes_back_under_its_own_name_has_recovered() {
     o.machine = Some(MachineView::not_asked());
     let mut s = mk_direct_state(Step::Retrying);
     s.other_node = Some(OTHER.into());
-    s.node = None;
+    s.attempt.node = None;
     assert_eq!(writes(&o, &s, 1).0.step, Step::Succeeded);
 }
 
@@ -324,7 +327,7 @@ fn f14_machine_without_noderef_whose_node_runs_is_not_switched() {
 fn f14_machine_without_noderef_is_compared_by_the_identity_of_its_bmc() {
     let mut o = not_joined(mk_observation());
     let mut s = mk_state(Step::Holding);
-    s.node = None;
+    s.attempt.node = None;
     assert_eq!(does(&o, &s, 1), Command::ReadPower);
     // A BMC that does not answer does not prevent the attempt.
     o.power = mk_no_power(1);
@@ -336,7 +339,7 @@ fn f14_host_of_a_machine_without_noderef_is_not_switched_on_over_a_node_that_is_
     let mut o = not_joined(with_other(mk_held(), silent()));
     o.power = mk_power(10, PowerState::Off);
     let mut s = mk_state(Step::ConfirmingOff);
-    s.node = None;
+    s.attempt.node = None;
     let (s, reason) = writes(&o, &s, 11);
     assert_eq!(reason.label(), "OtherNodeOnHost");
     assert!(
@@ -349,11 +352,11 @@ fn f14_host_of_a_machine_without_noderef_is_not_switched_on_over_a_node_that_is_
     // Linked by now, it is the Node of the host, and is drained.
     o.workload = WorkloadView::Present(mk_node());
     o.other_nodes = OtherNodes::NotCompared;
-    assert_eq!(writes(&o, &s, 11).0.node.unwrap().name, "node-7");
+    assert_eq!(writes(&o, &s, 11).0.attempt.node.unwrap().name, "node-7");
     // Its kubelet runs: the host was healthy.
     let o = not_joined(with_other(o, NodeLife::Renewing));
     let mut s = mk_state(Step::ConfirmingOff);
-    s.node = None;
+    s.attempt.node = None;
     assert_eq!(writes(&o, &s, 11).0.step, Step::PoweringOn);
     // No Node has its identity.
     let mut o = not_joined(mk_held());
@@ -366,7 +369,7 @@ fn f14_machine_that_joins_after_the_power_on_is_waited_for() {
     let mut o = not_joined(with_other(mk_direct(), NodeLife::Ready));
     o.power = mk_power(59, PowerState::On);
     let mut s = mk_direct_state(Step::Booting);
-    (s.node, s.taint) = (None, None);
+    (s.attempt.node, s.attempt.taint) = (None, None);
     assert_eq!(waits(&o, &s, 60).0, Reason::Booting);
     let (s, reason) = after_rename(o, s);
     assert_eq!(

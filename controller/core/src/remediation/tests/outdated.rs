@@ -84,7 +84,7 @@ fn f12_a_state_from_before_a_power_on_of_its_remediation_is_outdated() {
         for entries in [vec![back(), first()], vec![release(), first()]] {
             assert!(!is_outdated(UID, Some(&at(step)), &entries), "{step:?}");
         }
-        let again = on(id(Step::PoweringOn, |s| s.power_on_repeats = 1));
+        let again = on(id(Step::PoweringOn, |s| s.attempt.power_on_repeats = 1));
         assert!(
             is_outdated(UID, Some(&at(step)), &[again, back(), first()]),
             "{step:?}"
@@ -106,7 +106,7 @@ fn f12_a_request_without_a_state_is_outdated_by_a_power_on_of_its_remediation() 
     // A state that was written before the journals could be read.
     for step in BEFORE_OFF.into_iter().chain(OFF).chain(ON) {
         let mut state = at(step);
-        state.attempt_started = time(1_000);
+        state.attempt.started = time(1_000);
         for newest in [back(), release()] {
             let entries = [newest, first()];
             assert!(is_outdated(UID, Some(&state), &entries), "{step:?}");
@@ -129,7 +129,7 @@ fn f12_a_request_without_a_state_is_outdated_by_a_power_on_of_its_remediation() 
 fn an_attempt_that_began_anew_under_a_power_off_is_not_outdated_by_its_own_power_on() {
     let anew = |step| {
         let mut state = at(step);
-        state.attempt_started = time(1_000);
+        state.attempt.started = time(1_000);
         state
     };
     let id = |step| operation_id(UID, &anew(step)).unwrap();
@@ -165,7 +165,7 @@ fn an_attempt_that_keeps_the_host_off_is_not_outdated_by_the_failed_one() {
     let mut state = at(Step::Retrying);
     state.attempts.push(AttemptRecord {
         number: 1,
-        started: state.attempt_started,
+        started: state.attempt.started,
         off: None,
         drained: None,
         outlets: Vec::new(),
@@ -175,7 +175,7 @@ fn an_attempt_that_keeps_the_host_off_is_not_outdated_by_the_failed_one() {
         step: Some(Step::Booting),
         reason: Reason::ExhaustedKeptOff(1),
     });
-    state.attempt_started = time(1_000);
+    state.attempt.started = time(1_000);
     state.power_off_repeats = 1;
     let first = off(id(Step::PoweringOff, |_| {}));
     for newest in [on(id(Step::PoweringOn, |_| {})), release()] {
@@ -193,10 +193,10 @@ fn a_later_attempt_is_not_outdated_by_an_earlier_one() {
     ];
     for step in BEFORE_OFF.into_iter().chain(OFF).chain(ON) {
         let mut state = at(step);
-        state.attempt = 2;
+        state.attempt.number = 2;
         assert!(!is_outdated(UID, Some(&state), &earlier), "{step:?}");
         assert!(!is_outdated(UID, Some(&state), &earlier[1..]), "{step:?}");
-        let later = on(id(Step::PoweringOn, |s| s.attempt = 3));
+        let later = on(id(Step::PoweringOn, |s| s.attempt.number = 3));
         let entries: Vec<_> = std::iter::once(later).chain(earlier.clone()).collect();
         assert!(is_outdated(UID, Some(&state), &entries), "{step:?}");
     }
@@ -213,9 +213,9 @@ fn f11_nothing_is_switched_on_the_word_of_an_outdated_state_and_what_it_added_is
         assert_eq!(d.reason, Reason::StateOutdated);
     }
     let mut state = at(Step::Aborting);
-    state.end_reason = Some(Reason::StateOutdated);
+    state.attempt.end_reason = Some(Reason::StateOutdated);
     state.agent_holds = true;
-    state.taint = Some(TaintOwner::Us);
+    state.attempt.taint = Some(TaintOwner::Us);
     if let WorkloadView::Present(node) = &mut o.workload {
         node.taint = Taint::Ours;
     }

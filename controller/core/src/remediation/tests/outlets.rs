@@ -58,14 +58,14 @@ fn mk_direct_fed() -> Observation {
 /// The state after the BMC could not prove off.
 fn mk_cut(step: Step, stage: OutletStage) -> State {
     let mut s = mk_state(step);
-    s.outlets = Some(Box::new(OutletUse {
+    s.attempt.outlets = Some(Box::new(OutletUse {
         outlets: mk_outlets(),
         because: "no answer from 10.0.0.7".into(),
         stage,
     }));
     s.tries = 1;
-    if s.off.is_some() {
-        s.off = Some(OffEvidence::Outlets {
+    if s.attempt.off.is_some() {
+        s.attempt.off = Some(OffEvidence::Outlets {
             at: at(0),
             readings: mk_outlet_proof(),
             taken: Some(mk_taken()),
@@ -75,7 +75,7 @@ fn mk_cut(step: Step, stage: OutletStage) -> State {
 }
 
 fn stage(s: &State) -> Option<OutletStage> {
-    s.outlets.as_deref().map(|used| used.stage)
+    s.attempt.outlets.as_deref().map(|used| used.stage)
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn f1_only_readings_of_the_outlets_prove_that_they_are_off() {
     o.operation = outlets_are(PowerState::Off);
     let (off, _) = writes(&o, &s, 40);
     assert_eq!(off.step, Step::ConfirmingOff);
-    assert!(matches!(off.off, Some(OffEvidence::Outlets { .. })) && off.reads_outlets());
+    assert!(matches!(off.attempt.off, Some(OffEvidence::Outlets { .. })) && off.reads_outlets());
     // An agent of an earlier version ignores the device.
     o.operation = confirmed();
     let (s, reason) = writes(&o, &s, 40);
@@ -200,7 +200,7 @@ fn f1_only_readings_of_the_outlets_prove_that_they_are_off() {
         (Step::AwaitingConfirmation, Some(OutletStage::Unproven))
     );
     assert!(
-        s.off.is_none() && reason.to_string().contains("update rackhand-agent"),
+        s.attempt.off.is_none() && reason.to_string().contains("update rackhand-agent"),
         "{reason}"
     );
 }
@@ -250,11 +250,11 @@ fn f3_taint_requires_the_outlets_off_and_a_silent_bmc_does_not_matter() {
     );
     o.power = mk_outlet_power(5, PowerState::Off);
     let (s, _) = writes(&o, &s, 5);
-    assert_eq!(s.taint, Some(TaintOwner::Us));
+    assert_eq!(s.attempt.taint, Some(TaintOwner::Us));
     assert_eq!(does(&o, &s, 5), Command::AddTaint);
-    assert!(latest_reading_stands(s.off.as_ref(), o.power.as_ref(), at(6)).is_ok());
+    assert!(latest_reading_stands(s.attempt.off.as_ref(), o.power.as_ref(), at(6)).is_ok());
     let bmc = mk_power(5, PowerState::Off);
-    assert!(latest_reading_stands(s.off.as_ref(), bmc.as_ref(), at(6)).is_err());
+    assert!(latest_reading_stands(s.attempt.off.as_ref(), bmc.as_ref(), at(6)).is_err());
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn f9_outlets_are_on_before_the_bmc_is_and_a_dead_bmc_does_not_block_the_boot() 
     }
     o.operation = unconfirmed();
     let (s, reason) = writes(&o, &s, 200);
-    assert_eq!((s.step, s.on), (Step::Booting, Some(at(200))));
+    assert_eq!((s.step, s.attempt.on), (Step::Booting, Some(at(200))));
     assert!(reason.to_string().contains("restore policy"), "{reason}");
 }
 

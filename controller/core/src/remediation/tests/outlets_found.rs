@@ -41,13 +41,13 @@ fn f9_outlets_that_the_state_does_not_know_are_switched_on_before_the_end() {
         let d = decide(&o, Some(&mk_direct_state(step)), at(5));
         let s = d.state;
         assert_eq!((d.next, s.step), (Next::Write, step), "{step:?}");
-        let used = s.outlets.as_deref().unwrap();
+        let used = s.attempt.outlets.as_deref().unwrap();
         assert_eq!(
             (used.stage, used.names()),
             (OutletStage::Unproven, "a/12, b/12".into())
         );
         assert!(s.agent_holds && s.host.is_some(), "{step:?}");
-        assert_eq!(s.attempt_started, at(5), "no operation id is used again");
+        assert_eq!(s.attempt.started, at(5), "no operation id is used again");
         let [note] = d.notes.as_slice() else {
             panic!("{:?}", d.notes);
         };
@@ -63,7 +63,7 @@ fn f9_outlets_that_the_state_does_not_know_are_switched_on_before_the_end() {
         );
     }
     let mut s = mk_direct_state(Step::Aborting);
-    s.end_reason = Some(Reason::TimedOut);
+    s.attempt.end_reason = Some(Reason::TimedOut);
     let (s, _) = writes(&o, &s, 5);
     assert_eq!((s.step, s.device()), (Step::Aborting, PowerDevice::Outlets));
 }
@@ -114,7 +114,7 @@ fn f12_outdated_state_ends_with_the_outlets_on() {
     for known in [false, true] {
         let mut s = mk_direct_state(Step::PoweringOff);
         if known {
-            s.outlets = Some(Box::new(OutletUse {
+            s.attempt.outlets = Some(Box::new(OutletUse {
                 outlets: o.outlets.clone(),
                 because: "no answer".into(),
                 stage: OutletStage::Off,
@@ -133,9 +133,9 @@ fn outlets_that_the_state_knows_or_has_returned_are_not_taken_over_again() {
     let unchanged = |o: &Observation, s: &State, what: &str| {
         let d = decide(o, Some(s), at(5));
         assert!(
-            d.state.outlets == s.outlets,
+            d.state.attempt.outlets == s.attempt.outlets,
             "{what}: {:?}",
-            d.state.outlets
+            d.state.attempt.outlets
         );
         assert!(
             d.notes.iter().all(|note| note.reason != "OutletsFound"),
@@ -149,7 +149,7 @@ fn outlets_that_the_state_knows_or_has_returned_are_not_taken_over_again() {
         OutletStage::Restored,
     ] {
         let mut s = mk_direct_state(Step::Draining);
-        s.outlets = Some(Box::new(OutletUse {
+        s.attempt.outlets = Some(Box::new(OutletUse {
             outlets: o.outlets.clone(),
             because: "no answer".into(),
             stage,
@@ -157,7 +157,7 @@ fn outlets_that_the_state_knows_or_has_returned_are_not_taken_over_again() {
         unchanged(&o, &s, &format!("{stage:?}"));
     }
     let mut later = mk_direct_state(Step::PoweringOff);
-    later.attempt = 2;
+    later.attempt.number = 2;
     unchanged(&o, &later, "an earlier attempt");
     let mut o = mk_found_in(1);
     o.outlets.clear();

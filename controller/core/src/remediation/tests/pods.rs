@@ -56,7 +56,10 @@ fn deleted_pods_are_counted_for_the_attempt() {
     o.pod_deletions.deleted.insert(mk_pod("db-0").id);
     pods(&mut o).clear();
     let d = decide(&o, Some(&mk_state(Step::Draining)), at(2));
-    assert_eq!((d.state.step, d.state.pods_deleted), (Step::PoweringOn, 1));
+    assert_eq!(
+        (d.state.step, d.state.attempt.pods_deleted),
+        (Step::PoweringOn, 1)
+    );
     assert_eq!(
         d.notes[0].message,
         "no pod and no volume is left on the node; 1 pod was deleted by Rackhand"
@@ -96,7 +99,7 @@ fn f1_pods_are_deleted_only_with_the_proof_of_this_attempt() {
         ("the user's policy", |o, _| {
             policy(o).pod_deletion = PodDeletion::PodGc;
         }),
-        ("not confirmed", |_, s| s.off = None),
+        ("not confirmed", |_, s| s.attempt.off = None),
         ("not read since", |o, _| {
             o.power = mk_power(-10, PowerState::Off);
         }),
@@ -106,11 +109,11 @@ fn f1_pods_are_deleted_only_with_the_proof_of_this_attempt() {
         }),
         ("not our taint", |o, _| node(o).taint = Taint::Other),
         ("the taint was there before", |_, s| {
-            s.taint = Some(TaintOwner::Other);
+            s.attempt.taint = Some(TaintOwner::Other);
         }),
         ("another Node", |o, _| node(o).uid = "n8".into()),
         ("a Node that nothing identifies", |_, s| {
-            s.node.as_mut().unwrap().unproven = true;
+            s.attempt.node.as_mut().unwrap().unproven = true;
         }),
         ("a kubelet that reports", |o, _| {
             node(o).lease.as_mut().unwrap().renewed = "09:00:10".into();
@@ -234,12 +237,12 @@ fn random_draining(r: &mut Rng) -> (Observation, State, i64) {
         let state = r.pick(&[PowerState::Off, PowerState::Off, PowerState::On]);
         o.power = mk_power(r.range(now - 4, now + 1), state);
         node(&mut o).taint = r.pick(&[Taint::Ours, Taint::Ours, Taint::Other]);
-        let off = [mk_state(Step::Draining).off, s.off, None];
+        let off = [mk_state(Step::Draining).attempt.off, s.attempt.off, None];
         s = mk_state(Step::Draining);
-        s.off = r.pick(&off);
-        s.taint = r.pick(&[Some(TaintOwner::Us), Some(TaintOwner::Us), None]);
-        s.node.as_mut().unwrap().unproven = r.one_in(8);
-        s.lease_at_off = s.lease_at_off.filter(|_| !r.one_in(8));
+        s.attempt.off = r.pick(&off);
+        s.attempt.taint = r.pick(&[Some(TaintOwner::Us), Some(TaintOwner::Us), None]);
+        s.attempt.node.as_mut().unwrap().unproven = r.one_in(8);
+        s.attempt.lease_at_off = s.attempt.lease_at_off.filter(|_| !r.one_in(8));
     }
     (o, s, now)
 }
@@ -258,20 +261,20 @@ fn f1_every_random_deletion_has_its_proof() {
         let WorkloadView::Present(there) = &o.workload else {
             panic!("pods of a Node that was not read: {seed}");
         };
-        let pinned = s.node.as_ref().unwrap();
+        let pinned = s.attempt.node.as_ref().unwrap();
         assert!(
             node == there.uid && pinned.uid == node && !pinned.unproven,
             "{seed}"
         );
         assert!(
-            there.taint == Taint::Ours && s.taint == Some(TaintOwner::Us),
+            there.taint == Taint::Ours && s.attempt.taint == Some(TaintOwner::Us),
             "{seed}"
         );
         assert!(
-            s.lease_at_off.is_some() && o.request.policy.is_ok(),
+            s.attempt.lease_at_off.is_some() && o.request.policy.is_ok(),
             "{seed}"
         );
-        let by_person = matches!(s.off, Some(OffEvidence::Person { .. }));
+        let by_person = matches!(s.attempt.off, Some(OffEvidence::Person { .. }));
         let reads_off = o.power.as_ref().is_some_and(|power| {
             let fresh = at(now).duration_since(power.answered) < jiff::SignedDuration::from_secs(2);
             fresh
@@ -280,7 +283,7 @@ fn f1_every_random_deletion_has_its_proof() {
                     .as_ref()
                     .is_ok_and(|r| r.state == PowerState::Off)
         });
-        assert!(by_person || s.off.is_some() && reads_off, "{seed}");
+        assert!(by_person || s.attempt.off.is_some() && reads_off, "{seed}");
         let all = &o.drain.as_ref().unwrap().pods;
         for pod in &pods {
             let bound = all.iter().find(|bound| bound.id == *pod).unwrap();

@@ -22,7 +22,7 @@ fn long_workload_outage_keeps_the_host_off_unless_policy_is_power_on() {
         assert_eq!(waits(&o, &s, 599).0.label(), "WorkloadUnreachable");
         let (s, reason) = writes(&o, &s, 600);
         assert_eq!(
-            (s.step, s.taint, reason.label()),
+            (s.step, s.attempt.taint, reason.label()),
             (Step::PoweringOn, None, "TaintSkipped")
         );
     }
@@ -36,7 +36,7 @@ fn f4_possible_taint_keeps_the_host_off_during_a_workload_outage() {
     o.power = mk_power(900, PowerState::Off);
     for step in [Step::Tainting, Step::Draining] {
         let mut s = mk_state(step);
-        s.taint = Some(TaintOwner::Us);
+        s.attempt.taint = Some(TaintOwner::Us);
         assert_eq!(waits(&o, &s, 900).0.label(), "WorkloadUnreachable");
     }
     let mut s = mk_state(Step::Tainting);
@@ -85,7 +85,7 @@ fn revoked_stop_request_lets_the_remediation_continue() {
     let mut o = mk_observation();
     o.power = mk_power(5, PowerState::On);
     let mut s = mk_state(Step::Restoring);
-    s.end_reason = Some(Reason::WithdrawnAfterOff);
+    s.attempt.end_reason = Some(Reason::WithdrawnAfterOff);
     assert_eq!(waits(&o, &s, 5).0, Reason::WaitingForHealth);
     let mut o = mk_held();
     node(&mut o).taint = Taint::Ours;
@@ -93,7 +93,7 @@ fn revoked_stop_request_lets_the_remediation_continue() {
     o.power = mk_power(5, PowerState::Off);
     let mut s = mk_state(Step::Draining);
     s.strategy = Strategy::PowerOff;
-    s.end_reason = Some(Reason::WithdrawnAfterOff);
+    s.attempt.end_reason = Some(Reason::WithdrawnAfterOff);
     let (s, reason) = writes(&o, &s, 5);
     assert_eq!((s.step, reason), (Step::Fenced, Reason::Fenced));
     assert_eq!(s.failed(), None);
@@ -160,7 +160,7 @@ fn f4_f9_timed_out_health_check_after_power_off_restores_the_host() {
     let (s, _) = writes(&o, &mk_state(Step::ConfirmingOff), 1);
     assert_ne!(s.step, Step::Draining);
     let mut untainted = mk_state(Step::Tainting);
-    untainted.taint = None;
+    untainted.attempt.taint = None;
     let (s, reason) = writes(&o, &untainted, 1);
     assert_eq!(
         (s.step, reason),
@@ -198,7 +198,7 @@ fn legacy() -> Observation {
 fn f1_f2_node_is_deleted_only_if_off_recorded_and_backed_up() {
     let mut o = legacy();
     let mut s = mk_state(Step::Tainting);
-    s.taint = None;
+    s.attempt.taint = None;
     o.power = None;
     assert_eq!(does(&o, &s, 1), Command::ReadPower);
     o.power = mk_power(1, PowerState::On);
@@ -206,7 +206,7 @@ fn f1_f2_node_is_deleted_only_if_off_recorded_and_backed_up() {
     o.power = mk_power(1, PowerState::Off);
     let (s, reason) = writes(&o, &s, 1);
     assert_eq!(reason.label(), "DeletingNode");
-    assert_eq!(s.node_action, Some(NodeAction::Delete));
+    assert_eq!(s.attempt.node_action, Some(NodeAction::Delete));
     assert_eq!(does(&o, &s, 1), Command::BackUpNode);
     o.request.node_backup = true;
     let delete = Command::DeleteNode { uid: "n7".into() };
@@ -226,7 +226,7 @@ fn f5_node_with_a_renewed_lease_is_not_deleted() {
     node(&mut o).lease.as_mut().unwrap().renewed = "09:09:09".into();
     node(&mut o).lease.as_mut().unwrap().unchanged_since = at(0);
     let mut s = mk_state(Step::Tainting);
-    s.taint = None;
+    s.attempt.taint = None;
     assert_eq!(writes(&o, &s, 1).1.label(), "LeaseRenewed");
 }
 
@@ -235,7 +235,7 @@ fn f9_returned_node_gets_its_labels_and_annotations_back() {
     let mut o = mk_observation();
     o.request.node_backup = true;
     let mut s = mk_state(Step::Restoring);
-    s.node_action = Some(NodeAction::Delete);
+    s.attempt.node_action = Some(NodeAction::Delete);
     assert_eq!(does(&o, &s, 1), Command::RestoreNode);
     o.request.deleting = true;
     assert_eq!(does(&o, &s, 1), Command::RestoreNode);
@@ -245,11 +245,11 @@ fn f9_returned_node_gets_its_labels_and_annotations_back() {
         name: "node-7".into(),
     };
     let mut booting = mk_state(Step::Booting);
-    booting.taint = None;
+    booting.attempt.taint = None;
     assert_eq!(waits(&o, &booting, 10).0, Reason::Booting);
     // The Node did not return: the next attempt finds the backup on the object.
     o.request.deleting = false;
-    s.end_reason = Some(Reason::BootTimeout);
+    s.attempt.end_reason = Some(Reason::BootTimeout);
     assert_eq!(writes(&o, &s, 700).0.step, Step::Retrying);
 }
 

@@ -39,11 +39,11 @@ fn bmc_and_agent_clocks_do_not_affect_decisions() {
         });
         let (s, _) = writes(&o, &mk_state(Step::PoweringOff), 5);
         assert_eq!(s.step, Step::ConfirmingOff);
-        assert_eq!(s.off.as_ref().map(OffEvidence::at), Some(at(5)));
+        assert_eq!(s.attempt.off.as_ref().map(OffEvidence::at), Some(at(5)));
     }
     o.operation = None;
     let mut s = mk_state(Step::Tainting);
-    s.taint = Some(TaintOwner::Us);
+    s.attempt.taint = Some(TaintOwner::Us);
     for wrong in [at(-9_000_000), at(9_000_000)] {
         o.power = mk_power(1, PowerState::Off);
         o.power.as_mut().unwrap().result.as_mut().unwrap().at = wrong;

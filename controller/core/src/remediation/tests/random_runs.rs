@@ -57,7 +57,7 @@ fn random_strategies_run_no_workload_twice_and_leave_nothing_behind() {
         let fenced = run.state.as_ref().filter(|s| s.step == Step::Fenced);
         let stay_off = run.world.plan.on_exhausted == Some(OnExhausted::StayOff);
         kept_off += u64::from(stay_off && fenced.is_some_and(|s| s.keep_off.is_some()));
-        given_up += u64::from(fenced.is_some_and(|s| s.end_reason.is_some()));
+        given_up += u64::from(fenced.is_some_and(|s| s.attempt.end_reason.is_some()));
         *ends.entry(format!("{:?}", run.outcome)).or_insert(0_u64) += 1;
     }
     println!("{ends:?}, {kept_off} kept off, {given_up} given up");

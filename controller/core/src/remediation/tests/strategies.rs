@@ -5,7 +5,7 @@ use super::{super::*, build::*};
 fn mk_cycle(step: Step) -> State {
     let mut s = mk_state(step);
     s.strategy = Strategy::PowerCycleFirst;
-    s.taint = None;
+    s.attempt.taint = None;
     s
 }
 
@@ -41,7 +41,7 @@ fn power_off_strategy_keeps_the_host_off_tainted_held_and_monitored() {
     s.strategy = Strategy::PowerOff;
     let (s, reason) = writes(&o, &s, 10);
     assert_eq!((s.step, reason), (Step::Fenced, Reason::Fenced));
-    assert_eq!((s.drained, s.failed()), (Some(at(10)), None));
+    assert_eq!((s.attempt.drained, s.failed()), (Some(at(10)), None));
     assert_eq!(waits(&o, &s, 11), (Reason::Fenced, 41));
     assert_eq!(does(&o, &s, 41), Command::ReadPower);
     // Neither an agent that is gone nor a BMC that is silent changes anything.
@@ -62,7 +62,12 @@ fn f3_fenced_host_seen_on_or_without_hold_is_switched_off_again() {
     o.power = mk_power(10, PowerState::On);
     let (again, reason) = writes(&o, &s, 11);
     assert_eq!(
-        (again.step, again.off, again.drained, reason.label()),
+        (
+            again.step,
+            again.attempt.off,
+            again.attempt.drained,
+            reason.label()
+        ),
         (Step::PoweringOff, None, None, "FenceViolated")
     );
     let mut o = mk_drained(10);
@@ -119,9 +124,9 @@ fn never_joined_machine_is_kept_off_without_a_taint() {
     let mut o = mk_held();
     o.workload = WorkloadView::NotJoined;
     let mut s = mk_state(Step::ConfirmingOff);
-    (s.node, s.lease_at_off, s.strategy) = (None, None, Strategy::PowerOff);
+    (s.attempt.node, s.attempt.lease_at_off, s.strategy) = (None, None, Strategy::PowerOff);
     let (s, _) = writes(&o, &s, 1);
-    assert_eq!((s.step, s.taint), (Step::Fenced, None));
+    assert_eq!((s.step, s.attempt.taint), (Step::Fenced, None));
     o.request.deleting = true;
     assert_eq!(writes(&o, &s, 2).0.step, Step::PoweringOn);
 }
@@ -130,7 +135,7 @@ fn never_joined_machine_is_kept_off_without_a_taint() {
 fn f1_f5_power_cycle_waits_for_hold_time_quiet_lease_and_a_reading() {
     let mut o = mk_held();
     let mut s = mk_cycle(Step::ConfirmingOff);
-    s.off = Some(OffEvidence::Bmc {
+    s.attempt.off = Some(OffEvidence::Bmc {
         at: at(0),
         readings: mk_proof(),
         taken: Some(mk_taken()),
@@ -146,7 +151,7 @@ fn f1_f5_power_cycle_waits_for_hold_time_quiet_lease_and_a_reading() {
     o.power = mk_power(8, PowerState::Off);
     let (on, _) = writes(&o, &s, 8);
     assert_eq!(
-        (on.step, on.taint, on.drained),
+        (on.step, on.attempt.taint, on.attempt.drained),
         (Step::PoweringOn, None, None)
     );
     // Seen on while it is kept off: switched off and confirmed again.
@@ -177,7 +182,7 @@ fn f4_tainted_node_or_further_attempt_is_drained() {
     node(&mut o).taint = Taint::Other;
     assert_eq!(writes(&o, &s, 9).0.step, Step::Tainting);
     node(&mut o).taint = Taint::Absent;
-    s.attempt = 2;
+    s.attempt.number = 2;
     assert_eq!(writes(&o, &s, 9).0.step, Step::Tainting);
 }
 
@@ -185,7 +190,7 @@ fn attempts_exhausted(how: OnExhausted) -> (Observation, State, Reason) {
     let mut o = mk_observation();
     policy(&mut o).on_exhausted = how;
     let mut s = mk_state(Step::Restoring);
-    (s.attempt, s.end_reason) = (2, Some(Reason::BootTimeout));
+    (s.attempt.number, s.attempt.end_reason) = (2, Some(Reason::BootTimeout));
     let d = decide(&o, Some(&s), at(700));
     assert_eq!(d.next, Next::Write);
     assert!(d.notes.iter().all(|n| n.warning));
@@ -224,7 +229,7 @@ fn stay_off_confirms_off_once_more_and_counts_as_failed() {
         (Step::Retrying, "ExhaustedKeptOff")
     );
     assert_eq!(
-        (s.attempts.len(), s.power_off_repeats, s.off.clone()),
+        (s.attempts.len(), s.power_off_repeats, s.attempt.off.clone()),
         (1, 1, None)
     );
     // Conflicts, quorum and all other preconditions are checked once more.

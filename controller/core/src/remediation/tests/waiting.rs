@@ -136,10 +136,8 @@ fn boot_timeout_does_not_expire_during_a_workload_outage() {
         o.workload = WorkloadView::Unreachable {
             why: "refused".into(),
         };
-        let mut s = State {
-            taint: None,
-            ..mk_state(step)
-        };
+        let mut s = mk_state(step);
+        s.attempt.taint = None;
         (s, _) = writes(&o, &s, 600);
         assert_eq!(s.step, step);
         o.power = mk_power(900, PowerState::On);
@@ -160,7 +158,7 @@ fn invalid_policy_stops_only_the_next_attempt() {
     let mut o = mk_observation();
     o.request.policy = Err(PolicyError::UnknownStrategy("Reprovision".into()));
     let mut s = mk_state(Step::Restoring);
-    s.end_reason = Some(Reason::BootTimeout);
+    s.attempt.end_reason = Some(Reason::BootTimeout);
     assert_eq!(waits(&o, &s, 600).0.label(), "InvalidSpec");
     let mut o = mk_held();
     o.request.policy = Err(PolicyError::NoStrategy);
@@ -192,12 +190,11 @@ fn operation_ids_are_unique_per_attempt_repeat_and_try() {
         for step in [Step::PoweringOff, Step::PoweringOn, Step::Aborting] {
             for (power_off_repeats, tries) in [(0, 0), (0, 1), (1, 0)] {
                 let mut s = State {
-                    attempt,
                     power_off_repeats,
                     tries,
                     ..mk_state(step)
                 };
-                s.attempt_started = at(started);
+                (s.attempt.number, s.attempt.started) = (attempt, at(started));
                 assert!(ids.insert(operation_id(UID, &s).unwrap()));
             }
         }
@@ -210,10 +207,8 @@ fn operation_ids_are_unique_per_attempt_repeat_and_try() {
     };
     assert_eq!(operation_id(UID, &s), operation_id(UID, &waiting));
     // A new state after a lost one does not get the old evidence.
-    let anew = State {
-        attempt_started: at(9),
-        ..s.clone()
-    };
+    let mut anew = s.clone();
+    anew.attempt.started = at(9);
     assert_ne!(operation_id(UID, &s), operation_id(UID, &anew));
     // The stored form has the same operation id.
     let stored = serde_json::to_string(&s).unwrap();

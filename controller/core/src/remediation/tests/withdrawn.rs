@@ -94,7 +94,7 @@ fn f11_withdrawal_before_the_power_off_aborts() {
         o.operation = operation;
         let (s, _) = writes(&o, &mk_state(Step::PoweringOff), 0);
         assert_eq!(
-            (s.step, s.end_reason.clone()),
+            (s.step, s.attempt.end_reason.clone()),
             (Step::Aborting, Some(Reason::Withdrawn))
         );
         o.operation = None;
@@ -215,7 +215,7 @@ fn f4_withdrawal_after_a_possible_taint_finishes_the_drain() {
                 volumes: vec![],
             });
             let mut s = mk_state(step);
-            s.taint = Some(TaintOwner::Us);
+            s.attempt.taint = Some(TaintOwner::Us);
             s.power_off_repeats = 1;
             let next = decide(&o, Some(&s), at(2));
             match step {

@@ -351,7 +351,7 @@ fn f6_openshift_master_counts_as_control_plane_without_node() {
             "status": { "nodeRef": { "name": "a" } },
         }));
         let mut target = target(&index, &Key::new("ns", "m1"), &view, None);
-        crate::remediation::of_openshift(&mut target, &view, Some(machine));
+        crate::hosts::of_openshift(&mut target, &view, Some(machine));
         target
     };
     let master = with("master");

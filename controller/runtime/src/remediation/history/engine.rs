@@ -37,7 +37,7 @@ impl Engine {
         };
         let history = &self.context.live.history;
         if let Some(cause) = self.shared_cause() {
-            let created = self.created().unwrap_or(state.attempt_started);
+            let created = self.created().unwrap_or(state.attempt.started);
             history.put_shared_cause(&self.uid, created, cause_record(&cause, None));
         }
         let timeline = history.timeline(&self.uid);
@@ -67,7 +67,7 @@ impl Engine {
     /// Its cluster and Node.
     fn node_of_state(&self) -> Option<(Key, &str)> {
         let state = self.shell.state.as_ref()?;
-        let node = &state.node.as_ref()?.name;
+        let node = &state.attempt.node.as_ref()?.name;
         let cluster = state.cluster.as_deref().map_or_else(Key::local, Key::parse);
         Some((cluster, node))
     }

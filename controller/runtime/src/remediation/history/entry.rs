@@ -71,7 +71,7 @@ pub(super) fn entry(facts: &EntryFacts<'_>) -> Option<(HostHistorySpec, HostReme
         attempt.message = attempt.message.as_deref().map(shortened);
     }
     let message = state.failure.clone().or_else(|| {
-        let failed = state.end_reason.as_ref();
+        let failed = state.attempt.end_reason.as_ref();
         failed.map(ToString::to_string)
     });
     // A remediation that ended under an earlier leader ended when it entered its last step.
@@ -90,7 +90,7 @@ pub(super) fn entry(facts: &EntryFacts<'_>) -> Option<(HostHistorySpec, HostReme
         namespace: facts.id.key.namespace.clone(),
         name: facts.id.key.name.clone(),
         cluster: state.cluster.clone(),
-        node: state.node.as_ref().map(|node| node.name.clone()),
+        node: state.attempt.node.as_ref().map(|node| node.name.clone()),
         requested_by: annotation(MADE_BY_ANNOTATION)
             .and_then(check_of)
             .or_else(|| owner(object)),
@@ -99,19 +99,19 @@ pub(super) fn entry(facts: &EntryFacts<'_>) -> Option<(HostHistorySpec, HostReme
             .or_else(|| facts.node_cause.clone())
             .map(|cause| shortened(&cause)),
         shared_cause: facts.shared_cause.clone(),
-        created_at: whole(created.unwrap_or(state.attempt_started)),
+        created_at: whole(created.unwrap_or(state.attempt.started)),
         steps: steps(facts.timeline.iter().map(|entry| HostStep {
             at: whole(entry.at),
             step: entry.step.clone(),
         })),
         attempts,
-        power_off: state.off.as_ref().map(|off| {
-            let mut off = evidence(off, state.outlets.as_deref());
+        power_off: state.attempt.off.as_ref().map(|off| {
+            let mut off = evidence(off, state.attempt.outlets.as_deref());
             let surplus = off.readings.len().saturating_sub(READINGS);
             off.readings.drain(..surplus);
             off
         }),
-        evidence: state.evidence.iter().map(|e| to_api(e)).collect(),
+        evidence: state.attempt.evidence.iter().map(|e| to_api(e)).collect(),
         finished_at: facts.outcome.map(|_| whole(finished)),
         outcome: facts.outcome.map(|(outcome, _)| outcome.to_owned()),
         reason: facts.outcome.map(|(_, reason)| reason.to_owned()),

@@ -115,7 +115,7 @@ impl History {
             request: finish.request,
             node: finish
                 .state
-                .and_then(|s| s.node.as_ref())
+                .and_then(|s| s.attempt.node.as_ref())
                 .map(|node| node.name.clone()),
             host: host.map(|host| format!("{}/{}", host.rack, host.host)),
             created: running.as_ref().map_or(finish.at, |r| r.created),

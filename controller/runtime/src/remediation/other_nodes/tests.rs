@@ -20,8 +20,8 @@ const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/lea
 /// A remediation that holds its host, in a cluster with another Node of the same name and a domain.
 async fn fixture(ready: &str) -> Fixture {
     let mut state = state(Step::Holding);
-    state.taint = None;
-    state.off = None;
+    state.attempt.taint = None;
+    state.attempt.off = None;
     let fixture = Fixture::new(&state).await;
     put_other(&fixture, ready, true);
     fixture

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 

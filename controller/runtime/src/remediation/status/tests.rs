@@ -11,7 +11,7 @@ fn at(second: i64) -> Timestamp {
 fn state(step: Step) -> State {
     let mut s = State::new(at(0));
     s.step = step;
-    s.node = Some(PinnedNode {
+    s.attempt.node = Some(PinnedNode {
         name: "n1".into(),
         uid: "u".into(),
         boot_id: "b".into(),
@@ -91,7 +91,7 @@ fn succeeded_condition_is_unknown_until_remediation_ends() {
     let mut blocked = state(Step::Blocked);
     let untouched = read(&blocked, &Reason::TimedOut);
     assert_eq!(untouched, (False, False, PowerPhase::Aborted));
-    blocked.off = Some(off());
+    blocked.attempt.off = Some(off());
     assert_eq!(read(&blocked, &Reason::TimedOut).2, PowerPhase::Failed);
     assert_eq!(
         read(&state(Step::Escalated), &Reason::Exhausted(2)).2,
@@ -117,7 +117,7 @@ fn condition_keeps_transition_time_until_status_changes() {
     };
     assert_eq!(time(&second, "FenceUnconfirmed"), at(5));
     s.step = Step::ConfirmingOff;
-    s.off = Some(off());
+    s.attempt.off = Some(off());
     let third = shown_at(&second, &s, &Reason::WaitingForQuietLease, 60);
     assert_eq!(
         says(&third, "FenceUnconfirmed"),
@@ -143,10 +143,10 @@ fn step_past_deadline_is_overdue_until_it_ends() {
 #[test]
 fn status_shows_attempts_and_evidence_without_bmc_address() {
     let mut s = state(Step::Draining);
-    s.attempt = 2;
-    s.attempt_started = at(60);
-    s.off = Some(off());
-    s.taint = Some(TaintOwner::Us);
+    s.attempt.number = 2;
+    s.attempt.started = at(60);
+    s.attempt.off = Some(off());
+    s.attempt.taint = Some(TaintOwner::Us);
     s.agent_holds = true;
     s.attempts.push(AttemptRecord {
         number: 1,
@@ -191,8 +191,8 @@ fn status_shows_attempts_and_evidence_without_bmc_address() {
 #[test]
 fn f2_status_cursor_round_trips_to_state() {
     let mut s = state(Step::Draining);
-    s.off = Some(off());
-    s.end_reason = Some(Reason::DrainGivenUp("1 pod".into()));
+    s.attempt.off = Some(off());
+    s.attempt.end_reason = Some(Reason::DrainGivenUp("1 pod".into()));
     let shown = shown_at(&PowerRemediationStatus::default(), &s, &Reason::Booting, 70);
     let cursor = shown.cursor.unwrap();
     assert_eq!(serde_json::from_value::<State>(cursor).unwrap(), s);

@@ -242,7 +242,7 @@ fn power(state: Option<&State>, now: Timestamp, assumed: &mut Vec<String>) -> Op
     let state = state?;
     let (power, words) = match state.step {
         Step::ConfirmingOff | Step::Tainting | Step::Draining | Step::Fenced
-            if state.off.is_some() =>
+            if state.attempt.off.is_some() =>
         {
             (PowerState::Off, "the BMC still reports off")
         }

@@ -145,7 +145,7 @@ fn running(live: &LiveFacts, facts: &Arc<RemediationFacts>, now: Timestamp) -> R
         HostView::Found(host) => Some(host),
         HostView::NotFound(_) => state.and_then(|s| s.host.as_ref()),
     };
-    let node = state.and_then(|s| s.node.as_ref());
+    let node = state.and_then(|s| s.attempt.node.as_ref());
     let cluster = facts.observation.cluster.clone();
     let power = facts.observation.power.as_ref();
     RunningRemediation {

@@ -177,7 +177,7 @@ fn the_list_is_bounded_and_one_that_has_left_it_is_not_counted_again() {
 #[test]
 fn texts_steps_and_readings_are_bounded() {
     let mut state = state(Step::Blocked);
-    state.end_reason = Some(Reason::NodeNotFound("n".repeat(5_000)));
+    state.attempt.end_reason = Some(Reason::NodeNotFound("n".repeat(5_000)));
     let timeline: Vec<(&str, i64)> = (0..100).map(|second| ("Draining", second)).collect();
     let cause = json!({ CAUSE_ANNOTATION: "ä".repeat(5_000) });
     let entry = made(&state, &cause, &timeline, None).unwrap();

@@ -25,7 +25,7 @@ fn state(step: Step) -> State {
         bmh: Some("metal3/node-7".into()),
         bmc: "redfish://192.0.2.7".into(),
     });
-    s.node = Some(PinnedNode {
+    s.attempt.node = Some(PinnedNode {
         name: "node-7".into(),
         uid: "n7".into(),
         boot_id: "b".into(),
@@ -41,7 +41,7 @@ fn state(step: Step) -> State {
         since_start_ms: 1,
         bmc: "192.0.2.7".into(),
     };
-    s.off = Some(OffEvidence::Bmc {
+    s.attempt.off = Some(OffEvidence::Bmc {
         at: at(15),
         readings: vec![reading(12), reading(14)],
         taken: Some(CommandTaken {
@@ -52,8 +52,8 @@ fn state(step: Step) -> State {
         }),
     });
     // The Node has no Lease, which was recorded with the confirmed off.
-    s.lease_at_off = Some(String::new());
-    s.taint = Some(TaintOwner::Us);
+    s.attempt.lease_at_off = Some(String::new());
+    s.attempt.taint = Some(TaintOwner::Us);
     s.agent_holds = true;
     s
 }
@@ -200,7 +200,7 @@ fn explain_predicts_next_step_of_engine() {
     );
 
     let mut waiting = state(Step::AwaitingConfirmation);
-    (waiting.off, waiting.taint) = (None, None);
+    (waiting.attempt.off, waiting.attempt.taint) = (None, None);
     waiting.failure = Some("no answer from 192.0.2.7".into());
     let e = explained(&dump(Some(&waiting)), 80);
     assert!(e.blocked && e.message.contains("rackhand.dev/confirm-fenced"));
@@ -248,7 +248,7 @@ fn explain_names_unfinished_conflicting_remediation_only() {
     assert_eq!(e.reason, "OtherRemediation");
     assert!(e.message.contains("PowerRemediation metal3/first"));
     let mut over = state(Step::Blocked);
-    over.end_reason = Some(Reason::TimedOut);
+    over.attempt.end_reason = Some(Reason::TimedOut);
     objects.pop();
     other["status"]["cursor"] = serde_json::to_value(&over).unwrap();
     objects.push(other);
