@@ -74,10 +74,10 @@ pub mod kinds {
 pub const EVALUATE_ANNOTATION: &str = "rackhand.dev/evaluate";
 /// Pauses our work on the object that carries it; any value counts.
 pub const PAUSED_ANNOTATION: &str = "rackhand.dev/paused";
-/// On a remediation request: the check that made it, as `MachineHealthCheck/<name>/<UID>`. A request
+/// On a remediation: the check that made it, as `MachineHealthCheck/<name>/<UID>`. A request
 /// that its check no longer needs is withdrawn.
 pub const MADE_BY_ANNOTATION: &str = "rackhand.dev/made-by";
-/// On a remediation request that Rackhand made: why its machine was unhealthy, for people.
+/// On a remediation that Rackhand made: why its machine was unhealthy, for people.
 pub const CAUSE_ANNOTATION: &str = "rackhand.dev/cause";
 /// On a health check: with the value `true` it is evaluated and its findings are shown, but nothing is
 /// remediated.
@@ -181,9 +181,9 @@ pub const REMEDIATE_MACHINE_ANNOTATION: &str = "cluster.x-k8s.io/remediate-machi
 /// On a Machine: its owner updates it in place; any value counts.
 pub const UPDATE_IN_PROGRESS_ANNOTATION: &str =
     "in-place-updates.internal.cluster.x-k8s.io/update-in-progress";
-/// On a remediation request: the name of the template it was made from.
+/// On a remediation: the name of the template it was made from.
 pub const CLONED_FROM_NAME_ANNOTATION: &str = "cluster.x-k8s.io/cloned-from-name";
-/// On a remediation request: `Kind.group` of that template.
+/// On a remediation: `Kind.group` of that template.
 pub const CLONED_FROM_GROUPKIND_ANNOTATION: &str = "cluster.x-k8s.io/cloned-from-groupkind";
 /// On a Node: the name of its Machine.
 pub const MACHINE_ANNOTATION: &str = "cluster.x-k8s.io/machine";
@@ -220,9 +220,9 @@ pub const KUBECONFIG_SECRET_KEY: &str = "value";
 
 // ---- OpenShift --------------------------------------------------------------
 
-/// On a remediation request made for OpenShift: the template's name.
+/// On a remediation made for OpenShift: the template's name.
 pub const OPENSHIFT_CLONED_FROM_NAME_ANNOTATION: &str = "machine.openshift.io/cloned-from-name";
-/// On a remediation request made for OpenShift: `Kind.group` of the template.
+/// On a remediation made for OpenShift: `Kind.group` of the template.
 pub const OPENSHIFT_CLONED_FROM_GROUPKIND_ANNOTATION: &str =
     "machine.openshift.io/cloned-from-groupkind";
 /// On an OpenShift Machine: requests a power cycle by OpenShift's own controller.

@@ -7,6 +7,7 @@ mod objects;
 mod placeholders;
 mod run;
 mod syntax;
+mod words;
 
 use std::collections::BTreeSet;
 

@@ -110,7 +110,7 @@ pub enum NodeView {
     Present(NodeFacts),
 }
 
-/// The remediation request of a Machine (an object of the template's kind with its name).
+/// The remediation of a Machine (an object of the template's kind with its name).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RequestView {
     /// There is no request of this name.
@@ -133,6 +133,6 @@ pub struct Target<M = MachineFacts> {
     pub machine: M,
     /// The Node of the Machine.
     pub node: NodeView,
-    /// The remediation request of the Machine.
+    /// The remediation of the Machine.
     pub request: RequestView,
 }

@@ -28,7 +28,7 @@ pub struct CheckStatus {
 /// An action for one Machine. Actions are idempotent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Create the remediation request of this Machine.
+    /// Create the remediation of this Machine.
     CreateRequest {
         /// Name of the Machine.
         machine: String,

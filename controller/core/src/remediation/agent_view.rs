@@ -104,6 +104,6 @@ pub enum PinnedOperation {
     Ended,
 }
 
-/// Upper bound of the wait for a staged power-on (L1): a thousand hosts on one power supply, a
+/// Upper bound of the wait for a staggered power-on (L1): a thousand hosts on one power supply, a
 /// minute apart.
 pub(super) const LONGEST_POWER_ON_DELAY: Duration = Duration::from_secs(17 * 3600);

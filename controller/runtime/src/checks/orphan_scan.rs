@@ -45,7 +45,7 @@ pub(crate) async fn run(context: Arc<Context>, namespace: String, cancel: Cancel
             Ok(true) => INTERVAL,
             Ok(false) => RETRY,
             Err(error) => {
-                tracing::warn!(%error, "the scan for orphaned remediation requests failed; trying again");
+                tracing::warn!(%error, "the scan for orphaned remediations failed; trying again");
                 RETRY
             }
         };

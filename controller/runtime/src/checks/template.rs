@@ -21,7 +21,7 @@ use crate::store::{
 /// Lifetime of a cached template.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// A template from which remediation requests can be created.
+/// A template from which remediations can be created.
 pub(super) struct RequestTemplate {
     pub(super) reference: TemplateRef,
     pub(super) template: RemediationTemplateView,

@@ -70,7 +70,7 @@ pub enum Watch {
     Machines,
     /// Nodes.
     Nodes,
-    /// Remediation requests, by a watch of their own.
+    /// Remediations, by a watch of their own.
     Requests,
 }
 

@@ -62,7 +62,7 @@ pub struct Api {
     pub machines: Kind<()>,
     /// Nodes: whether they are Ready.
     pub nodes: Kind<bool>,
-    /// Remediation requests.
+    /// Remediations.
     pub requests: Kind<RequestValue>,
     /// Nodes that a live read has not found.
     pub absent: BTreeSet<Name>,

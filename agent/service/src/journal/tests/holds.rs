@@ -83,11 +83,11 @@ async fn off_of_a_held_host_keeps_the_hold() {
     claim(&journal, 1).await.unwrap();
     started(&journal, off("a", leader(1, 1), "rem-1")).await;
     for (id, action) in [("b", Action::Off { hold: false }), ("c", Action::SoftOff)] {
-        let wish = Admission {
+        let admission = Admission {
             action,
             ..off(id, ann(), "operator ann")
         };
-        let admitted = journal.admit(wish).await.unwrap();
+        let admitted = journal.admit(admission).await.unwrap();
         let Admitted::Started { overridden: None } = admitted else {
             panic!("{admitted:?}");
         };
@@ -110,14 +110,14 @@ async fn held_host_rejects_actions_that_do_not_end_off() {
         // It would take the hold from its owner.
         Action::Off { hold: true },
     ] {
-        let wish = |force| Admission {
+        let admission = |force| Admission {
             action,
             force,
             ..off(&format!("{action:?}"), ann(), "operator ann")
         };
-        let message = refused(&journal, wish(false)).await;
+        let message = refused(&journal, admission(false)).await;
         assert!(message.starts_with("host node-7 is held off by rem-1"));
-        let admitted = journal.admit(wish(true)).await.unwrap();
+        let admitted = journal.admit(admission(true)).await.unwrap();
         assert!(
             matches!(&admitted, Admitted::Started { overridden: Some(hold) } if hold.owner == "rem-1"),
             "{admitted:?}"
@@ -217,7 +217,7 @@ async fn unresolvable_host_is_switched_off_but_not_on() {
         known(admission, &[BY_NAME])
     };
     for action in [Action::On, Action::Cycle, Action::Reset] {
-        let wish = |force| {
+        let admission = |force| {
             let id = format!("{action:?} {force}");
             unresolved(Admission {
                 action,
@@ -225,12 +225,12 @@ async fn unresolvable_host_is_switched_off_but_not_on() {
                 ..on(&id, ann(), "operator ann")
             })
         };
-        let Admitted::Refused(refused) = journal.admit(wish(false)).await.unwrap() else {
+        let Admitted::Refused(refused) = journal.admit(admission(false)).await.unwrap() else {
             panic!("{action:?} was admitted")
         };
         assert_eq!(refused_status(&refused).code(), tonic::Code::Unavailable);
         assert!(refused.to_string().contains("bmc-7.example: no answer"));
-        started(&journal, wish(true)).await;
+        started(&journal, admission(true)).await;
     }
     started(&journal, unresolved(off("b", leader(1, 1), "rem-1"))).await;
     // The owner took the hold under this name.
@@ -243,17 +243,17 @@ async fn unresolvable_hold_blocks_hosts_that_may_match() {
     let (journal, _) = fixture.open();
     claim(&journal, 1).await.unwrap();
     started(&journal, known(off("a", leader(1, 1), "rem-1"), &[BY_NAME])).await;
-    let wish = |id: &str, compared: Option<bool>| {
+    let admission = |id: &str, compared: Option<bool>| {
         let mut admission = known(on(id, ann(), "operator ann"), &[BY_IP]);
         let compared = compared.map(|is_same| (BY_NAME.to_owned(), is_same));
         admission.at.compared = BTreeMap::from_iter(compared);
         admission
     };
-    let message = refused(&journal, wish("b", None)).await;
+    let message = refused(&journal, admission("b", None)).await;
     assert!(message.contains("it may be this host"), "{message}");
-    let message = refused(&journal, wish("c", Some(true))).await;
+    let message = refused(&journal, admission("c", Some(true))).await;
     assert!(message.contains("is held off by rem-1"), "{message}");
-    started(&journal, wish("d", Some(false))).await;
+    started(&journal, admission("d", Some(false))).await;
     assert_eq!(journal.holds().await.unwrap().len(), 1);
     let off = known(off("e", ann(), "operator ann"), &[BY_IP]);
     started(&journal, off).await;

@@ -266,12 +266,12 @@ impl fmt::Display for Reason {
             ),
             Self::ActionFailed(why) => write!(f, "the last action failed and is retried: {why}"),
             Self::StateUnreadable(why) => {
-                write!(f, "cannot parse the saved state; refusing to act: {why}")
+                write!(f, "cannot parse the recorded state; refusing to act: {why}")
             }
             Self::StateOutdated => write!(
                 f,
                 "the journal of an agent shows that this host was switched on again, or its hold released, \
-                 after the saved state was written, as after a restore of etcd. Nothing is switched because \
+                 after the recorded state was written, as after a restore of etcd. Nothing is switched because \
                  of that state, and what it added is removed. Make sure that the host is on; then delete \
                  this object, and if its Machine or Node is unhealthy, its health check makes another"
             ),

@@ -193,7 +193,7 @@ impl StepContext<'_> {
         Some(d)
     }
 
-    /// Extends the pin of a staged power-on, which may command the BMC later than its pin says.
+    /// Extends the pin of a staggered power-on, which may command the BMC later than its pin says.
     pub(super) fn extend_pin(
         &self,
         s: &State,

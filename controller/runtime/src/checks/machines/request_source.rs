@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// Where the remediation requests of a check are read.
+/// Where the remediations of a check are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::checks) enum RequestSource {
     /// The check creates none.

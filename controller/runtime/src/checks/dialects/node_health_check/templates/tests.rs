@@ -32,7 +32,7 @@ fn check() -> Check {
     }
 }
 
-fn recipe(several: bool) -> NodeTemplate {
+fn mk_template(several: bool) -> NodeTemplate {
     let gvk = GroupVersionKind::gvk("x.y", "v1", "XRemediation");
     let body = json!({
         "metadata": { "labels": { "a": "b" } }, "spec": { "how": "well" }, "ignored": 1,
@@ -46,7 +46,7 @@ fn recipe(several: bool) -> NodeTemplate {
 
 #[test]
 fn remediation_copies_template_and_is_owned_by_check() {
-    let made = recipe(false).remediation(&check(), &of(), "n1", true, None);
+    let made = mk_template(false).remediation(&check(), &of(), "n1", true, None);
     assert_eq!(
         serde_json::to_value(made).unwrap(),
         json!({
@@ -80,11 +80,11 @@ fn remediation_copies_template_and_is_owned_by_check() {
 #[test]
 fn template_without_inner_spec_becomes_the_spec() {
     let made = |template: Value| {
-        let recipe = NodeTemplate {
+        let template = NodeTemplate {
             body: template.as_object().unwrap().clone(),
-            ..recipe(false)
+            ..mk_template(false)
         };
-        let made = recipe.remediation(&check(), &of(), "n1", false, None);
+        let made = template.remediation(&check(), &of(), "n1", false, None);
         serde_json::to_value(made).unwrap()
     };
     let bare = made(json!({ "size": 42, "metadata": { "labels": { "a": "b" } } }));
@@ -120,7 +120,7 @@ fn remediation_on_openshift_is_also_owned_by_machine() {
     let machine = json!({
         "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "name": "m", "uid": "mu",
     });
-    let made = recipe(false).remediation(&check(), &of(), "n1", false, Some(machine));
+    let made = mk_template(false).remediation(&check(), &of(), "n1", false, Some(machine));
     let owners = made.metadata.owner_references.unwrap();
     assert_eq!(owners.len(), 2);
     assert_eq!(
@@ -203,7 +203,7 @@ fn remediation_names_of_one_kind_are_stable_and_distinct_per_template() {
             name: template.into(),
             ..of()
         };
-        let made = recipe(true).remediation(&check(), &of, "n1", false, None);
+        let made = mk_template(true).remediation(&check(), &of, "n1", false, None);
         made.metadata.name.unwrap()
     };
     assert_eq!(name("quick"), name("quick"));
