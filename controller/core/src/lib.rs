@@ -22,6 +22,7 @@ pub mod hosts;
 pub mod lease;
 pub mod nodes;
 pub mod overview;
+pub mod power_owner;
 pub mod power_policy;
 pub mod preflight;
 pub mod recurrence;

@@ -1,9 +1,16 @@
 //! The Node condition that tells that a BMC could not fence its host.
 
-use anyhow::{Result, ensure};
-use k8s_openapi::api::core::v1::{Node, NodeCondition};
-use kube::Api;
-use rackhand_tests::stage::{HostLink, LONG, RackSpec, Stage, StageConfig, wait_until};
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::{
+    core::v1::{Node, NodeCondition},
+    events::v1::Event,
+};
+use kube::{
+    Api,
+    api::{ListParams, Patch, PatchParams},
+};
+use rackhand_tests::stage::{HostLink, LONG, NAMESPACE, RackSpec, Stage, StageConfig, wait_until};
+use serde_json::json;
 
 const CONTROLLER: &str = "controller-0";
 
@@ -37,9 +44,34 @@ async fn run(stage: &Stage) -> Result<()> {
     stage.host("managed-1")?.bmc_alive().await?;
     wait_for(stage, "managed-1", "False", "answers").await?;
     ensure!(condition(stage, "known-2").await?.is_none(), "it answered");
+    owner_has_it_off(stage, "managed-1").await?;
     for host in ["known-1", "known-2", "managed-1"] {
         stage.untouched(host)?;
     }
+    Ok(())
+}
+
+/// F16: a host that is on while its BareMetalHost reports off is reported until that has changed.
+async fn owner_has_it_off(stage: &Stage, host: &str) -> Result<()> {
+    for (powered_on, count) in [(false, 1), (true, 0)] {
+        let status = Patch::Merge(json!({ "status": { "poweredOn": powered_on } }));
+        let hosts = stage.bare_metal_hosts();
+        hosts
+            .patch_status(host, &PatchParams::default(), &status)
+            .await?;
+        let line = format!("rackhand_owner_has_host_off_hosts{{rack=\"managed\"}} {count}");
+        wait_until(&line, LONG, || async {
+            let (_, metrics) = stage.admin(CONTROLLER, "/metrics").await?;
+            Ok(metrics.contains(&line).then_some(()).ok_or(metrics))
+        })
+        .await?;
+    }
+    let events: Api<Event> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    let told = events.list(&ListParams::default()).await?;
+    let mut told = told.items.into_iter();
+    let told = told.find(|event| event.reason.as_deref() == Some("OwnerHasHostAsOff"));
+    let note = told.context("no Event")?.note.unwrap_or_default();
+    ensure!(note.contains(host) && note.contains("Ironic"), "{note}");
     Ok(())
 }
 

@@ -22,10 +22,13 @@ pub(super) struct BmcCounts {
     pub(super) unavailable: i64,
     /// Those of them whose BMC manages another system.
     pub(super) other_system: i64,
+    /// Hosts that are on and that their owner has as off.
+    pub(super) off_by_owner: i64,
 }
 
 pub(crate) struct BmcWatchMetrics {
     fencing_unavailable: Family<RackLabels, Gauge>,
+    off_by_owner: Family<RackLabels, Gauge>,
     identity_mismatches: Family<RackLabels, Gauge>,
     topology_discovered: Gauge,
     topology_conflicts: Gauge,
@@ -39,6 +42,12 @@ impl BmcWatchMetrics {
                 r,
                 "fencing_unavailable_hosts",
                 "Hosts whose BMC could not fence them, by rack",
+                Family::default(),
+            ),
+            off_by_owner: register(
+                r,
+                "owner_has_host_off_hosts",
+                "Hosts that are on and that baremetal-operator has as off, by rack",
                 Family::default(),
             ),
             identity_mismatches: register(
@@ -71,17 +80,19 @@ impl BmcWatchMetrics {
     ) {
         let labels = |rack: &String| RackLabels { rack: rack.clone() };
         for (rack, counts) in racks {
-            let (unavailable, mismatches) = (&self.fencing_unavailable, &self.identity_mismatches);
-            unavailable
-                .get_or_create(&labels(rack))
-                .set(counts.unavailable);
-            mismatches
-                .get_or_create(&labels(rack))
-                .set(counts.other_system);
+            let series = [
+                (&self.fencing_unavailable, counts.unavailable),
+                (&self.identity_mismatches, counts.other_system),
+                (&self.off_by_owner, counts.off_by_owner),
+            ];
+            for (series, count) in series {
+                series.get_or_create(&labels(rack)).set(count);
+            }
         }
         for rack in before.keys().filter(|rack| !racks.contains_key(*rack)) {
             self.fencing_unavailable.remove(&labels(rack));
             self.identity_mismatches.remove(&labels(rack));
+            self.off_by_owner.remove(&labels(rack));
         }
     }
 
@@ -104,10 +115,11 @@ mod tests {
         let counts = BmcCounts {
             unavailable: 2,
             other_system: 1,
+            off_by_owner: 3,
         };
         let racks = BTreeMap::from([("r1".to_owned(), counts)]);
         metrics.set_counts(&BTreeMap::new(), &racks);
-        assert_documented(&registry, 4);
+        assert_documented(&registry, 5);
         let shows = |line: &str| render(&registry).lines().any(|l| l == line);
         assert!(shows("rackhand_fencing_unavailable_hosts{rack=\"r1\"} 2"));
         assert!(shows("rackhand_bmc_identity_mismatch_hosts{rack=\"r1\"} 1"));

@@ -1,11 +1,14 @@
 //! Reads the BMCs of the fleet between remediations, so that one that could not fence its host, or that is
 //! the BMC of another host, is known before it is needed.
 //!
+//! It also finds hosts that are on while their owner has them as off.
+//!
 //! Owns: the Node condition [`FENCING_UNAVAILABLE`] and the metric of the same name. Must never: switch
 //! anything, delay a remediation, or report a BMC because its agent does not answer.
 
 mod condition;
 mod metrics;
+mod owner;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +23,8 @@ use kube::Client;
 use rackhand_core::{
     bmc_health::{BmcHealth, UnavailableCause},
     bmc_identity::{BmcIdentity, ExpectedHost, NodeUuids, compare_with_node},
-    remediation::{HostRef, HostView, PowerDevice, PowerReading},
+    power_owner::OwnerDifference,
+    remediation::{HostRef, HostView, PowerDevice, PowerReading, PowerState},
 };
 use rackhand_proto::v1;
 use tokio::time::Instant;
@@ -32,7 +36,7 @@ use crate::{
     agents::Agents,
     clusters::{Workloads, node_facts, node_label},
     hosts::{ActiveRemediations, bmc_endpoint, fleet, host, topology::Topologies},
-    leader::writer::Writer,
+    leader::{events::Events, writer::Writer},
     store::{index::Index, object::Key, watch::pause},
 };
 
@@ -61,6 +65,19 @@ struct Fleet {
     uuids: Arc<NodeUuids>,
 }
 
+/// What the readings of one host have shown.
+struct Seen {
+    health: BmcHealth,
+    owner: OwnerDifference,
+}
+
+/// One reading of a BMC.
+struct Reading {
+    power: PowerState,
+    /// How its identity differs from that of the Node.
+    other_system: Option<String>,
+}
+
 /// Reads the BMCs.
 pub(crate) struct BmcWatch {
     pub(crate) client: Client,
@@ -68,6 +85,7 @@ pub(crate) struct BmcWatch {
     pub(crate) workloads: Arc<Workloads>,
     pub(crate) agents: Arc<Agents>,
     pub(crate) writer: Writer,
+    pub(crate) events: Events,
     pub(crate) metrics: Arc<BmcWatchMetrics>,
     /// Remediations read the BMCs of their hosts themselves.
     pub(crate) active: Arc<ActiveRemediations>,
@@ -83,7 +101,7 @@ pub(crate) async fn run(watch: Arc<BmcWatch>, cancel: CancellationToken) {
     if interval.is_zero() {
         return cancel.cancelled().await;
     }
-    let (mut health, mut counted) = (BTreeMap::new(), BTreeMap::new());
+    let (mut seen, mut counted) = (BTreeMap::new(), BTreeMap::new());
     let mut all = Fleet::default();
     let mut resolved: Option<Instant> = None;
     while !pause(&cancel, TICK).await {
@@ -91,11 +109,11 @@ pub(crate) async fn run(watch: Arc<BmcWatch>, cancel: CancellationToken) {
             all = resolve(&watch);
             resolved = Some(Instant::now());
         }
-        let reading = read_due(&watch, &all, &mut health, interval);
+        let reading = read_due(&watch, &all, &mut seen, interval);
         if cancel.run_until_cancelled(reading).await.is_none() {
             return;
         }
-        let counts = count_by_rack(&all.watched, &health);
+        let counts = count_by_rack(&all.watched, &seen);
         watch.metrics.set_counts(&counted, &counts);
         counted = counts;
         let topologies = &watch.topologies;
@@ -108,19 +126,22 @@ pub(crate) async fn run(watch: Arc<BmcWatch>, cancel: CancellationToken) {
 async fn read_due(
     watch: &Arc<BmcWatch>,
     all: &Fleet,
-    health: &mut BTreeMap<String, BmcHealth>,
+    seen: &mut BTreeMap<String, Seen>,
     interval: Duration,
 ) {
     let now = Timestamp::now();
     let watched = &all.watched;
-    health.retain(|name, _| watched.contains_key(name));
+    seen.retain(|name, _| watched.contains_key(name));
     let mut due = Vec::new();
     let remediated = remediated(watch);
     let mut answers: BTreeMap<&str, bool> = BTreeMap::new();
     for (name, watched) in watched {
-        let health = health.entry(name.clone());
-        let health = health.or_insert_with(|| BmcHealth::new(now, interval, place(name)));
-        if health.next <= now
+        let seen = seen.entry(name.clone());
+        let seen = seen.or_insert_with(|| Seen {
+            health: BmcHealth::new(now, interval, place(name)),
+            owner: OwnerDifference::default(),
+        });
+        if seen.health.next <= now
             && !remediated.contains(&watched.host.bmc)
             && *answers
                 .entry(&watched.host.rack)
@@ -148,9 +169,16 @@ async fn read_due(
     while let Some((name, watched, reading)) = readings.next().await {
         // An agent that was lost meanwhile says nothing about the BMC.
         let is_lost = watch.agents.of_rack(&watched.host.rack).is_err();
-        let Some(health) = health.get_mut(&name).filter(|_| !is_lost) else {
+        let Some(seen) = seen.get_mut(&name).filter(|_| !is_lost) else {
             continue;
         };
+        if let (Ok(reading), Some(owner)) = (&reading, owner::of(watch, &watched))
+            && seen.owner.record(reading.power, owner)
+        {
+            owner::tell(watch, &watched, seen.owner.is_reported());
+        }
+        let health = &mut seen.health;
+        let reading = reading.map(|reading| reading.other_system);
         health.record(reading, Timestamp::now(), interval);
         condition::report(watch, &watched, health.unavailable()).await;
     }
@@ -232,12 +260,8 @@ async fn endpoint(watch: &BmcWatch, watched: &Watched) -> Result<Option<v1::BmcE
     endpoint.map_err(|error| error.to_string())?.map(Some)
 }
 
-/// Reads the BMC; returns how its identity differs from that of the Node.
-async fn read(
-    watch: &BmcWatch,
-    watched: &Watched,
-    uuids: &NodeUuids,
-) -> Result<Option<String>, String> {
+/// Reads the BMC.
+async fn read(watch: &BmcWatch, watched: &Watched, uuids: &NodeUuids) -> Result<Reading, String> {
     let endpoint = endpoint(watch, watched).await?;
     let owner = format!("bmc-check-{}", watched.host.host);
     let view = watch
@@ -245,7 +269,10 @@ async fn read(
         .read_power(&watched.host, endpoint, PowerDevice::Bmc, &owner, READING)
         .await;
     let reading = view.result?;
-    Ok(other_system(watch, watched, uuids, &reading))
+    Ok(Reading {
+        power: reading.state,
+        other_system: other_system(watch, watched, uuids, &reading),
+    })
 }
 
 /// How the identity that a BMC reports differs from that of the Node; `None`: not as far as is known.
@@ -274,12 +301,16 @@ fn other_system(
 
 fn count_by_rack(
     watched: &BTreeMap<String, Arc<Watched>>,
-    health: &BTreeMap<String, BmcHealth>,
+    seen: &BTreeMap<String, Seen>,
 ) -> BTreeMap<String, BmcCounts> {
     let mut racks: BTreeMap<String, BmcCounts> = BTreeMap::new();
     for (name, watched) in watched {
         let counts = racks.entry(watched.host.rack.clone()).or_default();
-        let Some(unavailable) = health.get(name).and_then(BmcHealth::unavailable) else {
+        let Some(seen) = seen.get(name) else {
+            continue;
+        };
+        counts.off_by_owner += i64::from(seen.owner.is_reported());
+        let Some(unavailable) = seen.health.unavailable() else {
             continue;
         };
         counts.unavailable += 1;

@@ -166,6 +166,7 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         workloads: parts.workloads.clone(),
         agents,
         writer: writer.clone(),
+        events: events.clone(),
         metrics: metrics.bmc_watch.clone(),
         active,
         topologies: parts.live.topologies.clone(),

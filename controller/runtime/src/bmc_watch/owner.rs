@@ -1,0 +1,46 @@
+//! Hosts that are on while baremetal-operator has them as off, which Ironic will switch off (F16).
+
+use rackhand_api::views::BareMetalHostView;
+use rackhand_core::power_owner::OwnerReport;
+
+use super::{BmcWatch, Watched};
+use crate::store::object::Key;
+
+/// Reason of the Event.
+const REASON: &str = "OwnerHasHostAsOff";
+
+fn report(view: &BareMetalHostView) -> OwnerReport {
+    OwnerReport {
+        powered_on: view.powered_on,
+        wants_on: view.online == Some(true) && view.power_holds().next().is_none(),
+        owns: view.is_provisioned() && !view.is_detach_requested(),
+    }
+}
+
+/// What the owner of the host's power reports; `None`: it has no such owner.
+pub(super) fn of(watch: &BmcWatch, watched: &Watched) -> Option<OwnerReport> {
+    let key = watched.host.bmh.as_deref().map(Key::parse)?;
+    let view = watch.index.host(&key)?.view.ok()?;
+    Some(report(&view))
+}
+
+/// Reports that the difference has begun, or has ended.
+pub(super) fn tell(watch: &BmcWatch, watched: &Watched, differs: bool) {
+    let Some(key) = watched.host.bmh.as_deref().map(Key::parse) else {
+        return;
+    };
+    let Some(entry) = watch.index.host(&key) else {
+        return;
+    };
+    if !differs {
+        tracing::info!(host = %key, "baremetal-operator no longer has the host as off");
+        return;
+    }
+    let message = format!(
+        "BareMetalHost {key} reports poweredOn false, and its BMC reports on: Ironic switches the host off when it \
+         synchronises the power state. See that baremetal-operator runs and works on the host (it may be paused, or in \
+         error), so that it takes over that the host is on"
+    );
+    tracing::warn!(host = %key, "{message}");
+    watch.events.send(&entry.object, true, REASON, &message);
+}
