@@ -61,14 +61,6 @@ impl GoDuration {
         Self { nanoseconds }
     }
 
-    /// Makes a duration of a number of seconds.
-    #[must_use]
-    pub fn from_seconds(seconds: i32) -> Self {
-        Self {
-            nanoseconds: i64::from(seconds) * 1_000_000_000,
-        }
-    }
-
     /// The number of nanoseconds.
     #[must_use]
     pub const fn nanoseconds(self) -> i64 {

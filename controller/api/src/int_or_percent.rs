@@ -1,7 +1,6 @@
 //! A number of Machines or Nodes, or a percentage of them: `3` or `"40%"`.
 //!
-//! This module owns parsing and scaling such a value. It must never choose the
-//! direction of rounding: that depends on the kind of health check.
+//! Owns parsing such a value. What it means of a total is the health check's.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,24 +22,6 @@ pub enum IntOrPercent {
 pub struct IntOrPercentError(String);
 
 impl IntOrPercent {
-    /// The value for a total of `total`, a percentage rounded down.
-    #[must_use]
-    pub fn of_rounded_down(self, total: u32) -> i64 {
-        match self {
-            Self::Int(count) => i64::from(count),
-            Self::Percent(percent) => (i64::from(percent) * i64::from(total)).div_euclid(100),
-        }
-    }
-
-    /// The value for a total of `total`, a percentage rounded up.
-    #[must_use]
-    pub fn of_rounded_up(self, total: u32) -> i64 {
-        match self {
-            Self::Int(count) => i64::from(count),
-            Self::Percent(percent) => -(-i64::from(percent) * i64::from(total)).div_euclid(100),
-        }
-    }
-
     /// Reads a JSON value. A quoted plain integer is refused, as Kubernetes'
     /// own reader refuses it.
     ///
@@ -132,29 +113,11 @@ mod tests {
         }
     }
 
-    #[test]
-    fn percentage_rounds_down_and_up() {
-        let forty = IntOrPercent::Percent(40);
-        assert_eq!((forty.of_rounded_down(2), forty.of_rounded_up(2)), (0, 1));
-        assert_eq!((forty.of_rounded_down(6), forty.of_rounded_up(6)), (2, 3));
-        assert_eq!((forty.of_rounded_down(5), forty.of_rounded_up(5)), (2, 2));
-        assert_eq!(forty.of_rounded_down(0), 0);
-        assert_eq!(IntOrPercent::Percent(-40).of_rounded_up(2), 0);
-        assert_eq!(IntOrPercent::Int(7).of_rounded_down(2), 7);
-    }
-
     proptest! {
         #[test]
         fn json_form_parses_back(percent: bool, number: i32) {
             let value = if percent { IntOrPercent::Percent(number) } else { IntOrPercent::Int(number) };
             prop_assert_eq!(IntOrPercent::from_json(&value.to_json()), Ok(value));
-        }
-
-        #[test]
-        fn rounding_differs_by_at_most_one(percent in -1000..1000_i32, total in 0..100_000_u32) {
-            let value = IntOrPercent::Percent(percent);
-            let gap = value.of_rounded_up(total) - value.of_rounded_down(total);
-            prop_assert!((0..=1).contains(&gap));
         }
     }
 }

@@ -165,16 +165,6 @@ impl BareMetalHostView {
         )
     }
 
-    /// Whether an unhealthy annotation of CAPM3, old or new, excludes the host
-    /// from being chosen for a new Machine.
-    #[must_use]
-    pub fn is_marked_unhealthy(&self) -> bool {
-        self.meta.has_annotation(names::UNHEALTHY_ANNOTATION)
-            || self
-                .meta
-                .has_annotation(names::UNHEALTHY_V1BETA1_ANNOTATION)
-    }
-
     /// Whether the hold key of the remediation with this UID is on it.
     #[must_use]
     pub fn is_held_by(&self, remediation_uid: &str) -> bool {
