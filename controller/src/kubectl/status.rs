@@ -202,7 +202,7 @@ pub(super) fn remediation(object: &DynamicObject, kind: &str) -> Remediation {
     let annotation = object.annotations().get(STATE_ANNOTATION);
     let annotation = annotation.and_then(|text| serde_json::from_str::<Value>(text).ok());
     if let Some(annotation) = annotation {
-        shown.node = text(&annotation, "/state/node/name");
+        shown.node = text(&annotation, "/state/attempt/node/name");
         shown.step = text(&annotation, "/state/step");
         shown.since = time(&annotation, "/state/since");
         shown.until = time(&annotation, "/until");
@@ -309,6 +309,7 @@ impl Status {
 
 #[cfg(test)]
 mod tests {
+    use rackhand_core::remediation::{HostRef, PinnedNode, State, Step};
     use serde_json::json;
 
     use super::*;
@@ -335,12 +336,23 @@ mod tests {
         );
         assert!(power.since.is_some());
 
+        let mut state = State::new("2026-08-01T02:14:07Z".parse().unwrap());
+        state.step = Step::AwaitingConfirmation;
+        state.host = Some(HostRef {
+            rack: "rack-a".into(),
+            host: "bay-7".into(),
+            bmh: None,
+            bmc: "10.0.0.7".into(),
+        });
+        state.attempt.node = Some(PinnedNode {
+            name: "node-b".into(),
+            uid: "uid-b".into(),
+            boot_id: String::new(),
+            system_uuid: String::new(),
+            unproven: false,
+        });
         let annotation = json!({
-            "state": {
-                "step": "AwaitingConfirmation", "since": "2026-08-01T02:14:07Z",
-                "host": { "host": "bay-7" },
-            },
-            "reason": "FenceUnconfirmed", "message": "no answer",
+            "state": state, "reason": "FenceUnconfirmed", "message": "no answer",
         });
         let metal3 = object(json!({
             "metadata": {
@@ -350,7 +362,10 @@ mod tests {
             "status": { "phase": "Running" },
         }));
         let shown = remediation(&metal3, "Metal3Remediation");
-        assert_eq!(shown.step, "AwaitingConfirmation");
+        assert_eq!(
+            (shown.node.as_str(), shown.step.as_str()),
+            ("node-b", "AwaitingConfirmation")
+        );
         assert_eq!(shown.reason, "FenceUnconfirmed");
         assert!(shown.since.is_some());
         assert_eq!(stored_state(&metal3)["host"]["host"], "bay-7");

@@ -347,7 +347,7 @@ impl<'a> Timeline<'a> {
 fn evidence(remediation: &Value) -> Option<(String, String)> {
     let annotation = remediation["metadata"]["annotations"]["rackhand.dev/state"].as_str()?;
     let state: Value = serde_json::from_str(annotation).ok()?;
-    let readings = state["state"]["off"]["bmc"]["readings"].as_array()?;
+    let readings = state["state"]["attempt"]["off"]["bmc"]["readings"].as_array()?;
     let said: Vec<String> = readings
         .iter()
         .map(|r| said(&r["raw"], r["at"].as_str().unwrap_or_default()))

@@ -26,6 +26,8 @@ const BUILT_IN: [&str; 11] = [
     "secret",
     "secrets",
 ];
+/// Kinds of projects whose CRDs are not here.
+const FOREIGN: [&str; 1] = ["networkfences"];
 /// kubectl's commands that take a kind.
 const WITH_KIND: [&str; 7] = [
     "annotate", "delete", "describe", "get", "label", "patch", "wait",
@@ -143,7 +145,7 @@ fn check_kinds(arguments: &[&str]) -> Result<()> {
     for kind in kinds.split(',') {
         let kind = kind.split(['/', '.']).next().unwrap_or_default();
         ensure!(
-            BUILT_IN.contains(&kind) || known.contains(kind),
+            BUILT_IN.contains(&kind) || FOREIGN.contains(&kind) || known.contains(kind),
             "unknown kind {kind}"
         );
     }
