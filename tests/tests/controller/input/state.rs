@@ -1,11 +1,13 @@
 //! States of remediations that were removed, damaged or forged.
 
 use anyhow::{Result, ensure};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, Patch, PatchParams},
 };
+use rackhand_core::remediation::{State, Step};
 use rackhand_tests::{
     cluster::apply,
     stage::{CLUSTER, LONG, NAMESPACE, wait_until},
@@ -18,14 +20,32 @@ const STATE: &str = "rackhand.dev/state";
 const FINALIZER: &str = "metal3remediation.infrastructure.cluster.x-k8s.io";
 
 impl World {
-    /// Creates a remediation with the finalizer of an earlier controller.
+    /// Creates a remediation as an earlier controller has left it: with its finalizer, and the copy of a state that
+    /// is recorded nowhere.
     async fn begun_before(&self, machine: &str) -> Result<()> {
-        self.made_with(machine, json!({}), json!([FINALIZER])).await
+        let mut state = State::new(Timestamp::now());
+        (state.step, state.finalizer) = (Step::Draining, true);
+        let copy = json!({ "state": state, "reason": "Draining", "message": "" });
+        let copy = json!({ STATE: copy.to_string() });
+        self.made_with(machine, copy, json!([FINALIZER])).await
+    }
+
+    async fn not_ready(&self, node: &str) -> Result<()> {
+        wait_until(&format!("{node} is not Ready"), LONG, || async {
+            let status = self.stage.node(node).await?.status.unwrap_or_default();
+            let mut conditions = status.conditions.into_iter().flatten();
+            let ready = conditions.find(|c| c.type_ == "Ready").map(|c| c.status);
+            Ok(match ready.as_deref() {
+                Some("True") => Err("it is Ready".to_owned()),
+                _ => Ok(()),
+            })
+        })
+        .await
     }
 
     async fn touch(&self, machine: &str) -> Result<()> {
         let objects = self.stage.remediations();
-        let now = jiff::Timestamp::now().to_string();
+        let now = Timestamp::now().to_string();
         self.stage
             .annotate(&objects, machine, "touched", Some(&now))
             .await
@@ -116,6 +136,8 @@ pub async fn removed(w: &World) -> Result<()> {
     w.recorded_step("cut-1", "Draining").await?;
 
     // F15: who may make a remediation cannot make a state.
+    ensure!(w.stage.host("cut-3")?.hang(), "cut-3 was not up");
+    w.not_ready("cut-3").await?;
     w.made_with("cut-3", json!({ STATE: copy }), json!([]))
         .await?;
     w.succeeds("cut-3").await?;
@@ -150,5 +172,8 @@ pub async fn lost(w: &World) -> Result<()> {
     w.failed("cut-2").await?;
     ensure!(w.stage.tainted("cut-2").await?, "it may be a person's");
     nodes.patch("cut-2", &params, &taint(json!(null))).await?;
-    w.succeeds("cut-2").await
+    // F11: its Node is Ready, so that there is nothing left to do.
+    w.stage.wait_step("cut-2", "Succeeded").await?;
+    w.stage.withdraw("cut-2").await?;
+    w.stage.untouched("cut-2")
 }
