@@ -160,7 +160,8 @@ async fn commands(stage: &Stage, kubeconfig: &Path) -> Result<()> {
     for (action, is_paused) in [("pause", true), ("resume", false)] {
         run(&[action, "mhc", CHECK, "--namespace", NAMESPACE], "")?;
         let kind = "machinehealthchecks.cluster.x-k8s.io";
-        let shown = stage.kubectl(&["get", kind, CHECK, "-n", NAMESPACE, "-o", "json"])?;
+        let annotations = "jsonpath={.metadata.annotations}";
+        let shown = stage.kubectl(&["get", kind, CHECK, "-n", NAMESPACE, "-o", annotations])?;
         ensure!(
             shown.contains("/paused\"") == is_paused,
             "{action}: {shown}"
