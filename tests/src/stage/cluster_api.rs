@@ -31,7 +31,7 @@ const CAPM3S: [(&str, &str); 2] = [
 impl Stage {
     /// Installs Cluster API and starts its manager under exactly the rights of its ServiceAccount.
     pub(super) async fn start_manager(&self) -> Result<Process> {
-        let dir = release()?;
+        let dir = cluster_api_release()?;
         let (webhooks, health, diagnostics) = (free_port()?, free_port()?, free_port()?);
         let tls = self.issue(&CertSpec::server(MANAGER))?;
         let ca = std::fs::read(tls.join("ca.crt"))?;
@@ -141,8 +141,11 @@ fn open_kind(kind: &str, plural: &str) -> Value {
     })
 }
 
-/// The folder with the manager and its manifests, from `hack/setup`, which builds missing parts.
-fn release() -> Result<PathBuf> {
+/// The folder with the manager, its manifests and `move`, from `hack/setup`, which builds missing parts.
+///
+/// # Errors
+/// A part cannot be built.
+pub fn cluster_api_release() -> Result<PathBuf> {
     let setup = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hack/setup");
     let output = Command::new(&setup)
         .arg("--print-capi")

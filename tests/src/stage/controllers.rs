@@ -1,7 +1,7 @@
 //! Controllers of a stage: start, end, log, admin address.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitStatus,
     time::{Duration, Instant},
 };
@@ -11,9 +11,13 @@ use nix::sys::signal::Signal;
 
 use super::{END, SYSTEM, Stage, Usage, faults};
 use crate::{
+    cluster::ControlPlane,
     pki::CertSpec,
     process::{Process, free_port},
 };
+
+/// The ServiceAccount of controllers in [`SYSTEM`].
+const ACCOUNT: &str = "rackhand-controller";
 
 impl Stage {
     /// Starts a controller under exactly the rights of its ServiceAccount.
@@ -31,8 +35,7 @@ impl Stage {
     /// # Errors
     /// As [`Self::start_controller`].
     pub async fn start_controller_as(&self, name: &str, more: Vec<String>) -> Result<()> {
-        let spec = CertSpec::peer("controller", "spiffe://rackhand/controller");
-        let tls = self.issue(&spec)?;
+        let tls = self.controller_tls()?;
         self.started.lock().insert(name.to_owned(), more.clone());
         self.start_controller_with(name, &tls, &more).await
     }
@@ -47,12 +50,36 @@ impl Stage {
         tls: &Path,
         more: &[String],
     ) -> Result<()> {
-        let account = "rackhand-controller";
         let way = self.way.lock().clone();
         let kubeconfig = match way {
             Some(way) => way,
-            None => self.plane.kubeconfig_of(SYSTEM, account).await?,
+            None => self.plane.kubeconfig_of(SYSTEM, ACCOUNT).await?,
         };
+        self.run_controller(name, &kubeconfig, tls, more).await
+    }
+
+    /// Starts a controller of another management cluster, for the same agents.
+    ///
+    /// # Errors
+    /// As [`Self::start_controller`].
+    pub async fn start_controller_of(&self, plane: &ControlPlane, name: &str) -> Result<()> {
+        let kubeconfig = plane.kubeconfig_of(SYSTEM, ACCOUNT).await?;
+        let tls = self.controller_tls()?;
+        self.run_controller(name, &kubeconfig, &tls, &[]).await
+    }
+
+    fn controller_tls(&self) -> Result<PathBuf> {
+        let spec = CertSpec::peer("controller", "spiffe://rackhand/controller");
+        self.issue(&spec)
+    }
+
+    async fn run_controller(
+        &self,
+        name: &str,
+        kubeconfig: &Path,
+        tls: &Path,
+        more: &[String],
+    ) -> Result<()> {
         let admin = free_port()?;
         self.endpoints.lock().insert(name.to_owned(), admin);
         let mut command = vec![

@@ -43,7 +43,7 @@ use tokio::{
 };
 
 pub use assertions::LONG;
-pub use cluster_api::MANAGER;
+pub use cluster_api::{MANAGER, cluster_api_release};
 pub use config::{
     EntryUuid, HealthTimes, HostLink, KnownBy, OtlpReceiver, RackSpec, Speaks, StageConfig,
 };

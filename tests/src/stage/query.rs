@@ -80,6 +80,27 @@ pub struct Seen {
     pub object: Value,
 }
 
+impl Seen {
+    /// Reads a Metal3Remediation.
+    ///
+    /// # Errors
+    /// It cannot be represented as JSON.
+    pub fn of(object: &DynamicObject) -> Result<Self> {
+        let annotation = object.annotations().get("rackhand.dev/state").cloned();
+        let ours: Value = annotation
+            .and_then(|a| serde_json::from_str(&a).ok())
+            .unwrap_or_default();
+        let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+        Ok(Self {
+            phase: text(&object.data["status"]["phase"]),
+            step: text(&ours["state"]["step"]),
+            reason: text(&ours["reason"]),
+            message: text(&ours["message"]),
+            object: serde_json::to_value(object)?,
+        })
+    }
+}
+
 impl Stage {
     /// A dynamic API in the namespace of the Machines.
     #[must_use]
@@ -143,21 +164,8 @@ impl Stage {
     /// # Errors
     /// The API server does not answer.
     pub async fn remediation(&self, machine: &str) -> Result<Option<Seen>> {
-        let Some(object) = self.remediations().get_opt(machine).await? else {
-            return Ok(None);
-        };
-        let annotation = object.annotations().get("rackhand.dev/state").cloned();
-        let ours: Value = annotation
-            .and_then(|a| serde_json::from_str(&a).ok())
-            .unwrap_or_default();
-        let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
-        Ok(Some(Seen {
-            phase: text(&object.data["status"]["phase"]),
-            step: text(&ours["state"]["step"]),
-            reason: text(&ours["reason"]),
-            message: text(&ours["message"]),
-            object: serde_json::to_value(&object)?,
-        }))
+        let object = self.remediations().get_opt(machine).await?;
+        object.as_ref().map(Seen::of).transpose()
     }
 
     /// Reads a Node.

@@ -1,8 +1,13 @@
 //! `clusterctl move`, at a real API server: what waits for what, and what becomes of a remediation that was moved
 //! all the same, or of a hold whose remediation is gone.
 //!
-//! The move is imitated in one cluster: Cluster API's command pauses the Cluster, copies every object (annotations and
-//! finalizers stay, UIDs are new, the status is lost), and deletes the originals without their finalizers.
+//! Here the move is imitated in one cluster, so that it can be stopped at any moment: Cluster API's command pauses the
+//! Cluster, copies every object (annotations and finalizers stay, UIDs are new, the status is lost), and deletes the
+//! originals without their finalizers. The modules `clusterctl` and `given_up` run the real one.
+
+mod clusterctl;
+mod given_up;
+mod target;
 
 use std::path::Path;
 
