@@ -1,6 +1,7 @@
 //! A move that waits in vain, because CAPM3 pauses the hosts of a paused Cluster, and what a person does about it.
 
 use anyhow::{Context, Result, ensure};
+use kube::ResourceExt;
 use rackhand_tests::{
     rack::PowerState,
     stage::{CLUSTER, LONG, Stage, wait_until},
