@@ -65,12 +65,13 @@ impl Shown {
     }
 }
 
-/// The words of one report of the controller: without numbers, without how long a step took, and without what
-/// the picture cuts off.
+/// The words of one report of the controller: without numbers, the rack, how long a step took, and what the picture
+/// cuts off.
 fn words(report: &str) -> String {
     let end = report.find(" (").or_else(|| report.find("..."));
     let report = &report[..end.unwrap_or(report.len())];
-    report.replace(|c: char| c.is_ascii_digit(), "")
+    let report = report.replace(|c: char| c.is_ascii_digit(), "");
+    report.replace("rack-b-", "rack-a-")
 }
 
 /// What the controller reports in `docs/demo.svg`.
