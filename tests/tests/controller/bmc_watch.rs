@@ -13,6 +13,7 @@ use rackhand_tests::stage::{HostLink, LONG, NAMESPACE, RackSpec, Stage, StageCon
 use serde_json::json;
 
 const CONTROLLER: &str = "controller-0";
+const PAUSED: &str = "baremetalhost.metal3.io/paused";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn node_of_an_unavailable_bmc_has_a_condition_until_it_answers() {
@@ -53,19 +54,16 @@ async fn run(stage: &Stage) -> Result<()> {
 
 /// F16: a host that is on while its BareMetalHost reports off is reported until that has changed.
 async fn owner_has_it_off(stage: &Stage, host: &str) -> Result<()> {
-    for (powered_on, count) in [(false, 1), (true, 0)] {
-        let status = Patch::Merge(json!({ "status": { "poweredOn": powered_on } }));
-        let hosts = stage.bare_metal_hosts();
-        hosts
-            .patch_status(host, &PatchParams::default(), &status)
-            .await?;
-        let line = format!("rackhand_owner_has_host_off_hosts{{rack=\"managed\"}} {count}");
-        wait_until(&line, LONG, || async {
-            let (_, metrics) = stage.admin(CONTROLLER, "/metrics").await?;
-            Ok(metrics.contains(&line).then_some(()).ok_or(metrics))
-        })
+    let hosts = stage.bare_metal_hosts();
+    // baremetal-operator would report the host on at its next look.
+    stage.annotate(&hosts, host, PAUSED, Some("test")).await?;
+    let status = Patch::Merge(json!({ "status": { "poweredOn": false } }));
+    hosts
+        .patch_status(host, &PatchParams::default(), &status)
         .await?;
-    }
+    counts(stage, 1).await?;
+    stage.annotate(&hosts, host, PAUSED, None).await?;
+    counts(stage, 0).await?;
     let events: Api<Event> = Api::namespaced(stage.client.clone(), NAMESPACE);
     let told = events.list(&ListParams::default()).await?;
     let mut told = told.items.into_iter();
@@ -73,6 +71,15 @@ async fn owner_has_it_off(stage: &Stage, host: &str) -> Result<()> {
     let note = told.context("no Event")?.note.unwrap_or_default();
     ensure!(note.contains(host) && note.contains("Ironic"), "{note}");
     Ok(())
+}
+
+async fn counts(stage: &Stage, count: u32) -> Result<()> {
+    let line = format!("rackhand_owner_has_host_off_hosts{{rack=\"managed\"}} {count}");
+    wait_until(&line, LONG, || async {
+        let (_, metrics) = stage.admin(CONTROLLER, "/metrics").await?;
+        Ok(metrics.contains(&line).then_some(()).ok_or(metrics))
+    })
+    .await
 }
 
 /// The Node of a host whose BMC dies gets the condition, and the host is left alone.

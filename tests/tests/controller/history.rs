@@ -155,6 +155,12 @@ async fn scenario(stage: &Stage) -> Result<()> {
     stage
         .start_controller_as("controller-2", vec![address])
         .await?;
+    wait_until("controller-2 leads", LONG, || async {
+        let (_, metrics) = stage.admin("controller-2", "/metrics").await?;
+        let leads = metrics.lines().any(|line| line == "rackhand_leader 1");
+        Ok(if leads { Ok(()) } else { Err(metrics) })
+    })
+    .await?;
     let (_page, url) = stage.start_page(port).await?;
     wait_until("the page shows both", LONG, || async {
         let answer = reqwest::get(format!("{url}overview.json")).await?;
