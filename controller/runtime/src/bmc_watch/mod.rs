@@ -172,10 +172,8 @@ async fn read_due(
         let Some(seen) = seen.get_mut(&name).filter(|_| !is_lost) else {
             continue;
         };
-        if let (Ok(reading), Some(owner)) = (&reading, owner::of(watch, &watched))
-            && seen.owner.record(reading.power, owner)
-        {
-            owner::tell(watch, &watched, seen.owner.is_reported());
+        if let Ok(reading) = &reading {
+            owner::observe(watch, &watched, reading.power, &mut seen.owner);
         }
         let health = &mut seen.health;
         let reading = reading.map(|reading| reading.other_system);

@@ -1,7 +1,10 @@
 //! Hosts that are on while baremetal-operator has them as off, which Ironic will switch off (F16).
 
 use rackhand_api::views::BareMetalHostView;
-use rackhand_core::power_owner::OwnerReport;
+use rackhand_core::{
+    power_owner::{OwnerDifference, OwnerReport},
+    remediation::PowerState,
+};
 
 use super::{BmcWatch, Watched};
 use crate::store::object::Key;
@@ -17,22 +20,24 @@ fn report(view: &BareMetalHostView) -> OwnerReport {
     }
 }
 
-/// What the owner of the host's power reports; `None`: it has no such owner.
-pub(super) fn of(watch: &BmcWatch, watched: &Watched) -> Option<OwnerReport> {
-    let key = watched.host.bmh.as_deref().map(Key::parse)?;
-    let view = watch.index.host(&key)?.view.ok()?;
-    Some(report(&view))
-}
-
-/// Reports that the difference has begun, or has ended.
-pub(super) fn tell(watch: &BmcWatch, watched: &Watched, differs: bool) {
+/// Records a reading, and reports a difference that begins or ends. A host without such an owner has none.
+pub(super) fn observe(
+    watch: &BmcWatch,
+    watched: &Watched,
+    power: PowerState,
+    difference: &mut OwnerDifference,
+) {
     let Some(key) = watched.host.bmh.as_deref().map(Key::parse) else {
         return;
     };
     let Some(entry) = watch.index.host(&key) else {
         return;
     };
-    if !differs {
+    let Ok(view) = &entry.view else { return };
+    if !difference.record(power, report(view)) {
+        return;
+    }
+    if !difference.is_reported() {
         tracing::info!(host = %key, "baremetal-operator no longer has the host as off");
         return;
     }
