@@ -143,6 +143,7 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
         pinned,
         confirmation_used,
         node_was_down,
+        former_lease,
         node_back,
         other_node,
         refused_entry,
@@ -153,6 +154,7 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
     (step, since, tries, power_off_repeats, retry_at, mode).hash(h);
     (strategy, causes, keep_off, failure, cluster, host).hash(h);
     (agent_holds, confirmation_used, node_was_down).hash(h);
+    former_lease.hash(h);
     (node_back, other_node, refused_entry).hash(h);
     hash_attempt(attempt, asked, h);
     hash_some(pinned.as_ref(), h, |pinned, h| {

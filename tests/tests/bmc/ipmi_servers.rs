@@ -379,6 +379,8 @@ async fn bmc_reset_is_sent_once() {
     let mut config = server.config("admin", "password");
     config.timeouts.call = Duration::from_secs(2);
     let bmc = connect(config).expect("configuration");
+    // With a session, so that a busy machine sends the command before the timeout.
+    bmc.power().await.expect("power");
     let error = bmc.reset_bmc().await.expect_err("no answer");
     assert_eq!((error.kind, error.maybe_sent), (ErrorKind::Timeout, true));
     assert!(server.has_ended());

@@ -293,6 +293,16 @@ impl Observation {
         }
     }
 
+    /// Until when the Node of a remediation that had begun before has to show that it is back, if it is shown as Ready.
+    pub(super) fn renewed_until(&self, s: &State) -> Option<Timestamp> {
+        let WorkloadView::Present(node) = &self.workload else {
+            return None;
+        };
+        let waits = matches!(s.step, Step::Pending | Step::Retrying) && node.ready;
+        let former = s.former_lease.as_deref().filter(|_| waits)?;
+        (former == node.renewed()).then(|| node.lease_quiet_at())?
+    }
+
     /// When the time of this step is over, by the policy, or by the default policy if that cannot
     /// be parsed. `None` if the step ends only by a change from outside, which its [`Reason`]
     /// names.
@@ -314,6 +324,9 @@ impl Observation {
         }
         if let Some(at) = self.other_nodes.decided_at() {
             return Some(policy.step_until(s).map_or(at, |until| until.max(at)));
+        }
+        if let Some(until) = self.renewed_until(s) {
+            return Some(until);
         }
         let until = policy.step_until(s)?;
         match &self.operation {

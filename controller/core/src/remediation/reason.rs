@@ -51,6 +51,8 @@ pub enum Reason {
     CheckingOtherNode(String),
     LeaseRenewed(String),
     WaitingForQuietLease,
+    /// The Node of a remediation that began elsewhere is shown as Ready, which its kubelet has to prove (F11).
+    WaitingForRenewal,
     WorkloadUnreachable(String),
     PowerUnreadable(String),
     FenceViolated(String),
@@ -118,6 +120,7 @@ impl Reason {
             | Self::NodeReplaced(_)
             | Self::CheckingOtherNode(_)
             | Self::WaitingForQuietLease
+            | Self::WaitingForRenewal
             | Self::Draining(_)
             | Self::PowerOnRunning
             | Self::PowerOnStaged(_)

@@ -358,6 +358,11 @@ pub struct State {
     /// before anything was begun, the request may be obsolete.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub node_was_down: bool,
+    /// The renewTime of the Node's Lease when this state was made for a remediation that had begun before: it was
+    /// moved, or its state is lost; empty until the Lease can be read. The host may have been off for a moment, so
+    /// only a renewal shows that its Node is back (F11).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former_lease: Option<String>,
     /// Since when the Node has been Ready again, before anything was begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_back: Option<Timestamp>,
@@ -408,6 +413,7 @@ impl State {
             pinned: None,
             confirmation_used: false,
             node_was_down: false,
+            former_lease: None,
             node_back: None,
             other_node: None,
             refused_entry: None,

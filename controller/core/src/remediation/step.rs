@@ -339,6 +339,7 @@ impl StepContext<'_> {
         let began = s.finalizer || self.o.request.finalizer_by_copy.is_some();
         s.node_was_down =
             began || self.node().is_some_and(|n| !n.ready) || self.is_older_than_recovery();
+        s.former_lease = began.then(|| self.node().map_or("", NodeFacts::renewed).into());
         s
     }
 

@@ -65,6 +65,24 @@ pub struct NodeFacts {
     pub lease: Option<LeaseFacts>,
 }
 
+impl NodeFacts {
+    /// When its Lease was renewed, as written; empty if it has none.
+    #[must_use]
+    pub fn renewed(&self) -> &str {
+        let lease = self.lease.as_ref();
+        lease.map_or("", |lease| &lease.renewed)
+    }
+
+    /// When its Lease counts as not renewed; `None`: it has none, or the control plane says so already.
+    pub(super) fn lease_quiet_at(&self) -> Option<Timestamp> {
+        let lease = self.lease.as_ref().filter(|_| !self.ready_unknown)?;
+        let at = lease
+            .unchanged_since
+            .checked_add(renewal_limit(lease.duration));
+        Some(at.unwrap_or(Timestamp::MAX))
+    }
+}
+
 /// The Node by a read of the workload cluster.
 #[allow(
     clippy::large_enum_variant,

@@ -160,6 +160,10 @@ impl fmt::Display for Reason {
                     "confirmed off; checking that the node's Lease is not renewed"
                 )
             }
+            Self::WaitingForRenewal => write!(
+                f,
+                "begun before, and the node is shown as Ready; waiting for its kubelet to renew its Lease"
+            ),
             Self::WorkloadUnreachable(why) => {
                 write!(f, "the workload cluster cannot be reached: {why}")
             }

@@ -102,6 +102,7 @@ impl StepContext<'_> {
         }
         s.host = Some(host);
         s.other_node = None;
+        s.former_lease = None;
         self.record_node(&mut s);
         self.to(s, Step::Holding, Reason::Started)
     }
@@ -128,11 +129,20 @@ impl StepContext<'_> {
     /// remediation of the same host. A Node that has been Ready all the time is cycled as
     /// requested, because the request then has another cause.
     fn node_came_back(&self, s: &State) -> Option<Decision> {
-        let ready = self.node().is_some_and(|n| n.ready);
-        if !ready || !s.node_was_down {
-            return None;
-        }
+        let node = self.node().filter(|n| n.ready && s.node_was_down)?;
         let mut s = s.clone();
+        let renewed = node.renewed();
+        match &s.former_lease {
+            Some(former) if former.is_empty() && !renewed.is_empty() => {
+                s.former_lease = Some(renewed.into());
+                return Some(self.quiet_write(s, Reason::WaitingForRenewal));
+            }
+            Some(former) if former == renewed || renewed.is_empty() => {
+                let until = self.lease_quiet_from(node)?;
+                return Some(self.wait(s, Reason::WaitingForRenewal, until));
+            }
+            _ => {}
+        }
         if self.recovered(&s) {
             return Some(self.to(s, Step::Succeeded, Reason::Recovered));
         }

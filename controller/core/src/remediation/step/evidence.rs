@@ -8,8 +8,7 @@ use jiff::Timestamp;
 
 use super::{
     super::{
-        LeaseFacts, NodeFacts, OUTLETS_PROTOCOL, OffEvidence, OutletStage, PowerState, Reason,
-        State, Step, workload_view::renewal_limit,
+        NodeFacts, OUTLETS_PROTOCOL, OffEvidence, OutletStage, PowerState, Reason, State, Step,
     },
     Command, Decision, StepContext, after,
     fenced::FENCED_WATCH,
@@ -248,17 +247,7 @@ impl StepContext<'_> {
 
     /// Until when the Lease must not be renewed to prove anything; `None` if that has passed.
     pub(super) fn lease_quiet_from(&self, node: &NodeFacts) -> Option<Timestamp> {
-        let LeaseFacts {
-            duration,
-            unchanged_since,
-            ..
-        } = node.lease.as_ref()?;
-        // Ready=Unknown: the control plane has observed that the Lease is not renewed.
-        if node.ready_unknown {
-            return None;
-        }
-        let quiet = after(*unchanged_since, renewal_limit(*duration));
-        (quiet > self.now).then_some(quiet)
+        node.lease_quiet_at().filter(|quiet| *quiet > self.now)
     }
 }
 

@@ -21,7 +21,7 @@ fn f11_waiting_remediation_does_not_cycle_a_recovered_node() {
     for mut o in [mk_by_node(), mk_observation()] {
         o.machine.as_mut().unwrap().not_checked = true;
         o.conflict = other();
-        let s = decide(&o, None, at(0)).state;
+        let s = first(&o);
         assert_eq!(waits(&o, &s, 0).0.label(), "OtherRemediation");
         node(&mut o).ready = true;
         o.conflict = None;
@@ -58,7 +58,7 @@ fn f11_node_that_failed_and_recovered_during_the_wait_is_not_cycled() {
 #[test]
 fn f11_health_check_has_time_to_evaluate_a_recovered_node() {
     let mut o = mk_observation();
-    let s = decide(&o, None, at(0)).state;
+    let s = first(&o);
     node(&mut o).ready = true;
     let (s, reason) = writes(&o, &s, 60);
     assert_eq!((s.step, reason), (Step::Pending, Reason::WaitingForHealth));
@@ -96,7 +96,7 @@ fn always_ready_node_is_cycled_as_requested() {
 #[test]
 fn f6_remediation_of_a_recovered_node_blocks_no_other() {
     let mut o = mk_observation();
-    let s = decide(&o, None, at(0)).state;
+    let s = first(&o);
     assert!(decide(&o, Some(&s), at(0)).begins);
     node(&mut o).ready = true;
     assert!(!decide(&o, Some(&s), at(60)).begins);
@@ -112,7 +112,7 @@ fn f11_request_of_a_check_from_before_the_recovery_does_not_begin() {
     let mut o = mk_by_node();
     o.request.made_by_check = Some(at(-300));
     ready(&mut o, -200);
-    let s = decide(&o, None, at(0)).state;
+    let s = first(&o);
     assert_eq!(writes(&o, &s, 0).0.step, Step::Succeeded);
     // What a person requests, and what a check requests for a Node that is Ready all the time, is carried out.
     let mut by_person = o.clone();
@@ -127,6 +127,6 @@ fn f11_request_of_a_check_from_before_the_recovery_does_not_begin() {
     o.request.made_by_check = Some(at(-300));
     ready(&mut o, -400);
     o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
-    let s = decide(&o, None, at(0)).state;
+    let s = first(&o);
     assert_eq!(writes(&o, &s, 0).0.step, Step::Succeeded);
 }

@@ -277,6 +277,7 @@ pub(super) fn random_state(r: &mut Rng) -> State {
     s.attempt.on = some_time(r);
     s.agent_holds = r.one_in(2);
     s.confirmation_used = r.one_in(3);
+    s.former_lease = r.pick(&[None, Some("09:00:00".to_owned()), Some(String::new())]);
     s.other_node = r.pick(&[None, None, Some(OTHER.to_owned()), Some("gone".to_owned())]);
     s.attempt.end_reason = r.pick(&[
         Some(Reason::OtherNodeOnHost("node-7 is stale".into())),

@@ -43,6 +43,7 @@ fn all() -> Vec<Reason> {
         Reason::CheckingOtherNode("node-7".into()),
         Reason::LeaseRenewed("node-7".into()),
         Reason::WaitingForQuietLease,
+        Reason::WaitingForRenewal,
         Reason::WorkloadUnreachable("connection refused".into()),
         Reason::PowerUnreadable("no answer".into()),
         Reason::FenceViolated("\"On\"".into()),

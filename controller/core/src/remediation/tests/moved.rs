@@ -1,6 +1,8 @@
 //! F15, F16: a remediation that clusterctl moves to another cluster, or is made to wait for; and the finalizer that
 //! CAPM3 may have set.
 
+use std::time::Duration;
+
 use super::{super::*, build::*};
 
 const FORMER: &str = "reboot.metal3.io/rackhand-9a72";
@@ -134,17 +136,54 @@ fn f15_taint_of_somebody_else_is_not_taken_over() {
     }
 }
 
+/// As the control plane shows a Node that runs, or that was switched off less than 40 s ago.
+fn is_shown_ready(o: &mut Observation) {
+    node(o).ready = true;
+    node(o).ready_unknown = false;
+    o.machine.as_mut().unwrap().health_check_succeeded = None;
+}
+
+fn lease(renewed: &str, unchanged_since: i64) -> Option<LeaseFacts> {
+    Some(LeaseFacts {
+        renewed: renewed.into(),
+        duration: Duration::from_secs(40),
+        unchanged_since: at(unchanged_since),
+    })
+}
+
 #[test]
 fn f11_moved_remediation_whose_node_is_back_is_over() {
     let mut o = mk_observation();
-    node(&mut o).ready = true;
-    o.machine.as_mut().unwrap().health_check_succeeded = None;
-    let s = decide(&o, None, at(5)).state;
-    assert_eq!(writes(&o, &s, 5).0.step, Step::Succeeded);
-    o.request.finalizer = false;
-    o.request.finalizer_by_copy = Some(false);
-    let s = decide(&o, None, at(5)).state;
-    assert_eq!(writes(&o, &s, 5).0.step, Step::Succeeded);
+    is_shown_ready(&mut o);
+    node(&mut o).lease = lease("0", 5);
+    let mut waiting = o.clone();
+    waiting.request.finalizer = false;
+    waiting.request.finalizer_by_copy = Some(false);
+    for mut o in [o, waiting] {
+        let s = decide(&o, None, at(5)).state;
+        assert_eq!(waits(&o, &s, 6), (Reason::WaitingForRenewal, 17));
+        node(&mut o).lease = lease("1", 15);
+        assert_eq!(writes(&o, &s, 17).0.step, Step::Succeeded);
+    }
+}
+
+/// The control plane shows a Node as Ready for 40 s after its host was switched off.
+#[test]
+fn f11_moved_remediation_does_not_take_a_node_for_back_that_was_just_fenced() {
+    let mut o = mk_moved();
+    o.request.finalizer_is_shared = false;
+    is_shown_ready(&mut o);
+    node(&mut o).lease = None;
+    let s = decide(&o, None, at(0)).state;
+    node(&mut o).lease = lease("0", 5);
+    // What was read first is not a renewal.
+    let (s, reason) = writes(&o, &s, 5);
+    assert_eq!((s.step, reason), (Step::Pending, Reason::WaitingForRenewal));
+    assert_eq!(waits(&o, &s, 5), (Reason::WaitingForRenewal, 17));
+    assert_eq!(writes(&o, &s, 17).0.step, Step::Holding);
+    // Nor is a Node without a Lease proven to be alive.
+    node(&mut o).lease = None;
+    assert_eq!(writes(&o, &s, 17).0.step, Step::Holding);
 }
 
 #[test]
