@@ -1,4 +1,4 @@
-# Sourced by hack/check-model, hack/simulate and hack/test.
+# Sourced by hack/check-model and hack/simulate.
 # shellcheck shell=bash
 
 # Builds the model checker and the simulator. Both and without -p: one selection of features for both, so that

@@ -179,7 +179,13 @@ async fn with_machines(dir: &Path) -> Audit {
     if let Err(error) = all.run().await {
         panic!("{error:#}\n{}", world.stage.report().await);
     }
-    world.stage.plane().audit().unwrap()
+    audit(&world.stage)
+}
+
+/// What the controller did. It is stopped first, because an event is logged after its request was answered.
+fn audit(stage: &Stage) -> Audit {
+    stage.stop_controller("controller-0").unwrap();
+    stage.plane().audit().unwrap()
 }
 
 /// A host recovers by a Metal3Remediation of a MachineHealthCheck, and its pod is deleted at once.
@@ -240,7 +246,7 @@ async fn with_nodes(dir: &Path) -> Audit {
     if let Err(error) = outcome {
         panic!("{error:#}\n{}", world.stage.report().await);
     }
-    world.stage.plane().audit().unwrap()
+    audit(&world.stage)
 }
 
 /// A control-plane Machine is switched off only after the etcd guard of its cluster was read.
@@ -322,5 +328,5 @@ async fn with_openshift(dir: &Path) -> Audit {
     if let Err(error) = outcome {
         panic!("{error:#}\n{}", world.stage.report().await);
     }
-    world.stage.plane().audit().unwrap()
+    audit(&world.stage)
 }
