@@ -45,7 +45,7 @@ struct Row {
     /// The rack that contains the host, as its chassis reports it.
     #[serde(skip_serializing_if = "String::is_empty")]
     rack: String,
-    /// What its ports are connected to, by LLDP.
+    /// The neighbours of its ports, by LLDP.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     neighbors: Vec<Neighbor>,
     /// Time of the BMC's clock.

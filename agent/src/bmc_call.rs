@@ -1,4 +1,4 @@
-//! What the commands other than `power` share: requests with a time limit, rows of changed hosts,
+//! Common parts of the commands other than `power`: requests with a time limit, rows of changed hosts,
 //! `--dry-run`.
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
@@ -64,11 +64,11 @@ impl NamedChange {
         }
     }
 
-    /// Asks for the change until the agent answers. It is made once.
+    /// Repeats the request until the agent answers. The change is made once.
     ///
     /// # Errors
     ///
-    /// As of [`Repeated::ask`].
+    /// Those of [`Repeated::ask`].
     pub(crate) async fn ask<T, F>(
         &self,
         call: impl Fn(Client, Option<v1::ChangeCall>) -> F,

@@ -26,7 +26,7 @@ use crate::{
     signals::EndSignals,
 };
 
-/// Time that a command has to end by itself after a signal.
+/// Time for a command to end after a signal.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Time for the power-on of a cycle after a signal; a second signal ends it.
@@ -69,7 +69,7 @@ where
             }
         }
     };
-    // With the command ends its lease (F17).
+    // The lease ends with the command (F17).
     drop(obeying);
     // Sessions are closed in any case.
     // The first signal may still be on its way to `signals`.
@@ -106,7 +106,7 @@ struct Direct {
     agent: Agent,
     /// Directory of its socket and its copy of the journal.
     _dir: TempDir,
-    /// Keeps an agent from starting meanwhile, which would command the same BMCs.
+    /// Prevents an agent that would command the same BMCs from starting meanwhile.
     _lock: Option<File>,
 }
 
@@ -171,14 +171,15 @@ impl Direct {
     }
 }
 
-/// Locks the journal against an agent, which holds the same lock while it runs, also when its socket file is gone.
+/// Locks the journal against an agent, which holds the same lock while it runs, even if its socket file is
+/// missing.
 ///
 /// # Errors
 ///
 /// [`Refused`]: an agent runs with this journal.
 fn lock_journal(state: &Path, socket: &str, force: bool) -> anyhow::Result<Option<File>> {
     let journal = state.join(JOURNAL);
-    // What else is wrong with the file is told when it is copied.
+    // Other errors of the file are reported when it is copied.
     let Ok(file) = File::open(&journal) else {
         return Ok(None);
     };

@@ -1,4 +1,4 @@
-//! Runs a command on many hosts: concurrently, with results in order and a summary at the end.
+//! Concurrent runs of a command on many hosts, with results in order and a summary at the end.
 
 use std::{
     collections::BTreeMap,

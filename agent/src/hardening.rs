@@ -22,8 +22,8 @@ pub(crate) fn memory() -> nix::Result<()> {
     setrlimit(Resource::RLIMIT_CORE, 0, 0)
 }
 
-/// The same, and raises the limit of file descriptors to the maximum, for an agent with many BMCs. Returns
-/// what failed.
+/// The same, and raises the limit of file descriptors to the maximum, for an agent with many BMCs. Returns the
+/// failed steps.
 pub(crate) fn confine() -> Vec<(&'static str, nix::Error)> {
     let done = memory().map_err(|error| ("core dumps cannot be switched off", error));
     let more = getrlimit(Resource::RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-//! The lease by which the agent knows that this process lives (F17): what the process has asked for ends with it.
+//! The lease that shows the agent that this process is alive (F17): the requests of the process end with it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -71,7 +71,7 @@ impl Lease {
         }
     }
 
-    /// Whether the agent knows leases, as far as that is known.
+    /// Whether the agent supports leases; `true` until it is known not to.
     pub(crate) fn is_supported(&self) -> bool {
         *self.state.borrow() != State::Unsupported
     }
@@ -102,7 +102,7 @@ async fn renew_once(
     state: &watch::Sender<State>,
 ) -> Status {
     let mut ticks = interval(RENEWAL);
-    // After a pause of this process one renewal tells as much as many.
+    // After a pause of this process, one renewal is as good as many.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The stream of renewals ends with this task: the connection alone would go on with it.
     let (renewing, renewed) = mpsc::channel(1);

@@ -1,6 +1,6 @@
 //! The rack agent: daemon and command line.
 //!
-//! Owns: arguments, exit codes and output. Must never: decide about power; that is the service's.
+//! Owns: arguments, exit codes and output. Must never: decide about power; the service does.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 

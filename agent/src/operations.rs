@@ -45,10 +45,10 @@ struct Row {
     overrode: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     cancelled_by: String,
-    /// When it ends at the latest.
+    /// Latest end of the operation.
     #[serde(skip_serializing_if = "String::is_empty")]
     deadline: String,
-    /// Whether it also ends with the program that asked for it.
+    /// Whether it also ends with the program that requested it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     attended: bool,
     /// Readings that confirm the outcome.
@@ -98,7 +98,7 @@ impl Row {
 }
 
 impl Row {
-    /// How long it lives without an outcome.
+    /// Its lifetime without an outcome.
     fn shown_lifetime(&self) -> String {
         match (self.deadline.as_str(), self.attended) {
             (deadline, false) => deadline.to_owned(),

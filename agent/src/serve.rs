@@ -51,7 +51,7 @@ pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
             },
             () = &mut watchdog => break ExitCode::FAILURE,
             () = agent.failed() => {
-                error!("a part of the agent has ended by itself: stopping");
+                error!("a part of the agent has ended unexpectedly: stopping");
                 break ExitCode::FAILURE;
             }
         }

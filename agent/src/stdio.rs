@@ -1,6 +1,6 @@
-//! Output to standard output and standard error; the standard macros panic where these functions
-//! continue. Characters that change how a terminal shows what is around them are written as escapes: texts of
-//! BMCs, agents and files are shown, never interpreted.
+//! Output to standard output and standard error; the standard macros panic where these functions continue.
+//! Characters that change how a terminal shows the surrounding text are written as escapes: texts of BMCs, agents
+//! and files are shown, never interpreted.
 //!
 //! After a reader closes the pipe, as `head -1` does, the command continues without output, because
 //! a started BMC operation must be completed and its sessions closed. Any other error makes the

@@ -1,4 +1,5 @@
-//! Requests that are repeated under their id until the agent answers, before anybody is told that nothing was done.
+//! Requests that are repeated under their id until the agent answers, so that a lost answer is not reported as a
+//! failure.
 
 use std::time::Duration;
 
@@ -21,9 +22,9 @@ const AGAIN: Duration = Duration::from_millis(500);
 pub(crate) struct Repeated<'a> {
     /// Id of the operation.
     pub(crate) id: &'a str,
-    /// Lease that it lives by; `None`: it goes on without its caller.
+    /// Lease that it depends on; `None`: it continues without its caller.
     pub(crate) lease: Option<&'a Lease>,
-    /// Whether agents without leases know the id as well, so that it is begun once there too.
+    /// Whether agents without leases know the id as well, so it is begun once there too.
     pub(crate) is_known_to_all: bool,
 }
 
@@ -32,8 +33,8 @@ impl Repeated<'_> {
     ///
     /// # Errors
     ///
-    /// [`ExitStatus::Unreachable`]: the agent was not reached, and nothing was begun. Otherwise the answer of the
-    /// agent; or that none has come, so that it is not known whether it was begun.
+    /// [`ExitStatus::Unreachable`]: the agent was not reached, and nothing was begun. Otherwise the agent rejected
+    /// the request, or has not answered, and it is unknown whether the request was begun.
     pub(crate) async fn ask<T, F>(self, call: impl Fn(String) -> F) -> Result<T, Fault>
     where
         F: Future<Output = Result<Response<T>, Status>>,

@@ -31,7 +31,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
-        // In one line without a backtrace, also with RUST_BACKTRACE, because a person reads it.
+        // On one line without a backtrace, even with RUST_BACKTRACE, because a person reads it.
         Err(error) => {
             errln!("error: {error:#}");
             ExitCode::FAILURE

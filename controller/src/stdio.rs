@@ -1,4 +1,6 @@
-//! Output of commands. Characters that change how a terminal shows what is around them are written as escapes:
+//! Output of commands.
+//!
+//! Invariant: characters that change how a terminal shows the text around them are written as escapes, because
 //! texts of BMCs, kubelets and tenants are shown, never interpreted. A closed pipe is no error.
 
 use std::io::Write as _;

@@ -1,6 +1,6 @@
-//! How messages are encoded and decoded: Protocol Buffers with buffers of the size of a usual message.
+//! The message codec: Protocol Buffers with buffers of the size of a usual message.
 //!
-//! Owns the buffers of calls. Must never change what is on the wire.
+//! Owns the buffers of calls. Must never change the bytes on the wire.
 
 use std::marker::PhantomData;
 
@@ -13,9 +13,9 @@ const BUFFER_SIZE: usize = 1024;
 /// Encoded messages of a stream are sent together up to this size, in bytes; tonic's default.
 const YIELD_THRESHOLD: usize = 32 * 1024;
 
-/// The codec of the generated clients and servers. A caller waits for an operation by a stream, which keeps its
-/// buffer as long: with tonic's default (8 KiB) these would be a fifth of what an agent of 1,000 hosts keeps in
-/// memory while it switches all of them.
+/// The codec of the generated clients and servers. A caller waits for an operation on a stream, which keeps its
+/// buffer for that time: with tonic's default (8 KiB), these buffers would be a fifth of the memory of an agent
+/// while it switches 1,000 hosts.
 pub(crate) struct SmallBufferCodec<T, U>(PhantomData<(T, U)>);
 
 impl<T, U> Default for SmallBufferCodec<T, U> {

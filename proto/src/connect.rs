@@ -138,7 +138,7 @@ where
     Ok(builder(&uri)?.connect_with_connector_lazy(connector))
 }
 
-/// Until when the certificate of the agent of `rack` is valid, by a connection that is closed at once.
+/// Expiry of the certificate of the agent of `rack`, read over a connection that is closed at once.
 pub async fn agent_not_after(
     endpoint: &str,
     rack: &str,

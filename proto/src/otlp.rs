@@ -1,8 +1,8 @@
 //! Export of trace spans over OTLP, the protocol of OpenTelemetry, by gRPC.
 //!
-//! A span is exported if it continues a [`TraceContext`](crate::TraceContext), with the trace id of it.
-//! Must never: delay or fail what it reports about. Spans are sent from a queue in the background, and
-//! dropped when the receiver does not take them.
+//! A span is exported if it continues a [`TraceContext`](crate::TraceContext), with the trace id of it. Must
+//! never: delay or fail the work that it reports. Spans are sent from a queue in the background, and dropped when
+//! the receiver does not take them.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -27,7 +27,7 @@ const OWN: &str = "rackhand";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtlpEndpoint(String);
 
-/// The text is no [`OtlpEndpoint`].
+/// The text is not an [`OtlpEndpoint`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OtlpEndpointError {
     /// It is not the URL of a host and a port.
@@ -86,7 +86,7 @@ where
         .build();
     let provider = SdkTracerProvider::builder()
         .with_batch_exporter(exporter.build()?)
-        // Only what continues the trace of a remediation.
+        // Only spans that continue the trace of a remediation.
         .with_sampler(Sampler::ParentBased(Box::new(Sampler::AlwaysOff)))
         .with_resource(resource)
         .build();
@@ -125,7 +125,7 @@ impl fmt::Display for OtlpEndpoint {
 // === impl SpanExport ===
 
 impl SpanExport {
-    /// Sends what is queued, for two seconds at most. Blocks.
+    /// Sends the queued spans, for two seconds at most. Blocks.
     pub fn finish(self) {
         if let Err(error) = self.0.shutdown_with_timeout(LAST_EXPORT) {
             tracing::warn!(%error, "the last trace spans were not exported");

@@ -24,7 +24,7 @@ pub struct TraceContext {
     parent: u64,
 }
 
-/// The text is no `traceparent`.
+/// The text is not a `traceparent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a traceparent of W3C Trace Context")]
 pub struct TraceError;
@@ -46,7 +46,7 @@ impl TraceContext {
         metadata.get(TRACEPARENT)?.to_str().ok()?.parse().ok()
     }
 
-    /// The same of HTTP headers.
+    /// The trace that HTTP headers carry.
     pub fn of_headers(headers: &http::HeaderMap) -> Option<Self> {
         headers.get(TRACEPARENT)?.to_str().ok()?.parse().ok()
     }
@@ -76,8 +76,8 @@ impl TraceContext {
         }
     }
 
-    /// The same trace, for a call from the current span if that is exported as a part of it: what the call
-    /// does is then shown below that span.
+    /// The same trace, for a call from the current span if that is exported as a part of it: the spans of the call
+    /// are then shown below that span.
     #[must_use]
     pub fn below_current_span(self) -> Self {
         let context = Span::current().context();

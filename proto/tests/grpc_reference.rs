@@ -22,7 +22,7 @@ The service, its messages and its enumerations, with the comments of \
 the service behaves.
 ";
 
-// Field numbers of descriptor.proto, of which paths in a file consist.
+// Field numbers of descriptor.proto, which form the paths in a file.
 const MESSAGES: i32 = 4;
 const ENUMS: i32 = 5;
 const SERVICES: i32 = 6;
@@ -30,7 +30,7 @@ const FIELDS: i32 = 2;
 const METHODS: i32 = 2;
 const VALUES: i32 = 2;
 
-/// The comments of a file, by the path of what they describe.
+/// The comments of a file, by the path of the element that they describe.
 struct Comments(BTreeMap<Vec<i32>, String>);
 
 impl Comments {

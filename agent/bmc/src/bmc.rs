@@ -25,30 +25,30 @@ pub enum Identify {
 
 /// One BMC.
 ///
-/// Every call has its own deadline and may be dropped at any time. No call sends a command twice
-/// that is not idempotent, and none reports a state that was read before the call. What a protocol
-/// or a driver does not support fails with [`ErrorKind::Unsupported`].
+/// Every call has its own deadline and may be dropped at any time. No call sends a non-idempotent command twice,
+/// and no call reports a state that was read before it. A call that the protocol or the driver does not support
+/// fails with [`ErrorKind::Unsupported`].
 pub trait Bmc: Send + Sync + fmt::Debug {
     /// The address without credentials, for messages.
     fn address(&self) -> &str;
 
-    /// Reads the power state, and the identity as far as the same responses contain it; never from
-    /// a cache.
+    /// Reads the power state, and the parts of the identity that the same responses contain; never from a cache.
     fn power(&self) -> BmcFuture<'_, PowerReading>;
 
-    /// Sends a power command. Refused as "already in this state", with the exact message of the make, it is `Ok`
-    /// with [`Acceptance::AlreadyThere`](crate::Acceptance::AlreadyThere); every other refusal is an error,
-    /// whatever the state reads. A command that was accepted is not done yet: read the state. Where the
-    /// BMC has only the power button for it, nothing is sent and the error is [`ErrorKind::ButtonOnly`].
+    /// Sends a power command. If the BMC refuses it as "already in this state", with the exact message of its
+    /// make, the result is `Ok` with [`Acceptance::AlreadyThere`](crate::Acceptance::AlreadyThere); every other
+    /// refusal is an error, whatever state the BMC reports. An accepted command is not complete yet: read the
+    /// state. If the BMC offers only the power button for the command, nothing is sent and the error is
+    /// [`ErrorKind::ButtonOnly`].
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted>;
 
-    /// Reads the power state, of the expected system as far as the BMC has several drivers: one of another
-    /// system is not used. With a single driver the caller compares the identity.
+    /// Reads the power state. If the BMC has several drivers, those that lead to another system than the expected
+    /// one are not used; with a single driver, the caller compares the identity.
     fn checked_power(&self, _expected: Expected) -> BmcFuture<'_, PowerReading> {
         self.power()
     }
 
-    /// Sends a command as [`command`](Self::command) does, through no driver whose system was not compared
+    /// Sends a command as [`command`](Self::command) does, but only through a driver whose system was compared
     /// with the expected one after the last [`checked_power`](Self::checked_power).
     fn checked_command(
         &self,
@@ -78,7 +78,7 @@ pub trait Bmc: Send + Sync + fmt::Debug {
         unsupported(self.address(), "boot override")
     }
 
-    /// Reads how far the host has booted, why it last started, and the faults of its chassis.
+    /// Reads the boot progress of the host, the cause of its last start, and the faults of its chassis.
     fn boot_state(&self) -> BmcFuture<'_, BootState> {
         unsupported(self.address(), "boot state")
     }
@@ -114,12 +114,12 @@ pub trait Bmc: Send + Sync + fmt::Debug {
         unsupported(self.address(), "facts")
     }
 
-    /// Reads for how long the BMC itself has been up.
+    /// Reads the uptime of the BMC itself.
     fn uptime(&self) -> BmcFuture<'_, Duration> {
         unsupported(self.address(), "uptime of the BMC")
     }
 
-    /// Reads where the host is: its rack, and the switches at its ports.
+    /// Reads the location of the host: its rack, and the switches at its ports.
     fn topology(&self) -> BmcFuture<'_, Topology> {
         unsupported(self.address(), "topology")
     }

@@ -1,12 +1,12 @@
-//! How far a host has booted, and why it last started.
+//! Boot progress of a host, and the cause of its last start.
 
-/// What a BMC reports about the boot of its host; empty where it reports nothing.
+/// Boot state of a host; a field is empty if the BMC does not report it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct BootState {
-    /// How far the host has booted: `OSRunning` (Redfish `BootProgress`).
+    /// Boot progress: `OSRunning` (Redfish `BootProgress`).
     pub progress: Option<String>,
-    /// Why the host last started: `watchdog` (IPMI Get System Restart Cause).
+    /// Cause of the last start: `watchdog` (IPMI Get System Restart Cause).
     pub restart_cause: Option<String>,
-    /// What is wrong with power and chassis: `cooling fault` (IPMI Get Chassis Status).
+    /// Faults of power and chassis: `cooling fault` (IPMI Get Chassis Status).
     pub faults: Vec<String>,
 }

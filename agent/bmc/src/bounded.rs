@@ -18,11 +18,11 @@ use crate::{
 
 /// Characters of a name, an identifier or a state.
 const NAME: usize = 128;
-/// Characters of a state that is explained by others.
+/// Characters of a raw state, or of a command as sent.
 const STATE: usize = 256;
 /// Characters of a message.
 const MESSAGE: usize = 1000;
-/// Characters of an error, which may quote a message and list what there is.
+/// Characters of an error, which may quote a message and list the valid choices.
 const ERROR: usize = 1500;
 /// Sensors, log entries, outlets.
 const ITEMS: usize = 1024;
@@ -149,7 +149,7 @@ impl Bounded for Facts {
 impl<T: Bounded> Bounded for Vec<T> {
     fn bounded(mut self) -> Self {
         self.truncate(ITEMS);
-        // A longer list may have been built, whose room is not kept.
+        // Collected anew, so that the capacity of a longer list is released.
         self.into_iter().map(T::bounded).collect()
     }
 }

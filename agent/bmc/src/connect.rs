@@ -1,4 +1,4 @@
-//! Creates a client for an address of any scheme.
+//! Connection settings, and the client for an address of any scheme.
 
 use std::{fmt, net::IpAddr, time::Duration};
 

@@ -23,6 +23,6 @@ pub struct Facts {
     pub suites: Option<Vec<u8>>,
     /// Time of the BMC clock, in whole seconds.
     pub clock: Option<Timestamp>,
-    /// For how long the manager has been up (Redfish `LastResetTime`).
+    /// Uptime of the manager (Redfish `LastResetTime`).
     pub uptime: Option<Duration>,
 }

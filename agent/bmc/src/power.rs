@@ -26,7 +26,7 @@ pub enum Protocol {
     Ipmi,
 }
 
-/// What a power state was read from.
+/// Source of a power state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PowerSource {
     /// The BMC, by Redfish.
@@ -62,11 +62,11 @@ pub struct SystemIdentity {
 /// A power reading with its evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PowerReading {
-    /// The power state, as this crate understands `raw`.
+    /// The power state, as this crate interprets `raw`.
     pub state: PowerState,
     /// The state as the BMC or the PDUs reported it.
     pub raw: String,
-    /// What it was read from.
+    /// Source of the state.
     pub source: PowerSource,
     /// Identity of the system that was read.
     pub identity: SystemIdentity,
@@ -95,13 +95,13 @@ pub enum PowerCommand {
     Reset,
     /// Diagnostic interrupt (NMI), which makes most operating systems dump and restart.
     Nmi,
-    /// Power on by a press of the power button. It switches a host that is on off again, so that it is
-    /// sent only where [`On`](Self::On) fails with [`ErrorKind::ButtonOnly`](crate::ErrorKind::ButtonOnly),
-    /// and to a host that reads exactly off.
+    /// Power on by a press of the power button. A press switches a running host off, so it is sent only if
+    /// [`On`](Self::On) fails with [`ErrorKind::ButtonOnly`](crate::ErrorKind::ButtonOnly), and only to a host
+    /// that reads exactly off.
     OnByButton,
-    /// Shutdown request by a press of the power button. It switches a host that is off on, so that it is
-    /// sent only where [`SoftOff`](Self::SoftOff) fails with
-    /// [`ErrorKind::ButtonOnly`](crate::ErrorKind::ButtonOnly), and to a host that reads exactly on.
+    /// Shutdown request by a press of the power button. A press switches on a host that is off, so it is sent only
+    /// if [`SoftOff`](Self::SoftOff) fails with [`ErrorKind::ButtonOnly`](crate::ErrorKind::ButtonOnly), and only
+    /// to a host that reads exactly on.
     SoftOffByButton,
 }
 
@@ -117,11 +117,11 @@ impl PowerCommand {
         Self::SoftOffByButton,
     ];
 
-    /// Whether the command is idempotent. One that is not is sent once, in one datagram or request;
-    /// without a response its result is unknown.
+    /// Whether the command is idempotent. A command that is not idempotent is sent once, in one datagram or
+    /// request; without a response its result is unknown.
     ///
-    /// A soft off is not idempotent: a second press of the power button can cancel the first, or
-    /// force the host off. A press that is to switch a host on switches it off again if it is on already.
+    /// A soft off is not idempotent: a second press of the power button can cancel the first, or force the host
+    /// off. A press to switch a host on switches off a host that is on already.
     pub fn is_idempotent(self) -> bool {
         matches!(self, Self::On | Self::Off)
     }
@@ -159,8 +159,8 @@ impl PowerCommand {
 pub enum Acceptance {
     /// A success status, or a task that did not fail.
     Taken,
-    /// Refused, with the exact message of its make for a host that is in the requested state already; or not
-    /// sent for that reason. It repeats what the device believes.
+    /// Refused, with the exact message of its make for a host that is in the requested state already; or not sent
+    /// for that reason. This only repeats the state that the device assumes.
     AlreadyThere,
 }
 
@@ -180,8 +180,8 @@ impl Acceptance {
 pub struct StateBefore {
     /// The power state.
     pub state: PowerState,
-    /// Whether the command was sent over the connection of the reading, so that the BMC has not restarted in
-    /// between.
+    /// Whether the command was sent over the connection of the reading, which proves that the BMC has not
+    /// restarted in between.
     pub same_connection: bool,
 }
 
@@ -223,7 +223,7 @@ impl Accepted {
         }
     }
 
-    /// No command was needed, because the host is in this state already; `answer` says so.
+    /// No command was needed, because the host is in this state already; `answer` states this.
     pub fn not_needed(answer: impl Into<String>) -> Self {
         Self::already_there(NOT_SENT, answer)
     }

@@ -1,13 +1,13 @@
 //! Texts of devices.
 //!
-//! Owns: the one form in which a text of a BMC or PDU leaves its driver. Must never: let through a
-//! character that changes how a terminal or a log shows what is around it.
+//! Owns: the only form in which a text of a BMC or PDU leaves its driver. Must never: let through a
+//! character that changes how a terminal or a log shows the surrounding text.
 
 use rackhand_identity::text::is_hidden;
 
 /// A text of a device in one line of at most `max` characters, and `...` where it was longer. White
-/// space becomes blanks; control characters, marks of direction and width, and what was not UTF-8
-/// are left out.
+/// space becomes blanks; control characters, marks of direction and width, and bytes that are not
+/// UTF-8 are omitted.
 pub(crate) fn plain(text: &str, max: usize) -> String {
     let mut plain = String::new();
     let mut blanks = 0_usize;

@@ -1,8 +1,8 @@
-//! Where a host is, as its BMC reports it: its rack, and the switches that its ports see by LLDP.
+//! Location of a host, as its BMC reports it: its rack, and the switches that its ports see by LLDP.
 //!
-//! The texts are chosen by devices on the network: they name things, and decide nothing about power.
+//! Devices on the network choose these texts, so they must not affect any decision about power.
 
-/// Neighbours that are kept of a host.
+/// Maximum number of neighbours kept per host.
 pub const MAX_NEIGHBORS: usize = 16;
 
 /// Facts about the place of a host; empty where the BMC reports none.
@@ -10,7 +10,7 @@ pub const MAX_NEIGHBORS: usize = 16;
 pub struct Topology {
     /// The rack that contains the chassis, with its row if that is known: `row-3/12`.
     pub rack: Option<String>,
-    /// What the ports of the host are connected to, at most [`MAX_NEIGHBORS`], in the order of the ports.
+    /// Neighbours at the ports of the host, at most [`MAX_NEIGHBORS`], in the order of the ports.
     pub neighbors: Vec<Neighbor>,
 }
 

@@ -1,4 +1,4 @@
-//! Limits concurrent calls per caller, and rejects callers whose certificate has expired.
+//! Limits of concurrent calls per caller, and rejection of callers with an expired certificate.
 //!
 //! A request counts until its response has been sent, a stream until it has ended. Must never: let
 //! one caller exhaust the capacity of others.

@@ -1,4 +1,4 @@
-//! Maps BMC addresses to host keys, for the rules of `rackhand_agent_core::host_key`.
+//! Host keys of BMC addresses, for the rules of `rackhand_agent_core::host_key`.
 
 use rackhand_agent_core::host_key::{HostKey, HostKeys};
 use rackhand_bmc::BmcAddress;
@@ -19,7 +19,7 @@ pub(crate) fn host_key(address: &BmcAddress) -> HostKey {
     HostKey::parse(&key_text(address))
 }
 
-/// The keys under which the inventory knows a host: one for each of its BMCs.
+/// The keys of a host in the inventory: one for each address of its BMC.
 pub(crate) fn host_keys(host: &HostEntry) -> HostKeys {
     HostKeys::new(host.bmcs().map(|bmc| host_key(&bmc.address)))
 }

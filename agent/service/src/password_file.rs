@@ -1,7 +1,7 @@
 //! A password file while its password changes.
 //!
-//! Owns: `FILE.rackhand-new`, which holds the next password from before a BMC is asked to take it until it is known which
-//! password counts. Must never: be without a durable copy of a password that a BMC may have, or print one.
+//! Owns: `FILE.rackhand-new`, which holds the next password from before it is sent to a BMC until the valid
+//! password is known. Must never: be without a durable copy of a password that a BMC may have, or print one.
 
 use std::{
     fs::{self, File, OpenOptions},

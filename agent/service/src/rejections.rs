@@ -1,4 +1,5 @@
-//! Rejected requests: all are counted, and those that are not logged elsewhere are logged.
+//! Counters and log entries for rejected requests. A request that is logged elsewhere is only
+//! counted.
 //!
 //! Must never: change a response, or log the content of a request.
 

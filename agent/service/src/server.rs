@@ -174,7 +174,7 @@ impl Agent {
         let metrics = Arc::new(Metrics::new());
         let (path, sources) = (config.path.clone(), config.sources.clone());
         let engine = Engine::start(config, journal, driver, metrics.clone());
-        // On a copy nothing is continued: the agent whose journal it is does that.
+        // On a copy, nothing is continued: the agent that owns the journal does that.
         if if_damaged == IfDamaged::Replace {
             engine.conclude_rotations();
             engine.look_after(interrupted);
@@ -278,7 +278,7 @@ impl Agent {
         self.reloader.reload().await
     }
 
-    /// The hosts that a remediation or an operator holds off, with the owners, as the journal has them.
+    /// The hosts that a remediation or an operator holds off, with the owners, as the journal records them.
     ///
     /// # Errors
     /// The journal cannot be read.
@@ -372,7 +372,7 @@ async fn bind(remote: &Remote, rack: &str) -> Result<(TcpListener, ServerTls), S
         .map_err(|error| failed("certificate")(io::Error::other(error)))??;
     if let Err(error) = tls.check_validity() {
         error!(
-            "{error}; until then no caller from afar trusts this agent, and only the local socket can be used"
+            "{error}; until then no remote caller trusts this agent, and only the local socket can be used"
         );
     }
     Ok((listen(remote.listen).await?, tls))

@@ -1,8 +1,8 @@
 //! A simulated PDU with a Redfish service (`PowerDistribution` and `Outlet`, DSP2046) over plain HTTP, or a simulated
 //! chassis manager (`Chassis`).
 //!
-//! Owns: the real state of each outlet, and what was switched. Tests ask it, not its Redfish service, what
-//! really happened: [`SimPdu::is_on`], [`SimPdu::switched`]. Must never share code with the client.
+//! Owns: the real state of each outlet, and the record of switching. Tests query it, not its Redfish service, for
+//! the real events: [`SimPdu::is_on`], [`SimPdu::switched`]. Must never share code with the client.
 
 mod chassis;
 
@@ -32,7 +32,7 @@ const LOAD: (f64, f64) = (0.9, 201.0);
 /// Settings of a simulated PDU.
 #[derive(Clone, Debug)]
 pub struct PduConfig {
-    /// Where it listens; port 0 for any.
+    /// Address to listen on; port 0 selects a free port.
     pub listen: SocketAddr,
     /// Number of outlets, named `1` and so on; all are on at first.
     pub outlets: u32,
@@ -48,7 +48,7 @@ pub struct PduConfig {
 /// The outlet that is the chassis `Enclosure` of a chassis manager.
 pub const ENCLOSURE: u32 = 0;
 
-/// What a simulated PDU does wrong.
+/// Faults of a simulated PDU.
 #[derive(Clone, Debug, Default)]
 pub struct PduFaults {
     /// It accepts connections and never answers.
@@ -74,7 +74,7 @@ pub struct PduFaults {
 pub struct OutletSwitch {
     /// Number of the outlet that was switched.
     pub outlet: u32,
-    /// Whether it was to be on.
+    /// Whether the command switched it on.
     pub on: bool,
 }
 
@@ -166,7 +166,7 @@ impl SimPdu {
         change(&mut self.0.faults.lock());
     }
 
-    /// Connects a load to an outlet, which is called with whether it has voltage from now on.
+    /// Connects a load to an outlet. The load is called with whether it has voltage, now and after each switch.
     pub fn connect(&self, outlet: u32, load: impl Fn(bool) + Send + Sync + 'static) {
         load(self.is_on(outlet));
         self.0.loads.lock().insert(outlet, Box::new(load));
@@ -194,7 +194,7 @@ impl Inner {
         carries(outlet) && (!self.config.is_enclosure || carries(ENCLOSURE))
     }
 
-    /// Tells the load of each outlet whether it has voltage.
+    /// Calls the load of each outlet with whether it has voltage.
     fn tell_loads(&self) {
         for (outlet, load) in self.loads.lock().iter() {
             load(self.has_power(*outlet));

@@ -11,15 +11,15 @@ use std::{
 use anyhow::Context;
 use rackhand_agent_service::config::Config;
 
-/// Folder beside the configuration whose files the service of the package gets (`LoadCredential=bmc:`): the file
-/// `node-1` is the credential `bmc_node-1`.
+/// Folder beside the configuration; the packaged service gets its files (`LoadCredential=bmc:`): the file `node-1`
+/// is the credential `bmc_node-1`.
 const FOLDER: &str = "bmc";
 
 fn folder(config: &Path) -> PathBuf {
     config.parent().unwrap_or(Path::new("")).join(FOLDER)
 }
 
-/// Makes a directory of credentials below `dir` as systemd does, of links.
+/// Creates a directory of credentials below `dir`, as systemd does, from links.
 ///
 /// # Errors
 ///
@@ -39,7 +39,7 @@ pub(super) fn gather(config: &Path, dir: &Path) -> anyhow::Result<PathBuf> {
     Ok(credentials)
 }
 
-/// Says what to do about passwords that cannot be read.
+/// Prints advice for passwords that cannot be read.
 pub(super) fn warn_of_missing(config: &Config, path: &Path) {
     let mut hosts = config.inventory.hosts.iter();
     let missing = hosts.find_map(|host| {

@@ -27,7 +27,7 @@ use crate::{
     power::{self, AgentLocation, PowerRequest, SwitchOptions, SwitchedDevice},
 };
 
-/// Time for which a restart of the agent is waited for. Pacemaker ends a run after its own time limit.
+/// Longest wait for a restart of the agent. Pacemaker ends a run after its own time limit.
 const AGENT_AWAY: Duration = Duration::from_secs(60);
 /// Time between two attempts.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -53,7 +53,7 @@ pub(super) enum Device {
         switched: SwitchedDevice,
         /// System UUID that the host must have.
         system_uuid: Option<String>,
-        /// The lease by which its power changes live; taken with the first one.
+        /// The lease that its power changes depend on; taken with the first change.
         lease: OnceLock<Arc<Lease>>,
     },
 }
@@ -147,7 +147,7 @@ impl Device {
                 system_uuid,
                 lease,
             } => {
-                // The agent refuses another identity; that there is one is required here.
+                // The agent refuses a wrong identity; a missing one is refused here.
                 if system_uuid.is_some() {
                     let reads = plugs.iter().map(|plug| self.identified_power(plug, times));
                     try_join_all(reads).await?;
@@ -216,7 +216,7 @@ impl Device {
         })
     }
 
-    /// Whether a plug is given whose power can be read.
+    /// Whether the device has a plug whose power can be read.
     pub(super) fn names_a_plug(&self) -> bool {
         match self {
             Self::Direct { .. } => true,
@@ -233,7 +233,7 @@ impl Device {
     }
 }
 
-/// A system of which nothing but this UUID is accepted.
+/// Expectation of exactly this system UUID.
 fn required(system_uuid: &str) -> Expected {
     Expected {
         system_uuid: Some(system_uuid.to_owned()),
@@ -254,9 +254,9 @@ fn unknown(whom: &str) -> String {
     format!("the power state of {whom} is unknown")
 }
 
-/// Makes the change at one host. A change that ended with the agent, or with the connection to it, is asked for again
-/// until this time: on and off may be repeated, and a reboot must not leave its host off because the agent was
-/// restarted. A diagnostic interrupt is never repeated.
+/// Makes the change at one host. A change that ended with the agent, or with the connection to it, is requested
+/// again until this time: on and off may be repeated, and a reboot must not leave its host off because the agent
+/// was restarted. A diagnostic interrupt is never repeated.
 async fn through_agent(
     client: &PowerClient<Channel>,
     plug: &str,

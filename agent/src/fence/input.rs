@@ -1,5 +1,5 @@
-//! Parses the options of a fence agent: arguments in the style of getopt_long, or lines on standard
-//! input if there are no arguments (docs/reference/fence-agents.md, Input).
+//! Parser of the options of a fence agent: arguments in the style of getopt_long, or lines on
+//! standard input if there are no arguments (docs/reference/fence-agents.md, Input).
 //!
 //! Pure. Must never: repeat a value in an error, because it may be a password.
 

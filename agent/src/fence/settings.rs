@@ -14,8 +14,8 @@ use super::{
 
 /// Longest time limit that can be given.
 const LONGEST: Duration = Duration::from_secs(3600);
-/// Time limit of one power change if the caller limits the run, as Pacemaker does. The change ends with this process
-/// in any case; this limit is for an agent of a version that does not notice that.
+/// Time limit of one power change if the caller limits the run, as Pacemaker does. The change ends with this
+/// process in any case; this limit is for agents of a version that does not detect the end.
 const BOUNDED_BY_CALLER: Duration = Duration::from_secs(300);
 
 /// The requested action (docs/reference/fence-agents.md, Actions and exit codes).

@@ -1,4 +1,4 @@
-//! Waits for the outcome of an operation, and prints its events.
+//! Events of an operation, printed until its outcome.
 
 use std::time::Duration;
 

@@ -126,7 +126,7 @@ pub(crate) async fn known(
 ///
 /// # Errors
 ///
-/// As of [`meant`].
+/// Those of [`meant`].
 pub(crate) fn chosen(hosts: &Hosts, known: &v1::ListHostsResponse) -> anyhow::Result<Vec<String>> {
     if hosts.all {
         return Ok(known.hosts.iter().map(|host| host.name.clone()).collect());

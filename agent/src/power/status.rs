@@ -165,7 +165,7 @@ pub(crate) async fn read(
             row.system_uuid = identity.system_uuid;
             row.serial = identity.serial;
             row.model = match device {
-                // The outlets with their currents say more than the names of the outlets.
+                // The outlets with their currents are more informative than their names.
                 v1::PowerDevice::Outlets => row.raw.clone(),
                 _ => format!("{} {}", identity.vendor, identity.model)
                     .trim()

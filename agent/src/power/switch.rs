@@ -89,7 +89,7 @@ impl PowerRequest {
     }
 }
 
-/// What is switched.
+/// The switched device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SwitchedDevice {
     pub(crate) device: v1::PowerDevice,
@@ -124,11 +124,11 @@ pub(crate) struct SwitchOptions {
     pub(crate) timeout: Option<Duration>,
     /// Do not wait for the outcome.
     pub(crate) no_wait: bool,
-    /// What is switched.
+    /// The switched device.
     pub(crate) device: SwitchedDevice,
     /// System UUID that the host must have.
     pub(crate) system_uuid: Option<String>,
-    /// The lease by which the operation lives; `None`: it lives until its deadline.
+    /// The lease that the operation depends on; `None`: it lasts until its deadline.
     pub(crate) lease: Option<Arc<Lease>>,
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct Row {
     seconds: f64,
     #[serde(skip)]
     pub(crate) end: ExitStatus,
-    /// The reason was the agent or the connection to it, so that the same may be asked for again.
+    /// Whether the agent or the connection to it caused the failure, in which case the request may be repeated.
     #[serde(skip)]
     pub(crate) may_repeat: bool,
 }

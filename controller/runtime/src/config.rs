@@ -59,7 +59,7 @@ pub struct Config {
     pub watch_filter: Option<String>,
     /// Time for baremetal-operator to switch the power before the agent does; at most 30 s.
     pub cooperative_grace: Duration,
-    /// Time that the collection of evidence may delay a power-off; zero: none is collected.
+    /// Time that the collection of evidence may delay a power-off; zero disables the collection.
     pub evidence_timeout: Duration,
     /// Time after which an unfinished drain counts as blocked.
     pub drain_timeout: Duration,
@@ -75,13 +75,13 @@ pub struct Config {
     /// Whether Nodes of hosts that are off are tainted or deleted; with `None` the Kubernetes version of the
     /// cluster decides.
     pub node_action: Option<NodeAction>,
-    /// Time for which an update of a Machine in place holds an attempt.
+    /// Time for which an in-place update of a Machine blocks an attempt.
     pub update_timeout: Duration,
-    /// Age of a BareMetalHost from which hold keys on it that no remediation needs are removed.
+    /// Age from which a BareMetalHost loses hold keys that no remediation needs.
     pub orphaned_hold_age: Duration,
     /// Timeout of one power operation.
     pub power_timeout: Duration,
-    /// Time between two readings of each BMC outside of remediations; zero: none are taken.
+    /// Time between two readings of each BMC outside of remediations; zero disables the readings.
     pub bmc_check_interval: Duration,
     /// Whether `timeAdded` is set on the taint. Some controllers do not accept it.
     pub taint_time_added: bool,

@@ -1,8 +1,8 @@
-//! Checks that a folder imports only what the table of layers in ARCHITECTURE.md allows.
+//! Test that a folder imports only what the table of layers in ARCHITECTURE.md allows.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// The folders, each with those that it may import.
+/// The folders, each with the folders that it may import.
 fn layers() -> Vec<(&'static str, BTreeSet<&'static str>)> {
     let page = include_str!("../../../ARCHITECTURE.md");
     let (_, section) = page.split_once("### Layers of the controller").unwrap();

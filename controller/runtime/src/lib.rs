@@ -51,7 +51,7 @@ pub mod fuzzing {
     /// Makes the client of a workload cluster from the text of a kubeconfig. Connects to nothing.
     ///
     /// # Errors
-    /// The message with which it is refused, and the secrets in it, as far as it can be parsed.
+    /// The message that refuses the kubeconfig, and the secrets that can be parsed from the kubeconfig.
     pub async fn kubeconfig(text: &str) -> Result<(), (String, Vec<String>)> {
         crate::store::api::fuzz_workload_client(text).await
     }

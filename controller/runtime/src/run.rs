@@ -1,6 +1,6 @@
-//! Starts all parts of the controller and stops them in order.
+//! Start of all parts of the controller, and their ordered stop.
 //!
-//! No task outlives [`run`], and a task that ends early ends the process.
+//! Invariant: no task outlives [`run`], and a task that ends early ends the process.
 
 mod actors;
 

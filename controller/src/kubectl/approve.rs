@@ -1,4 +1,4 @@
-//! A person's approval of a remediation that a PowerPolicy holds.
+//! A person's approval of a remediation that a PowerPolicy blocks.
 
 use anyhow::ensure;
 use kube::{Client, ResourceExt};
@@ -6,16 +6,16 @@ use rackhand_api::names::APPROVED_ANNOTATION;
 
 use super::{objects, status};
 
-/// The reasons of a remediation that a PowerPolicy holds.
+/// The reasons of a remediation that a PowerPolicy blocks.
 const HELD: [&str; 2] = ["HeldByPolicy", "HeldBySharedCause"];
 
-/// How often it is tried. What a shared cause says changes with each BMC that is read.
+/// Maximum number of tries. The message of a shared cause changes with each reading of a BMC.
 const TRIES: usize = 5;
 
 /// Sets the annotation that approves a remediation.
 ///
 /// # Errors
-/// No policy holds the remediation, it is approved already, or it changes all the time.
+/// No policy blocks the remediation, it is approved already, or it changes during every try.
 pub(super) async fn run(client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
     for _ in 1..TRIES {
         match approve(client, namespace, name).await {
@@ -31,7 +31,7 @@ fn is_conflict(error: &anyhow::Error) -> bool {
     matches!(status, Some(kube::Error::Api(status)) if status.code == 409)
 }
 
-/// Approves it as it is now.
+/// Approves the remediation in its current version.
 async fn approve(client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
     let kinds = [objects::POWER_REMEDIATION, objects::METAL3_REMEDIATION];
     let mut found = objects::find(client, &kinds, namespace, name).await?;

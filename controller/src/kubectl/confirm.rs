@@ -62,7 +62,7 @@ pub(super) async fn run(client: &Client, namespace: &str, name: &str) -> anyhow:
     Ok(())
 }
 
-/// The name of the host at its agent by the stored state, or else the name of the object.
+/// The name of the host at its agent by the recorded state, or else the name of the object.
 fn host(found: &Found) -> String {
     let state = status::stored_state(&found.object);
     match state.pointer("/host/host").and_then(Value::as_str) {

@@ -96,7 +96,7 @@ pub(super) async fn served(client: &Client, name: KindName) -> anyhow::Result<Op
 /// Lists all objects of a kind in all namespaces; none if the cluster does not serve the kind.
 ///
 /// # Errors
-/// They cannot be listed.
+/// The objects cannot be listed.
 pub(super) async fn list(client: &Client, name: KindName) -> anyhow::Result<Vec<DynamicObject>> {
     let Some(served) = served(client, name).await? else {
         return Ok(Vec::new());

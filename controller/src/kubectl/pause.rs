@@ -1,4 +1,4 @@
-//! Pauses and resumes health checks and remediations.
+//! Pause and resumption of health checks and remediations.
 
 use kube::{Client, ResourceExt};
 use rackhand_api::names::PAUSED_ANNOTATION;

@@ -174,7 +174,7 @@ fn check(object: &DynamicObject, kind: &str) -> Check {
     }
 }
 
-/// The controller's own notes on a remediation; `null` if there are none.
+/// The copy of the recorded state in a remediation; `null` if there is none.
 pub(super) fn stored_state(object: &DynamicObject) -> Value {
     match object.annotations().get(STATE_ANNOTATION) {
         Some(text) => serde_json::from_str::<Value>(text)

@@ -1,7 +1,8 @@
-//! Whether two reports of an identity name the same host (F5, F14).
+//! Comparison of reported host identities (F5, F14).
 //!
-//! Owns the interpretation of SMBIOS system UUIDs and serial numbers, and which characters of foreign texts are
-//! shown, for the controller, the agent and the BMC clients. Must never treat two unknown identities as equal. It depends on nothing, so that every crate can use it.
+//! Owns the interpretation of SMBIOS system UUIDs and serial numbers, and the selection of characters of foreign
+//! texts that are shown, for the controller, the agent and the BMC clients. Must never treat two unknown
+//! identities as equal. It depends on nothing, so that every crate can use it.
 
 mod serial;
 pub mod text;

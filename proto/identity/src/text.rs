@@ -1,4 +1,4 @@
-//! Characters of foreign texts that show nothing by themselves, but change what is shown around them.
+//! Hidden characters of foreign texts: invisible, but able to change how the surrounding text is shown.
 
 use std::borrow::Cow;
 
@@ -17,8 +17,8 @@ pub fn is_hidden(c: char) -> bool {
         )
 }
 
-/// The text for a terminal: hidden characters but line ends and tabs are escapes, such as `\u001b`, which is what
-/// they are in JSON as well.
+/// The text for a terminal: hidden characters except line ends and tabs are written as escapes, such as `\u001b`,
+/// as in JSON.
 pub fn visible(text: &str) -> Cow<'_, str> {
     let is_shown = |c: char| matches!(c, '\n' | '\t') || !is_hidden(c);
     if text.chars().all(is_shown) {

@@ -21,8 +21,8 @@ const PLACEHOLDERS: [u128; 4] = [
 pub struct SystemUuid(u128);
 
 impl SystemUuid {
-    /// Parses a UUID with or without hyphens, in braces or with `urn:uuid:`, in either case. `None` for
-    /// other text and for a placeholder, also one whose bytes are reversed.
+    /// Parses a UUID with or without hyphens, in braces or with `urn:uuid:`, in either case. `None` for other text
+    /// and for a placeholder, even if its bytes are reversed.
     pub fn parse(text: &str) -> Option<Self> {
         let uuid = parse(text)?;
         let orders = orders(uuid);

@@ -24,11 +24,11 @@ pub enum Refused {
     WrongRole,
     /// The certificate belongs to another trust domain.
     WrongTrustDomain,
-    /// It did not finish in time.
+    /// The handshake did not finish in time.
     Slow,
-    /// It had to make way for others.
+    /// The handshake was evicted in favour of others.
     Displaced,
-    /// Its identity, or all operators together, have as many connections as they may.
+    /// The identity, or all operators together, have reached their limit of connections.
     TooMany,
     /// The client does not speak TLS, or has closed the connection.
     Garbage,

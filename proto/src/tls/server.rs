@@ -148,8 +148,8 @@ pub struct AcceptLimits {
     pub per_identity: usize,
     /// Age at which a connection is closed in any case.
     pub max_age: Duration,
-    /// Interval at which an idle connection is checked for expiry of its certificate, revocation and age. One that
-    /// is read from is checked at each read.
+    /// Interval at which an idle connection is checked for expiry of its certificate, revocation and age. An
+    /// active connection is checked at each read.
     pub check_every: Duration,
 }
 
@@ -295,7 +295,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Acceptor<IO> {
             }
             // A load balancer or a probe that checks whether the port is open.
             Ok(Err(NoPeer::Silent)) => debug!(?addr, "connection closed without a handshake"),
-            Err(why) => self.refuse(addr, why, "no handshake came about"),
+            Err(why) => self.refuse(addr, why, "no handshake was completed"),
         }
     }
 

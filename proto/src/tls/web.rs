@@ -1,6 +1,6 @@
-//! TLS of a web server for clients of the Kubernetes API server: a Prometheus that scrapes metrics, a person who
-//! looks at the status page. It has no role in the agents' trust. A client may show the certificate that it shows
-//! to the API server.
+//! TLS of a web server for clients of the Kubernetes API server: Prometheus, which scrapes metrics, or a person
+//! who opens the status page. It has no role in the agents' trust. A client may present the certificate that it
+//! presents to the API server.
 
 use std::{
     fmt,
@@ -32,7 +32,7 @@ pub struct WebTls {
     clients: ArcSwapOption<Clients>,
 }
 
-/// The CAs of clients, in PEM, and the verifier by them.
+/// The CAs of clients, in PEM, and the verifier that uses them.
 struct Clients {
     pem: Vec<u8>,
     verifier: Arc<dyn ClientCertVerifier>,
@@ -102,13 +102,13 @@ impl WebTls {
         Ok(Arc::new(config))
     }
 
-    /// The [`fingerprint`] of the certificate that the next connection shows.
+    /// The [`fingerprint`] of the certificate that the next connection presents.
     pub fn fingerprint(&self) -> String {
         fingerprint(&self.current.load().leaf)
     }
 
-    /// Sets the CAs (PEM) of the certificates that clients may show; a client without a certificate is accepted
-    /// too. `None`: no certificate is asked for. `true`: this is a change.
+    /// Sets the CAs (PEM) of the certificates that clients may present; a client without a certificate is accepted
+    /// too. `None`: no certificate is requested. `true`: this is a change.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Addresses of BMCs, in the grammar of baremetal-operator's BareMetalHost.
 //!
-//! Owns: what a BMC address means (protocol, carrier, host, port, system, privilege) and how it is
-//! written. Must never: hold or print a secret, connect, or resolve a name.
+//! Owns: the parts of a BMC address (protocol, carrier, host, port, system, privilege) and its
+//! notation. Must never: hold or print a secret, connect, or resolve a name.
 
 mod parse;
 mod scheme;

@@ -1,4 +1,4 @@
-//! Parses the text of an address.
+//! Parser of BMC addresses.
 //!
 //! Owns: the grammar. Must never: repeat a part of the text in an error, other than its scheme.
 

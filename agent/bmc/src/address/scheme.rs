@@ -1,6 +1,6 @@
 //! The schemes of baremetal-operator, as one table.
 //!
-//! Owns: which scheme selects which protocol. Must never: parse any other part of an address.
+//! Owns: the protocol that each scheme selects. Must never: parse any other part of an address.
 
 use crate::Protocol;
 

@@ -1,4 +1,4 @@
-//! The circuit breaker of one driver: when calls to a BMC that does not answer are paused.
+//! The circuit breaker of one driver, which pauses calls to a BMC that does not answer.
 //!
 //! Plain data; `now` is the time since the driver was created. Must never: pause calls to a BMC that
 //! has answered, pause for longer than the longest pause, or let two calls probe at once.
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::{BmcError, ErrorKind};
 
-/// When the circuit breaker of a driver opens.
+/// Limits and pauses of the circuit breaker of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BreakerSettings {
     /// Number of consecutive calls without an answer that open the breaker.
@@ -32,7 +32,7 @@ impl Default for BreakerSettings {
     }
 }
 
-/// What a call has shown about the reachability of the BMC.
+/// Reachability of the BMC, as a call has shown it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CallVerdict {
     /// The BMC answered, successfully or not.
@@ -50,7 +50,7 @@ impl CallVerdict {
         match error.kind {
             ErrorKind::Unreachable | ErrorKind::Timeout => Self::Unanswered(error.clone()),
             ErrorKind::Unsupported | ErrorKind::Configuration => Self::Nothing,
-            // It read the reset types first.
+            // The BMC answered: the driver read the reset types first.
             ErrorKind::ButtonOnly
             | ErrorKind::Tls
             | ErrorKind::Authentication

@@ -1,7 +1,6 @@
-//! Which driver is tried first, which next, and the error when all have failed.
+//! The order in which drivers are tried, and the combined error when all have failed.
 //!
-//! Pure. Must never: let a command that is not idempotent be sent by a second driver when the first
-//! may have sent it.
+//! Pure. Must never: let a second driver send a non-idempotent command that the first may have sent.
 
 use std::time::Duration;
 
@@ -78,8 +77,8 @@ impl Preference {
         order
     }
 
-    /// Records that a driver answered after others had failed in the same call. A driver that only
-    /// supports what the others do not is not preferred for that.
+    /// Records that a driver answered after others had failed in the same call. A driver is not preferred merely
+    /// because it supports a call that the others do not.
     pub(super) fn answered(&mut self, index: usize, before: &[&BmcError], now: Duration) {
         let better = before
             .iter()
@@ -93,9 +92,9 @@ impl Preference {
 
 /// Combines the errors of the drivers, in their order.
 ///
-/// A rejected password takes precedence, because retries must stop; then a driver that has the power
-/// button, because the command can be sent by that. Otherwise a transient error takes precedence over
-/// a permanent one, because a retry makes sense.
+/// A rejected password takes precedence, because retries must stop; then a driver that has the power button,
+/// because the button can carry out the command. Otherwise a transient error takes precedence over a permanent
+/// one, because a retry makes sense.
 pub(super) fn combined_error(bmc: &str, mut errors: Vec<BmcError>) -> BmcError {
     if errors.len() == 1
         && let Some(only) = errors.pop()

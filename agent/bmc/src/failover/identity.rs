@@ -1,7 +1,7 @@
-//! Which drivers of a host lead to the expected system (F5).
+//! Identities that the drivers of a host report, and the exclusion of drivers that lead to another system (F5).
 //!
-//! Pure. The address of a fallback driver may be that of another host. Such a driver is not used, and
-//! what it reports does not concern the host of the others.
+//! Pure. The address of a fallback driver may be that of another host. Such a driver is not used, and its readings
+//! say nothing about this host.
 
 use rackhand_identity::IdentityMatch;
 
@@ -43,8 +43,8 @@ impl Identities {
             || is_comparable && self.last_read != Some(driver)
     }
 
-    /// Why the driver leads to another system than the others: it differs from what is expected, and
-    /// another driver does not, or it differs from a driver that precedes it.
+    /// Why the driver is excluded: its identity differs from the expected one while that of another driver does
+    /// not, or it differs from the identity of an earlier driver.
     pub(super) fn exclusion(&self, driver: usize, expected: &Expected) -> Option<Mismatch> {
         let found = self.seen.get(driver)?.as_ref()?;
         if expected.compare(found) == IdentityMatch::Same {
@@ -69,8 +69,8 @@ impl Identities {
         None
     }
 
-    /// Why a change must not go through the driver after it was read: also if no other driver has
-    /// reported what is expected.
+    /// Why a change must not go through the driver after a reading through it, even if no other driver has
+    /// reported the expected identity.
     pub(super) fn refusal(&self, driver: usize, expected: &Expected) -> Option<Mismatch> {
         self.exclusion(driver, expected)
             .or_else(|| expected.mismatch(self.seen.get(driver)?.as_ref()?))
@@ -100,7 +100,7 @@ mod tests {
         }
     }
 
-    /// Drivers in their order, what they reported; `-` has reported nothing.
+    /// The identities that the drivers reported, in their order; `-`: none.
     fn identities(seen: &[&str]) -> Identities {
         let mut all = Identities::new(seen.len());
         for (driver, uuid) in seen.iter().enumerate().filter(|(_, uuid)| **uuid != "-") {
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn f5_driver_is_excluded_only_by_another_driver_of_the_expected_system() {
-        // What the drivers reported, what is expected, whether each is excluded.
+        // Reported identities, expected identity, and whether each driver is excluded.
         for (seen, wanted, excluded) in [
             (["", ""], "", [false, false]),
             ([A, A], A, [false, false]),
@@ -161,7 +161,7 @@ mod tests {
             !all.must_read(1, &Expected::default()),
             "nothing can be compared"
         );
-        // An excluded driver is read again, since its address may have been mended.
+        // An excluded driver is read again, since its address may have been corrected.
         assert!(identities(&[A, B]).must_read(1, &Expected::default()));
     }
 }

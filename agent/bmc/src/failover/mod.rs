@@ -1,9 +1,8 @@
 //! One BMC behind several drivers.
 //!
-//! Owns: which driver is tried first and which next, and the pause of a driver whose BMC does not
-//! answer, and the drivers that lead to another system than the others, which are not used (F5). Must
-//! never: try a second driver after a command that is not idempotent and may have been
-//! sent, hide a configuration error behind a working second driver, or delay a call.
+//! Owns: the order of the drivers, the pause of a driver whose BMC does not answer, and the exclusion of drivers
+//! that lead to another system (F5). Must never: try a second driver after a non-idempotent command that may have
+//! been sent, hide a configuration error behind a working second driver, or delay a call.
 
 mod breaker;
 mod driver_order;
@@ -27,7 +26,7 @@ use identity::Identities;
 /// Settings of a [`Failover`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailoverSettings {
-    /// When the circuit breaker of a driver opens, and for how long.
+    /// Limits at which the circuit breaker of a driver opens, and the duration of its pauses.
     pub breaker: BreakerSettings,
     /// How long a driver that answered after an earlier one had failed stays the first choice.
     pub prefer: Duration,
@@ -47,10 +46,10 @@ impl Default for FailoverSettings {
 
 /// Several drivers of one BMC, in the order in which they are tried.
 ///
-/// A call tries one driver after the other until one answers, as far as the kind of failure allows.
-/// Each driver has a circuit breaker: after repeated calls without an answer, calls fail at once
-/// with the last error, and one call probes the BMC again after a pause of at most 15 s. A reading
-/// keeps the protocol that it was read by.
+/// A call tries one driver after the other until one answers, unless the kind of failure rules out another driver.
+/// Each driver has a circuit breaker: after repeated calls without an answer, calls fail at once with the last
+/// error, and one call probes the BMC again after a pause of at most 15 s. A reading names the protocol of the
+/// driver that read it.
 pub struct Failover {
     drivers: Vec<Driver>,
     preference: std::sync::Mutex<Preference>,
@@ -99,7 +98,7 @@ impl Failover {
             .await
     }
 
-    /// Calls one driver after the other. `identity`: that of the system, where the answer contains it.
+    /// Calls one driver after the other. `identity` returns the system's identity, if the answer contains it.
     async fn try_checked<T>(
         &self,
         ask: CallSafety,
@@ -159,8 +158,8 @@ impl Failover {
         ))
     }
 
-    /// Why no change may go through this driver: a reading through it shows another system. `None` without
-    /// a reading if the last one came through it.
+    /// Why no change may go through this driver: a reading through it shows another system. `None`, without
+    /// another reading, if the last one came through this driver.
     async fn check_system(
         &self,
         index: usize,

@@ -292,7 +292,8 @@ impl Drop for RequestGuard<'_> {
 }
 
 impl Line {
-    /// Sends the packets that need no response, as far as the socket accepts them without waiting.
+    /// Sends the packets that need no response; a packet for which the socket would block is
+    /// dropped.
     fn flush(&mut self) {
         while let Some(packet) = self.machine.leftover() {
             if let Some(socket) = &self.socket {

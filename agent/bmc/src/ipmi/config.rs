@@ -70,8 +70,8 @@ impl Default for Retransmission {
 #[derive(Debug, Clone)]
 pub struct IpmiConfig {
     /// Address of the BMC. Its `privilegelevel` is the maximum that a session requests. A session
-    /// requests what the command needs, but at least OPERATOR where that is allowed, so that one
-    /// session serves status and power commands.
+    /// requests the privilege that the command needs, but at least OPERATOR if that is allowed, so
+    /// that one session serves status and power commands.
     pub address: BmcAddress,
     /// IP addresses that the caller has resolved; the client connects to no others. Empty: the
     /// client resolves the host name.

@@ -97,8 +97,8 @@ impl Ipmi {
                 ..Accepted::taken(word, SUCCESS)
             });
         };
-        // Read for the message only: no completion code means "already in this state", so that what the state
-        // reads proves nothing about the refusal.
+        // Read for the message only: no completion code means "already in this state", so the state proves nothing
+        // about the refusal.
         let state = if code.kind() == ErrorKind::Refused {
             match self.read(&call).await {
                 Ok(reading) => format!(", {}", reading.raw),

@@ -11,7 +11,7 @@ use std::{
 use tokio::net::{UdpSocket, lookup_host};
 
 /// Opens a socket to one of these addresses, or else to an address of the name, which is resolved
-/// for each socket. Of several addresses, the first with a route is used.
+/// for each socket. If there are several addresses, the first one with a route is used.
 pub(super) async fn open(host: &str, resolved: &[IpAddr], port: u16) -> io::Result<UdpSocket> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     let peers: Vec<SocketAddr> = if resolved.is_empty() {

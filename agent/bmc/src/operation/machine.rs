@@ -46,7 +46,7 @@ enum OneTimeCommand {
 /// Contribution of a reading to the confirmation of the wanted state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Proof {
-    /// None: there is no confirmation after it.
+    /// None: the state is not confirmed after it.
     None,
     /// The first confirming reading; earlier ones no longer count.
     First,
@@ -64,10 +64,10 @@ pub struct Operation {
     cancelled: bool,
     /// Whether the caller is gone (F17).
     abandoned: bool,
-    /// Whether that was before off was confirmed, in a cycle.
+    /// Whether the caller of a cycle was gone before off was confirmed.
     is_cut_short: bool,
-    /// A power-off that was sent may still take effect until then, so that a reading of on before it confirms
-    /// nothing, unless off was read since.
+    /// Time until which a power-off that was sent may still take effect. An earlier reading of on confirms
+    /// nothing, unless off was read since the power-off.
     late_off: Option<Duration>,
     ended: Option<Outcome>,
     /// The last successful reading, and when it was complete.
@@ -88,7 +88,7 @@ pub struct Operation {
     was_on: bool,
     /// Whether the BMC has taken a power-off of this operation, hard or soft, or refused it as already off.
     off_taken: bool,
-    /// What proves that the BMC knows the state.
+    /// The observation of the BMC, which can prove that it knows the state.
     watch: Watch,
     corroboration: Corroboration,
     /// Number of power-offs that were refused while the host read off.
@@ -97,10 +97,9 @@ pub struct Operation {
     next_send: Duration,
     /// Time of the last command of this phase.
     sent_at: Option<Duration>,
-    /// Presses of the power button; `None`: the BMC has commands that do not depend on the power state,
-    /// as far as is known.
+    /// Presses of the power button; `None`: the operation does not know that the BMC needs the button.
     button: Option<Button>,
-    /// Since when every reading has been the same, without a failed one or a command in between.
+    /// Start of the latest sequence of equal readings, without a failed reading or a command in between.
     same_since: Duration,
     auth_failures: u32,
 }
@@ -148,7 +147,7 @@ impl Operation {
         }
     }
 
-    /// Continues the observation of this BMC from before the operation; the clock of `watch` is the one of the
+    /// Continues an observation of this BMC that began before the operation; `watch` uses the clock of the
     /// operation.
     pub fn watched(&mut self, watch: Watch) {
         self.watch = watch;
@@ -221,8 +220,8 @@ impl Operation {
         }
     }
 
-    /// Records a reading that began at `begun` and is complete at `now`. Returns what it adds to the
-    /// proof of the wanted state.
+    /// Records a reading that began at `begun` and is complete at `now`. Returns its contribution to the proof of
+    /// the wanted state.
     pub fn read(
         &mut self,
         begun: Duration,
@@ -456,7 +455,7 @@ impl Operation {
     }
 }
 
-/// The next interval: a change is noticed at most a fifth later than it took.
+/// The next interval, longer by a fifth: a change is noticed with a delay of at most a fifth of its duration.
 fn slower(poll: Duration, max: Duration) -> Duration {
     poll.saturating_add(poll / 5).min(max)
 }

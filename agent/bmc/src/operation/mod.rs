@@ -1,11 +1,11 @@
 //! Power operations: a command, and the readings that prove its result.
 //!
-//! [`Operation`] is the state machine alone: it decides on the next call to the BMC and on the
-//! outcome. It reads no clock (every `now` is the time since the operation began) and does no I/O.
-//! It never accepts another state as off, commands a host whose identity was not checked by the last
-//! reading, repeats a command that is not idempotent, or forces a soft power-off unless requested. The
-//! power button is the exception: what it does depends on a state that a BMC may report up to a minute
-//! late, so that it is pressed again only once that state can be trusted, and twice at most.
+//! [`Operation`] is the state machine alone: it decides on the next call to the BMC and on the outcome. It reads
+//! no clock (every `now` is the time since the operation began) and does no I/O. It never accepts another state as
+//! off, commands a host whose identity was not checked by the last reading, repeats a command that is not
+//! idempotent, or forces a soft power-off unless requested. The power button is the exception: its effect depends
+//! on a state that a BMC may report up to a minute late, so it is pressed again only when that state can be
+//! trusted, and at most twice.
 //!
 //! [`run()`] carries an operation out on a [`Bmc`](crate::Bmc); [`Hooks`] add a journal, a queue or
 //! cancellation to it.
@@ -28,11 +28,11 @@ pub use runner::{Evidence, Hooks, Report, Signal, Stopped, run, run_since};
 
 /// The requested result, and its confirmation.
 ///
-/// Off is confirmed by a number of consecutive readings of exactly off, all from one source, with at
-/// least the interval between the end of one and the start of the next. They count only after the
-/// BMC has taken a power-off of this operation, or refused it as already off; it is sent also to a host
-/// that reads off already. And something must prove that the BMC knows the state, which it may not after a
-/// reset of its own: see [`OffProof`].
+/// Off is confirmed by a number of consecutive readings of exactly off, all from one source, with at least the
+/// interval between the end of one and the start of the next. They count only after the BMC has taken a power-off
+/// of this operation, or refused it as already off; the power-off is sent even to a host that reads off already.
+/// In addition, an [`OffProof`] must show that the BMC knows the state, because it may not know it after its own
+/// reset.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Goal {
     /// Hard off, confirmed.
@@ -41,8 +41,8 @@ pub enum Goal {
         confirmations: u32,
         /// Minimum time between two confirming readings.
         confirm_interval: Duration,
-        /// Only reads until then, or until the host reads off, because another controller was
-        /// requested to switch it off.
+        /// Until this time, or until the host reads off, the operation only reads, because another controller was
+        /// requested to switch the host off.
         command_after: Duration,
     },
     /// On, confirmed by one reading.
@@ -155,14 +155,14 @@ pub struct Timing {
     pub auth_tries: u32,
     /// Maximum age of the reading on which a command is sent.
     pub fresh: Duration,
-    /// How late a BMC may report a change of the power state. After a press of the power button it is not
-    /// pressed again before the readings have been the same for longer than this.
+    /// How late a BMC may report a change of the power state. The power button is not pressed a second time before
+    /// the readings have been equal for longer than this.
     pub state_lag: Duration,
-    /// The power button is not pressed before this time of the operation, because the state may still be
-    /// that of before a command of an earlier operation.
+    /// The power button is not pressed before this time of the operation, because the reported state may still
+    /// precede a command of an earlier operation.
     pub button_after: Duration,
-    /// A power-off of an earlier operation may still take effect until this time of a power-on, so that a reading
-    /// of on before it confirms nothing, unless off was read since. Zero: there is none.
+    /// Time of a power-on until which a power-off of an earlier operation may still take effect. An earlier
+    /// reading of on confirms nothing, unless off was read since. Zero: there is no such power-off.
     pub late_off_until: Duration,
 }
 
@@ -217,7 +217,7 @@ pub enum Next {
     Read,
     /// Send this command.
     Send(PowerCommand),
-    /// Read what may corroborate that the host is off: the uptime of the manager, the outlets.
+    /// Read the evidence that may corroborate an off: the uptime of the manager, the outlets.
     Corroborate,
     /// Wait until then.
     Wait(Duration),
@@ -225,12 +225,12 @@ pub enum Next {
     Done(Outcome),
 }
 
-/// The part of a reading that decides.
+/// The part of a reading that the operation uses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Observation {
     /// The power state that was read.
     pub state: PowerState,
-    /// What it was read from.
+    /// Source of the reading.
     pub source: PowerSource,
     /// Identity of the system.
     pub identity: SystemIdentity,
@@ -249,7 +249,7 @@ impl From<&PowerReading> for Observation {
     }
 }
 
-/// The part of a failed call that decides.
+/// The part of a failed call that the operation uses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CallFailure {
     /// The kind of the error.

@@ -45,7 +45,7 @@ impl fmt::Display for Mismatch {
 }
 
 impl Expected {
-    /// Whether nothing is expected, so that every system is the expected one.
+    /// Whether nothing is expected, in which case every system is the expected one.
     pub fn is_empty(&self) -> bool {
         self.system_uuid.is_none() && self.serial.is_none()
     }
@@ -171,11 +171,11 @@ pub enum Outcome {
     Failed(ErrorKind),
     /// The BMC manages another system than expected.
     IdentityMismatch(Mismatch),
-    /// It was cancelled.
+    /// The operation was cancelled.
     Cancelled,
-    /// Its caller is gone, so that nothing more is sent (F17).
+    /// The caller is gone, so nothing more is sent (F17).
     CallerGone {
-        /// Whether it is a cycle that was finished with a power-on, before off was confirmed.
+        /// Whether the operation was a cycle that ended with a power-on before off was confirmed.
         is_on: bool,
     },
     /// The hooks of its runner stopped it.
@@ -292,12 +292,12 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What a person can do about an off without a proof.
+/// Advice to a person for an off without a proof.
 const WAYS_OUT: &str = "what would prove it: readings of on before the power-off without interruption, the \
                         outlets of the host in the inventory (off, or below its standby_watts), or a \
                         power-off by its outlets; otherwise look at the host itself";
 
-/// What the uptime of the manager says, in a clause.
+/// The uptime of the manager, in a clause.
 struct Uptime(Option<Duration>);
 
 impl fmt::Display for Uptime {

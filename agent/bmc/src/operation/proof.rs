@@ -1,15 +1,15 @@
-//! What proves that a reported off is true (F1).
+//! Proof that a reported off is true (F1).
 //!
-//! After a reset of its own, a BMC may report off for a host that runs, and refuse a power-off because of that
-//! belief. So off proves something only if the BMC has known better before, without a reset since, or if
-//! something that does not share its belief agrees.
+//! After its own reset, a BMC may report off for a running host, and refuse a power-off for the same reason. So a
+//! reported off counts only if the BMC had the true state before and has not reset since, or if an independent
+//! source agrees.
 
 use std::{fmt, time::Duration};
 
 use crate::{Acceptance, Accepted, PowerSource, PowerState};
 
-/// Longest time from one answer of a BMC to the next between which it cannot have restarted unnoticed: those
-/// known take at least twice as long until they answer again.
+/// Longest time between two answers of a BMC in which it cannot have restarted unnoticed: every known BMC needs at
+/// least twice as long until it answers again.
 pub const LONGEST_GAP: Duration = Duration::from_secs(10);
 
 /// Least uptime of a manager at its first reading of off. BMCs learn the state of the host some minutes after
@@ -17,11 +17,11 @@ pub const LONGEST_GAP: Duration = Duration::from_secs(10);
 /// states lag by a minute more.
 pub const LEAST_UPTIME: Duration = Duration::from_secs(600);
 
-/// An uptime beyond this is not believed: a clock that was set after the start of the manager, from its default
-/// of 1970 or of the firmware's build, shows such times.
+/// A longer uptime is rejected: a clock that was set after the start of the manager, from its default of 1970 or
+/// of the firmware's build, yields such values.
 pub(super) const LONGEST_UPTIME: Duration = Duration::from_secs(3 * 365 * 86_400);
 
-/// What proves that a reported off is true.
+/// Proof that a reported off is true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OffProof {
     /// The BMC took the power-off after it had reported another state than off, without an interruption in
@@ -42,7 +42,7 @@ impl fmt::Display for OffProof {
         f.write_str(match self {
             Self::Taken => "the BMC took the power-off while it reported another state",
             Self::Watched => "the BMC was read without interruption since it reported on",
-            Self::ManagerUptime => "the BMC had not restarted for long before it reported off",
+            Self::ManagerUptime => "the BMC had run for a long time before it reported off",
             Self::Outlets => "the outlets of the host carry no more than standby power",
             Self::OtherDevice => "the outlets of the host took the power-off",
         })
@@ -63,10 +63,10 @@ pub struct Watch {
     state: Option<PowerState>,
     /// Exactly on was read.
     on: bool,
-    /// A power-off was taken while the last state was another one than off. An interruption after that takes
-    /// nothing back: BMCs that share a port with their host lose the network when it goes off.
+    /// The BMC took a power-off while the last state was not off. A later interruption does not invalidate this: a
+    /// BMC that shares a port with its host loses the network when the host goes off.
     commanded: bool,
-    /// Off was read since then; a state other than off after it needs another command.
+    /// Off was read since the command; any other state after that requires another command.
     is_carried_out: bool,
 }
 
@@ -107,10 +107,10 @@ impl Watch {
         let was_taken = accepted.acceptance == Acceptance::Taken;
         // A command by another protocol than the last reading's is not proven by that reading.
         let is_same = self.connection == accepted.connection;
-        // What was read in the same call is younger than the last reading.
+        // The state read in the same call is newer than the last reading.
         if let (Some(before), Some(source)) = (accepted.before, self.source) {
             self.read(now, before.state, source, accepted.connection);
-            // The BMC contradicts what it had just reported, and may have restarted in between.
+            // The BMC contradicts its own last report, and may have restarted in between.
             if !was_taken && before.state != PowerState::Off && !before.same_connection {
                 self.interrupt();
             }
@@ -122,7 +122,7 @@ impl Watch {
     }
 
     /// Records that the BMC took a power-off: it is proven while the observation goes on, if the last state was
-    /// another one than off.
+    /// not off.
     pub(super) fn took_off(&mut self) {
         self.commanded |= self.state.is_some_and(|state| state != PowerState::Off);
     }
@@ -150,7 +150,7 @@ impl Watch {
         }
     }
 
-    /// What it proves about readings of off that belong to it.
+    /// The proof that the observation provides for its readings of off.
     pub fn proof(&self) -> Option<OffProof> {
         match (self.commanded, self.on) {
             (true, _) => Some(OffProof::Taken),

@@ -1,7 +1,7 @@
-//! Runs an operation on a BMC.
+//! The runner of an operation on a BMC, and its hooks.
 //!
-//! This is the only loop that carries out an [`Operation`]. What an application adds to it (a
-//! journal, a queue, a gate before power-on, cancellation) are [`Hooks`].
+//! This is the only loop that carries out an [`Operation`]. An application adds a journal, a queue, a gate before
+//! power-on or cancellation by [`Hooks`].
 
 use std::{collections::VecDeque, future, time::Duration};
 
@@ -21,7 +21,7 @@ const RECENT: usize = 3;
 /// [`before_command`](Hooks::before_command), [`sending`](Hooks::sending), then
 /// [`accepted`](Hooks::accepted) or [`failed`](Hooks::failed), and [`release`](Hooks::release).
 pub trait Hooks: Send {
-    /// The BMC was read; `proof` is what the reading adds to the proof of the wanted state.
+    /// The BMC was read; `proof` is its contribution to the proof of the wanted state.
     fn reading(&mut self, _reading: &PowerReading, _proof: Proof) {}
 
     /// A command is about to be sent.
@@ -35,8 +35,8 @@ pub trait Hooks: Send {
         Watch::default()
     }
 
-    /// Reads whether something else than the BMC shows that the host is off, such as its outlets. Called when the
-    /// host reads off and nothing proves it (F1).
+    /// Reads whether a source other than the BMC, such as the host's outlets, shows that the host is off. Called
+    /// when the host reads off and nothing proves it (F1).
     fn corroborate(&mut self) -> impl Future<Output = Option<OffProof>> + Send {
         future::ready(None)
     }
@@ -46,8 +46,8 @@ pub trait Hooks: Send {
 
     /// Waits for the exclusive use of the BMC, for one reading and the command that may follow it.
     ///
-    /// The future is dropped at the deadline. `false`: it was not acquired; [`signal`](Hooks::signal)
-    /// tells why.
+    /// The future is dropped at the deadline. `false`: it was not acquired; [`signal`](Hooks::signal) returns the
+    /// reason.
     fn acquire(&mut self, _operation: &Operation) -> impl Future<Output = bool> + Send {
         future::ready(true)
     }
@@ -85,8 +85,8 @@ pub trait Hooks: Send {
         Signal::Continue
     }
 
-    /// The operation knows that its caller is gone: [`interrupted`](Hooks::interrupted) no longer completes for
-    /// that.
+    /// The operation has noticed that its caller is gone: [`interrupted`](Hooks::interrupted) must no longer
+    /// complete for that reason.
     fn abandoned(&mut self) {}
 
     /// Completes when [`signal`](Hooks::signal) is no longer [`Signal::Continue`].
@@ -122,7 +122,7 @@ pub struct Report {
     pub outcome: Outcome,
     /// The readings that confirm the outcome, oldest first; without a confirmation, the last ones.
     pub readings: Vec<PowerReading>,
-    /// What proves the confirmed off; `None`: off was not confirmed.
+    /// Proof of the confirmed off; `None`: off was not confirmed.
     pub proof: Option<OffProof>,
     /// Number of commands sent.
     pub commands: u32,
@@ -266,7 +266,7 @@ impl<H: Hooks> Run<'_, H> {
         }
     }
 
-    /// Whether no signal stops it that it does not know yet.
+    /// Whether the operation continues: there is no signal, or it has handled the signal already.
     fn goes_on(&self) -> bool {
         match self.hooks.signal() {
             Signal::Continue => true,
@@ -279,8 +279,8 @@ impl<H: Hooks> Run<'_, H> {
         self.operation.next(self.begun.elapsed())
     }
 
-    /// Reads, and sends what the reading calls for, in one use of the BMC: a command is sent only
-    /// on a fresh reading, which would be too old after waiting for the calls of others.
+    /// Reads, and sends the command that the reading requires, in one exclusive use of the BMC: a command requires
+    /// a fresh reading, which would be too old after a wait for other callers.
     async fn exchange(&mut self) -> Result<(), Stopped> {
         if self.next() == Next::Read {
             self.read().await;
@@ -315,7 +315,7 @@ impl<H: Hooks> Run<'_, H> {
         }
     }
 
-    /// Reads what may prove an off that the BMC reports.
+    /// Reads the evidence that may prove a reported off.
     async fn corroborate(&mut self) {
         let deadline = self.at(self.operation.deadline());
         let uptime = tokio::select! {

@@ -1,7 +1,7 @@
 //! Addresses of PDUs.
 //!
-//! Owns: what an address means (protocol, host, port, path) and how it is written. Must never: hold or print
-//! a secret, connect, or resolve a name.
+//! Owns: the parts of an address (protocol, host, port, path) and its notation. Must never: hold or print a
+//! secret, connect, or resolve a name.
 
 use std::{fmt, str::FromStr};
 

@@ -171,8 +171,8 @@ pub struct PduConfig {
     pub resolved: Vec<IpAddr>,
     /// SNMP: the tables of the make. Redfish needs none.
     pub table: Option<PduTable>,
-    /// Redfish: time limit for connecting, handshake included. SNMP: time limit of one request, of which
-    /// each call sends several, and each up to three times.
+    /// Redfish: time limit for connecting, handshake included. SNMP: time limit of one request; a call sends
+    /// several requests, each up to three times.
     pub connect_timeout: Duration,
     /// Time limit for one call of [`Pdu`].
     pub call_timeout: Duration,
@@ -182,8 +182,8 @@ pub struct PduConfig {
     /// Redfish: session or HTTP Basic.
     #[cfg(feature = "redfish")]
     pub auth: redfish::AuthPolicy,
-    /// Redfish: the outlets are the chassis of a chassis manager, each of which may draw so many watts while it
-    /// is off; `None`: they are those of a rack PDU.
+    /// Redfish: standby power of a chassis in watts, if the outlets are the chassis of a chassis manager; `None`:
+    /// they are the outlets of a rack PDU.
     pub chassis_standby_watts: Option<f64>,
 }
 

@@ -1,7 +1,7 @@
 //! All outlets of one host as a [`Bmc`].
 //!
-//! Owns: which outlets are read and switched, and in which order. Must never: switch an outlet before all
-//! outlets of the host were read, read from a cache, or report a state while an outlet could not be read.
+//! Owns: the outlets to read and to switch, and their order. Must never: switch an outlet before all outlets of
+//! the host were read, read from a cache, or report a state while an outlet could not be read.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -52,7 +52,7 @@ pub struct HostOutlets {
     /// In the order in which they are switched on: index of the feed, and the outlet.
     order: Vec<(usize, HostOutlet)>,
     on_delay: Duration,
-    /// Number of hosts that each shared outlet feeds; one, for an outlet that is not in here.
+    /// Number of hosts that each shared outlet feeds; an outlet that is not listed feeds one.
     hosts: BTreeMap<HostOutlet, usize>,
 }
 
@@ -110,8 +110,8 @@ impl HostOutlets {
         })
     }
 
-    /// Sets the number of hosts that shared outlets feed. The device of an outlet that feeds more systems than
-    /// that is not switched off: some host would lose its power that the caller does not know.
+    /// Sets the number of hosts that shared outlets feed. If an outlet feeds more systems than that, nothing is
+    /// switched off: a host that the caller does not know would lose its power.
     #[must_use]
     pub fn shared(mut self, hosts: BTreeMap<HostOutlet, usize>) -> Self {
         self.hosts = hosts;
@@ -211,7 +211,7 @@ impl HostOutlets {
         Ok(())
     }
 
-    /// Switches all outlets off, all PDUs in parallel. Every outlet gets its command, also after another has
+    /// Switches all outlets off, all PDUs in parallel. Every outlet gets its command, even after another has
     /// failed: the host loses as many feeds as possible.
     async fn switch_off(&self) -> Result<Accepted, BmcError> {
         self.read().await?;

@@ -14,7 +14,7 @@ use crate::PowerState;
 /// tenths. A server that runs draws at least 0.1 A at 230 V through one of its outlets.
 pub const NO_AMPERES: f64 = 0.05;
 
-/// Largest power that counts as none, in watts: what [`NO_AMPERES`] is at 100 V.
+/// Largest power that counts as none, in watts: [`NO_AMPERES`] at 100 V.
 pub const NO_WATTS: f64 = 5.0;
 
 /// Maximum length of a raw outlet state, in characters.
@@ -27,7 +27,7 @@ pub(super) struct Named<'a> {
     pub(super) reading: &'a OutletReading,
 }
 
-/// Whether a measurement shows a current. What is not a number shows one.
+/// Whether a measurement shows a current. A value that is not a number counts as a current.
 fn flows(measured: Option<f64>, none: f64) -> bool {
     measured.is_some_and(|measured| measured.is_nan() || measured.abs() > none)
 }
@@ -68,8 +68,8 @@ pub(super) fn state(outlets: &[Named<'_>]) -> PowerState {
     }
 }
 
-/// The power that all outlets carry together, in watts; `None`: not all of them measure it, or what they measure is
-/// no number. Powers count without their signs, so that a meter that is wired the wrong way hides none.
+/// The power that all outlets carry together, in watts; `None`: not all of them measure it, or a measurement is
+/// not a number. Powers count without their signs, so that a meter that is wired the wrong way hides none.
 pub(super) fn draw(outlets: &[Named<'_>]) -> Option<f64> {
     let watts = outlets.iter().map(|outlet| outlet.reading.watts);
     let total: f64 = watts
@@ -94,7 +94,7 @@ pub(super) fn words(outlets: &[Named<'_>]) -> String {
     text
 }
 
-/// The state in words, with what the PDU reported where that is another word.
+/// The state in words, with the PDU's own word if that differs.
 fn raw(reading: &OutletReading) -> String {
     let word = match reading.state {
         OutletState::On => "on",

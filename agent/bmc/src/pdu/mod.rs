@@ -1,8 +1,8 @@
 //! Outlets of power distribution units (PDUs), and chassis of chassis managers, as a second way to switch a host.
 //!
 //! Owns the interface of every PDU client, [`connect()`], which creates one, and [`HostOutlets`], all outlets of
-//! one host as a [`Bmc`]. Never
-//! decides that a host is off while an outlet that feeds it was not read, is on, or still carries a current.
+//! one host as a [`Bmc`]. Must never decide that a host is off while an outlet that feeds it was not read, is on,
+//! or still carries a current.
 //!
 //! [`Bmc`]: crate::Bmc
 
@@ -53,9 +53,9 @@ pub enum OutletState {
 pub struct OutletReading {
     /// The name of the outlet at its PDU.
     pub id: OutletId,
-    /// What people call it, where the PDU stores that.
+    /// Name given by people, if the PDU stores one.
     pub label: Option<String>,
-    /// The state, as this crate understands `raw`.
+    /// The state, as this crate interprets `raw`.
     pub state: OutletState,
     /// The state as the PDU reported it.
     pub raw: String,
@@ -112,8 +112,8 @@ pub trait Pdu: Send + Sync + fmt::Debug {
     /// [`ErrorKind::System`](crate::ErrorKind::System).
     fn read<'a>(&'a self, outlets: &'a [OutletId]) -> BmcFuture<'a, Vec<OutletReading>>;
 
-    /// Number of systems that the outlet feeds, as the device reports it; `None`: it does not know. A chassis
-    /// knows the systems in it, a PDU knows nothing about what is connected.
+    /// Number of systems that the outlet feeds, as the device reports it; `None`: unknown. A chassis reports the
+    /// systems in it; a PDU cannot detect the systems that it feeds.
     fn systems<'a>(&'a self, _outlet: &'a OutletId) -> BmcFuture<'a, Option<usize>> {
         Box::pin(async { Ok(None) })
     }

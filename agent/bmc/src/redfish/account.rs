@@ -45,7 +45,7 @@ impl Redfish {
         let members = Collection::of(&accounts).unwrap_or_default().members;
         for member in members.iter().take(MAX_ACCOUNTS) {
             let url = self.access.http.resolve(member)?;
-            // Accounts that this user may not read are those of others.
+            // Accounts that this user may not read belong to others.
             if let Ok(account) = self.fetch(call, &url, FINDING).await
                 && text(&account, "UserName").as_deref() == Some(self.access.username())
             {

@@ -38,7 +38,7 @@ pub(super) struct Access {
     pub(super) http: Http,
     account: Arc<Account>,
     policy: AuthPolicy,
-    /// Pause before what the BMC denied is requested again.
+    /// Pause before a denied request is repeated.
     pub(super) denied: Duration,
     state: Mutex<State>,
     root: Mutex<Option<Root>>,

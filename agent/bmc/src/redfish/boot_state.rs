@@ -1,4 +1,4 @@
-//! How far the host has booted: `BootProgress` of the system.
+//! Boot progress of the host: `BootProgress` of the system.
 //!
 //! Must never: report a code of a vendor as a standard one.
 

@@ -1,8 +1,8 @@
 //! Power state of the chassis that contains a system.
 //!
-//! Owns: which chassis are considered, and their effect on a system that reports off. Must never:
-//! report off for a host that does not report it, or treat an unreadable chassis as one without a
-//! power state.
+//! Owns: the chassis to consider, and their effect on a system that reports off. Must never: report
+//! off for a host that does not report it, or treat an unreadable chassis as one without a power
+//! state.
 
 use reqwest::StatusCode;
 use serde_json::Value;
@@ -90,7 +90,7 @@ impl Redfish {
     }
 
     /// The raw text for a system that reports on while all of its chassis that report a power state
-    /// are off. It proves nothing: which of the two is out of date is not known.
+    /// are off. It proves nothing, because either of the two may be out of date.
     async fn chassis_off(&self, call: &Call, found: &SystemResource) -> Option<String> {
         let mut off = None;
         for link in links(&found.body, &["Links", "Chassis"])

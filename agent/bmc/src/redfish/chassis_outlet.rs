@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::document::{Action, link, links, raw_state, text};
 use crate::pdu::{OutletCommand, OutletState};
 
-/// A `Chassis` document, as far as it is used.
+/// The used properties of a `Chassis` document.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Chassis {
     pub(super) label: Option<String>,
@@ -73,7 +73,7 @@ fn state(body: &Value) -> (OutletState, String) {
     (state, raw)
 }
 
-/// The reset type of a command, among those that the chassis offers; `None`: it offers none for it. `PowerCycle`
+/// The reset type for a command, from the types that the chassis offers; `None`: none is suitable. `PowerCycle`
 /// and graceful types are never used: the first reports success before the chassis is off, and a graceful one
 /// waits for a system that hangs.
 pub(super) fn reset_type(
@@ -101,7 +101,7 @@ pub(super) fn power_watts(body: &Value) -> Option<f64> {
     drawn.reduce(|a, b| if a.is_nan() || a >= b { a } else { b })
 }
 
-/// `null` is none, and what is not a number is NaN, which is not zero.
+/// `null` means no measurement; any other value that is not a number becomes NaN, which is not zero.
 fn measured(reading: &Value) -> Option<f64> {
     match reading {
         Value::Null => None,
@@ -109,7 +109,7 @@ fn measured(reading: &Value) -> Option<f64> {
     }
 }
 
-/// Parses bytes as a chassis; off only where the document says exactly that.
+/// Parses bytes as a chassis; off only for exactly that value.
 #[cfg(feature = "fuzzing")]
 pub(super) fn fuzz(body: &Value) {
     let _ = (environment_watts(body), power_watts(body));

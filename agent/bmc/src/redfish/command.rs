@@ -1,7 +1,7 @@
 //! Power commands.
 //!
-//! Owns: the order of requests in one command, and the interpretation of the response. Must never:
-//! send more than one command in a call, or take a refusal for success because of what the state reads.
+//! Owns: the order of requests in one command, and the interpretation of the response. Must never: send more than
+//! one command in a call, or treat a refusal as success because of the power state.
 
 use reqwest::StatusCode;
 use serde_json::json;
@@ -109,7 +109,7 @@ impl Redfish {
         }
     }
 
-    /// What the response to a command means: taken, refused as done already, or refused.
+    /// Meaning of the response to a command: taken, refused as done already, or refused.
     async fn judge(
         &self,
         call: &Call,
@@ -143,7 +143,7 @@ impl Redfish {
         Err(error)
     }
 
-    /// The error of a refused command. The power state is read for its message only: what it reads proves nothing
+    /// The error of a refused command. The power state is read for its message only: the state proves nothing
     /// about the refusal.
     async fn refused(
         &self,

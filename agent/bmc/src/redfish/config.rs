@@ -32,7 +32,7 @@ pub struct Timeouts {
     pub task: Duration,
     /// Limit of one call of [`Bmc`](crate::Bmc).
     pub call: Duration,
-    /// Pause before what the BMC denied is requested again: some deny a correct account for a moment.
+    /// Pause before a denied request is repeated: some BMCs deny a correct account for a moment.
     pub denied: Duration,
     /// Time after an accepted power-off from which the chassis of a system that still reports on is read
     /// as well. Most systems report off earlier.
@@ -78,9 +78,9 @@ pub struct RedfishConfig {
     /// connections, and iLO resets connections that are reused. Commands always use a new
     /// connection.
     pub keep_alive: bool,
-    /// Allow a soft off to push the power button if the BMC has no graceful shutdown. Off by
-    /// default: the operating system decides about the effect of a press, and a second press can
-    /// cancel it. Only used for a host that is exactly on.
+    /// Allow a soft off to push the power button if the BMC has no graceful shutdown. Off by default: the
+    /// operating system determines the effect of a press, and a second press can cancel it. Only used for a host
+    /// that is exactly on.
     pub soft_off_by_button: bool,
 }
 

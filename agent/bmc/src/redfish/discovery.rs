@@ -1,4 +1,4 @@
-//! Finds the system that an address refers to.
+//! Discovery of the system that an address refers to.
 //!
 //! Owns: service root, systems collection, members, and the selected path. Must never: choose
 //! between several systems; a wrong choice would switch off a healthy host.
@@ -23,11 +23,11 @@ const MAX_PAGES: usize = 8;
 const DENIED_REPEATS: u32 = 2;
 /// Where the systems are if the service root does not name them (DSP0266, clause 6.5).
 const SYSTEMS: &str = "/redfish/v1/Systems";
-/// What helps where the list of systems cannot be used.
+/// Advice for a list of systems that cannot be used.
 const ADVICE: &str = "put the path of the system into the address, such as \
                       redfish://HOST/redfish/v1/Systems/1";
 
-/// Path of the system, as far as it is known.
+/// Path of the system, once it is known.
 pub(super) struct Locator {
     explicit: Option<String>,
     found: Mutex<Option<Url>>,

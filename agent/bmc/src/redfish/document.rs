@@ -14,8 +14,8 @@ use crate::{PowerState, SystemIdentity};
 const MAX_RAW: usize = 64;
 /// Maximum length of a text that is kept, in bytes; links are the longest.
 const MAX_TEXT: usize = 2048;
-/// Maximum number of links that are taken from a list: more than any caller accepts, so that what is
-/// left out is never missed.
+/// Maximum number of links that are taken from a list: more than any caller accepts, so an omitted link does not
+/// matter.
 const MAX_LINKS: usize = 1024;
 /// Maximum number of reset types, and of names under `Oem`.
 const MAX_WORDS: usize = 64;
@@ -48,7 +48,7 @@ pub(super) fn last_part(link: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// A non-empty string property, cut at a length that no meaningful one has.
+/// A non-empty string property, cut at a length that no meaningful text reaches.
 pub(super) fn text(body: &Value, name: &str) -> Option<String> {
     let text = body.get(name)?.as_str()?.trim();
     (!text.is_empty()).then(|| cut(text).to_owned())

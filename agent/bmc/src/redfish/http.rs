@@ -1,8 +1,7 @@
 //! HTTP exchanges with one BMC.
 //!
-//! Owns: headers, redirects, size and time limits, and the single retry of a read. Must never: send a
-//! command that was carried out, or that may have been, a second time; follow a redirect to another
-//! origin; or buffer more than 4 MiB.
+//! Owns: headers, redirects, size and time limits, and the single retry of a read. Must never: repeat a command
+//! that was, or may have been, carried out; follow a redirect to another origin; or buffer more than 4 MiB.
 
 mod body;
 mod redirect;
@@ -189,8 +188,8 @@ impl Http {
         })
     }
 
-    /// The URL at this BMC of a reference with another origin: the name by which a BMC knows itself
-    /// may be one that nobody else uses.
+    /// The URL at this BMC of a reference with another origin: a BMC may refer to itself by a name that is not
+    /// used elsewhere.
     pub(super) fn resolve_path(&self, reference: &str) -> Option<Url> {
         let url = self.base.join(reference).ok()?;
         let is_http = matches!(url.scheme(), "http" | "https");
@@ -279,8 +278,8 @@ impl Http {
         Err(self.redirect_loop())
     }
 
-    /// Whether the BMC refused an uncompressed response, and is asked for a compressed one from now on.
-    /// Otherwise it is not, because the ETag of a compressed response may differ.
+    /// Whether the BMC refused an uncompressed response; all further requests then accept compressed ones.
+    /// Otherwise they do not, because the ETag of a compressed response may differ.
     fn is_refused_uncompressed(&self, answer: Option<&Answer>) -> bool {
         let is_refused = answer.is_some_and(|answer| answer.status == StatusCode::NOT_ACCEPTABLE);
         is_refused && !self.wants_gzip.swap(true, Ordering::Relaxed)

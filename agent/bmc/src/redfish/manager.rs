@@ -18,11 +18,11 @@ use crate::{Accepted, BmcError, ErrorKind};
 const DOING: &str = "restarting the BMC";
 const NO_MANAGER: &str = "the BMC names no manager of the system";
 
-/// Maximum number of managers of which the uptime is read.
+/// Maximum number of managers whose uptime is read.
 const MAX_MANAGERS: usize = 8;
 
-/// The uptime of a manager: `DateTime` minus `LastResetTime` (Redfish `Manager`, v1.9 and later). Both are of one
-/// clock, so it does not matter whether that is right; a reset in its future shows that it is not one.
+/// The uptime of a manager: `DateTime` minus `LastResetTime` (Redfish `Manager`, v1.9 and later). Both come from
+/// one clock, so its error does not matter; a reset in the future shows that they come from two.
 pub(super) fn uptime(manager: &Value) -> Option<Duration> {
     let time = |name| text(manager, name)?.parse::<Timestamp>().ok();
     let up = time("DateTime")?.duration_since(time("LastResetTime")?);
@@ -80,7 +80,7 @@ impl Redfish {
         }
     }
 
-    /// For how long the managers of the system have been up; of several the least.
+    /// Uptime of the managers of the system; the shortest one if there are several.
     pub(super) async fn manager_uptime(&self, call: &Call) -> Result<Duration, BmcError> {
         let mut least: Option<Duration> = None;
         for link in self.managers(call).await?.iter().take(MAX_MANAGERS) {

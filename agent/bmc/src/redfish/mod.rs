@@ -72,7 +72,7 @@ pub fn connect_pdu(config: RedfishConfig) -> Result<Arc<dyn Pdu>, BmcError> {
 }
 
 /// Creates a client for the chassis of one chassis manager, as the outlets of a PDU. It sends nothing before the
-/// first call. `standby_watts`: what a chassis that is off may draw, for fans and management.
+/// first call. `standby_watts`: the power that a chassis may draw while it is off, for fans and management.
 ///
 /// # Errors
 ///

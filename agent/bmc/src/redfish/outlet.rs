@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::document::{raw_state, text, values};
 use crate::pdu::{NO_WATTS, OutletCommand, OutletId, OutletReading, OutletState};
 
-/// An `Outlet` document, as far as it is used.
+/// The used properties of an `Outlet` document.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Outlet {
     pub(super) reading: OutletReading,
@@ -76,7 +76,7 @@ impl Outlet {
     }
 }
 
-/// `PowerState`, unless `PowerStateInTransition` says that a delayed change is pending.
+/// `PowerState`, unless `PowerStateInTransition` reports a pending delayed change.
 fn state(body: &Value) -> (OutletState, String) {
     let raw = raw_state(body.get("PowerState"));
     if body.get("PowerStateInTransition") == Some(&Value::Bool(true)) {
@@ -108,7 +108,8 @@ fn amperes(body: &Value) -> Option<f64> {
         })
 }
 
-/// The `Reading` of a sensor excerpt; `null` is none, and what is not a number is NaN.
+/// The `Reading` of a sensor excerpt; `null` means no measurement; any other value that is not a number becomes
+/// NaN.
 fn measured(excerpt: &Value) -> Option<f64> {
     match excerpt.get("Reading")? {
         Value::Null => None,
@@ -116,7 +117,7 @@ fn measured(excerpt: &Value) -> Option<f64> {
     }
 }
 
-/// Parses bytes as an outlet; off only where the document says exactly that.
+/// Parses bytes as an outlet; off only for exactly that value.
 #[cfg(feature = "fuzzing")]
 pub(super) fn fuzz(body: &Value) {
     let Some(outlet) = Outlet::of(OutletId("1".to_owned()), body) else {

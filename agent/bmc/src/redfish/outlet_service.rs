@@ -1,4 +1,4 @@
-//! What the clients of outlets by Redfish have in common: documents, links by name, and the response to an action.
+//! Common parts of the Redfish clients of outlets: documents, links by name, and the response to an action.
 //!
 //! Owns: one service with its links and its order of changes. Must never: keep a state, or send an action twice.
 
@@ -29,7 +29,7 @@ const MAX_PAGES: usize = 16;
 pub(super) struct OutletService {
     pub(super) access: Access,
     timeouts: Timeouts,
-    /// Links of the outlets by name, as far as they are known. States are never kept.
+    /// Links of the outlets by name, once they are known. States are never kept.
     pub(super) links: Mutex<Option<BTreeMap<OutletId, String>>>,
     /// Held while a change is in flight.
     pub(super) changing: Mutex<()>,
@@ -106,7 +106,7 @@ impl OutletService {
         Err(self.error(ErrorKind::Protocol, message))
     }
 
-    /// Links that include those of `ids`, where the service has them; discovered where they are not known.
+    /// The known links, if they include those of `ids`; otherwise they are discovered again.
     pub(super) async fn known<F>(
         &self,
         ids: &[OutletId],
@@ -127,7 +127,7 @@ impl OutletService {
         Ok(links)
     }
 
-    /// Reads an outlet. `what`: what the service calls it, for messages.
+    /// Reads an outlet. `what`: its name at the service, for messages.
     pub(super) async fn fetch_outlet(
         &self,
         call: &Call,

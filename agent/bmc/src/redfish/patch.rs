@@ -80,8 +80,8 @@ pub(super) enum Outcome {
 }
 
 impl Redfish {
-    /// Sends an action once, and an idempotent one that the BMC denied once more. The caller holds the
-    /// lock of changes.
+    /// Sends an action once; an idempotent action that the BMC denied is sent once more. The caller holds the lock
+    /// of changes.
     pub(super) async fn act(
         &self,
         call: &Call,

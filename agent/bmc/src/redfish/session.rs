@@ -99,7 +99,7 @@ fn session(http: &Http, answer: &Answer) -> Option<Session> {
     })
 }
 
-/// Closes a session; one that has already ended is a success.
+/// Closes a session; a session that has already ended counts as success.
 pub(super) async fn close(http: &Http, credentials: &Credentials) -> Result<(), BmcError> {
     let Credentials::Session(session) = credentials else {
         return Ok(());

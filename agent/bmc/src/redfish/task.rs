@@ -1,4 +1,4 @@
-//! Polls the task of an action (Redfish DSP0266, clause 12.2).
+//! The task of an action, polled until it ends (Redfish DSP0266, clause 12.2).
 //!
 //! Owns: polling a task monitor. Must never: turn "accepted" into an error because the task could
 //! not be polled, or poll without end.

@@ -1,7 +1,7 @@
 //! The rack of a host and the switches at its ports.
 //!
-//! Owns: which resources contain them: `Location` of the chassis, and `Ethernet.LLDPReceive` of the ports of its
-//! network adapters (Port schema 1.4 and later). Must never: fail because one of them is missing, or read more
+//! Owns: the resources that contain them: `Location` of the chassis, and `Ethernet.LLDPReceive` of the ports of
+//! its network adapters (Port schema 1.4 and later). Must never: fail because one of them is missing, or read more
 //! than a bounded number of them.
 
 use serde_json::Value;
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{BmcError, MAX_NEIGHBORS, Neighbor, Topology};
 
-/// Characters of a name. LLDP allows 255 bytes; a longer name than this is none that a person gave.
+/// Characters of a name. LLDP allows 255 bytes; no person gives a longer name than this.
 const MAX_NAME: usize = 128;
 
 /// Chassis of a system that are read.

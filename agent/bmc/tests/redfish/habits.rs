@@ -1,4 +1,4 @@
-//! What the web servers of BMCs do that a client must not stumble over.
+//! Deviations of BMC web servers that a client must tolerate.
 
 use std::{
     io::Write,
@@ -110,7 +110,7 @@ async fn login_is_redirected_within_the_bmc() {
             // The standard response is at the path without the slash.
             let logged_in = bmc.client().power().await;
             assert_eq!(bmc.count("POST", &format!("{SESSIONS}/")), 1, "{status}");
-            // It answers 401 there, which is not what is tested.
+            // It answers 401 there, which this test does not cover.
             assert!(logged_in.is_err());
         }
     }
@@ -258,7 +258,7 @@ async fn momentary_denial_is_repeated() {
     let error = bmc.client().off().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Privilege);
     assert_eq!(bmc.count("POST", RESET), 2);
-    // A command that is not repeated is not, whatever the answer.
+    // A command that must not be repeated is sent once, whatever the answer.
     let bmc = denying("POST", RESET, 1).await;
     bmc.client().command(PowerCommand::Reset).await.unwrap_err();
     assert_eq!(bmc.count("POST", RESET), 1);

@@ -1,4 +1,4 @@
-//! A BMC that answers with as much as it can: what is kept of it is small, and its neighbours are served.
+//! A BMC that answers with as much data as it can: the client keeps little of it, and its neighbours are served.
 
 use std::{mem::size_of, time::Duration};
 
@@ -15,7 +15,7 @@ const CHASSIS: &str = "/redfish/v1/Chassis/1";
 const MANAGER: &str = "/redfish/v1/Managers/1";
 const LOG: &str = "/redfish/v1/Systems/1/LogServices/SEL";
 const LONG: usize = 200_000;
-/// What one reading may keep.
+/// Memory that one reading may keep.
 const SMALL: usize = 4 << 10;
 
 /// A long text with escapes of a terminal.
@@ -163,7 +163,7 @@ async fn huge_collection_is_refused_and_neighbours_are_served() {
         let members: Vec<String> = members.collect();
         format!("{{\"Members\":[{}]}}", members.join(",")).into_bytes()
     };
-    // The larger one exceeds what is parsed, the smaller one what is searched.
+    // The larger one exceeds the limit of parsing, the smaller one the limit of searching.
     for body in [page(150_000), page(40_000)] {
         let hostile = TestBmc::with(move |seen, _| {
             seen.is("GET", "/redfish/v1/Systems")

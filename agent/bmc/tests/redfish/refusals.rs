@@ -39,7 +39,7 @@ async fn f1_only_the_exact_message_of_a_make_means_already() {
         ),
         (Reply::message(400, off, "Off"), "400: already off"),
     ] {
-        // What the state reads makes no difference.
+        // The power state makes no difference.
         for state in ["Off", "On"] {
             let bmc = refusing(state, reply.clone()).await;
             let accepted = bmc.client().off().await.unwrap();

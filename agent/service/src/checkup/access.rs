@@ -32,8 +32,8 @@ pub(super) fn credentials(seen: &Observations) -> Check {
     }
 }
 
-/// Whether the BMC reports a power state; without one no command can be confirmed. What another check
-/// reports as failed is skipped.
+/// Whether the BMC reports a power state; without one no command can be confirmed. A failure that another check
+/// reports is skipped.
 pub(super) fn power(seen: &Observations) -> Check {
     const NAME: &str = "power";
     const AGAIN: &str = "try again, then restart the BMC";

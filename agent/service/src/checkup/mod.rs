@@ -31,13 +31,13 @@ pub(crate) struct Observations {
     pub(crate) protocol: Protocol,
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// HTTPS; of IPMI false.
+    /// Whether the BMC uses HTTPS; false for IPMI.
     pub(crate) is_tls: bool,
     pub(crate) trust: Trust,
     pub(crate) username: String,
     /// Addresses of its name, or why there are none.
     pub(crate) name: Result<Vec<IpAddr>, String>,
-    /// An address that the configuration does not allow, and what it allows.
+    /// An address that the configuration does not allow, and the networks that it allows.
     pub(crate) forbidden: Option<(IpAddr, String)>,
     /// Duration of the TCP connect, or its error. Not for IPMI: UDP has no connection.
     pub(crate) tcp: Option<Result<Duration, String>>,
@@ -46,9 +46,9 @@ pub(crate) struct Observations {
     pub(crate) facts: Option<Result<Facts, BmcError>>,
     /// The identity that the inventory expects.
     pub(crate) expected: Expected,
-    /// The inventory says that the system UUID of this BMC identifies nothing.
+    /// Whether the inventory marks the system UUID of this BMC as identifying nothing.
     pub(crate) no_system_uuid: bool,
-    /// Our own clock when the facts were read.
+    /// Time of the agent's clock when the facts were read.
     pub(crate) now: Timestamp,
 }
 

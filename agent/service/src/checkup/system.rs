@@ -81,8 +81,8 @@ pub(super) fn actions(seen: &Observations) -> Check {
     check(NAME, Verdict::Ok, list, advice)
 }
 
-/// What can prove an off of this BMC that it reported before it was commanded (F1). Off after readings of on needs
-/// nothing from it.
+/// Checks for evidence that can prove an off which the BMC reported before the command (F1). An off after readings
+/// of on needs none.
 pub(super) fn off_proof(seen: &Observations) -> Check {
     const NAME: &str = "off-proof";
     const WITHOUT: &str = "a host that is off already when it is to be fenced is proven off only by its outlets \
@@ -201,7 +201,7 @@ pub(super) fn clock(seen: &Observations) -> Check {
     )
 }
 
-/// Formats a duration in the largest unit of which it has at least two.
+/// Formats a duration in the largest unit that fits into it at least twice.
 fn span(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {

@@ -1,4 +1,4 @@
-//! Decodes a TOML document, with the position of each of its keys.
+//! Decoder of TOML documents, with the position of each key.
 //!
 //! Must never: repeat a value, which may be a secret.
 

@@ -56,7 +56,7 @@ pub struct HostEntry {
     pub pdu: Option<String>,
     /// Every outlet that feeds it, in the order in which they are switched on. Empty: not known.
     pub outlets: Vec<HostOutlet>,
-    /// Largest power that all of these carry together while it is off, in watts: that of its standby.
+    /// Largest power that these outlets carry together while the host is off, in watts: its standby power.
     pub standby_watts: Option<f64>,
     /// Its BMC by the preferred driver.
     pub bmc: BmcEntry,
@@ -88,7 +88,7 @@ pub struct BmcOptions {
     pub auth: AuthPolicy,
     /// Redfish: keep connections for the next read.
     pub keep_alive: bool,
-    /// Redfish: a soft power-off may push the power button where the BMC knows no shutdown.
+    /// Redfish: a soft power-off may push the power button if the BMC has no graceful shutdown.
     pub soft_off_by_button: bool,
     /// IPMI: allowed cipher suites.
     pub cipher_suite: SuiteChoice,
@@ -107,7 +107,7 @@ pub struct Ambiguous {
 }
 
 impl HostEntry {
-    /// The PDU whose power-ons its own waits for.
+    /// The PDU that staggers the power-on of the host.
     pub fn stagger_pdu(&self) -> Option<&str> {
         let first = self.outlets.first().map(|outlet| outlet.pdu.as_str());
         self.pdu.as_deref().or(first)
@@ -176,8 +176,8 @@ impl Inventory {
         found.next().is_none().then_some(host)
     }
 
-    /// Maps every endpoint to the one that names its queue. Endpoints of a queue are not used
-    /// concurrently (F6); hosts that share an endpoint share all of them.
+    /// Maps every endpoint to the endpoint that names its queue. Endpoints of a queue are not used concurrently
+    /// (F6); hosts that share an endpoint share all of them.
     pub fn queue_endpoints(&self) -> HashMap<String, String> {
         let mut stands_for: BTreeMap<String, String> = BTreeMap::new();
         for host in &self.hosts {

@@ -21,7 +21,7 @@ pub struct Problem {
     pub at: Option<(usize, usize)>,
     /// The key's path, such as `hosts[3] (node-4).bmc.address`; empty: the file as a whole.
     pub key: String,
-    /// What is wrong, and what is expected.
+    /// The mistake, and the expected value.
     pub what: String,
 }
 

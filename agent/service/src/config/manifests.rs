@@ -1,6 +1,6 @@
 //! Inventories from Kubernetes: manifests of Metal3's BareMetalHosts and of the Secrets that they name.
 //!
-//! Other kinds, and what a BareMetalHost contains beyond its BMC, are ignored. Must never: repeat a
+//! Other kinds, and the fields of a BareMetalHost that do not concern its BMC, are ignored. Must never: repeat a
 //! value of a Secret.
 
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
@@ -23,7 +23,7 @@ const POSITION: &str = "rackhand.dev/position";
 const PDU: &str = "rackhand.dev/pdu";
 /// Annotation of a BareMetalHost: with `none` the system UUID of its BMC identifies nothing.
 const SYSTEM_UUID: &str = "rackhand.dev/bmc-system-uuid";
-/// Replaces credentials whose absence is reported, so that the rest of the host is validated too.
+/// Placeholder for credentials that are missing, which is reported, so that the rest of the host is validated too.
 const MISSING: &str = "missing";
 
 /// BareMetalHosts and Secrets of all files; a host and its Secret may be in different files.

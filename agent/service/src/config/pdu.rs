@@ -20,8 +20,8 @@ pub struct PduEntry {
     pub login: PduLogin,
     /// Time between the switch-on of two outlets of one host.
     pub outlet_delay: Duration,
-    /// What a chassis may draw while it is off, in watts; `None`: the outlets are those of a PDU, not the chassis
-    /// of a chassis manager.
+    /// Power that a chassis may draw while it is off, in watts; `None`: the outlets are those of a PDU, not the
+    /// chassis of a chassis manager.
     pub chassis_standby_watts: Option<f64>,
 }
 
@@ -100,7 +100,7 @@ impl PduEntry {
         }
     }
 
-    /// What makes the access weak, beyond its secrets.
+    /// Weaknesses of the access other than its secrets.
     pub(super) fn warnings(&self) -> Vec<&'static str> {
         match &self.login {
             PduLogin::Redfish { trust, .. } => {

@@ -63,7 +63,7 @@ pub enum PasswordError {
     Content {
         /// Name of the source.
         name: String,
-        /// What is wrong with it.
+        /// Why the content cannot be used.
         reason: String,
     },
 }

@@ -350,7 +350,7 @@ impl Validator<'_> {
     }
 
     fn duplicates(&mut self, hosts: &[(KeyPath, schema::Host)], entries: &[Option<HostEntry>]) {
-        // Several boards may have one system UUID, so that it may be repeated.
+        // Several boards may have one system UUID, so it may be repeated.
         type InCluster<'a> = (Option<&'a str>, &'a KeyPath);
         let mut seen: BTreeMap<(&str, &str), Vec<InCluster<'_>>> = BTreeMap::new();
         for (key_path, host) in hosts {

@@ -1,4 +1,4 @@
-//! Starting operations. An operation id is started at most once, also by concurrent requests.
+//! Start of operations. An operation id is started at most once, even by concurrent requests.
 
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -187,7 +187,7 @@ impl Engine {
     }
 }
 
-/// How long the requested operation lives, at `now` of the wall clock.
+/// Lifetime of the requested operation, at `now` of the wall clock.
 fn lifetime(request: &ValidatedRequest, now: i64) -> Lifetime {
     let deadline = i64::try_from(request.operation.deadline.as_nanos()).unwrap_or(i64::MAX);
     Lifetime {

@@ -1,7 +1,7 @@
 //! The calling processes that hold a lease (F17).
 //!
-//! Owns: which leases last, and the signal of their end to what lives by them. Must never: let a lease that is over
-//! last again, or outlive the stream by which it is renewed.
+//! Owns: the leases, and the signal of their end to the operations that depend on them. Must never: revive an
+//! expired lease, or let a lease outlive the stream that renews it.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -25,10 +25,10 @@ pub(crate) struct Callers {
 
 #[derive(Debug)]
 struct Entry {
-    /// Who the process runs for.
+    /// The operator that the process runs for.
     operator: String,
     lease: CallerLease,
-    /// Number of the stream by which it is renewed.
+    /// Number of the stream that renews it.
     stream: u64,
     gone: CancellationToken,
 }
@@ -50,7 +50,7 @@ impl Callers {
         })
     }
 
-    /// Begins a lease, or takes over the renewal of the one that the process has.
+    /// Begins a lease, or takes over the renewal of the existing lease of the process.
     ///
     /// # Errors
     ///
@@ -100,11 +100,11 @@ impl Callers {
         Ok(attendance(stream))
     }
 
-    /// What is cancelled at the end of the lease of a process.
+    /// The token that is cancelled when the lease of a process ends.
     ///
     /// # Errors
     ///
-    /// The process has no lease that lasts, or it is that of another operator.
+    /// The process has no valid lease, or the lease belongs to another operator.
     pub(crate) fn living(&self, name: &str, operator: &str) -> Result<CancellationToken, Status> {
         let now = self.start.elapsed();
         match self.leases.lock().get(name) {
@@ -203,7 +203,7 @@ mod tests {
         assert!(!first.renew() && second.renew());
         drop(first);
         assert!(!gone.is_cancelled() && callers.living("p", ANN).is_ok());
-        // A lease that is over is not taken over: what lived by it ends.
+        // An expired lease is not taken over: its operations end.
         tokio::time::advance(Duration::from_secs(15)).await;
         let third = callers.attend("p", ANN).unwrap();
         assert!(gone.is_cancelled() && callers.living("p", ANN).is_ok());

@@ -39,16 +39,16 @@ pub(crate) struct Change {
     pub(crate) minds_holds: bool,
     /// Whether it was requested with force.
     pub(crate) force: bool,
-    /// Its id; `None`: it is made each time it is asked for.
+    /// Its id; `None`: every request makes the change.
     pub(crate) id: Option<ChangeId>,
 }
 
-/// The id of a change, and the lease of whoever asks.
+/// The id of a change, and the lease of the caller.
 #[derive(Debug)]
 pub(crate) struct ChangeId {
     /// Chosen by the caller.
     pub(crate) operation: String,
-    /// Cancelled when the lease of the caller ends (F17); `None`: it goes on without.
+    /// Cancelled when the lease of the caller ends (F17); `None`: the change does not depend on a lease.
     pub(crate) caller: Option<CancellationToken>,
 }
 
@@ -73,7 +73,7 @@ impl Change {
     }
 }
 
-/// What came of a change. The outer error: it was refused.
+/// Result of a change. The outer error: the request was refused.
 type ChangeResult = Result<Result<Accepted, BmcError>, Status>;
 
 /// Number of results that are kept for callers who lost the answer; the journal has the rest.
@@ -94,7 +94,7 @@ struct KnownChange {
     result: watch::Receiver<Option<ChangeResult>>,
 }
 
-/// Where the result of a change is to be sent, or where it comes from if it was asked for before.
+/// Sender for the result of a new change, or receiver for the result of a known one.
 enum Asked {
     First(watch::Sender<Option<ChangeResult>>),
     Again(watch::Receiver<Option<ChangeResult>>),
@@ -129,13 +129,13 @@ impl Known {
         Ok(Asked::First(sender))
     }
 
-    /// Nothing was made, so that it may be asked for again.
+    /// Forgets a change that was not made, so that it may be requested again.
     fn forget(&self, id: &str) {
         self.changes.lock().retain(|known| known.id != id);
     }
 }
 
-/// What a change does at the BMC.
+/// The work of a change at the BMC.
 pub(crate) trait Work: Send + Sync + 'static {
     /// Carries the change out within `limit`. The caller has exclusive use of the BMC and has recorded the change.
     fn run<'a>(&'a self, shared: &'a Shared, target: &'a Target, limit: Duration)
@@ -169,11 +169,11 @@ where
 }
 
 impl Engine {
-    /// Changes something by one call in its turn among the operations. A caller that disconnects does not
-    /// interrupt it.
+    /// Makes a change by one call, in its turn among the operations. A caller that disconnects does not interrupt
+    /// it.
     ///
     /// # Errors
-    /// The outer: another owner holds the host, or the agent stops.
+    /// The outer error: another owner holds the host, or the agent stops.
     pub(crate) async fn change(
         &self,
         target: Target,
@@ -184,7 +184,7 @@ impl Engine {
         self.change_by(target, limit, change, OneCall(call)).await
     }
 
-    /// The same by any work.
+    /// The same for any work.
     pub(crate) async fn change_by(
         &self,
         target: Target,
@@ -259,7 +259,7 @@ impl Shared {
         self.change(target, limit, change, &work).await
     }
 
-    /// What the journal has of a change that an earlier start of the agent, or an earlier request, made under the
+    /// The recorded result of a change that an earlier start of the agent, or an earlier request, made under the
     /// same id.
     ///
     /// # Errors
@@ -366,7 +366,7 @@ impl Shared {
     /// Records the change and its caller in the journal, makes it, and records the result.
     ///
     /// # Errors
-    /// The outer: the journal could not record it, and nothing was changed.
+    /// The outer error: the journal could not record the change, and nothing was changed.
     async fn apply(
         &self,
         target: &Target,
@@ -400,7 +400,7 @@ impl Shared {
         let outcome = outcome_of_change(target, change, &result);
         if let Err(error) = self.journal.finish(id, wall_clock(), outcome).await {
             self.metrics.journal_error();
-            warn!(host = %target.host, %error, "cannot write down what came of a change");
+            warn!(host = %target.host, %error, "cannot record the outcome of the change");
         }
         Ok(result)
     }
@@ -425,10 +425,10 @@ fn caller_gone(target: &Target) -> BmcError {
     fault(target, ErrorKind::Busy, message.to_owned())
 }
 
-/// The result of a change as the journal has it.
+/// The result of a change as the journal records it.
 fn result_on_record(target: &Target, record: &OperationRecord) -> Result<Accepted, BmcError> {
     let Some(outcome) = record.outcome.clone().map(outcome_to_proto) else {
-        let message = "its outcome could not be written down";
+        let message = "its outcome could not be recorded";
         return Err(BmcError {
             maybe_sent: true,
             ..fault(target, ErrorKind::Timeout, message.to_owned())

@@ -174,7 +174,7 @@ impl Clients {
         result
     }
 
-    /// Reads for how long the BMC has been up; the caller has exclusive use of the BMC.
+    /// Reads the uptime of the BMC; the caller has exclusive use of the BMC.
     pub(crate) async fn uptime(&self, target: &Target) -> Result<Duration, BmcError> {
         self.ask(target, wall(&target.config), CallKind::Look, |bmc| {
             bmc.uptime()

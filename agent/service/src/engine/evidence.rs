@@ -1,4 +1,4 @@
-//! Collecting what may show why a host failed, before it is switched off.
+//! Collection of data that may show why a host failed, before it is switched off.
 //!
 //! Must never: make a power operation wait, command the BMC, or take longer than its limit.
 
@@ -18,13 +18,13 @@ const PART: Duration = Duration::from_secs(4);
 /// circuit breaker just before the power-off.
 const UNANSWERED: u32 = 2;
 
-/// What was read; `None` for a part that was not requested, or for which no time was left.
+/// The parts that were read; `None` for a part that was not requested, or for which no time was left.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
     pub(crate) power: Option<Result<(PowerReading, Duration), BmcError>>,
     pub(crate) log: Option<Result<EventLog, BmcError>>,
     pub(crate) boot: Option<Result<BootState, BmcError>>,
-    /// Those that are not OK.
+    /// The sensors that are not OK.
     pub(crate) sensors: Option<Result<Vec<Sensor>, BmcError>>,
 }
 
@@ -37,7 +37,8 @@ struct Budget<'a> {
 }
 
 impl Budget<'_> {
-    /// Reads one part within the `share`th part of what is left; `None` if nothing is left.
+    /// Reads one part within the `share`th part of the time that is left; `None` if no time is left, or too many
+    /// calls were unanswered.
     async fn part<T: Send>(
         &mut self,
         share: u32,
@@ -59,8 +60,8 @@ impl Budget<'_> {
 }
 
 impl Engine {
-    /// Reads the parts one after the other, the event log before the others because it is worth most.
-    /// None may use up the time of those after it.
+    /// Reads the parts one after the other, the event log first because it is the most valuable one. No part may
+    /// use up the time of the later ones.
     pub(crate) async fn collect(
         &self,
         target: &Target,

@@ -112,7 +112,7 @@ impl Handle {
                 event: Some(event),
             });
             if log.events.len() > HISTORY {
-                // The first event says that it was accepted; late listeners need it.
+                // The first event reports that the operation was accepted; late listeners need it.
                 log.events.remove(1);
                 log.first += 1;
             }

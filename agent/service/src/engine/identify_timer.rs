@@ -1,4 +1,4 @@
-//! Switching an identify LED off after a while, for BMCs without a timer.
+//! The timer that switches an identify LED off, for BMCs without one.
 
 use std::time::Duration;
 

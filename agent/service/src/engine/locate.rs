@@ -1,4 +1,4 @@
-//! Identifies the host of a target among the held hosts.
+//! Identification of the host of a target among the held hosts.
 
 use futures::future::join_all;
 use rackhand_agent_core::{host_key::HostKeys, ledger::Host};

@@ -120,7 +120,7 @@ pub(crate) struct ValidatedRequest {
     pub(crate) force: bool,
     /// The time since the start of the agent after which nothing is begun.
     pub(crate) latest: Option<Duration>,
-    /// The lease by which it lives (F17); `None`: it lives until its deadline.
+    /// The lease that the operation depends on (F17); `None`: it lasts until its deadline.
     pub(crate) caller: Option<CancellationToken>,
 }
 

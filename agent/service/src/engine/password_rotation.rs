@@ -1,4 +1,4 @@
-//! Changes the passwords of BMCs to new random ones.
+//! Rotation of the passwords of BMCs to new random ones.
 //!
 //! Owns: the steps of [`PasswordRotation`] at the BMC and in the password file, and the continuation of rotations
 //! that were interrupted. Must never: change a password that is not stored durably, or one that another host uses.
@@ -26,7 +26,7 @@ use crate::{
 
 /// Minimum time of the last step, so that a rotation near its limit is still concluded.
 const MIN_STEP: Duration = Duration::from_secs(2);
-/// How often interrupted rotations are looked for.
+/// Interval between two searches for interrupted rotations.
 const LOOK: Duration = Duration::from_secs(60);
 /// Longest wait between two attempts to continue a rotation. Each attempt may count as two failed log-ins.
 const MAX_WAIT: Duration = Duration::from_secs(1800);
@@ -140,7 +140,7 @@ impl Shared {
             });
             match read.await? {
                 (old, Ok(new)) => (old, new, PasswordRotation::resume(drivers)),
-                // A password is stored completely before a BMC is asked to take it.
+                // A password is stored completely before it is sent to a BMC.
                 (_, Err(PasswordError::Content { .. })) => {
                     on_disk(target, &account.file, |file| Ok(file.discard()?)).await?;
                     let message = "the rotation was interrupted before the BMC was asked; the password was \
@@ -309,7 +309,7 @@ impl Shared {
     }
 }
 
-/// What the result of a step says about the password.
+/// The answer of the BMC to the password, from the result of a step.
 fn answer(result: &Result<(), BmcError>, is_change: bool) -> Answer {
     match result {
         Ok(()) => Answer::Accepted,
@@ -320,7 +320,7 @@ fn answer(result: &Result<(), BmcError>, is_change: bool) -> Answer {
 }
 
 /// # Errors
-/// The BMC manages another system than the inventory says.
+/// The BMC manages another system than the inventory names.
 fn right_system(target: &Target, found: &SystemIdentity) -> Result<(), BmcError> {
     let expected = target.expected(None);
     let Some(mismatch) = expected.ok().and_then(|expected| expected.mismatch(found)) else {
@@ -353,7 +353,7 @@ fn used_by_others(config: &Config, host: &str, path: &Path, bmc: &BmcEntry) -> S
     }
 }
 
-/// Does something with a password file, off the runtime.
+/// Runs work on a password file off the runtime.
 async fn on_disk<T: Send + 'static>(
     target: &Target,
     file: &PasswordFile,

@@ -114,7 +114,7 @@ impl Pdus {
     }
 
     /// Whether the outlets of a host show that it is off: each is off, or all together carry no more than the
-    /// standby power that the inventory states. What cannot be read shows nothing.
+    /// standby power that the inventory states. An outlet that cannot be read shows nothing.
     pub(crate) async fn is_unpowered(self: &Arc<Self>, target: &Target, limit: Duration) -> bool {
         let Ok(outlets) = self.host(target, CallClass::Reader) else {
             return false;
@@ -162,7 +162,7 @@ impl Pdus {
         futures::future::join_all(checks).await
     }
 
-    /// A PDU whose calls wait for their turn.
+    /// The client of a PDU that queues its calls.
     pub(crate) fn queued(
         self: &Arc<Self>,
         config: &Arc<Config>,

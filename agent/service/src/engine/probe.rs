@@ -1,4 +1,4 @@
-//! Collects the facts about one host for a diagnosis.
+//! Collection of the facts about one host for a diagnosis.
 //!
 //! Owns: the order of the checks, and its own clients, which are closed at the end. Must never:
 //! connect to a BMC outside of the allowed networks, repeat a password that was rejected recently, or
@@ -93,7 +93,7 @@ async fn first_look(way: &DriverClient, config: &Config, expected: &Expected) ->
     }
 }
 
-/// Reads power, identity and facts, as far as each step succeeds.
+/// Reads power; if that succeeds, identity and facts.
 async fn look(way: &DriverClient, queue: &BmcQueue, until: Instant, seen: &mut Observations) {
     let bmc = match &way.bmc {
         Ok(bmc) => bmc,
@@ -135,7 +135,7 @@ async fn in_between<T: Send>(
     let late = BmcError {
         kind: ErrorKind::Timeout,
         bmc: way.spec.address.to_string(),
-        message: "no answer in the time of the check".to_owned(),
+        message: "no answer within the time limit of the check".to_owned(),
         retry_after: None,
         maybe_sent: false,
     };

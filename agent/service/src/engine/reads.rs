@@ -1,4 +1,4 @@
-//! Reading something other than power from a BMC: boot device, sensors, event log.
+//! Readings of a BMC other than power: boot device, sensors, event log.
 //!
 //! Must never: make a power operation wait.
 

@@ -1,4 +1,5 @@
-//! After a restart: reads the hosts of interrupted operations, and switches on what a cycle has left off.
+//! Recovery after a restart: reads the hosts of interrupted operations, and switches on hosts that a cycle left
+//! off.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tracing::{info, warn};
 use super::{Engine, Siblings, ValidatedRequest, convert, target::Target};
 use crate::journal::wall_clock;
 
-/// Time between two attempts to begin it.
+/// Time between two attempts to begin the power-on.
 const AGAIN: Duration = Duration::from_secs(5);
 /// Minimum time for the power-on that finishes a cycle: the BMC may be away as well.
 const LAST_ON: Duration = Duration::from_secs(300);
@@ -26,12 +27,12 @@ impl Engine {
         self.read_hosts(interrupted);
     }
 
-    /// Begins the power-ons that interrupted cycles of operators leave to do (F17). Holds are respected as ever.
+    /// Begins the power-ons that interrupted cycles of operators owe (F17). Holds apply as usual.
     async fn finish_cycles(&self, interrupted: Vec<String>) {
         let owed = match self.shared.journal.owed_power_ons(interrupted).await {
             Ok(owed) => owed,
             Err(error) => {
-                warn!(%error, "cannot read which hosts an interrupted cycle has left off");
+                warn!(%error, "cannot read the hosts that an interrupted cycle left off");
                 return;
             }
         };
@@ -152,7 +153,7 @@ impl Engine {
                         );
                         let reading = convert::reading_to_proto(&reading, shared.since_start());
                         if let Err(error) = shared.journal.amend(operation, reading).await {
-                            warn!(%error, "cannot note a reading");
+                            warn!(%error, "cannot record a reading");
                         }
                     }
                 }

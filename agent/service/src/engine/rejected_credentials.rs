@@ -1,7 +1,7 @@
 //! Credentials that a BMC or a PDU rejects.
 //!
-//! Owns: when they are tried again. Each attempt counts towards locking the account, so attempts become rare until
-//! the credentials are changed in the configuration. Must never: print a secret.
+//! Owns: the time of the next attempt. Each attempt counts towards locking the account, so attempts become rare
+//! until the credentials are changed in the configuration. Must never: print a secret.
 
 use std::{collections::HashMap, fmt, time::Duration};
 
@@ -90,7 +90,7 @@ impl<C> fmt::Debug for RejectedCredentials<C> {
     }
 }
 
-/// The error of a rejection, which says that the credentials are not tried again at once.
+/// The error of a rejection, which states that the credentials are not tried again at once.
 pub(super) fn rejection(error: BmcError) -> BmcError {
     BmcError {
         message: format!("{}{RESTS}", error.message),

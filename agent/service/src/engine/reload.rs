@@ -1,7 +1,7 @@
 //! Applying another configuration, as a whole or not at all.
 //!
 //! A running operation ends under the configuration that it began with. Must never: interrupt an
-//! operation, or let two use one BMC because queues were merged.
+//! operation, or let two operations use one BMC because queues were merged.
 
 use std::{collections::BTreeSet, sync::Arc};
 

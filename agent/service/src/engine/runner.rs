@@ -1,5 +1,5 @@
-//! Runs one operation: the hooks of the shared runner, which wait for the BMC, record each command
-//! in the journal before it is sent, and publish events.
+//! The task of one operation: the hooks of the shared runner, which wait for the BMC, record each command in the
+//! journal before it is sent, and publish events.
 
 mod outcome;
 
@@ -54,9 +54,9 @@ pub(super) struct Run {
     pub(super) device: Device,
     pub(super) siblings: Siblings,
     pub(super) request: OperationRequest,
-    /// Cancelled when the lease of its caller ends (F17); `None`: it lives until its deadline.
+    /// Cancelled when the lease of its caller ends (F17); `None`: the operation lasts until its deadline.
     pub(super) caller: Option<CancellationToken>,
-    /// Whether the operation has taken notice of that end, and is not interrupted by it any more.
+    /// Whether the operation has noticed the end of the lease, which no longer interrupts it.
     pub(super) knows_caller_gone: AtomicBool,
 }
 
@@ -74,7 +74,7 @@ impl Run {
             .operation(self.handle.action, word, took);
         if let Err(error) = self.shared.journal.finish(id, at, outcome.clone()).await {
             self.shared.metrics.journal_error();
-            warn!(operation = %self.handle.id, host = %self.handle.host, %error, "cannot write the outcome down");
+            warn!(operation = %self.handle.id, host = %self.handle.host, %error, "cannot record the outcome");
         }
         info!(
             operation = %self.handle.id,
@@ -89,7 +89,7 @@ impl Run {
         guard.0 = None;
     }
 
-    /// The time of this operation from which the BMC reports what earlier ones have done.
+    /// The time of this operation from which the BMC reports the effect of earlier operations.
     async fn button_after(&self) -> Duration {
         let (keys, action) = (self.target.keys.clone(), self.action);
         if self.device == Device::Outlets || !matches!(action, Action::On | Action::SoftOff) {
@@ -99,7 +99,7 @@ impl Run {
         let now = wall_clock();
         let since = now.saturating_sub(i64::try_from(lag.as_nanos()).unwrap_or(i64::MAX));
         let last = self.shared.journal.last_command(keys, action, since).await;
-        // Without the records nothing is known of it.
+        // Without the records, the last command may have been sent just now.
         let last = last.unwrap_or(Some(now));
         let rest = last.map_or(Duration::ZERO, |at| {
             let ago = u64::try_from(now.saturating_sub(at)).unwrap_or(0);
@@ -111,7 +111,7 @@ impl Run {
         }
     }
 
-    /// What the operation switches.
+    /// The device that the operation switches.
     fn device(&self) -> Result<Box<dyn Bmc + '_>, BmcError> {
         match self.device {
             Device::Bmc => Ok(Box::new(TargetBmc {
@@ -189,9 +189,9 @@ struct RunHooks<'a> {
     told_failure: Option<v1::Failure>,
     /// Whether the last command is a power-off.
     sends_off: bool,
-    /// Whether shared outlets accepted a power-off, so that the BMCs of siblings have no power.
+    /// Whether shared outlets accepted a power-off, in which case the BMCs of siblings have no power.
     cut: PowerCut,
-    /// Whether a power-on was sent, and its answer is not there.
+    /// Whether a power-on was sent and is unanswered.
     sends_on: bool,
     /// The first power-off that the BMC accepted (F1).
     off_taken: Option<v1::CommandTaken>,
@@ -208,7 +208,7 @@ enum StopCause {
 }
 
 impl RunHooks<'_> {
-    /// Whether the operation forces the host off, so that no hard power-off may replace it.
+    /// Whether the operation forces the host off, in which case no hard power-off may replace it.
     fn forces(&self, operation: &Operation) -> bool {
         match self.run.request.goal {
             Goal::Off { .. } => true,
@@ -221,8 +221,8 @@ impl RunHooks<'_> {
         self.run.handle.event(event);
     }
 
-    /// A power-on has used the grant of the PDU. One that turned out to need the power button has sent
-    /// nothing, and the press of that follows.
+    /// Ends the grant of the PDU after a power-on has used it. A power-on that turned out to need the power button
+    /// has sent nothing; the press follows.
     fn turn_is_used(&mut self) {
         if std::mem::take(&mut self.sends_on) {
             self.pdu_turn = None;
@@ -306,7 +306,7 @@ impl Hooks for RunHooks<'_> {
         if forces {
             self.position.hold_turn();
         }
-        // Each call waits for its PDU alone; a BMC that hangs in the call of a reader is not waited for.
+        // A call waits for its PDU only, not for a BMC that hangs in the call of a reader.
         if self.run.device == Device::Outlets {
             return !self.run.is_interrupted();
         }
@@ -418,7 +418,7 @@ impl Run {
             .is_some_and(CancellationToken::is_cancelled)
     }
 
-    /// Completes when the caller is gone, unless the operation has taken notice of that.
+    /// Completes when the caller is gone, unless the operation has noticed that already.
     async fn caller_gone(&self) {
         match &self.caller {
             Some(caller) if !self.knows_caller_gone.load(Ordering::Relaxed) => {

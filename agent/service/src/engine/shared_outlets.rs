@@ -16,7 +16,7 @@ use crate::journal::{JournalError, wall_clock};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Siblings {
     hosts: Vec<Target>,
-    /// Names of those that an operator lets lose their power.
+    /// Names of the siblings that an operator allows to lose power.
     named: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum NotPrepared {
 }
 
 impl Siblings {
-    /// The siblings of a host; `named`: those that an operator lets lose their power.
+    /// The siblings of a host; `named`: the siblings that an operator allows to lose power.
     ///
     /// # Errors
     ///
@@ -83,9 +83,8 @@ impl Siblings {
 }
 
 impl Run {
-    /// Makes sure that no host loses its power with this one that is not off, or named by an operator: holds
-    /// the siblings, so that nothing switches them on, and reads them after that. `cut`: what came of earlier
-    /// power-offs of this operation.
+    /// Ensures that no sibling loses power unless it is off or named by an operator: holds the siblings, so that
+    /// nothing switches them on, and then reads them. `cut`: the result of earlier power-offs of this operation.
     pub(super) async fn prepare_siblings(&self, cut: PowerCut) -> Result<(), NotPrepared> {
         let siblings = self.siblings.hosts.iter().map(async |target| Sibling {
             key: target.key.clone(),
@@ -143,13 +142,13 @@ impl Run {
 }
 
 impl Shared {
-    /// What the BMC of a sibling reports now.
+    /// The power that the BMC of a sibling reports now.
     async fn sibling_power(&self, target: &Target) -> SiblingPower {
         let reading = match self.clients.read(target, target.config.times.call).await {
             Ok(reading) => reading,
             Err(error) => return SiblingPower::Unread(error.message),
         };
-        // The BMC of another system says nothing about this one (F5).
+        // The BMC of another system proves nothing about this one (F5).
         let mismatch = target
             .expected(None)
             .map(|expected| expected.mismatch(&reading.identity));

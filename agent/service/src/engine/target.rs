@@ -61,7 +61,7 @@ impl Target {
         matches!(self.access, Access::Inventory(_))
     }
 
-    /// The PDU whose power-ons its own waits for, if the inventory names one.
+    /// The PDU that staggers the power-on of the host, if the inventory names one.
     pub(crate) fn pdu(&self) -> Option<&str> {
         match &self.access {
             Access::Inventory(host) => host.stagger_pdu(),
@@ -96,7 +96,7 @@ impl Target {
             .collect()
     }
 
-    /// The same host in another configuration, if it is in there.
+    /// The same host in another configuration, if that configuration contains it.
     pub(crate) fn again(&self, config: &Arc<Config>) -> Option<Self> {
         if matches!(self.access, Access::Sent { .. }) {
             let allowed = config.inventory.accept_endpoints;

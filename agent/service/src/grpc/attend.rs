@@ -27,7 +27,7 @@ impl PowerService {
         let first = first.map_err(|_| Status::invalid_argument("no message has come"))??;
         let caller = first.unwrap_or_default().caller;
         let attendance = self.engine.callers().attend(&caller, &operator)?;
-        // One answer at a time; whoever does not read them has no need of them.
+        // A small buffer suffices: a caller that does not read the answers does not need them.
         let (answers, answered) = mpsc::channel(4);
         let stop = self.engine.stopping();
         self.engine.spawn(async move {

@@ -37,7 +37,7 @@ impl PowerService {
         let topology = if facts.is_ok() && request.topology {
             let left = limit.saturating_sub(begun.elapsed());
             let read = self.engine.read_other(&target, left, |bmc| bmc.topology());
-            // A BMC without it is none that fails.
+            // A BMC that reports no topology has not failed.
             read.await.ok().map(topology_to_proto)
         } else {
             None
@@ -95,7 +95,7 @@ impl PowerService {
         let owner = by_hand(&caller, "rotate a password")?;
         let target = self.target(&caller, request.target)?;
         let limit = self.limit(request.timeout.as_ref(), RECORDS)?;
-        // While it is not settled which password counts, the host may not be switched on again (F3).
+        // While the valid password is unknown, it may be impossible to switch the host on again (F3).
         let change = Change {
             action: "rotate-password",
             what: "rotate the password of the BMC".to_owned(),

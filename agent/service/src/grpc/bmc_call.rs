@@ -29,7 +29,7 @@ impl PowerService {
         Ok(time("timeout", asked)?.unwrap_or(usual).min(LONGEST_READ))
     }
 
-    /// The id of a change, and the lease of whoever asks; `None`: it has none.
+    /// The id of a change, and the lease of the caller; `None`: the request has no id.
     pub(super) fn change_id(
         &self,
         caller: &Caller,

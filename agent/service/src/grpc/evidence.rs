@@ -1,4 +1,4 @@
-//! What may show why a host failed.
+//! Data that may show why a host failed.
 
 use futures::StreamExt;
 use rackhand_bmc::BootState;
@@ -51,7 +51,7 @@ impl PowerService {
         }))
     }
 
-    /// Begins the interrupt, and waits for its outcome. A refusal prevents no reading.
+    /// Begins the interrupt, and waits for its outcome. A refusal does not prevent the readings.
     async fn interrupt(
         &self,
         caller: Caller,
@@ -87,7 +87,7 @@ impl PowerService {
             _ => None,
         });
         let mut outcome = std::pin::pin!(outcome);
-        // Without an outcome in time it goes on by itself, until its own deadline.
+        // Without an outcome in time, the operation continues until its own deadline.
         let outcome = timeout_at(end, outcome.next()).await.ok().flatten();
         Ok(v1::OperationStatus {
             finished: outcome.is_some(),

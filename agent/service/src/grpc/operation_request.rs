@@ -1,4 +1,4 @@
-//! Validation of a Begin request, as far as it needs no journal.
+//! Validation of a Begin request, without the journal.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ pub(super) fn validate(
     })
 }
 
-/// The lease by which a request lives (F17); `None`: it names none.
+/// The lease that a request depends on (F17); `None`: the request names none.
 pub(super) fn living(
     engine: &Engine,
     caller: &Caller,
@@ -100,7 +100,7 @@ pub(super) fn living(
     }
 }
 
-/// What is to switch or to be read. The outlets are refused for a host whose outlets are not known.
+/// The device to switch or to read. The outlets are refused for a host whose outlets are not known.
 pub(super) fn power_device(requested: i32, target: &Target) -> Result<Device, Status> {
     let device = v1::PowerDevice::try_from(requested)
         .map_err(|_| Status::invalid_argument(format!("device {requested} does not exist")))?;

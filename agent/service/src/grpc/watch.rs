@@ -1,4 +1,4 @@
-//! Watching power: polls, and reports changes only.
+//! The power watch: polls, and reports changes only.
 
 use std::time::Duration;
 

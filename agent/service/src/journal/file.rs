@@ -19,7 +19,7 @@ use super::{
 
 pub(super) const SCHEMA: u64 = 1;
 
-/// What to do with a journal that cannot be read.
+/// Handling of a journal that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IfDamaged {
     /// Rename the file, and create a new journal.
@@ -28,7 +28,8 @@ pub(crate) enum IfDamaged {
     Refuse,
 }
 
-/// Number of damaged files that are kept: the first ones, which tell most, and the last.
+/// Number of damaged files that are kept: the first ones, which are the most informative, and the
+/// last.
 const KEPT: u32 = 3;
 
 /// Opens the journal, or creates a new one.
@@ -80,7 +81,7 @@ pub(super) fn open(path: &Path) -> Result<Database, JournalError> {
     })
 }
 
-/// Opens a database, and tells damage from a failing disk.
+/// Opens a database, and distinguishes damage from a failing disk.
 pub(super) fn checked(
     path: &Path,
     open: impl FnOnce() -> Result<Database, DatabaseError>,

@@ -1,8 +1,7 @@
-//! Which journal this is: a random instance id and a generation in the file, and a note of both beside
-//! the file.
+//! Identity of the journal: a random instance id and a generation in the file, and a note of both beside the file.
 //!
-//! The note tells a first start from the start after the file was lost, and the file of the last start
-//! from an older copy. Must never: keep the instance id of a file that is known to be an older copy.
+//! The note distinguishes a first start from a start after the file was lost, and the file of the last start from
+//! an older copy. Must never: keep the instance id of a file that is known to be an older copy.
 
 use std::{
     io,
@@ -43,7 +42,7 @@ pub(super) fn ensure(
     Ok(identity)
 }
 
-/// Gives the file another instance id if it is not the one that the note names, or an older copy of it.
+/// Gives the file a new instance id if the note names another file, or if the file is an older copy.
 pub(super) fn renew_if_older(
     tx: &Tx,
     known: IdentityRecord,

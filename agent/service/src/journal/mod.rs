@@ -1,8 +1,8 @@
 //! The journal: state of the agent that survives a crash.
 //!
-//! Owns: terms, sequences, holds and operations on disk, and the thread that writes them. Must
-//! never: report success before the data are on disk, store a secret, or decide about permissions:
-//! that is `rackhand_agent_core::ledger`.
+//! Owns: terms, sequences, holds and operations on disk, and the thread that writes them. Must never: report
+//! success before the data are on disk, store a secret, or decide about permissions: `rackhand_agent_core::ledger`
+//! does.
 
 mod file;
 mod identity;
@@ -442,8 +442,7 @@ impl Journal {
         self.read(move |tx| query::operations(tx, &asked)).await
     }
 
-    /// When a command was sent last, after `since`, by an operation of the host whose effect `action` may
-    /// undo.
+    /// Time of the last command, after `since`, of an operation of the host whose effect `action` may undo.
     pub(crate) async fn last_command(
         &self,
         host: HostKeys,

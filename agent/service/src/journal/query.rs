@@ -1,4 +1,4 @@
-//! Lists current and past operations.
+//! Queries for current and past operations.
 
 use rackhand_agent_core::{
     host_key::HostKeys,
@@ -73,7 +73,7 @@ pub(super) fn operations(
     Ok(found)
 }
 
-/// When an operation of the host that `action` may undo sent its last command, after `since`. Reads only
+/// Time of the last command, after `since`, of an operation of the host that `action` may undo. Reads only
 /// operations that run or have ended since then.
 pub(super) fn last_command(
     tx: &ReadTx,

@@ -128,7 +128,7 @@ impl Store {
             generation,
         };
         if let Err(error) = identity::write_note(&self.path, &note) {
-            error!(journal = %self.shown, %error, "cannot note that the journal is an older copy");
+            error!(journal = %self.shown, %error, "cannot record that the journal is an older copy");
         }
         self.lose(&JournalError::Older(self.shown.clone()));
     }

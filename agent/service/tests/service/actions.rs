@@ -1,4 +1,4 @@
-//! Soft off, cycle, reset and diagnostic interrupt, and which operations are replaced.
+//! Soft off, cycle, reset and diagnostic interrupt, and the replacement of operations.
 
 use std::time::Duration;
 

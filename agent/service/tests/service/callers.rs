@@ -1,4 +1,4 @@
-//! F17: operations live by the lease of the process that asked for them.
+//! F17: operations depend on the lease of the process that requested them.
 
 use std::time::Duration;
 

@@ -65,7 +65,7 @@ async fn host_is_off_when_all_of_its_outlets_are_and_on_again_in_order() {
     let site = site();
     let agent = site.start().await;
     let mut client = site.local().await;
-    // The BMC is dead, which is what the outlets are for.
+    // The BMC is dead: the outlets replace it.
     site.bmcs.of(1).dead.send_replace(true);
     begin(&mut client, by_outlets(off("off", "node-1")))
         .await

@@ -1,4 +1,4 @@
-//! Outlets that feed several hosts: none of these loses its power unless it is off, or an operator names it.
+//! Outlets that feed several hosts: no host loses its power unless it is off, or an operator names it.
 
 use std::time::Duration;
 
@@ -140,7 +140,7 @@ async fn second_power_off(site: &Site, change: impl FnOnce()) -> v1::Outcome {
         match event {
             Event::CommandSent(sent) if sent.answer.is_empty() => commands += 1,
             Event::Outcome(outcome) => break outcome,
-            // What came of the first command: its failure, or the reading after it.
+            // Result of the first command: its failure, or the reading after it.
             Event::Failure(_) | Event::Reading(_) if commands == 1 => {
                 if let Some(change) = change.take() {
                     change();

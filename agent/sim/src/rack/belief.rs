@@ -1,7 +1,7 @@
-//! What a BMC takes for the power state of its host: it reports that, and refuses commands by it.
+//! The power state that a BMC assumes for its host: it reports this state, and refuses commands by it.
 //!
-//! Pure. The belief can be wrong: it lags, or a reset of the BMC has lost it. A command that the BMC
-//! takes for done already is refused and not carried out, whatever the host does.
+//! Pure. The belief can be wrong: it lags, or a reset of the BMC has lost it. A command to the assumed state is
+//! refused and not carried out, whatever the real state.
 
 use std::time::Instant;
 
@@ -22,8 +22,8 @@ impl Forgotten {
     }
 }
 
-/// The refusal of a command by a BMC that takes its host to be in this state; `None`: it is carried out.
-/// The power button is wired to the host.
+/// The refusal of a command by a BMC that assumes this state; `None`: it is carried out. The power button is wired
+/// to the host.
 pub(super) fn refusal(believed: PowerState, wanted: ResetType) -> Option<Answer> {
     let is_on = matches!(believed, PowerState::On | PowerState::PoweringOn);
     match wanted {
@@ -43,8 +43,8 @@ pub(super) fn refusal(believed: PowerState, wanted: ResetType) -> Option<Answer>
     }
 }
 
-/// What a BMC answers to a command that it has carried out. One that takes its host to be in another
-/// state than it is has done it, as far as it knows.
+/// The answer of a BMC to a command that it has carried out. A BMC that assumes a wrong state reports success for
+/// a command that the host did not need, or could not execute.
 pub(super) fn answer(believed: PowerState, real: PowerState, of_host: Answer) -> Answer {
     match of_host {
         Answer::Already | Answer::WrongState if believed != real => Answer::Accepted,

@@ -39,7 +39,7 @@ pub(super) struct Bmc {
     restart: Mutex<Option<Restart>>,
     /// When its last reset was complete; `None`: long before the start.
     last_reset: Mutex<Option<Instant>>,
-    /// The power state of its host that it has lost.
+    /// The loss of the power state of its host.
     forgotten: Mutex<Option<Forgotten>>,
     /// Whether the BMC should listen.
     pub(super) wanted: watch::Sender<bool>,
@@ -246,8 +246,8 @@ impl SimHost {
         self.note(format!("BMC restarted by {by}"));
     }
 
-    /// The BMC loses the power state of its host, as by a reset of its own: it takes the host for off, and
-    /// refuses by that, for this long or until a command that it carries out.
+    /// Makes the BMC lose the power state of its host, as its own reset may do: it assumes off, and refuses
+    /// commands by that, for this long or until it carries out a command.
     pub fn forget_power(&self, lasts: Option<Duration>) {
         let since = self.now();
         let until = lasts.map(|lasts| since + lasts);
@@ -255,12 +255,12 @@ impl SimHost {
         self.note("the BMC loses the power state of its host");
     }
 
-    /// The BMC learns the true power state of its host.
+    /// Makes the BMC learn the true power state of its host.
     pub fn recall_power(&self) {
         *self.bmc().forgotten.lock() = None;
     }
 
-    /// What the BMC takes for the power state of its host.
+    /// The power state that the BMC assumes for its host.
     pub fn believed_power(&self) -> PowerState {
         let forgotten = *self.bmc().forgotten.lock();
         if forgotten.is_some_and(|forgotten| forgotten.holds(self.now())) {
@@ -275,8 +275,8 @@ impl SimHost {
         self.switch(reset, by)
     }
 
-    /// What the BMC takes for the power state, with faults. One that only reports a wrong state refuses by
-    /// the true one.
+    /// The power state that the BMC assumes, with faults. A BMC that only reports a wrong state refuses by the
+    /// true one.
     pub(super) fn believed_with(&self, effects: &Effects) -> PowerState {
         match &effects.report {
             Some(Action::Stale { age }) => self.power_before(*age),

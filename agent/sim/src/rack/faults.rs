@@ -211,8 +211,8 @@ impl RuleSet {
         &self.rules
     }
 
-    /// What goes wrong with this request. Merges add up; of everything else the first rule
-    /// counts, and a rule that was not applied keeps its count.
+    /// The faults of this request. Merges add up; of all other actions, the first rule applies, and
+    /// a rule that was not applied keeps its count.
     pub fn decide(&mut self, asked: &RequestFacts<'_>) -> Effects {
         let mut effects = Effects::default();
         for named in &mut self.rules {

@@ -68,8 +68,8 @@ impl SimHost {
         &self.inner.config
     }
 
-    /// Lets the kubelet register under another name from the next boot on, as one without a pinned name does
-    /// whose host gets its name anew.
+    /// Makes the kubelet register under another name from the next boot on, like a kubelet without a fixed name
+    /// after its host was renamed.
     pub fn rename_node(&self, name: &str) {
         *self.inner.node_name.lock() = Some(name.to_owned());
     }

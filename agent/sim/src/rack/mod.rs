@@ -1,15 +1,15 @@
-//! The rack simulator: hosts with a BMC and a kubelet each, whose power is what connects the two.
+//! The rack simulator: hosts with a BMC and a kubelet each, connected by the power of the host.
 //!
 //! ```text
 //!   Redfish ---> command ---> power (real) ---> operating system ---> kubelet ---> Kubernetes API
 //!      ^                        |                                        |
 //!      +--- reported state <----+                        processes of pods (real)
-//!           (may be a lie)
+//!           (may be wrong)
 //! ```
 //!
-//! Owns the tasks of all of these. Must never share code with what it tests, but for the packets of
-//! IPMI (see [`ipmi`]): its BMCs are checked by foreign clients, its power is a model of its own.
-//! Tests ask the host, not the BMC, what really happened: [`SimHost::counters`],
+//! Owns the tasks of all of these. Must never share code with the tested programs, except for the
+//! packets of IPMI (see [`ipmi`]): its BMCs are checked by foreign clients, its power is a model of
+//! its own. Tests query the host, not the BMC, for the real events: [`SimHost::counters`],
 //! [`SimHost::switched`], [`SimHost::log`], [`SimHost::processes`], [`Rack::overlaps`].
 
 mod belief;

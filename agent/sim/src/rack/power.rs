@@ -1,7 +1,8 @@
 //! Power and operating system of one simulated machine, as a pure state machine.
 //!
 //! Owns: the *real* state, as a power meter and the console would show it. It takes `now` and
-//! returns the changes with their times. Must never: read a clock, or know what a BMC reports.
+//! returns the changes with their times. Must never: read a clock, or depend on the report of a
+//! BMC.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ pub enum PowerState {
 }
 
 impl PowerState {
-    /// Whether the machine still has power, so that its processes may run.
+    /// Whether the machine still has power, in which case its processes may run.
     pub fn is_powered(self) -> bool {
         self != Self::Off
     }

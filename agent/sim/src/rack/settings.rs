@@ -139,11 +139,11 @@ pub struct HostSettings {
     pub led: LedState,
     /// The event log.
     pub events: EventLog,
-    /// Where the host is, as its BMC reports it.
+    /// Location of the host, as its BMC reports it.
     pub topology: Topology,
 }
 
-/// Where a host is.
+/// Location of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
     /// The rack in `Location` of the chassis; `None`: the chassis has no location.

@@ -19,15 +19,15 @@ use super::{
 };
 use crate::store::clock;
 
-/// The most that an agent lists.
+/// Maximum number of operations in one list of an agent.
 const LONGEST_HISTORY: u32 = 1_000;
 
 /// A failed call.
 #[derive(Debug)]
 pub(crate) enum CallFailure {
-    /// It can be retried.
+    /// The call can be retried.
     Retryable(String),
-    /// The agent rejected it.
+    /// The agent rejected the call.
     Rejected(String),
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct OperationRequest<'a> {
     pub(crate) host: &'a HostRef,
     pub(crate) endpoint: Option<v1::BmcEndpoint>,
     pub(crate) id: &'a str,
-    /// What switches the host.
+    /// The device that switches the host.
     pub(crate) device: PowerDevice,
     /// The agent that the operation is pinned to.
     pub(crate) at: Option<&'a str>,
@@ -67,7 +67,7 @@ pub(super) fn traced_operation<T>(message: T, id: &str) -> tonic::Request<T> {
     traced(message, id.split('/').next().unwrap_or_default(), id)
 }
 
-/// The state of a pinned operation, by the record that an agent has of it.
+/// The state of a pinned operation, from the agent's record of it.
 fn pinned_operation(record: Option<&v1::OperationInfo>, stands_by: bool) -> PinnedOperation {
     match record {
         Some(operation) if operation.outcome.is_none() => PinnedOperation::Running,
@@ -192,7 +192,7 @@ impl Agents {
         let mut request = traced_operation(message, id);
         request.set_timeout(CALL);
         let begun = self.taken(rack, client.begin(request)).await?;
-        // The next probe of the agent writes it to the status.
+        // The next probe of the agent writes the journal to the status.
         self.see_journal(&agent, begun.journal.as_ref());
         Ok(())
     }
@@ -217,7 +217,7 @@ impl Agents {
         self.begin(request, action, Some(expect)).await
     }
 
-    /// Begins a power-on. By the BMC, it also releases the hold of the owner.
+    /// Begins a power-on. A power-on through the BMC also releases the hold of the owner.
     pub(crate) async fn begin_power_on(
         &self,
         request: OperationRequest<'_>,
@@ -274,10 +274,10 @@ impl Agents {
         Ok(pinned_operation(listed.first(), stands_by))
     }
 
-    /// What each agent of a rack that answers has in its journal of a remediation, the newest first.
+    /// The journal entries about a remediation, from each agent of the rack that answers, the newest first.
     ///
     /// # Errors
-    /// None answers, or the serving one does not.
+    /// No agent answers, or the serving agent does not.
     pub(crate) async fn history(
         &self,
         rack: &str,
@@ -295,7 +295,7 @@ impl Agents {
             request.set_timeout(CALL);
             let listed = match within(client.list_operations(request)).await {
                 Ok(listed) => listed,
-                // It must not delay the agent that serves.
+                // A standby agent must not delay the serving agent.
                 Err(_) if at.standby => continue,
                 Err(why) => return Err(format!("agent {}: {why}", at.id.agent)),
             };

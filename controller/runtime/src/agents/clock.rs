@@ -1,8 +1,8 @@
 //! The clock of an agent, as known from its responses.
 //!
 //! A request to begin an operation carries the latest time at which it may begin, by the clock of the agent.
-//! A request that is in flight for longer would command a host for which something else was decided meanwhile
-//! (F6). Wall clocks are not compared.
+//! A request that is in flight for longer would command a host after a newer decision about that host (F6).
+//! Wall clocks are not compared.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ pub(super) struct AgentClock {
 }
 
 impl AgentClock {
-    /// The clock by a response. `None` if the version of the agent does not report it.
+    /// The clock from a response; `None` if the version of the agent does not report it.
     pub(super) fn of(claimed: &v1::ClaimTermResponse) -> Option<Self> {
         let since_start = duration_if_set(claimed.since_start.as_ref());
         Some(Self {

@@ -1,4 +1,4 @@
-//! Maintains the connection to one agent: claims the term, lists the hosts, detects silence.
+//! The connection task of one agent: claims the term, lists the hosts, and detects silence.
 
 use std::time::Duration;
 
@@ -168,7 +168,7 @@ impl Agents {
         agent.map_or_else(Vec::new, |agent| agent.seen_journals.to_proto())
     }
 
-    /// Records the journal that has answered a call.
+    /// Records the journal that an agent reported in a response.
     pub(super) fn see_journal(&self, agent: &str, journal: Option<&v1::Journal>) {
         let mut agents = self.agents.write();
         if let Some(agent) = agents.get_mut(&Key::new("", agent)) {

@@ -1,4 +1,4 @@
-//! Converts the agent's messages into the types of the core.
+//! Conversion of the agent's messages into the types of the core.
 
 pub(super) mod host_evidence;
 
@@ -12,8 +12,8 @@ use rackhand_proto::{
     v1,
 };
 
-/// The view of an operation that waits for its staggered power-on; `None` if the agent does not report until
-/// when it waits.
+/// The view of an operation that waits for its staggered power-on; `None` if the agent does not report when
+/// the wait ends.
 pub(super) fn staged(waiting: v1::Waiting) -> Option<OperationView> {
     let due = timestamp_from_proto(waiting.until.as_ref()?).ok()?;
     Some(OperationView::Staged {
@@ -22,8 +22,8 @@ pub(super) fn staged(waiting: v1::Waiting) -> Option<OperationView> {
     })
 }
 
-/// The view of an operation that has ended. `observed`: its readings before, for an agent that does not report what
-/// proves off.
+/// The view of an operation that has ended. `observed` has its earlier readings, for an agent that does not
+/// report what proves off.
 pub(super) fn finished(outcome: &v1::Outcome, observed: &ObservedOperation) -> OperationView {
     let mut why = outcome.message.clone();
     if why.is_empty() {
@@ -62,7 +62,8 @@ pub(super) fn finished(outcome: &v1::Outcome, observed: &ObservedOperation) -> O
     }
 }
 
-/// A command whose time cannot be parsed proves nothing (F1).
+/// The power-off command that the BMC has taken. A command with a time that cannot be parsed proves nothing
+/// (F1).
 fn taken(outcome: &v1::Outcome, observed: &ObservedOperation) -> Option<CommandTaken> {
     let taken = outcome.power_off_taken.as_ref()?;
     let since = duration_from_proto(taken.since_start.as_ref()?).ok()?;

@@ -1,4 +1,4 @@
-//! Reading what may show why a host failed, through its agent.
+//! Collection of readings that may show why a host failed, through its agent.
 //!
 //! Invariant: a call ends within its limit, whatever the agent does.
 
@@ -15,27 +15,27 @@ use super::{Agents, calls::traced};
 
 /// Entries of the event log that are read.
 const ENTRIES: u32 = 50;
-/// Part of the limit that is left for the way to the agent and back, so that what it has read in time
-/// arrives.
+/// Divisor of the limit: the quotient is reserved for the round trip to the agent, so that readings taken in
+/// time still arrive.
 const WAY: u32 = 10;
 /// Minimum deadline of the operation of an interrupt.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// What is read, and of which host.
+/// A request to read the BMC of a failed host.
 pub(crate) struct EvidenceRequest<'a> {
     pub(crate) host: &'a HostRef,
     pub(crate) endpoint: Option<v1::BmcEndpoint>,
     /// UID of the remediation.
     pub(crate) uid: &'a str,
     pub(crate) limit: Duration,
-    /// Only the event log.
+    /// Whether only the event log is read.
     pub(crate) log_only: bool,
-    /// The interrupt that is begun first.
+    /// The interrupt to send before anything is read.
     pub(crate) interrupt: Option<&'a Interrupt>,
 }
 
 impl Agents {
-    /// Reads it from the BMC.
+    /// Collects the readings from the BMC.
     ///
     /// # Errors
     /// Why nothing was read, as a clause for messages.
@@ -50,7 +50,7 @@ impl Agents {
         let target = Self::target(request.host, request.endpoint);
         let interrupt = request.interrupt.and_then(|interrupt| {
             let latest = at.clock.latest();
-            // A leader that has lost its Lease sends none, and reads nothing either.
+            // A leader that has lost its Lease sends no interrupt, and reads nothing either.
             let (_, term) = self.authority(at, rack).ok()?;
             Some(v1::BeginRequest {
                 operation_id: interrupt.id.clone(),

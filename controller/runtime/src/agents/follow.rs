@@ -1,4 +1,4 @@
-//! Receives the events of an operation.
+//! The event stream of an operation.
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ pub(crate) struct AgentHold {
     pub(crate) rack: String,
     /// The name of the host at the agent.
     pub(crate) host: String,
-    /// The UID of the remediation on whose behalf it is held.
+    /// The UID of the remediation that the host is held for.
     pub(crate) owner: String,
     /// Whether a controller of this election requested it; `None` if the agent does not report
     /// that.
@@ -39,8 +39,8 @@ impl Agents {
         of_agent.collect()
     }
 
-    /// Forgets the holds of an owner that an agent has released, before it is queried again: otherwise they would be
-    /// released once more, and reported as left.
+    /// Forgets the holds of an owner that an agent has released. Otherwise they would be released once more, and
+    /// reported as left, until the next query of the agent.
     pub(super) fn forget_hold(&self, agent: &str, owner: &str) {
         let mut agents = self.agents.write();
         if let Some(agent) = agents.get_mut(&Key::new("", agent)) {
@@ -56,9 +56,9 @@ impl Agents {
         silent.map(|(key, _)| key.name.clone()).collect()
     }
 
-    /// Ends a hold of a remediation that has ended: switches the outlets on that were switched off for it, and
-    /// releases the hold once they are on. Sends Events about the RackAgent. Returns what was done; to be
-    /// called again until that is the release.
+    /// Ends the hold of an ended remediation: switches on the outlets that were switched off for it, and releases
+    /// the hold once they are on. Sends Events about the RackAgent. Returns the action taken; the caller repeats
+    /// the call until that action is the release.
     ///
     /// # Errors
     /// An agent of the rack does not answer, or rejects the call.
@@ -102,7 +102,7 @@ impl Agents {
         Ok(action)
     }
 
-    /// Whether an agent of the rack, also one that does not serve it now, names outlets of a host.
+    /// Whether any agent of the rack names outlets of a host, whether or not it serves the rack now.
     fn names_outlets(&self, rack: &str, host: &str) -> bool {
         let agents = self.agents.read();
         let mut hosts = agents.of_rack(rack).flat_map(|(_, agent)| &agent.hosts);

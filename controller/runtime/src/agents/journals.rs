@@ -1,7 +1,7 @@
 //! The journals that an agent has reported, and the highest generation of each.
 //!
 //! An agent whose journal was restored from a backup or a snapshot reports a known instance with a lower
-//! generation. The claim of a term sends it what was seen, so that it gives itself a new instance (F12).
+//! generation. The claim of a term sends it the known journals, so that it gives itself a new instance (F12).
 
 use kube::api::DynamicObject;
 use rackhand_api::kinds::rack_agent::{RackAgentStatus, SeenJournal};

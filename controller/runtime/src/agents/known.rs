@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Agent;
 use crate::store::object::Key;
 
-/// All agents. The rack of one changes only with [`Self::insert`].
+/// All agents. The rack of an agent changes only with [`Self::insert`].
 #[derive(Default)]
 pub(super) struct KnownAgents {
     by_name: BTreeMap<Key, Agent>,
-    /// Names of the agents of each rack: a fleet has thousands of racks, and most questions are about one.
+    /// Names of the agents of each rack, because a fleet has thousands of racks and most lookups need one.
     by_rack: BTreeMap<String, BTreeSet<Key>>,
 }
 

@@ -192,7 +192,7 @@ impl Agents {
         while tasks.join_next().await.is_some() {}
     }
 
-    /// Begins, renews or ends the connection of a RackAgent, as its object says.
+    /// Begins, renews or ends the connection of a RackAgent to match its object.
     fn reconcile(self: &Arc<Self>, key: &Key, tasks: &mut JoinSet<()>, cancel: &CancellationToken) {
         let Some(object) = self.index.rack_agent(key) else {
             self.remove(key);
@@ -323,7 +323,7 @@ impl Agents {
         }
     }
 
-    /// The next sequence number. One counter for all hosts increases for each host, too.
+    /// The next sequence number. One counter serves all hosts, so it also increases for each host.
     fn sequence(&self) -> u64 {
         self.counter
             .fetch_add(1, Ordering::Relaxed)
@@ -336,7 +336,7 @@ pub(crate) fn concerns(change: &Change) -> bool {
     matches!(change, Change::Object(Kind::RackAgent, _))
 }
 
-/// The RackAgent that has changed, if it is one.
+/// The RackAgent that a change concerns, if any.
 fn rack_agent(change: Change) -> Option<Key> {
     match change {
         Change::Object(Kind::RackAgent, key) => Some(key),
@@ -344,7 +344,7 @@ fn rack_agent(change: Change) -> Option<Key> {
     }
 }
 
-/// A call with a local deadline, because the one in the request is enforced by the other side.
+/// A call with a local deadline, because only the other side enforces the deadline in the request.
 async fn within<T>(
     call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
 ) -> Result<T, String> {

@@ -1,7 +1,7 @@
-//! What an agent must be able to do before anything is commanded through it.
+//! Features that an agent must support before any command is sent through it.
 //!
-//! Agents and controllers of neighbouring minor versions work together. A field that a later version added
-//! is left out by an earlier one; where a fencing rule depends on it, the agent has to be upgraded first.
+//! Agents and controllers of neighbouring minor versions work together. An earlier version omits the fields
+//! that a later version added; where a fencing rule depends on such a field, the agent must be upgraded first.
 
 use rackhand_proto::v1;
 
@@ -17,10 +17,10 @@ pub(crate) struct UpgradeRequired {
     lacks: &'static str,
 }
 
-/// The clock of an agent that has all that is required.
+/// The clock of an agent that supports all required features.
 ///
 /// # Errors
-/// It lacks something.
+/// The agent lacks a required feature.
 pub(super) fn clock(claimed: &v1::ClaimTermResponse) -> Result<AgentClock, UpgradeRequired> {
     let journal = claimed.journal.as_ref();
     if journal.is_none_or(|journal| journal.instance.is_empty()) {

@@ -1,7 +1,7 @@
-//! Selects the agent that serves a rack.
+//! Selection of the agent that serves a rack.
 //!
-//! One agent is selected and kept while it answers (F6). Nothing is commanded through an agent that
-//! stands by.
+//! Invariant: one agent is selected and kept while it answers (F6). No command is sent through a standby
+//! agent.
 
 use rackhand_core::remediation::{AgentId, ServingChoice, ServingState, choose_serving};
 
@@ -41,8 +41,7 @@ impl Agent {
 }
 
 impl Agents {
-    /// Whether this agent serves its rack. The agent that served it before is kept while it
-    /// answers.
+    /// Whether this agent serves its rack. The previous serving agent is kept while it answers.
     pub(super) fn serves(&self, key: &Key, rack: &str) -> bool {
         let agents = self.agents.read();
         let mut serving = self.serving.lock();
@@ -116,10 +115,10 @@ impl Agents {
         ))
     }
 
-    /// The agents of a rack that answer, including those that stand by.
+    /// The agents of a rack that answer, including standby agents.
     ///
     /// # Errors
-    /// None does.
+    /// No agent answers.
     pub(super) fn answering(&self, rack: &str) -> Result<Vec<AgentConnection>, String> {
         let connected: Vec<_> = {
             let agents = self.agents.read();
@@ -135,7 +134,7 @@ impl Agents {
         }
     }
 
-    /// The agent of this name, if it answers, including one that stands by.
+    /// The agent of this name, serving or standby, if it answers.
     pub(crate) fn of_name(&self, name: &str) -> Option<AgentConnection> {
         let agents = self.agents.read();
         let key = Key::new("", name);

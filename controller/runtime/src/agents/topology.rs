@@ -1,4 +1,4 @@
-//! Reading where a host is, through its agent.
+//! Readings of a host's topology, through its agent.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use rackhand_proto::{classify, convert::duration_to_proto, v1};
 use super::{Agents, CALL, calls::traced};
 
 impl Agents {
-    /// What the BMC of a host reports of its place; `None`: nothing, or the agent is of an earlier version.
+    /// Reads the topology that the BMC of a host reports; `None` if it reports none, or if the agent is of an
+    /// earlier version.
     ///
     /// # Errors
     /// Why it was not read, as a clause for messages.

@@ -16,10 +16,10 @@ use serde_json::json;
 use super::{BmcWatch, Watched};
 use crate::leader::writer::Lane;
 
-/// Owns the condition in the Node's status, and nothing else of it.
+/// Owns the condition in the Node's status, and no other part of the status.
 const FIELD_MANAGER: &str = "rackhand-bmc-watch";
 
-/// Writes the condition of the Node where it is not what it is to be.
+/// Writes the condition of the Node, unless it already has this reason.
 pub(super) async fn report(watch: &BmcWatch, watched: &Watched, unavailable: Option<Unavailable>) {
     let Some((cluster, name)) = &watched.node else {
         return;
@@ -105,7 +105,7 @@ pub(super) async fn report(watch: &BmcWatch, watched: &Watched, unavailable: Opt
     }
 }
 
-/// The reason of the condition, if that is true.
+/// The reason of the condition, if its status is True.
 fn reason_set(node: &Node) -> Option<String> {
     let status = node.status.as_ref();
     let mut conditions = status

@@ -1,4 +1,4 @@
-//! Metrics of what BMCs report between remediations.
+//! Metrics of BMC readings between remediations.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ struct RackLabels {
     rack: String,
 }
 
-/// What the readings of the BMCs of a rack have shown between remediations.
+/// Counts of a rack's hosts, from the BMC readings between remediations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct BmcCounts {
     /// Hosts whose BMC could not fence them, for whatever cause.
     pub(super) unavailable: i64,
-    /// Those of them whose BMC manages another system.
+    /// The part of `unavailable` with a BMC that manages another system.
     pub(super) other_system: i64,
-    /// Hosts that are on and that their owner has as off.
+    /// Hosts that are on although their owner records them as off.
     pub(super) off_by_owner: i64,
 }
 
@@ -71,8 +71,7 @@ impl BmcWatchMetrics {
         }
     }
 
-    /// Records what the BMCs of each rack have shown. Racks that were recorded `before` and have no host any
-    /// more are removed.
+    /// Sets the counts of each rack. Removes the racks in `before` that no longer have a host.
     pub(super) fn set_counts(
         &self,
         before: &BTreeMap<String, BmcCounts>,
@@ -96,7 +95,7 @@ impl BmcWatchMetrics {
         }
     }
 
-    /// Records the number of hosts whose BMC reports where they are, and of those with a conflict.
+    /// Sets the number of hosts with a topology from their BMC, and the number of hosts with a conflict.
     pub(super) fn set_topology(&self, (discovered, conflicts): (i64, i64)) {
         self.topology_discovered.set(discovered);
         self.topology_conflicts.set(conflicts);

@@ -1,7 +1,7 @@
-//! Reads the BMCs of the fleet between remediations, so that one that could not fence its host, or that is
-//! the BMC of another host, is known before it is needed.
+//! Periodic readings of the fleet's BMCs between remediations.
 //!
-//! It also finds hosts that are on while their owner has them as off.
+//! The readings find a BMC that could not fence its host, or that manages another host, before a remediation
+//! needs it. They also find hosts that are on while their owner records them as off.
 //!
 //! Owns: the Node condition [`FENCING_UNAVAILABLE`] and the metric of the same name. Must never: switch
 //! anything, delay a remediation, or report a BMC because its agent does not answer.
@@ -40,14 +40,14 @@ use crate::{
     store::{index::Index, object::Key, watch::pause},
 };
 
-/// Interval in which BMCs are searched that are due.
+/// Interval of the search for BMCs with a due reading.
 const TICK: Duration = Duration::from_secs(5);
-/// Longest time for which the hosts of the fleet and their agents count as resolved. To resolve them costs time
-/// of a processor in proportion to the fleet.
+/// Maximum age of the resolved hosts of the fleet and their agents. The resolution costs CPU time in
+/// proportion to the fleet.
 const RESOLVED_FOR: Duration = Duration::from_secs(60);
-/// Time that a BMC has for one reading.
+/// Timeout of one reading of a BMC.
 const READING: Duration = Duration::from_secs(20);
-/// BMCs that are read at one time; one that does not answer takes [`READING`].
+/// Maximum number of concurrent readings; a BMC that does not answer takes [`READING`].
 const CONCURRENT: usize = 64;
 
 /// A host that may be fenced.
@@ -65,7 +65,7 @@ struct Fleet {
     uuids: Arc<NodeUuids>,
 }
 
-/// What the readings of one host have shown.
+/// The state of one host from its readings.
 struct Seen {
     health: BmcHealth,
     owner: OwnerDifference,
@@ -78,7 +78,7 @@ struct Reading {
     other_system: Option<String>,
 }
 
-/// Reads the BMCs.
+/// Dependencies of the BMC readings.
 pub(crate) struct BmcWatch {
     pub(crate) client: Client,
     pub(crate) index: Arc<Index>,
@@ -87,15 +87,15 @@ pub(crate) struct BmcWatch {
     pub(crate) writer: Writer,
     pub(crate) events: Events,
     pub(crate) metrics: Arc<BmcWatchMetrics>,
-    /// Remediations read the BMCs of their hosts themselves.
+    /// Active remediations, which read the BMCs of their hosts themselves.
     pub(crate) active: Arc<ActiveRemediations>,
-    /// Where hosts are by their BMCs.
+    /// The topology of hosts as their BMCs report it.
     pub(crate) topologies: Arc<Topologies>,
-    /// Interval in which each BMC is read once; zero: none is read.
+    /// Interval between two readings of each BMC; zero disables the readings.
     pub(crate) interval: Duration,
 }
 
-/// Reads every BMC once in the interval of the configuration, until `cancel`.
+/// Reads every BMC once per configured interval, until `cancel`.
 pub(crate) async fn run(watch: Arc<BmcWatch>, cancel: CancellationToken) {
     let interval = watch.interval;
     if interval.is_zero() {
@@ -167,7 +167,7 @@ async fn read_due(
         });
     let mut readings = stream::iter(readings).buffer_unordered(CONCURRENT);
     while let Some((name, watched, reading)) = readings.next().await {
-        // An agent that was lost meanwhile says nothing about the BMC.
+        // The failure of an agent that was lost meanwhile proves nothing about the BMC.
         let is_lost = watch.agents.of_rack(&watched.host.rack).is_err();
         let Some(seen) = seen.get_mut(&name).filter(|_| !is_lost) else {
             continue;
@@ -214,13 +214,13 @@ fn place(name: &str) -> u64 {
     hasher.finish()
 }
 
-/// The BMCs of the hosts that remediations work on, which read them themselves.
+/// The BMCs of hosts under remediation, because remediations read these BMCs themselves.
 fn remediated(watch: &BmcWatch) -> BTreeSet<String> {
     let active = watch.active.lock();
     active.values().filter_map(|r| r.bmc.clone()).collect()
 }
 
-/// Whether a policy judges what hosts have in common.
+/// Whether a policy judges shared causes.
 fn uses_topology(watch: &BmcWatch) -> bool {
     let policies = watch.index.power_policies();
     policies.iter().any(|entry| {
@@ -229,7 +229,7 @@ fn uses_topology(watch: &BmcWatch) -> bool {
     })
 }
 
-/// Reads where a host is. A BMC that does not report it is read again as late as one that does.
+/// Reads the topology of a host. A BMC that reports none is read again at the same interval as one that does.
 async fn read_topology(watch: &BmcWatch, name: &str, watched: &Watched) {
     let Ok(endpoint) = endpoint(watch, watched).await else {
         return;
@@ -273,7 +273,7 @@ async fn read(watch: &BmcWatch, watched: &Watched, uuids: &NodeUuids) -> Result<
     })
 }
 
-/// How the identity that a BMC reports differs from that of the Node; `None`: not as far as is known.
+/// How the identity that a BMC reports differs from that of the Node; `None` if no difference is known.
 fn other_system(
     watch: &BmcWatch,
     watched: &Watched,

@@ -1,4 +1,4 @@
-//! Hosts that are on while baremetal-operator has them as off, which Ironic will switch off (F16).
+//! Hosts that are on while baremetal-operator records them as off, so that Ironic will switch them off (F16).
 
 use rackhand_api::views::BareMetalHostView;
 use rackhand_core::{
@@ -20,7 +20,8 @@ fn report(view: &BareMetalHostView) -> OwnerReport {
     }
 }
 
-/// Records a reading, and reports a difference that begins or ends. A host without such an owner has none.
+/// Records a reading, and reports a difference that begins or ends. A host without such an owner has no
+/// difference.
 pub(super) fn observe(
     watch: &BmcWatch,
     watched: &Watched,

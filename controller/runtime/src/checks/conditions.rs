@@ -21,7 +21,7 @@ use crate::store::conditions::NewCondition;
 /// The reason of `ExternallyRemediated` if the template does not exist.
 const TEMPLATE_NOT_FOUND: &str = "RemediationTemplateNotFound";
 
-/// Reason and Event of a check for whose Machines another check acts.
+/// Reason and Event of a check with Machines that another check acts for.
 const OTHER_ACTS: &str = "OtherCheckActs";
 
 /// Reason and Event of a check that evaluates a condition whose lastTransitionTime is in the future.
@@ -42,7 +42,7 @@ pub(super) struct Notices {
     pub(super) overlapping: Option<String>,
     /// Which transition times are in the future.
     pub(super) ahead: Option<String>,
-    /// Why machines that are due are not remediated: the view of the fleet is not whole (F13).
+    /// Why due Machines are not remediated: the view of the fleet is not complete (F13).
     pub(super) stale: Option<String>,
 }
 
@@ -115,9 +115,9 @@ pub(super) fn paused<'a>(check: &Meta, paused: bool, why: &'a str) -> Option<New
     })
 }
 
-/// The v1beta1 conditions of template and remediations after remediations could not be created for this
-/// reason and message, and the types of those that the check `carries` and that no longer apply, which
-/// upstream never removes (docs/reference/cluster-api.md, Q9).
+/// The v1beta1 condition of the template or the remediations after a creation failed with this reason and
+/// message, and the types of conditions that the check `carries` and that no longer apply. Upstream never
+/// removes the latter (docs/reference/cluster-api.md, Q9).
 pub(super) fn external<'a>(
     carries: impl Fn(&str) -> bool,
     failed: Option<(&str, &'a str)>,

@@ -25,7 +25,7 @@ pub(super) struct Progress {
     pub(super) pace: StatusSchedule,
     /// The members that wait for their remediation to be created.
     pub(super) handover: HandoverState,
-    /// The check is evaluated without acting.
+    /// Whether the check is evaluated without acting.
     pub(super) dry_run: bool,
 }
 
@@ -97,7 +97,7 @@ pub(super) trait Dialect: Sized + Send + 'static {
 
     // When members are handed over (F13).
 
-    /// Whether the rest of a burst is waited for: one more failure could close the limit.
+    /// Whether the engine waits for the rest of a burst, because one more failure could close the limit.
     fn settles(check: &Self::Check) -> bool;
 
     /// Waits until the view of a check has reached what a live read shows.

@@ -1,7 +1,7 @@
 //! Remediations of kinds that other controllers carry out.
 //!
-//! One watch per kind runs as long as a check uses it. No remediation counts as absent before the first list
-//! is complete.
+//! One watch per kind runs as long as a check uses it. Invariant: no remediation counts as absent before the
+//! first list is complete.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -276,7 +276,7 @@ impl<R: ExternalRequest> ExternalRequests<R> {
                         () = self.follow(&context, &kind, objects, &notify) => {}
                     }
                 }
-                // A kind that was never served has no objects. Those of one that is gone are unknown (F12).
+                // A kind that was never served has no objects. The objects of a removed kind are unknown (F12).
                 Ok(None) if self.is_empty(&kind) => {
                     self.synced_to(&kind, &BTreeSet::new(), &notify);
                 }
@@ -310,7 +310,8 @@ impl<R: ExternalRequest> ExternalRequests<R> {
             .is_none_or(|known| known.requests.is_empty())
     }
 
-    /// Records that what is known of a kind is of the past: nothing is decided by it before it is listed again.
+    /// Records that the known remediations of a kind are stale: no decision uses them before the kind is listed
+    /// again.
     fn lost(&self, context: &Context, kind: &ExternalKind, why: String) {
         if let Some(known) = self.known.write().get_mut(kind) {
             known.synced = false;

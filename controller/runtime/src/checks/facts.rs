@@ -1,4 +1,4 @@
-//! Converts views of Kubernetes objects into facts of the core, for all dialects.
+//! Conversion of views of Kubernetes objects into facts of the core, for all dialects.
 
 use std::time::Duration;
 

@@ -59,7 +59,7 @@ use withdrawal::Examined;
 
 /// State of the MachineHealthCheck dialects besides the index.
 pub(super) struct Machines<M: MachineDialect> {
-    /// Checks by the cluster that they name, including those that cannot be evaluated.
+    /// Checks by the cluster that they name, including checks that cannot be evaluated.
     of_cluster: BTreeMap<Key, BTreeSet<Key>>,
     /// The cluster that each check names.
     clusters: BTreeMap<Key, Key>,
@@ -69,7 +69,7 @@ pub(super) struct Machines<M: MachineDialect> {
     external: Arc<ExternalRequests<RequestOwners>>,
     /// Checks that wait for the first list of their kind of remediations.
     waiting: BTreeMap<Key, ExternalKind>,
-    /// Checks whose report why they are not evaluated is being written, and whether they have changed since.
+    /// Checks with a write in flight that reports why they are not evaluated, and whether they have changed since.
     reporting: BTreeMap<Key, bool>,
     /// Checks as they were when their remediations were examined last.
     examined: BTreeMap<Key, Examined>,

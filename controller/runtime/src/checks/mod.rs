@@ -1,5 +1,5 @@
-//! Evaluates health checks: events are mapped to the members that they affect, deadlines fire from one queue,
-//! and actions are carried out for each member separately.
+//! Evaluation of health checks: events are mapped to the members that they affect, deadlines fire from one
+//! queue, and actions are carried out for each member separately.
 //!
 //! `rackhand_core` decides.
 //!

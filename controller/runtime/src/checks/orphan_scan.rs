@@ -1,6 +1,6 @@
-//! Finds orphaned remediations that no watch shows.
+//! Scan for orphaned remediations that no watch shows.
 //!
-//! An engine knows the remediations of the kinds that this controller carries out, and those of a foreign
+//! An engine knows the remediations of the kinds that this controller carries out, and remediations of a foreign
 //! kind while the template of a live check names it. It does not see a foreign remediation whose last check
 //! was deleted while no controller ran, nor that a remediation without the annotation that names its check
 //! was created by this program, because the index drops `managedFields`. The scan lists all remediation kinds
@@ -29,7 +29,7 @@ use crate::store::{
     watch::pause,
 };
 
-/// Interval between two scans for orphaned requests.
+/// Interval between two scans for orphaned remediations.
 const INTERVAL: Duration = Duration::from_secs(600);
 /// Interval after an incomplete scan, because the API server did not answer or has newer objects than the
 /// index.

@@ -1,6 +1,6 @@
-//! Which checks this controller evaluates (docs/health-checks.md).
+//! Ownership of health checks: which checks this controller evaluates (docs/health-checks.md).
 //!
-//! By default, two controllers never act on one check.
+//! Invariant: by default, two controllers never act on one check.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -170,7 +170,7 @@ pub(crate) fn evaluates(mode: HealthChecks, our_crd: bool, check: &Meta) -> bool
     }
 }
 
-/// Whether a check or a remediation has the label value `filter`. Without a filter all pass, including those
+/// Whether a check or a remediation has the label value `filter`. Without a filter all pass, including objects
 /// labelled for another controller, as in Cluster API's manager.
 pub(crate) fn passes(filter: Option<&str>, check: &Meta) -> bool {
     filter.is_none_or(|filter| {

@@ -1,6 +1,6 @@
-//! Creates and deletes remediations.
+//! Creation and deletion of remediations.
 //!
-//! A remediation of another Machine is never changed.
+//! Invariant: a remediation of another Machine is never changed.
 
 use kube::{
     api::{DeleteParams, DynamicObject, PostParams, Preconditions},
@@ -38,7 +38,7 @@ pub(super) fn is_ours(kind: &str, api_version: &str) -> Option<Kind> {
         .find(|known| known.kind() == kind && known.group() == group)
 }
 
-/// The check that makes a request, and why.
+/// The check that creates a remediation, and why.
 pub(super) struct Maker<'a> {
     pub(super) check: &'a Key,
     pub(super) uid: &'a str,

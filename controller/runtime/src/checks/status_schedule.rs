@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 /// Minimum interval of writes of one status, so that a mass failure causes a few writes per second.
 const STATUS_PACE: Duration = Duration::from_millis(300);
 
-/// Minimum interval for each object that the status names. Whatever changes in a status, etcd stores all of
-/// it and every watch gets all of it, so the bytes per second of a mass failure do not grow with the check.
+/// Minimum interval for each object that the status names. etcd stores the whole status after each change, and
+/// every watch receives it, so the interval keeps the bytes per second of a mass failure independent of the
+/// size of the check.
 const STATUS_PACE_PER_NAME: Duration = Duration::from_millis(1);
 
-/// The minimum interval of writes of a status that names so many objects.
+/// The minimum interval of writes of a status that names this many objects.
 fn pace(names: usize) -> Duration {
     let names = u32::try_from(names).unwrap_or(u32::MAX);
     STATUS_PACE.max(STATUS_PACE_PER_NAME.saturating_mul(names))
@@ -59,8 +60,8 @@ impl StatusSchedule {
         self.due = false;
     }
 
-    /// Records the end of a write of a status that names so many objects. Returns when the next one may
-    /// begin, if one is due.
+    /// Records the end of a write of a status that names this many objects. Returns when the next write may begin,
+    /// if one is due.
     pub(super) fn finish(&mut self, written: bool, names: usize, now: Instant) -> Option<Instant> {
         self.writing = false;
         if written {

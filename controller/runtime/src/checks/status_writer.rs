@@ -1,4 +1,4 @@
-//! Writes the status of checks and Machines.
+//! Status writes of checks and Machines.
 
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::Value;

@@ -47,7 +47,7 @@ impl<T: Send + 'static> Tasks<T> {
         }
     }
 
-    /// Waits until all of them have ended.
+    /// Waits until all tasks have ended.
     pub(super) async fn end(&mut self) {
         while self.running.join_next().await.is_some() {}
     }

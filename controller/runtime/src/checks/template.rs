@@ -1,4 +1,4 @@
-//! The template of a check's remediations, and the API resource of these.
+//! The template of a check's remediations, and the API resource of these remediations.
 //!
 //! Cached, so that a mass failure does not read it once per member.
 
@@ -90,7 +90,7 @@ pub(super) async fn find(
     }))
 }
 
-/// The API resource of a kind, or that it is not served.
+/// The API resource of a kind, or the cause that it is not served.
 ///
 /// # Errors
 /// The API server did not answer.

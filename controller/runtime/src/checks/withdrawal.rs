@@ -1,4 +1,4 @@
-//! Withdrawal of orphaned remediations, whose check no longer wants them.
+//! Withdrawal of orphaned remediations, which their check no longer requires.
 //!
 //! `rackhand_core::health::orphaned` decides whether a remediation is orphaned, and decides again by live
 //! reads before anything is deleted (F12). The deletion is only the signal: the remediator decides whether
@@ -30,7 +30,7 @@ use crate::store::{
     object::{Key, Kind, api, list},
 };
 
-/// The project whose MachineHealthChecks and Machines are meant.
+/// The project that the MachineHealthChecks and Machines belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Owner {
     ClusterApi,
@@ -55,9 +55,9 @@ pub(super) struct CreatedRemediation {
 
 /// Why a remediation is withdrawn.
 enum WithdrawalReason {
-    /// The check that created it, and why that check no longer wants it.
+    /// The check that created the remediation, and why that check no longer requires it.
     Orphaned(Key, Orphan),
-    /// It names no check, and no check would create it.
+    /// The remediation names no check, and no check would create it.
     Unclaimed,
 }
 
@@ -184,8 +184,8 @@ impl CreatedRemediation {
         Some(Key::new(&self.key.namespace, &maker.check))
     }
 
-    /// Deletes it if it is orphaned by live reads. Returns whether it was. The annotation of an external
-    /// remediation is removed first, because otherwise the remediation would be created again.
+    /// Deletes the remediation if live reads show that it is orphaned. Returns whether it was. The annotation of
+    /// an external remediation is removed first, because otherwise the remediation would be created again.
     pub(super) async fn withdraw(&self, context: &Context) -> Result<bool, ApiError> {
         // Another check that would create it may not be in the index yet.
         read_checks(context, self.owner.check(), &self.key.namespace).await?;

@@ -54,7 +54,7 @@ fn bound_pod(pod: &Pod) -> BoundPod {
     }
 }
 
-/// The PersistentVolumeClaims of a pod. That of a generic ephemeral volume has the name of the pod and the volume.
+/// The PersistentVolumeClaims of a pod. The claim of a generic ephemeral volume is named by pod and volume.
 fn claims(pod: &Pod) -> BTreeSet<String> {
     let namespace = pod.namespace().unwrap_or_default();
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref());
@@ -67,7 +67,7 @@ fn claims(pod: &Pod) -> BTreeSet<String> {
     names.map(|name| format!("{namespace}/{name}")).collect()
 }
 
-/// Whether it is the image of a static pod.
+/// Whether the pod is the mirror of a static pod.
 pub(super) fn is_mirror(pod: &Pod) -> bool {
     pod.annotations().contains_key(MIRROR_ANNOTATION)
 }

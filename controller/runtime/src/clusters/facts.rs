@@ -1,4 +1,4 @@
-//! Converts Nodes and Leases into the facts of the core.
+//! Conversion of Nodes and Leases into the facts of the core.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -32,7 +32,7 @@ fn condition_ready(node: &Node) -> Option<&NodeCondition> {
     conditions.iter().find(|c| c.type_ == "Ready")
 }
 
-/// Status of the conditions but Ready, by type.
+/// Status of all conditions except Ready, by type.
 fn other_conditions(node: &Node) -> BTreeMap<String, String> {
     let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
     let others = conditions.into_iter().flatten();
@@ -55,21 +55,22 @@ fn taint(node: &Node) -> Taint {
     }
 }
 
-/// Whether Rackhand was the last to change the taints of the Node, by its `metadata.managedFields`. It changes them
-/// only to set or to remove its own taint, so that a Node that has it has it from Rackhand.
+/// Whether Rackhand was the last to change the taints of the Node, by its `metadata.managedFields`. Rackhand
+/// changes taints only to set or to remove its own taint, so a Node that carries this taint has it from Rackhand.
 #[must_use]
 pub fn is_tainted_by_rackhand(node: &Node) -> bool {
     taint_managers(node).any(|manager| manager == FIELD_MANAGER)
 }
 
-/// Whether nobody else was. kube-controller-manager adds and removes taints about the state of a Node after Rackhand
-/// has set its own, and never that one.
+/// Whether only Rackhand or kube-controller-manager was the last to change the taints of the Node. After
+/// Rackhand has set its own taint, kube-controller-manager adds and removes taints about the state of a Node,
+/// and never changes that one.
 fn may_be_tainted_by_rackhand(node: &Node) -> bool {
     taint_managers(node)
         .all(|manager| [FIELD_MANAGER, "kube-controller-manager"].contains(&manager))
 }
 
-/// Who was the last to change the taints of the Node.
+/// The field managers that were the last to change the taints of the Node.
 fn taint_managers(node: &Node) -> impl Iterator<Item = &str> {
     let entries = node.metadata.managed_fields.iter().flatten();
     entries.filter_map(|entry| {
@@ -107,7 +108,7 @@ pub(crate) fn node_label(cluster: &Key, name: &str) -> String {
     }
 }
 
-/// The kubelet's Lease by a single read, unchanged since its renewTime. For explanations only; a
+/// The kubelet's Lease from a single read, taken as unchanged since its renewTime. For explanations only; a
 /// decision requires [`LeaseMemory`].
 pub(crate) fn lease_facts(lease: &Lease, now: Timestamp) -> Option<LeaseFacts> {
     let spec = lease.spec.as_ref()?;
@@ -139,8 +140,8 @@ pub(super) async fn node_lease(
     Ok(Some(memory.lock().observe(node, renewed, duration, now)))
 }
 
-/// Whether the kubelet of a Node that is not Ready runs, by its Lease, read now and before. A kubelet without a
-/// Lease does not.
+/// Whether the kubelet of a Node that is not Ready runs, by a comparison of its Lease with earlier reads. A
+/// kubelet without a Lease does not run.
 pub(super) async fn kubelet_life(
     client: &Client,
     node: &str,

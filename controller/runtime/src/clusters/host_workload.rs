@@ -1,4 +1,4 @@
-//! What waits for a host, by the pods of its Node.
+//! Workload that waits for a host to be off, by the pods of its Node.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -6,7 +6,7 @@ use rackhand_core::power_policy::{HostWorkload, WaitingPod};
 
 use super::drain::is_mirror;
 
-/// What can run elsewhere only once the host of these pods is off.
+/// The workload that can run elsewhere only once the host of these pods is off.
 pub(super) fn host_workload(pods: &[Pod]) -> HostWorkload {
     HostWorkload::of(pods.iter().map(waiting_pod))
 }

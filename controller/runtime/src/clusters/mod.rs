@@ -1,7 +1,7 @@
 //! Workload clusters: clients, Nodes and connection states.
 //!
-//! One task per Cluster. A cluster that is down neither delays others nor makes its Nodes count as
-//! unhealthy.
+//! One task runs per Cluster. Invariant: a cluster that is down neither delays others nor makes its Nodes
+//! count as unhealthy.
 
 mod drain;
 mod etcd_guard;
@@ -50,7 +50,7 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 const KUBECONFIG_INTERVAL: Duration = Duration::from_secs(60);
 /// Failed probes after which its Nodes count as unknown.
 const PROBE_FAILURES: u32 = 3;
-/// Pause before a connection is made again.
+/// Pause before a reconnect.
 const RECONNECT: Duration = Duration::from_secs(5);
 
 /// Creates the client of a workload cluster from its kubeconfig.
@@ -262,7 +262,7 @@ impl Workloads {
 struct FollowedCluster<'a> {
     client: &'a Client,
     key: &'a Key,
-    /// Of the kubeconfig that made the connection.
+    /// Fingerprint of the kubeconfig that made the connection.
     kubeconfig: Fingerprint,
 }
 
@@ -316,8 +316,8 @@ impl FollowedCluster<'_> {
                     Some(Err(error)) => {
                         last_error = error.to_string();
                         let why = format!("its Nodes cannot be watched: {last_error}");
-                        // The API server may answer everything else: only this watch shows that rights were taken
-                        // away (F12).
+                        // The API server may answer every other call: only this watch shows that rights were
+                        // revoked (F12).
                         if monitor.failed(&error) {
                             return why;
                         }
@@ -360,7 +360,8 @@ impl FollowedCluster<'_> {
     }
 }
 
-/// Tells whether a kubeconfig has changed. The version of its Secret does not: others write metadata of Secrets.
+/// A hash that shows whether a kubeconfig has changed. The version of its Secret does not show it, because
+/// other clients write metadata of Secrets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Fingerprint(u64);
 

@@ -1,4 +1,4 @@
-//! Confirms by a live read that a Node is gone (F12).
+//! Confirmation by a live read that a Node is gone (F12).
 //!
 //! The watches of Machines and Nodes are not synchronized: a Machine may name a Node that the watch
 //! of Nodes has not shown yet. Such a Node counts as unconfirmed until a quorum read of the
@@ -34,7 +34,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// A Node, by its cluster and name.
 type NodeId = (Key, String);
 
-/// Whether a change may lead to a Machine whose Node no watch shows.
+/// Whether a change may lead to a Machine with a Node that no watch shows.
 pub(crate) fn concerns(change: &Change) -> bool {
     match change {
         Change::Object(kind, _) => matches!(kind, Kind::Machine | Kind::OpenShiftMachine),
@@ -129,7 +129,7 @@ fn take(index: &Index, (cluster, name): &NodeId, found: Found) -> bool {
     }
 }
 
-/// A quorum read, because it is without a resourceVersion.
+/// Reads a Node with a quorum read, because it sends no resourceVersion.
 async fn read(client: &Client, name: &str) -> Found {
     let nodes: Api<Node> = Api::all(client.clone());
     let asked = call(format!("Node {name}"), nodes.get_metadata(name)).await;

@@ -1,4 +1,4 @@
-//! Comparison of indexed objects with a live list, shared by the remediations that ask for it (F13, F14).
+//! Comparison of indexed objects with a live list, shared by the remediations that need it (F13, F14).
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,13 +8,13 @@ use tokio::time::Instant;
 use super::sync::{Feed, SyncError, Syncs};
 use crate::store::object::{Key, Kind};
 
-/// How long a comparison serves later requests. A Node takes longer to register and to become Ready.
+/// How long a comparison serves later callers. A Node takes longer to register and to become Ready.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 
 /// Compares the Nodes of clusters, and the PowerPolicies, at most one list of each at a time.
 pub(crate) struct NodeComparisons {
     syncs: Syncs,
-    /// The latest time since which a whole comparison was made.
+    /// The start of the latest complete comparison.
     compared: Mutex<BTreeMap<Feed, Instant>>,
 }
 

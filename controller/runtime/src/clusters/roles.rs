@@ -17,7 +17,7 @@ const CONTROL_PLANE: [&str; 3] = [
     NODE_ROLE_MASTER_LABEL,
     NODE_ROLE_ARBITER_LABEL,
 ];
-/// Labels of Nodes with a role, each of which [`node_roles`] knows.
+/// Labels of Nodes with a role. [`node_roles`] knows each of them.
 pub(crate) const NODE_ROLES: [&str; 4] = [
     NODE_ROLE_ETCD_LABEL,
     NODE_ROLE_CONTROL_PLANE_LABEL,

@@ -1,4 +1,4 @@
-//! Waits until a view that is fed by watches has reached the state of the API server (F13).
+//! Synchronization of a view that is fed by watches with the state of the API server (F13).
 //!
 //! One round reads a kind live: names, UIDs and resourceVersions only, by a list without a resourceVersion,
 //! which is a quorum read. It then waits until the view shows each listed object in that version or a newer

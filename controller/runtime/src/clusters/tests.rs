@@ -99,7 +99,7 @@ async fn kubeconfig_is_read_again_each_minute_and_when_a_probe_fails() {
     assert_eq!(reads(), 1, "read after a minute");
     assert_eq!(*connections.lock(), 1);
 
-    // Others write metadata of Secrets, each minute even.
+    // Other clients write metadata of Secrets, even each minute.
     objects.change(
         SECRET,
         &json!({ "metadata": { "labels": { "seen": "1" } } }),
@@ -124,7 +124,7 @@ async fn kubeconfig_is_read_again_each_minute_and_when_a_probe_fails() {
     running.await.unwrap();
 }
 
-/// What an API server permits that answers `/version` all the time.
+/// The rights that an API server grants. It always answers `/version`.
 #[derive(Default)]
 struct Rights {
     list: AtomicBool,
@@ -155,7 +155,7 @@ fn guarded(rights: Arc<Rights>, refusal: StatusCode) -> Client {
                 return failure(refusal);
             }
             if request.watches {
-                // One that goes on until its timeout, whatever becomes of the rights.
+                // A watch that continues until its timeout, even if the rights are revoked.
                 sleep(Duration::from_secs(30)).await;
                 let mark = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "resourceVersion": "8" } });
                 return (
@@ -178,7 +178,7 @@ async fn f12_nodes_are_unknown_within_a_minute_after_their_watch_is_refused() {
         (false, StatusCode::FORBIDDEN),
         (true, StatusCode::FORBIDDEN),
         (false, StatusCode::UNAUTHORIZED),
-        // The same for one that fails for another cause all the time.
+        // The same for a watch that keeps failing for another cause.
         (false, StatusCode::INTERNAL_SERVER_ERROR),
     ] {
         let rights = Arc::new(Rights::default());

@@ -159,8 +159,8 @@ impl WorkloadClient {
         Ok(drain)
     }
 
-    /// Reads of which claims the volumes are, where a pod that stays on the Node may use them. A volume that cannot
-    /// be read keeps the Node from being drained.
+    /// Reads the claims of the attached volumes, if a pod that stays on the Node may use them. A volume that
+    /// cannot be read keeps the Node from being drained.
     async fn name_claims(&self, drain: &mut Drain, attached: &[AttachedVolume]) {
         let stays = |pod: &BoundPod| !pod.keeps_from_drain() && !pod.claims.is_empty();
         if !drain.pods.iter().any(stays) {
@@ -190,7 +190,7 @@ impl WorkloadClient {
         }
     }
 
-    /// Lists live what waits for the host of the Node.
+    /// Lists live the workload that waits for the host of the Node.
     pub(crate) async fn host_workload(&self, node: &str) -> Result<HostWorkload, ApiError> {
         Ok(host_workload(&self.pods(node).await?))
     }
@@ -204,9 +204,8 @@ impl WorkloadClient {
         Ok(listed?.items)
     }
 
-    /// Lists all VolumeAttachments, because the API server cannot select those of one Node. A list
-    /// serves every caller that called before it began, so that a thousand drains do not need a
-    /// thousand lists.
+    /// Lists all VolumeAttachments, because the API server cannot select the attachments of one Node. A list
+    /// serves every caller that called before it began, so that a thousand drains do not need a thousand lists.
     async fn volumes(&self) -> Listed {
         let list = {
             let mut next = self.next.lock();

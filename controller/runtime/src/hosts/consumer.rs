@@ -1,4 +1,4 @@
-//! Whether what consumes a BareMetalHost names a Node.
+//! The consumer of a BareMetalHost, and whether it names a Node.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
@@ -25,10 +25,11 @@ pub(crate) fn consumer_of(key: &Key, bmh: &BareMetalHostView) -> Option<(Kind, K
     Some((kind, Key::new(namespace, consumer.name.as_ref()?)))
 }
 
-/// Follows the consumer of a BareMetalHost back to the Node. `expected`: the Metal3Machine that the Node names.
+/// Follows the consumer of a BareMetalHost back to the Node. `expected` is the Metal3Machine that the Node
+/// names.
 ///
 /// # Errors
-/// The consumer does not lead to this Node. The text says to what it leads, and how to name the Node.
+/// The consumer does not lead to this Node. The message tells where it leads, and how to name the Node.
 pub(super) fn names_node(
     index: &Index,
     key: &Key,

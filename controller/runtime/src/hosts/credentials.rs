@@ -1,6 +1,6 @@
 //! Address and credentials of a BMC that no inventory has.
 //!
-//! They are never stored, logged or shown.
+//! Invariant: they are never stored, logged or shown.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
@@ -15,8 +15,8 @@ use crate::store::{
     object::Key,
 };
 
-/// The endpoint of the BMC that a BareMetalHost names, by a live read of its Secret. The inner error says
-/// what is missing.
+/// The endpoint of the BMC that a BareMetalHost names, by a live read of its Secret. The inner error names what
+/// is missing.
 pub(crate) async fn bmc_endpoint(
     client: &Client,
     host: &Key,

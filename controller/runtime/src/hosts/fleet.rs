@@ -15,7 +15,7 @@ use crate::store::{
 pub(crate) struct FleetMember {
     /// Its kind and name.
     pub(crate) name: String,
-    /// Whether a health check that requests remediations of Rackhand selects it.
+    /// Whether a health check that creates remediations of Rackhand selects it.
     pub(crate) checked: bool,
     pub(crate) target: Target,
 }

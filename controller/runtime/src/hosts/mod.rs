@@ -1,4 +1,4 @@
-//! The hosts of the fleet: resolves the Machine, Node, BareMetalHost and host of a request (F14).
+//! The hosts of the fleet: resolves the Machine, Node, BareMetalHost and host of a remediation (F14).
 //!
 //! Uses only the index and the inventories that agents reported, so that `explain` gets the same
 //! result. It never chooses between several candidates.
@@ -45,14 +45,14 @@ use crate::store::{
 /// Remediations by UID as last evaluated.
 pub(crate) type ActiveRemediations = Mutex<BTreeMap<String, ActiveRemediation>>;
 
-/// The Machine, cluster and Node of a request.
+/// The Machine, cluster and Node of a remediation.
 pub(crate) struct Target {
     pub(crate) machine: Option<Entry<MachineView>>,
     pub(crate) cluster: Option<Key>,
     pub(crate) node: Option<String>,
-    /// The request names the Node and no Machine.
+    /// Whether the remediation names the Node and no Machine.
     pub(crate) by_node: bool,
-    /// The Machine of OpenShift that the request is for.
+    /// The Machine of OpenShift that the remediation is for.
     pub(crate) openshift: Option<Key>,
 }
 
@@ -91,8 +91,8 @@ fn machine_key(machine: &MachineView) -> Key {
     Key::new(namespace, &machine.meta.name)
 }
 
-/// Resolves a request without further reads. [`find_machine`] adds the Machine of a Node that was
-/// read, and [`of_openshift`] the Node of a Machine of OpenShift.
+/// Resolves a remediation without further reads. [`find_machine`] adds the Machine of a Node that was read,
+/// and [`of_openshift`] the Node of a Machine of OpenShift.
 pub(crate) fn target(
     index: &Index,
     request: &Key,
@@ -122,7 +122,7 @@ pub(crate) fn target(
     }
     let machine = view.machine().and_then(|owner| {
         let found = index.machine(&Key::new(&request.namespace, &owner.name))?;
-        // A later Machine of the same name is another one.
+        // A later Machine of the same name is another Machine.
         (found.object.metadata.uid.as_deref() == Some(&owner.uid)).then_some(found)
     });
     let read = machine.as_ref().and_then(|e| e.view.as_ref().ok());
@@ -144,14 +144,14 @@ pub(crate) fn target(
     }
 }
 
-/// Adds the Machine of OpenShift that the request is for, which names the Node.
+/// Adds the Machine of OpenShift that the remediation is for, which names the Node.
 pub(crate) fn of_openshift(
     target: &mut Target,
     view: &RequestView,
     machine: Option<DynamicObject>,
 ) {
     let owner = view.openshift_machine().map(|owner| owner.uid.as_str());
-    // A later one of the same name is another one.
+    // A later Machine of the same name is another Machine.
     let Some(object) = machine.filter(|m| m.metadata.uid.as_deref() == owner) else {
         return;
     };
@@ -165,9 +165,8 @@ pub(crate) fn of_openshift(
     });
 }
 
-/// Adds the Machine of a Node of the management cluster: the one that the Node names and that names
-/// the Node, or the only one with its nodeRef and providerID. Nodes of other clusters may have the
-/// same name.
+/// Adds the Machine of a Node of the management cluster: the Machine that the Node names and that names the
+/// Node, or the only Machine with its nodeRef and providerID. Nodes of other clusters may have the same name.
 pub(crate) fn find_machine(index: &Index, target: &mut Target) {
     let Some(name) = target.node.clone().filter(|_| target.by_node) else {
         return;
@@ -199,7 +198,7 @@ pub(crate) fn find_machine(index: &Index, target: &mut Target) {
 }
 
 /// Whether a Machine names this Node of the management cluster. A Node of the same name in the Machine's own
-/// cluster is another one, if it has another UID.
+/// cluster is another Node if it has another UID.
 fn runs(index: &Index, machine: &MachineView, node: &Node) -> bool {
     let name = node.name_any();
     let cluster = machine.cluster_name.as_ref();
@@ -213,7 +212,7 @@ fn provider_id(node: &Node) -> Option<&str> {
     id.filter(|id| !id.is_empty())
 }
 
-/// The host of a request.
+/// The host of a remediation.
 pub(crate) struct TargetHost {
     pub(crate) view: HostView,
     pub(crate) bmh: Option<Key>,
@@ -234,8 +233,8 @@ impl TargetHost {
     }
 }
 
-/// Whether the host is resolved again: a host that was chosen stays, because the state names it. For a request by
-/// Node it is resolved again between attempts, because another machine may have registered the Node.
+/// Whether the host is resolved again. A chosen host stays, because the state names it. For a remediation by
+/// Node, the host is resolved again between attempts, because another host may have registered the Node.
 pub(crate) fn resolves_host(target: &Target, state: Option<&State>) -> bool {
     state.is_none_or(|s| match s.step {
         Step::Pending => true,
@@ -244,7 +243,7 @@ pub(crate) fn resolves_host(target: &Target, state: Option<&State>) -> bool {
     })
 }
 
-/// The host and its BareMetalHost: the chosen one, or the one that is resolved.
+/// The host and its BareMetalHost: the chosen host, or else the result of the resolution.
 pub(crate) fn host(
     index: &Index,
     racks: &Racks,

@@ -1,7 +1,7 @@
 //! The BareMetalHost that a Node without a Machine names.
 //!
-//! A kubelet may write each of these references, so they only propose a BareMetalHost: what consumes it must name
-//! the Node (F14).
+//! A kubelet may write each of these references, so they only propose a BareMetalHost. Invariant: the consumer
+//! of the BareMetalHost must name the Node (F14).
 
 use std::collections::BTreeSet;
 
@@ -40,7 +40,7 @@ impl<'a> References<'a> {
         self.provider.is_none() && self.label.is_none() && self.openshift.is_none()
     }
 
-    /// The BareMetalHosts that are named.
+    /// The BareMetalHosts that the references name.
     fn find(&self, index: &Index) -> BTreeSet<Key> {
         let mut found = BTreeSet::new();
         let mut add = |link: HostLink| found.extend(index.hosts_by(&link));
@@ -72,7 +72,7 @@ impl<'a> References<'a> {
     }
 }
 
-/// The BareMetalHosts that the references of a Node name. `None`: the Node has no reference.
+/// The BareMetalHosts that the references of a Node name; `None` if the Node has no reference.
 pub(crate) fn named_bmh(index: &Index, node: &Node) -> Option<Vec<Key>> {
     let references = References::of(node);
     if references.is_empty() {
@@ -81,10 +81,10 @@ pub(crate) fn named_bmh(index: &Index, node: &Node) -> Option<Vec<Key>> {
     Some(references.find(index).into_iter().collect())
 }
 
-/// The BareMetalHost of a Node, by its references and by what consumes it. All must match one host.
+/// The BareMetalHost of a Node, by its references and by the consumer. All must match one host.
 ///
 /// # Errors
-/// Several BareMetalHosts match, or what consumes the host does not name the Node.
+/// Several BareMetalHosts match, or the consumer of the host does not name the Node.
 pub(super) fn host_of_node(index: &Index, node: &Node) -> Result<Linked, Reason> {
     let named = named_bmh(index, node).unwrap_or_default();
     let key = match named.as_slice() {

@@ -39,8 +39,8 @@ impl KnownNodes for IndexNodes<'_> {
 }
 
 impl IndexNodes<'_> {
-    /// A Node of a cluster that is not connected, which a Machine names. One with the same providerID is the same
-    /// Node, in a management cluster that has a Cluster object.
+    /// A Node that a Machine names, in a cluster that is not connected. A Node with the same providerID is the
+    /// same Node, in a management cluster that has a Cluster object.
     fn unseen(&self, wanted: &HostQuery, name: &str) -> Option<(Key, String)> {
         let machines = self.0.unseen_machines_with_node(name).into_iter();
         let mut others = machines.filter(|(cluster, machine)| {

@@ -1,4 +1,4 @@
-//! What annotations say that hosts share.
+//! Names in annotations of the PDUs and switches that hosts share.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
-//! What BMCs report of the place of their hosts, for the judgement of shared causes.
+//! The topology of hosts as their BMCs report it, for the judgement of shared causes.
 //!
-//! Kept in memory: a new leader reads it again within an hour. Pure but for its lock.
+//! Kept in memory: a new leader reads it again within an hour. Pure except for its lock.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rackhand_core::shared_cause::{DiscoveredTopology, TopologyConflict};
 use rackhand_proto::v1;
 
-/// How long a reading counts. Hosts are moved seldom, and a reading takes some ten requests to the BMC.
+/// Lifetime of a reading. Hosts are rarely moved, and a reading takes about ten requests to the BMC.
 const READ_AGAIN: SignedDuration = SignedDuration::from_hours(1);
 
 /// The topology of every host that was read.
@@ -32,14 +32,14 @@ struct Known {
 }
 
 impl Topologies {
-    /// Whether the BMC of a host is to be read.
+    /// Whether a reading of the BMC of a host is due.
     pub(crate) fn is_due(&self, name: &str, now: Timestamp) -> bool {
         let inner = self.0.lock();
         let known = inner.known.get(name);
         known.is_none_or(|known| now.duration_since(known.read) >= READ_AGAIN)
     }
 
-    /// Takes over what the BMC of a host reports; `None`: it reports nothing.
+    /// Stores the topology that the BMC of a host reports; `None` if it reports none.
     pub(crate) fn put(&self, name: &str, read: Option<&v1::Topology>, now: Timestamp) {
         let read = read.cloned().unwrap_or_default();
         let switches = read
@@ -76,7 +76,7 @@ impl Topologies {
         inner.known.insert(name.to_owned(), known);
     }
 
-    /// Drops hosts that are not in the fleet any more.
+    /// Drops hosts that are no longer in the fleet.
     pub(crate) fn retain(&self, is_member: impl Fn(&str) -> bool) {
         self.0.lock().known.retain(|name, _| is_member(name));
     }
@@ -106,7 +106,7 @@ impl Topologies {
         }
     }
 
-    /// How many hosts have a topology by their BMC, and how many a conflict.
+    /// The number of hosts with a topology from their BMC, and the number of hosts with a conflict.
     pub(crate) fn counts(&self) -> (i64, i64) {
         let inner = self.0.lock();
         let discovered = inner

@@ -313,7 +313,7 @@ impl Leader {
         }
     }
 
-    /// The Lease of this version, which is read again only if it is not the one returned last.
+    /// The Lease of this version, which is read again only if it is not the Lease returned last.
     async fn replaced(
         &self,
         leases: &Api<Lease>,

@@ -1,6 +1,6 @@
 //! The election on a thread of its own, so that no computation of this process delays a renewal of the Lease.
 //!
-//! The thread has its own client: the connections of the other one are driven by the threads that compute.
+//! The thread has its own client, because the threads that compute drive the connections of the other client.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::Leader;
 use crate::store::api::management_client;
 
-/// Where the election takes place.
+/// Parameters of an election.
 pub(crate) struct Election<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
@@ -21,8 +21,8 @@ pub(crate) struct Election<'a> {
 }
 
 impl Leader {
-    /// Takes part in the election on a thread of its own, with a client by this kubeconfig, until leadership is lost or
-    /// the election is cancelled. It is cancelled as well when the future is dropped.
+    /// Takes part in the election on a thread of its own, with a client from this kubeconfig, until leadership is
+    /// lost or the election is cancelled. Dropping the future cancels the election, too.
     ///
     /// # Errors
     /// The thread or its client cannot be made, or the election has ended.

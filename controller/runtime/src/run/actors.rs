@@ -19,7 +19,7 @@ use crate::{
     store::index::ChangeQueue,
 };
 
-/// Starts the tasks, which end after `cancel`. Each returns its name, for the report of one that ends early.
+/// Starts the tasks, which end after `cancel`. Each task returns its name, to report a task that ends early.
 pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<&'static str> {
     let Parts {
         config,

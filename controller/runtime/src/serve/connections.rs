@@ -1,7 +1,7 @@
-//! Places of a server for callers whose account is not known yet.
+//! Limits on the connections of a server from callers with an account that is not known yet.
 //!
-//! Pure. A caller that opens connections and sends nothing must not keep others out: it loses its own oldest ones, and
-//! the slowest caller loses one as soon as another caller needs the place.
+//! Pure. Invariant: a caller that opens connections and sends nothing does not keep others out. Above its limit
+//! it loses its own oldest connection, and the slowest caller loses one as soon as another caller needs it.
 
 use std::{
     collections::BTreeMap,
@@ -10,15 +10,16 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-/// Places of one server. API servers and scrapers keep a few each.
+/// Maximum number of connections of a server. API servers and scrapers keep a few each.
 const PLACES: usize = 128;
-/// Places of one address before a request of it was accepted. Several callers may share the address of a proxy.
+/// Maximum number of connections from one address without an accepted request. Several callers may share the
+/// address of a proxy.
 const PLACES_OF_ADDRESS: usize = 16;
 
 /// An open connection.
 struct Connection {
     address: IpAddr,
-    /// Whether a request over it was accepted, so that its caller has an account.
+    /// Whether a request over the connection was accepted, so that its caller has an account.
     is_accepted: bool,
     /// Ends the connection.
     end: CancellationToken,
@@ -45,8 +46,8 @@ fn counted(address: IpAddr) -> IpAddr {
 // === impl ConnectionTable ===
 
 impl ConnectionTable {
-    /// Takes a place for a new connection, for which another one may have to end. `None`: every place is taken by a
-    /// caller with an account.
+    /// Adds a new connection, and ends another one if the limits require it. `None` if callers with an account use
+    /// all connections.
     pub(super) fn open(&mut self, address: IpAddr) -> Option<(u64, CancellationToken)> {
         let address = counted(address);
         let of_address = self.waiting_of(address);
@@ -75,7 +76,7 @@ impl ConnectionTable {
         }
     }
 
-    /// Gives the place of a connection back.
+    /// Removes a connection that has ended.
     pub(super) fn closed(&mut self, id: u64) {
         self.open.remove(&id);
     }
@@ -87,7 +88,7 @@ impl ConnectionTable {
         of_address.map(|(id, _)| *id).collect()
     }
 
-    /// The oldest connection without an accepted request, of the address that has most of them.
+    /// The oldest connection without an accepted request, of the address that has most such connections.
     fn slowest(&self) -> Option<u64> {
         let mut waiting: BTreeMap<IpAddr, (usize, u64)> = BTreeMap::new();
         for (id, connection) in self.open.iter().filter(|(_, c)| !c.is_accepted) {

@@ -1,6 +1,6 @@
 //! A client of the controller's HTTPS server, as the user of a kubeconfig.
 //!
-//! Owns: how the certificate of the controller is verified. Must never: send a token before it is.
+//! Owns: the verification of the controller's certificate. Must never: send a token before that verification.
 
 use std::{path::PathBuf, sync::Arc};
 

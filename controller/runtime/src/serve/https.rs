@@ -98,7 +98,7 @@ impl Https {
     }
 }
 
-/// Serves one connection. `accepted` is called for each answer that is no refusal of the caller.
+/// Serves one connection. Calls `accepted` for each response that does not refuse the caller.
 async fn connection(
     server: &str,
     stream: TcpStream,

@@ -1,7 +1,7 @@
-//! Which hosts there are, where they are, and which of them have failed.
+//! The hosts of the fleet, with their placement and their failures.
 //!
-//! A change of a Node costs a look-up. Where hosts are is read again as a whole, in the background, when an
-//! agent, a Machine or a BareMetalHost has changed, because these may concern any of them.
+//! A change of a Node costs one lookup. After a change of an agent, a Machine or a BareMetalHost, the placement
+//! of the whole fleet is read again in the background, because such a change may concern any host.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,24 +25,24 @@ use crate::{
     },
 };
 
-/// Shortest time between two readings of the whole fleet.
+/// Minimum interval between two reads of the whole fleet.
 const REFRESH: Duration = Duration::from_secs(2);
 
-/// Hosts that are resolved before other tasks have their turn.
+/// Number of hosts that are resolved before the task yields to others.
 const CHUNK: usize = 64;
 
-/// When the whole fleet was read, and whether it has to be read again.
+/// The time of the last read of the whole fleet, and whether a new read is required.
 #[derive(Default)]
 pub(super) struct Fleet {
     read: Option<Instant>,
-    /// How long that took.
+    /// Duration of that read.
     took: Duration,
     is_outdated: bool,
-    /// Changes of the topology by BMCs that it contains.
+    /// Number of topology changes from BMCs that the read includes.
     topology: u64,
 }
 
-/// What is known of a Node.
+/// The known facts about a Node.
 struct Member {
     name: HostName,
     domains: BTreeSet<Domain>,
@@ -51,7 +51,7 @@ struct Member {
 }
 
 impl Fleet {
-    /// Takes changes over, or reads the whole fleet where that is due.
+    /// Applies changes, or reads the whole fleet if that is due.
     pub(super) async fn update(&mut self, watch: &CauseWatch, changes: BTreeSet<Change>) {
         let mut nodes = Vec::new();
         for change in changes {
@@ -113,7 +113,7 @@ async fn read_all(watch: &CauseWatch) {
     }
 }
 
-/// Takes the state of a Node over. `again`: its host is resolved although its rack is known.
+/// Applies the state of a Node. With `again`, its host is resolved even if its rack is known.
 fn apply(watch: &CauseWatch, cluster: &Key, node: &str, again: bool) {
     let name = host_name(cluster, node);
     let known = {
@@ -173,7 +173,7 @@ fn member(
     let mut domains = Domain::of(&placement);
     domains.extend(located);
     if rack.is_none() {
-        // A rack whose agent is lost, say, keeps its hosts.
+        // For example, a rack with a lost agent keeps its hosts.
         let named: BTreeSet<DomainKind> = domains.iter().map(|domain| domain.kind).collect();
         let kept = known.iter().filter(is_place);
         domains.extend(kept.filter(|domain| !named.contains(&domain.kind)).cloned());
@@ -185,7 +185,7 @@ fn member(
     }
 }
 
-/// Completes where a host is by what its BMC reports. Returns the part of its rack.
+/// Completes the placement of a host with the topology from its BMC. Returns the part of its rack.
 fn complete(
     watch: &CauseWatch,
     name: &HostName,
@@ -199,7 +199,7 @@ fn complete(
     found.and_then(|found| found.location(&host.rack))
 }
 
-/// Since when a Node is not Ready; `None` if it is, or if that is not known.
+/// The time since which a Node is not Ready; `None` if it is Ready, or if that is not known.
 pub(crate) fn not_ready_since(node: &Node, now: Timestamp) -> Option<Timestamp> {
     let is_failed = ready(node).is_some_and(|status| status != "True");
     let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());

@@ -18,7 +18,7 @@ struct CauseLabels {
     likely: &'static str,
 }
 
-/// The open causes by kind and name of the domain: what is likely, and the hosts that are failed.
+/// The open causes by kind and name of the domain: the likely cause, and the number of failed hosts.
 pub(super) type OpenCauses = BTreeMap<(&'static str, String), (&'static str, i64)>;
 
 pub(crate) struct SharedCauseMetrics {
@@ -47,7 +47,7 @@ impl SharedCauseMetrics {
         self.events.get_or_create(&ReasonLabels { reason }).inc();
     }
 
-    /// Records the open causes; the series of others are removed.
+    /// Sets the series of the open causes, and removes all other series.
     pub(super) fn set_open(&self, open: &OpenCauses) {
         let labels = |(domain, name): &(&'static str, String), likely| CauseLabels {
             domain,

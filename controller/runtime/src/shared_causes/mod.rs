@@ -1,9 +1,9 @@
-//! Shared causes: watches which hosts fail together, and holds their remediations where a PowerPolicy
-//! says so.
+//! Shared causes: finds hosts that fail together, and blocks their remediations where a PowerPolicy requires
+//! it.
 //!
-//! Owns: the failures of the fleet, what is judged of them, its Events and its metric. One task keeps
-//! them; a decision only looks its host up. Must never switch anything: it reads BMCs, and a remediation
-//! takes its own readings.
+//! Owns: the failures of the fleet, the judgements about them, their Events and their metric. One task
+//! maintains them; a decision only looks up its host. Must never switch anything: it reads BMCs, and a
+//! remediation takes its own readings.
 
 mod fleet;
 mod metrics;
@@ -48,16 +48,16 @@ pub(crate) use metrics::SharedCauseMetrics;
 use readings::Readings;
 pub(crate) use report::shared_domain;
 
-/// Shortest interval of judgements. It is short beside the settling time, which a failure waits in any case.
+/// Minimum interval of judgements. It is short compared with the settling time that every failure waits out.
 const TICK: Duration = Duration::from_millis(500);
-/// Judgements, and readings of the whole fleet, take at most this share of the time: one part of so many.
+/// Judgements, and reads of the whole fleet, take at most one part in this many of the time.
 const SHARE: u32 = 20;
 
-/// How long a remediation waits for the fleet to be read again, if its host is not where the fleet has it:
-/// its agent connected a moment ago, say.
+/// How long a remediation waits for a new read of the fleet if the fleet does not have its host in its rack,
+/// for example because its agent has just connected.
 const PLACED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 
-/// What hosts share, which of them have failed, and what is judged of it.
+/// What hosts share, which of them have failed, and the judgements about the failures.
 #[derive(Default)]
 pub(crate) struct SharedCauses {
     inner: Mutex<Inner>,
@@ -68,9 +68,9 @@ struct Inner {
     failures: Failures,
     /// What the BMCs of failed hosts reported.
     readings: BTreeMap<HostName, BmcReading>,
-    /// Since when hosts of remediations are not where the fleet has them.
+    /// Hosts of remediations that the fleet does not have in their rack, and since when.
     misplaced: BTreeMap<String, Timestamp>,
-    /// What was judged for each PowerPolicy, by its name.
+    /// The judgement for each PowerPolicy, by its name.
     judged: BTreeMap<String, Judged>,
 }
 
@@ -81,27 +81,27 @@ struct Judged {
     announced: BTreeSet<Domain>,
 }
 
-/// Keeps the failures and judges them.
+/// Dependencies of the task that maintains and judges the failures.
 pub(crate) struct CauseWatch {
     pub(crate) client: Client,
     pub(crate) index: Arc<Index>,
     pub(crate) agents: Arc<Agents>,
     pub(crate) events: Events,
     pub(crate) metrics: Arc<SharedCauseMetrics>,
-    /// Those that have begun read the BMCs of their hosts themselves.
+    /// Active remediations. A remediation that has begun reads the BMC of its host itself.
     pub(crate) active: Arc<ActiveRemediations>,
     pub(crate) causes: Arc<SharedCauses>,
-    /// Where hosts are by their BMCs.
+    /// The topology of hosts as their BMCs report it.
     pub(crate) topologies: Arc<Topologies>,
 }
 
-/// Name of a host, as the failures are kept by.
+/// The name of a host, by which the failures are stored.
 fn host_name(cluster: &Key, node: &str) -> HostName {
     format!("{cluster}/{node}").into()
 }
 
 impl Inner {
-    /// Whether the fleet does not have a host in its rack, and had no time to be read again since.
+    /// Whether the fleet does not have a host in its rack, and has not had time for a new read since.
     fn is_misplaced(&mut self, host: &str, rack: Option<&str>, now: Timestamp) -> bool {
         let Some(rack) = rack else { return false };
         let rack = Domain::new(DomainKind::Rack, rack);
@@ -116,8 +116,8 @@ impl Inner {
 }
 
 impl SharedCauses {
-    /// Why a remediation of a host in a rack waits, by policy. `failing`: the index shows its Node, and the
-    /// Node is not Ready.
+    /// Why a remediation of a host in a rack is blocked, by policy. `failing` tells whether the index shows its
+    /// Node, and the Node is not Ready.
     pub(crate) fn holds(
         &self,
         policies: &[PowerPolicy],
@@ -143,7 +143,7 @@ impl SharedCauses {
         holds.collect()
     }
 
-    /// The open cause of which the failure of a Node is a part, by any policy.
+    /// The open cause that contains the failure of a Node, by any policy.
     pub(crate) fn cause_of(&self, cluster: &Key, node: &str) -> Option<CauseSummary> {
         let inner = self.inner.lock();
         if inner.judged.is_empty() {
@@ -155,7 +155,7 @@ impl SharedCauses {
         Some(cause.summary())
     }
 
-    /// Records that the causes of a host hold a remediation, from which their time counts.
+    /// Records that the causes of a host block a remediation, which starts their time.
     pub(crate) fn begin_hold(&self, policy: &str, host: &str, now: Timestamp) {
         let inner = &mut *self.inner.lock();
         if let Some(judged) = inner.judged.get_mut(policy) {
@@ -174,7 +174,7 @@ impl SharedCauses {
         status.take(report::MAX_IN_STATUS).collect()
     }
 
-    /// The open causes, each once however many policies know it, for the status page.
+    /// The open causes for the status page, each once even if several policies know it.
     pub(crate) fn open(&self, now: Timestamp) -> Vec<SharedCauseEntry> {
         let inner = self.inner.lock();
         let mut all: BTreeMap<&Domain, SharedCauseEntry> = BTreeMap::new();
@@ -189,7 +189,7 @@ impl SharedCauses {
         all.into_values().collect()
     }
 
-    /// Judges all policies, whose causes continue those that their status shows.
+    /// Judges all policies. The causes in the status of a policy are continued.
     fn judge(&self, index: &Index, now: Timestamp) -> report::Changes {
         let inner = &mut *self.inner.lock();
         let mut changes = report::Changes::default();
@@ -229,8 +229,8 @@ pub(crate) fn concerns(change: &Change) -> bool {
     }
 }
 
-/// Keeps the failures and judges them, until `cancel`. `inbox` is that of the remediations, to wake those
-/// whose hold has ended.
+/// Maintains the failures and judges them, until `cancel`. `inbox` is the queue of the remediations, to wake
+/// remediations that are no longer blocked.
 pub(crate) async fn run(
     watch: Arc<CauseWatch>,
     changes: Arc<ChangeQueue>,
@@ -266,7 +266,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Wakes the remediations that wait and that the judgement concerns.
+/// Wakes the waiting remediations that the judgement concerns.
 fn wake(watch: &CauseWatch, inbox: &ChangeQueue, changes: &report::Changes) {
     if changes.settled.is_empty() && changes.released.is_empty() {
         return;

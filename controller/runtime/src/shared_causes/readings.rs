@@ -1,4 +1,4 @@
-//! Reads the BMCs of hosts that failed together, which tells a loss of power from one of the network.
+//! Readings of the BMCs of hosts that failed together, which tell a loss of power from a loss of network.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,14 +11,14 @@ use tokio::{task::JoinSet, time::Instant};
 use super::{CauseWatch, fleet::resolve};
 use crate::{hosts::bmc_endpoint, store::object::Key};
 
-/// Time that a BMC has for one reading.
+/// Timeout of one reading of a BMC.
 const READING: Duration = Duration::from_secs(10);
-/// Interval in which a BMC is read while its host is failed.
+/// Interval of the readings of a BMC while its host is failed.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// BMCs that are read at one time.
+/// Maximum number of concurrent readings.
 const CONCURRENT: usize = 32;
 
-/// The readings under way, and when each host was read last.
+/// The readings in flight, and the start of the last reading of each host.
 #[derive(Default)]
 pub(super) struct Readings {
     running: JoinSet<(HostName, Option<BmcReading>)>,
@@ -26,7 +26,7 @@ pub(super) struct Readings {
 }
 
 impl Readings {
-    /// Takes the results over that have come.
+    /// Collects finished readings.
     pub(super) fn collect(&mut self, watch: &CauseWatch) {
         let mut inner = watch.causes.inner.lock();
         while let Some(done) = self.running.try_join_next() {
@@ -38,7 +38,7 @@ impl Readings {
         }
     }
 
-    /// Begins the readings that are due of these hosts.
+    /// Starts due readings for these hosts.
     pub(super) fn start(&mut self, watch: &Arc<CauseWatch>, hosts: &[HostName]) {
         self.begun.retain(|_, begun| begun.elapsed() < INTERVAL);
         for name in hosts {

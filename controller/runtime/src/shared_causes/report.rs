@@ -1,6 +1,6 @@
-//! What is reported of causes: Events, the metric, the status of policies, and the status page.
+//! Reports about shared causes: Events, the metric, the status of policies, and the status page.
 //!
-//! Each cause is reported once, not once for each host.
+//! Invariant: each cause is reported once, not once for each host.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,17 +32,17 @@ const STARTED: &str = "SharedCause";
 /// Reason of the Event of a cause that has ended.
 const ENDED: &str = "SharedCauseEnded";
 
-/// What a judgement has changed.
+/// The changes by a judgement.
 #[derive(Default)]
 pub(super) struct Changes {
     pub(super) events: Vec<Event>,
     /// Hosts whose failures are settled now.
     pub(super) settled: BTreeSet<HostName>,
-    /// What no longer holds remediations.
+    /// Domains that no longer block remediations.
     pub(super) released: BTreeSet<Domain>,
-    /// Hosts whose BMCs are to be read.
+    /// Hosts with a BMC that must be read.
     pub(super) unread: Vec<HostName>,
-    /// The open causes: what is likely, and the hosts that are failed.
+    /// The open causes: the likely cause, and the number of failed hosts.
     open: BTreeMap<Domain, (Likely, u32)>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Event {
 }
 
 impl Changes {
-    /// Collects what differs between two judgements of a policy.
+    /// Collects the differences between two judgements of a policy.
     pub(super) fn compare(
         &mut self,
         failures: &Failures,
@@ -146,7 +146,7 @@ pub(super) fn send(watch: &CauseWatch, changes: &Changes) {
     watch.metrics.set_open(&series.collect());
 }
 
-/// What hosts share, as objects name it.
+/// The domain that hosts share, in the form of the API.
 pub(crate) fn shared_domain(kind: DomainKind) -> SharedDomain {
     match kind {
         DomainKind::Rack => SharedDomain::Rack,

@@ -31,7 +31,7 @@ fn name(host: usize) -> HostName {
     host_name(&Key::local(), &format!("n{host}"))
 }
 
-/// A rack of eight hosts, of which seven fail from second 100 on.
+/// A rack of eight hosts; seven of them fail from second 100 on.
 fn dark_rack() -> SharedCauses {
     let causes = SharedCauses::default();
     let mut inner = causes.inner.lock();

@@ -73,7 +73,7 @@ impl ApiError {
         self.code() == Some(409)
     }
 
-    /// Whether the API server has refused the request itself, so that a repetition is refused as well.
+    /// Whether the API server has refused the request itself, so that it would refuse a repetition as well.
     pub(crate) fn is_client_error(&self) -> bool {
         match self.code() {
             Some(404) => self.is_not_found(),
@@ -96,8 +96,8 @@ impl ApiError {
     }
 }
 
-/// Whether a 404 is about an object. Without the name of one in its details it is about the path: a version that is
-/// not served any more, or an API server that does not know its CRDs yet.
+/// Whether a 404 is about an object. If its details name no object, it is about the path: a version that is no
+/// longer served, or an API server that does not know its CRDs yet.
 pub(crate) fn is_absence(status: &Status) -> bool {
     let named = status.details.as_ref();
     status.code == 404 && named.is_some_and(|named| !named.name.is_empty())
@@ -108,7 +108,7 @@ pub(crate) fn is_not_served(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404 && !is_absence(status))
 }
 
-/// The message for operators: that of the API server if it has sent one.
+/// The message for operators: the message of the API server if it has sent one.
 pub(crate) fn words(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
@@ -217,7 +217,7 @@ pub(crate) async fn management_client(kubeconfig: Option<&Path>) -> Result<Clien
     tuned(connection_of(kubeconfig).await?)
 }
 
-/// The connection that a kubeconfig describes; without one, that of the environment.
+/// The connection that a kubeconfig describes; without a kubeconfig, the connection of the environment.
 pub(crate) async fn connection_of(kubeconfig: Option<&Path>) -> Result<Config, ClientError> {
     Ok(match kubeconfig {
         Some(path) => {
@@ -238,7 +238,7 @@ pub(crate) async fn workload_client(kubeconfig: &str) -> Result<Client, ClientEr
 /// Makes the client of a workload cluster from the text of a kubeconfig, for fuzzing.
 ///
 /// # Errors
-/// The message with which it is refused, and the token in it, where it can be parsed.
+/// The message that refuses the kubeconfig, and the token in the kubeconfig, if it can be parsed.
 #[cfg(feature = "fuzzing")]
 pub(crate) async fn fuzz_workload_client(kubeconfig: &str) -> Result<(), (String, Vec<String>)> {
     use secrecy::ExposeSecret as _;

@@ -1,4 +1,4 @@
-//! Clocks that cannot be set and that include suspended time, and the wall clock for what people and calendars read.
+//! Clocks that cannot be set and that include suspended time, and the wall clock for people and calendars.
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -28,8 +28,8 @@ pub(crate) fn begin() {
     monotonic_now();
 }
 
-/// The wall clock as it is set now: for windows and freezes, and for times that people read. It may step, so that no age
-/// is a difference of it.
+/// The wall clock as it is set now: for windows and freezes, and for times that people read. It may step, so it
+/// must not be used to compute an age.
 pub(crate) fn wall_now() -> Timestamp {
     Timestamp::now()
 }
@@ -39,7 +39,8 @@ pub(crate) fn on_wall(at: Timestamp) -> Timestamp {
     rebase(at, monotonic_now(), wall_now())
 }
 
-/// `at` of one clock on another one, by a time of both. Less than a second is what the two readings themselves take.
+/// Converts `at` from one clock to another, by a time of both. A difference below one second is the duration of
+/// the two readings.
 fn rebase(at: Timestamp, from: Timestamp, to: Timestamp) -> Timestamp {
     let ahead = to.duration_since(from);
     if ahead.abs() < SignedDuration::from_secs(1) {

@@ -98,9 +98,9 @@ pub(crate) fn set_condition(
     Some(conditions)
 }
 
-/// A patch that sets conditions in both lists of a Cluster API object and removes those of the
-/// types `gone`; `None` if nothing changes. It fails if the object has changed meanwhile, because
-/// others write into the same lists.
+/// A patch that sets conditions in both lists of a Cluster API object and removes conditions of the types
+/// `gone`; `None` if nothing changes. It fails if the object has changed meanwhile, because other controllers
+/// write into the same lists.
 pub(crate) fn both_lists(
     object: &DynamicObject,
     shape: Shape,

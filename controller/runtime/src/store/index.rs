@@ -72,7 +72,7 @@ struct Workload {
     /// Major and minor version, as reported by the API server of the cluster.
     version: Option<(String, String)>,
     nodes: BTreeMap<String, KnownNode>,
-    /// The same Nodes by what identifies their hosts.
+    /// The same Nodes by the identity of their hosts.
     hosts: host_identities::HostIdentities,
     /// Names for which a live read found no Node, and the watch has reported none since.
     absent: BTreeSet<String>,
@@ -97,7 +97,7 @@ struct Inner {
     hosts: BTreeMap<Key, Entry<BareMetalHostView>>,
     host_links: host_links::HostLinks,
     requests: BTreeMap<RequestId, Entry<RequestView>>,
-    /// The requests that name a Node of the management cluster.
+    /// The remediations that name a Node of the management cluster.
     requests_by_node: BTreeSet<RequestId>,
     rack_agents: BTreeMap<Key, Arc<DynamicObject>>,
     /// RemediationStates, by the UID of their remediation.
@@ -409,7 +409,7 @@ impl Index {
         self.inner.read().rack_agents.get(key).cloned()
     }
 
-    /// RemediationStates whose remediation is not in the index.
+    /// RemediationStates of remediations that are not in the index.
     pub(crate) fn unneeded_states(&self) -> Vec<Arc<DynamicObject>> {
         let inner = self.inner.read();
         let requests = inner.requests.values();

@@ -1,6 +1,6 @@
 //! Registration and rendering of metrics. Each part of the controller registers its own.
 //!
-//! The number of values of a label never grows with the fleet.
+//! Invariant: the number of values of a label never grows with the fleet.
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
@@ -8,7 +8,7 @@ use prometheus_client::{
     registry::{Metric, Registry},
 };
 
-/// The label of what is counted by its reason.
+/// The label of a counter by reason.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct ReasonLabels {
     pub(crate) reason: &'static str,

@@ -156,8 +156,8 @@ impl Kind {
 /// Timeout of a discovery call.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Lifetime of a cached discovery result for a kind in any version. A watch notices earlier that its version is gone;
-/// of a kind that is not watched nothing else does.
+/// Lifetime of a cached discovery result for a kind in any version. A watch notices earlier that its version is
+/// gone; for a kind without a watch, only this lifetime does.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
 
 /// Lifetime of a cached discovery result for an `apiVersion` and kind.
@@ -203,8 +203,8 @@ impl Default for Served {
 }
 
 impl Served {
-    /// The resource of a kind: in the version that the API server prefers for its group, or in the most
-    /// stable one that has the kind. `None`: no version has it, by an API server that is ready (F12).
+    /// The resource of a kind: in the version that the API server prefers for its group, or in the most stable
+    /// version that has the kind. `None` if the API server is ready and no version has the kind (F12).
     pub(crate) async fn find(
         &self,
         client: &Client,
@@ -223,7 +223,7 @@ impl Served {
         }
         let mut found = in_time(&what, discover(client, group, kind)).await?;
         if found.is_none() {
-            // An API server that starts lists its CRDs late.
+            // A starting API server lists its CRDs late.
             in_time(&what, require_ready(client)).await?;
             found = in_time(&what, discover(client, group, kind)).await?;
         }
@@ -235,13 +235,13 @@ impl Served {
         Ok(found)
     }
 
-    /// Drops what is known about a kind, because the API server does not serve its path any more.
+    /// Drops the cached resource of a kind, because the API server no longer serves its path.
     pub(crate) fn forget(&self, group: &str, kind: &str) {
         let name = (group.to_owned(), kind.to_owned());
         self.known.write().remove(&name);
     }
 
-    /// The same for a kind in one version.
+    /// Like [`Self::forget`], for a kind in one version.
     pub(crate) fn forget_pinned(&self, api_version: &str, kind: &str) {
         let name = (api_version.to_owned(), kind.to_owned());
         self.pinned.write().remove(&name);
@@ -295,7 +295,7 @@ impl Served {
         found.map_err(|e| ApiError::other(Key::new(api_version, kind).to_string(), words(&e)))
     }
 
-    /// The resource that `apiVersion` and `kind` name literally (a template reference); `None`: not
+    /// The resource that `apiVersion` and `kind` name literally (a template reference); `None` if it is not
     /// served.
     pub(crate) async fn pinned(
         &self,
@@ -313,7 +313,7 @@ impl Served {
         let what = format!("{kind} of {api_version}");
         let mut found = in_time(&what, discover_pinned(client, &gvk)).await?;
         if found.is_none() {
-            // An API server that starts lists its CRDs late.
+            // A starting API server lists its CRDs late.
             in_time(&what, require_ready(client)).await?;
             found = in_time(&what, discover_pinned(client, &gvk)).await?;
         }
@@ -325,7 +325,7 @@ impl Served {
     }
 }
 
-/// The resource of a kind in one version; `None`: it is not listed.
+/// The resource of a kind in one version; `None` if it is not listed.
 async fn discover_pinned(
     client: &Client,
     gvk: &GroupVersionKind,
@@ -357,8 +357,8 @@ async fn discover(
     Ok(preferred.map(|(resource, _)| resource))
 }
 
-/// Fails unless the API server is ready: before that it may not list its CRDs. One that has no such endpoint, or
-/// denies it, counts as ready.
+/// Fails unless the API server is ready, because before that it may not list its CRDs. An API server that has no
+/// such endpoint, or denies access to it, counts as ready.
 async fn require_ready(client: &Client) -> Result<(), kube::Error> {
     let request = http::Request::get("/readyz").body(Vec::new());
     let request = request.map_err(kube::Error::HttpError)?;
@@ -384,7 +384,7 @@ async fn in_time<T>(
 /// Objects in one page of a list.
 const LIST_PAGE: u32 = 500;
 
-/// Timeout of a list with all its pages: whoever waits for it must say so before long.
+/// Timeout of a list with all its pages, so that a caller soon reports that it waits.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Reads all pages of a list. `what` names the call in errors.
@@ -430,7 +430,7 @@ pub(crate) async fn list(
     list_with(client, resource, namespace, what, &ListParams::default()).await
 }
 
-/// The same, with a selection.
+/// Like [`list`], with a selection.
 pub(crate) async fn list_with(
     client: &Client,
     resource: &ApiResource,
@@ -461,7 +461,7 @@ pub(crate) fn api(client: &Client, resource: &ApiResource, namespace: &str) -> A
     typed_api(client, resource, namespace)
 }
 
-/// A handle to objects of which only some fields are parsed.
+/// A handle to objects that are parsed only in part.
 pub(crate) fn typed_api<K>(client: &Client, resource: &ApiResource, namespace: &str) -> Api<K>
 where
     K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,

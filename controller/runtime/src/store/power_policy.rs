@@ -1,6 +1,6 @@
-//! A PowerPolicy in the form in which it is evaluated.
+//! A parsed PowerPolicy, as it is evaluated.
 //!
-//! A policy that cannot be parsed is kept, with what is wrong, because it holds what it selects.
+//! Invariant: a policy that cannot be parsed is kept with its error, because it blocks what it selects.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -57,7 +57,7 @@ impl StoredPolicy {
         Ok(match serde_json::from_value::<PowerPolicySpec>(spec) {
             Ok(spec) => Self::of(name, spec),
             Err(error) => Self {
-                // What it selects cannot be read either.
+                // The selector cannot be parsed either.
                 selector: PolicySelector::default(),
                 policy: PowerPolicy {
                     name,
@@ -238,7 +238,7 @@ mod tests {
             selects(NodeLabels::Unknown, Some(&machine), "r1"),
             Selected::Unknown
         );
-        // What does not match without the Node does not match with it.
+        // A selector that does not match without the Node does not match with it.
         assert_eq!(
             selects(NodeLabels::Unknown, Some(&machine), "r2"),
             Selected::No

@@ -47,7 +47,7 @@ impl RequestView {
         }
     }
 
-    /// What the metadata alone say, for a remediation whose spec cannot be read.
+    /// The view from the metadata alone, for a remediation with a spec that cannot be read.
     ///
     /// # Errors
     /// The metadata cannot be read either.
@@ -64,7 +64,7 @@ impl RequestView {
         }
     }
 
-    /// The Machine of Cluster API that it is for.
+    /// The Machine of Cluster API that the remediation is for.
     pub(crate) fn machine(&self) -> Option<&OwnerRef> {
         match self {
             Self::Metal3(view) => view.machine(),
@@ -72,8 +72,8 @@ impl RequestView {
         }
     }
 
-    /// The Machine of OpenShift that it is for. A Node that it names takes precedence, because
-    /// medik8s' health check names both.
+    /// The Machine of OpenShift that the remediation is for. A Node that the remediation names takes precedence,
+    /// because medik8s' health check names both.
     pub(crate) fn openshift_machine(&self) -> Option<&OwnerRef> {
         let Self::Power(view) = self else {
             return None;
@@ -85,9 +85,8 @@ impl RequestView {
         view.meta.owner(groups::OPENSHIFT_MACHINE, kinds::MACHINE)
     }
 
-    /// The Node of the management cluster that it is for, if it is for no Machine of Cluster API.
-    /// The Node of a Machine of OpenShift is named by that Machine only
-    /// ([`Self::openshift_machine`]).
+    /// The Node of the management cluster that the remediation is for, unless it is for a Machine of Cluster API.
+    /// Only the Machine itself names the Node of a Machine of OpenShift ([`Self::openshift_machine`]).
     pub(crate) fn node(&self) -> Option<&str> {
         match self {
             Self::Metal3(_) => None,

@@ -27,10 +27,10 @@ use crate::store::{
 
 /// Interval of discovery for a kind that is not served.
 const RETRY_MISSING: Duration = Duration::from_secs(10);
-/// Pause before a lost watch is made anew.
+/// Pause before a lost watch is restarted.
 const RETRY_LOST: Duration = Duration::from_secs(5);
-/// The longest pause between two starts of a watch that fails: only a further failure shows that it goes on to fail, and
-/// that must show within a minute (F12).
+/// Maximum pause between two starts of a failing watch. Only another failure shows that the watch still fails,
+/// and that must be known within a minute (F12).
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Duration of a watch request in seconds, after which it is renewed from the same resourceVersion. A dead
 /// connection without an error is detected a few seconds later.
@@ -39,8 +39,8 @@ const WATCH_LASTS: u32 = 60;
 /// Objects in one page of a list: few enough that a large fleet is never completely in memory.
 const PAGE: u32 = 100;
 
-/// The events of a kind. A failed watch is resumed with backoff. If the API server refuses to resume it because it
-/// does not have the history any more, everything is listed again: the library would try to resume it for ever.
+/// The events of a kind. A failed watch is resumed with backoff. If the API server refuses to resume it because
+/// the history is gone, everything is listed again: the library would try to resume the watch forever.
 pub(crate) fn events<K>(objects: Api<K>) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -67,7 +67,7 @@ fn is_expired_start<K>(event: &watcher::Result<Event<K>>) -> bool {
     }
 }
 
-/// Whether the API server does not serve the version of the watch any more.
+/// Whether the API server no longer serves the version of the watch.
 fn is_path_gone(error: &watcher::Error) -> bool {
     match error {
         watcher::Error::InitialListFailed(error)
@@ -77,7 +77,7 @@ fn is_path_gone(error: &watcher::Error) -> bool {
     }
 }
 
-/// What follows from the failure of a watch.
+/// Classifies the failure of a watch.
 fn watch_failure(error: &watcher::Error) -> WatchFailure {
     let status = match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -100,7 +100,7 @@ fn watch_failure(error: &watcher::Error) -> WatchFailure {
     }
 }
 
-/// Whether one watch feeds its view, by the clock of this process.
+/// Monitor of one watch: whether it feeds its view, by the clock of this process.
 pub(crate) struct WatchMonitor {
     began: Instant,
     health: WatchHealth,
@@ -124,7 +124,7 @@ impl WatchMonitor {
         self.health.progressed();
     }
 
-    /// Records a failure. Returns whether the watch is lost and must be made anew.
+    /// Records a failure. Returns whether the watch is lost and must be restarted.
     pub(crate) fn failed(&mut self, error: &watcher::Error) -> bool {
         let failure = watch_failure(error);
         self.health.failed(failure, self.began.elapsed())
@@ -139,7 +139,7 @@ impl WatchMonitor {
         self.health.is_fed(self.began.elapsed())
     }
 
-    /// Ends once [`Self::is_fed`] may have become true by itself.
+    /// Completes once [`Self::is_fed`] may have become true by itself.
     pub(crate) async fn settled(&self) {
         match self.health.wait(self.began.elapsed()) {
             Some(wait) => tokio::time::sleep(wait).await,
@@ -280,8 +280,8 @@ pub(crate) async fn watch_kind(
     }
 }
 
-/// Why objects of a kind that no version serves are not known: they were there, and no watch has reported their
-/// deletion (F12). `None`: none are known.
+/// Why the objects of a kind that no version serves are unknown: they existed, and no watch has reported their
+/// deletion (F12). `None` if the index has no such objects.
 fn no_longer_served(index: &Index, kind: Kind) -> Option<String> {
     let known = index.keys(kind).len();
     (known > 0).then(|| {
@@ -343,8 +343,8 @@ mod tests {
         }
     }
 
-    /// A group of which one version is served at a time, with the kind of Clusters. Nothing may be read in the version
-    /// `denied`, and no version is served while it is empty.
+    /// An API server that serves the group of Clusters in one version at a time. It denies all reads while
+    /// `version` is `denied`, and serves no version while `version` is empty.
     fn upgraded_server(version: Arc<Mutex<&'static str>>) -> Client {
         fake_api::client(move |asked: FakeRequest| {
             let version = *version.lock();
@@ -383,7 +383,7 @@ mod tests {
                     path if path == format!("{served}/clusters") => {
                         return failure(StatusCode::GATEWAY_TIMEOUT);
                     }
-                    // As of a path that is not served: no Status with details.
+                    // The response for a path that is not served: no Status with details.
                     _ => return (StatusCode::NOT_FOUND, json!("404 page not found")),
                 };
                 (StatusCode::OK, found)
@@ -411,7 +411,7 @@ mod tests {
         (index, cancel, task)
     }
 
-    /// The objects that were seen stay, and are of the past: neither absent nor known.
+    /// Objects that were seen before stay in the index as stale: neither absent nor known.
     #[tokio::test(start_paused = true)]
     async fn f12_kind_that_is_refused_or_gone_is_unknown_within_a_minute() {
         for (state, told) in [("denied", "403"), ("", "serves no version of Cluster")] {

@@ -1,4 +1,4 @@
-//! What Helm and kustomize leave, once no controller runs and no remediation is left.
+//! Objects that Helm and kustomize leave behind, once no controller runs and no remediation is left.
 
 use anyhow::Context;
 use k8s_openapi::{
@@ -24,10 +24,10 @@ use super::{
     taints::{self, Clusters},
 };
 
-/// Removes what is Rackhand's, and reports what may be somebody else's.
+/// Removes the objects of Rackhand, and reports objects that may belong to others.
 ///
 /// # Errors
-/// Something cannot be removed; running this again goes on from there.
+/// An object cannot be removed; another run continues from there.
 pub(super) async fn remove(
     client: &Client,
     namespace: &str,
@@ -68,7 +68,7 @@ async fn resume_checks(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Their remediations are gone, so nothing else removes these.
+/// Removes the holds on BareMetalHosts. Their remediations are gone, so nothing else removes them.
 async fn remove_holds(client: &Client) -> anyhow::Result<()> {
     for host in objects::list(client, objects::BARE_METAL_HOST).await? {
         let is_ours = |(key, value): &(&String, &String)| {
@@ -107,8 +107,8 @@ where
     Ok(())
 }
 
-/// Our own kinds, with what is left of them; of other projects' kinds that came with Rackhand only those
-/// of which there is no object.
+/// Removes our own kinds with their remaining objects, and the kinds of other projects that came with Rackhand
+/// and have no object.
 async fn remove_crds(client: &Client) -> anyhow::Result<()> {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let listed = crds.list(&ListParams::default()).await;

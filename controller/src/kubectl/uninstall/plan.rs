@@ -1,7 +1,7 @@
-//! What an uninstallation does next, as a pure function of what is there.
+//! The next step of an uninstallation, as a pure function of what is installed.
 //!
-//! Invariant: nothing that a remediation needs is removed while one is left, nor while a controller leads,
-//! which would make it again.
+//! Invariant: nothing that a remediation needs is removed while a remediation is left, nor while a controller
+//! leads, which would create it again.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -10,36 +10,36 @@ use std::fmt::{self, Display, Formatter};
 pub(super) struct FoundRemediation {
     /// Kind, namespace and name.
     pub(super) what: String,
-    /// It is being deleted.
+    /// Whether it is being deleted.
     pub(super) is_withdrawn: bool,
     pub(super) step: String,
     pub(super) message: String,
 }
 
-/// What is installed, as far as it decides.
+/// The installed objects that decide the next step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Installation {
-    /// Who holds a Lease of Rackhand that has not run out.
+    /// Holders of the Leases of Rackhand that have not expired.
     pub(super) leaders: Vec<String>,
     pub(super) remediations: Vec<FoundRemediation>,
     /// Health checks that are not paused.
     pub(super) active_checks: Vec<String>,
 }
 
-/// What is done next.
+/// The next step of an uninstallation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NextStep {
-    /// Health checks are paused, so that they make no remediation.
+    /// Pause these health checks, so that they create no remediations.
     Pause(Vec<String>),
-    /// Remediations are withdrawn: what was not switched off is let go, what was is switched on again.
+    /// Withdraw these remediations: a host that was not switched off is released, a host that was is switched on.
     Withdraw(Vec<String>),
-    /// Withdrawn ones are not over.
+    /// Wait for these withdrawn remediations to end.
     Wait(Vec<FoundRemediation>),
-    /// Only a controller can end these, and none leads.
+    /// Only a controller can end these remediations, and none leads.
     NoController(Vec<FoundRemediation>),
-    /// The programs have to be removed, which is not done here.
+    /// The operator has to remove the programs, which this command does not do.
     RemovePrograms(Vec<String>),
-    /// What the programs leave is removed.
+    /// Remove what the programs leave behind.
     RemoveRest,
 }
 

@@ -55,7 +55,7 @@ async fn f5_placeholder_of_the_second_driver_does_not_undo_what_the_first_did() 
         let mut dies = AfterCommand(|| first.fail(ErrorKind::Unreachable, false));
         let both = failover(&first, &second);
         let report = run(&both, off(expected(false)), &mut dies).await;
-        // Whether off is proven by two drivers is another matter (F1).
+        // The proof of off through two drivers is not the subject here (F1).
         assert!(
             !matches!(report.outcome, Outcome::IdentityMismatch(_)),
             "{second_reports:?}: {:?}",
@@ -110,7 +110,8 @@ async fn f5_command_goes_through_no_driver_whose_system_was_not_compared() {
         assert_eq!(result.is_ok(), sent == 1, "{second_reports:?}: {result:?}");
         assert_eq!(second.commands(), sent, "{second_reports:?}");
     }
-    // The first driver reports no identity, and the second another one than expected.
+    // The first driver reports no identity, and the second reports another identity than the
+    // expected one.
     let (first, second, _) = Scripted::pair();
     second.report(Some(OTHER));
     let both = failover(&first, &second);

@@ -1,4 +1,4 @@
-//! Why a host last started, and the faults of its power and chassis (IPMI 2.0, sections 28.2 and 28.11).
+//! Cause of the last start of a host, and the faults of its power and chassis (IPMI 2.0, sections 28.2 and 28.11).
 
 use ipmi_rs_core::connection::NetFn;
 
@@ -11,7 +11,7 @@ use crate::{
 const GET_CHASSIS_STATUS: u8 = 0x01;
 const GET_SYSTEM_RESTART_CAUSE: u8 = 0x07;
 
-/// Bits of the current power state (table 28-3, byte 2), and what they mean.
+/// Bits of the current power state (table 28-3, byte 2), and their meaning.
 const POWER: [(u8, &str); 3] = [
     (0x02, "power overload"),
     (0x08, "power fault"),

@@ -1,4 +1,4 @@
-//! Decodes event log entries to text (IPMI 2.0, tables 32-1 to 32-3 and 42-1 to 42-3).
+//! Texts of event log entries (IPMI 2.0, tables 32-1 to 32-3 and 42-1 to 42-3).
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Reads the sensor data records of a BMC (IPMI 2.0, chapters 33 and 35).
+//! Reader of the sensor data records of a BMC (IPMI 2.0, chapters 33 and 35).
 
 use std::collections::BTreeSet;
 

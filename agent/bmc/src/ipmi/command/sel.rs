@@ -1,4 +1,4 @@
-//! Reads the newest entries of the event log (IPMI 2.0, chapters 31 and 32).
+//! Reader of the newest event log entries (IPMI 2.0, chapters 31 and 32).
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -1,4 +1,4 @@
-//! Clears the event log of a BMC (IPMI 2.0, 31.9).
+//! The commands that clear the event log of a BMC (IPMI 2.0, 31.9).
 
 use std::{num::NonZeroU16, time::Duration};
 

@@ -1,6 +1,6 @@
-//! Parses sensor data records (IPMI 2.0, 43.1 and 43.2), as far as readings need them.
+//! Parser of the parts of sensor data records (IPMI 2.0, 43.1 and 43.2) that readings need.
 //!
-//! Not with `ipmi-rs-core`, whose parsers panic on truncated and malformed records.
+//! It does not use `ipmi-rs-core`, because those parsers panic on truncated and malformed records.
 
 use super::{
     sensor_reading::{Factors, THRESHOLD},

@@ -1,4 +1,4 @@
-//! Selects the sensors that represent the whole host.
+//! Roles of the sensors that represent the whole host.
 //!
 //! Owns: the names and entity ids that vendors use, in one place. Must never: assign a role to a
 //! sensor of a part of the host.

@@ -1,4 +1,4 @@
-//! Reads all sensors of a BMC once.
+//! One reading of all sensors of a BMC.
 
 use ipmi_rs_core::connection::NetFn;
 

@@ -1,5 +1,5 @@
-//! Decodes texts in SDR and FRU records (IPMI 2.0, 43.15; FRU Information Storage Definition 1.0,
-//! 13).
+//! Decoder of texts in SDR and FRU records (IPMI 2.0, 43.15; FRU Information Storage Definition
+//! 1.0, 13).
 //!
 //! `ipmi-rs-core` does not decode BCD plus and 6-bit ASCII, and rejects other texts.
 

@@ -1,4 +1,4 @@
-//! Selects or opens the session of an exchange.
+//! Choice of the session for an exchange: the open one, or a new one.
 
 use std::time::Instant;
 

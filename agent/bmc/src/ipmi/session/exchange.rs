@@ -32,7 +32,7 @@ pub(in crate::ipmi) struct Answer {
     pub(in crate::ipmi) data: Vec<u8>,
     /// GUID of the system whose session answered.
     pub(in crate::ipmi) guid: [u8; 16],
-    /// Number of the session that it was exchanged over; each session of a client has another one.
+    /// Number of the session of the exchange, unique within the client.
     pub(in crate::ipmi) session: u64,
 }
 

@@ -18,7 +18,7 @@ use crate::{
     ipmi::wire::{Frame, PayloadType},
 };
 
-/// What the caller of the session machine does next.
+/// The next action of the caller of the session machine.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::ipmi) enum Step {
     /// Send this datagram.
@@ -270,8 +270,8 @@ impl Machine {
         };
         let mut heard = opening.receive(payload_type, payload, &self.settings, now);
         if let HandshakeEvent::UntaggedNo(refusal) = heard {
-            // Each earlier attempt of a refused message may still be refused; without a tag, nothing
-            // else tells those refusals from one of this handshake.
+            // Each earlier attempt of a refused message may still be refused; without a tag, nothing else
+            // distinguishes those refusals from one of this handshake.
             heard = if job.late_refusals > 0 {
                 job.late_refusals -= 1;
                 HandshakeEvent::Nothing

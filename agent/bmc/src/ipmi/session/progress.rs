@@ -171,7 +171,7 @@ impl Machine {
                 self.session = None;
                 self.finish(job, Ok(answer), now, random);
             }
-            // A response was all that this request was for.
+            // The request only checked that the BMC still has the session.
             Purpose::Raise(level) if level == session.level => {}
             Purpose::Raise(level) => {
                 // Some BMCs return 0 here.

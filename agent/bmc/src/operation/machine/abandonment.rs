@@ -1,4 +1,4 @@
-//! What becomes of an operation whose caller is gone (F17).
+//! Operations whose caller is gone (F17).
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl Operation {
         self.abandoned && self.ended.is_none()
     }
 
-    /// Whether a reading of on that began at `begun` may be of before an earlier power-off takes effect.
+    /// Whether a reading of on that began at `begun` may precede the effect of an earlier power-off.
     pub(super) fn may_still_go_off(&mut self, begun: Duration, state: PowerState) -> bool {
         if state == PowerState::Off {
             self.late_off = None;

@@ -1,8 +1,8 @@
 //! The power button of a BMC that has no other command to switch its host on, or to shut it down.
 //!
-//! What a press does depends on the power state, and a BMC may report that late: a press on a stale
-//! reading undoes the one before. So the first is sent on a fresh reading, the second only once the
-//! readings have been the same for longer than the BMC may be late, and there is no third.
+//! The effect of a press depends on the power state, which a BMC may report late: a press on a stale reading
+//! undoes the previous press. So the first press requires a fresh reading, the second requires readings that have
+//! been equal for longer than the BMC may be late, and there is no third.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const MOST: u32 = 2;
 /// Presses of the power button by one operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Button {
-    /// Those that were sent, and may have had an effect.
+    /// Presses that were sent and may have had an effect.
     presses: u32,
 }
 
@@ -31,7 +31,7 @@ fn may_have_pressed(failed: &CallFailure) -> bool {
 }
 
 impl Operation {
-    /// The command that the button stands for in this phase, and the state that a press of it ends.
+    /// The presses so far, the state that a press ends in this phase, and the command that sends it.
     fn press(&self) -> Option<(Button, PowerState, PowerCommand)> {
         let button = self.button?;
         match self.phase {
@@ -41,7 +41,7 @@ impl Operation {
         }
     }
 
-    /// `command`, or the press of the button instead of it, and when it may be sent.
+    /// The command, or the press of the button that replaces it, and the time at which it may be sent.
     pub(super) fn command_or_press(
         &self,
         state: PowerState,
@@ -80,8 +80,8 @@ impl Operation {
         }
     }
 
-    /// Handles the failure of a command, as far as it is about the button. Returns whether that was all:
-    /// nothing was sent, and the next command is a press.
+    /// Takes back a press that was not sent, and switches to the button if the BMC offers nothing else. `true`:
+    /// the failed call sent nothing, and the next command is a press.
     pub(super) fn turns_to_button(&mut self, now: Duration, failed: &CallFailure) -> bool {
         if self.press().is_some() && !may_have_pressed(failed) {
             self.undo_press();

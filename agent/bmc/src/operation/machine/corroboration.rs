@@ -10,7 +10,7 @@ use crate::{ErrorKind, PowerSource, PowerState, operation::Goal};
 const ATTEMPTS: u32 = 2;
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Number of refused power-offs after which a BMC that reports off is not asked again: a refusal documents
+/// Number of refused power-offs after which no further one is sent to a BMC that reports off: a refusal proves
 /// nothing, however often it is repeated.
 const REFUSALS: u32 = 5;
 /// Longest pause between two refused power-offs.
@@ -30,7 +30,7 @@ pub(super) struct Corroboration {
 }
 
 impl Corroboration {
-    /// Records a reading. What was corroborated holds only for the readings of off in a row.
+    /// Records a reading. A corroboration applies only to consecutive readings of off.
     pub(super) fn read(&mut self, now: Duration, state: PowerState) {
         if state == PowerState::Off {
             self.first_off.get_or_insert(now);
@@ -41,7 +41,7 @@ impl Corroboration {
 }
 
 impl Operation {
-    /// What proves the off that was read; `None`: nothing so far.
+    /// Proof of the off that was read; `None`: there is none so far.
     pub fn proof(&self) -> Option<OffProof> {
         if !self.off_taken {
             return None;
@@ -53,13 +53,13 @@ impl Operation {
         self.watch.proof().or(self.corroboration.found)
     }
 
-    /// When an off that was read often enough is to be corroborated.
+    /// Time at which an off that was read often enough must be corroborated.
     pub(super) fn corroborates_at(&self) -> Option<Duration> {
         let is_off = matches!(self.phase, Phase::Soft | Phase::Off) && self.confirmed.is_some();
         self.corroboration.due.filter(|_| is_off)
     }
 
-    /// Off was read often enough, and nothing proves it.
+    /// Records that off was read often enough, but is not proven.
     pub(super) fn is_unproven(&mut self, now: Duration) {
         self.corroboration.due.get_or_insert(now);
     }
@@ -105,8 +105,8 @@ impl Operation {
         }
     }
 
-    /// Pause after a failed command. The refusals of a power-off to a host that reads off are spaced further and
-    /// further, and end the operation.
+    /// Pause after a failed command. The pauses between refused power-offs to a host that reads off grow, and the
+    /// last refusal ends the operation.
     pub(super) fn pause_of_refusal(&mut self, failed: &CallFailure) -> Duration {
         let pause = self.request.timing.retry_after;
         let reads_off = self.seen.is_some_and(|(state, _)| state == PowerState::Off);

@@ -127,7 +127,7 @@ fn f17_late_power_off_of_a_cycle_does_not_leave_its_host_off() {
     let ran = run_until_gone(cycle(), s(1), slow_host(s(25), s(2)));
     assert_eq!(ran.commands, [PowerCommand::Off, PowerCommand::On]);
     assert_eq!(*ran.outcome(), Outcome::CallerGone { is_on: true });
-    // One that never does is not waited for longer than a host takes to go off.
+    // A BMC that never does delays the operation no longer than a host takes to go off.
     let ran = run_until_gone(cycle(), s(1), always(On));
     assert_eq!(*ran.outcome(), Outcome::CallerGone { is_on: true });
     assert_eq!(ran.commands, [PowerCommand::Off]);

@@ -265,7 +265,7 @@ struct Step {
     unreadable: bool,
     /// How late the BMC reports.
     lag: u64,
-    /// What comes of a press: whether it is carried out, and its answer.
+    /// Result of a press: whether it is carried out, and its answer.
     pressed: (bool, Result<(), CallFailure>),
     took: u64,
     /// Another state than the true one, before the lag.

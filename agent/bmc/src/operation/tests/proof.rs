@@ -1,4 +1,4 @@
-//! F1: what proves an off that the BMC reports.
+//! F1: proof of an off that the BMC reports.
 
 use super::*;
 use crate::{Accepted, StateBefore};

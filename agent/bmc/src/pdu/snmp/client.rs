@@ -109,7 +109,8 @@ impl SnmpPdu {
     async fn open(&self, access: Access) -> Result<Client, BmcError> {
         let retry = Retry::fixed(REPEATS, Duration::ZERO)
             .map_err(|why| self.error(ErrorKind::Configuration, why.to_string()))?;
-        // A reading must be exactly what was asked for. Some agents answer a command with another value.
+        // A response to a read must contain exactly the requested objects. Some agents answer a command with
+        // another value.
         let shape = match access {
             Access::Read => ResponseShapePolicy::Strict,
             Access::Write => ResponseShapePolicy::Compatible,
@@ -230,7 +231,7 @@ impl SnmpPdu {
             OutletCommand::On => "on",
             OutletCommand::Off => "off",
         };
-        // SNMP has no error for an outlet that does not exist that all agents share.
+        // SNMP defines no common error for an outlet that does not exist.
         self.read_one(id).await?;
         self.with(
             Access::Write,

@@ -5,8 +5,8 @@
 //! index.rs    names of outlets                    client.rs   requests, time limits and errors
 //! ```
 //!
-//! Owns: which objects are read and written. Must never: treat silence or a missing object as off, write a
-//! delayed command, or send the community for commands with a reading.
+//! Owns: the objects to read and to write. Must never: treat silence or a missing object as off, write a delayed
+//! command, or send the community for commands with a reading.
 
 mod client;
 mod errors;

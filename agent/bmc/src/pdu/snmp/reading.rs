@@ -1,6 +1,6 @@
-//! From the values of a response to the reading of an outlet.
+//! Conversion of the values of a response to the reading of an outlet.
 //!
-//! Owns: which objects are read for an outlet, and what their values mean. Must never: treat a missing or
+//! Owns: the objects to read for an outlet, and the meaning of their values. Must never: treat a missing or
 //! mistyped value as off or as no current, or fail on a value that is not needed.
 
 use async_snmp::{Oid, Value};
@@ -130,7 +130,8 @@ fn combined(
     (found, raw)
 }
 
-/// A measurement. `None`: the PDU does not have it, or reports it as not available. What is no number is NaN.
+/// A measurement. `None`: the PDU does not have it, or reports it as not available. A value that is not a number
+/// becomes NaN.
 fn measured<'a>(measure: &Measure, values: &mut impl Iterator<Item = &'a Value>) -> Option<f64> {
     let value = values.next();
     let digits = match measure.scale {

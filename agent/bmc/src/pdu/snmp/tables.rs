@@ -3,7 +3,7 @@
 //! Owns: object identifiers, values and units, each by the object's name in its MIB. Must never: hold a value
 //! that its MIB does not define.
 //!
-//! Those of APC are compared with recordings of PDUs by the tests; the others follow their MIBs.
+//! The tests compare APC's tables with recordings of PDUs; the other tables follow their MIBs.
 
 use crate::pdu::PduTable;
 
@@ -24,16 +24,16 @@ pub(super) enum Scale {
 pub(super) struct Measure {
     pub(super) value: Column,
     pub(super) scale: Scale,
-    /// What follows the index of the outlet in the index of the measurement.
+    /// Suffix of the index of the measurement, after the index of the outlet.
     pub(super) sensor: &'static [u32],
-    /// A TruthValue that says whether the measurement exists.
+    /// A TruthValue that reports whether the measurement exists.
     pub(super) available: Option<Column>,
 }
 
 /// The tables of one make.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Table {
-    /// What the index of an outlet begins with where its name is a plain number: the first unit.
+    /// Prefix of the index of an outlet whose name is a plain number: the first unit.
     pub(super) unit: &'static [u32],
     /// Number of the first unit in the table. Names count units from 1 for every make.
     pub(super) first_unit: u32,

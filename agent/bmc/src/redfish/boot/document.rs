@@ -102,7 +102,7 @@ impl Boot {
         words.join(" ")
     }
 
-    /// Whether it shows the requested override, as far as both specify it.
+    /// Whether the object shows the requested override, in the properties that both specify.
     pub(super) fn shows(&self, wanted: BootOverride) -> bool {
         let Ok(shown) = self.shown() else {
             return false;

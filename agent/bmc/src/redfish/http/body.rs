@@ -1,7 +1,7 @@
-//! From the bytes of a body to its document.
+//! Conversion of the bytes of a body to a document.
 //!
-//! Owns: decompression, bounds, and tolerance of what BMCs write into strings. Must never: fail; build
-//! a document that takes far more memory than its bytes; or compute for long on the runtime.
+//! Owns: decompression, bounds, and tolerance of malformed strings. Must never: fail; build a document that takes
+//! far more memory than its bytes; or compute for long on the runtime.
 
 use std::{borrow::Cow, io::Read};
 
@@ -23,7 +23,7 @@ const VALUE: usize = 128;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
-/// Stands for what a string must not contain.
+/// Replacement for content that a string must not have.
 const UNREADABLE: char = char::REPLACEMENT_CHARACTER;
 
 const NOT_JSON: Body = Body::Other("a body that is not JSON");
@@ -37,8 +37,8 @@ pub(super) async fn parse(bytes: Vec<u8>) -> Body {
     parsing.await.unwrap_or(NOT_JSON)
 }
 
-/// Parses bytes as JSON, compressed or not. A BMC may compress what it was not asked to, without
-/// a header that says so; no JSON begins like gzip.
+/// Parses bytes as JSON, compressed or not. A BMC may compress a body unasked and without the header for it; no
+/// JSON begins like gzip.
 pub(in crate::redfish) fn of(bytes: &[u8]) -> Body {
     if !bytes.starts_with(GZIP) {
         return of_plain(bytes);
@@ -97,10 +97,9 @@ fn cost(bytes: &[u8]) -> usize {
     cost
 }
 
-/// The text with strings that JSON allows: bytes that are not UTF-8, control characters, halves of
-/// surrogate pairs and the backslashes of unknown escapes become U+FFFD, so that no word of a power
-/// state arises that the BMC did not send. Serial numbers and asset tags are copied from wherever they
-/// are stored.
+/// The text with strings that JSON allows: bytes that are not UTF-8, control characters, halves of surrogate pairs
+/// and the backslashes of unknown escapes become U+FFFD, so that the repair cannot produce a power state that the
+/// BMC did not send. Serial numbers and asset tags are copied from wherever they are stored.
 fn repaired(bytes: &[u8]) -> String {
     let text: Cow<'_, str> = String::from_utf8_lossy(bytes);
     let mut repaired = String::with_capacity(text.len());

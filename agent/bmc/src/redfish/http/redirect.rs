@@ -1,4 +1,4 @@
-//! Whether a redirect is followed.
+//! The redirect policy of requests.
 //!
 //! Pure. Must never: leave the origin of the BMC, which would take credentials elsewhere, or follow a
 //! command to another resource.
@@ -89,12 +89,12 @@ pub(super) fn target(
     let url = join(base, from, location.ok_or(Refusal::NoTarget)?)?;
     let is_same = from.path().trim_end_matches('/') == url.path().trim_end_matches('/')
         && from.query() == url.query();
-    // With the others, a request is repeated as GET.
+    // The other statuses repeat a request as GET.
     let keeps_method = matches!(
         status,
         StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
     );
-    // Old servers add the slash with them.
+    // Old servers add the slash with these statuses.
     let may_keep_method = matches!(status, StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND);
     let is_followed = match redirects {
         Redirects::Any if *method == Method::GET => true,

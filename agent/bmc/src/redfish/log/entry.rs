@@ -45,7 +45,7 @@ const USED: &[&str] = &[
     "Name",
 ];
 
-/// The entry without what is not used, and with texts of bounded length.
+/// The entry with the used properties only, and with texts of bounded length.
 pub(super) fn slim(entry: &Value) -> Value {
     let used = USED.iter().filter_map(|name| {
         let text = text(entry, name)?;

@@ -1,4 +1,4 @@
-//! Selects the event log of the host among the logs of a BMC.
+//! Selection of the host's event log among the logs of a BMC.
 
 use crate::redfish::{
     document::last_part,
@@ -25,7 +25,7 @@ impl Candidate {
     }
 }
 
-/// Whether one of the logs is an event log by its name, so that no others need to be read.
+/// Whether one of the logs is an event log by its name, in which case no others need to be read.
 pub(super) fn is_settled(candidates: &[Candidate]) -> bool {
     candidates
         .iter()

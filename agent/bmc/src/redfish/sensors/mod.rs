@@ -1,6 +1,6 @@
 //! Sensors of the chassis of a system.
 //!
-//! Owns: which documents are read, and how many. Must never: read without a limit, or discard
+//! Owns: the documents to read, and their number. Must never: read without a limit, or discard
 //! sensors because one document failed.
 
 mod document;

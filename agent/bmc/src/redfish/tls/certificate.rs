@@ -22,7 +22,7 @@ const RSA: &[u8] = &[
     0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00,
 ];
 
-/// A tag, what it contains, both together, and what follows.
+/// An element of DER: its tag, its content, the whole element, and the bytes after it.
 struct Element<'a> {
     tag: u8,
     content: &'a [u8],

@@ -1,9 +1,9 @@
 //! RSA signatures by keys that are too short for the TLS library.
 //!
-//! Old BMCs have a certificate with a key of 1024 bits, and some cannot make another. Who pins it has
-//! decided to trust it; whether the server has its key is still verified. Owns: PKCS #1 v1.5 and PSS
-//! (RFC 8017, 8.1.2 and 8.2.2) for keys below 2048 bits. Must never: accept a key that is broken with
-//! ordinary means, or a longer one, which the TLS library verifies.
+//! Old BMCs have a certificate with a key of 1024 bits, and some cannot make another. An operator who pins it has
+//! decided to trust it; the handshake still verifies that the server has its key. Owns: PKCS #1 v1.5 and PSS (RFC
+//! 8017, 8.1.2 and 8.2.2) for keys below 2048 bits. Must never: accept a key that is broken with ordinary means,
+//! or a longer one, which the TLS library verifies.
 
 use num_bigint::BigUint;
 use rustls::SignatureScheme;

@@ -1,4 +1,4 @@
-//! Selects the sensors that represent the whole host.
+//! Criteria for the sensors that represent the whole host.
 
 use crate::{SensorKind, SensorRole};
 

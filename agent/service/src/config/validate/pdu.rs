@@ -21,8 +21,8 @@ use super::{
 
 /// Least length of an SNMP v3 password (RFC 3414, 11.2).
 const SHORTEST_SNMP_PASSWORD: usize = 8;
-/// Largest standby power of a chassis: less than one server of it draws under load, many times what fans and
-/// management take.
+/// Largest standby power of a chassis: less than the draw of one of its servers under load, and many times that of
+/// fans and management.
 pub(super) const MOST_STANDBY_WATTS: f64 = 1000.0;
 
 impl Validator<'_> {
@@ -244,7 +244,7 @@ impl Validator<'_> {
         })
     }
 
-    /// Reports a password that SNMP v3 does not accept. One that is unreadable now is checked when the PDU
+    /// Reports a password that SNMP v3 does not accept. A password that is unreadable now is checked when the PDU
     /// is called.
     fn check_length(&mut self, key_path: &KeyPath, what: &str, password: Option<&Password>) {
         if let Some(Ok(secret)) = password.and_then(Password::read_now)

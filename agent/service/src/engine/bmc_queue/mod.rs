@@ -1,7 +1,7 @@
 //! The queue of one BMC: one call at a time, one operation at a time per host (F6).
 //!
-//! Owns: waiting for the turn at a host, and for the BMC itself; `rackhand_agent_core::bmc_queue` decides on the order. Must
-//! never: send two calls to one BMC at once, or delay fencing by more than the call in flight.
+//! Owns: waiting for the turn at a host, and for the BMC itself; `rackhand_agent_core::bmc_queue` decides the
+//! order. Must never: send two calls to one BMC at once, or delay fencing by more than the call in flight.
 
 mod registry;
 
@@ -40,7 +40,7 @@ struct Member {
 }
 
 impl Inner {
-    /// The name of a host in `state`: the one that another operation uses already, or its own key.
+    /// The name of a host in `state`: the name that another operation already uses, or its own key.
     fn host(&self, key: &str, keys: &HostKeys) -> String {
         let mut members = self.operations.values();
         let same = members.find(|member| member.keys.matches(keys));

@@ -1,4 +1,4 @@
-//! The queues in use, and which endpoints share one.
+//! The queues in use, and the endpoints that share them.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

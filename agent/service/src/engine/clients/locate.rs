@@ -20,7 +20,7 @@ pub(crate) struct Located {
 }
 
 impl Located {
-    /// Why a name of it has no address; `None`: every name has.
+    /// Why a name of the host has no address; `None`: every name has one.
     pub(crate) fn unresolved(&self) -> Option<String> {
         (!self.failures.is_empty()).then(|| self.failures.join("; "))
     }
@@ -40,7 +40,8 @@ impl Clients {
         Located { keys, failures }
     }
 
-    /// The host by the current addresses of its names, or the last known ones of a name without.
+    /// The host by the current addresses of its names, or the last known addresses of a name that
+    /// does not resolve.
     pub(crate) async fn locate(&self, mut keys: HostKeys, config: &Config) -> Located {
         let limit = config.times.connect.min(LONGEST);
         let names = keys.names();

@@ -1,6 +1,6 @@
 //! The observation of each BMC over all readings of this agent, for the proof of an off (F1).
 //!
-//! Must never: outlast an interruption, or keep anything of a BMC that is not read any more.
+//! Must never: outlast an interruption, or keep data about a BMC that is no longer read.
 
 use std::collections::HashMap;
 

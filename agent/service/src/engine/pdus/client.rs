@@ -1,4 +1,4 @@
-//! A PDU whose calls wait for their turn.
+//! A client of a PDU that queues its calls.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
 /// Longest wait for the calls of others.
 const LONGEST_QUEUE: Duration = Duration::from_secs(30);
 
-/// A PDU whose calls wait for their turn, one at a time.
+/// A client of a PDU that queues its calls and makes one at a time.
 pub(crate) struct QueuedPdu {
     pdus: Arc<Pdus>,
     queue: Arc<BmcQueue>,

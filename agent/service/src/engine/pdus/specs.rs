@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::super::resolver::Resolver;
 use crate::config::{Config, Password, PduEntry, PduLogin};
 
-/// Whether a client with these settings is a client with the others.
+/// Whether two clients with these settings would be the same.
 pub(super) fn is_same(one: &PduConfig, other: &PduConfig) -> bool {
     // `Debug` shows every setting but the secrets.
     format!("{one:?}") == format!("{other:?}") && secrets(one) == secrets(other)

@@ -130,7 +130,7 @@ impl Run {
     }
 }
 
-/// What to do where the last reading was on, but the chassis reports off.
+/// Advice if the last reading was on, but the chassis reports off.
 fn stale_system(report: &Report) -> Option<String> {
     let last = report.readings.last()?;
     let is_contradicted = last.state == PowerState::On && last.raw.contains(", but chassis");

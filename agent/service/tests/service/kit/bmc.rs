@@ -41,7 +41,7 @@ pub(crate) struct FakeBmc {
     pub(crate) button: Mutex<bool>,
     /// Error of non-idempotent commands, and whether the command may have arrived.
     pub(crate) refuses: Mutex<Option<(ErrorKind, bool)>>,
-    /// For how long the BMC has been up; `None`: it does not report it.
+    /// Uptime of the BMC; `None`: the BMC does not report it.
     pub(crate) uptime: Mutex<Option<Duration>>,
     /// It refuses a power-off of a host that is off as already off.
     pub(crate) refuses_as_off: Mutex<bool>,

@@ -64,7 +64,7 @@ pub struct Bmc {
     pub(super) rules: RuleSet,
     down_until: Option<Instant>,
     dead: bool,
-    /// It has lost the power state of its host, and takes that for off.
+    /// Whether it has lost the power state of its host, and assumes off.
     pub(super) forgot_power: bool,
 }
 
@@ -124,13 +124,13 @@ impl Bmc {
         }
     }
 
-    /// The BMC loses the power state of its host, as by a reset of its own: it takes the host for off, and
-    /// refuses by that, until a command that it carries out.
+    /// Makes the BMC lose the power state of its host, as its own reset may do: it assumes off, and refuses
+    /// commands by that, until it carries out a command.
     pub fn forget_power(&mut self) {
         self.forgot_power = true;
     }
 
-    /// What the BMC takes for the power state of its host.
+    /// The power state that the BMC assumes for its host.
     pub(super) fn believed_power(&mut self, now: Instant) -> PowerState {
         match self.forgot_power {
             true => PowerState::Off,

@@ -79,7 +79,7 @@ pub struct IpmiConfig {
     /// Whether to drop a session sequence number that was received before, or is far from the last.
     /// Some BMCs do not, and execute the same datagram twice.
     pub strict_sequence: bool,
-    /// Completion code of a command for the state that the BMC takes its host to be in; `None`: success.
+    /// Completion code of a command for the state that the BMC already assumes; `None`: success.
     pub already: Option<u8>,
     /// Whether a refusal in RAKP message 2 has tag and console session id 0 (OpenBMC).
     pub refuses_with_tag_zero: bool,

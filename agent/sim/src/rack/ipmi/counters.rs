@@ -48,7 +48,7 @@ pub enum Dropped {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controlled {
     pub control: ChassisControl,
-    /// What the simulated host answered to the command.
+    /// The answer of the simulated host to the command.
     pub answer: Answer,
 }
 

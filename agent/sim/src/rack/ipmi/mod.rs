@@ -1,15 +1,15 @@
-//! An IPMI 2.0 BMC over RMCP+, simulated: sessions, commands, faults, and counters of what it did.
+//! An IPMI 2.0 BMC over RMCP+, simulated: sessions, commands, faults, and counters.
 //!
 //! ```text
 //!   UDP ---> server ---> Bmc::receive(peer, packet, now) ---> packets to send
-//!                          |  rules: what is to go wrong
+//!                          |  rules: faults to inject
 //!                          +--> HostPower: the rack's SimHost, or a machine of its own
 //! ```
 //!
 //! Owns the BMC's end of the protocol. [`Bmc`] is sans-IO: it takes packets and an explicit `now`,
 //! and does no I/O, reads no clock and draws no random number but from its seed. Packets and keys
-//! are those of `rackhand_bmc::ipmi::wire`, so that foreign clients must check it: a mistake in
-//! there would be on both ends of our own tests. Must never switch a host but by a command that
+//! are those of `rackhand_bmc::ipmi::wire`, so foreign clients must check them: both ends of our
+//! own tests would share a mistake in them. Must never switch a host except by a command that
 //! arrived.
 
 mod bmc;

@@ -16,7 +16,7 @@ use crate::rack::{PowerState, ResetType, SimHost};
 pub trait HostPower: Send {
     /// Its real power state.
     fn power(&mut self, now: Instant) -> PowerState;
-    /// What its BMC takes for the power state, where the BMC keeps one for several protocols.
+    /// The power state that its BMC assumes, if the BMC keeps one for several protocols.
     fn believed(&mut self, now: Instant) -> PowerState {
         self.power(now)
     }

@@ -1,4 +1,4 @@
-//! A simulated kubelet: what a host's operating system tells Kubernetes while it is up.
+//! A simulated kubelet: the reports of a host's operating system to Kubernetes while it is up.
 //!
 //! ```text
 //! mod.rs   lives and dies with the host      node.rs  Node and Lease, as data
@@ -6,9 +6,9 @@
 //! pod_loop.rs   does it
 //! ```
 //!
-//! Owns the host's Node, its Lease and the status of its pods. Must never say goodbye: when power
-//! goes or the operating system hangs, it stops in the middle of whatever it was doing, as the real
-//! one does.
+//! Owns the host's Node, its Lease and the status of its pods. Must never shut down cleanly: when
+//! the power goes off or the operating system hangs, it stops in the middle of its work, as the
+//! real kubelet does.
 
 pub mod node;
 mod node_loop;

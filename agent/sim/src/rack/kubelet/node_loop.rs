@@ -1,4 +1,4 @@
-//! Posts the Node's status and renews the Lease periodically.
+//! Periodic updates of the Node's status and of its Lease.
 //!
 //! Owns: the schedule; the content is in `node.rs`. Must never: end or panic: an error is logged
 //! and retried.

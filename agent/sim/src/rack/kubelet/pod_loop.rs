@@ -1,5 +1,5 @@
-//! Runs the pods that are bound to a host: watches them, starts and stops their processes, and
-//! updates the API.
+//! The pod loop of a host: watches the pods that are bound to it, starts and stops their processes,
+//! and updates the API.
 //!
 //! Owns: one boot's state of its pods. Must never: end or panic: a failed call is retried later.
 

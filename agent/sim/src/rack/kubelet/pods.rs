@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::node::seconds;
 use crate::rack::process::PodIdentity;
 
-/// What to do with a pod.
+/// The action of the kubelet on a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodAction {
     /// Start its processes.

@@ -1,4 +1,4 @@
-//! Differences between BMC products, as far as power control is concerned.
+//! Differences between BMC products that matter to power control.
 //!
 //! Owns: the vocabulary; the facts are in `vendor_profiles.rs`.
 
@@ -53,14 +53,14 @@ pub enum TagKind {
     Strong,
 }
 
-/// What `If-Match` means when a resource is changed.
+/// Meaning of `If-Match` on a change of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfMatch {
-    /// What RFC 9110 says: it need not be there; `*` matches.
+    /// As in RFC 9110: optional; `*` matches.
     Optional,
-    /// It need not be there; `*` does not match.
+    /// Optional; `*` does not match.
     NoStar,
-    /// It must be there, and only `*` matches, not even the resource's own ETag (AMI).
+    /// Required, and only `*` matches, not even the resource's own ETag (AMI).
     StarOnly,
 }
 
@@ -151,8 +151,8 @@ pub struct RestartFacts {
     pub refusal: Refusal,
     /// Whether sessions and their tokens outlive it (OpenBMC).
     pub keeps_sessions: bool,
-    /// Time for which the BMC takes its host for off after it, whatever that does; `None`: it reads the
-    /// true state.
+    /// Time after the reset for which the BMC assumes off, whatever the real state; `None`: it reads the true
+    /// state.
     pub forgets_power: Option<Duration>,
 }
 
@@ -177,9 +177,9 @@ pub struct Profile {
     pub reset_types: Vec<ResetType>,
     /// Location of their list.
     pub allowable: Allowable,
-    /// The response to a command for the state that the BMC takes its host to be in.
+    /// The response to a command for the state that the BMC already assumes.
     pub already: Already,
-    /// The power state is that of this long ago.
+    /// Delay of the reported power state.
     pub state_lag: Duration,
     /// The response to an accepted command.
     pub accepted: Accepted,

@@ -23,7 +23,7 @@ use crate::rack::host::SimHost;
 
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
 const REBIND_PAUSE: Duration = Duration::from_millis(50);
-/// Connections that wait to be accepted, as many as of a listener of tokio.
+/// Maximum number of connections that wait to be accepted; tokio's default.
 const BACKLOG: u32 = 1024;
 
 /// Time for the response to the command that resets a BMC to be sent.

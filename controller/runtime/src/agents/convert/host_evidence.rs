@@ -1,6 +1,6 @@
-//! Converts what an agent has read from a BMC into the evidence of the core.
+//! Conversion of an agent's readings from a BMC into the evidence of the core.
 //!
-//! Must never: keep the address of a BMC, which messages of failures contain.
+//! Must never: keep the address of a BMC, which failure messages contain.
 
 use jiff::Timestamp;
 use rackhand_core::remediation::{HostEvidence, LogEntry, SensorAlarm, Severity};
@@ -105,7 +105,7 @@ fn alarm(sensor: v1::Sensor) -> Option<SensorAlarm> {
     })
 }
 
-/// What became of the interrupt, and whether the host may be writing a dump.
+/// The result of the interrupt, and whether the host may be writing a dump.
 fn interrupt(result: &Interrupted) -> (String, bool) {
     let outcome = match result {
         Interrupted::Refused(why) => return (format!("not sent: {why}"), false),

@@ -69,9 +69,9 @@ pub(in crate::checks) struct NodeCheck {
     /// Why the check is disabled by its templates, if it is; the outer `None` if they have not been read yet.
     disabled: Option<Option<Disabled>>,
     reading_templates: bool,
-    /// A template has changed while the templates were being read.
+    /// Whether a template has changed while the templates were being read.
     read_again: bool,
-    /// Nodes for which nothing is begun before this time, and why.
+    /// Nodes on which no remediation starts before this time, and why.
     blocked: BTreeMap<String, (Timestamp, String)>,
     /// Nodes whose remediation is due.
     due: BTreeSet<Arc<str>>,

@@ -1,5 +1,6 @@
-//! Remediates unhealthy members in batches, each after a live read of all objects that its check depends on
-//! (F13).
+//! Handover of unhealthy members to remediation, in batches.
+//!
+//! Invariant: each batch follows a live read of all objects that its check depends on (F13).
 
 use std::time::{Duration, Instant};
 

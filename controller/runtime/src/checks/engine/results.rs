@@ -1,4 +1,4 @@
-//! Applies the results of tasks.
+//! Handling of the results of tasks.
 
 use std::time::Instant;
 
@@ -50,7 +50,7 @@ impl<D: Dialect> Engine<D> {
         self.queue.end(item)
     }
 
-    /// Holds a member until its retry.
+    /// Delays a member until its retry.
     pub(in crate::checks) fn back_off(&mut self, item: &Item) {
         self.items.effect_failed(item);
         self.queue.failed(item, Instant::now());

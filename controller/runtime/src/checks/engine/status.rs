@@ -1,5 +1,5 @@
-//! Writes the status of each check when it has changed, a few times per second at most, and less often the
-//! more objects it names.
+//! Status writes of checks: only of a changed status, a few times per second at most, and less often the more
+//! objects a status names.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Starts, changes and ends the evaluation of checks.
+//! Start, change and end of the evaluation of checks.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Takes members from the queue and starts their actions.
+//! Dispatch of members from the queue: starts their actions.
 
 use std::time::Instant;
 
@@ -139,7 +139,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         });
     }
 
-    /// From here on the remediation of a member may exist, and the member counts as remediated.
+    /// Records that the remediation of a member may exist, so that the member counts as remediated.
     fn may_exist(&mut self, item: &Item) {
         self.items.set_phase(item, Phase::Creating);
         if let Some(check) = self.checks.get_mut(&item.check) {

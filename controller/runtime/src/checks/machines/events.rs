@@ -1,4 +1,4 @@
-//! Maps changes to the members that they affect.
+//! Mapping of changes to the members that they affect.
 
 use std::collections::BTreeSet;
 
@@ -145,7 +145,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
                 let item = Item::new(&check, &key.name.as_str().into());
                 self.request_changed(&item);
                 if M::RESYNCS_MACHINES {
-                    // More fields of the remediation count than its existence.
+                    // Other fields of the remediation matter too, not only its existence.
                     self.reconsider(&item);
                 }
             }

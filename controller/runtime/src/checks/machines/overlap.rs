@@ -1,4 +1,4 @@
-//! Determines which of several checks acts for a Machine, whenever that may change.
+//! The acting check of a Machine that several checks select, determined whenever it may change.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         }
     }
 
-    /// Updates the overlaps of a check whose evaluation begins.
+    /// Updates the overlaps of a check when its evaluation begins.
     pub(super) fn overlap_all(&mut self, check: &Key) {
         let among = self.siblings(check);
         if among.len() < 2 {

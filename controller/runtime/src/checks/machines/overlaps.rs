@@ -10,7 +10,7 @@ const NAMED: usize = 10;
 /// Machines that several checks select, with the acting check of each.
 pub(super) type Overlaps = dispatch::Overlaps<Key>;
 
-/// The message which other checks act for which Machines of a check; `None` if there is none.
+/// The message that names the other checks that act for Machines of a check; `None` if there are none.
 pub(super) fn message(overlaps: &Overlaps, check: &Key) -> Option<String> {
     let by_acting = overlaps.acting_for(check);
     let words: Vec<String> = by_acting

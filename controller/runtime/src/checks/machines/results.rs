@@ -1,4 +1,4 @@
-//! Applies the results of tasks.
+//! Handling of the results of tasks.
 
 use std::time::{Duration, Instant};
 

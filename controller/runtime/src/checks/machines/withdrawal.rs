@@ -1,4 +1,4 @@
-//! Finds and withdraws orphaned remediations.
+//! Search for orphaned remediations, and their withdrawal.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use crate::{
     },
 };
 
-/// What decides which remediations of a check are orphaned, beside their Machines: the check and its Cluster
-/// without their status.
+/// The inputs, besides Machines, that decide which remediations of a check are orphaned: the check and its
+/// Cluster, without their status.
 #[derive(PartialEq, Eq)]
 pub(super) struct Examined {
     check: Version,
     cluster: Option<Version>,
 }
 
-/// Everything of an object but its status, as far as a change of it can be recognised.
+/// The parts of an object that show a change of anything but its status.
 #[derive(PartialEq, Eq)]
 struct Version {
     uid: Option<String>,
@@ -34,7 +34,7 @@ struct Version {
 // === impl Examined ===
 
 impl Examined {
-    /// `None` if changes of an object cannot be told from those of its status.
+    /// `None` if changes of an object cannot be told from changes of its status.
     pub(super) fn of(check: &DynamicObject, cluster: Option<&DynamicObject>) -> Option<Self> {
         let check = Version::of(check)?;
         let cluster = match cluster {
@@ -61,8 +61,8 @@ impl Version {
 }
 
 impl<M: MachineDialect> Engine<Machines<M>> {
-    /// Records how a check and its Cluster are now. Returns whether its remediations may have become orphans since the
-    /// last time: whether anything but the status, which is written with each verdict, has changed.
+    /// Records the current state of a check and its Cluster. Returns whether its remediations may have become
+    /// orphans since the last call: whether anything but the status, which each verdict writes, has changed.
     pub(super) fn record_examined(&mut self, key: &Key) -> bool {
         let check = M::check(&self.context.index, key);
         let cluster = self.dialect.clusters.get(key);

@@ -22,8 +22,8 @@ pub(crate) fn is_judged(index: &Index, machine: &MachineView) -> bool {
     live_checks(index, machine, |_| true).next().is_some()
 }
 
-/// The conditions of a Node, by type and status, that make it unhealthy by the check that made a remediation; `None`:
-/// no check did, or it is gone.
+/// The conditions, by type and status, that make a Node unhealthy by the check that created a remediation.
+/// `None` if no check created it, or if that check is gone.
 pub(crate) fn checked_conditions(
     index: &Index,
     remediation: &Meta,

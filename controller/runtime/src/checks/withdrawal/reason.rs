@@ -1,4 +1,4 @@
-//! Whether and why a remediation is orphaned, by the index or by live reads.
+//! The reason why a remediation is orphaned, from the index or from live reads.
 
 use kube::api::DynamicObject;
 use rackhand_api::{
@@ -20,7 +20,8 @@ use crate::store::{
 };
 
 impl CreatedRemediation {
-    /// Why it is withdrawn. `check` is the state of the check that created it; `None`: that check is gone.
+    /// Why the remediation is withdrawn. `check` is the state of the check that created it, `None` if that check
+    /// is gone.
     fn reason(
         &self,
         index: &Index,
@@ -51,7 +52,8 @@ impl CreatedRemediation {
         Some(WithdrawalReason::Orphaned(of, orphan))
     }
 
-    /// The state of the check that created it, for its Machine, by the index; `None` if that check is gone.
+    /// The state of the check that created the remediation, for its Machine, from the index; `None` if that check
+    /// is gone.
     ///
     /// # Errors
     /// The check cannot be parsed.
@@ -79,7 +81,7 @@ impl CreatedRemediation {
         }
     }
 
-    /// As [`Self::indexed_check`], by an object that was read.
+    /// Like [`Self::indexed_check`], from a check that was read live.
     fn live_check(
         &self,
         index: &Index,
@@ -101,7 +103,7 @@ impl CreatedRemediation {
         }))
     }
 
-    /// Whether this very check created it.
+    /// Whether exactly this check created the remediation, by its UID.
     fn is_made_by(&self, check: &DynamicObject) -> bool {
         let maker = self.maker.as_ref().map(|maker| maker.uid.as_str());
         maker.is_some() && maker == check.metadata.uid.as_deref()
@@ -125,7 +127,7 @@ impl CreatedRemediation {
         state_of_openshift(view, machine, self.is_made_by_openshift(view))
     }
 
-    /// Whether no check of its namespace would create it. A check that cannot be parsed might.
+    /// Whether no check of its namespace would create the remediation. A check that cannot be parsed might.
     fn is_unclaimed(&self, index: &Index, machine: &MachineView) -> bool {
         let namespace = &self.key.namespace;
         let (checks, frozen): (Option<Vec<CheckState>>, bool) = match self.owner {
@@ -173,7 +175,7 @@ impl CreatedRemediation {
         })
     }
 
-    /// Whether another check of OpenShift would create it.
+    /// Whether another check of OpenShift would create the remediation.
     fn is_covered_in_openshift(&self, maker: &str, index: &Index, machine: &MachineView) -> bool {
         index
             .openshift_checks()
@@ -184,8 +186,8 @@ impl CreatedRemediation {
             .any(|state| state.is_live() && state.makes && state.uid != maker)
     }
 
-    /// Whether it is orphaned by the index. Without its Machine it is deleted by the garbage collector; a check or
-    /// a Machine that cannot be parsed is no reason.
+    /// Whether the index shows that the remediation is orphaned. The garbage collector deletes a remediation
+    /// without its Machine; a check or a Machine that cannot be parsed is no reason.
     pub(in crate::checks) fn is_orphan_by_index(&self, index: &Index) -> bool {
         let machine = match self.owner {
             Owner::ClusterApi => index.machine(&self.key),
@@ -198,7 +200,7 @@ impl CreatedRemediation {
             .is_ok_and(|check| self.reason(index, check.as_ref(), &machine).is_some())
     }
 
-    /// Why it is orphaned by live reads, under the same conditions.
+    /// Why live reads show that the remediation is orphaned, under the same conditions.
     pub(super) fn live_reason(
         &self,
         index: &Index,

@@ -59,7 +59,7 @@ impl Feeds {
                 let found = self.served.find(&self.client, kind.group(), kind.kind());
                 let found = found.await;
                 let Some(resource) = found.map_err(|error| not_read(&error))? else {
-                    // A kind that was never served has no objects. Those of one that is gone are unknown (F12).
+                    // A kind that was never served has no objects. Objects of a removed kind are unknown (F12).
                     return match self.index.lost_watch(&[*kind]) {
                         Some(why) => Err(SyncError::Read(why)),
                         None => Ok(()),

@@ -1,4 +1,4 @@
-//! What names the host of a Node, and what a kubelet may write about it (F14).
+//! References that name the host of a Node, and what a kubelet may write about it (F14).
 
 use rackhand_core::{hosts::InventoryHost, remediation::HostRef};
 
@@ -168,7 +168,7 @@ fn f14_duplicate_system_uuid_chooses_no_host_of_another_node() {
         assert!(why.contains("n-a"), "{why}");
     }
     assert_eq!(find(&index, entry("h1", "n1")), Ok("h1".into()));
-    // A Node that is gone has nothing.
+    // A Node that is gone has no host.
     index.delete_node(&Key::new("ns", "c"), "n-a");
     assert_eq!(find(&index, entry("h1", "")), Ok("h1".into()));
     index.apply_node(&Key::new("ns", "c"), with_name("n-a"));
@@ -203,7 +203,7 @@ fn f14_node_name_of_two_clusters_is_ambiguous_until_the_inventory_names_one() {
     for cluster in ["", "local", "ns/c"] {
         assert_eq!(find(&index, cluster), "h1", "{cluster}");
     }
-    // Another one, of a cluster that is connected, or that only a Machine shows.
+    // Another Node, in a connected cluster or in a cluster that only a Machine shows.
     let connected = |index: &Index| {
         index.apply_node(&Key::new("ns", "d"), node(&json!({ "uid": "2" }), ""));
     };

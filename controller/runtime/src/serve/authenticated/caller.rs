@@ -1,4 +1,4 @@
-//! Who calls, by what the request carries: a bearer token, or the client certificate of the connection.
+//! The caller of a request, identified by a bearer token or by the client certificate of the connection.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -18,7 +18,7 @@ const LONGEST_NAME: usize = 256;
 /// The group of every user that the API server knows.
 const AUTHENTICATED: &str = "system:authenticated";
 
-/// What identifies a caller. A certificate was verified in the handshake; a token was not yet.
+/// The identity of a caller. The handshake has verified a certificate; a token is not verified yet.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) enum Caller {
     Token(String),
@@ -34,7 +34,7 @@ pub(super) struct User {
 }
 
 impl User {
-    /// `None`: it names no user, or not exactly one.
+    /// The user of a certificate; `None` if the certificate names no user, or not exactly one.
     fn of(certificate: &[u8]) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
         let subject = certificate.subject();
@@ -60,14 +60,15 @@ impl User {
 }
 
 impl Caller {
-    /// A token goes before a certificate, as at the API server of a kubeconfig that has both.
+    /// The caller of a request. A token takes precedence over a certificate, as at the API server if a kubeconfig
+    /// has both.
     pub(super) fn of(headers: &HeaderMap, certificate: Option<&[u8]>) -> Option<Self> {
         let token = bearer(headers).map(|token| Self::Token(token.to_owned()));
         token.or_else(|| Some(Self::Certificate(User::of(certificate?)?)))
     }
 }
 
-/// The caller of a request; `None`: it carries nothing.
+/// The caller of a request; `None` if the request carries neither token nor certificate.
 pub(super) struct MaybeCaller(pub(super) Option<Caller>);
 
 impl<S: Sync> FromRequestParts<S> for MaybeCaller {

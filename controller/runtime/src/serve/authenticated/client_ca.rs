@@ -1,7 +1,7 @@
 //! The CA of the client certificates that the API server accepts.
 //!
-//! The API server publishes it for servers beside it, as for those of aggregated APIs. Kubeconfigs of kubeadm and
-//! of Cluster API have such a certificate and no token.
+//! The API server publishes this CA for other servers, such as the servers of aggregated APIs. Kubeconfigs of
+//! kubeadm and of Cluster API have such a certificate and no token.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,10 +18,10 @@ use crate::store::{
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 const KEY: &str = "client-ca-file";
-/// How often it is read: the CA of a cluster is rotated within days.
+/// Interval of the reads. The rotation of a cluster's CA takes days.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// Keeps the CA of a server up to date until `cancel`. What cannot be read leaves it as it is.
+/// Keeps the CA of a server up to date until `cancel`. A failed read leaves the CA unchanged.
 pub(super) async fn follow(client: Client, tls: Arc<WebTls>, cancel: CancellationToken) {
     let mut said = None;
     loop {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::store::fake_api::{client, failure};
 
-/// An API server with the tokens `scraper` and `stranger`, of which only the first may read metrics.
+/// An API server with the tokens `scraper` and `stranger`; only `scraper` may read metrics.
 fn api(asked: Arc<AtomicUsize>) -> Client {
     client(move |request| {
         let asked = asked.clone();

@@ -1,4 +1,4 @@
-//! Reads objects from a cluster, with the rights of the client.
+//! Reader of objects from a cluster, with the rights of the client.
 //!
 //! A kind that cannot be read is noted in the view, unless there is no view without it.
 
@@ -59,7 +59,7 @@ pub(super) async fn read(
     Ok((found, snapshot))
 }
 
-/// The note that the view is for another time than that of the objects.
+/// The note that the view is for another time than its objects.
 fn other_time(at: Timestamp) -> String {
     let now = Timestamp::now();
     let apart = time_span(at.duration_since(now).unsigned_abs());

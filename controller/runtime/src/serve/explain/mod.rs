@@ -1,8 +1,8 @@
 //! `explain`: reads objects from a cluster or from files, and has `rackhand_core::explanation` compute
 //! the view of a remediation or a health check from them.
 //!
-//! Invariant: nothing is written, and no agent or BMC is queried. What only they know is assumed, and
-//! the view lists it.
+//! Invariant: nothing is written, and no agent or BMC is queried. Facts that only they have are assumed, and
+//! the view lists these assumptions.
 
 mod cluster;
 mod files;

@@ -192,7 +192,7 @@ fn openshift(snapshot: &Snapshot) -> OpenShift {
     known
 }
 
-/// Why a template cannot be used. One that is not in the files is assumed to be usable.
+/// Why a template cannot be used. A template that is not in the files is assumed to be usable.
 fn templates(
     rules: &Check,
     view: &NodeHealthCheckView,

@@ -1,4 +1,4 @@
-//! Whether Rackhand acts on a check, by its CRD, its annotations and `--health-checks`.
+//! Ownership of a check: whether Rackhand acts on it, by its CRD, its annotations and `--health-checks`.
 //!
 //! Uses the functions of the evaluation.
 

@@ -203,8 +203,8 @@ fn recorded(object: &DynamicObject, field: &str) -> Option<String> {
     value.get(field)?.as_str().map(str::to_owned)
 }
 
-/// The hold of a PowerPolicy that the controller wrote last. Budgets and shared causes cannot be
-/// evaluated from the outside.
+/// Why a PowerPolicy blocks the remediation, as the controller wrote it last. Budgets and shared causes cannot
+/// be evaluated from the outside.
 fn held_by_policy(object: &DynamicObject, assumed: &mut Vec<String>) -> Option<Reason> {
     let holds: [fn(String) -> Reason; 3] = [
         Reason::HeldByPolicy,

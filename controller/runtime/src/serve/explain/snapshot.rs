@@ -37,7 +37,7 @@ pub(super) struct Snapshot {
 // === impl Snapshot ===
 
 impl Snapshot {
-    /// Objects of a kind of Kubernetes; those that cannot be parsed are left out.
+    /// Objects of a built-in kind of Kubernetes; objects that cannot be parsed are left out.
     fn builtin<T: Resource + DeserializeOwned>(
         &self,
         group: &'static str,
@@ -56,12 +56,12 @@ impl Snapshot {
         !self.from_files && self.seen.down.is_none() && !self.unread.contains(kind)
     }
 
-    /// Pods on the Node; `None`: not known.
+    /// Pods on the Node; `None` if they are not known.
     pub(super) fn pods(&self) -> Option<Vec<Pod>> {
         self.known("", "Pod")
     }
 
-    /// VolumeAttachments; `None`: not known.
+    /// VolumeAttachments; `None` if they are not known.
     pub(super) fn volumes(&self) -> Option<Vec<VolumeAttachment>> {
         self.known("storage.k8s.io", "VolumeAttachment")
     }

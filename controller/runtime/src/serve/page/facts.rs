@@ -1,4 +1,4 @@
-//! Collects the facts of the overview.
+//! Collection of the facts of the overview.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -227,7 +227,7 @@ fn checks(index: &Index) -> Vec<CheckSummary> {
     all
 }
 
-/// What a summary needs of a MachineHealthCheck of either API group.
+/// The fields of a MachineHealthCheck, of either API group, that its summary needs.
 struct MachineCheckStatus<'a> {
     meta: &'a Meta,
     /// Expected and healthy Machines, and allowed remediations.

@@ -1,4 +1,4 @@
-//! Renders the status page as HTML.
+//! HTML of the status page.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Forwards the status page of the leader to a browser on the same machine.
+//! Proxy of the leader's status page for a browser on the same machine.
 //!
 //! A browser cannot send the credentials of a kubeconfig, so the proxy adds them. It forwards only requests with the
 //! random key in the URL, and only below [`PAGE_PATH`].

@@ -1,4 +1,4 @@
-//! Renders running and finished remediations as HTML.
+//! HTML of running and finished remediations.
 
 use jiff::Timestamp;
 use maud::{Markup, html};

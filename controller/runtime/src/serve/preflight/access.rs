@@ -1,4 +1,4 @@
-//! Asks the API server for the rights of the controller.
+//! The rights of the controller, as the API server reports them.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ use crate::store::{
 /// The account of the controller in the shipped manifests.
 const ACCOUNT: &str = "rackhand-controller";
 
-/// One question to the API server.
+/// One query to the API server about a right.
 struct Question {
     right: Right,
     namespace: Option<String>,
@@ -30,7 +30,7 @@ struct Question {
 }
 
 impl Gatherer<'_> {
-    /// The rights of the controller: its own where it runs this, else those of its account.
+    /// The rights of the controller: its own rights if it runs this, or else the rights of its account.
     pub(super) async fn rights(&self) -> RightsFacts {
         let own = self.config.lease_namespace.as_str();
         let account = format!("system:serviceaccount:{own}:{ACCOUNT}");
@@ -92,7 +92,7 @@ impl Gatherer<'_> {
         Ok(true)
     }
 
-    /// Namespaces with Clusters or BareMetalHosts, whose Secrets are read.
+    /// Namespaces with Clusters or BareMetalHosts, in which Secrets are read.
     fn namespaces(&self) -> BTreeSet<String> {
         let kinds = [Kind::Cluster, Kind::BareMetalHost].into_iter();
         let keys = kinds.flat_map(|kind| self.index.keys(kind));
@@ -100,7 +100,7 @@ impl Gatherer<'_> {
     }
 }
 
-/// Every right, where it is needed.
+/// Every right, in each namespace where it is needed.
 fn questions(own: &str, lease: &str, namespaces: &BTreeSet<String>) -> Vec<Question> {
     let mut all = Vec::new();
     for right in RIGHTS {

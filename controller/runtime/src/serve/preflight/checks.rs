@@ -1,4 +1,4 @@
-//! The health checks, and who evaluates them.
+//! The health checks, and the controllers that evaluate them.
 
 use kube::api::DynamicObject;
 use rackhand_api::{
@@ -109,7 +109,7 @@ fn idle(meta: &Meta, object: &DynamicObject) -> Option<String> {
     dry.then(|| format!("it carries {DRY_RUN_ANNOTATION}=\"true\""))
 }
 
-/// Whether the controller of its project leaves this one check alone. medik8s' operator cannot be told.
+/// Whether the controller of its project leaves this one check alone. medik8s' operator has no such setting.
 fn is_kept_off(kind: CheckKind, meta: &Meta) -> bool {
     match kind {
         CheckKind::ClusterApi | CheckKind::OpenShift => meta.has_annotation(CAPI_PAUSED_ANNOTATION),
@@ -152,7 +152,7 @@ mod tests {
         assert!(of(json!({ DRY_RUN_ANNOTATION: "true" }), json!({})).is_some());
         assert_eq!(of(json!({ DRY_RUN_ANNOTATION: "false" }), json!({})), None);
         assert!(of(json!({}), json!({ "pauseRequests": ["upgrade"] })).is_some());
-        // Beside the controller of its project the pause keeps that one off.
+        // Where the controller of its project runs too, the pause keeps only that controller off.
         let shared = json!({ CAPI_PAUSED_ANNOTATION: "", "rackhand.dev/evaluate": "true" });
         assert_eq!(of(shared, json!({})), None);
     }

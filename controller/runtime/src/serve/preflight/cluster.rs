@@ -98,8 +98,8 @@ pub(super) async fn managers(client: &Client) -> ManagerFacts {
     }
 }
 
-/// Which controller a Deployment runs, by the names and labels of the projects' manifests. One that is
-/// scaled to zero runs none.
+/// The controller that a Deployment runs, by the names and labels of the projects' manifests. A Deployment
+/// that is scaled to zero runs none.
 fn manager(deployment: &Deployment) -> Option<Manager> {
     if deployment.spec.as_ref()?.replicas == Some(0) {
         return None;
@@ -186,7 +186,7 @@ async fn nodes(client: &Client, index: &Index, key: &Key) -> Result<NodesFacts, 
     })
 }
 
-/// The Nodes without a Lease. The accounts of the manifests may `get` a Lease and list none.
+/// The Nodes without a Lease. The accounts of the manifests may `get` a Lease, but not list Leases.
 async fn without_lease(client: &Client, nodes: Vec<String>) -> Result<Vec<String>, String> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), NODE_LEASE_NAMESPACE);
     let listed = call("Leases", leases.list_metadata(&ListParams::default())).await;
@@ -235,7 +235,8 @@ pub(super) async fn api_server_clock(client: &Client) -> ClockFacts {
     }
 }
 
-/// How far a clock is ahead that was read between two times of this machine, and how exact that is.
+/// How far a clock is ahead of this machine, and the accuracy. The clock was read between two times of this
+/// machine.
 pub(super) fn ahead(
     read: Timestamp,
     before: Timestamp,

@@ -1,6 +1,6 @@
-//! Gathers what a preflight evaluates, with the rights of whoever runs it. It changes nothing.
+//! The facts that a preflight evaluates, read with the rights of the caller.
 //!
-//! What cannot be read becomes a row that says so; nothing here decides.
+//! Invariant: nothing here changes an object or decides. A fact that cannot be read becomes a row with the cause.
 
 mod access;
 mod checks;
@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// Connections and calls at one time.
+/// Maximum number of concurrent connections and calls.
 const CONCURRENT: usize = 16;
 
 /// Checks a cluster and its racks.

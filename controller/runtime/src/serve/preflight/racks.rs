@@ -29,9 +29,9 @@ use crate::{
 
 type Client = v1::power_client::PowerClient<Channel>;
 
-/// How long an agent may take for a call without a BMC.
+/// Timeout of a call to an agent that does not involve a BMC.
 const CALL: Duration = Duration::from_secs(5);
-/// How long it may take to check a host.
+/// Timeout of the check of a host.
 const CHECK: Duration = Duration::from_secs(30);
 
 /// An agent that answers.
@@ -42,9 +42,9 @@ struct Reached {
 }
 
 impl Gatherer<'_> {
-    /// Adds what is known of agents, hosts and their Nodes.
+    /// Adds the facts about agents, hosts and their Nodes.
     pub(super) async fn racks(&self, facts: &mut Facts) {
-        // Not the controller's alone: an operator may run this with a certificate of their own.
+        // Not only the controller's certificate: an operator may run this with a certificate of their own.
         let dir = &self.config.agent_tls_dir;
         let files = || TlsFiles::in_dir(dir);
         let tls = ClientTls::controller(files()).or_else(|_| ClientTls::operator(files()));
@@ -83,7 +83,7 @@ impl Gatherer<'_> {
             .iter()
             .map(|agent| (&agent.spec, agent.hosts.as_slice()));
         let racks: Racks = racks_of(said).into_iter().collect();
-        // Which hosts an agent knows only the agent can say.
+        // Only the agent can report which hosts it knows.
         let complete = reached.len() == facts.agents.len();
         let resolved = self.targets(&racks);
         facts.targets = resolved
@@ -98,7 +98,7 @@ impl Gatherer<'_> {
         }
     }
 
-    /// The Machines and Nodes that are to have a host, and the BareMetalHosts through which they have one.
+    /// The Machines and Nodes that should have a host, each with the BareMetalHost that links it to the host.
     fn targets(&self, racks: &Racks) -> Vec<(TargetFacts, Option<Key>)> {
         let fleet = fleet(&self.index).into_iter();
         let mut all: Vec<_> = fleet.map(|member| self.resolved(member, racks)).collect();
@@ -141,7 +141,7 @@ impl Gatherer<'_> {
         (facts, found.bmh)
     }
 
-    /// Has the agents check the hosts of their inventories, and those of BareMetalHosts.
+    /// Lets the agents check the hosts of their inventories and the hosts of BareMetalHosts.
     async fn host_checks(
         &self,
         agents: &[Reached],
@@ -298,7 +298,7 @@ impl Reached {
         Ok(answer.checks)
     }
 
-    /// The agent's clock, which stands on each reading of a BMC.
+    /// The agent's clock, which timestamps each reading of a BMC.
     async fn clock(&self) -> ClockFacts {
         let mut found = Err("no host of its inventory has answered".to_owned());
         for host in self.hosts.iter().take(3) {

@@ -1,5 +1,6 @@
-//! Audit logs of a Kubernetes API server (audit.k8s.io/v1), as far as they contain the objects: level
-//! RequestResponse for writes of Machines and Nodes.
+//! Audit logs of a Kubernetes API server (audit.k8s.io/v1).
+//!
+//! Only events that contain the objects are used: level RequestResponse for writes of Machines and Nodes.
 
 use jiff::Timestamp;
 use rackhand_api::names::{groups, kinds};

@@ -23,11 +23,11 @@ use timeline::Timeline;
 
 pub use recording::{RecordError, record};
 
-/// What is rehearsed. Each text has a name, for error messages.
+/// The inputs of a rehearsal. Each text has a name, for error messages.
 #[derive(Debug, Clone, Default)]
 pub struct RehearsalInput {
-    /// MachineHealthChecks of Cluster API and OpenShift, Clusters, NodeHealthChecks, PowerPolicies, and the
-    /// HostHistories of before, in YAML.
+    /// MachineHealthChecks of Cluster API and OpenShift, Clusters, NodeHealthChecks, PowerPolicies, and earlier
+    /// HostHistories, in YAML.
     pub files: Vec<(String, String)>,
     /// The same for a second rehearsal, with which the first one is compared.
     pub compared: Vec<(String, String)>,
@@ -47,10 +47,10 @@ pub struct Rehearsed {
     /// What the second rehearsal would have done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compared: Option<RehearsalReport>,
-    /// What the two treat differently.
+    /// The differences between the two rehearsals.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<Difference>,
-    /// What was assumed or left out.
+    /// Assumptions and omissions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -103,7 +103,7 @@ fn rehearse_with(
     Ok(timeline.finish(history.end))
 }
 
-/// Notes about checks of Machines whose Machines the history does not contain.
+/// Notes about checks of Machines that the history does not contain.
 fn missing_machines(rules: &Rules, history: &History) -> Vec<String> {
     let lacks = |check: &rules::FileCheck| match &check.selects {
         CheckSelector::Machines { .. } => !history.has_machines,

@@ -1,6 +1,6 @@
 //! Answers of Prometheus to a range query of `kube_node_status_condition` (kube-state-metrics).
 //!
-//! Of each condition there is a series for each status; the one with the value 1 is the status of that moment.
+//! Each condition has one series for each status; the series with the value 1 shows the status at that moment.
 
 use std::collections::BTreeMap;
 

@@ -69,8 +69,8 @@ impl From<ApiError> for RecordError {
 }
 
 /// Writes the Machines of a management cluster and the Nodes of its workload cluster, and every change of
-/// them, for a time. `nodes` is the kubeconfig of the workload cluster; `None`: the Nodes of the management
-/// cluster.
+/// them, for a time. `nodes` is the kubeconfig of the workload cluster; with `None`, the Nodes of the
+/// management cluster are written.
 ///
 /// # Errors
 /// A cluster cannot be reached at the beginning, or the output cannot be written.
@@ -130,7 +130,7 @@ pub async fn record(
 
 type Watch = std::pin::Pin<Box<dyn Stream<Item = (LineKind, DynamicObject)> + Send>>;
 
-/// The changes of a kind; a watch that breaks is taken up again.
+/// The changes of a kind. An interrupted watch is resumed.
 fn watch(client: &Client, resource: ApiResource) -> Watch {
     let objects = api(client, &resource, "");
     let changes = events(objects).filter_map(move |event| {
@@ -140,7 +140,7 @@ fn watch(client: &Client, resource: ApiResource) -> Watch {
             Ok(Event::Delete(object)) => Some((LineKind::Deleted, object)),
             Ok(Event::Init | Event::InitDone) => None,
             Err(error) => {
-                tracing::warn!(kind = resource.kind, %error, "watch interrupted; it is taken up again");
+                tracing::warn!(kind = resource.kind, %error, "watch interrupted; resuming");
                 None
             }
         };
@@ -150,10 +150,10 @@ fn watch(client: &Client, resource: ApiResource) -> Watch {
     Box::pin(changes)
 }
 
-/// What was written last of each object, by its API version and kind.
+/// The last written state of each object, by its API version and kind.
 type Written = BTreeMap<(String, String, Key), Value>;
 
-/// A line, unless nothing has changed that a rehearsal uses.
+/// A line; `None` if nothing that a rehearsal uses has changed.
 fn line(kind: LineKind, object: &DynamicObject, written: &mut Written) -> Option<Line> {
     let object = reduced(object);
     let types = object.types.clone().unwrap_or_default();
@@ -171,7 +171,7 @@ fn line(kind: LineKind, object: &DynamicObject, written: &mut Written) -> Option
     })
 }
 
-/// The object without what changes all the time and without what a rehearsal does not use: addresses, images,
+/// The object without the fields that change all the time or that a rehearsal does not use: addresses, images,
 /// managed fields and heartbeats.
 fn reduced(object: &DynamicObject) -> DynamicObject {
     let mut reduced = DynamicObject {

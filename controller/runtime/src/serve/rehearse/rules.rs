@@ -1,4 +1,4 @@
-//! The checks, policies and earlier remediations that the files of a rehearsal hold.
+//! The checks, policies and earlier remediations in the files of a rehearsal.
 
 use std::collections::BTreeMap;
 
@@ -112,8 +112,8 @@ impl Rules {
         })
     }
 
-    /// Adds the remediations of the HostHistories that were requested before the history begins. What comes
-    /// later is what is rehearsed.
+    /// Adds the remediations of the HostHistories that were created before the history begins. The rehearsal
+    /// itself computes the later remediations.
     pub(super) fn remember(&self, rehearsal: &mut Rehearsal, start: Timestamp) {
         let before = self.earlier.iter().filter(|r| r.created_at < start);
         for remediation in before {

@@ -58,7 +58,7 @@ fn machine(name: &str) -> Value {
     })
 }
 
-/// Five Machines, of which two Nodes fail at minute 10.
+/// Five Machines; two of their Nodes fail at minute 10.
 fn recording() -> String {
     let mut lines = Vec::new();
     for number in 0..5 {
@@ -123,7 +123,7 @@ fn recording_of_machines_and_nodes_is_rehearsed_with_a_budget_per_rack() {
 fn failure_trace_without_machines_is_rehearsed_node_by_node() {
     let mut trace = String::from("node,down,up\n");
     for number in 0..5 {
-        // The others are named by failures that are too short.
+        // The failures of the other nodes are too short.
         let up = if number == 3 { 5000 } else { 1030 };
         trace += &format!("n{number},1000,{up}\n");
     }
@@ -266,7 +266,7 @@ fn check_of_openshift_is_rehearsed_with_the_machines_of_its_namespace() {
         ]
     );
     assert!(rehearsed.notes.is_empty(), "{:?}", rehearsed.notes);
-    // The Machines of Cluster API are none of OpenShift.
+    // The Machines of Cluster API are no Machines of OpenShift.
     let rehearsed = rehearse(&input(OPENSHIFT_CHECK, recording())).unwrap();
     let all = &rehearsed.report.remediations;
     assert_eq!(all.len(), 2, "{all:#?}");
@@ -296,7 +296,7 @@ fn what_a_shared_cause_would_have_held_is_reported_and_compared() {
         "{}",
         span.message
     );
-    // Held from 10:11 for 15 minutes.
+    // Blocked from 10:11 for 15 minutes.
     let begun = rehearsed.report.remediations[0].begun.unwrap();
     assert_eq!(begun.strftime("%H:%M").to_string(), "10:26");
     let other = rehearsed.compared.unwrap();

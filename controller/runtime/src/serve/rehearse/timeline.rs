@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// Whose Machine it is. Both kinds may have Machines of the same name.
+/// The project of a Machine. Both projects may have Machines of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Dialect {
     ClusterApi,
@@ -139,7 +139,7 @@ impl<'a> Timeline<'a> {
         of_node.map(|(id, m)| (id.clone(), m.clone())).collect()
     }
 
-    /// What the host of a Node shares with others, and whether it has failed.
+    /// Records what the host of a Node shares with other hosts, and whether it has failed.
     fn place_node(&mut self, name: &str, at: Timestamp) {
         let Some(node) = self.nodes.get(name) else {
             self.rehearsal.remove_node(name, at);
@@ -288,8 +288,8 @@ impl<'a> Timeline<'a> {
     }
 }
 
-/// Where a host is. The history does not contain the inventories of agents; a label of Node or Machine names
-/// the rack.
+/// The placement of a host. The history does not contain the inventories of agents, so a label of Node or
+/// Machine names the rack.
 fn placement(cluster: Option<&Key>, machine: Option<&Meta>, node: Option<&Node>) -> Placement {
     let labels = node.map(|node| node.labels().clone()).unwrap_or_default();
     let of_machine = machine.map(|meta| &meta.labels);

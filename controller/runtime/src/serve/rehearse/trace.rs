@@ -51,8 +51,8 @@ pub(super) fn is_trace(text: &str) -> bool {
     text.lines().next().is_some_and(|line| cells(line) == HEAD)
 }
 
-/// Reads the failures. Every node that is named is Ready from the first failure of any on, unless it is down;
-/// while it is down, its condition Ready is Unknown. `up` may be empty: it stays down.
+/// Reads the failures. From the first failure of any node on, every named node is Ready unless it is down;
+/// while it is down, its condition Ready is Unknown. A node with an empty `up` stays down.
 pub(super) fn read(text: &str) -> Result<Vec<HistoryEvent>, String> {
     let mut failures = Vec::new();
     let mut nodes = BTreeSet::new();

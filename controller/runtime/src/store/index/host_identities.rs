@@ -1,4 +1,4 @@
-//! Nodes of a workload cluster by what identifies their host (F14).
+//! Nodes of a workload cluster by the identity of their host (F14).
 //!
 //! A look-up costs the same in a cluster of any size. It may return Nodes that have nothing in common with the host,
 //! because it compares hashes.
@@ -13,14 +13,14 @@ use rackhand_core::remediation::{HostIdentity, NodeIdentity};
 use super::{Index, SeenNode};
 use crate::store::object::Key;
 
-/// Names of Nodes by the hashes of what identifies their hosts.
+/// Names of Nodes by the hashes of their hosts' identities.
 #[derive(Default)]
 pub(super) struct HostIdentities(HashMap<u64, BTreeSet<Arc<str>>>);
 
 // === impl HostIdentities ===
 
 impl HostIdentities {
-    /// Replaces what identifies the host of a Node.
+    /// Replaces the host identities of a Node.
     pub(super) fn replace(&mut self, name: &str, old: Option<&SeenNode>, new: Option<&SeenNode>) {
         let keys =
             |node: Option<&SeenNode>| node.map(|node| node.identity().keys()).unwrap_or_default();

@@ -7,7 +7,7 @@ use rackhand_api::views::BareMetalHostView;
 use super::Index;
 use crate::store::object::Key;
 
-/// What a BareMetalHost is found by, apart from its name.
+/// A lookup key of a BareMetalHost, besides its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum HostLink {
     /// The UID of the BareMetalHost.
@@ -32,7 +32,7 @@ fn links(key: &Key, bmh: &BareMetalHostView) -> BTreeSet<HostLink> {
 }
 
 impl HostLinks {
-    /// Replaces what a BareMetalHost is found by.
+    /// Replaces the links of a BareMetalHost.
     pub(super) fn replace(
         &mut self,
         key: &Key,

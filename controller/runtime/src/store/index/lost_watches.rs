@@ -1,4 +1,4 @@
-//! Watches that do not feed the index now: what it shows of their kind is of the past (F12).
+//! Lost watches, which do not feed the index now: the indexed objects of their kind are stale (F12).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +25,9 @@ struct KindLabel {
 /// The watches that are lost, and the metric that counts them.
 #[derive(Default)]
 pub(super) struct LostWatches {
-    /// Why, by cluster and kind; those of the management cluster under [`Key::local`].
+    /// Why each watch is lost, by cluster and kind. The management cluster is [`Key::local`].
     lost: BTreeMap<(Key, String), String>,
-    /// The kinds of the management cluster among them.
+    /// The kinds of the management cluster with a lost watch.
     kinds: BTreeSet<Kind>,
     count: Family<KindLabel, Gauge>,
 }
@@ -68,7 +68,7 @@ impl Index {
         register(registry, "watches_lost", help, count);
     }
 
-    /// Records why a kind of the management cluster is not watched now; `None`: it is.
+    /// Records why a kind of the management cluster is not watched now; `None` if it is watched.
     pub(crate) fn set_lost_watch(&self, kind: Kind, why: Option<String>) {
         let mut inner = self.inner.write();
         if why.is_some() {
@@ -86,7 +86,7 @@ impl Index {
             Some(why) => tracing::warn!(kind = kind.label(), why, "the kind is not watched now"),
             None => tracing::info!(kind = kind.label(), "the kind is watched again"),
         }
-        // Whoever judges by the Nodes of a cluster judges by this kind as well.
+        // Decisions that depend on the Nodes of a cluster depend on this kind as well.
         let mut clusters: BTreeSet<Key> = inner.workloads.keys().cloned().collect();
         clusters.extend(inner.clusters.keys().cloned());
         clusters.insert(Key::local());
@@ -95,7 +95,7 @@ impl Index {
         }
     }
 
-    /// The same for a kind that is watched for the checks that name it, and is in no index.
+    /// Like [`Self::set_lost_watch`], for a kind that is watched for the checks that name it and is in no index.
     pub(crate) fn set_lost_other(&self, kind: &str, why: Option<String>) {
         let mut inner = self.inner.write();
         if inner.lost_watches.set(&Key::local(), kind, why.clone())
@@ -105,7 +105,7 @@ impl Index {
         }
     }
 
-    /// Why the first of these kinds that is not watched now is not; `None`: all are watched.
+    /// Why the first unwatched kind of these kinds is not watched now; `None` if all are watched.
     pub(crate) fn lost_watch(&self, kinds: &[Kind]) -> Option<String> {
         let inner = self.inner.read();
         let lost = &inner.lost_watches;

@@ -1,7 +1,7 @@
 //! The fields of a Node that the controller reads.
 //!
-//! Of a typical Node of 20 KB about 300 bytes are kept, and most of the rest is skipped while parsing. All
-//! labels are kept for Nodes of the management cluster, because selectors of NodeHealthChecks may name any.
+//! The index keeps about 300 bytes of a typical Node of 20 KB, and the parser skips most of the rest. All labels
+//! are kept for Nodes of the management cluster, because selectors of NodeHealthChecks may name any label.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ const LABELS: [&str; 4] = [
     METAL3_UUID_LABEL,
     NODE_RACK_LABEL,
 ];
-/// Annotations that name the Machine, those that rules of NodeHealthChecks use, and what hosts share.
+/// Annotations that name the Machine or what hosts share, or that rules of NodeHealthChecks use.
 const ANNOTATIONS: [&str; 8] = [
     MACHINE_ANNOTATION,
     CLUSTER_NAMESPACE_ANNOTATION,
@@ -295,7 +295,7 @@ impl SeenNode {
         conditions.any(|c| c.type_ == "Ready" && c.status == "True")
     }
 
-    /// Drops the labels that are not used of a Node of a workload cluster.
+    /// Drops the unused labels of a Node of a workload cluster.
     pub(super) fn drop_unread_labels(&mut self) {
         let mut labels = self.metadata.labels.take().unwrap_or_default();
         labels.retain(|key, _| is_label(key));

@@ -29,7 +29,7 @@ fn identities<'a>(name: &'a str, node: &'a SeenNode) -> impl Iterator<Item = Nod
 }
 
 impl NodeLookup {
-    /// Replaces what a Node is found by.
+    /// Replaces the identities of a Node.
     pub(super) fn replace(
         &mut self,
         cluster: &Key,
@@ -110,7 +110,7 @@ impl Index {
         same.map(|(cluster, ..)| cluster.clone()).collect()
     }
 
-    /// The Machines of other clusters, of which the index shows no such Node, that name a Node of this name.
+    /// The Machines that name a Node of this name, in clusters where the index shows no such Node.
     pub(crate) fn unseen_machines_with_node(&self, node: &str) -> Vec<(Key, Key)> {
         let inner = self.inner.read();
         let links = inner.by_node.get(node).into_iter().flatten();

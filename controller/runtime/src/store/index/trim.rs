@@ -1,7 +1,7 @@
-//! Removes the parts of objects that the controller does not read.
+//! Removal of the parts of objects that the controller does not read.
 //!
-//! Keeps everything that a patch is built from: names, UID, resourceVersion, generation, and whole lists of
-//! conditions, which other controllers also write.
+//! Invariant: keeps everything that a patch is built from: names, UID, resourceVersion, generation, and whole
+//! lists of conditions, which other controllers also write.
 
 use kube::{ResourceExt, api::DynamicObject};
 use serde_json::{Map, Value};

@@ -57,7 +57,7 @@ impl Index {
         self.inner.read().tombstones.holds(Some(uid))
     }
 
-    /// Notified after each change, including those that are not announced.
+    /// Notified after each change, including changes that are not announced.
     pub(crate) fn moved(&self) -> &Notify {
         &self.moved
     }

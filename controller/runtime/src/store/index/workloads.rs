@@ -219,7 +219,7 @@ impl Inner {
             || *cluster == Key::local() && self.openshift.node_names().any(|name| name == node)
     }
 
-    /// Drops confirmed absences of Nodes that no Machine names any more.
+    /// Drops confirmed absences of Nodes that no Machine names now.
     pub(super) fn prune_absent(&mut self) {
         let mut kept = Vec::new();
         for (cluster, workload) in &self.workloads {

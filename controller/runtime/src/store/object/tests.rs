@@ -167,7 +167,7 @@ async fn f12_kind_that_is_forgotten_is_found_in_its_new_version() {
     assert_eq!(version().await.as_deref(), Some("v1beta2"));
 }
 
-/// An API server needs seconds for a long list; whoever waits for one must not wait for ever.
+/// An API server needs seconds for a long list, and the caller must not wait forever.
 #[tokio::test(start_paused = true)]
 async fn list_is_read_in_pages_within_a_bounded_time() {
     for (pages, of_page, ends) in [(3, 4, true), (u32::MAX, 4, false), (1, 6, false)] {

@@ -1,4 +1,4 @@
-//! Requests in a session: which are sent again, which are not, and which responses are accepted.
+//! Requests in a session: repetition, and accepted responses.
 
 use std::time::Duration;
 

@@ -50,7 +50,7 @@ impl ChassisControl {
         }
     }
 
-    /// Whether the machine boots, so that boot flags are used.
+    /// Whether the machine boots, which uses the boot flags.
     fn boots(self) -> bool {
         matches!(self, Self::Up | Self::Cycle | Self::Reset)
     }

@@ -7,7 +7,7 @@ use super::{at, collection, link};
 use crate::rack::redfish::profile::Profile;
 use crate::rack::settings::Event;
 
-/// The Manager at this time of its clock, which was reset last at the other one.
+/// The Manager, with the time of its clock and the time of its last reset.
 pub(super) fn manager(
     profile: &Profile,
     now: jiff::Timestamp,

@@ -26,7 +26,7 @@ pub(super) use services::{account, session};
 
 const ROOT: &str = "/redfish/v1";
 
-/// For how long a BMC has been up that was not reset since the start.
+/// Uptime of a BMC that was not reset since the start.
 const UP_AT_START: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The resource at a path, or an error response.
@@ -136,7 +136,7 @@ fn clock(call: &Call<'_>) -> jiff::Timestamp {
     now.checked_add(ahead).unwrap_or(now)
 }
 
-/// When the BMC was reset last, by its clock. Before the simulation that was long ago.
+/// Time of the last reset of the BMC, by its clock; long before the start if there was none.
 fn last_reset(call: &Call<'_>) -> jiff::Timestamp {
     let host = call.host;
     let ago = match host.bmc().last_reset(host.now()) {

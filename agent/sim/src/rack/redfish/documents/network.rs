@@ -1,4 +1,4 @@
-//! Where the host is: the location of its Chassis, and its network adapter with the switches at the ports.
+//! Location of the host: `Location` of its Chassis, and its network adapter with the switches at the ports.
 
 use serde_json::{Value, json};
 

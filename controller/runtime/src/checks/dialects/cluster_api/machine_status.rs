@@ -1,6 +1,7 @@
-//! Writes the conditions of a Machine and sends its Event after an evaluation.
+//! Conditions and Event of a Machine after an evaluation.
 //!
-//! Unchanged conditions are never written, because two controllers that do so trigger each other endlessly.
+//! Invariant: unchanged conditions are never written, because two controllers that do so trigger each other
+//! endlessly.
 
 use jiff::Timestamp;
 use rackhand_api::names::conditions::{

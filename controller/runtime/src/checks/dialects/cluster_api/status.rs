@@ -1,6 +1,7 @@
-//! Writes conditions and counts of a check and sends its Events after an evaluation.
+//! Conditions, counts and Events of a check after an evaluation.
 //!
-//! Unchanged values are never written, because two controllers that do so trigger each other endlessly.
+//! Invariant: unchanged values are never written, because two controllers that do so trigger each other
+//! endlessly.
 
 use jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams};

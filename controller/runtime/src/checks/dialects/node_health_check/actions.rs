@@ -1,6 +1,6 @@
-//! Carries out the actions of a check for one Node, one after another.
+//! Execution of a check's actions for one Node, one after another.
 //!
-//! A remediation is deleted by its UID, so that a remediation of another owner is never deleted.
+//! Invariant: a remediation is deleted by its UID, so that a remediation of another owner is never deleted.
 
 use std::{sync::Arc, time::Duration};
 

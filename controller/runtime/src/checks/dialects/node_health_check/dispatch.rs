@@ -1,4 +1,4 @@
-//! Starts the actions of checks and applies their results.
+//! Dispatch of the actions of checks, and of their results.
 
 use std::{
     sync::Arc,

@@ -1,4 +1,4 @@
-//! Applies changes to checks.
+//! Handlers of the changes that affect checks.
 
 use std::{
     collections::BTreeSet,
@@ -38,7 +38,7 @@ use crate::{
 /// Time after which unknown facts of OpenShift count as unreadable.
 const LEARNS: Duration = Duration::from_secs(10);
 
-/// Whether the Nodes and the checks themselves are watched, so that what the index shows is of now.
+/// Whether the Nodes and the checks themselves are watched, so that the index is current.
 fn is_watched(index: &Index) -> bool {
     unreachable(index, &Key::local(), &[Kind::NodeHealthCheck]).is_none()
 }
@@ -61,8 +61,8 @@ pub(super) fn templates_of(template: &NodeTemplateRef) -> ExternalKind {
     }
 }
 
-/// The kinds of remediations of a check: those of its templates, and those that it has created from earlier
-/// templates.
+/// The kinds of a check's remediations: the kinds of its templates, and the kinds of remediations created from
+/// earlier templates.
 pub(super) fn kinds_of(check: &NodeCheck) -> BTreeSet<ExternalKind> {
     let made = check.memory.nodes.values().flat_map(|e| &e.tried);
     let made = made.map(|tried| facts::kind_of(&tried.id));

@@ -1,4 +1,4 @@
-//! Converts Nodes and remediations into facts of the core.
+//! Conversion of Nodes and remediations into facts of the core.
 
 use jiff::Timestamp;
 use kube::{ResourceExt, api::DynamicObject};

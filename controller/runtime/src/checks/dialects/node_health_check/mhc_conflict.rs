@@ -1,6 +1,6 @@
 //! Facts about OpenShift: its own health checks, a running upgrade, and the topology of its control plane.
 //!
-//! `rackhand_core::nodes` decides by them. Outside OpenShift there are none.
+//! `rackhand_core::nodes` decides by these facts. Outside OpenShift there are none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub(crate) enum Fact {
 pub(crate) struct OpenShift {
     objects: BTreeMap<(Fact, Key), DynamicObject>,
     known: BTreeSet<Fact>,
-    /// Facts that are still unknown count as unreadable.
+    /// Whether facts that are still unknown count as unreadable.
     late: bool,
 }
 

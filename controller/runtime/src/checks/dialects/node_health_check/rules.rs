@@ -1,4 +1,4 @@
-//! Converts a NodeHealthCheck into the rules and the status of the core.
+//! Conversion of a NodeHealthCheck into the rules and the status of the core.
 
 use std::collections::BTreeMap;
 

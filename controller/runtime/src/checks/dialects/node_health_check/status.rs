@@ -1,6 +1,6 @@
 //! The status of a NodeHealthCheck.
 //!
-//! An unchanged status is never written.
+//! Invariant: an unchanged status is never written.
 
 use jiff::Timestamp;
 use kube::api::DynamicObject;

@@ -30,8 +30,8 @@ pub(super) struct NodeTemplate {
     pub(super) resource: ApiResource,
     /// The `spec.template` of the object.
     body: Map<String, Value>,
-    /// Several remediations of one kind may exist for a Node, so their names contain more than the name of
-    /// the Node.
+    /// Whether several remediations of one kind may exist for a Node. Their names then contain more than the name
+    /// of the Node.
     several: bool,
 }
 

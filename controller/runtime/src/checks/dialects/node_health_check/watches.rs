@@ -1,6 +1,6 @@
 //! Watches of Leases, templates, and OpenShift's kinds with facts about the whole cluster.
 //!
-//! Reports changes. The absence of objects is reported only after the first list is complete.
+//! Invariant: the absence of objects is reported only after the first list is complete.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

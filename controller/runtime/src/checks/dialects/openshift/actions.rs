@@ -1,6 +1,6 @@
-//! Carries out the actions on a Machine that only checks of OpenShift have.
+//! Execution of the actions on a Machine that only checks of OpenShift have.
 //!
-//! A Machine is changed only by the UID that was evaluated, never a later Machine of the same name.
+//! Invariant: an action changes only the Machine with the evaluated UID, never a later Machine of the same name.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(crate) enum Extra {
     /// Delete the Machine with this UID.
     DeleteMachine {
         uid: String,
-        /// Deleted for its verdict, and not after a failed external remediation.
+        /// Whether the verdict causes the deletion, and not a failed external remediation.
         after_verdict: bool,
     },
 }

@@ -1,8 +1,8 @@
 //! External remediation (`external-baremetal`): the annotation `host.metal3.io/external-remediation` on a
 //! Machine (the mark) leads to a PowerRemediation, and is removed after it.
 //!
-//! It never begins where OpenShift's own Machine controllers run or may run, because they act on the same
-//! annotation and would switch the same host.
+//! Invariant: an external remediation never begins where OpenShift's own Machine controllers run or may run,
+//! because they act on the same annotation and would switch the same host.
 
 use std::time::Duration;
 
@@ -76,14 +76,14 @@ impl Mark {
     }
 }
 
-/// The progress of the remediation of a Machine's mark, by the index.
+/// The progress of the remediation of a Machine's mark, from the index.
 pub(super) fn mark(index: &Index, machine: &Key, uid: &str) -> Mark {
     let id = RequestId::new(Kind::PowerRemediation, machine.clone());
     let found = index.request(&id);
     read(found.as_ref().map(|entry| &*entry.object), uid)
 }
 
-/// The progress by the PowerRemediation with the name of the Machine.
+/// The progress from the PowerRemediation with the name of the Machine.
 pub(super) fn read(request: Option<&DynamicObject>, uid: &str) -> Mark {
     let Some(request) = request else {
         return Mark {

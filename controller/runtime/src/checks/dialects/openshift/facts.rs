@@ -1,4 +1,4 @@
-//! Converts a check of OpenShift and its Machines into facts of the core.
+//! Conversion of a check of OpenShift and its Machines into facts of the core.
 
 use rackhand_api::{
     names::{

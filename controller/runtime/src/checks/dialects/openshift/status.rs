@@ -1,6 +1,6 @@
 //! The status of a check of OpenShift: conditions with severity, and counts.
 //!
-//! An unchanged status, and the status of a paused check, are never written.
+//! Invariant: an unchanged status, and the status of a paused check, are never written.
 
 use jiff::Timestamp;
 use kube::api::DynamicObject;

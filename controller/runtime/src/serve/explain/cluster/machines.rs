@@ -1,4 +1,4 @@
-//! Reads the objects for the view of a check of Machines.
+//! Reader of the objects for the view of a check of Machines.
 
 use kube::{api::DynamicObject, core::ApiResource};
 use rackhand_api::views::{MachineHealthCheckView, OpenShiftHealthCheckView, TemplateRef};
@@ -177,7 +177,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The other checks of the namespace, one of which may act in place of this one.
+    /// Lists the other checks of the namespace, because one of them may act in place of this check.
     async fn other_checks(&mut self, kind: Kind, namespace: &str) {
         if let Err(why) = self.list(kind, namespace).await {
             self.note(format!(
@@ -186,7 +186,7 @@ impl Reader {
         }
     }
 
-    /// The requests, and whether their template exists.
+    /// Lists the remediations, and notes whether their template exists.
     async fn requests(&mut self, template: &TemplateRef, namespace: &str) {
         let name = format!("{} {namespace}/{}", template.kind, template.name);
         match self.resource(template, &template.kind).await {

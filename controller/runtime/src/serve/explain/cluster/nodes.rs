@@ -1,4 +1,4 @@
-//! Reads the objects for the view of a NodeHealthCheck.
+//! Reader of the objects for the view of a NodeHealthCheck.
 
 use rackhand_api::{
     names::{MEDIK8S_LEASE_NAMESPACE, groups, kinds},

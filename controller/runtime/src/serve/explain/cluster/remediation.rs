@@ -1,4 +1,4 @@
-//! Reads the objects for the view of a remediation.
+//! Reader of the objects for the view of a remediation.
 
 use kube::{Client, api::ListParams};
 use rackhand_api::names::{NODE_LEASE_NAMESPACE, groups, kinds};
@@ -20,7 +20,7 @@ use crate::{
 // === impl Reader ===
 
 impl Reader {
-    /// Reads the remediation, everything of its kinds, and what is on its Node.
+    /// Finds the remediation, and reads all objects that its view depends on, including the workload cluster.
     pub(super) async fn remediation(
         &mut self,
         key: &Key,

@@ -192,7 +192,7 @@ fn page_of_ten_thousand_hosts_has_a_row_for_each_in_its_rack() {
     assert!(overview.racks.iter().all(|rack| rack.hosts.len() == 40));
     assert_eq!(html.matches("<li class=\"ready\">").count(), 9_750 + 1);
     assert_eq!(html.matches("<li class=\"not-ready\">").count(), 250 + 1);
-    // What a reader waits for: about 150 bytes for each host, and as much again in JSON.
+    // The size that a browser loads: about 150 bytes for each host, and as much again in JSON.
     assert!(html.len() < 3_000_000, "{}", html.len());
     assert!(json.len() < 3_000_000, "{}", json.len());
 }

@@ -50,7 +50,7 @@ async fn f13_burst_over_limit_creates_no_remediation() {
         })
         .await;
     assert_eq!(world.server.0.lock().made, Vec::<String>::new());
-    // What was read before the limit closed counts no more (F10).
+    // A live read from before the limit closed no longer counts (F10).
     let reads = world.reads.lock().1;
     world.recover(8);
     world

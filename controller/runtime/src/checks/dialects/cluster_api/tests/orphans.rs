@@ -1,4 +1,4 @@
-//! F11: remediations whose check no longer wants them.
+//! F11: remediations that their check no longer requires.
 
 use super::*;
 

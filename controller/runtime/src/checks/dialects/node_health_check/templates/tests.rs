@@ -1,4 +1,4 @@
-//! What remediations are created from templates, and which templates cannot be used.
+//! Remediations that are created from templates, and templates that cannot be used.
 
 use kube::core::GroupVersionKind;
 use rackhand_core::nodes::{Delay, Limit, Step};

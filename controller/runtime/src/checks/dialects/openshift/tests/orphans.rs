@@ -1,4 +1,4 @@
-//! F11: remediations whose check of OpenShift no longer wants them.
+//! F11: remediations that their check of OpenShift no longer requires.
 
 use super::*;
 
