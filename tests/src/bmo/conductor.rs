@@ -19,7 +19,7 @@ use super::{
 use crate::rack::{Action, ResetType, SimHost};
 
 /// The sender of Ironic's commands in the logs of hosts.
-pub(super) const NAME: &str = "ironic";
+pub(crate) const NAME: &str = "ironic";
 /// Timeout of a request to a BMC.
 const ANSWER: Duration = Duration::from_secs(2);
 /// Interval of readings during a request.

@@ -28,6 +28,7 @@ use kube::{Api, api::DynamicObject};
 use parking_lot::Mutex;
 use tokio::{sync::Notify, task::JoinSet};
 
+pub(crate) use conductor::NAME as IRONIC;
 pub use ironic::Send;
 pub use settings::Settings;
 

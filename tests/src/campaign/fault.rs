@@ -166,6 +166,13 @@ impl Fault {
     }
 }
 
+impl Fault {
+    /// Whether the BMC reports off for a host that runs.
+    pub(super) fn misreports_off(self) -> bool {
+        matches!(self, Self::BmcReportsOff | Self::BmcForgets)
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -115,6 +115,7 @@ async fn judge(
     storm: &Storm<'_>,
     campaign: Campaign,
 ) -> Result<Report> {
+    let begun = storm.begun();
     let (mut taints, mut offs, mut deletions) = (0, 0, 0);
     for host in hosts {
         stage.tainted_only_while_off(recorder, host).await?;
@@ -122,10 +123,9 @@ async fn judge(
             .pods_deleted_only_while_off(host, storm::CLOCK_ERROR)
             .await?;
         taints += recorder.taints(host).iter().filter(|(_, on)| *on).count();
-        offs += oracle::off_only_on_request(stage, recorder, host)?;
+        offs += oracle::off_only_on_request(stage, recorder, host, &begun)?;
     }
     let (_, terms) = stage.leader().await?;
-    let begun = storm.begun();
     Ok(Report {
         seed: campaign.seed,
         duration: campaign.duration,

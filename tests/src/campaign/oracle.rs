@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::storm::Begun;
 use crate::{
+    bmo::IRONIC,
     campaign::fault::Fault,
     rack::{LogEvent, PowerState, ResetType},
     stage::{Recorder, Stage, is_ready, wait_until},
@@ -109,11 +110,17 @@ pub(super) async fn no_hold_is_left(stage: &Stage, racks: &[String]) -> Result<(
     Ok(())
 }
 
-/// Checks that every power-off of a host occurred while it had a remediation.
+/// Checks that every power-off of a host occurred while it had a remediation. Ironic enforces the power state that it
+/// has recorded, so it switches off a host whose BMC has reported off, once the BMC reports on again.
 ///
 /// # Errors
 /// A power-off without a remediation; the message names host and time.
-pub(super) fn off_only_on_request(stage: &Stage, recorder: &Recorder, host: &str) -> Result<usize> {
+pub(super) fn off_only_on_request(
+    stage: &Stage,
+    recorder: &Recorder,
+    host: &str,
+    begun: &[Begun],
+) -> Result<usize> {
     let records = recorder.of("Metal3Remediation", host);
     let exists = |at: Instant| {
         let from = records.iter().any(|r| !r.gone && r.at <= at + RECORDED);
@@ -127,7 +134,11 @@ pub(super) fn off_only_on_request(stage: &Stage, recorder: &Recorder, host: &str
         };
         if *reset == ResetType::ForceOff {
             offs += 1;
-            if !exists(entry.stamp.at) {
+            let is_enforced = by == IRONIC
+                && begun.iter().any(|b| {
+                    b.target == host && b.fault.misreports_off() && b.at <= entry.stamp.at
+                });
+            if !exists(entry.stamp.at) && !is_enforced {
                 bail!("{host} was switched off by {by} without a remediation");
             }
         }
