@@ -27,6 +27,7 @@ mod outdated;
 mod outlets;
 mod pods;
 mod policy;
+mod policy_decision;
 mod power;
 mod reason;
 mod shell;
@@ -63,6 +64,7 @@ pub use policy::{
     DrainBlocked, LONGEST_EVIDENCE, NodeAction, NodeGone, OnExhausted, PodDeletion, Policy,
     PolicyError, Strategy, WorkloadDown,
 };
+pub use policy_decision::PolicyDecision;
 pub use power::{PowerReading, PowerState, PowerView};
 pub use reason::Reason;
 pub use shell::{

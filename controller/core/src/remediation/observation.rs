@@ -125,6 +125,36 @@ pub enum HostView {
     NotFound(Reason),
 }
 
+impl HostView {
+    /// A host that was not found may belong to an agent that has not connected yet; `silent` describes these.
+    #[must_use]
+    pub fn or_silent(self, silent: &[String]) -> Self {
+        match self {
+            Self::NotFound(Reason::HostNotFound(why)) if !silent.is_empty() => Self::NotFound(
+                Reason::AgentUnreachable(format!("{} ({why})", silent.join("; "))),
+            ),
+            host => host,
+        }
+    }
+
+    /// A host that an inventory knows by the system UUID of its Node is not missing while the Node cannot be read.
+    /// Nothing is reported while the connection is being made, which starts with the first remediation.
+    #[must_use]
+    pub fn or_unread(self, workload: &WorkloadView, connecting: bool) -> Self {
+        match (self, workload) {
+            (Self::NotFound(Reason::HostNotFound(_)), WorkloadView::Unreachable { .. })
+                if connecting =>
+            {
+                Self::NotFound(Reason::Working)
+            }
+            (Self::NotFound(Reason::HostNotFound(what)), WorkloadView::Unreachable { why }) => {
+                Self::NotFound(Reason::WorkloadUnreachable(format!("{why} ({what})")))
+            }
+            (host, _) => host,
+        }
+    }
+}
+
 /// The BareMetalHost, if there is one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct BareMetalHostFacts {
@@ -337,5 +367,51 @@ impl Observation {
             }
             _ => Some(until),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_missing() -> HostView {
+        HostView::NotFound(Reason::HostNotFound("no inventory has node n".into()))
+    }
+
+    fn mk_unreachable() -> WorkloadView {
+        WorkloadView::Unreachable {
+            why: "not connected".into(),
+        }
+    }
+
+    #[test]
+    fn host_is_not_missing_before_node_was_read() {
+        let waits = mk_missing().or_unread(&mk_unreachable(), true);
+        assert_eq!(waits, HostView::NotFound(Reason::Working));
+        let HostView::NotFound(why) = mk_missing().or_unread(&mk_unreachable(), false) else {
+            panic!("it was found");
+        };
+        assert_eq!(why.label(), "WorkloadUnreachable");
+        let text = why.to_string();
+        assert!(text.contains("not connected (no inventory has"), "{text}");
+    }
+
+    #[test]
+    fn host_without_link_from_node_is_missing() {
+        let gone = WorkloadView::Missing { name: "n".into() };
+        assert_eq!(mk_missing().or_unread(&gone, true), mk_missing());
+        let several = HostView::NotFound(Reason::HostAmbiguous("a/x, b/x".into()));
+        assert_eq!(several.clone().or_unread(&mk_unreachable(), true), several);
+    }
+
+    #[test]
+    fn host_of_an_agent_that_was_never_seen_is_not_missing() {
+        assert_eq!(mk_missing().or_silent(&[]), mk_missing());
+        let silent = ["agent a of rack r1 has not connected".to_owned()];
+        let HostView::NotFound(why) = mk_missing().or_silent(&silent) else {
+            panic!("it was found");
+        };
+        assert_eq!(why.label(), "AgentUnreachable");
+        assert!(why.to_string().contains("no inventory has node n"), "{why}");
     }
 }

@@ -6,69 +6,33 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use rackhand_api::views::ViewError;
 use rackhand_core::{
     explanation::{RemediationFacts, observed},
-    power_policy::HostWorkload,
     remediation::{
-        Command, Decision, FAILURES_TOLD, Next, Observation, Pace, Reason, Shell, State, Step,
-        Turn, step,
+        Command, Decision, FAILURES_TOLD, Next, Observation, Pace, State, Step, Turn, step,
     },
 };
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Context,
-    displayed_state::{DisplayedReason, RecordedStatus},
-    history::{Finish, outcome_label},
-    metrics::BlockedRemediation,
-    observe::Observed,
-    operation::OperationStream,
-    outcome_metrics::{CountedOutcome, OutcomeMetrics},
-    record::Record,
-    snapshot::Snapshot,
-    wakeup::WatchInterest,
+    Context, act, history,
+    observe::{Observed, Observer, concurrency, live_reads, quorum},
+    record::{StateRecorder, displayed_state, remediation_state, report},
+    scope::{Memory, Scope},
+    tasks::wakeup::WatchInterest,
 };
-use crate::{
-    clusters::RetainedConnection,
-    store::{api::ApiError, clock, object::Key, request::RequestId, watch::pause},
-};
+use crate::store::{api::ApiError, clock, request::RequestId, watch::pause};
 
 /// Carries out one remediation, until it has ended.
 pub(super) struct Engine {
-    pub(super) context: Arc<Context>,
-    pub(super) id: RequestId,
-    pub(super) uid: String,
-    pub(super) wake: Arc<Notify>,
-    pub(super) interest: Arc<Mutex<WatchInterest>>,
-    /// What is remembered between observations.
-    pub(super) shell: Shell,
-    /// Reason and status in the object.
-    pub(super) recorded: RecordedStatus,
-    /// The RemediationState.
-    pub(super) record: Record,
-    /// The objects that the current decision is based on.
-    pub(super) snapshot: Snapshot,
-    /// The events of the operation that the shell follows.
-    pub(super) events: Option<OperationStream>,
-    /// The Machine, Node and hold key as last observed, for the status and the escalation.
-    pub(super) machine: Option<Key>,
-    pub(super) node: Option<String>,
-    pub(super) held: bool,
-    /// Entries of inventories that do not count, as logged last.
-    pub(super) ignored: Vec<String>,
-    pub(super) outcome_metrics: OutcomeMetrics,
-    /// What waits for the host, and when that was read.
-    pub(super) host_workload: Option<(Timestamp, HostWorkload)>,
-    /// Keeps the connection to the workload cluster.
-    pub(super) connection: Option<RetainedConnection>,
+    pub(super) scope: Scope,
+    pub(super) memory: Memory,
+    pub(super) observer: Observer,
+    pub(super) recorder: StateRecorder,
+    wake: Arc<Notify>,
     /// The deadline of the current step.
     until: Option<Timestamp>,
-    /// When the Machine and the BareMetalHost were read for the policies.
-    pub(super) labels_read: Option<Instant>,
-    /// Why the spec cannot be read, as reported last.
-    pub(super) unread_spec: Option<ViewError>,
 }
 
 /// Why an iteration failed.
@@ -101,26 +65,17 @@ impl Engine {
         interest: Arc<Mutex<WatchInterest>>,
     ) -> Self {
         Self {
-            context,
-            id,
-            shell: Shell::new(uid.clone()),
-            uid,
+            memory: Memory::new(uid.clone()),
+            scope: Scope {
+                context,
+                id,
+                uid,
+                interest,
+            },
+            observer: Observer::default(),
+            recorder: StateRecorder::default(),
             wake,
-            interest,
-            recorded: RecordedStatus::default(),
-            record: Record::default(),
-            snapshot: Snapshot::default(),
-            events: None,
-            outcome_metrics: OutcomeMetrics::default(),
-            host_workload: None,
-            connection: None,
             until: None,
-            labels_read: None,
-            unread_spec: None,
-            machine: None,
-            node: None,
-            held: false,
-            ignored: Vec::new(),
         }
     }
 
@@ -135,17 +90,19 @@ impl Engine {
                 Ok(Iteration::Done) | Err(ReconcileError::Gone) => break,
                 Err(ReconcileError::Failed(error)) => (Turn::Failed, Some(error)),
             };
-            let pace = self.shell.turned(turn, clock::monotonic_now());
+            let pace = self.memory.shell.turned(turn, clock::monotonic_now());
             if let Some(error) = error {
-                let failures = self.shell.failures;
+                let failures = self.memory.shell.failures;
                 if error.is_conflict() && failures < FAILURES_TOLD {
                     // Somebody else wrote the object first: the next iteration reads it again.
-                    tracing::debug!(remediation = %self.id, %error, failures, "not carried out; trying again");
+                    tracing::debug!(remediation = %self.scope.id, %error, failures, "not carried out; trying again");
                 } else {
-                    tracing::warn!(remediation = %self.id, %error, failures, "not carried out; trying again");
+                    tracing::warn!(remediation = %self.scope.id, %error, failures, "not carried out; trying again");
                 }
                 if failures == FAILURES_TOLD {
-                    self.report_failure(&error).await;
+                    self.recorder
+                        .report_failure(&self.scope, &mut self.memory, self.until, &error)
+                        .await;
                 }
             }
             let stopped = match pace {
@@ -158,28 +115,42 @@ impl Engine {
             }
         }
         // The deletion may be observed before the response to the patch that caused it.
-        if matches!(self.load(), Err(ReconcileError::Gone)) {
-            let ended = self.outcome_metrics.deleted(self.shell.state.as_ref());
-            self.count(ended);
-            self.delete_record().await;
+        if matches!(
+            displayed_state::load(&self.scope, &mut self.memory),
+            Err(ReconcileError::Gone)
+        ) {
+            let ended = self
+                .recorder
+                .outcome_metrics
+                .deleted(self.memory.shell.state.as_ref());
+            report::count(&self.scope, &self.memory, ended);
+            remediation_state::delete_record(&self.scope).await;
         }
-        self.context.live.remove(&self.id);
-        self.context.live.history.forget(&self.uid);
-        self.context.active.lock().remove(&self.uid);
-        self.context.metrics.forget(&self.uid);
+        self.scope.context.live.remove(&self.scope.id);
+        self.scope.context.live.history.forget(&self.scope.uid);
+        self.scope.context.active.lock().remove(&self.scope.uid);
+        self.scope.context.metrics.forget(&self.scope.uid);
     }
 
     pub(super) async fn run_once(&mut self) -> Result<Iteration, ReconcileError> {
-        self.load()?;
-        self.load_state().await?;
+        displayed_state::load(&self.scope, &mut self.memory)?;
+        remediation_state::load_state(&self.scope, &mut self.memory).await?;
         // Taken before the observation, which may take seconds: a cluster that answers slowly must
         // not make every reading of the BMC too old.
         let now = clock::monotonic_now();
-        self.restore(now).await?;
-        let seen = match self.observe(now).await? {
+        self.recorder
+            .restore(&self.scope, &mut self.memory, now)
+            .await?;
+        let seen = match self
+            .observer
+            .observe(&self.scope, &mut self.memory, now)
+            .await?
+        {
             Ok(seen) => seen,
             Err(reason) => {
-                self.report_reason(&reason, self.until, now).await?;
+                self.recorder
+                    .report_reason(&self.scope, &mut self.memory, &reason, self.until, now)
+                    .await?;
                 return Ok(Iteration::Turn(Turn::Wait(None)));
             }
         };
@@ -187,13 +158,17 @@ impl Engine {
             return Ok(Iteration::Turn(Turn::Again));
         };
         self.until = self
+            .memory
             .shell
             .state
             .as_ref()
             .and_then(|s| observation.step_until(s));
-        self.context.live.put(&self.id, self.facts(&observation));
+        self.scope
+            .context
+            .live
+            .put(&self.scope.id, self.facts(&observation));
         tracing::debug!(
-            remediation = %self.id,
+            remediation = %self.scope.id,
             step = decision.state.step.label(),
             reason = decision.reason.label(),
             next = ?decision.next,
@@ -202,42 +177,60 @@ impl Engine {
         match decision.next.clone() {
             Next::Write => {
                 let until = observation.step_until(&decision.state);
-                self.write(&decision, until, now).await?;
+                self.recorder
+                    .write_decision(&self.scope, &mut self.memory, &decision, until, now)
+                    .await?;
                 Ok(Iteration::Turn(Turn::Again))
             }
             Next::Do(command) => {
                 for note in &decision.notes {
-                    self.emit_event(note.warning, note.reason, &note.message);
+                    self.scope
+                        .emit_event(note.warning, note.reason, &note.message);
                 }
                 if let Command::RemoveFinalizer(outcome) = command {
-                    self.outcome_metrics
+                    self.recorder
+                        .outcome_metrics
                         .removing_finalizer(outcome, &decision.reason);
                 }
-                self.act(&command, &observation).await?;
-                if matches!(command, Command::RemoveFinalizer(_)) {
-                    let ended = self.outcome_metrics.finalizer_removed();
-                    self.count(ended);
+                let begun =
+                    act::carry_out(&self.scope, &mut self.memory, &command, &observation).await?;
+                if let Some(host) = begun {
+                    self.observer.follow(&self.scope, &mut self.memory, &host);
                 }
-                self.shell.done(&command);
+                if matches!(command, Command::RemoveFinalizer(_)) {
+                    let ended = self.recorder.outcome_metrics.finalizer_removed();
+                    report::count(&self.scope, &self.memory, ended);
+                }
+                self.memory.shell.done(&command);
                 Ok(Iteration::Turn(Turn::Did(command)))
             }
             Next::Wait(until) => {
-                self.report_reason(&decision.reason, self.until, now)
+                self.recorder
+                    .report_reason(
+                        &self.scope,
+                        &mut self.memory,
+                        &decision.reason,
+                        self.until,
+                        now,
+                    )
                     .await?;
                 Ok(Iteration::Turn(Turn::Wait(Some(until))))
             }
             Next::Done(outcome) => {
                 if !observation.request.deleting {
-                    self.report_reason(&decision.reason, None, now).await?;
+                    self.recorder
+                        .report_reason(&self.scope, &mut self.memory, &decision.reason, None, now)
+                        .await?;
                 }
-                let state = self.shell.state.as_ref();
-                let ended = self
-                    .outcome_metrics
-                    .finished(state, outcome, &decision.reason);
+                let state = self.memory.shell.state.as_ref();
+                let ended =
+                    self.recorder
+                        .outcome_metrics
+                        .finished(state, outcome, &decision.reason);
                 if ended.is_none() {
-                    self.record_earlier_end(decision.reason.label());
+                    history::record_earlier_end(&self.scope, &self.memory, decision.reason.label());
                 }
-                self.count(ended);
+                report::count(&self.scope, &self.memory, ended);
                 Ok(Iteration::Done)
             }
         }
@@ -252,19 +245,25 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Option<(Observation, Decision)>, ReconcileError> {
         let mut observation = seen.observation;
-        let mut decision = step(&observation, self.shell.state.as_ref(), now);
-        if self.find_unnamed_machine(&seen.target, &decision).await? {
+        let mut decision = step(&observation, self.memory.shell.state.as_ref(), now);
+        if live_reads::find_unnamed_machine(&self.scope, &mut self.memory, &seen.target, &decision)
+            .await?
+        {
             return Ok(None);
         }
-        if takes_hold(self.shell.state.as_ref(), &decision)
+        if takes_hold(self.memory.shell.state.as_ref(), &decision)
             && !observation.request.paused
-            && self.finds_pause(&seen.target).await?
+            && live_reads::finds_pause(&self.scope, &seen.target).await?
         {
             return Ok(None);
         }
         let mut begins = decision.begins;
         if begins {
-            match self.read_policies(&seen.policy_basis).await {
+            match self
+                .observer
+                .read_policies(&self.scope, &seen.policy_basis)
+                .await
+            {
                 Ok(false) => {}
                 Ok(true) => return Ok(None),
                 Err(why) => {
@@ -273,21 +272,29 @@ impl Engine {
                 }
             }
         }
-        let state = self.shell.state.as_ref();
-        let mut quorum = self.quorum(&seen.target, seen.guard, begins, state).await;
+        let state = self.memory.shell.state.as_ref();
+        let mut quorum = quorum::read(&self.scope, &seen.target, seen.guard, begins, state).await;
         if let Some(plane) = &mut quorum {
             plane.overruled = seen.overrules_quorum;
         }
         let counted = seen.me.policy.counted();
         // Windows and freezes are of the calendar.
         let wall = clock::wall_now();
-        let permission = self.resolve_concurrency(seen.me, begins, quorum, &seen.policies, wall);
+        let permission = concurrency::resolve_concurrency(
+            &self.scope,
+            &self.memory,
+            seen.me,
+            begins,
+            quorum,
+            &seen.policies,
+            wall,
+        );
         for warning in &permission.warnings {
-            self.emit_event(true, "PolicyLimitExceeded", warning);
+            self.scope.emit_event(true, "PolicyLimitExceeded", warning);
         }
         if let Some(overruled) = &permission.overruled {
             let message = format!("a person has overruled this: {overruled}");
-            self.emit_event(true, "QuorumOverruled", &message);
+            self.scope.emit_event(true, "QuorumOverruled", &message);
         }
         if decision.begins && begins && decision.state.step == Step::Holding {
             decision.state.counted = Some(Box::new(counted));
@@ -306,191 +313,19 @@ impl Engine {
 
     /// The inputs of this decision, for explanations.
     fn facts(&self, observation: &Observation) -> RemediationFacts {
-        let machine = self.machine.as_ref().map(ToString::to_string);
+        let machine = self.memory.machine.as_ref().map(ToString::to_string);
         RemediationFacts {
-            request: self.id.to_string(),
+            request: self.scope.id.to_string(),
             observation: observation.clone(),
-            state: self.shell.state.clone(),
+            state: self.memory.shell.state.clone(),
             recorded: self
+                .recorder
                 .recorded
                 .shown
                 .as_ref()
                 .map(|shown| shown.message.clone()),
             seen: observed(machine.as_deref(), observation),
             assumed: Vec::new(),
-        }
-    }
-
-    /// Writes the state into the object, before anything is done because of it (F2).
-    async fn write(
-        &mut self,
-        decision: &Decision,
-        until: Option<Timestamp>,
-        now: Timestamp,
-    ) -> Result<(), ReconcileError> {
-        let before = self.shell.state.clone();
-        self.record(Some(&decision.state), &decision.reason, until, now)
-            .await?;
-        let created = self.created().unwrap_or(now);
-        self.context
-            .live
-            .history
-            .step(&self.uid, created, &decision.state);
-        self.record_history(None);
-        let mut took = String::new();
-        if let Some(before) = before.filter(|b| b.step != decision.state.step) {
-            let time = Duration::try_from(now.duration_since(before.since)).unwrap_or_default();
-            let metrics = &self.context.metrics;
-            metrics.observe_step(before.step.label(), time);
-            took = format!(
-                " ({} took {:.1} s)",
-                before.step.label(),
-                time.as_secs_f64()
-            );
-            if decision.state.step == Step::Fenced {
-                let failed = decision.state.failed().is_some();
-                let outcome = if failed { "kept_off" } else { "fenced" };
-                metrics.count_outcome(outcome, decision.reason.label());
-            }
-        }
-        match decision.reason {
-            Reason::FenceViolated(_) | Reason::HoldLost(_) => {
-                self.context
-                    .metrics
-                    .count_violation(decision.reason.label());
-            }
-            Reason::FenceUnconfirmed(_) if decision.state.step == Step::AwaitingConfirmation => {
-                self.context.metrics.count_unconfirmed();
-            }
-            _ => {}
-        }
-        self.show(&decision.state, &decision.reason);
-        for note in &decision.notes {
-            self.emit_event(
-                note.warning,
-                note.reason,
-                &format!("{}{took}", note.message),
-            );
-        }
-        Ok(())
-    }
-
-    /// Updates the metrics of steps and blocks.
-    fn show(&self, state: &State, reason: &Reason) {
-        let unfinished = !state.step.is_terminal();
-        let blocked = unfinished && reason.is_blocked();
-        let metrics = &self.context.metrics;
-        metrics.set_blocked(&self.uid, blocked.then(|| self.blocked_by(reason)));
-        let created = self.created().filter(|_| unfinished);
-        metrics.set_step(&self.uid, created.map(|at| (state.step.label(), at)));
-    }
-
-    /// The labels of a blocked remediation.
-    pub(super) fn blocked_by(&self, reason: &Reason) -> BlockedRemediation {
-        let Key { namespace, name } = self.id.key.clone();
-        BlockedRemediation {
-            kind: self.id.kind.kind(),
-            namespace,
-            name,
-            node: self.node.clone().unwrap_or_default(),
-            reason: reason.label(),
-        }
-    }
-
-    /// When the object was created.
-    pub(super) fn created(&self) -> Option<Timestamp> {
-        let entry = self.snapshot.request.as_ref()?;
-        Some(entry.object.metadata.creation_timestamp.as_ref()?.0)
-    }
-
-    /// Reports the reason of a wait, once per reason.
-    async fn report_reason(
-        &mut self,
-        reason: &Reason,
-        until: Option<Timestamp>,
-        now: Timestamp,
-    ) -> Result<(), ReconcileError> {
-        let state = self.shell.state.clone();
-        if let Some(state) = &state {
-            self.show(state, reason);
-        }
-        let new = DisplayedReason {
-            label: reason.label(),
-            message: reason.to_string(),
-            until,
-            overdue: until.is_some_and(|until| until <= now),
-        };
-        let old = self.recorded.shown.clone();
-        if old.as_ref() == Some(&new) {
-            return Ok(());
-        }
-        let is_new = old.as_ref().map(|s| s.label) != Some(new.label);
-        if reason.is_blocked() && is_new && !reason.is_reported_once_for_many() {
-            self.emit_event(true, reason.label(), &new.message);
-        }
-        if new.overdue && old.is_some_and(|s| !s.overdue) {
-            let step = state.as_ref().map_or("Pending", |s| s.step.label());
-            let message = format!("{step} takes longer than it should: {reason}");
-            self.emit_event(true, "Overdue", &message);
-        }
-        self.record(state.as_ref(), reason, until, now).await
-    }
-
-    /// Reports repeated failures in the object, as far as that can be written (L1).
-    async fn report_failure(&mut self, error: &ApiError) {
-        let now = clock::monotonic_now();
-        if self.load().is_err() {
-            return;
-        }
-        // A recorded state is the only record of what was done and is not overwritten.
-        let reason = match self.record_in_index() {
-            Err(why) if self.shell.state.is_none() => {
-                let reason = Reason::StateUnreadable(why);
-                self.show_unreadable(&reason, now).await;
-                reason
-            }
-            _ => {
-                let reason = Reason::ActionFailed(error.to_string());
-                let is_known = self.shell.loaded || self.shell.state.is_some();
-                if is_known && self.report_reason(&reason, self.until, now).await.is_ok() {
-                    return;
-                }
-                reason
-            }
-        };
-        self.emit_event(true, reason.label(), &reason.to_string());
-    }
-
-    pub(super) fn emit_event(&self, warning: bool, reason: &'static str, message: &str) {
-        tracing::info!(remediation = %self.id, reason, "{message}");
-        self.context.metrics.count_event(reason);
-        if let Some(entry) = self.context.index.request(&self.id) {
-            self.context
-                .events
-                .send(&entry.object, warning, reason, message);
-        }
-    }
-
-    pub(super) fn count(&self, ended: Option<CountedOutcome>) {
-        let Some((outcome, reason)) = ended else {
-            return;
-        };
-        let label = outcome_label(outcome);
-        tracing::info!(remediation = %self.id, outcome = label, "remediation finished");
-        self.record_history(Some((label, reason)));
-        let finish = Finish {
-            request: self.id.to_string(),
-            state: self.shell.state.as_ref(),
-            at: clock::monotonic_now(),
-            outcome: label,
-            reason,
-        };
-        self.context.live.history.finish(&self.uid, finish);
-        let metrics = &self.context.metrics;
-        metrics.count_outcome(label, reason);
-        if let Some(created) = self.created() {
-            let took = clock::monotonic_now().duration_since(created);
-            metrics.observe_end(label, Duration::try_from(took).unwrap_or_default());
         }
     }
 
@@ -501,7 +336,7 @@ impl Engine {
             () = stop.cancelled() => true,
             () = tokio::time::sleep(longest) => false,
             () = wake.notified() => false,
-            () = self.next_operation_event() => false,
+            () = self.observer.next_operation_event(&self.scope, &mut self.memory) => false,
         }
     }
 }

@@ -7,14 +7,22 @@ use kube::core::{ApiResource, GroupVersionKind};
 use prometheus_client::registry::Registry;
 use rackhand_api::names::{POWER_REMEDIATION_FINALIZER, conditions::HEALTH_CHECK_SUCCEEDED};
 use rackhand_core::remediation::{
-    CommandTaken, HostRef, Mode, OffEvidence, OffProof, PinnedNode, PowerReading, PowerState,
-    State, Step, TaintOwner,
+    Command, CommandTaken, HostRef, Mode, Observation, OffEvidence, OffProof, PinnedNode,
+    PowerReading, PowerState, Reason, State, Step, TaintOwner,
 };
 use rackhand_proto::{ClientTls, TlsFiles};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, engine::Engine};
+use super::{
+    Context, act,
+    engine::{Engine, ReconcileError},
+    observe::{Observed, power_policy::ObservedPolicies},
+    record::{
+        displayed_state,
+        remediation_state::{load_state, write_record},
+    },
+};
 use crate::{
     agents::{AgentMetrics, AgentStatus, Agents},
     clusters::{NodeComparisons, Workloads, sync::Syncs},
@@ -62,6 +70,62 @@ const KINDS: [(Kind, &str, &str); 8] = [
 pub(crate) struct Fixture {
     pub(crate) objects: Objects,
     pub(crate) context: Arc<Context>,
+}
+
+/// The parts of an engine one by one.
+impl Engine {
+    pub(crate) async fn loaded(&mut self) -> bool {
+        displayed_state::load(&self.scope, &mut self.memory).is_ok()
+            && load_state(&self.scope, &mut self.memory).await.is_ok()
+    }
+
+    pub(crate) async fn observe(
+        &mut self,
+        now: Timestamp,
+    ) -> Result<Result<Observed, Reason>, ReconcileError> {
+        self.observer
+            .observe(&self.scope, &mut self.memory, now)
+            .await
+    }
+
+    pub(crate) async fn act(
+        &mut self,
+        command: &Command,
+        o: &Observation,
+    ) -> Result<(), ReconcileError> {
+        let done = act::carry_out(&self.scope, &mut self.memory, command, o).await;
+        done.map(drop)
+    }
+
+    pub(crate) async fn record(
+        &mut self,
+        state: &State,
+        reason: &Reason,
+        now: Timestamp,
+    ) -> Result<(), ReconcileError> {
+        let recorder = &mut self.recorder;
+        recorder
+            .record(
+                &self.scope,
+                &mut self.memory,
+                Some(state),
+                reason,
+                None,
+                now,
+            )
+            .await
+    }
+
+    pub(crate) async fn read_policies(
+        &mut self,
+        observed: &ObservedPolicies,
+    ) -> Result<bool, Reason> {
+        self.observer.read_policies(&self.scope, observed).await
+    }
+
+    pub(crate) async fn write_record(&mut self, state: &State) -> Result<(), ReconcileError> {
+        write_record(&self.scope, &mut self.memory, state).await
+    }
 }
 
 /// The identity of the leader.

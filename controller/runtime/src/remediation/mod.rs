@@ -1,43 +1,18 @@
 //! Runs remediations, one task per object: observe, decide in the core, carry out.
 
-mod claim;
-mod commands;
-mod concurrency;
-mod displayed_state;
-mod endpoint;
+mod act;
 mod engine;
-mod escalate;
-mod evidence_commands;
-mod facts;
 #[cfg(test)]
 mod fixture;
 mod history;
-mod host_commands;
-mod host_evidence;
 mod live_facts;
-mod live_reads;
 mod metrics;
-mod node_backup;
-mod node_commands;
 mod observe;
-mod offenders;
-mod operation;
 mod orphaned_holds;
-mod other_nodes;
-mod outcome_metrics;
-mod pod_commands;
 mod policy;
-mod power_policy;
-mod quorum;
 mod record;
-mod shard;
-mod snapshot;
-mod state_format;
-mod status;
-mod supervise;
+mod scope;
 mod tasks;
-mod wakeup;
-mod workload;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -49,22 +24,19 @@ use parking_lot::Mutex;
 use rackhand_core::remediation::{LeaseMemory, LeaseRenewals};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use concurrency::{
-    active, competing_controller, etcd_guard, has_guard, overrules_quorum,
-};
-pub(crate) use displayed_state::shown_state;
-pub(crate) use facts::{
-    bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action,
-};
 pub(crate) use history::Recorder;
-pub use history::cause_line;
-pub use host_evidence::evidence_of_api;
+pub use history::{cause_line, with_suspect};
 pub(crate) use live_facts::LiveFacts;
 pub(crate) use metrics::RemediationMetrics;
-pub use offenders::with_suspect;
-pub(crate) use other_nodes::{Subject, indexed_other_nodes};
-pub(crate) use power_policy::attempts_of;
-pub(crate) use quorum::control_plane;
+pub(crate) use observe::{
+    concurrency::{active, competing_controller, etcd_guard, has_guard, overrules_quorum},
+    facts::{bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action},
+    other_nodes::{Subject, indexed_other_nodes},
+    power_policy::attempts_of,
+    quorum::control_plane,
+};
+pub use record::evidence_of_api;
+pub(crate) use record::shown_state;
 
 use crate::{
     agents::Agents,
@@ -146,8 +118,8 @@ pub(crate) async fn run(
             cancel.clone()
         ),
         orphaned_holds::run(context.clone(), cancel.clone()),
-        record::delete_unneeded(context.clone(), cancel.clone()),
+        record::remediation_state::delete_unneeded(context.clone(), cancel.clone()),
         Box::pin(history::run(context.clone(), listed, cancel.clone())),
-        power_policy::status::run(context, cancel),
+        observe::power_policy::status::run(context, cancel),
     );
 }

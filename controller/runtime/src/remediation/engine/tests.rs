@@ -1,6 +1,6 @@
 use rackhand_api::names;
 use rackhand_core::remediation::{
-    Command, HostView, Mode, Observation, Outcome, PowerView, WorkloadView,
+    Command, HostView, Mode, Observation, Outcome, PowerView, Reason, WorkloadView,
 };
 use serde_json::{Value, json};
 
@@ -10,11 +10,14 @@ use super::{
             CHECK, CLUSTER, Fixture, HOST, MACHINE, NODE, REQUEST, STATE, cluster, member_paths,
             reading, state,
         },
-        power_policy::{ObservedPolicies, PolicyVersions},
+        observe::power_policy::{ObservedPolicies, PolicyVersions},
     },
     *,
 };
-use crate::store::{index::Connection, object::Kind};
+use crate::store::{
+    index::Connection,
+    object::{Key, Kind},
+};
 
 /// The BMC has just reported off.
 fn off_now() -> PowerView {
@@ -28,7 +31,7 @@ fn off_now() -> PowerView {
 }
 
 async fn observed(engine: &mut Engine) -> Observation {
-    assert!(engine.load().is_ok() && engine.load_state().await.is_ok());
+    assert!(engine.loaded().await);
     let now = Timestamp::now();
     // Boxed, because the futures of the callers would contain it several times.
     match Box::pin(engine.observe(now)).await {
@@ -58,13 +61,13 @@ async fn is_guarded(step: Step, command: Command, path: &str) {
     let o = Box::pin(observed(&mut engine)).await;
     fixture.touch(path);
     let there = fixture.objects.get(path);
-    engine.shell.power = Some(off_now());
+    engine.memory.shell.power = Some(off_now());
     let acted = Box::pin(engine.act(&command, &o)).await;
     assert!(is_conflict(&acted), "{command:?} did not notice the change");
     assert_eq!(fixture.objects.get(path), there, "{command:?}");
     // After a new observation the command is carried out.
     let o = Box::pin(observed(&mut engine)).await;
-    engine.shell.power = Some(off_now());
+    engine.memory.shell.power = Some(off_now());
     let acted = Box::pin(engine.act(&command, &o)).await;
     assert!(acted.is_ok(), "{command:?} is never carried out");
     assert_ne!(fixture.objects.get(path), there, "{command:?}");
@@ -78,7 +81,7 @@ async fn f7_paused_leader_does_not_taint_recovered_node() {
     // Another leader finishes meanwhile, and this one resumes.
     let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
     fixture.objects.change(NODE, &ready);
-    engine.shell.power = Some(off_now());
+    engine.memory.shell.power = Some(off_now());
     let acted = engine.act(&Command::AddTaint, &o).await;
     assert!(is_conflict(&acted));
     let node = fixture.objects.get(NODE).unwrap();
@@ -132,9 +135,7 @@ async fn f7_state_write_carries_observed_resource_version() {
     observed(&mut engine).await;
     fixture.touch(REQUEST);
     let (next, now) = (state(Step::PoweringOn), Timestamp::now());
-    let written = engine
-        .record(Some(&next), &Reason::PowerOnRunning, None, now)
-        .await;
+    let written = engine.record(&next, &Reason::PowerOnRunning, now).await;
     assert!(is_conflict(&written));
     let there = fixture.objects.get(REQUEST).unwrap();
     let step = there.pointer("/status/cursor/step").and_then(Value::as_str);
@@ -366,7 +367,7 @@ async fn removed_cluster(remains: &[&str]) -> Fixture {
 async fn settled(fixture: &Fixture) -> (Step, String) {
     let mut engine = fixture.engine();
     for _ in 0..20 {
-        engine.shell.power = Some(off_now());
+        engine.memory.shell.power = Some(off_now());
         match Box::pin(engine.run_once()).await {
             Ok(Iteration::Turn(Turn::Wait(_)) | Iteration::Done) => break,
             Ok(Iteration::Turn(_)) => {}
@@ -374,8 +375,13 @@ async fn settled(fixture: &Fixture) -> (Step, String) {
             Err(ReconcileError::Failed(error)) => panic!("{error}"),
         }
     }
-    let shown = engine.recorded.shown.as_ref().map(|s| s.message.clone());
-    let step = engine.shell.state.as_ref().unwrap().step;
+    let shown = engine
+        .recorder
+        .recorded
+        .shown
+        .as_ref()
+        .map(|s| s.message.clone());
+    let step = engine.memory.shell.state.as_ref().unwrap().step;
     (step, shown.unwrap_or_default())
 }
 
@@ -572,9 +578,13 @@ async fn begun_remediation_goes_on_while_its_spec_cannot_be_read() {
     let mut engine = fixture.engine();
     let o = observed(&mut engine).await;
     assert!(o.request.deleting && o.request.policy.is_err());
-    assert_eq!(o.policy(engine.shell.state.as_ref()), Some(&policy));
+    assert_eq!(o.policy(engine.memory.shell.state.as_ref()), Some(&policy));
     assert!(o.bmh.is_some_and(|bmh| bmh.our_hold), "it has its host");
-    let told = engine.unread_spec.as_ref().map(ToString::to_string);
+    let told = engine
+        .observer
+        .unread_spec
+        .as_ref()
+        .map(ToString::to_string);
     assert!(told.is_some_and(|told| told.contains("bootSeconds") || told.contains("spec")));
 }
 
@@ -586,7 +596,7 @@ async fn remediation_does_not_begin_while_its_spec_cannot_be_read() {
     fixture.objects.change(REQUEST, &broken);
     fixture.watch(Kind::PowerRemediation, REQUEST);
     let mut engine = fixture.engine();
-    assert!(engine.load().is_ok() && engine.load_state().await.is_ok());
+    assert!(engine.loaded().await);
     let seen = Box::pin(engine.observe(Timestamp::now())).await;
     assert!(matches!(seen, Ok(Err(Reason::InvalidSpec(_)))));
 }

@@ -20,7 +20,7 @@ use rackhand_api::{
 use rackhand_core::{overview::TimelineEntry, remediation::State};
 use sha2::{Digest, Sha256};
 
-use super::super::{
+use super::super::record::{
     host_evidence::to_api,
     status::{attempts, evidence, whole},
 };

@@ -3,16 +3,17 @@
 //! A bounded record of running and finished remediations, for display only, and the HostHistory objects from
 //! which a new leader continues it.
 
-mod engine;
 mod entry;
+mod offenders;
 mod queue;
 mod recorder;
 mod shared_cause;
+mod submit;
 
 use std::collections::{BTreeMap, VecDeque};
 
-pub(super) use engine::outcome_label;
 use jiff::{SignedDuration, Timestamp};
+pub use offenders::with_suspect;
 use parking_lot::Mutex;
 use rackhand_api::kinds::host_history::HostSharedCause;
 use rackhand_core::{
@@ -24,6 +25,7 @@ pub(super) use recorder::{read, run};
 pub use shared_cause::cause_line;
 use shared_cause::merged_cause;
 pub(super) use shared_cause::{CauseHeld, cause_record};
+pub(super) use submit::{outcome_label, record_earlier_end, record_history};
 
 /// Number of finished remediations kept.
 const FINISHED: usize = 1_000;

@@ -23,8 +23,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    super::offenders::occurrence,
     entry::{is_worth_recording, merge, object_name, request_id, unrecorded},
+    offenders::occurrence,
     queue::{Batch, Queue},
     shared_cause::cause_line,
 };

@@ -7,7 +7,7 @@ use rackhand_api::kinds::host_history::HostSharedCause;
 use rackhand_core::shared_cause::CauseSummary;
 
 use super::entry::shortened;
-use crate::{remediation::status::whole, shared_causes::shared_domain};
+use crate::{remediation::record::status::whole, shared_causes::shared_domain};
 
 /// Characters of a name that are kept, as the schema has them.
 const NAME: usize = 512;

@@ -25,7 +25,7 @@ use super::{end_agent_holds, gone};
 use crate::{
     clusters::{RetainedConnection, WorkloadClient, node_facts},
     hosts::{Target, fleet, host},
-    remediation::{Context, node_commands::taints, record::recorded_state},
+    remediation::{Context, act::node::taints, record::remediation_state::recorded_state},
     store::{
         api::{ApiError, call, optional, words},
         clock,

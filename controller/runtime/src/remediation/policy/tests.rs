@@ -4,7 +4,7 @@ use rackhand_proto::limits::{CONFIRMATIONS, LONGEST_OPERATION, check_deadline};
 use serde_json::{Value, json};
 
 use super::{
-    super::commands::{off_deadline, on_deadline},
+    super::act::power::{off_deadline, on_deadline},
     *,
 };
 

@@ -1,0 +1,231 @@
+//! Carries out one command.
+//!
+//! Does exactly what the command says; every command may be repeated.
+
+pub(super) mod endpoint;
+mod escalate;
+mod evidence;
+mod host;
+pub(super) mod node;
+mod node_backup;
+mod pods;
+pub(super) mod power;
+
+use rackhand_core::remediation::{Command, HostRef, HostView, Observation};
+use serde_json::json;
+
+use crate::{
+    agents::{CallFailure, OffRequest},
+    remediation::{
+        engine::ReconcileError,
+        policy::finalizer,
+        record::displayed_state,
+        scope::{Memory, Scope},
+    },
+    store::{api::ApiError, object::Key},
+};
+
+/// Carries it out. Returns the host if an operation of it has begun, which is to be followed then.
+pub(super) async fn carry_out(
+    scope: &Scope,
+    memory: &mut Memory,
+    command: &Command,
+    o: &Observation,
+) -> Result<Option<HostRef>, ReconcileError> {
+    let host = memory
+        .shell
+        .state
+        .as_ref()
+        .and_then(|s| s.host.clone())
+        .or_else(|| match &o.host {
+            HostView::Found(host) => Some(host.clone()),
+            HostView::NotFound(_) => None,
+        });
+    let policy = o.policy(memory.shell.state.as_ref()).cloned();
+    let policy = policy.unwrap_or_default();
+    let done: Result<(), ReconcileError> = match command {
+        Command::AddFinalizer => set_finalizer(scope, memory, true).await,
+        Command::RemoveFinalizer(_) => {
+            release_all_holds(scope, memory, host).await;
+            set_finalizer(scope, memory, false).await
+        }
+        Command::AddHold => host::add_hold(scope, memory, &bmh_key(scope, host)?).await,
+        Command::RenewHold => host::renew_hold(scope, memory, &bmh_key(scope, host)?).await,
+        Command::RemoveHold => host::remove_hold(scope, memory, &bmh_key(scope, host)?).await,
+        Command::RemoveOrphanedHolds { keys } => {
+            let key = bmh_key(scope, host)?;
+            host::remove_orphaned_holds(scope, memory, &key, keys).await
+        }
+        Command::BlockMove => host::block_move(scope, memory, o, host.and_then(|h| h.bmh)).await,
+        Command::UnblockMove => {
+            host::unblock_move(scope, memory, o, host.and_then(|h| h.bmh)).await
+        }
+        Command::PowerOff {
+            id,
+            device,
+            command_after,
+            system_uuid,
+            serial,
+        } => {
+            let off = OffRequest {
+                command_after: *command_after,
+                confirmations: policy.confirmations,
+                confirm_interval: policy.confirm_interval,
+                system_uuid: system_uuid.clone(),
+                serial: serial.clone(),
+            };
+            let deadline = power::off_deadline(&policy, *command_after);
+            return power::off(
+                scope,
+                memory,
+                &host_of(scope, host)?,
+                (id, *device),
+                off,
+                deadline,
+            )
+            .await;
+        }
+        Command::PowerOn { id, device } => {
+            return power::on(
+                scope,
+                memory,
+                &host_of(scope, host)?,
+                (id, *device),
+                &policy,
+            )
+            .await;
+        }
+        Command::Cancel { id } => {
+            let host = host_of(scope, host)?;
+            let at = memory.shell.pinned_agent(id);
+            let agents = &scope.context.agents;
+            let cancelled = agents.cancel(&host, at.as_deref(), id).await;
+            ignore_rejection(scope, "cancel", cancelled)
+        }
+        Command::Release => {
+            let host = host_of(scope, host)?;
+            // The agent finds a hold by the name of its host too, so the endpoint may be gone.
+            let endpoint = endpoint::read(scope, &host).await?.unwrap_or_default();
+            let released = scope
+                .context
+                .agents
+                .release(&host, endpoint, &scope.uid)
+                .await;
+            ignore_rejection(scope, "release", released)
+        }
+        Command::CollectEvidence { interrupt } => {
+            let host = host_of(scope, host)?;
+            evidence::collect_evidence(scope, memory, &host, interrupt.as_ref(), o).await;
+            Ok(())
+        }
+        Command::CollectBootLog => {
+            let host = host_of(scope, host)?;
+            evidence::collect_boot_log(scope, memory, &host, o).await;
+            Ok(())
+        }
+        Command::ReadPower => {
+            let host = host_of(scope, host)?;
+            let Some(endpoint) = endpoint::needed_endpoint(scope, memory, &host).await? else {
+                return Ok(None);
+            };
+            let view = power::read(scope, memory, &host, endpoint).await;
+            memory.shell.reading(view, o);
+            Ok(())
+        }
+        Command::AddTaint => node::set_taint(scope, memory, o, true).await,
+        Command::RemoveTaint => node::set_taint(scope, memory, o, false).await,
+        Command::DeletePods { node, pods } => pods::delete_pods(scope, memory, o, node, pods).await,
+        Command::BackUpNode => node_backup::back_up_node(scope, memory, o).await,
+        Command::DeleteNode { uid } => node_backup::delete_node(scope, memory, o, uid).await,
+        Command::RestoreNode => node_backup::restore_node(scope, memory, o).await,
+        Command::EndMachineRequest => escalate::end_machine_request(scope, memory).await,
+        Command::Escalate { retire } => {
+            let mark = host.and_then(|h| h.bmh).filter(|_| *retire);
+            escalate::escalate_machine(scope, memory, o, mark).await
+        }
+    };
+    done.map(|()| None)
+}
+
+/// Releases holds at all agents of the rack that answer (F9). A hold at another agent is
+/// released when that agent answers again, see [`super::orphaned_holds`].
+async fn release_all_holds(scope: &Scope, memory: &Memory, host: Option<HostRef>) {
+    let Some(host) = host else {
+        return;
+    };
+    let silent = scope.context.agents.silent_of_rack(&host.rack);
+    let began = memory
+        .shell
+        .state
+        .as_ref()
+        .is_some_and(|s| s.pinned.is_some());
+    if began && !silent.is_empty() {
+        let message = format!(
+            "agent {} is out of reach and may still hold host {} off; its hold is released when it \
+             answers again",
+            silent.join(", "),
+            host.host
+        );
+        scope.emit_event(false, "HoldMayRemain", &message);
+    }
+    if scope
+        .context
+        .agents
+        .holding(&host.rack, &scope.uid)
+        .is_empty()
+    {
+        return;
+    }
+    let endpoint = endpoint::read(scope, &host).await.ok();
+    let endpoint = endpoint.and_then(Result::ok).flatten();
+    let agents = &scope.context.agents;
+    let released = agents
+        .release_others(&host, endpoint, &scope.uid, None)
+        .await;
+    if let Err(error) = released {
+        tracing::warn!(remediation = %scope.id, ?error, "a hold remains at an agent; it is released when the agent answers");
+    }
+}
+
+fn host_of(scope: &Scope, host: Option<HostRef>) -> Result<HostRef, ReconcileError> {
+    host.ok_or_else(|| ApiError::other(scope.id.to_string(), "no host is chosen").into())
+}
+
+fn bmh_key(scope: &Scope, host: Option<HostRef>) -> Result<Key, ReconcileError> {
+    let host = host_of(scope, host)?;
+    host.bmh.as_deref().map(Key::parse).ok_or_else(|| {
+        ApiError::other(format!("host {}", host.host), "it has no BareMetalHost").into()
+    })
+}
+
+async fn set_finalizer(scope: &Scope, memory: &mut Memory, on: bool) -> Result<(), ReconcileError> {
+    let entry = memory
+        .snapshot
+        .request
+        .clone()
+        .ok_or(ReconcileError::Gone)?;
+    let ours = finalizer(scope.id.kind);
+    let mut list = entry.object.metadata.finalizers.clone().unwrap_or_default();
+    list.retain(|f| f != ours);
+    if on {
+        list.push(ours.into());
+    }
+    let body = json!({ "metadata": { "finalizers": list } });
+    displayed_state::patch(scope, memory, "finalizer", body, false).await
+}
+
+/// Ignores a rejected cancel or release: nothing was left to undo.
+fn ignore_rejection(
+    scope: &Scope,
+    what: &str,
+    result: Result<(), CallFailure>,
+) -> Result<(), ReconcileError> {
+    match result {
+        Ok(()) => Ok(()),
+        Err(CallFailure::Rejected(why)) => {
+            tracing::warn!(remediation = %scope.id, what, why, "the agent refused; going on");
+            Ok(())
+        }
+        Err(CallFailure::Retryable(why)) => Err(ApiError::other(what, why).into()),
+    }
+}

@@ -1,0 +1,149 @@
+//! Carries out the commands that switch the power of a host, or read it.
+
+use std::time::Duration;
+
+use futures::future::Either;
+use rackhand_core::remediation::{Begun, HostRef, Policy, PowerDevice, PowerView, State};
+use rackhand_proto::{limits::LONGEST_OPERATION, v1};
+
+use super::endpoint;
+use crate::{
+    agents::{CallFailure, OffRequest, OperationRequest},
+    remediation::{
+        engine::ReconcileError,
+        scope::{Memory, Scope},
+    },
+    store::api::ApiError,
+};
+
+/// Timeout of one reading of a BMC. A longer one would delay the monitoring of the hold.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Time that a BMC has to answer after the outlets of its host have. The reading of the outlets must not
+/// become too old for a taint (`LATEST_READING_AGE` of the core) because a BMC without power is silent.
+const BMC_AFTER_OUTLETS: Duration = Duration::from_millis(500);
+
+/// Minimum time for an operation beyond the readings that confirm it.
+const LEAST: Duration = Duration::from_secs(1);
+
+/// The deadline of a power-off, limited to what an agent accepts, because a value from a flag or an
+/// older object may be out of bounds.
+pub(in crate::remediation) fn off_deadline(policy: &Policy, command_after: Duration) -> Duration {
+    let readings = policy.confirmations.saturating_sub(1);
+    let least = policy.confirm_interval.saturating_mul(readings);
+    policy
+        .power_off_timeout
+        .max(least.saturating_add(LEAST))
+        .saturating_add(command_after)
+        .min(LONGEST_OPERATION)
+}
+
+/// The deadline of a power-on, see [`off_deadline`].
+pub(in crate::remediation) fn on_deadline(policy: &Policy) -> Duration {
+    policy.power_on_timeout.clamp(LEAST, LONGEST_OPERATION)
+}
+
+pub(super) async fn off(
+    scope: &Scope,
+    memory: &mut Memory,
+    host: &HostRef,
+    (id, device): (&str, PowerDevice),
+    off: OffRequest,
+    deadline: Duration,
+) -> Result<Option<HostRef>, ReconcileError> {
+    let at = memory.shell.pinned_agent(id);
+    let Some(endpoint) = endpoint::needed_endpoint(scope, memory, host).await? else {
+        return Ok(None);
+    };
+    let owner = scope.uid.clone();
+    let wanted = OperationRequest {
+        host,
+        endpoint,
+        id,
+        device,
+        at: at.as_deref(),
+        owner: &owner,
+        deadline,
+    };
+    let begun = scope.context.agents.begin_power_off(wanted, off).await;
+    begun_at(memory, host, begun)
+}
+
+pub(super) async fn on(
+    scope: &Scope,
+    memory: &mut Memory,
+    host: &HostRef,
+    (id, device): (&str, PowerDevice),
+    policy: &Policy,
+) -> Result<Option<HostRef>, ReconcileError> {
+    let at = memory.shell.pinned_agent(id);
+    let Some(endpoint) = endpoint::needed_endpoint(scope, memory, host).await? else {
+        return Ok(None);
+    };
+    let owner = scope.uid.clone();
+    let deadline = on_deadline(policy);
+    let wanted = OperationRequest {
+        host,
+        endpoint,
+        id,
+        device,
+        at: at.as_deref(),
+        owner: &owner,
+        deadline,
+    };
+    let begun = scope.context.agents.begin_power_on(wanted).await;
+    begun_at(memory, host, begun)
+}
+
+/// The host whose operation has begun; `None`: the agent refused it, which the next observation contains.
+fn begun_at(
+    memory: &mut Memory,
+    host: &HostRef,
+    begun: Result<(), CallFailure>,
+) -> Result<Option<HostRef>, ReconcileError> {
+    match begun {
+        Ok(()) => {
+            memory.shell.began(Begun::Accepted);
+            Ok(Some(host.clone()))
+        }
+        Err(CallFailure::Rejected(why)) => {
+            memory.shell.began(Begun::Rejected { why });
+            Ok(None)
+        }
+        Err(CallFailure::Retryable(why)) => {
+            memory.shell.began(Begun::Unclear);
+            Err(ApiError::other(format!("agent of rack {}", host.rack), why).into())
+        }
+    }
+}
+
+/// Reads the power state. Where the host was switched off by its outlets, these are read, and the BMC
+/// beside them.
+pub(super) async fn read(
+    scope: &Scope,
+    memory: &Memory,
+    host: &HostRef,
+    endpoint: Option<v1::BmcEndpoint>,
+) -> PowerView {
+    let read = |device| {
+        let agents = &scope.context.agents;
+        agents.read_power(host, endpoint.clone(), device, &scope.uid, READ_TIMEOUT)
+    };
+    if !memory
+        .shell
+        .state
+        .as_ref()
+        .is_some_and(State::reads_outlets)
+    {
+        return read(PowerDevice::Bmc).await;
+    }
+    let bmc = std::pin::pin!(read(PowerDevice::Bmc));
+    let outlets = std::pin::pin!(read(PowerDevice::Outlets));
+    match futures::future::select(outlets, bmc).await {
+        Either::Left((outlets, bmc)) => {
+            let bmc = tokio::time::timeout(BMC_AFTER_OUTLETS, bmc).await.ok();
+            PowerView::of_outlets(outlets, bmc)
+        }
+        Either::Right((bmc, outlets)) => PowerView::of_outlets(outlets.await, Some(bmc)),
+    }
+}

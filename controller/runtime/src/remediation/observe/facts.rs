@@ -1,0 +1,291 @@
+//! Converts Kubernetes objects into the facts of the core.
+
+use std::collections::BTreeSet;
+
+use kube::{Client, api::DynamicObject};
+use rackhand_api::{
+    duration::GoDuration,
+    names::{
+        self, BLOCK_MOVE_ANNOTATION, CAPI_PAUSED_ANNOTATION, CLONED_FROM_NAME_ANNOTATION,
+        CONFIRM_FENCED_ANNOTATION, DELETE_FOR_MOVE_ANNOTATION, DIAGNOSTIC_INTERRUPT_ANNOTATION,
+        EVIDENCE_TIMEOUT_ANNOTATION, HOLD_ANNOTATION_PREFIX, MADE_BY_ANNOTATION,
+        MEDIK8S_TIMED_OUT_ANNOTATION, MOVE_BLOCK_PREFIX, NODE_ACTION_ANNOTATION,
+        NODE_ACTION_DELETE, NODE_ACTION_TAINT, OPENSHIFT_CLONED_FROM_NAME_ANNOTATION,
+        OVERRIDE_OTHER_NODE_ANNOTATION, OVERRIDE_OWNER_ANNOTATION, PAUSED_ANNOTATION,
+        POD_DELETION_ANNOTATION, POD_DELETION_IMMEDIATE, POD_DELETION_POD_GC, REBOOT_ANNOTATION,
+        REMEDIATE_MACHINE_ANNOTATION, SKIP_REMEDIATION_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
+        conditions::{HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED, UPDATING},
+        groups, kinds,
+    },
+    views::{BareMetalHostView, MachineView, Meta, find_condition},
+};
+use rackhand_core::remediation::{
+    BareMetalHostFacts, LONGEST_EVIDENCE, MachineView as MachineFacts, MoveBlock, NodeAction,
+    PodDeletion, Policy, RequestFacts, node_action,
+};
+
+use crate::{
+    checks::{checked_conditions, is_judged},
+    config::Config,
+    hosts::Target,
+    remediation::{
+        policy::finalizer,
+        record::{displayed_state, remediation_state},
+    },
+    store::{
+        api::{call, optional, words},
+        index::Index,
+        object::{Key, Kind, Served, api},
+        request::{RequestId, RequestView},
+    },
+};
+
+/// The Machine of OpenShift with this name, if there is one.
+pub(crate) async fn openshift_machine(
+    client: &Client,
+    served: &Served,
+    key: &Key,
+) -> Result<Option<DynamicObject>, String> {
+    let found = served.find(client, groups::OPENSHIFT_MACHINE, kinds::MACHINE);
+    let Some(resource) = found.await.map_err(|e| words(&e))? else {
+        return Ok(None);
+    };
+    let what = format!("Machine {key} of OpenShift");
+    let read = call(what, api(client, &resource, &key.namespace).get(&key.name)).await;
+    optional(read).map_err(|e| e.to_string())
+}
+
+/// The facts of the request itself.
+pub(crate) fn request_facts(
+    index: &Index,
+    config: &Config,
+    id: &RequestId,
+    view: &RequestView,
+    target: &Target,
+) -> RequestFacts {
+    let cluster = target.cluster.as_ref().and_then(|key| index.cluster(key));
+    let cluster_paused = cluster
+        .and_then(|e| e.view.ok())
+        .is_some_and(|c| c.is_paused());
+    let meta = view.meta();
+    let paused = cluster_paused
+        || meta.has_annotation(PAUSED_ANNOTATION)
+        || meta.has_annotation(CAPI_PAUSED_ANNOTATION)
+        || target
+            .machine()
+            .is_some_and(|m| m.meta.has_annotation(CAPI_PAUSED_ANNOTATION));
+    let entry = index.request(id);
+    let copy =
+        entry.and_then(|entry| displayed_state::unrecorded_copy(index, id.kind, &entry.object));
+    let ended_by_copy = copy
+        .as_ref()
+        .map(|copy| copy.step)
+        .filter(|s| s.is_terminal());
+    RequestFacts {
+        uid: meta.uid.clone(),
+        ended_by_copy,
+        made_by_check: meta.created.filter(|_| made_by_check(meta)),
+        checked: checked_conditions(index, meta, &id.key.namespace),
+        deleting: meta.is_deleting(),
+        timed_out: meta.has_annotation(MEDIK8S_TIMED_OUT_ANNOTATION),
+        by_node: target.by_node,
+        node_backup: remediation_state::node_backup(index, &meta.uid).is_some(),
+        finalizer: meta.has_finalizer(finalizer(id.kind)),
+        finalizer_is_shared: id.kind == Kind::Metal3Remediation,
+        finalizer_by_copy: copy.map(|copy| copy.finalizer),
+        // Another UID is what this object had before it was moved.
+        move_block: move_block(meta, &meta.uid, |_| true),
+        moved_away: meta.has_annotation(DELETE_FOR_MOVE_ANNOTATION),
+        confirm_fenced: meta.annotations.get(CONFIRM_FENCED_ANNOTATION).cloned(),
+        override_other_node: meta
+            .annotations
+            .get(OVERRIDE_OTHER_NODE_ANNOTATION)
+            .cloned(),
+        override_owner: meta.annotations.get(OVERRIDE_OWNER_ANNOTATION).cloned(),
+        paused,
+        policy: view
+            .policy(config)
+            .map(|policy| annotated(policy, index, view, target)),
+    }
+}
+
+/// Who makes clusterctl wait before it moves the object. `is_gone`: whether no remediation has this UID any more.
+fn move_block(meta: &Meta, uid: &str, is_gone: impl Fn(&str) -> bool) -> MoveBlock {
+    let Some(value) = meta.annotations.get(BLOCK_MOVE_ANNOTATION) else {
+        return MoveBlock::Absent;
+    };
+    match value.strip_prefix(MOVE_BLOCK_PREFIX) {
+        Some(of) if of == uid => MoveBlock::Ours,
+        Some(of) if is_gone(of) => MoveBlock::Left,
+        _ => MoveBlock::Other,
+    }
+}
+
+/// Whether a health check made the request: ours says so, Cluster API's and OpenShift's name the template, and medik8s'
+/// is its owner.
+fn made_by_check(meta: &Meta) -> bool {
+    let marks = [
+        MADE_BY_ANNOTATION,
+        CLONED_FROM_NAME_ANNOTATION,
+        OPENSHIFT_CLONED_FROM_NAME_ANNOTATION,
+    ];
+    let checks = [kinds::MACHINE_HEALTH_CHECK, kinds::NODE_HEALTH_CHECK];
+    marks.iter().any(|mark| meta.has_annotation(mark))
+        || meta
+            .owners
+            .iter()
+            .any(|owner| checks.contains(&owner.kind.as_str()))
+}
+
+/// The policy with what the annotations of a Metal3Remediation or of its Cluster say, because CAPM3's schema
+/// has no fields for it. A PowerRemediation has them.
+fn annotated(policy: Policy, index: &Index, view: &RequestView, target: &Target) -> Policy {
+    let RequestView::Metal3(remediation) = view else {
+        return policy;
+    };
+    let cluster = target.cluster.as_ref().and_then(|key| index.cluster(key));
+    let cluster = cluster.and_then(|entry| entry.view.ok());
+    let metas = [Some(&remediation.meta), cluster.as_ref().map(|c| &c.meta)];
+    let value = |name: &str| {
+        let mut values = metas
+            .iter()
+            .flatten()
+            .filter_map(|m| m.annotations.get(name));
+        values.next().map(String::as_str)
+    };
+    let evidence_timeout = value(EVIDENCE_TIMEOUT_ANNOTATION)
+        .and_then(|text| text.parse::<GoDuration>().ok())
+        .and_then(|time| time.to_std().ok());
+    Policy {
+        pod_deletion: match value(POD_DELETION_ANNOTATION) {
+            Some(POD_DELETION_IMMEDIATE) => PodDeletion::Immediate,
+            Some(POD_DELETION_POD_GC) => PodDeletion::PodGc,
+            _ => policy.pod_deletion,
+        },
+        evidence_timeout: evidence_timeout
+            .unwrap_or(policy.evidence_timeout)
+            .min(LONGEST_EVIDENCE),
+        diagnostic_interrupt: match value(DIAGNOSTIC_INTERRUPT_ANNOTATION) {
+            Some(word) => word == "true",
+            None => policy.diagnostic_interrupt,
+        },
+        ..policy
+    }
+}
+
+/// Whether the Node is tainted or deleted: by the annotation of the request, that of its Cluster,
+/// the flag, or the version of the workload cluster, in this order.
+pub(crate) fn wanted_node_action(
+    index: &Index,
+    config: &Config,
+    view: &RequestView,
+    target: &Target,
+) -> NodeAction {
+    let word = |meta: &Meta| match meta
+        .annotations
+        .get(NODE_ACTION_ANNOTATION)
+        .map(String::as_str)
+    {
+        Some(NODE_ACTION_DELETE) => Some(NodeAction::Delete),
+        Some(NODE_ACTION_TAINT) => Some(NodeAction::Taint),
+        _ => None,
+    };
+    let cluster = target.cluster.as_ref();
+    let of_cluster = cluster
+        .and_then(|key| index.cluster(key))
+        .and_then(|e| e.view.ok())
+        .and_then(|c| word(&c.meta));
+    let asked = word(view.meta()).or(of_cluster).or(config.node_action);
+    let version = cluster.and_then(|key| index.version(key));
+    let version = version.as_ref().map(|(a, b)| (a.as_str(), b.as_str()));
+    node_action(asked, version)
+}
+
+/// The facts of the Machine, if there is one. Its health condition does not count for a request by
+/// Node, nor if no live check evaluates the Machine, because nobody would reset it.
+pub(crate) fn machine_facts(index: &Index, target: &Target) -> Option<MachineFacts> {
+    match target.machine() {
+        Some(_) if target.openshift.is_some() => Some(MachineFacts::not_asked()),
+        Some(machine) => Some(MachineFacts {
+            is_requested: !target.by_node && machine_view_facts(machine).is_requested,
+            not_checked: target.by_node
+                || machine_view_facts(machine).not_checked
+                || !is_judged(index, machine),
+            ..machine_view_facts(machine)
+        }),
+        None if target.by_node => Some(MachineFacts::not_asked()),
+        None => None,
+    }
+}
+
+fn machine_view_facts(machine: &MachineView) -> MachineFacts {
+    let is_false = |list: &[rackhand_api::views::Condition]| {
+        find_condition(list, OWNER_REMEDIATED).is_some_and(rackhand_api::views::Condition::is_false)
+    };
+    MachineFacts {
+        provider_id: machine.provider_id.clone().unwrap_or_default(),
+        health_check_succeeded: machine
+            .condition(HEALTH_CHECK_SUCCEEDED)
+            .map(|c| c.is_true()),
+        owner_remediated_false: is_false(&machine.conditions_v1beta1)
+            && is_false(&machine.conditions_v1beta2),
+        not_checked: machine.meta.has_annotation(CAPI_PAUSED_ANNOTATION)
+            || machine.meta.has_annotation(SKIP_REMEDIATION_ANNOTATION),
+        is_requested: machine.meta.has_annotation(REMEDIATE_MACHINE_ANNOTATION),
+        updating: updating(machine),
+    }
+}
+
+/// By what the owner of a Machine announces that it updates it in place.
+fn updating(machine: &MachineView) -> Option<String> {
+    if machine.meta.has_annotation(UPDATE_IN_PROGRESS_ANNOTATION) {
+        return Some(format!("annotation {UPDATE_IN_PROGRESS_ANNOTATION}"));
+    }
+    let condition = machine.condition(UPDATING).filter(|c| c.is_true())?;
+    let reason = condition.reason.as_deref().unwrap_or_default();
+    Some(format!("condition {UPDATING} of the Machine: {reason}"))
+}
+
+/// The facts of a BareMetalHost for the remediation with this UID. `gone`: UIDs of remediations that no live list
+/// shows.
+pub(crate) fn bmh_facts(
+    view: &BareMetalHostView,
+    key: &Key,
+    uid: &str,
+    gone: &BTreeSet<String>,
+) -> BareMetalHostFacts {
+    let ours = names::hold_annotation(uid);
+    let keys = view.meta.annotations.keys();
+    let is_gone = |key: &String| {
+        let of = key.strip_prefix(HOLD_ANNOTATION_PREFIX);
+        of.is_some_and(|of| gone.contains(of))
+    };
+    let (orphaned_holds, foreign) = keys
+        .filter(|k| k.starts_with(REBOOT_ANNOTATION) && **k != ours)
+        .cloned()
+        .partition(is_gone);
+    BareMetalHostFacts {
+        name: key.to_string(),
+        online: view.online.unwrap_or(true),
+        paused: view.is_paused(),
+        detached: view.is_detached(),
+        servicing: view.operational_status.as_deref() == Some("servicing"),
+        provisioned: view.is_provisioned(),
+        disable_power_off: view.disable_power_off,
+        deleting: view.meta.is_deleting(),
+        powered_on: view.powered_on,
+        error: view.current_error(),
+        our_hold: view.is_held_by(uid),
+        hold_renewed: view.hold_renewed(uid),
+        foreign_holds: foreign,
+        orphaned_holds,
+        created: view.meta.created,
+        move_block: move_block(&view.meta, uid, |of| gone.contains(of)),
+        moved_away: view.meta.has_annotation(DELETE_FOR_MOVE_ANNOTATION),
+        unhealthy_mark: view.meta.has_annotation(names::UNHEALTHY_ANNOTATION)
+            && view
+                .meta
+                .has_annotation(names::UNHEALTHY_V1BETA1_ANNOTATION),
+        serial: view.serial_number.clone(),
+    }
+}

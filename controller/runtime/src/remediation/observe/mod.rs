@@ -1,0 +1,439 @@
+//! Collects the observation that a step is decided on.
+
+pub(super) mod concurrency;
+pub(super) mod facts;
+pub(super) mod live_reads;
+mod operation;
+pub(super) mod other_nodes;
+pub(super) mod power_policy;
+pub(super) mod quorum;
+pub(super) mod snapshot;
+mod workload;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+use rackhand_api::views::ViewError;
+use rackhand_core::{
+    power_policy::HostWorkload,
+    remediation::{
+        ActiveRemediation, AgentFacts, BareMetalHostFacts, BmcAccess, Collected, EtcdGuard,
+        HostRef, HostView, JournalFacts, Observation, PodDeletions, PolicyError, Progress, Reason,
+        State, Step, WorkloadView,
+    },
+};
+use tokio::time::Instant;
+
+use self::{
+    concurrency::{active, competing_controller, overrules_quorum},
+    facts::{bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action},
+    operation::OperationStream,
+    other_nodes::{Subject, node_named_by_inventory},
+    power_policy::{KnownNode, ObservedPolicies, PolicyInput, is_approved, policy_input},
+};
+use super::{
+    act::endpoint,
+    engine::ReconcileError,
+    orphaned_holds::{gone, traces},
+    scope::{Memory, Scope},
+};
+use crate::{
+    clusters::RetainedConnection,
+    hosts::{Target, find_machine, host, of_openshift, target},
+    store::{
+        api::{ApiError, call, optional},
+        clock,
+        index::Index,
+        object::{Key, Kind, api},
+        request::RequestView,
+    },
+};
+
+/// The result of one observation.
+pub(super) struct Observed {
+    /// Without the result of the concurrency check, which depends on the decision.
+    pub(super) observation: Observation,
+    /// This remediation as the concurrency check of others needs it.
+    pub(super) me: ActiveRemediation,
+    pub(super) target: Target,
+    pub(super) guard: Option<Result<EtcdGuard, String>>,
+    /// Whether a person has overruled the quorum.
+    pub(super) overrules_quorum: bool,
+    /// Its power policies, and what they need to know of it.
+    pub(super) policies: PolicyInput,
+    /// What these rest on.
+    pub(super) policy_basis: ObservedPolicies,
+}
+
+/// Observes one remediation.
+#[derive(Default)]
+pub(super) struct Observer {
+    /// The events of the operation that the shell follows.
+    events: Option<OperationStream>,
+    /// Entries of inventories that do not count, as logged last.
+    ignored: Vec<String>,
+    /// What waits for the host, and when that was read.
+    host_workload: Option<(Timestamp, HostWorkload)>,
+    /// Keeps the connection to the workload cluster.
+    connection: Option<RetainedConnection>,
+    /// When the Machine and the BareMetalHost were read for the policies.
+    labels_read: Option<Instant>,
+    /// Why the spec cannot be read, as reported last.
+    pub(super) unread_spec: Option<ViewError>,
+}
+
+impl Observer {
+    /// Observes everything. `Ok(Err(..))` if the object cannot be parsed, so that nothing is
+    /// decided.
+    pub(super) async fn observe(
+        &mut self,
+        scope: &Scope,
+        memory: &mut Memory,
+        now: Timestamp,
+    ) -> Result<Result<Observed, Reason>, ReconcileError> {
+        let entry = memory
+            .snapshot
+            .request
+            .clone()
+            .ok_or(ReconcileError::Gone)?;
+        let state = memory.shell.state.clone();
+        let (view, unread) = match &entry.view {
+            Ok(view) => (view.clone(), None),
+            Err(error) => match without_spec(scope, &entry.object, state.as_ref()) {
+                Some(view) => (Arc::new(view), Some(error.clone())),
+                None => {
+                    concurrency::register_active(scope, &entry.object);
+                    return Ok(Err(Reason::InvalidSpec(error.to_string())));
+                }
+            },
+        };
+        self.report_unread_spec(scope, unread.as_ref());
+        live_reads::read_absent(scope, &view, state.as_ref()).await?;
+        let context = scope.context.clone();
+        let index = &context.index;
+        let mut target = target(index, &scope.id.key, &view, state.as_ref());
+        if let Some(reason) = read_openshift(scope, &mut target, &view, state.as_ref()).await {
+            concurrency::register_active(scope, &entry.object);
+            return Ok(Err(reason));
+        }
+        {
+            let mut interest = scope.interest.lock();
+            interest.cluster.clone_from(&target.cluster);
+            interest.node.clone_from(&target.node);
+        }
+        let removed = workload::removed_cluster(scope, &target).await?;
+        self.keep_connected(scope, &target, state.as_ref());
+        let workload = workload::read(scope, memory, &target, removed).await;
+        find_machine(&scope.context.index, &mut target);
+        live_reads::read_absent_of_node(scope, &target, state.as_ref()).await?;
+        find_machine(&scope.context.index, &mut target);
+        live_reads::read_absent_check(scope, &target).await?;
+        // A Machine of OpenShift is not handed over to an owner.
+        memory.machine = target.machine_key().filter(|_| target.openshift.is_none());
+        memory.snapshot.machine = target
+            .machine
+            .clone()
+            .filter(|_| target.openshift.is_none());
+        memory.node.clone_from(&target.node);
+        let node = match &workload {
+            WorkloadView::Present(node) => Some(node),
+            _ => None,
+        };
+        let resolved = {
+            let racks = scope.context.agents.racks();
+            host(&scope.context.index, &racks, &target, node, state.as_ref())
+        };
+        self.log_ignored(scope, resolved.ignored);
+        let (host, bmh_key) = (resolved.view, resolved.bmh);
+        let host = if target.by_node && target.machine().is_none() {
+            let cluster = target.cluster.as_ref();
+            let connecting = cluster.is_some_and(|c| scope.context.index.is_connecting(c));
+            host.or_unread(&workload, connecting)
+        } else {
+            host
+        };
+        let host = host.or_silent(&scope.context.agents.never_seen());
+        let found = match &host {
+            HostView::Found(host) => Some(host.clone()),
+            HostView::NotFound(_) => None,
+        };
+        {
+            let mut interest = scope.interest.lock();
+            interest.machine.clone_from(&memory.machine);
+            interest.host.clone_from(&bmh_key);
+            interest.rack = found.as_ref().map(|host| host.rack.clone());
+            let early = |s: &State| matches!(s.step, Step::Pending | Step::Retrying);
+            interest.settled = state.as_ref().is_some_and(|s| !early(s));
+        }
+        let workload =
+            match named_by_inventory(scope, memory, &target, found.as_ref(), &bmh_key, &workload) {
+                Some(node) => {
+                    target.node = Some(node);
+                    workload::read(scope, memory, &target, removed).await
+                }
+                None => workload,
+            };
+        memory.snapshot.host = None;
+        let bmh = match &bmh_key {
+            Some(key) => bare_metal_host(scope, memory, key).await,
+            None => None,
+        };
+        memory.held = bmh.as_ref().is_some_and(|b| b.our_hold);
+        let AgentFacts {
+            agent,
+            agent_id,
+            operation,
+        } = self.agent_facts(scope, memory, found.as_ref()).await;
+        let other_nodes = {
+            let power = memory.shell.power.clone();
+            let subject = Subject {
+                target: &target,
+                host: found.as_ref(),
+                bmh: bmh_key.as_ref(),
+                workload: &workload,
+                state: state.as_ref(),
+                power: power.as_ref(),
+            };
+            other_nodes::compare(scope, &subject, operation.as_ref(), now).await
+        };
+        let draining = state.as_ref().is_some_and(|s| s.step == Step::Draining);
+        let (workload, drain) = match (draining, &target.cluster, &target.node) {
+            (true, Some(cluster), Some(node)) => match scope.context.workloads.get(cluster) {
+                Some(client) => match client.drain(node).await {
+                    Ok(drain) => (workload, Some(drain)),
+                    Err(e) => {
+                        let why = format!("cluster {cluster}: {e}");
+                        (WorkloadView::Unreachable { why }, None)
+                    }
+                },
+                None => (workload, None),
+            },
+            _ => (workload, None),
+        };
+        endpoint::read_access(scope, memory, found.as_ref()).await?;
+        let pinned = operation::pinned_operation(scope, memory, agent_id.as_ref(), now).await;
+        let guard = concurrency::begun_etcd_guard(scope, &target, state.as_ref()).await;
+        let config = &context.config;
+        let policy_basis = ObservedPolicies::of(&context.index, &target, found.as_ref());
+        let node = KnownNode::of(&workload, memory.snapshot.node.as_ref());
+        let mut input = policy_input(
+            &context.index,
+            &target,
+            found.as_ref(),
+            &node,
+            state.as_ref(),
+        );
+        if Progress::of(state.as_ref()) == Progress::Ready {
+            power_policy::read_past(scope, found.as_ref(), &mut input).await;
+            self.read_host_workload(scope, &target, &mut input, now)
+                .await;
+        }
+        input.subject.approved = is_approved(&view);
+        let mut me = active(
+            &scope.context.index,
+            &scope.id,
+            &view,
+            &target,
+            found.as_ref(),
+            state.as_ref(),
+        );
+        me.policy = input.facts.clone();
+        if Progress::of(state.as_ref()) == Progress::Ready
+            && let Some(host) = &me.node
+        {
+            let failing = is_failing(&context.index, &target, &workload);
+            let causes = &context.live.causes;
+            let rack = found.as_ref().map(|host| host.rack.as_str());
+            // Causes are judged by times of the API server.
+            let wall = clock::wall_now();
+            input.subject.cause_holds = causes.holds(&input.policies, (host, rack), failing, wall);
+        }
+        let mut request = request_facts(&scope.context.index, config, &scope.id, &view, &target);
+        if let Some(error) = unread {
+            request.policy = Err(PolicyError::Field {
+                field: error.field,
+                message: error.problem,
+            });
+        }
+        let host_identity = found.as_ref().and_then(|host| host_identity(scope, host));
+        let observation = Observation {
+            request,
+            machine: machine_facts(&scope.context.index, &target),
+            cluster: target.cluster_of_machine(),
+            cluster_removed: removed,
+            host,
+            host_identity,
+            conflict: competing_controller(&scope.uid, bmh.as_ref()),
+            bmh,
+            workload,
+            other_nodes,
+            agent,
+            access: BmcAccess::Known,
+            agent_id,
+            answered: None,
+            pinned,
+            held: found.as_ref().is_some_and(|host| {
+                let agents = &scope.context.agents;
+                !agents.holding(&host.rack, &scope.uid).is_empty()
+            }),
+            journal: JournalFacts::default(),
+            outlets: found.as_ref().map_or_else(Vec::new, |host| {
+                scope.context.agents.outlets(&host.rack, &host.host)
+            }),
+            operation,
+            power: None,
+            silent_since: None,
+            drain,
+            pod_deletions: PodDeletions::default(),
+            collected: Collected::default(),
+            node_action: wanted_node_action(&scope.context.index, config, &view, &target),
+            completed: BTreeSet::new(),
+        };
+        let observation = memory.shell.observed(observation, now);
+        Ok(Ok(Observed {
+            observation,
+            me,
+            target,
+            guard,
+            overrules_quorum: overrules_quorum(&view),
+            policies: input,
+            policy_basis,
+        }))
+    }
+
+    /// Reports, once for each mistake, that a spec cannot be read although the remediation goes on.
+    fn report_unread_spec(&mut self, scope: &Scope, unread: Option<&ViewError>) {
+        if unread == self.unread_spec.as_ref() {
+            return;
+        }
+        self.unread_spec = unread.cloned();
+        if let Some(error) = unread {
+            let message = format!(
+                "the spec cannot be read ({error}); the remediation goes on with the settings with which it began, and \
+                 begins no further attempt before the spec is corrected"
+            );
+            scope.emit_event(true, "InvalidSpec", &message);
+        }
+    }
+
+    /// Logs the entries of inventories that do not count, once.
+    fn log_ignored(&mut self, scope: &Scope, ignored: Vec<String>) {
+        if !ignored.is_empty() && ignored != self.ignored {
+            tracing::warn!(remediation = %scope.id, ?ignored, "ignored entries of inventories");
+        }
+        self.ignored = ignored;
+    }
+}
+
+/// What is known of a remediation whose spec cannot be read: it names its Machine or Node in its metadata, and one
+/// that has begun goes on with the settings with which it began. `None`: it has not begun.
+fn without_spec(
+    scope: &Scope,
+    object: &DynamicObject,
+    state: Option<&State>,
+) -> Option<RequestView> {
+    state.filter(|s| s.step != Step::Pending)?;
+    RequestView::without_spec(scope.id.kind, object).ok()
+}
+
+/// Reads the Machine of OpenShift of the request. These are few and not watched. A remediation
+/// that has begun knows its host and Node and does not wait for the Machine.
+async fn read_openshift(
+    scope: &Scope,
+    target: &mut Target,
+    view: &RequestView,
+    state: Option<&State>,
+) -> Option<Reason> {
+    let key = target.openshift.clone()?;
+    let begun = Progress::of(state) == Progress::Begun;
+    if begun && target.node.is_some() {
+        return None;
+    }
+    match openshift_machine(&scope.context.client, &scope.context.served, &key).await {
+        Ok(machine) => {
+            of_openshift(target, view, machine);
+            None
+        }
+        Err(_) if begun => None,
+        Err(error) => Some(Reason::MachineNotFound(error)),
+    }
+}
+
+fn named_by_inventory(
+    scope: &Scope,
+    memory: &Memory,
+    target: &Target,
+    host: Option<&HostRef>,
+    bmh: &Option<Key>,
+    workload: &WorkloadView,
+) -> Option<String> {
+    let subject = Subject {
+        target,
+        host,
+        bmh: bmh.as_ref(),
+        workload,
+        state: memory.shell.state.as_ref(),
+        power: memory.shell.power.as_ref(),
+    };
+    let racks = scope.context.agents.racks();
+    node_named_by_inventory(&scope.context.index, &racks, &subject)
+}
+
+/// Whether an object is absent by a live read (F12). For a kind that is not served the answer
+/// is no.
+pub(super) async fn is_absent(scope: &Scope, kind: Kind, key: &Key) -> Result<bool, ApiError> {
+    let what = format!("{} {key}", kind.kind());
+    let Some(resource) = scope.context.served.known(kind) else {
+        return Ok(false);
+    };
+    let objects = api(&scope.context.client, &resource, &key.namespace);
+    let found = optional(call(what, objects.get(&key.name)).await)?;
+    Ok(found.is_none())
+}
+
+/// What the inventory entry or the BareMetalHost of the host says about its identity.
+fn host_identity(scope: &Scope, host: &HostRef) -> Option<String> {
+    let known = scope.context.agents.identity_of(&host.rack, &host.host);
+    if known.is_some() {
+        return known;
+    }
+    let key = host.bmh.as_deref().map(Key::parse);
+    let view = key.and_then(|key| scope.context.index.host(&key)?.view.ok());
+    view.map(|view| {
+        let serial = view.serial_number.as_deref().unwrap_or_default();
+        format!(
+            "serial {serial:?}, no system UUID: {}",
+            view.has_no_system_uuid()
+        )
+    })
+}
+
+async fn bare_metal_host(
+    scope: &Scope,
+    memory: &mut Memory,
+    key: &Key,
+) -> Option<BareMetalHostFacts> {
+    let entry = scope.context.index.host(key);
+    memory.snapshot.host = entry.clone().map(|entry| (key.clone(), entry));
+    let view = entry?.view.ok()?;
+    let mut others = traces(&view);
+    others.remove(&scope.uid);
+    let gone = match gone(&scope.context, others).await {
+        Ok(gone) => gone,
+        Err(error) => {
+            // Until they can be listed, the keys count as those of others.
+            tracing::warn!(remediation = %scope.id, %error, "the remediations cannot be listed, so hold keys that may be orphaned are left");
+            BTreeSet::new()
+        }
+    };
+    Some(bmh_facts(&view, key, &scope.uid, &gone))
+}
+
+/// Whether the index shows the Node, and the Node is not Ready. Where the index does not show it, nobody
+/// judges whether others fail with it.
+fn is_failing(index: &Index, target: &Target, workload: &WorkloadView) -> bool {
+    let node = target.cluster.as_ref().zip(target.node.as_ref());
+    let is_shown = node.is_some_and(|(cluster, node)| index.seen_node(cluster, node).is_some());
+    is_shown && matches!(workload, WorkloadView::Present(node) if !node.ready)
+}

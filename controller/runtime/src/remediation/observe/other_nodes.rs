@@ -1,0 +1,335 @@
+//! Other Nodes that may run on the host of a remediation, read from its workload cluster (F14).
+
+use std::collections::BTreeSet;
+
+use futures::future::try_join_all;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use rackhand_api::views::MachineView;
+use rackhand_core::{
+    hosts::Racks,
+    remediation::{
+        HostIdentity, HostRef, HostView, NamedHost, NodeComparison, NodeIdentity, NodeLife,
+        OffEvidence, OperationView, OtherNode, OtherNodes, PowerView, State, WorkloadView,
+        node_comparison,
+    },
+};
+
+use crate::{
+    clusters::WorkloadClient,
+    hosts::{Target, find_machine, host},
+    remediation::scope::Scope,
+    store::{api::ApiError, index::Index, object::Key},
+};
+
+/// What a remediation is about, as far as Nodes are compared with it.
+pub(crate) struct Subject<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) host: Option<&'a HostRef>,
+    pub(crate) bmh: Option<&'a Key>,
+    pub(crate) workload: &'a WorkloadView,
+    pub(crate) state: Option<&'a State>,
+    /// The latest reading of the BMC.
+    pub(crate) power: Option<&'a PowerView>,
+}
+
+/// A Node that may run on the host.
+struct Candidate {
+    identity: NodeIdentity,
+    is_ready: bool,
+    named: NamedHost,
+}
+
+/// Compares the Nodes of the cluster with the host, as the next decision needs it.
+pub(super) async fn compare(
+    scope: &Scope,
+    subject: &Subject<'_>,
+    operation: Option<&OperationView>,
+    now: Timestamp,
+) -> OtherNodes {
+    let comparison = node_comparison(subject.state, operation, now);
+    let Some(cluster) = compared_cluster(subject, comparison) else {
+        return OtherNodes::NotCompared;
+    };
+    let is_live = comparison == NodeComparison::Live;
+    if is_live && let Err(error) = scope.context.comparisons.reach(cluster).await {
+        let why = format!("the Nodes of cluster {cluster} cannot be compared: {error}");
+        return OtherNodes::Failed { why };
+    }
+    let (identity, found) = {
+        let racks = scope.context.agents.racks();
+        candidates(&scope.context.index, &racks, cluster, subject)
+    };
+    let client = scope.context.workloads.get(cluster).filter(|_| is_live);
+    let lives = match client {
+        // One that is Ready stops the remediation, whatever the Leases of others are.
+        Some(client) if !found.iter().any(|node| node.is_ready) => {
+            kubelet_lives(scope, &client, cluster, &found).await
+        }
+        _ => Ok(found.iter().map(indexed_life).collect()),
+    };
+    match lives {
+        Ok(lives) => compared(&identity, &found, lives),
+        Err(error) => OtherNodes::Failed {
+            why: format!("cluster {cluster}: {error}"),
+        },
+    }
+}
+
+async fn kubelet_lives(
+    scope: &Scope,
+    client: &WorkloadClient,
+    cluster: &Key,
+    found: &[Candidate],
+) -> Result<Vec<NodeLife>, ApiError> {
+    let renewals = scope.context.lease_renewals(cluster);
+    let lives = found
+        .iter()
+        .map(|node| client.kubelet_life(&node.identity.name, &renewals));
+    try_join_all(lives).await
+}
+
+/// The same by the index alone, for explanations.
+pub(crate) fn indexed_other_nodes(
+    index: &Index,
+    racks: &Racks,
+    subject: &Subject<'_>,
+    now: Timestamp,
+) -> OtherNodes {
+    let comparison = node_comparison(subject.state, None, now);
+    let Some(cluster) = compared_cluster(subject, comparison) else {
+        return OtherNodes::NotCompared;
+    };
+    let (identity, found) = candidates(index, racks, cluster, subject);
+    let lives = found.iter().map(indexed_life).collect();
+    compared(&identity, &found, lives)
+}
+
+/// The Node that an inventory names as that of this host although its Machine has no nodeRef, so that it is tainted
+/// and drained like any other. Not one that is Ready, whose host nobody switches.
+pub(crate) fn node_named_by_inventory(
+    index: &Index,
+    racks: &Racks,
+    subject: &Subject<'_>,
+) -> Option<String> {
+    let cluster = subject.target.cluster.as_ref()?;
+    if *subject.workload != WorkloadView::NotJoined {
+        return None;
+    }
+    let (_, found) = candidates(index, racks, cluster, subject);
+    match found.as_slice() {
+        [node] if node.named == NamedHost::This && !node.is_ready => {
+            Some(node.identity.name.clone())
+        }
+        _ => None,
+    }
+}
+
+fn compared_cluster<'a>(subject: &Subject<'a>, comparison: NodeComparison) -> Option<&'a Key> {
+    let answers = matches!(
+        subject.workload,
+        WorkloadView::Present(_) | WorkloadView::Missing { .. } | WorkloadView::NotJoined
+    );
+    let cluster = subject.target.cluster.as_ref();
+    cluster.filter(|_| answers && comparison != NodeComparison::None)
+}
+
+fn indexed_life(node: &Candidate) -> NodeLife {
+    match node.is_ready {
+        true => NodeLife::Ready,
+        false => NodeLife::NotReady,
+    }
+}
+
+fn compared(host: &HostIdentity, found: &[Candidate], lives: Vec<NodeLife>) -> OtherNodes {
+    let nodes = found.iter().zip(lives);
+    let others =
+        nodes.filter_map(|(node, life)| OtherNode::of(host, &node.identity, node.named, life));
+    OtherNodes::Compared(others.collect())
+}
+
+/// The Nodes of the cluster that have something in common with the host, without those that a naming reference gives
+/// to another BMC.
+fn candidates(
+    index: &Index,
+    racks: &Racks,
+    cluster: &Key,
+    subject: &Subject<'_>,
+) -> (HostIdentity, Vec<Candidate>) {
+    let identity = host_identity(index, racks, cluster, subject);
+    let nodes = index.nodes_on_host(cluster, &identity).into_iter();
+    let named = nodes.map(|(node, is_ready)| Candidate {
+        named: named_host(index, racks, cluster, &node.name, subject.host),
+        identity: node,
+        is_ready,
+    });
+    let (elsewhere, mut found): (Vec<_>, Vec<_>) =
+        named.partition(|node| node.named == NamedHost::Other);
+    found.retain(|node| {
+        let elsewhere = elsewhere.iter().map(|other| &other.identity);
+        !identity.is_renamed_elsewhere(&node.identity, elsewhere)
+    });
+    (identity, found)
+}
+
+fn host_identity(
+    index: &Index,
+    racks: &Racks,
+    cluster: &Key,
+    subject: &Subject<'_>,
+) -> HostIdentity {
+    let target = subject.target;
+    let machine = target.machine();
+    let name = target.node.as_ref();
+    let seen = name.and_then(|name| index.node(cluster, name));
+    let mut provider_ids: BTreeSet<String> = seen
+        .as_deref()
+        .and_then(provider_id)
+        .into_iter()
+        .chain(machine.and_then(|m| m.provider_id.clone()))
+        .collect();
+    provider_ids.remove("");
+    let bare_metal_host = subject.bmh.map(|key| {
+        let uid = index
+            .host(key)
+            .and_then(|entry| entry.object.metadata.uid.clone());
+        (key.to_string(), uid.unwrap_or_default())
+    });
+    let mut names: BTreeSet<String> = subject
+        .bmh
+        .map(|key| key.name.clone())
+        .into_iter()
+        .collect();
+    if name.is_none() {
+        names.extend(machine.into_iter().flat_map(names_of_machine));
+    }
+    let entry = subject.host.and_then(|host| {
+        let mut hosts = racks.get(&host.rack)?.hosts.iter();
+        hosts.find(|entry| entry.name == host.host)
+    });
+    let mut system_uuids = reported_identities(subject);
+    if let Some(entry) = entry {
+        names.extend([entry.name.clone(), entry.node_name.clone()]);
+        system_uuids.insert(entry.system_uuid.clone());
+    }
+    HostIdentity {
+        node: name.cloned(),
+        node_uuid: node_uuid(subject, seen.as_deref()),
+        names: names.into_iter().filter(|name| !name.is_empty()).collect(),
+        system_uuids,
+        provider_ids,
+        bare_metal_host,
+    }
+}
+
+/// CAPM3 names a Node like its Metal3Machine, which is named like its Machine.
+fn names_of_machine(machine: &MachineView) -> impl Iterator<Item = String> + use<> {
+    let reference = machine.infrastructure_ref.as_ref();
+    let infrastructure = reference.and_then(|r| r.name.clone());
+    infrastructure
+        .into_iter()
+        .chain([machine.meta.name.clone()])
+}
+
+fn node_uuid(subject: &Subject<'_>, seen: Option<&Node>) -> String {
+    let of_seen = || {
+        let info = seen?.status.as_ref()?.node_info.as_ref()?;
+        Some(info.system_uuid.clone())
+    };
+    let of_state = || Some(subject.state?.attempt.node.as_ref()?.system_uuid.clone());
+    match subject.workload {
+        WorkloadView::Present(node) => node.system_uuid.clone(),
+        _ => of_state().or_else(of_seen).unwrap_or_default(),
+    }
+}
+
+fn provider_id(node: &Node) -> Option<String> {
+    node.spec.as_ref()?.provider_id.clone()
+}
+
+/// What the BMC reported as its system.
+fn reported_identities(subject: &Subject<'_>) -> BTreeSet<String> {
+    let proof = subject.state.and_then(|s| s.attempt.off.as_ref());
+    let readings = match proof {
+        Some(OffEvidence::Bmc { readings, .. }) => readings.as_slice(),
+        _ => &[],
+    };
+    let latest = subject.power.and_then(|view| view.result.as_ref().ok());
+    let reported = readings.iter().chain(latest);
+    reported.map(|reading| reading.identity.clone()).collect()
+}
+
+/// The host to which naming references give a Node, compared with this one.
+fn named_host(
+    index: &Index,
+    racks: &Racks,
+    cluster: &Key,
+    node: &str,
+    this: Option<&HostRef>,
+) -> NamedHost {
+    let Some(this) = this else {
+        return NamedHost::None;
+    };
+    let target = target_of_node(index, cluster, node);
+    let named = host(index, racks, &target, None, None);
+    match named.view {
+        HostView::Found(found) => NamedHost::of(Some(&found), this),
+        // A BareMetalHost names a BMC also where no rack serves it.
+        HostView::NotFound(_) => NamedHost::of(unserved(index, named.bmh).as_ref(), this),
+    }
+}
+
+/// The host of a BareMetalHost that no rack serves.
+fn unserved(index: &Index, bmh: Option<Key>) -> Option<HostRef> {
+    let key = bmh?;
+    let view = index.host(&key)?.view.ok()?;
+    // Without a consumer nothing refers back.
+    view.consumer.as_ref()?;
+    Some(HostRef {
+        rack: String::new(),
+        host: key.to_string(),
+        bmh: Some(key.to_string()),
+        bmc: view.bmc.as_ref()?.address.clone()?,
+    })
+}
+
+/// A Node with the Machine whose nodeRef names it. A management cluster with a Cluster object is known by both names,
+/// and its Nodes may be linked by either.
+fn target_of_node(index: &Index, cluster: &Key, node: &str) -> Target {
+    let is_local = *cluster == Key::local();
+    let machines = index.machines_of_node(cluster, node);
+    if !is_local && machines.is_empty() && is_also_local(index, cluster, node) {
+        return target_of_node(index, &Key::local(), node);
+    }
+    let mut target = Target {
+        machine: None,
+        cluster: Some(cluster.clone()),
+        node: Some(node.to_owned()),
+        by_node: is_local,
+        openshift: None,
+    };
+    if !is_local {
+        if let [machine] = machines.as_slice() {
+            target.machine = index.machine(machine);
+        }
+        return target;
+    }
+    find_machine(index, &mut target);
+    if target.machine.is_none()
+        && let [machine] = index.openshift_machines_of_node(node).as_slice()
+    {
+        target.machine = index.openshift_machine(machine);
+        target.openshift = Some(machine.clone());
+    }
+    target
+}
+
+/// Whether a Node of a cluster is one of the management cluster too.
+fn is_also_local(index: &Index, cluster: &Key, node: &str) -> bool {
+    let uid = index.node(cluster, node).and_then(|node| node.uid());
+    uid.is_some_and(|uid| index.clusters_of_node(node, &uid).contains(&Key::local()))
+}
+
+#[cfg(test)]
+mod tests;

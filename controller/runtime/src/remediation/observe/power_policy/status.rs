@@ -1,0 +1,187 @@
+//! The status of PowerPolicies.
+//!
+//! Best effort: a policy is applied whether or not its status can be written.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use kube::{
+    ResourceExt,
+    api::{DynamicObject, Patch, PatchParams},
+};
+use rackhand_api::{
+    kinds::{
+        conditions::{ConditionStatus, StatusCondition},
+        power_policy::PowerPolicyStatus,
+    },
+    names::conditions::VALID,
+};
+use rackhand_core::{power_policy::PowerPolicy, remediation::Progress};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    leader::writer::Lane,
+    remediation::Context,
+    store::{
+        object::{Kind, api},
+        watch::pause,
+    },
+};
+
+/// Longest time until a status shows a change.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// The reason of the condition Valid, and of the Event, of a policy that cannot be applied.
+const INVALID: &str = "InvalidPolicy";
+
+/// Keeps the status of all policies up to date, until `cancel`.
+pub(in crate::remediation) async fn run(context: Arc<Context>, cancel: CancellationToken) {
+    while !pause(&cancel, INTERVAL).await {
+        let (active, held) = counts(&context);
+        for entry in context.index.power_policies() {
+            let Ok(stored) = &entry.view else { continue };
+            let count = |of: &BTreeMap<String, i32>| {
+                of.get(&stored.policy.name).copied().unwrap_or_default()
+            };
+            let old = shown(&entry.object);
+            let numbers = (count(&active), count(&held));
+            let generation = entry.object.metadata.generation;
+            let now = Timestamp::now();
+            let mut new = status(&old, &stored.policy, numbers, generation, now);
+            new.shared_causes = context.live.causes.status(&stored.policy.name, now);
+            if new != old {
+                write(&context, &entry.object, &new).await;
+            }
+        }
+    }
+}
+
+/// The remediations under way and those that are held, by policy.
+fn counts(context: &Context) -> (BTreeMap<String, i32>, BTreeMap<String, i32>) {
+    let (mut active, mut held) = (BTreeMap::new(), BTreeMap::new());
+    for remediation in context.active.lock().values() {
+        if remediation.progress == Progress::Begun {
+            for name in &remediation.policy.policies {
+                *active.entry(name.clone()).or_default() += 1;
+            }
+        }
+        if let Some(name) = &remediation.policy.held_by {
+            *held.entry(name.clone()).or_default() += 1;
+        }
+    }
+    (active, held)
+}
+
+fn shown(object: &DynamicObject) -> PowerPolicyStatus {
+    let status = object.data.get("status").cloned().unwrap_or_default();
+    serde_json::from_value(status).unwrap_or_default()
+}
+
+/// The new status. The condition keeps the time of its last transition.
+fn status(
+    old: &PowerPolicyStatus,
+    policy: &PowerPolicy,
+    (active, held): (i32, i32),
+    generation: Option<i64>,
+    now: Timestamp,
+) -> PowerPolicyStatus {
+    let (valid, reason, message) = match &policy.invalid {
+        None => (
+            ConditionStatus::True,
+            "Applied",
+            "the policy is applied".to_owned(),
+        ),
+        Some(why) => {
+            let message = format!("{why}; until it is corrected, what it selects is held");
+            (ConditionStatus::False, INVALID, message)
+        }
+    };
+    let before = old.conditions.iter().find(|c| c.condition_type == VALID);
+    let since = before
+        .filter(|c| c.status == valid)
+        .map(|c| c.last_transition_time);
+    let mut conditions = old.conditions.clone();
+    conditions.retain(|c| c.condition_type != VALID);
+    conditions.push(StatusCondition {
+        condition_type: VALID.to_owned(),
+        status: valid,
+        reason: reason.to_owned(),
+        message,
+        last_transition_time: since.unwrap_or(now),
+        observed_generation: generation,
+    });
+    PowerPolicyStatus {
+        shared_causes: Vec::new(),
+        conditions,
+        active: Some(active),
+        held: Some(held),
+    }
+}
+
+async fn write(context: &Context, object: &DynamicObject, status: &PowerPolicyStatus) {
+    let Some(resource) = context.served.known(Kind::PowerPolicy) else {
+        return;
+    };
+    let name = object.name_any();
+    let invalid = |c: &&StatusCondition| c.condition_type == VALID && c.reason == INVALID;
+    if let Some(condition) = status.conditions.iter().find(invalid) {
+        context
+            .events
+            .send(object, true, INVALID, &condition.message);
+    }
+    let objects = api(&context.client, &resource, "");
+    let mut body = json!({ "status": status });
+    // A merge patch keeps what it does not name.
+    body["status"]["sharedCauses"] = json!(status.shared_causes);
+    let what = format!("status of PowerPolicy {name}");
+    let written = context
+        .writer
+        .on(Lane::Reports)
+        .write("policy_status", what, move || async move {
+            let patch = Patch::Merge(&body);
+            objects
+                .patch_status(&name, &PatchParams::default(), &patch)
+                .await
+                .map(drop)
+        })
+        .await;
+    if let Err(error) = written {
+        tracing::debug!(%error, "the status of a policy could not be written");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn condition_reports_what_is_wrong_and_keeps_its_time() {
+        let mut policy = PowerPolicy::default();
+        let first = status(
+            &PowerPolicyStatus::default(),
+            &policy,
+            (1, 2),
+            Some(1),
+            at(10),
+        );
+        assert_eq!((first.active, first.held), (Some(1), Some(2)));
+        assert_eq!(first.conditions[0].status, ConditionStatus::True);
+        let again = status(&first, &policy, (1, 2), Some(1), at(20));
+        assert_eq!(again, first);
+        policy.invalid = Some("spec.windows[0]: bad".into());
+        let wrong = status(&again, &policy, (0, 0), Some(2), at(30));
+        let condition = &wrong.conditions[0];
+        assert_eq!(condition.status, ConditionStatus::False);
+        assert_eq!(condition.last_transition_time, at(30));
+        assert!(
+            condition.message.contains("spec.windows[0]"),
+            "{}",
+            condition.message
+        );
+    }
+}

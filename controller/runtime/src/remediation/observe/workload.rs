@@ -1,0 +1,141 @@
+//! Observes the Node of a remediation in its workload cluster.
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use rackhand_api::names::{CLUSTER_NAME_LABEL, kubeconfig_secret};
+use rackhand_core::remediation::{Progress, State, WorkloadView};
+
+use super::Observer;
+use crate::{
+    clusters::{RetainedConnection, node_facts},
+    hosts::Target,
+    remediation::{
+        observe,
+        scope::{Memory, Scope},
+    },
+    store::{
+        api::{ApiError, call, optional},
+        index::Connection,
+        object::{Key, Kind},
+    },
+};
+
+impl Observer {
+    /// Keeps the workload cluster connected for a remediation that has begun, whether or not its
+    /// Cluster object still exists.
+    pub(super) fn keep_connected(&mut self, scope: &Scope, target: &Target, state: Option<&State>) {
+        let begun = Progress::of(state) == Progress::Begun;
+        let cluster = target.cluster.clone().filter(|_| begun);
+        if self.connection.as_ref().map(RetainedConnection::cluster) != cluster.as_ref() {
+            self.connection = cluster.map(|cluster| scope.context.workloads.keep_for(cluster));
+        }
+    }
+}
+
+/// Whether the Cluster object of this remediation is gone, by a live read (F12).
+pub(super) async fn removed_cluster(scope: &Scope, target: &Target) -> Result<bool, ApiError> {
+    match &target.cluster {
+        Some(cluster)
+            if *cluster != Key::local() && scope.context.index.cluster(cluster).is_none() =>
+        {
+            observe::is_absent(scope, Kind::Cluster, cluster).await
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Reads the Node. `removed` tells that the Cluster object is gone.
+pub(super) async fn read(
+    scope: &Scope,
+    memory: &mut Memory,
+    target: &Target,
+    removed: bool,
+) -> WorkloadView {
+    memory.snapshot.node = None;
+    let Some(cluster) = &target.cluster else {
+        return WorkloadView::Unreachable {
+            why: format!(
+                "neither the Machine nor this object names a Cluster; label this object with \
+                 {CLUSTER_NAME_LABEL}=<name of the Cluster>"
+            ),
+        };
+    };
+    let context = scope.context.clone();
+    let index = &context.index;
+    if let Connection::Down(why) = index.connection(cluster) {
+        if removed {
+            return removed_workload(scope, target, cluster, &why).await;
+        }
+        return WorkloadView::Unreachable {
+            why: format!("cluster {cluster}: {why}"),
+        };
+    }
+    let Some(name) = &target.node else {
+        return WorkloadView::NotJoined;
+    };
+    let Some(client) = scope.context.workloads.get(cluster) else {
+        return WorkloadView::Unreachable {
+            why: format!("cluster {cluster}: not connected"),
+        };
+    };
+    let leases = scope.context.lease_memory(cluster);
+    // Read live, because a watch that lags would show a Node as silent that is back (F5).
+    let what = format!("node {name}");
+    match client.node(what, name, &leases).await {
+        Ok(None) => WorkloadView::Missing { name: name.clone() },
+        Ok(Some((node, lease))) => {
+            let facts = node_facts(&node, lease);
+            memory.snapshot.keep_node(&node);
+            index.apply_node(cluster, node);
+            WorkloadView::Present(facts)
+        }
+        Err(error) => WorkloadView::Unreachable {
+            why: format!("cluster {cluster}: {error}"),
+        },
+    }
+}
+
+/// The workload of a Cluster whose object is gone and whose API cannot be reached. It may still
+/// run while the kubeconfig Secret or the Machine exists (F3, F4).
+async fn removed_workload(
+    scope: &Scope,
+    target: &Target,
+    cluster: &Key,
+    why: &str,
+) -> WorkloadView {
+    let remains = match remains(scope, target, cluster).await {
+        Ok(None) => {
+            let name = cluster.to_string();
+            return WorkloadView::ClusterGone { name };
+        }
+        Ok(Some(what)) => format!("{what} still exists"),
+        Err(error) => format!("it is not known what is left of it ({error})"),
+    };
+    WorkloadView::Unreachable {
+        why: format!(
+            "Cluster {cluster} was removed, but {remains}, so its workload may still run: {why}. \
+             Create the Cluster again; or, if its workload is gone for good, delete its Machines and \
+             its kubeconfig Secret"
+        ),
+    }
+}
+
+/// What is left of a removed Cluster by live reads: its kubeconfig Secret, or the Machine.
+async fn remains(
+    scope: &Scope,
+    target: &Target,
+    cluster: &Key,
+) -> Result<Option<String>, ApiError> {
+    let name = kubeconfig_secret(&cluster.name);
+    let secrets: Api<Secret> = Api::namespaced(scope.context.client.clone(), &cluster.namespace);
+    let what = format!("Secret {}/{name}", cluster.namespace);
+    if optional(call(&what, secrets.get_metadata(&name)).await)?.is_some() {
+        return Ok(Some(what));
+    }
+    match target.machine_key() {
+        Some(machine) if !observe::is_absent(scope, Kind::Machine, &machine).await? => {
+            Ok(Some(format!("Machine {machine}")))
+        }
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,478 @@
+//! The copy of the state of a remediation in its own object, for people, with reason and deadline.
+//!
+//! It stands in an annotation beside CAPM3's status fields, or in the status of our own kind, where others may
+//! write as well: nothing is begun, and nothing goes on, because of it (F15). It is written before the record, and
+//! only if the object has not changed since it was observed, so that a decision which the change would have altered
+//! is not recorded.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::{
+    ResourceExt,
+    api::{DynamicObject, Patch, PatchParams},
+};
+use rackhand_api::{
+    kinds::power_remediation::PowerRemediationStatus,
+    names::{BLOCKED_ANNOTATION, STATE_ANNOTATION},
+};
+use rackhand_core::remediation::{Phase, Reason, State};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{
+    remediation::{
+        engine::ReconcileError,
+        observe::snapshot::only_if_unchanged,
+        policy::finalizer,
+        record::{
+            StateRecorder,
+            remediation_state::{self, recorded_state},
+            report,
+            state_format::{self, StateError},
+            status::{Facts, merge_diff, status, unreadable},
+        },
+        scope::{Memory, Scope},
+    },
+    store::{
+        api::{ApiError, call, optional},
+        clock::{self, whole_seconds},
+        index::{Entry, Index},
+        object::{Kind, api},
+        request::RequestView,
+    },
+};
+
+/// Reason and status in the object, as far as this process knows.
+#[derive(Default)]
+pub(in crate::remediation) struct RecordedStatus {
+    /// The reason that was reported last.
+    pub(in crate::remediation) shown: Option<DisplayedReason>,
+    status: Option<Value>,
+}
+
+/// A reason as reported to users.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::remediation) struct DisplayedReason {
+    pub(super) label: &'static str,
+    pub(in crate::remediation) message: String,
+    /// The deadline of the step; `None` if the message names what ends it.
+    pub(super) until: Option<Timestamp>,
+    pub(super) overdue: bool,
+}
+
+/// The contents of the annotation.
+#[derive(Serialize, Deserialize)]
+struct Annotation {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<Value>,
+    /// CamelCase reason, for users.
+    reason: String,
+    /// Message, for users.
+    message: String,
+    /// The deadline of the step, for users; absent if the message names what ends it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until: Option<Timestamp>,
+}
+
+impl Annotation {
+    fn new(
+        state: Option<&State>,
+        reason: &Reason,
+        until: Option<Timestamp>,
+    ) -> Result<Self, serde_json::Error> {
+        Ok(Self {
+            state: state.map(state_format::encode).transpose()?,
+            reason: reason.label().into(),
+            message: reason.to_string(),
+            until,
+        })
+    }
+}
+
+/// The state of a request for an explanation: as recorded, or its copy where the records cannot be read.
+///
+/// # Errors
+/// It cannot be parsed.
+pub(crate) fn shown_state(
+    index: &Index,
+    kind: Kind,
+    object: &DynamicObject,
+) -> Result<Option<State>, String> {
+    let uid = object.metadata.uid.as_deref().unwrap_or_default();
+    match recorded_state(index, uid) {
+        Ok(None) => displayed_state(kind, object),
+        recorded => recorded,
+    }
+}
+
+/// The copy of the state in the object, where nothing is recorded about the remediation.
+pub(in crate::remediation) fn unrecorded_copy(
+    index: &Index,
+    kind: Kind,
+    object: &DynamicObject,
+) -> Option<State> {
+    let uid = object.metadata.uid.as_deref().unwrap_or_default();
+    if !matches!(recorded_state(index, uid), Ok(None)) {
+        return None;
+    }
+    displayed_state(kind, object).ok().flatten()
+}
+
+/// Reads the copy in a request; `None` if it has none.
+///
+/// # Errors
+/// It cannot be parsed.
+fn displayed_state(kind: Kind, object: &DynamicObject) -> Result<Option<State>, String> {
+    if kind == Kind::PowerRemediation {
+        let cursor = object.data.get("status").and_then(|s| s.get("cursor"));
+        return state_format::decode(cursor).map_err(|e| format!("status.cursor: {e}"));
+    }
+    let annotations = object.metadata.annotations.as_ref();
+    let Some(text) = annotations.and_then(|a| a.get(STATE_ANNOTATION)) else {
+        return Ok(None);
+    };
+    let read = serde_json::from_str::<Annotation>(text).map_err(StateError::from);
+    let read = read.and_then(|annotation| state_format::decode(annotation.state.as_ref()));
+    read.map_err(|e| format!("annotation {STATE_ANNOTATION}: {e}"))
+}
+
+impl StateRecorder {
+    /// Writes the state again if somebody removed or damaged it, or its copy, because this process leads and
+    /// knows what it wrote.
+    pub(in crate::remediation) async fn restore(
+        &mut self,
+        scope: &Scope,
+        memory: &mut Memory,
+        now: Timestamp,
+    ) -> Result<(), ReconcileError> {
+        if memory.shell.state.is_none() {
+            return Ok(());
+        }
+        let entry = memory
+            .snapshot
+            .request
+            .clone()
+            .ok_or(ReconcileError::Gone)?;
+        let lost = memory
+            .shell
+            .state_to_restore(&remediation_state::record_in_index(scope, memory))
+            .cloned();
+        // Another text at the start is that of a leader that ended before it had recorded it.
+        let is_told = lost.is_some() || self.recorded.shown.is_some();
+        let displayed = displayed_state(scope.id.kind, &entry.object).ok().flatten();
+        let changed = || {
+            memory
+                .shell
+                .state
+                .clone()
+                .filter(|s| Some(s) != displayed.as_ref())
+        };
+        let Some(state) = lost.or_else(changed) else {
+            return Ok(());
+        };
+        self.recorded.status = None;
+        self.record(scope, memory, Some(&state), &Reason::Working, None, now)
+            .await?;
+        if is_told {
+            let message = "the state of this remediation, or its copy, was removed or changed by another; it was \
+                           written again";
+            scope.emit_event(true, "StateRestored", message);
+        }
+        Ok(())
+    }
+
+    /// Writes state and reason, then CAPM3's status if it has changed.
+    pub(in crate::remediation) async fn record(
+        &mut self,
+        scope: &Scope,
+        memory: &mut Memory,
+        state: Option<&State>,
+        reason: &Reason,
+        until: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<(), ReconcileError> {
+        if scope.id.kind == Kind::PowerRemediation {
+            let shown = until.map(clock::on_wall);
+            let wall = clock::on_wall(now);
+            record_power(scope, memory, state, reason, shown, wall).await?;
+        } else {
+            record_metal3(scope, memory, state, reason, until).await?;
+        }
+        if let Some(state) = state {
+            remediation_state::write_record(scope, memory, state).await?;
+        }
+        let finalizer = memory.snapshot.request.as_ref().is_some_and(|e| {
+            let ours = finalizer(scope.id.kind);
+            e.object.finalizers().iter().any(|f| f == ours)
+        });
+        let ended = self.outcome_metrics.state_written(state, reason, finalizer);
+        report::count(scope, memory, ended);
+        memory.shell.written(state);
+        self.recorded.shown = Some(DisplayedReason {
+            label: reason.label(),
+            message: reason.to_string(),
+            until,
+            overdue: until.is_some_and(|until| until <= now),
+        });
+        match state {
+            Some(state) if scope.id.kind == Kind::Metal3Remediation => {
+                self.record_phase(scope, memory, state).await
+            }
+            None if scope.id.kind == Kind::Metal3Remediation
+                && matches!(reason, Reason::StateLost(_)) =>
+            {
+                self.record_failed(scope, memory).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reports a stored state that cannot be parsed, which is left as it is.
+    pub(in crate::remediation) async fn show_unreadable(
+        &mut self,
+        scope: &Scope,
+        memory: &mut Memory,
+        reason: &Reason,
+        now: Timestamp,
+    ) {
+        let Some(entry) = memory.snapshot.request.clone() else {
+            return;
+        };
+        scope
+            .context
+            .metrics
+            .set_blocked(&scope.uid, Some(report::blocked_by(scope, memory, reason)));
+        if scope.id.kind != Kind::PowerRemediation {
+            let text = format!("{}: {reason}", reason.label());
+            let body = json!({ "metadata": { "annotations": { BLOCKED_ANNOTATION: text } } });
+            patch(scope, memory, "remediation_state", body, false)
+                .await
+                .ok();
+            self.record_failed(scope, memory).await.ok();
+            return;
+        }
+        let there = entry.object.data.get("status").cloned();
+        let body = json!({
+            "status": unreadable(&there.unwrap_or_else(|| json!({})), reason, now),
+        });
+        // The log and the Events report it as well.
+        patch(scope, memory, "remediation_state", body, true)
+            .await
+            .ok();
+    }
+
+    /// Sets phase Failed for a remediation whose stored state is lost or cannot be parsed.
+    async fn record_failed(
+        &mut self,
+        scope: &Scope,
+        memory: &mut Memory,
+    ) -> Result<(), ReconcileError> {
+        let status = json!({ "phase": Phase::Failed.as_str() });
+        if self.recorded.status.as_ref() == Some(&status) {
+            return Ok(());
+        }
+        let body = json!({ "status": status.clone() });
+        patch(scope, memory, "remediation_status", body, true).await?;
+        self.recorded.status = Some(status);
+        Ok(())
+    }
+
+    async fn record_phase(
+        &mut self,
+        scope: &Scope,
+        memory: &mut Memory,
+        state: &State,
+    ) -> Result<(), ReconcileError> {
+        let mut status = json!({
+            "phase": state.phase().as_str(),
+            "lastRemediated": whole_seconds(state.attempt.started),
+        });
+        if state.retry_count() > 0
+            && let Some(fields) = status.as_object_mut()
+        {
+            fields.insert("retryCount".into(), state.retry_count().into());
+        }
+        if self.recorded.status.as_ref() == Some(&status) {
+            return Ok(());
+        }
+        patch(
+            scope,
+            memory,
+            "remediation_status",
+            json!({ "status": status.clone() }),
+            true,
+        )
+        .await?;
+        self.recorded.status = Some(status);
+        Ok(())
+    }
+}
+
+/// Takes the latest version of the object.
+pub(in crate::remediation) fn load(
+    scope: &Scope,
+    memory: &mut Memory,
+) -> Result<(), ReconcileError> {
+    let entry = scope
+        .context
+        .index
+        .request(&scope.id)
+        .ok_or(ReconcileError::Gone)?;
+    if entry.object.metadata.uid.as_deref() != Some(&scope.uid) {
+        return Err(ReconcileError::Gone);
+    }
+    memory.snapshot.request = Some(entry);
+    Ok(())
+}
+
+/// Writes the status of our own kind in one patch.
+async fn record_power(
+    scope: &Scope,
+    memory: &mut Memory,
+    state: Option<&State>,
+    reason: &Reason,
+    until: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<(), ReconcileError> {
+    let entry = memory
+        .snapshot
+        .request
+        .clone()
+        .ok_or(ReconcileError::Gone)?;
+    let there = entry.object.data.get("status").cloned();
+    let there = there.unwrap_or_else(|| json!({}));
+    let old: PowerRemediationStatus = serde_json::from_value(there.clone()).unwrap_or_default();
+    let facts = Facts {
+        state,
+        reason,
+        generation: entry.object.metadata.generation,
+        node: memory.node.as_deref(),
+        held: memory.held,
+        until,
+        now,
+    };
+    let new =
+        serde_json::to_value(status(&old, &facts)).map_err(|e| ApiError::other("status", e))?;
+    let body = json!({ "status": merge_diff(&there, &new) });
+    patch(scope, memory, "remediation_state", body, true).await
+}
+
+async fn record_metal3(
+    scope: &Scope,
+    memory: &mut Memory,
+    state: Option<&State>,
+    reason: &Reason,
+    until: Option<Timestamp>,
+) -> Result<(), ReconcileError> {
+    let entry = memory
+        .snapshot
+        .request
+        .clone()
+        .ok_or(ReconcileError::Gone)?;
+    let there = entry.object.annotations().get(STATE_ANNOTATION);
+    let there = there.and_then(|text| serde_json::from_str::<Annotation>(text).ok());
+    let text = Annotation::new(state, reason, until)
+        .map(|new| Annotation {
+            // What was done without a record remains to be seen.
+            state: new.state.or_else(|| there?.state),
+            ..new
+        })
+        .and_then(|annotation| serde_json::to_string(&annotation))
+        .map_err(|e| ApiError::other(STATE_ANNOTATION, e))?;
+    let mut body = json!({ "metadata": { "annotations": { STATE_ANNOTATION: text } } });
+    if entry.object.annotations().contains_key(BLOCKED_ANNOTATION) {
+        body["metadata"]["annotations"][BLOCKED_ANNOTATION] = Value::Null;
+    }
+    patch(scope, memory, "remediation_state", body, false).await
+}
+
+/// Patches the object if it has not changed since it was observed, and adds the response to the
+/// index for the next iteration.
+pub(in crate::remediation) async fn patch(
+    scope: &Scope,
+    memory: &mut Memory,
+    operation: &'static str,
+    body: Value,
+    status: bool,
+) -> Result<(), ReconcileError> {
+    let what = scope.id.to_string();
+    let seen = memory
+        .snapshot
+        .request
+        .as_ref()
+        .ok_or(ReconcileError::Gone)?;
+    let body = only_if_unchanged(body, &seen.object);
+    let resource = scope
+        .context
+        .served
+        .known(scope.id.kind)
+        .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
+    let key = &scope.id.key;
+    let objects = api(&scope.context.client, &resource, &key.namespace);
+    let (name, patched) = (key.name.clone(), objects.clone());
+    let written = scope
+        .context
+        .writer
+        .write(operation, what.clone(), move || async move {
+            let params = PatchParams::default();
+            let patch = Patch::Merge(body);
+            if status {
+                patched.patch_status(&name, &params, &patch).await
+            } else {
+                patched.patch(&name, &params, &patch).await
+            }
+        })
+        .await;
+    match written {
+        Ok(object) => {
+            apply_response(scope, memory, object);
+            Ok(())
+        }
+        Err(error) if error.is_not_found() => Err(ReconcileError::Gone),
+        Err(error) => {
+            // Changed by another, or by a write of ours without a response: read it again.
+            let fresh = optional(call(what, objects.get(&scope.id.key.name)).await)?;
+            apply_response(scope, memory, fresh.ok_or(ReconcileError::Gone)?);
+            memory.shell.write_failed();
+            Err(error.into())
+        }
+    }
+}
+
+fn apply_response(scope: &Scope, memory: &mut Memory, mut object: DynamicObject) {
+    object.metadata.managed_fields = None;
+    memory.snapshot.request = Some(Entry {
+        view: RequestView::read(scope.id.kind, &object).map(Arc::new),
+        object: Arc::new(object.clone()),
+    });
+    scope.context.index.apply(scope.id.kind, object);
+}
+
+#[cfg(test)]
+mod tests {
+    use rackhand_core::remediation::Step;
+
+    use super::*;
+
+    #[test]
+    fn l1_state_annotation_holds_reason_and_deadline_and_round_trips() {
+        let mut state = State::new(Timestamp::UNIX_EPOCH);
+        state.step = Step::PoweringOn;
+        let reason = Reason::HeldByOthers("reboot.metal3.io/firmware".into());
+        for until in [None, Some(Timestamp::UNIX_EPOCH)] {
+            let annotation = Annotation::new(Some(&state), &reason, until).unwrap();
+            let value = serde_json::to_value(&annotation).unwrap();
+            assert_eq!(value["reason"], "HeldByOthers");
+            assert_eq!(value["message"], reason.to_string());
+            let said = value.get("until").and_then(Value::as_str);
+            assert_eq!(said.is_some(), until.is_some());
+            let object: DynamicObject = serde_json::from_value(json!({ "metadata": {
+                "name": "m", "annotations": { STATE_ANNOTATION: value.to_string() },
+            }}))
+            .unwrap();
+            let displayed = displayed_state(Kind::Metal3Remediation, &object).unwrap();
+            assert_eq!(displayed.as_ref(), Some(&state));
+        }
+    }
+}

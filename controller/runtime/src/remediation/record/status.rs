@@ -1,0 +1,321 @@
+//! The status of a PowerRemediation, derived from the stored state.
+//!
+//! Pure. The status contains nothing that is not in the stored state.
+
+use jiff::Timestamp;
+use rackhand_api::{
+    kinds::{
+        conditions::{ConditionStatus, StatusCondition},
+        power_record::{Attempt, PowerOffEvidence, PowerReading},
+        power_remediation::{InPlace, PowerPhase, PowerRemediationStatus, Step as ShownStep},
+    },
+    names::conditions::{
+        BLOCKED, DRAIN_BLOCKED, FENCE_UNCONFIRMED, FENCED, OVERDUE, PROCESSING, SUCCEEDED,
+    },
+};
+use rackhand_core::remediation::{
+    AttemptRecord, OffEvidence, OutletUse, Reason, State, Step, TaintOwner,
+};
+use serde_json::{Map, Value};
+
+/// Maximum number of readings in a status.
+const READINGS: usize = 16;
+
+/// Maximum number of outlets in a status.
+const OUTLETS: usize = 16;
+
+/// The inputs of a status.
+pub(crate) struct Facts<'a> {
+    pub(crate) state: Option<&'a State>,
+    pub(crate) reason: &'a Reason,
+    pub(crate) generation: Option<i64>,
+    pub(crate) node: Option<&'a str>,
+    /// Whether our hold key is on the BareMetalHost.
+    pub(crate) held: bool,
+    /// The deadline of the step.
+    pub(crate) until: Option<Timestamp>,
+    pub(crate) now: Timestamp,
+}
+
+/// The new status. Conditions that were set once stay, with the time of their last transition.
+pub(crate) fn status(old: &PowerRemediationStatus, f: &Facts<'_>) -> PowerRemediationStatus {
+    let state = f.state;
+    PowerRemediationStatus {
+        observed_generation: f.generation,
+        conditions: conditions(&old.conditions, f),
+        phase: Some(phase(f)),
+        node_name: f
+            .node
+            .or_else(|| {
+                state
+                    .and_then(|s| s.attempt.node.as_ref())
+                    .map(|n| n.name.as_str())
+            })
+            .map(str::to_owned),
+        step: Some(state.map_or(ShownStep::Pending, |s| shown(s.step))),
+        step_since: state.map(|s| whole(s.since)),
+        step_until: f.until.map(whole),
+        reason: Some(f.reason.label().into()),
+        message: Some(f.reason.to_string()),
+        attempts: state.map(attempts).unwrap_or_default(),
+        power_off: state.and_then(|s| {
+            Some(evidence(
+                s.attempt.off.as_ref()?,
+                s.attempt.outlets.as_deref(),
+            ))
+        }),
+        evidence: state
+            .and_then(|s| s.attempt.evidence.as_ref())
+            .map(|e| super::host_evidence::to_api(e)),
+        in_place: state.map(|s| in_place(s, f.held)).unwrap_or_default(),
+        cursor: state.map_or_else(
+            || old.cursor.clone(),
+            |s| super::state_format::encode(s).ok(),
+        ),
+    }
+}
+
+/// A merge patch of the parts of a status that report a stored state that cannot be parsed. The
+/// other parts are not changed.
+pub(crate) fn unreadable(there: &Value, reason: &Reason, now: Timestamp) -> Value {
+    let list = there.get("conditions").cloned().unwrap_or_default();
+    let old: Vec<StatusCondition> = serde_json::from_value(list).unwrap_or_default();
+    let facts = Facts {
+        state: None,
+        reason,
+        generation: there
+            .get("observedGeneration")
+            .and_then(serde_json::Value::as_i64),
+        node: None,
+        held: false,
+        until: None,
+        now,
+    };
+    serde_json::json!({
+        "reason": reason.label(),
+        "message": reason.to_string(),
+        "conditions": conditions(&old, &facts),
+    })
+}
+
+fn shown(step: Step) -> ShownStep {
+    match step {
+        Step::Pending => ShownStep::Pending,
+        Step::Holding => ShownStep::Holding,
+        Step::PoweringOff => ShownStep::PoweringOff,
+        Step::AwaitingConfirmation => ShownStep::AwaitingConfirmation,
+        Step::ConfirmingOff => ShownStep::ConfirmingOff,
+        Step::Tainting => ShownStep::Tainting,
+        Step::Draining => ShownStep::Draining,
+        Step::Fenced => ShownStep::Fenced,
+        Step::PoweringOn => ShownStep::PoweringOn,
+        Step::Booting => ShownStep::Booting,
+        Step::Restoring => ShownStep::Restoring,
+        Step::Retrying => ShownStep::Retrying,
+        Step::Aborting => ShownStep::Aborting,
+        Step::Succeeded => ShownStep::Succeeded,
+        Step::Escalated => ShownStep::Escalated,
+        Step::Blocked => ShownStep::Blocked,
+    }
+}
+
+fn phase(f: &Facts<'_>) -> PowerPhase {
+    let Some(state) = f.state else {
+        return PowerPhase::Pending;
+    };
+    let was_off = state.attempt.off.is_some() || state.attempts.iter().any(|a| a.off.is_some());
+    match state.step {
+        Step::Pending => PowerPhase::Pending,
+        Step::Succeeded => PowerPhase::Succeeded,
+        Step::Fenced if state.failed().is_none() => PowerPhase::Succeeded,
+        Step::Blocked if !was_off => PowerPhase::Aborted,
+        Step::Fenced | Step::Escalated | Step::Blocked => PowerPhase::Failed,
+        _ if f.reason.is_blocked() => PowerPhase::Waiting,
+        _ => PowerPhase::Running,
+    }
+}
+
+fn conditions(old: &[StatusCondition], f: &Facts<'_>) -> Vec<StatusCondition> {
+    let step = f.state.map_or(Step::Pending, |s| s.step);
+    let phase = phase(f);
+    let ended = matches!(
+        phase,
+        PowerPhase::Succeeded | PowerPhase::Failed | PowerPhase::Aborted
+    );
+    let succeeded = match phase {
+        PowerPhase::Succeeded => ConditionStatus::True,
+        PowerPhase::Failed | PowerPhase::Aborted => ConditionStatus::False,
+        _ => ConditionStatus::Unknown,
+    };
+    let is_off = f.state.is_some_and(|s| {
+        s.attempt.off.is_some() && s.attempt.on.is_none() && !s.step.is_terminal()
+    });
+    let unconfirmed =
+        step == Step::AwaitingConfirmation || matches!(f.reason, Reason::FenceUnconfirmed(_));
+    let drain = matches!(f.reason, Reason::DrainBlocked(_) | Reason::DrainGivenUp(_));
+    let overdue = !ended && f.until.is_some_and(|until| until <= f.now);
+    let holds = |yes: bool| {
+        if yes {
+            ConditionStatus::True
+        } else {
+            ConditionStatus::False
+        }
+    };
+    let mut list = vec![
+        (PROCESSING, holds(!ended)),
+        (SUCCEEDED, succeeded),
+        (FENCED, holds(is_off)),
+    ];
+    for (name, yes) in [
+        (BLOCKED, !ended && f.reason.is_blocked()),
+        (FENCE_UNCONFIRMED, unconfirmed),
+        (DRAIN_BLOCKED, drain),
+        (OVERDUE, overdue),
+    ] {
+        if yes || old.iter().any(|c| c.condition_type == name) {
+            list.push((name, holds(yes)));
+        }
+    }
+    let same = |name: &str, status| {
+        old.iter()
+            .find(|c| c.condition_type == name && c.status == status)
+            .map(|c| c.last_transition_time)
+    };
+    list.into_iter()
+        .map(|(name, status)| StatusCondition {
+            condition_type: name.into(),
+            status,
+            reason: f.reason.label().into(),
+            message: f.reason.to_string(),
+            last_transition_time: same(name, status).unwrap_or_else(|| whole(f.now)),
+            observed_generation: f.generation,
+        })
+        .collect()
+}
+
+pub(in crate::remediation) fn attempts(state: &State) -> Vec<Attempt> {
+    let mut list: Vec<Attempt> = state.attempts.iter().map(ended).collect();
+    if !state.is_recorded() && state.step != Step::Pending {
+        let number = number(state.attempt.number);
+        list.retain(|a| a.number != number);
+        list.push(Attempt {
+            number,
+            started_at: whole(state.attempt.started),
+            powered_off_at: state.attempt.off.as_ref().map(|off| whole(off.at())),
+            drained_at: state.attempt.drained.map(whole),
+            pods_deleted: count(state.attempt.pods_deleted),
+            powered_on_at: state.attempt.on.map(whole),
+            finished_at: None,
+            failed_step: None,
+            reason: None,
+            message: None,
+        });
+    }
+    list
+}
+
+fn number(attempt: u32) -> i32 {
+    i32::try_from(attempt.max(1)).unwrap_or(i32::MAX)
+}
+
+fn count(pods: u32) -> Option<i32> {
+    (pods > 0).then(|| i32::try_from(pods).unwrap_or(i32::MAX))
+}
+
+fn ended(record: &AttemptRecord) -> Attempt {
+    let failed = record.reason != Reason::Recovered;
+    Attempt {
+        number: number(record.number),
+        started_at: whole(record.started),
+        powered_off_at: record.off.map(whole),
+        drained_at: record.drained.map(whole),
+        pods_deleted: count(record.pods_deleted),
+        powered_on_at: record.on.map(whole),
+        finished_at: Some(whole(record.ended)),
+        failed_step: record.step.filter(|_| failed).map(shown),
+        reason: Some(record.reason.label().into()),
+        message: Some(record.reason.to_string()),
+    }
+}
+
+pub(in crate::remediation) fn evidence(
+    off: &OffEvidence,
+    used: Option<&OutletUse>,
+) -> PowerOffEvidence {
+    let used = used.filter(|_| matches!(off, OffEvidence::Outlets { .. }));
+    let readings = match off {
+        OffEvidence::Bmc { readings, .. } | OffEvidence::Outlets { readings, .. } => {
+            readings.as_slice()
+        }
+        OffEvidence::Person { .. } => &[],
+    };
+    PowerOffEvidence {
+        confirmed_at: Some(whole(off.at())),
+        outlets: used.map_or_else(Vec::new, |used| {
+            used.outlets.iter().take(OUTLETS).cloned().collect()
+        }),
+        bmc_failure: used.map(|used| used.because.clone()),
+        readings: readings
+            .iter()
+            .rev()
+            .take(READINGS)
+            .rev()
+            .map(|r| PowerReading {
+                read_at: r.at,
+                protocol: r.protocol.clone(),
+                state: r.raw.clone(),
+                identity: Some(r.identity.clone()).filter(|i| !i.is_empty()),
+                agent: None,
+            })
+            .collect(),
+    }
+}
+
+/// What the remediation has put in place, by intent: an action is recorded before it is carried out and must
+/// be undone even if it was not.
+fn in_place(state: &State, held: bool) -> Vec<InPlace> {
+    let mut list = Vec::new();
+    if held {
+        list.push(InPlace::Hold);
+    }
+    if state.step.is_terminal() {
+        return list;
+    }
+    if state.agent_holds || state.attempt.off.is_some() && state.attempt.on.is_none() {
+        list.push(InPlace::PowerOff);
+    }
+    if state.attempt.taint == Some(TaintOwner::Us) {
+        list.push(InPlace::Taint);
+    }
+    list
+}
+
+pub(in crate::remediation) fn whole(at: Timestamp) -> Timestamp {
+    at.round(jiff::Unit::Second).unwrap_or(at)
+}
+
+/// A JSON merge patch (RFC 7386) from `old` to `new`; removed fields are set to null.
+pub(crate) fn merge_diff(old: &Value, new: &Value) -> Value {
+    let (Value::Object(before), Value::Object(after)) = (old, new) else {
+        return new.clone();
+    };
+    let mut patch = Map::new();
+    for (key, value) in after {
+        match before.get(key) {
+            Some(same) if same == value => {}
+            Some(was) => {
+                patch.insert(key.clone(), merge_diff(was, value));
+            }
+            None => {
+                patch.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    for key in before.keys().filter(|key| !after.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    Value::Object(patch)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! One task for each remediation object: begins it, wakes it, and ends it with the object.
+//!
+//! Decides nothing about a remediation; that is its engine's.
+
+mod claim;
+mod shard;
+mod supervise;
+pub(super) mod wakeup;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use rackhand_proto::TraceContext;
+use tokio::{
+    sync::Notify,
+    task::JoinSet,
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
+
+use crate::{
+    remediation::{
+        Context, engine,
+        tasks::{
+            shard::{is_of_shard, report_unclaimed},
+            wakeup::{ChangeBatch, Wakeup, WatchInterest, batch_delay, comparison_pause},
+        },
+    },
+    shared_causes,
+    store::{
+        index::{Change, ChangeQueue},
+        object::Kind,
+        request::RequestId,
+        watch::pause,
+    },
+};
+
+/// Pause before the remediations are listed and claimed again.
+const LIST_RETRY: Duration = Duration::from_secs(1);
+
+struct Task {
+    uid: String,
+    wake: Arc<Notify>,
+    interest: Arc<Mutex<WatchInterest>>,
+    stop: CancellationToken,
+}
+
+/// Runs the task of each remediation until `cancel`; `listed` is cancelled when all existing ones are claimed, and
+/// what concerns shared causes is passed on to `of_causes`.
+pub(super) async fn run(
+    context: Arc<Context>,
+    inbox: Arc<ChangeQueue>,
+    of_causes: Arc<ChangeQueue>,
+    listed: CancellationToken,
+    cancel: CancellationToken,
+) {
+    while let Err(error) = claim::claim_requests(&context).await {
+        tracing::warn!(%error, "the remediations cannot be listed and claimed; none begins before that");
+        if pause(&cancel, LIST_RETRY).await {
+            return;
+        }
+    }
+    listed.cancel();
+    let mut tasks: BTreeMap<RequestId, Task> = BTreeMap::new();
+    let mut running = JoinSet::new();
+    for (id, _) in context.index.requests() {
+        // All of them before the first one is evaluated (F6).
+        context.unevaluated.lock().insert(id.clone());
+        inbox.push(Change::Object(id.kind, id.key));
+    }
+    let mut unclaimed: BTreeSet<String> = BTreeSet::new();
+    let mut later: BTreeSet<RequestId> = BTreeSet::new();
+    let mut later_at: Option<Instant> = None;
+    let mut compared_at = Instant::now();
+    loop {
+        let next_changes = async {
+            sleep_until(compared_at + comparison_pause(tasks.len())).await;
+            inbox.take().await
+        };
+        let changes = tokio::select! {
+            () = cancel.cancelled() => break,
+            changes = next_changes => changes,
+            () = sleep_until(later_at.unwrap_or_else(Instant::now)), if later_at.is_some() => {
+                later_at = None;
+                wake_tasks(&tasks, &std::mem::take(&mut later));
+                continue;
+            }
+            Some(done) = running.join_next() => {
+                if let Err(error) = done {
+                    tracing::error!(%error, "a remediation's task ended badly");
+                }
+                continue;
+            }
+        };
+        let mut touched: BTreeSet<RequestId> = BTreeSet::new();
+        for change in &changes {
+            if shared_causes::concerns(change) {
+                of_causes.push(change.clone());
+            }
+            if let Change::Object(kind, key) = change
+                && Kind::REQUESTS.contains(kind)
+            {
+                let id = RequestId::new(*kind, key.clone());
+                if let Some(entry) = context.index.request(&id) {
+                    report_unclaimed(&context, &entry.object, &mut unclaimed);
+                }
+                refresh(&context, &mut tasks, &mut running, &id, &cancel);
+                touched.insert(id);
+            }
+        }
+        let changes: ChangeBatch = changes.into_iter().collect();
+        for (id, task) in &tasks {
+            match task.interest.lock().wakeup(id, &changes) {
+                Wakeup::No => {}
+                Wakeup::Now => drop(touched.insert(id.clone())),
+                Wakeup::Later => drop(later.insert(id.clone())),
+            }
+        }
+        wake_tasks(&tasks, &touched);
+        compared_at = Instant::now();
+        if later_at.is_none() && !later.is_empty() {
+            later_at = Some(Instant::now() + batch_delay(tasks.len()));
+        }
+    }
+    while running.join_next().await.is_some() {}
+}
+
+fn wake_tasks(tasks: &BTreeMap<RequestId, Task>, who: &BTreeSet<RequestId>) {
+    for task in who.iter().filter_map(|id| tasks.get(id)) {
+        task.wake.notify_one();
+    }
+}
+
+/// Starts the task of a new object and ends that of an object that is gone, or another shard's.
+fn refresh(
+    context: &Arc<Context>,
+    tasks: &mut BTreeMap<RequestId, Task>,
+    running: &mut JoinSet<()>,
+    id: &RequestId,
+    cancel: &CancellationToken,
+) {
+    let filter = context.config.watch_filter.as_deref();
+    let object = context.index.request(id).map(|entry| entry.object);
+    let is_known = object.is_some();
+    let uid = object
+        .filter(|object| is_of_shard(filter, object))
+        .and_then(|object| object.metadata.uid.clone());
+    if let Some(task) = tasks.get(id)
+        && Some(&task.uid) != uid.as_ref()
+    {
+        task.stop.cancel();
+        context.active.lock().remove(&task.uid);
+        context.metrics.forget(&task.uid);
+        tasks.remove(id);
+    }
+    if tasks.contains_key(id) {
+        return;
+    }
+    let mut unevaluated = context.unevaluated.lock();
+    match is_known {
+        true => unevaluated.insert(id.clone()),
+        false => unevaluated.remove(id),
+    };
+    drop(unevaluated);
+    let Some(uid) = uid else { return };
+    let task = Task {
+        uid: uid.clone(),
+        wake: Arc::default(),
+        interest: Arc::default(),
+        stop: cancel.child_token(),
+    };
+    let engine = {
+        let (context, id) = (context.clone(), id.clone());
+        let (wake, interest) = (task.wake.clone(), task.interest.clone());
+        move || {
+            let (context, id, uid) = (context.clone(), id.clone(), uid.clone());
+            engine::Engine::new(context, id, uid, wake.clone(), interest.clone())
+        }
+    };
+    let (metrics, stop) = (context.metrics.clone(), task.stop.clone());
+    let what = id.to_string();
+    let run = async move {
+        let run = || Box::pin(engine().run(stop.clone()));
+        supervise::supervise(&what, &metrics, &stop, run).await;
+    };
+    running.spawn(run.instrument(trace_span(&task.uid, id)));
+    tasks.insert(id.clone(), task);
+}
+
+/// The trace span that the log lines of a remediation share with those of the agents, at every log level.
+fn trace_span(uid: &str, id: &RequestId) -> Span {
+    let Some(trace) = TraceContext::of_remediation(uid, "") else {
+        return Span::none();
+    };
+    let span = tracing::error_span!("remediation", trace_id = trace.trace_id());
+    trace.adopt(&span, [("rackhand.remediation", id.to_string())]);
+    span
+}
