@@ -250,12 +250,13 @@ impl<H: Hooks> Run<'_, H> {
                 Next::Corroborate => self.corroborate().await,
                 Next::Read | Next::Send(_) => {
                     let deadline = self.at(self.operation.deadline());
+                    let was_soft = self.operation.is_soft();
                     let acquired = tokio::select! {
                         acquired = self.hooks.acquire(&self.operation) => acquired,
                         () = sleep_until(deadline) => false,
                     };
                     if acquired {
-                        let exchanged = self.exchange().await;
+                        let exchanged = self.exchange(was_soft).await;
                         self.hooks.release();
                         if exchanged.is_err() {
                             return Outcome::Stopped;
@@ -280,8 +281,9 @@ impl<H: Hooks> Run<'_, H> {
     }
 
     /// Reads, and sends the command that the reading requires, in one exclusive use of the BMC: a command requires
-    /// a fresh reading, which would be too old after a wait for other callers.
-    async fn exchange(&mut self) -> Result<(), Stopped> {
+    /// a fresh reading, which would be too old after a wait for other callers. An operation that was soft when it
+    /// acquired the BMC forces the host off only after it has acquired the BMC for that.
+    async fn exchange(&mut self, was_soft: bool) -> Result<(), Stopped> {
         if self.next() == Next::Read {
             self.read().await;
         }
@@ -289,6 +291,7 @@ impl<H: Hooks> Run<'_, H> {
             return Ok(());
         }
         match self.next() {
+            Next::Send(_) if was_soft && !self.operation.is_soft() => Ok(()),
             Next::Send(command) if self.hooks.is_permitted(command) => self.send(command).await,
             _ => Ok(()),
         }

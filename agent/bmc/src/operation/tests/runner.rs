@@ -16,6 +16,10 @@ struct Memory {
     mute: bool,
     /// Error of the commands reset and NMI.
     refuse: Option<ErrorKind>,
+    /// Whether the host ignores a soft power-off.
+    deaf: bool,
+    /// How long a reading takes.
+    slow: Duration,
 }
 
 impl Memory {
@@ -25,6 +29,8 @@ impl Memory {
             commands: Mutex::default(),
             mute: false,
             refuse: None,
+            deaf: false,
+            slow: ms(10),
         }
     }
 
@@ -49,7 +55,7 @@ impl Bmc for Memory {
             if self.mute {
                 std::future::pending::<()>().await;
             }
-            tokio::time::sleep(ms(10)).await;
+            tokio::time::sleep(self.slow).await;
             let state = *self.state.lock().unwrap();
             Ok(PowerReading {
                 state,
@@ -69,7 +75,8 @@ impl Bmc for Memory {
             if let Some(kind) = self.refuse {
                 return Err(self.error(kind));
             }
-            if let Some(state) = command.leads_to() {
+            let is_ignored = self.deaf && command == PowerCommand::SoftOff;
+            if let Some(state) = command.leads_to().filter(|_| !is_ignored) {
                 *self.state.lock().unwrap() = state;
             }
             Ok(Accepted::taken(command.words(), "0x00"))
@@ -121,6 +128,49 @@ async fn power_off_reports_progress_and_readings() {
             "read off"
         ]
     );
+}
+
+/// Records for what the BMC was acquired.
+#[derive(Default)]
+struct Acquisitions {
+    is_soft: bool,
+    sent: Vec<(PowerCommand, bool)>,
+}
+
+impl Hooks for Acquisitions {
+    async fn acquire(&mut self, operation: &Operation) -> bool {
+        self.is_soft = operation.is_soft();
+        true
+    }
+
+    fn sending(&mut self, command: PowerCommand) {
+        self.sent.push((command, self.is_soft));
+    }
+}
+
+/// The time for the shutdown ends during a reading, which has acquired the BMC for a soft operation.
+#[tokio::test(start_paused = true)]
+async fn bmc_is_acquired_anew_before_a_soft_power_off_forces() {
+    for slow in (1..20).map(|step| ms(step * 700)) {
+        let bmc = Memory {
+            deaf: true,
+            slow,
+            ..Memory::new(On)
+        };
+        let mut acquired = Acquisitions::default();
+        super::super::run(&bmc, super::soft::soft(s(9), true), &mut acquired).await;
+        let forced: Vec<bool> = acquired
+            .sent
+            .iter()
+            .filter(|(command, _)| *command == PowerCommand::Off)
+            .map(|(_, is_soft)| *is_soft)
+            .collect();
+        assert!(
+            !forced.is_empty() && forced.iter().all(|is_soft| !is_soft),
+            "{slow:?}: {:?}",
+            acquired.sent
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]

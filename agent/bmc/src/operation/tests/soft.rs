@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::*;
 
-fn soft(limit: Duration, then_force: bool) -> OperationRequest {
+pub(super) fn soft(limit: Duration, then_force: bool) -> OperationRequest {
     OperationRequest {
         goal: Goal::SoftOff {
             limit,
