@@ -7,7 +7,7 @@ profile=${RACKHAND_PROFILE:-model}
 
 # Builds the model checker and the simulator. Both and without -p: one selection of features for both, so that
 # nothing is compiled twice.
-build_model_profile() {
+build_programs() {
 	if [[ $profile == dev ]]; then
 		cargo build --quiet --locked --workspace --bins --examples
 		programs=${CARGO_TARGET_DIR:-target}/debug

@@ -89,7 +89,7 @@ impl PowerRequest {
     }
 }
 
-/// The switched device.
+/// What a power operation switches: the BMC of a host, or its outlets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SwitchedDevice {
     pub(crate) device: v1::PowerDevice,
@@ -124,7 +124,7 @@ pub(crate) struct SwitchOptions {
     pub(crate) timeout: Option<Duration>,
     /// Do not wait for the outcome.
     pub(crate) no_wait: bool,
-    /// The switched device.
+    /// Whether the BMC or the outlets switch the host.
     pub(crate) device: SwitchedDevice,
     /// System UUID that the host must have.
     pub(crate) system_uuid: Option<String>,

@@ -3,6 +3,10 @@
 //! Invariants: no two remediations act on one host, Machine, Node or BMC, nor on two control-plane
 //! machines of one cluster at a time; and one that cannot begin does not block those that can.
 
+mod policy_decision;
+
+pub use policy_decision::PolicyDecision;
+
 use jiff::Timestamp;
 
 use super::{Mode, Reason, State, Step};

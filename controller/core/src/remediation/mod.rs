@@ -27,7 +27,6 @@ mod outdated;
 mod outlets;
 mod pods;
 mod policy;
-mod policy_decision;
 mod power;
 mod reason;
 mod shell;
@@ -37,9 +36,10 @@ mod version;
 mod workload_view;
 
 pub use agent_view::{AgentView, BmcAccess, OperationOutcome, OperationView, PinnedOperation};
+
 pub use concurrency::{
-    ActiveRemediation, ConcurrencyDecision, ControlPlane, EtcdGuard, OtherMachine, Progress,
-    before_first_off, check_concurrency, progress_again,
+    ActiveRemediation, ConcurrencyDecision, ControlPlane, EtcdGuard, OtherMachine, PolicyDecision,
+    Progress, before_first_off, check_concurrency, progress_again,
 };
 pub use evidence::{CommandTaken, OffEvidence, OffProof, confirmed_off, latest_reading_stands};
 pub use handover::Handover;
@@ -64,7 +64,6 @@ pub use policy::{
     DrainBlocked, LONGEST_EVIDENCE, NodeAction, NodeGone, OnExhausted, PodDeletion, Policy,
     PolicyError, Strategy, WorkloadDown,
 };
-pub use policy_decision::PolicyDecision;
 pub use power::{PowerReading, PowerState, PowerView};
 pub use reason::Reason;
 pub use shell::{

@@ -1,7 +1,9 @@
 //! What the verdict of the power policies means for a remediation that could begin.
 
-use super::{Progress, Reason};
-use crate::power_policy::{Hold, Rule, Verdict};
+use crate::{
+    power_policy::{Hold, Rule, Verdict},
+    remediation::{Progress, Reason},
+};
 
 /// What the policies decided of a remediation that could begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
