@@ -57,6 +57,8 @@ pub async fn approval_and_budget(w: &World) -> Result<()> {
     apply_yaml(&w.stage.client, POLICIES).await?;
     let hosts = ["pol-1", "pol-2", "pol-5"];
     w.stage.bind_pod("pol-5", false).await?;
+    // This pod keeps the first remediation under way until the others are seen to wait for it.
+    w.stage.bind_pod("pol-1", true).await?;
     for host in hosts {
         patch_node(w, host, json!({ "labels": { "policy-test": "budget" } })).await?;
     }
@@ -98,6 +100,7 @@ pub async fn approval_and_budget(w: &World) -> Result<()> {
         held("1 of at most 1 remediations of its hosts are under way, and 1 go"),
     )
     .await?;
+    w.stage.let_pod_go("pol-1").await?;
     for host in ["pol-1", "pol-5", "pol-2"] {
         w.wait_step(host, "Succeeded").await?;
         w.wait_back(host).await?;
