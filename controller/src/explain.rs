@@ -12,11 +12,16 @@ use anyhow::Context;
 use clap::ArgMatches;
 use jiff::Timestamp;
 use rackhand_runtime::{
-    CheckGroup, Config, ControllerAddress, RequestKind, ShownSettings, Subject, View,
+    CheckGroup, CheckSubject, Config, ControllerAddress, RequestKind, ShownSettings, Subject, View,
     explain_by_leader, explain_cluster, explain_files, settings_of_cluster, settings_of_files,
 };
 
-use crate::{args::Args, kubectl::LeaseName, settings};
+use crate::{
+    args::Args,
+    kubectl::{self, LeaseName},
+    leader::LeaderConnection,
+    settings,
+};
 use args::{CheckGroupArg, How, Mhc, Nhc, Remediation, RequestKindArg, TableOutput};
 
 pub(crate) use args::Explain;
@@ -31,38 +36,33 @@ pub(crate) struct CommandLine<'a> {
 /// Explains one object and prints the view.
 pub(crate) async fn run(what: Explain, line: CommandLine<'_>) -> anyhow::Result<()> {
     match what {
-        Explain::Remediation(asked) => remediation(&asked, line).await,
+        Explain::Remediation(asked) => remediation(asked, &line).await,
         Explain::Mhc(asked) => mhc(&asked, line).await,
         Explain::Nhc(asked) => nhc(&asked, line).await,
     }
 }
 
-async fn remediation(asked: &Remediation, line: CommandLine<'_>) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        asked.file.is_some() || asked.name.is_some(),
-        "name a remediation or a file"
-    );
+/// Has the leader explain a remediation, because it alone has all inputs of the decisions.
+async fn remediation(asked: Remediation, line: &CommandLine<'_>) -> anyhow::Result<()> {
     let subject = Subject::Remediation {
-        namespace: asked.namespace.clone(),
-        name: asked.name.clone(),
+        namespace: asked.namespace,
+        name: asked.name,
         kind: asked.kind.map(|kind| match kind {
             RequestKindArg::Power => RequestKind::PowerRemediation,
             RequestKindArg::Metal3 => RequestKind::Metal3Remediation,
         }),
     };
-    let files: Vec<PathBuf> = asked.file.iter().cloned().collect();
-    let files = read_all(&files, asked.name.as_deref())?;
-    let how = ExplainOptions {
-        files,
-        at: None,
-        leader: asked.leader.address(&line.args.lease()),
-        output: asked.output.into(),
-    };
-    explain(&subject, how, line).await
+    let kubeconfig = line.args.kubeconfig();
+    let client = kubectl::client(kubeconfig).await?;
+    let leader =
+        LeaderConnection::open(asked.leader, &client, kubeconfig, &line.args.lease()).await?;
+    let view = explain_by_leader(&line.config(), leader.address(), &subject).await?;
+    print(&view, asked.output);
+    Ok(())
 }
 
 async fn mhc(asked: &Mhc, line: CommandLine<'_>) -> anyhow::Result<()> {
-    let subject = Subject::MachineHealthCheck {
+    let check = CheckSubject::Machines {
         namespace: asked.namespace.clone(),
         name: asked.name.clone(),
         group: asked.group.map(|group| match group {
@@ -72,15 +72,15 @@ async fn mhc(asked: &Mhc, line: CommandLine<'_>) -> anyhow::Result<()> {
     };
     let files = read_all(&asked.how.files, asked.name.as_deref())?;
     let how = ExplainOptions::of(&asked.how, files, &line.args.lease());
-    explain(&subject, how, line).await
+    explain(check, how, line).await
 }
 
 async fn nhc(asked: &Nhc, line: CommandLine<'_>) -> anyhow::Result<()> {
     let name = asked.name.clone();
     let files = read_all(&asked.how.files, name.as_deref())?;
-    let subject = Subject::NodeHealthCheck { name };
+    let check = CheckSubject::Nodes { name };
     let how = ExplainOptions::of(&asked.how, files, &line.args.lease());
-    explain(&subject, how, line).await
+    explain(check, how, line).await
 }
 
 /// Source, time and output format of a view.
@@ -96,54 +96,39 @@ impl ExplainOptions {
         Self {
             files,
             at: how.at,
-            leader: how.leader.address(lease),
+            leader: how.leader.given(lease),
             output: how.output,
         }
     }
 }
 
-/// Explains from the files, by the leader, or from the cluster.
+/// Explains a check from the files, by the leader, or from the cluster.
 async fn explain(
-    subject: &Subject,
+    check: CheckSubject,
     asked: ExplainOptions,
     line: CommandLine<'_>,
 ) -> anyhow::Result<()> {
-    let view = match (&asked.leader, asked.files.is_empty()) {
-        (_, false) => {
-            let (config, settings) = line.of_files(&asked.files);
-            let at = asked.at.unwrap_or_else(Timestamp::now);
-            let mut view = explain_files(&asked.files, subject, &config, at)?;
-            view.set_settings(settings);
-            view
+    if let (Some(leader), true) = (&asked.leader, asked.files.is_empty()) {
+        let mut view = explain_by_leader(&line.config(), leader, &Subject::Check(check)).await?;
+        if let View::Check(view) = &mut view {
+            view.settings = format!("those of the leader at {}", leader.url);
         }
-        (Some(leader), true) => match explain_by_leader(&line.config(), leader, subject).await {
-            Ok(mut view) => {
-                view.set_settings(format!("those of the leader at {}", leader.url));
-                view
-            }
-            Err(error) => {
-                let mut view = of_cluster(subject, asked.at, line).await?;
-                view.add_note(format!(
-                    "computed from the cluster, because the leader did not answer: {error}"
-                ));
-                view
-            }
-        },
-        (None, true) => of_cluster(subject, asked.at, line).await?,
-    };
-    print(&view, asked.output);
+        print(&view, asked.output);
+        return Ok(());
+    }
+    let mut view;
+    if asked.files.is_empty() {
+        let (config, settings) = line.of_cluster().await;
+        view = explain_cluster(&config, &check, asked.at).await?;
+        view.settings = settings;
+    } else {
+        let (config, settings) = line.of_files(&asked.files);
+        let at = asked.at.unwrap_or_else(Timestamp::now);
+        view = explain_files(&asked.files, &check, &config, at)?;
+        view.settings = settings;
+    }
+    print(&View::Check(Box::new(view)), asked.output);
     Ok(())
-}
-
-async fn of_cluster(
-    subject: &Subject,
-    at: Option<Timestamp>,
-    line: CommandLine<'_>,
-) -> anyhow::Result<View> {
-    let (config, settings) = line.of_cluster().await;
-    let mut view = explain_cluster(&config, subject, at).await?;
-    view.set_settings(settings);
-    Ok(view)
 }
 
 // === impl CommandLine ===

@@ -8,6 +8,7 @@ mod stdio;
 mod args;
 mod explain;
 mod kubectl;
+mod leader;
 mod pki;
 mod preflight;
 mod rehearse;

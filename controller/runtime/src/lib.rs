@@ -37,8 +37,8 @@ pub use remediation::{cause_line, evidence_of_api, with_suspect};
 pub use run::{Connections, run, run_over};
 pub use serve::controller_client::{ControllerAddress, ControllerTrust};
 pub use serve::explain::{
-    CheckGroup, ExplainError, RequestKind, ShownSettings, Subject, View, explain_by_leader,
-    explain_cluster, explain_files, settings_of_cluster, settings_of_files,
+    CheckGroup, CheckSubject, ExplainError, RequestKind, ShownSettings, Subject, View,
+    explain_by_leader, explain_cluster, explain_files, settings_of_cluster, settings_of_files,
 };
 pub use serve::page::{PageProxy, ProxyError};
 pub use serve::preflight::preflight;
@@ -54,5 +54,13 @@ pub mod fuzzing {
     /// The message that refuses the kubeconfig, and the secrets that can be parsed from the kubeconfig.
     pub async fn kubeconfig(text: &str) -> Result<(), (String, Vec<String>)> {
         crate::store::api::fuzz_workload_client(text).await
+    }
+
+    /// Reads every remediation in the documents of a text; returns the number of them.
+    ///
+    /// # Errors
+    /// The text is no list of objects, or a remediation or the copy of its state cannot be parsed.
+    pub fn remediations(text: &str) -> Result<usize, String> {
+        crate::remediation::fuzzing::remediations(text)
     }
 }

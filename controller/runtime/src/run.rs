@@ -211,6 +211,7 @@ async fn run_with(
                 explainer: Explainer {
                     client: client.clone(),
                     config: config.clone(),
+                    index: index.clone(),
                     live: live.clone(),
                     leads: is_leader,
                 },

@@ -3,20 +3,20 @@
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
-use http::Uri;
 use jiff::Timestamp;
-use rackhand_runtime::{ControllerAddress, ControllerTrust};
 
-use crate::kubectl::LeaseName;
+use crate::leader::LeaderAddress;
 
 /// An object that can be explained.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Explain {
-    /// A PowerRemediation or Metal3Remediation, of the cluster or from a file.
+    /// A PowerRemediation or Metal3Remediation: its step, why, until when, what happens next, and what the
+    /// agents and the BMC reported last. The leader explains it; without --controller, `kubectl port-forward`
+    /// connects to its Pod. Exits with 0 after an explanation, and with 1 otherwise.
     Remediation(Remediation),
     /// A MachineHealthCheck of Cluster API or OpenShift: the verdict on each Machine and its causes, the
-    /// limit, the actions due now and what happens next. Exits with 0 after an explanation, and with 1
-    /// otherwise.
+    /// limit, the actions due now and what happens next. It is explained from the objects that you may read,
+    /// or by the leader with --controller. Exits with 0 after an explanation, and with 1 otherwise.
     #[command(
         visible_alias = "machinehealthcheck",
         after_help = "From files: kubectl get mhc,machines,clusters,m3r,powerremediations -n NS -o yaml \
@@ -24,8 +24,8 @@ pub(crate) enum Explain {
     )]
     Mhc(Mhc),
     /// A NodeHealthCheck: the verdict on each Node and its causes, the limit, storm and cooldown, the step of
-    /// each remediation, the actions due now and what happens next. Exits with 0 after an explanation, and
-    /// with 1 otherwise.
+    /// each remediation, the actions due now and what happens next. It is explained from the objects that you
+    /// may read, or by the leader with --controller. Exits with 0 after an explanation, and with 1 otherwise.
     #[command(
         visible_alias = "nodehealthcheck",
         after_help = "From files: kubectl get nhc,nodes -o yaml > dump.yaml, and the remediations and \
@@ -78,47 +78,11 @@ pub(crate) struct How {
     pub(crate) at: Option<Timestamp>,
 
     #[command(flatten)]
-    pub(crate) leader: Leader,
+    pub(crate) leader: LeaderAddress,
 
     /// Output format.
     #[arg(short, long, value_enum, default_value = "table")]
     pub(crate) output: TableOutput,
-}
-
-/// Address of the leader that computes the view.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Leader {
-    /// Ask the leader at this address for its view, such as https://127.0.0.1:8443 with `kubectl port-forward`,
-    /// as the user of the kubeconfig. If it does not answer, the view is computed from the cluster.
-    #[arg(long, value_name = "URL")]
-    controller: Option<Uri>,
-
-    /// CA of the controller's certificate; without it, the certificate must be the one that the leader's Lease
-    /// names.
-    #[arg(long, value_name = "FILE", requires = "controller")]
-    controller_ca: Option<PathBuf>,
-}
-
-impl Leader {
-    /// The address of the controller, if given. `lease` is that of the leader.
-    pub(crate) fn address(&self, lease: &LeaseName) -> Option<ControllerAddress> {
-        let url = self.controller.clone()?;
-        Some(ControllerAddress {
-            url,
-            trust: trust(self.controller_ca.clone(), lease),
-        })
-    }
-}
-
-/// How the certificate of a controller is verified: by a CA, or else by the Lease of the leader.
-pub(crate) fn trust(ca: Option<PathBuf>, lease: &LeaseName) -> ControllerTrust {
-    match ca {
-        Some(file) => ControllerTrust::Ca(file),
-        None => ControllerTrust::Lease {
-            namespace: lease.namespace.clone(),
-            name: lease.name.clone(),
-        },
-    }
 }
 
 /// The API group of a health check.
@@ -142,9 +106,8 @@ pub(crate) enum TableOutput {
 /// Arguments of `explain remediation`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Remediation {
-    /// Name of the remediation. May be omitted with a file that contains only one.
-    #[arg(required_unless_present = "file")]
-    pub(crate) name: Option<String>,
+    /// Name of the remediation.
+    pub(crate) name: String,
 
     /// Namespace of the remediation; by default that of the kubeconfig's context.
     #[arg(short, long)]
@@ -154,17 +117,12 @@ pub(crate) struct Remediation {
     #[arg(long, value_enum)]
     pub(crate) kind: Option<RequestKindArg>,
 
-    /// Read the objects from this file (YAML documents, or what `kubectl get -o yaml` prints)
-    /// instead of the cluster; - is standard input.
-    #[arg(short, long, value_name = "FILE", conflicts_with = "controller")]
-    pub(crate) file: Option<PathBuf>,
-
     #[command(flatten)]
-    pub(crate) leader: Leader,
+    pub(crate) leader: LeaderAddress,
 
     /// Output format.
-    #[arg(short, long, value_enum, default_value = "text")]
-    pub(crate) output: Output,
+    #[arg(short, long, value_enum, default_value = "table")]
+    pub(crate) output: TableOutput,
 }
 
 /// The kind of a remediation.
@@ -174,20 +132,4 @@ pub(crate) enum RequestKindArg {
     Power,
     #[value(alias = "Metal3Remediation", alias = "m3r")]
     Metal3,
-}
-
-/// Output format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    Text,
-    Json,
-}
-
-impl From<Output> for TableOutput {
-    fn from(output: Output) -> Self {
-        match output {
-            Output::Text => Self::Table,
-            Output::Json => Self::Json,
-        }
-    }
 }

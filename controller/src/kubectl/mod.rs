@@ -34,6 +34,8 @@ pub(crate) enum Kubectl {
         output: Output,
     },
     /// Shows the status page of the leader in a browser on this machine, until Ctrl-C.
+    ///
+    /// Without --controller, `kubectl port-forward` connects to the Pod of the leader.
     Page(page::Page),
     /// Approves a remediation that a PowerPolicy holds until a person approves it.
     Approve {
@@ -148,12 +150,13 @@ pub(crate) async fn run(
 }
 
 pub(crate) use status::LeaseName;
+pub(crate) use table::ago;
 
 fn namespace(client: &Client, named: Option<String>) -> String {
     named.unwrap_or_else(|| client.default_namespace().to_owned())
 }
 
-async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
+pub(crate) async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
     let config = match kubeconfig {
         Some(path) => {
             let file = Kubeconfig::read_from(path)?;

@@ -5,7 +5,7 @@ use std::fmt::{self, Formatter};
 use jiff::Timestamp;
 
 /// How long ago a time was.
-pub(super) fn ago(now: Timestamp, at: Timestamp) -> String {
+pub(crate) fn ago(now: Timestamp, at: Timestamp) -> String {
     let seconds = now.duration_since(at).as_secs().max(0);
     match seconds {
         0..120 => format!("{seconds} s ago"),

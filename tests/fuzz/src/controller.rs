@@ -1,41 +1,40 @@
 //! Inputs of the controller: objects of every kind that it reads, with their annotations, and kubeconfigs.
 
 use jiff::Timestamp;
-use rackhand_runtime::{Config, ExplainError, Subject, View, explain_files};
+use rackhand_runtime::{CheckSubject, Config, explain_files, fuzzing::remediations};
 
-fn subjects() -> [Subject; 3] {
+fn checks() -> [CheckSubject; 2] {
     [
-        Subject::Remediation {
-            namespace: None,
-            name: None,
-            kind: None,
-        },
-        Subject::MachineHealthCheck {
+        CheckSubject::Machines {
             namespace: None,
             name: None,
             group: None,
         },
-        Subject::NodeHealthCheck { name: None },
+        CheckSubject::Nodes { name: None },
     ]
 }
 
-fn explain(text: &str, subject: &Subject) -> Result<View, ExplainError> {
+fn explain(text: &str, check: &CheckSubject) -> Result<String, String> {
     let files = [("objects.yaml".to_owned(), text.to_owned())];
     let now = Timestamp::constant(1_800_000_600, 0);
-    explain_files(&files, subject, &Config::default(), now)
+    match explain_files(&files, check, &Config::default(), now) {
+        Ok(view) => Ok(view.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
-/// Documents as `kubectl get -o yaml` prints them. The objects in them are read as from a cluster, and
-/// `explain` runs on them.
+/// Documents as `kubectl get -o yaml` prints them. The objects in them are read as from a cluster: checks are
+/// explained, and what a remediation depends on is resolved.
 pub(crate) fn objects(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };
-    for subject in subjects() {
-        match explain(text, &subject) {
-            Ok(view) => assert!(!view.to_string().is_empty()),
-            Err(error) => assert!(!error.to_string().is_empty()),
-        }
+    for check in checks() {
+        let (Ok(printed) | Err(printed)) = explain(text, &check);
+        assert!(!printed.is_empty());
+    }
+    if let Err(error) = remediations(text) {
+        assert!(!error.is_empty());
     }
 }
 
@@ -67,16 +66,21 @@ pub(crate) fn kubeconfig(bytes: &[u8]) {
     }
 }
 
-/// Whether the documents contain something that can be explained.
+/// Whether the documents contain a check that can be explained, or a remediation that can be read.
 ///
 /// # Errors
-/// The error for each subject, if none can be explained.
+/// The error for each kind, if none can.
 pub fn explains(text: &str) -> Result<(), Vec<String>> {
     let mut refused = Vec::new();
-    for subject in subjects() {
-        match explain(text, &subject) {
+    match remediations(text) {
+        Ok(0) => refused.push("there is no remediation".to_owned()),
+        Ok(_) => return Ok(()),
+        Err(error) => refused.push(error),
+    }
+    for check in checks() {
+        match explain(text, &check) {
             Ok(_) => return Ok(()),
-            Err(error) => refused.push(error.to_string()),
+            Err(error) => refused.push(error),
         }
     }
     Err(refused)

@@ -19,6 +19,9 @@ use crate::{
 /// The ServiceAccount of controllers in [`SYSTEM`].
 const ACCOUNT: &str = "rackhand-controller";
 
+/// The argument of a controller for the address of its HTTPS server.
+const HTTPS: &str = "--metrics-address=";
+
 impl Stage {
     /// Starts a controller under exactly the rights of its ServiceAccount.
     ///
@@ -94,6 +97,16 @@ impl Stage {
             command.push("--log-format=json".to_owned());
         }
         command.extend(self.config.controller_args.iter().chain(more).cloned());
+        let given = command.iter().find_map(|arg| arg.strip_prefix(HTTPS));
+        let https = match given {
+            Some(address) => address.rsplit(':').next().unwrap_or_default().parse()?,
+            None => {
+                let port = free_port()?;
+                command.push(format!("{HTTPS}127.0.0.1:{port}"));
+                port
+            }
+        };
+        self.https.lock().insert(name.to_owned(), https);
         let mut env = vec![
             ("RUST_LOG".to_owned(), self.config.log.clone()),
             ("NO_COLOR".to_owned(), "1".to_owned()),

@@ -103,6 +103,8 @@ pub struct Stage {
     /// The hosts for which one was started.
     owned: Arc<Mutex<BTreeSet<String>>>,
     endpoints: Mutex<BTreeMap<String, u16>>,
+    /// Ports of the HTTPS servers of controllers.
+    https: Mutex<BTreeMap<String, u16>>,
     started: Mutex<BTreeMap<String, Vec<String>>>,
     agent_certificates: BTreeMap<String, PathBuf>,
     /// The kubeconfig of controllers that connect to the API server through a proxy.
@@ -155,6 +157,7 @@ impl Stage {
             owner: JoinSet::new(),
             owned: Arc::default(),
             endpoints: Mutex::default(),
+            https: Mutex::default(),
             started: Mutex::default(),
             agent_certificates: BTreeMap::new(),
             way: Mutex::default(),

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Api,
@@ -61,6 +61,38 @@ impl Stage {
     /// The command fails.
     pub fn explain(&self, args: &[&str], input: &str) -> Result<String> {
         self.controller_command(&[&["explain"], args].concat(), input)
+    }
+
+    /// Runs `rackhand-controller explain remediation` with the controller that leads; returns its output.
+    ///
+    /// # Errors
+    /// No controller explains the remediation.
+    pub fn explain_remediation(&self, args: &[&str]) -> Result<String> {
+        let ports: Vec<u16> = self.https.lock().values().copied().collect();
+        let mut refused = Vec::new();
+        for port in ports {
+            let address = format!("--controller=https://127.0.0.1:{port}");
+            match self.explain(&[&["remediation", &address], args].concat(), "") {
+                Ok(text) => return Ok(text),
+                Err(error) => refused.push(format!("{error:#}")),
+            }
+        }
+        bail!("{}", refused.join("\n"))
+    }
+
+    /// The command by which a person has the leader explain a remediation. The address stands in for the
+    /// port forwarding to a Pod, because controllers of a stage run in none.
+    ///
+    /// # Errors
+    /// No controller of this stage leads.
+    pub async fn explain_command(&self, name: &str) -> Result<String> {
+        let (holder, _) = self.leader().await?;
+        let replica = holder.rsplit_once('_').map_or(&*holder, |(name, _)| name);
+        let port = self.https.lock().get(replica).copied();
+        let port = port.with_context(|| format!("{holder:?} leads"))?;
+        Ok(format!(
+            "rackhand-controller explain remediation {name} -n metal3 --controller https://127.0.0.1:{port}"
+        ))
     }
 
     /// Runs a command of `rackhand-controller` with this standard input; returns its output.

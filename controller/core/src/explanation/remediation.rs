@@ -23,8 +23,6 @@ pub struct RemediationFacts {
     pub recorded: Option<String>,
     /// Machine, Node, host and what is on them, by name.
     pub seen: Vec<(String, String)>,
-    /// What was assumed or could not be read.
-    pub assumed: Vec<String>,
 }
 
 /// What comes next.
@@ -81,11 +79,6 @@ pub struct RemediationView {
     pub seen: Vec<(String, String)>,
     /// Earlier attempts, and the evidence of the present one.
     pub history: Vec<String>,
-    /// What was assumed or could not be read.
-    pub assumed: Vec<String>,
-    /// Where the settings that this view depends on were found.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub settings: String,
     /// The time that this view is computed for.
     pub now: Timestamp,
 }
@@ -139,8 +132,6 @@ pub fn explain_remediation(facts: &RemediationFacts, now: Timestamp) -> Remediat
         then: messages::following_steps(state, policy).into(),
         seen: facts.seen.clone(),
         history: messages::history(state),
-        assumed: facts.assumed.clone(),
-        settings: String::new(),
         now,
     }
 }

@@ -227,12 +227,6 @@ impl Display for RemediationView {
         for entry in &self.history {
             line("history", entry, f)?;
         }
-        for entry in &self.assumed {
-            line("assumed", entry, f)?;
-        }
-        if !self.settings.is_empty() {
-            line("settings", &self.settings, f)?;
-        }
         Ok(())
     }
 }

@@ -58,8 +58,6 @@ fn running(request: &str, host: (&str, &str), blocked: bool) -> RunningRemediati
             then: String::new(),
             seen: Vec::new(),
             history: Vec::new(),
-            assumed: Vec::new(),
-            settings: String::new(),
             now: at(30),
         },
     }

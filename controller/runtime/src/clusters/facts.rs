@@ -108,18 +108,6 @@ pub(crate) fn node_label(cluster: &Key, name: &str) -> String {
     }
 }
 
-/// The kubelet's Lease from a single read, taken as unchanged since its renewTime. For explanations only; a
-/// decision requires [`LeaseMemory`].
-pub(crate) fn lease_facts(lease: &Lease, now: Timestamp) -> Option<LeaseFacts> {
-    let spec = lease.spec.as_ref()?;
-    let renewed = spec.renew_time.as_ref().map_or(now, |t| t.0);
-    Some(LeaseFacts {
-        renewed: renewed.to_string(),
-        duration: duration(spec),
-        unchanged_since: renewed.min(now),
-    })
-}
-
 fn duration(spec: &LeaseSpec) -> Duration {
     let seconds = spec.lease_duration_seconds;
     let seconds = seconds.and_then(|s| u64::try_from(s).ok());

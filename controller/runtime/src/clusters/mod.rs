@@ -28,10 +28,9 @@ use rackhand_api::names::{KUBECONFIG_SECRET_KEY, kubeconfig_secret};
 use tokio::{sync::Notify, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use drain::bound_to;
-pub(crate) use etcd_guard::{OPENSHIFT_ETCD, OPENSHIFT_NODE_LABEL, ask_guard, guard};
+pub(crate) use etcd_guard::{OPENSHIFT_NODE_LABEL, ask_guard};
 pub use facts::is_tainted_by_rackhand;
-pub(crate) use facts::{lease_facts, node_facts, node_label, ready};
+pub(crate) use facts::{node_facts, node_label, ready};
 pub(crate) use node_comparison::NodeComparisons;
 pub(crate) use roles::{NODE_ROLES, machine_roles, node_roles};
 pub(crate) use workload_client::{AttachedVolume, WorkloadClient};

@@ -80,6 +80,7 @@ impl Engine {
     }
 
     pub(super) async fn run(mut self, stop: CancellationToken) {
+        let mut ended = false;
         loop {
             let run_once = tokio::select! {
                 () = stop.cancelled() => break,
@@ -87,7 +88,11 @@ impl Engine {
             };
             let (turn, error) = match run_once {
                 Ok(Iteration::Turn(turn)) => (turn, None),
-                Ok(Iteration::Done) | Err(ReconcileError::Gone) => break,
+                Ok(Iteration::Done) => {
+                    ended = true;
+                    break;
+                }
+                Err(ReconcileError::Gone) => break,
                 Err(ReconcileError::Failed(error)) => (Turn::Failed, Some(error)),
             };
             let pace = self.memory.shell.turned(turn, clock::monotonic_now());
@@ -119,14 +124,19 @@ impl Engine {
             displayed_state::load(&self.scope, &mut self.memory),
             Err(ReconcileError::Gone)
         ) {
-            let ended = self
+            let outcome = self
                 .recorder
                 .outcome_metrics
                 .deleted(self.memory.shell.state.as_ref());
-            report::count(&self.scope, &self.memory, ended);
+            report::count(&self.scope, &self.memory, outcome);
             remediation_state::delete_record(&self.scope).await;
+            ended = false;
         }
-        self.scope.context.live.remove(&self.scope.id);
+        let live = &self.scope.context.live;
+        match ended {
+            true => live.end(&self.scope.id, clock::monotonic_now()),
+            false => live.remove(&self.scope.id),
+        }
         self.scope.context.live.history.forget(&self.scope.uid);
         self.scope.context.active.lock().remove(&self.scope.uid);
         self.scope.context.metrics.forget(&self.scope.uid);
@@ -325,7 +335,6 @@ impl Engine {
                 .as_ref()
                 .map(|shown| shown.message.clone()),
             seen: observed(machine.as_deref(), observation),
-            assumed: Vec::new(),
         }
     }
 

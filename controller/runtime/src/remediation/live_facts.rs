@@ -1,9 +1,10 @@
-//! The inputs of the last decision of each running remediation, for explanations.
+//! The inputs of the last decision of each running remediation and the views of ended ones, for explanations.
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
-use rackhand_core::explanation::RemediationFacts;
+use rackhand_core::explanation::{RemediationFacts, RemediationView, explain_remediation};
 
 use super::history::History;
 use crate::{hosts::topology::Topologies, shared_causes::SharedCauses, store::request::RequestId};
@@ -13,15 +14,21 @@ use crate::{hosts::topology::Topologies, shared_causes::SharedCauses, store::req
 #[derive(Default)]
 pub(crate) struct LiveFacts {
     facts: Mutex<BTreeMap<RequestId, Arc<RemediationFacts>>>,
+    /// The last view of each remediation that has ended, until its object is deleted.
+    ended: Mutex<BTreeMap<RequestId, RemediationView>>,
     pub(crate) history: History,
     pub(crate) causes: Arc<SharedCauses>,
     pub(crate) topologies: Arc<Topologies>,
 }
 
 impl LiveFacts {
-    /// The facts of the last decision; `None` if the remediation does not run here.
-    pub(crate) fn get(&self, id: &RequestId) -> Option<Arc<RemediationFacts>> {
-        self.facts.lock().get(id).cloned()
+    /// The view of a remediation; `None` if no decision about it was made in this process.
+    pub(crate) fn view(&self, id: &RequestId, now: Timestamp) -> Option<RemediationView> {
+        let facts = self.facts.lock().get(id).cloned();
+        match facts {
+            Some(facts) => Some(explain_remediation(&facts, now)),
+            None => self.ended.lock().get(id).cloned(),
+        }
     }
 
     /// The facts of every remediation.
@@ -33,7 +40,17 @@ impl LiveFacts {
         self.facts.lock().insert(id.clone(), Arc::new(facts));
     }
 
+    /// Keeps the last view of a remediation that has ended.
+    pub(super) fn end(&self, id: &RequestId, now: Timestamp) {
+        let facts = self.facts.lock().remove(id);
+        if let Some(facts) = facts {
+            let view = explain_remediation(&facts, now);
+            self.ended.lock().insert(id.clone(), view);
+        }
+    }
+
     pub(super) fn remove(&self, id: &RequestId) {
         self.facts.lock().remove(id);
+        self.ended.lock().remove(id);
     }
 }

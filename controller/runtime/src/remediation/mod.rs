@@ -4,6 +4,8 @@ mod act;
 mod engine;
 #[cfg(test)]
 mod fixture;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod history;
 mod live_facts;
 mod metrics;
@@ -28,15 +30,8 @@ pub(crate) use history::Recorder;
 pub use history::{cause_line, with_suspect};
 pub(crate) use live_facts::LiveFacts;
 pub(crate) use metrics::RemediationMetrics;
-pub(crate) use observe::{
-    concurrency::{active, competing_controller, etcd_guard, has_guard, overrules_quorum},
-    facts::{bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action},
-    other_nodes::{Subject, indexed_other_nodes},
-    power_policy::attempts_of,
-    quorum::control_plane,
-};
+pub(crate) use observe::power_policy::attempts_of;
 pub use record::evidence_of_api;
-pub(crate) use record::shown_state;
 
 use crate::{
     agents::Agents,

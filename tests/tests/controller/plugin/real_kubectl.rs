@@ -107,7 +107,7 @@ async fn scenario(stage: &Stage) -> Result<()> {
     let by_certificate = stage.plane().kubeconfig_by_certificate()?;
 
     pages(stage, ports, [&by_token, &by_certificate]).await?;
-    commands(stage, &by_certificate).await
+    commands(stage, ports, &by_certificate).await
 }
 
 /// The page by the real port forwarding, as long as that lasts; and no page from another server than the leader.
@@ -154,7 +154,7 @@ async fn pages(stage: &Stage, ports: [u16; 2], kubeconfigs: [&PathBuf; 2]) -> Re
     Ok(())
 }
 
-async fn commands(stage: &Stage, kubeconfig: &Path) -> Result<()> {
+async fn commands(stage: &Stage, ports: [u16; 2], kubeconfig: &Path) -> Result<()> {
     let run = |args: &[&str], input: &str| run(stage, kubeconfig, args, input);
     ensure!(run(&["status"], "")?.contains("rack-a"));
     for (action, is_paused) in [("pause", true), ("resume", false)] {
@@ -173,7 +173,12 @@ async fn commands(stage: &Stage, kubeconfig: &Path) -> Result<()> {
     ensure!(stage.host(dead)?.hang(), "up");
     stage.wait_blocked(dead, "HeldByPolicy").await?;
     let of_dead = [dead, "--namespace", NAMESPACE];
+    let (leader, _) = stage.leader().await?;
+    let pod = leader.rsplit_once('_').context("no Pod")?.0.to_owned();
+    let at = usize::from(pod == "controller-1");
+    let kubelet = stage.start_port_forwarding(&pod, ports[at]).await?;
     let explained = run(&[&["explain", "remediation"], &of_dead[..]].concat(), "")?;
+    drop(kubelet);
     ensure!(
         explained.contains("requires the approval of a person"),
         "{explained}"

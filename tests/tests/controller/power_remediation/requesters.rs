@@ -195,8 +195,8 @@ pub async fn openshift(w: &World) -> Result<()> {
     ensure!(object["status"]["nodeName"] == "ocp-1", "{object}");
     let holds = w.recorder.holds("ocp-1", HOLD);
     ensure!(holds.len() == 1, "its BareMetalHost is held: {holds:?}");
-    let args = ["remediation", "master-ocp", "--namespace", NAMESPACE];
-    let text = w.stage.explain(&args, "")?;
+    let args = ["master-ocp", "--namespace", NAMESPACE];
+    let text = w.stage.explain_remediation(&args)?;
     for part in ["on-ocp-1", "ocp-1 of rack managed", "connected"] {
         ensure!(text.contains(part), "{part:?} is missing in\n{text}");
     }

@@ -120,8 +120,7 @@ async fn network_of_a_rack(w: &World) -> Result<()> {
     }
     let told = wait_told(w, "until-a-person", "SharedCause", "rack net").await?;
     ensure!(told.contains("until a person approves"), "{told}");
-    let explain = ["remediation", "net-1", "-n", NAMESPACE];
-    let explained = w.stage.explain(&explain, "")?;
+    let explained = w.stage.explain_remediation(&["net-1", "-n", NAMESPACE])?;
     ensure!(
         explained.contains("4 of 4 hosts of rack net"),
         "{explained}"

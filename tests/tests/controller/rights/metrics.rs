@@ -52,13 +52,12 @@ pub async fn explained(stage: &Stage, port: u16) -> Result<()> {
         ];
         stage.controller_command_as(&kubeconfig, &args, "")
     };
-    // The account may not read the cluster either, so no view is computed from it instead.
     let refused = format!("{:#}", ask().unwrap_err());
     ensure!(refused.contains("reader"), "{refused}");
     bind(stage, "reader", "rackhand-explain-reader").await?;
     wait_until("the leader returns the explanation", LONG, || async {
         Ok(match ask() {
-            Ok(text) if text.contains("those of the leader at") => Ok(()),
+            Ok(text) if text.contains("esc-1") => Ok(()),
             Ok(text) => Err(text),
             Err(error) => Err(format!("{error:#}")),
         })

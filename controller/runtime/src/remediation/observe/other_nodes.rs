@@ -90,22 +90,6 @@ async fn kubelet_lives(
     try_join_all(lives).await
 }
 
-/// The same by the index alone, for explanations.
-pub(crate) fn indexed_other_nodes(
-    index: &Index,
-    racks: &Racks,
-    subject: &Subject<'_>,
-    now: Timestamp,
-) -> OtherNodes {
-    let comparison = node_comparison(subject.state, None, now);
-    let Some(cluster) = compared_cluster(subject, comparison) else {
-        return OtherNodes::NotCompared;
-    };
-    let (identity, found) = candidates(index, racks, cluster, subject);
-    let lives = found.iter().map(indexed_life).collect();
-    compared(&identity, &found, lives)
-}
-
 /// The Node that an inventory names as that of this host although its Machine has no nodeRef, so that it is tainted
 /// and drained like any other. Not one that is Ready, whose host nobody switches.
 pub(crate) fn node_named_by_inventory(

@@ -90,22 +90,6 @@ impl Annotation {
     }
 }
 
-/// The state of a request for an explanation: as recorded, or its copy where the records cannot be read.
-///
-/// # Errors
-/// It cannot be parsed.
-pub(crate) fn shown_state(
-    index: &Index,
-    kind: Kind,
-    object: &DynamicObject,
-) -> Result<Option<State>, String> {
-    let uid = object.metadata.uid.as_deref().unwrap_or_default();
-    match recorded_state(index, uid) {
-        Ok(None) => displayed_state(kind, object),
-        recorded => recorded,
-    }
-}
-
 /// The copy of the state in the object, where nothing is recorded about the remediation.
 pub(in crate::remediation) fn unrecorded_copy(
     index: &Index,
@@ -123,7 +107,10 @@ pub(in crate::remediation) fn unrecorded_copy(
 ///
 /// # Errors
 /// It cannot be parsed.
-fn displayed_state(kind: Kind, object: &DynamicObject) -> Result<Option<State>, String> {
+pub(in crate::remediation) fn displayed_state(
+    kind: Kind,
+    object: &DynamicObject,
+) -> Result<Option<State>, String> {
     if kind == Kind::PowerRemediation {
         let cursor = object.data.get("status").and_then(|s| s.get("cursor"));
         return state_format::decode(cursor).map_err(|e| format!("status.cursor: {e}"));

@@ -10,7 +10,6 @@ pub(super) mod report;
 mod state_format;
 pub(super) mod status;
 
-pub(crate) use displayed_state::shown_state;
 pub use host_evidence::evidence_of_api;
 
 use displayed_state::RecordedStatus;

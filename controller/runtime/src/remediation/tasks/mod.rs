@@ -156,6 +156,7 @@ fn refresh(
         task.stop.cancel();
         context.active.lock().remove(&task.uid);
         context.metrics.forget(&task.uid);
+        context.live.remove(id);
         tasks.remove(id);
     }
     if tasks.contains_key(id) {

@@ -4,7 +4,6 @@
 
 mod machines;
 mod nodes;
-mod remediation;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -15,16 +14,16 @@ use kube::{
 };
 use rackhand_core::explanation::time_span;
 
-use super::{ExplainError, Found, Subject, snapshot::Snapshot};
+use super::{CheckSubject, ExplainError, Found, snapshot::Snapshot};
 use crate::store::{
     api::{call, optional, words},
     object::{self, Key, Kind, Served, api, list_pages, with_kind},
 };
 
-/// Finds the object and reads what its view is computed from.
+/// Finds the check and reads what its view is computed from.
 pub(super) async fn read(
     client: &Client,
-    subject: &Subject,
+    check: &CheckSubject,
     at: Option<Timestamp>,
 ) -> Result<(Found, Snapshot), ExplainError> {
     let mut reader = Reader {
@@ -38,18 +37,13 @@ pub(super) async fn read(
         let namespace = namespace.unwrap_or_else(|| client.default_namespace());
         Ok(Key::new(namespace, name.as_deref().ok_or_else(unnamed)?))
     };
-    let found = match subject {
-        Subject::Remediation {
-            namespace,
-            name,
-            kind,
-        } => reader.remediation(&key(namespace, name)?, *kind).await?,
-        Subject::MachineHealthCheck {
+    let found = match check {
+        CheckSubject::Machines {
             namespace,
             name,
             group,
         } => reader.machine_check(&key(namespace, name)?, *group).await?,
-        Subject::NodeHealthCheck { name } => {
+        CheckSubject::Nodes { name } => {
             let name = name.as_deref().ok_or_else(unnamed)?;
             reader.node_check(name).await?
         }

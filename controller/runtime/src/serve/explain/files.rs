@@ -2,25 +2,18 @@
 //!
 //! Invariant: a document that cannot be parsed is an error, never treated as missing.
 
-use k8s_openapi::api::{
-    coordination::v1::Lease, core::v1::Pod, policy::v1::PodDisruptionBudget,
-    storage::v1::VolumeAttachment,
-};
 use kube::{Resource, ResourceExt, api::DynamicObject};
-use rackhand_api::names::{NODE_LEASE_NAMESPACE, kinds};
+use rackhand_api::names::kinds;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    CheckGroup, ExplainError, Found, Subject,
+    CheckGroup, CheckSubject, ExplainError, Found,
     machines::{ambiguous, existing},
     nodes,
     snapshot::Snapshot,
 };
-use crate::{
-    clusters::OPENSHIFT_ETCD,
-    store::object::{Key, Kind},
-};
+use crate::store::object::Key;
 
 /// Reads the texts of files, each with its name.
 pub(super) fn read(files: &[(String, String)]) -> Result<Snapshot, ExplainError> {
@@ -37,58 +30,21 @@ pub(super) fn read(files: &[(String, String)]) -> Result<Snapshot, ExplainError>
     Ok(snapshot)
 }
 
-/// The only object that matches the subject.
-pub(super) fn find(snapshot: &Snapshot, subject: &Subject) -> Result<Found, ExplainError> {
-    match subject {
-        Subject::Remediation {
-            namespace,
-            name,
-            kind,
-        } => {
-            let kinds = Kind::REQUESTS.into_iter();
-            let mut found: Vec<(Kind, Key)> = kinds
-                .filter(|k| kind.is_none_or(|kind| kind.kind() == *k))
-                .flat_map(|k| {
-                    snapshot
-                        .seen
-                        .of(k.group(), k.kind())
-                        .map(move |o| (k, Key::of(o)))
-                })
-                .filter(|(_, key)| fits(key, namespace.as_deref(), name.as_deref()))
-                .collect();
-            found.dedup();
-            find_remediation(&found)
-        }
-        Subject::MachineHealthCheck {
+/// The only check that matches.
+pub(super) fn find(snapshot: &Snapshot, check: &CheckSubject) -> Result<Found, ExplainError> {
+    match check {
+        CheckSubject::Machines {
             namespace,
             name,
             group,
         } => find_machine_check(snapshot, namespace.as_deref(), name.as_deref(), *group),
-        Subject::NodeHealthCheck { name } => find_node_check(snapshot, name.as_deref()),
+        CheckSubject::Nodes { name } => find_node_check(snapshot, name.as_deref()),
     }
 }
 
 fn fits(key: &Key, namespace: Option<&str>, name: Option<&str>) -> bool {
     namespace.is_none_or(|namespace| namespace == key.namespace)
         && name.is_none_or(|name| name == key.name)
-}
-
-fn find_remediation(found: &[(Kind, Key)]) -> Result<Found, ExplainError> {
-    match found {
-        [(kind, key)] => Ok(Found::Remediation(*kind, key.clone())),
-        [] => Err(ExplainError::Request(
-            "the file holds no PowerRemediation or Metal3Remediation that fits".into(),
-        )),
-        several => {
-            let names = several
-                .iter()
-                .map(|(kind, key)| format!("{} {key}", kind.kind()));
-            Err(ExplainError::Request(format!(
-                "the file holds several: {}; name one, and its --kind",
-                names.collect::<Vec<_>>().join(", ")
-            )))
-        }
-    }
 }
 
 fn find_machine_check(
@@ -153,7 +109,7 @@ fn find_node_check(snapshot: &Snapshot, name: Option<&str>) -> Result<Found, Exp
 #[derive(Deserialize)]
 struct Document(Value);
 
-pub(in crate::serve) fn documents(text: &str) -> Result<Vec<DynamicObject>, ExplainError> {
+pub(crate) fn documents(text: &str) -> Result<Vec<DynamicObject>, ExplainError> {
     let mut objects = Vec::new();
     for (number, part) in text.split("\n---").enumerate() {
         let blank = |line: &str| {
@@ -181,23 +137,12 @@ pub(in crate::serve) fn documents(text: &str) -> Result<Vec<DynamicObject>, Expl
     Ok(objects)
 }
 
-/// Adds an object. An object of Kubernetes' own kinds must be valid.
+/// Adds an object. A Node must be valid.
 fn add(snapshot: &mut Snapshot, object: DynamicObject) -> Result<(), ExplainError> {
     let types = object.types.clone().unwrap_or_default();
-    let namespace = object.metadata.namespace.as_deref();
-    match (types.api_version.as_str(), types.kind.as_str()) {
-        ("v1", "Node") => {
-            let node = parse(&object)?;
-            snapshot.seen.nodes.push(node);
-            return Ok(());
-        }
-        ("v1", "Pod") => drop(parse::<Pod>(&object)?),
-        (_, "VolumeAttachment") => drop(parse::<VolumeAttachment>(&object)?),
-        (_, "Lease") if namespace == Some(NODE_LEASE_NAMESPACE) => drop(parse::<Lease>(&object)?),
-        (_, "PodDisruptionBudget") if namespace == Some(OPENSHIFT_ETCD) => {
-            drop(parse::<PodDisruptionBudget>(&object)?);
-        }
-        _ => {}
+    if (types.api_version.as_str(), types.kind.as_str()) == ("v1", "Node") {
+        snapshot.seen.nodes.push(parse(&object)?);
+        return Ok(());
     }
     snapshot.seen.objects.push(object);
     Ok(())

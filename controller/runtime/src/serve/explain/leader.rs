@@ -1,23 +1,25 @@
 //! Explanations by the leader, and the request for them by the command line.
 //!
-//! A remediation that runs in this process is explained from the inputs of its last decision, including
-//! agents and BMC; everything else is read from the cluster with the controller's rights.
+//! A remediation is explained from the inputs of the last decision about it in this process, including agents
+//! and BMC. The objects of a health check are read from the cluster with the controller's rights.
 
 use std::sync::Arc;
 
 use http::Request;
 use jiff::Timestamp;
-use kube::Client;
-use rackhand_core::explanation::explain_remediation;
+use kube::{Client, api::DynamicObject};
+use rackhand_core::explanation::RemediationView;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{CheckGroup, ExplainError, RequestKind, Subject, View, explain_with};
+use super::{CheckGroup, CheckSubject, ExplainError, RequestKind, Subject, View, explain_with};
 use crate::{
     config::Config,
     remediation::LiveFacts,
     serve::controller_client::{ControllerAddress, controller_client},
     store::{
+        index::Index,
         object::{Key, Kind},
         request::RequestId,
     },
@@ -58,6 +60,7 @@ pub(crate) enum Question {
 pub(crate) struct Explainer {
     pub(crate) client: Client,
     pub(crate) config: Config,
+    pub(crate) index: Arc<Index>,
     pub(crate) live: Arc<LiveFacts>,
     /// Whether this process leads.
     pub(crate) leads: watch::Receiver<bool>,
@@ -78,7 +81,7 @@ impl Question {
     pub(crate) fn subject(self) -> Subject {
         let remediation = |namespace, name, kind| Subject::Remediation {
             namespace: Some(namespace),
-            name: Some(name),
+            name,
             kind,
         };
         match self {
@@ -93,12 +96,14 @@ impl Question {
                 namespace,
                 name,
                 group,
-            } => Subject::MachineHealthCheck {
+            } => Subject::Check(CheckSubject::Machines {
                 namespace: Some(namespace),
                 name: Some(name),
                 group,
-            },
-            Self::NodeHealthCheck { name } => Subject::NodeHealthCheck { name: Some(name) },
+            }),
+            Self::NodeHealthCheck { name } => {
+                Subject::Check(CheckSubject::Nodes { name: Some(name) })
+            }
         }
     }
 
@@ -113,7 +118,7 @@ impl Question {
                 name,
                 kind,
             } => {
-                let (namespace, name) = (in_namespace(&namespace), name?);
+                let namespace = in_namespace(&namespace);
                 match kind {
                     None => Self::Remediation { namespace, name },
                     Some(RequestKind::PowerRemediation) => {
@@ -124,16 +129,16 @@ impl Question {
                     }
                 }
             }
-            Subject::MachineHealthCheck {
+            Subject::Check(CheckSubject::Machines {
                 namespace,
                 name,
                 group,
-            } => Self::MachineHealthCheck {
+            }) => Self::MachineHealthCheck {
                 namespace: in_namespace(&namespace),
                 name: name?,
                 group,
             },
-            Subject::NodeHealthCheck { name } => Self::NodeHealthCheck { name: name? },
+            Subject::Check(CheckSubject::Nodes { name }) => Self::NodeHealthCheck { name: name? },
         })
     }
 }
@@ -147,6 +152,7 @@ impl Explainer {
         Self {
             client,
             config: Config::default(),
+            index: Arc::new(Index::new(Vec::new())),
             live: Arc::default(),
             leads: watch::channel(false).1,
         }
@@ -162,45 +168,68 @@ impl Explainer {
         if !*self.leads.borrow() {
             return Err(NoView::Standby);
         }
-        if let Some(view) = self.running(subject) {
-            return Ok(view);
-        }
-        explain_with(&self.client, &self.config, subject, None)
-            .await
-            .map_err(NoView::Failed)
+        let view = match subject {
+            Subject::Remediation {
+                namespace,
+                name,
+                kind,
+            } => self
+                .remediation(namespace.as_deref().unwrap_or_default(), name, *kind)
+                .map(|view| View::Remediation(Box::new(view))),
+            Subject::Check(check) => explain_with(&self.client, &self.config, check, None)
+                .await
+                .map(|view| View::Check(Box::new(view))),
+        };
+        view.map_err(NoView::Failed)
     }
 
-    /// The view of a running remediation of this process, if exactly one matches.
-    fn running(&self, subject: &Subject) -> Option<View> {
-        let Subject::Remediation {
-            namespace: Some(namespace),
-            name: Some(name),
-            kind,
-        } = subject
-        else {
-            return None;
+    /// The view of a remediation, from the inputs of the last decision about it.
+    fn remediation(
+        &self,
+        namespace: &str,
+        name: &str,
+        kind: Option<RequestKind>,
+    ) -> Result<RemediationView, ExplainError> {
+        let kinds = Kind::REQUESTS.into_iter();
+        let mut found = kinds
+            .filter(|of| kind.is_none_or(|kind| kind.kind() == *of))
+            .filter_map(|of| {
+                let id = RequestId::new(of, Key::new(namespace, name));
+                Some((self.index.request(&id)?.object, id))
+            });
+        let because = match (found.next(), found.next()) {
+            (Some((object, id)), None) => match self.live.view(&id, Timestamp::now()) {
+                Some(view) => return Ok(view),
+                None => format!("the leader has not decided about {id}{}", recorded(&object)),
+            },
+            (None, _) => format!(
+                "there is no remediation {name} in namespace {namespace}; it may be finished, since a health \
+                 check deletes it once the node is healthy"
+            ),
+            _ => format!(
+                "there are remediations {name} of both kinds in namespace {namespace}; select one by --kind"
+            ),
         };
-        let kinds = Kind::REQUESTS
-            .into_iter()
-            .filter(|k| kind.is_none_or(|kind| kind.kind() == *k));
-        let mut found = kinds.filter_map(|kind| {
-            self.live
-                .get(&RequestId::new(kind, Key::new(namespace, name)))
-        });
-        match (found.next(), found.next()) {
-            (Some(facts), None) => Some(View::Remediation(Box::new(explain_remediation(
-                &facts,
-                Timestamp::now(),
-            )))),
-            _ => None,
-        }
+        Err(ExplainError::Request(because))
+    }
+}
+
+/// What the controller wrote last about a remediation that it cannot evaluate.
+fn recorded(object: &DynamicObject) -> String {
+    let message = object
+        .data
+        .pointer("/status/message")
+        .and_then(Value::as_str);
+    match message {
+        Some(message) => format!("; its status reports: {message}"),
+        None => " yet, and it has no status; `kubectl describe` shows its Events".into(),
     }
 }
 
 /// Requests the view from the controller at an address, as the user of the kubeconfig.
 ///
 /// # Errors
-/// The cause why the controller has not answered. The view can then be computed from the cluster.
+/// The cause why the controller has not answered.
 pub async fn explain_by_leader(
     config: &Config,
     address: &ControllerAddress,
@@ -230,13 +259,15 @@ mod tests {
     fn explain_subject_round_trips_through_url_query() {
         let named = |kind| Subject::Remediation {
             namespace: Some("metal3".into()),
-            name: Some("m-1".into()),
+            name: "m-1".into(),
             kind,
         };
-        let check = |group| Subject::MachineHealthCheck {
-            namespace: Some("metal3".into()),
-            name: Some("a b&c".into()),
-            group,
+        let check = |group| {
+            Subject::Check(CheckSubject::Machines {
+                namespace: Some("metal3".into()),
+                name: Some("a b&c".into()),
+                group,
+            })
         };
         for subject in [
             named(None),
@@ -244,9 +275,9 @@ mod tests {
             named(Some(RequestKind::Metal3Remediation)),
             check(None),
             check(Some(CheckGroup::OpenShift)),
-            Subject::NodeHealthCheck {
+            Subject::Check(CheckSubject::Nodes {
                 name: Some("workers".into()),
-            },
+            }),
         ] {
             let question = Question::of(&subject, "default").unwrap();
             let query = serde_urlencoded::to_string(&question).unwrap();

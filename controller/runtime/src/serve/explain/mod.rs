@@ -1,8 +1,9 @@
-//! `explain`: reads objects from a cluster or from files, and has `rackhand_core::explanation` compute
-//! the view of a remediation or a health check from them.
+//! `explain`: the views of remediations and health checks, which `rackhand_core::explanation` computes.
 //!
-//! Invariant: nothing is written, and no agent or BMC is queried. Facts that only they have are assumed, and
-//! the view lists these assumptions.
+//! A remediation is explained by the leader alone, from the inputs of its last decision. A health check is
+//! explained from its objects, which are read from a cluster or from files.
+//!
+//! Invariant: nothing is written, and no agent or BMC is queried.
 
 mod cluster;
 mod files;
@@ -11,7 +12,6 @@ mod leader;
 mod machines;
 mod nodes;
 mod ownership;
-mod remediation;
 mod settings;
 mod snapshot;
 
@@ -22,7 +22,7 @@ use kube::Client;
 use rackhand_core::explanation::{CheckView, RemediationView};
 use serde::{Deserialize, Serialize};
 
-pub(in crate::serve) use files::documents;
+pub(crate) use files::documents;
 pub use group::CheckGroup;
 pub use leader::explain_by_leader;
 pub(crate) use leader::{EXPLAIN_PATH, Explainer, NoView, Question};
@@ -47,20 +47,27 @@ pub enum RequestKind {
     Metal3Remediation,
 }
 
-/// The object to explain. Without a name, files must contain exactly one such object.
+/// The object to explain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
-    /// A remediation.
+    /// A remediation, which only the leader can explain.
     Remediation {
-        /// Namespace of the object; by default that of the kubeconfig, or any namespace in files.
+        /// Namespace of the object; by default that of the kubeconfig.
         namespace: Option<String>,
         /// Name of the object.
-        name: Option<String>,
+        name: String,
         /// Kind of the remediation, if both kinds have an object of this name.
         kind: Option<RequestKind>,
     },
+    /// A health check.
+    Check(CheckSubject),
+}
+
+/// The health check to explain. Without a name, files must contain exactly one such object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CheckSubject {
     /// A MachineHealthCheck.
-    MachineHealthCheck {
+    Machines {
         /// Namespace of the object; by default that of the kubeconfig, or any namespace in files.
         namespace: Option<String>,
         /// Name of the object.
@@ -69,7 +76,7 @@ pub enum Subject {
         group: Option<CheckGroup>,
     },
     /// A NodeHealthCheck.
-    NodeHealthCheck {
+    Nodes {
         /// Name of the object.
         name: Option<String>,
     },
@@ -99,60 +106,54 @@ pub enum ExplainError {
     Cluster(String),
 }
 
-/// Explains an object of the cluster that the kubeconfig selects.
+/// Explains a health check of the cluster that the kubeconfig selects.
 ///
 /// # Errors
 /// The cluster cannot be read, or it has no such object.
 pub async fn explain_cluster(
     config: &Config,
-    subject: &Subject,
+    check: &CheckSubject,
     at: Option<Timestamp>,
-) -> Result<View, ExplainError> {
+) -> Result<CheckView, ExplainError> {
     let client = management_client(config.kubeconfig.as_deref())
         .await
         .map_err(|e| ExplainError::Cluster(e.to_string()))?;
-    explain_with(&client, config, subject, at).await
+    explain_with(&client, config, check, at).await
 }
 
-/// Explains an object of the cluster that the client is connected to.
+/// Explains a health check of the cluster that the client is connected to.
 ///
 /// # Errors
 /// The cluster cannot be read, or it has no such object.
-pub(crate) async fn explain_with(
+async fn explain_with(
     client: &Client,
     config: &Config,
-    subject: &Subject,
+    check: &CheckSubject,
     at: Option<Timestamp>,
-) -> Result<View, ExplainError> {
-    let (object, snapshot) = cluster::read(client, subject, at).await?;
-    view(
-        &object,
-        &snapshot,
-        config,
-        at.unwrap_or_else(Timestamp::now),
-    )
+) -> Result<CheckView, ExplainError> {
+    let (found, snapshot) = cluster::read(client, check, at).await?;
+    view(&found, &snapshot, config, at.unwrap_or_else(Timestamp::now))
 }
 
-/// Explains an object in the texts of files, each with a name for error messages: YAML documents, or
+/// Explains a health check in the texts of files, each with a name for error messages: YAML documents, or
 /// Lists as `kubectl get -o yaml` prints them, with the object and whatever it depends on.
 ///
 /// # Errors
 /// A text cannot be parsed, or the files do not contain exactly one matching object.
 pub fn explain_files(
     files: &[(String, String)],
-    subject: &Subject,
+    check: &CheckSubject,
     config: &Config,
     now: Timestamp,
-) -> Result<View, ExplainError> {
+) -> Result<CheckView, ExplainError> {
     let snapshot = files::read(files)?;
-    let object = files::find(&snapshot, subject)?;
-    view(&object, &snapshot, config, now)
+    let found = files::find(&snapshot, check)?;
+    view(&found, &snapshot, config, now)
 }
 
-/// One object that was found.
+/// One health check that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Found {
-    Remediation(Kind, Key),
     Machines(CheckGroup, Key),
     Nodes(String),
 }
@@ -162,16 +163,11 @@ fn view(
     snapshot: &Snapshot,
     config: &Config,
     now: Timestamp,
-) -> Result<View, ExplainError> {
-    Ok(match found {
-        Found::Remediation(kind, key) => View::Remediation(Box::new(remediation::view(
-            *kind, key, snapshot, config, now,
-        )?)),
-        Found::Machines(group, key) => View::Check(Box::new(machines::view(
-            *group, key, snapshot, config, now,
-        )?)),
-        Found::Nodes(name) => View::Check(Box::new(nodes::view(name, snapshot, config, now)?)),
-    })
+) -> Result<CheckView, ExplainError> {
+    match found {
+        Found::Machines(group, key) => machines::view(*group, key, snapshot, config, now),
+        Found::Nodes(name) => nodes::view(name, snapshot, config, now),
+    }
 }
 
 // === impl RequestKind ===
@@ -196,22 +192,6 @@ impl View {
     /// The explanation as YAML.
     pub fn to_yaml(&self) -> String {
         serde_saphyr::to_string(self).unwrap_or_default()
-    }
-
-    /// Adds a note on how the view was computed.
-    pub fn add_note(&mut self, note: String) {
-        match self {
-            Self::Check(view) => view.notes.push(note),
-            Self::Remediation(view) => view.assumed.push(note),
-        }
-    }
-
-    /// Sets the source of the settings that the view depends on.
-    pub fn set_settings(&mut self, settings: String) {
-        match self {
-            Self::Check(view) => view.settings = settings,
-            Self::Remediation(view) => view.settings = settings,
-        }
     }
 }
 

@@ -3,25 +3,12 @@
 mod cluster_api;
 mod nodes;
 mod openshift;
-mod remediation;
 
 use jiff::Timestamp;
-use rackhand_core::explanation::{CheckView, RemediationView};
+use rackhand_core::explanation::CheckView;
 
-use super::{CheckGroup, ExplainError, Subject, View, explain_files};
+use super::{CheckGroup, CheckSubject, ExplainError, View, explain_files};
 use crate::config::{Config, HealthChecks};
-
-fn check_of(
-    files: &[(String, String)],
-    subject: &Subject,
-    config: &Config,
-    now: Timestamp,
-) -> Result<CheckView, ExplainError> {
-    match explain_files(files, subject, config, now)? {
-        View::Check(view) => Ok(*view),
-        View::Remediation(view) => Err(ExplainError::Request(view.request)),
-    }
-}
 
 fn explain_check_files(
     files: &[(String, String)],
@@ -31,12 +18,12 @@ fn explain_check_files(
     config: &Config,
     now: Timestamp,
 ) -> Result<CheckView, ExplainError> {
-    let subject = Subject::MachineHealthCheck {
+    let check = CheckSubject::Machines {
         namespace: namespace.map(str::to_owned),
         name: name.map(str::to_owned),
         group,
     };
-    check_of(files, &subject, config, now)
+    explain_files(files, &check, config, now)
 }
 
 fn explain_nodes_files(
@@ -45,32 +32,14 @@ fn explain_nodes_files(
     health_checks: HealthChecks,
     now: Timestamp,
 ) -> Result<CheckView, ExplainError> {
-    let subject = Subject::NodeHealthCheck {
+    let check = CheckSubject::Nodes {
         name: name.map(str::to_owned),
     };
     let config = Config {
         health_checks,
         ..Config::default()
     };
-    check_of(files, &subject, &config, now)
-}
-
-fn explain_file_at(
-    text: &str,
-    name: Option<&str>,
-    config: &Config,
-    now: Timestamp,
-) -> Result<RemediationView, ExplainError> {
-    let subject = Subject::Remediation {
-        namespace: None,
-        name: name.map(str::to_owned),
-        kind: None,
-    };
-    let files = [("dump.yaml".to_owned(), text.to_owned())];
-    match explain_files(&files, &subject, config, now)? {
-        View::Remediation(view) => Ok(*view),
-        View::Check(view) => Err(ExplainError::Request(view.check)),
-    }
+    explain_files(files, &check, &config, now)
 }
 
 /// JSON and YAML of a check.

@@ -56,11 +56,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
         "the controller knows only that it requested the power-off. Without an agent the BMC \
          cannot be read, so the host is not confirmed off: no taint.",
     );
-    story
-        .see(&format!(
-            "rackhand-controller explain remediation {victim} -n metal3"
-        ))
-        .await?;
+    story.see(&stage.explain_command(&victim).await?).await?;
     story
         .check_never_tainted(&victim, "nothing was tainted while there was no agent")
         .await;

@@ -22,7 +22,7 @@ longer exists, and its volume belongs to a storage driver that is down: neither 
 While the API still has them on this node, the kubelet would start the pod again at the next boot, so \
 Rackhand leaves the host off and names what it waits for.";
 
-/// Arguments of the controllers and of `explain`.
+/// Arguments of the controllers.
 pub(super) const ARGUMENTS: &[&str] = &["--drain-timeout=8s"];
 const VOLUME: &str = "volume-of-db-0";
 
@@ -54,12 +54,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
          power-on the kubelet could start what the API still has on the node. The remediation waits \
          and then continues by itself.",
     );
-    story
-        .see(&format!(
-            "rackhand-controller {} explain remediation {victim} -n metal3",
-            ARGUMENTS.join(" ")
-        ))
-        .await?;
+    story.see(&stage.explain_command(&victim).await?).await?;
     story
         .see(&format!(
             "kubectl get pod {pod} -o custom-columns=NAME:.metadata.name,DELETED:.metadata.deletionTimestamp,\

@@ -73,7 +73,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
             .to_owned(),
         "kubectl get powerpolicies".to_owned(),
         "kubectl get powerpolicy shared-causes -o jsonpath='{.status.sharedCauses[0].message}'".to_owned(),
-        format!("rackhand-controller explain remediation {victim} -n metal3"),
+        stage.explain_command(&victim).await?,
     ] {
         story.see(&command).await?;
     }

@@ -3,7 +3,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{remediation::control_plane, store::object::Kind};
+use crate::{remediation::observe::quorum::control_plane, store::object::Kind};
 
 fn object(value: Value) -> DynamicObject {
     serde_json::from_value(value).unwrap()

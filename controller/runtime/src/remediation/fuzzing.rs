@@ -1,0 +1,58 @@
+//! Entry point for fuzzing: what the controller reads of a remediation and of the objects around it.
+
+use std::collections::BTreeSet;
+
+use rackhand_core::hosts::Racks;
+
+use super::{
+    observe::facts::{bmh_facts, machine_facts, request_facts, wanted_node_action},
+    record::displayed_state,
+};
+use crate::{
+    config::Config,
+    hosts::{find_machine, host, target},
+    serve::explain::documents,
+    store::{
+        index::Index,
+        object::{Key, Kind},
+    },
+};
+
+/// Reads every remediation in the documents of a text; returns the number of them.
+///
+/// # Errors
+/// The text is no list of objects, or a remediation or the copy of its state cannot be parsed.
+pub(crate) fn remediations(text: &str) -> Result<usize, String> {
+    let index = Index::new(Vec::new());
+    for object in documents(text).map_err(|error| error.to_string())? {
+        let types = object.types.clone().unwrap_or_default();
+        if (types.api_version.as_str(), types.kind.as_str()) == ("v1", "Node") {
+            let node = object.try_parse().map_err(|error| error.to_string())?;
+            index.apply_node(&Key::local(), node);
+            continue;
+        }
+        let mut kinds = Kind::ALL.into_iter();
+        if let Some(kind) = kinds.find(|kind| kind.kind() == types.kind) {
+            index.apply(kind, object);
+        }
+    }
+    let config = Config::default();
+    let racks: Racks = [].into_iter().collect();
+    let requests = index.requests();
+    for (id, entry) in &requests {
+        let view = entry.view.as_ref().map_err(ToString::to_string)?;
+        let state = displayed_state::displayed_state(id.kind, &entry.object)?;
+        let mut target = target(&index, &id.key, view, state.as_ref());
+        find_machine(&index, &mut target);
+        request_facts(&index, &config, id, view, &target);
+        machine_facts(&index, &target);
+        wanted_node_action(&index, &config, view, &target);
+        let found = host(&index, &racks, &target, None, state.as_ref());
+        if let Some(key) = found.bmh
+            && let Some(Ok(view)) = index.host(&key).map(|entry| entry.view)
+        {
+            bmh_facts(&view, &key, &id.key.name, &BTreeSet::new());
+        }
+    }
+    Ok(requests.len())
+}
