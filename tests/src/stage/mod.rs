@@ -85,7 +85,7 @@ pub const WORKLOAD_ACCOUNT: &str = "system:serviceaccount:kube-system:rackhand";
 pub const BMC_USER: &str = "rackhand";
 
 /// Time for controllers and agents to start or end.
-const END: Duration = Duration::from_secs(120);
+const END: Duration = Duration::from_secs(60);
 
 /// A control plane, racks, agents and controllers.
 pub struct Stage {
