@@ -17,6 +17,9 @@ use nix::{
     unistd::Pid,
 };
 
+/// Timeout of a start, and of an end by SIGKILL, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Script of the shell: `$0` is the file for the process id, the remaining arguments are the command.
 const GUARDIAN: &str = r#"
 # A signal to the whole process group (Ctrl-C, timeout) must not end the guardian before its ward.
@@ -82,7 +85,7 @@ impl Process {
             .stderr(output)
             .spawn()
             .with_context(|| format!("starting {name}"))?;
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + PATIENCE;
         let pid = loop {
             let text = std::fs::read_to_string(&pid_file).unwrap_or_default();
             if let Ok(pid) = text.trim().parse() {
@@ -148,7 +151,7 @@ impl Process {
     /// The process cannot be signalled or does not end.
     pub fn kill(&mut self) -> Result<()> {
         self.signal(Signal::SIGKILL)?;
-        self.wait(Duration::from_secs(10)).map(drop)
+        self.wait(PATIENCE).map(drop)
     }
 
     /// Sends SIGTERM, and waits for the end of the process.

@@ -30,7 +30,7 @@ pub use manifests::{apply, apply_file, apply_yaml, parse_yaml};
 use crate::process::{Process, free_port};
 
 /// Timeout of the start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(150);
 /// Where etcd keeps its data.
 const ETCD_DATA: &str = "etcd";
 const ADMIN_TOKEN: &str = "test-admin";

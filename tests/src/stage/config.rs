@@ -264,7 +264,8 @@ impl StageConfig {
             controller_args: vec!["--lease-duration=3s".into()],
             log: "info".into(),
             health: HealthTimes {
-                unhealthy: "1s".into(),
+                // A host whose kubelet stands still for some seconds with the test is not remediated.
+                unhealthy: "5s".into(),
                 boot: "120s".into(),
                 retries: 2,
             },

@@ -54,7 +54,7 @@ pub use nodes::{NODE_CHECK, NODE_LEASES};
 pub use openshift::OPENSHIFT_KINDS;
 pub use provider::Provider;
 pub use query::{Seen, TAINT, is_ready, ready, wait_until};
-pub use recorder::{Record, Recorder};
+pub use recorder::{OPENSHIFT_MACHINE, Record, Recorder};
 pub use scenarios::Scenarios;
 pub use tcp_proxy::TcpProxy;
 pub use tls::tls_dir;
@@ -85,7 +85,7 @@ pub const WORKLOAD_ACCOUNT: &str = "system:serviceaccount:kube-system:rackhand";
 pub const BMC_USER: &str = "rackhand";
 
 /// Time for controllers and agents to start or end.
-const END: Duration = Duration::from_secs(30);
+const END: Duration = Duration::from_secs(60);
 
 /// A control plane, racks, agents and controllers.
 pub struct Stage {

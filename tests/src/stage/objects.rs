@@ -1,14 +1,12 @@
 //! The objects that Cluster API and CAPM3 would create.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, ResourceExt, api::ListParams};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
-use super::{CLUSTER, HostLink, NAMESPACE, RackSpec, Stage, wait_until};
+use super::{CLUSTER, HostLink, LONG, NAMESPACE, RackSpec, Stage, wait_until};
 use crate::cluster::{apply, apply_yaml};
 
 /// Check and template of Cluster API's and CAPM3's documentation with the times of the stage.
@@ -234,7 +232,7 @@ impl Stage {
     pub(super) async fn wait_nodes(&self) -> Result<()> {
         let wanted: usize = self.config.racks.iter().map(|r| r.hosts.len()).sum();
         let nodes: Api<Node> = Api::all(self.client.clone());
-        wait_until("every node Ready", Duration::from_secs(60), || async {
+        wait_until("every node Ready", LONG, || async {
             let list = nodes.list(&ListParams::default()).await?;
             let ready = list.iter().filter(|n| super::query::is_ready(n)).count();
             Ok(if ready >= wanted {

@@ -1,7 +1,6 @@
 //! Commands of a person: `kubectl` and `rackhand-controller`, its status page included.
 
 use std::{
-    io::Write as _,
     path::Path,
     process::{Command, Stdio},
 };
@@ -13,6 +12,7 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
 
 use super::{LONG, SYSTEM, Stage, wait_until};
 use crate::{
@@ -21,18 +21,17 @@ use crate::{
     repository::program,
 };
 
-// === impl Stage ===
-
 impl Stage {
-    /// Runs `kubectl`; returns its output.
+    /// Runs `kubectl`; returns its output. Meanwhile the other scenarios of the task go on.
     ///
     /// # Errors
     /// kubectl is missing or fails.
-    pub fn kubectl(&self, args: &[&str]) -> Result<String> {
-        let output = Command::new("kubectl")
+    pub async fn kubectl(&self, args: &[&str]) -> Result<String> {
+        let output = tokio::process::Command::new("kubectl")
             .arg(self.to_plane())
             .args(args)
             .output()
+            .await
             .context("kubectl is missing; run hack/setup")?;
         ensure!(
             output.status.success(),
@@ -59,20 +58,24 @@ impl Stage {
     ///
     /// # Errors
     /// The command fails.
-    pub fn explain(&self, args: &[&str], input: &str) -> Result<String> {
+    pub async fn explain(&self, args: &[&str], input: &str) -> Result<String> {
         self.controller_command(&[&["explain"], args].concat(), input)
+            .await
     }
 
     /// Runs `rackhand-controller explain remediation` with the controller that leads; returns its output.
     ///
     /// # Errors
     /// No controller explains the remediation.
-    pub fn explain_remediation(&self, args: &[&str]) -> Result<String> {
+    pub async fn explain_remediation(&self, args: &[&str]) -> Result<String> {
         let ports: Vec<u16> = self.https.lock().values().copied().collect();
         let mut refused = Vec::new();
         for port in ports {
             let address = format!("--controller=https://127.0.0.1:{port}");
-            match self.explain(&[&["remediation", &address], args].concat(), "") {
+            match self
+                .explain(&[&["remediation", &address], args].concat(), "")
+                .await
+            {
                 Ok(text) => return Ok(text),
                 Err(error) => refused.push(format!("{error:#}")),
             }
@@ -99,21 +102,22 @@ impl Stage {
     ///
     /// # Errors
     /// The command fails.
-    pub fn controller_command(&self, args: &[&str], input: &str) -> Result<String> {
+    pub async fn controller_command(&self, args: &[&str], input: &str) -> Result<String> {
         self.controller_command_as(&self.plane().kubeconfig(), args, input)
+            .await
     }
 
     /// Runs a command of `rackhand-controller` with the kubeconfig of another account.
     ///
     /// # Errors
     /// The command fails.
-    pub fn controller_command_as(
+    pub async fn controller_command_as(
         &self,
         kubeconfig: &Path,
         args: &[&str],
         input: &str,
     ) -> Result<String> {
-        let mut child = Command::new(self.binary("rackhand-controller"))
+        let mut child = tokio::process::Command::new(self.binary("rackhand-controller"))
             .args(args)
             .arg("--kubeconfig")
             .arg(kubeconfig)
@@ -122,9 +126,9 @@ impl Stage {
             .stderr(Stdio::piped())
             .spawn()?;
         let mut stdin = child.stdin.take().context("no stdin")?;
-        stdin.write_all(input.as_bytes())?;
+        stdin.write_all(input.as_bytes()).await?;
         drop(stdin);
-        let output = child.wait_with_output()?;
+        let output = child.wait_with_output().await?;
         let text = String::from_utf8(output.stdout)?;
         ensure!(
             output.status.success(),

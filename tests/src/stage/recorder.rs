@@ -2,11 +2,7 @@
 //!
 //! Polling cannot prove that something never happened; a watch can. It never writes.
 
-use std::{
-    pin::pin,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{pin::pin, sync::Arc, time::Instant};
 
 use anyhow::Result;
 use futures::StreamExt;
@@ -23,12 +19,13 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::{TAINT, wait_until};
+use super::{LONG, TAINT, wait_until};
 
+/// Group, version and kind.
 type Watched = (&'static str, &'static str, &'static str);
 
 /// Watched kinds in a cluster with Machines.
-const KINDS: [Watched; 6] = [
+const KINDS: [Watched; 7] = [
     ("", "v1", "Node"),
     ("", "v1", "Pod"),
     (
@@ -36,10 +33,17 @@ const KINDS: [Watched; 6] = [
         "v1beta1",
         "Metal3Remediation",
     ),
+    ("rackhand.dev", "v1alpha1", "PowerRemediation"),
     ("metal3.io", "v1alpha1", "BareMetalHost"),
     ("cluster.x-k8s.io", "v1beta1", "Machine"),
     ("cluster.x-k8s.io", "v1beta1", "MachineHealthCheck"),
 ];
+
+/// Machines of OpenShift, which are recorded as of the kind [`OPENSHIFT_MACHINE`].
+const OF_OPENSHIFT: [Watched; 1] = [("machine.openshift.io", "v1beta1", "Machine")];
+
+/// The kind of OpenShift's Machines in records, unlike that of Cluster API.
+pub const OPENSHIFT_MACHINE: &str = "Machine.machine.openshift.io";
 
 /// Watched kinds in a cluster without Machines.
 const OF_NODES: [Watched; 4] = [
@@ -48,9 +52,6 @@ const OF_NODES: [Watched; 4] = [
     ("rackhand.dev", "v1alpha1", "PowerRemediation"),
     ("remediation.medik8s.io", "v1alpha1", "NodeHealthCheck"),
 ];
-
-/// Timeout of the arrival of a version.
-const ARRIVAL: Duration = Duration::from_secs(20);
 
 /// One version of one object.
 #[derive(Debug, Clone)]
@@ -74,6 +75,13 @@ impl Record {
         self.object["metadata"]["annotations"][key].as_str()
     }
 
+    /// Whether the key of an annotation has this prefix.
+    #[must_use]
+    pub fn is_annotated(&self, prefix: &str) -> bool {
+        let annotations = self.object["metadata"]["annotations"].as_object();
+        annotations.is_some_and(|all| all.keys().any(|key| key.starts_with(prefix)))
+    }
+
     /// `metadata.uid`.
     #[must_use]
     pub fn uid(&self) -> &str {
@@ -88,7 +96,9 @@ impl Record {
         conditions.any(|c| c["type"] == "Ready" && c["status"] == "True")
     }
 
-    fn version(&self) -> u64 {
+    /// `metadata.resourceVersion`, by which versions of different kinds are in the order of their writes.
+    #[must_use]
+    pub fn version(&self) -> u64 {
         let version = self.object["metadata"]["resourceVersion"].as_str();
         version.and_then(|v| v.parse().ok()).unwrap_or(0)
     }
@@ -103,7 +113,7 @@ impl Record {
 pub struct Recorder {
     records: Arc<Mutex<Vec<Record>>>,
     client: Client,
-    _tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 impl Recorder {
@@ -119,18 +129,33 @@ impl Recorder {
         Self::of_kinds(client, &OF_NODES)
     }
 
+    /// Starts to record in a cluster with Machines of OpenShift, too.
+    #[must_use]
+    pub fn of_openshift(client: &Client) -> Self {
+        let mut this = Self::of_kinds(client, &KINDS);
+        this.record(&OF_OPENSHIFT);
+        this
+    }
+
     fn of_kinds(client: &Client, kinds: &[Watched]) -> Self {
-        let records: Arc<Mutex<Vec<Record>>> = Arc::default();
-        let mut tasks = JoinSet::new();
+        let mut this = Self {
+            records: Arc::default(),
+            client: client.clone(),
+            tasks: JoinSet::new(),
+        };
+        this.record(kinds);
+        this
+    }
+
+    fn record(&mut self, kinds: &[Watched]) {
         for &(group, version, kind) in kinds {
             let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-            let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-            tasks.spawn(watch(api, kind, records.clone()));
-        }
-        Self {
-            records,
-            client: client.clone(),
-            _tasks: tasks,
+            let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
+            let kind = match group {
+                "machine.openshift.io" => OPENSHIFT_MACHINE,
+                _ => kind,
+            };
+            self.tasks.spawn(watch(api, kind, self.records.clone()));
         }
     }
 
@@ -152,6 +177,54 @@ impl Recorder {
         mine.collect()
     }
 
+    /// Waits until a version of an object was recorded that is as wanted, and returns it. A state that passes by
+    /// itself is found although the object has changed, or was deleted, since.
+    ///
+    /// # Errors
+    /// No such version is recorded in time; the message contains the last one.
+    pub async fn wait_version(
+        &self,
+        kind: &str,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
+        wait_until(&format!("{name}: {what}"), LONG, || async {
+            let records = self.of(kind, name);
+            let found = records.iter().find(|r| !r.gone && wanted(&r.object));
+            let last = || {
+                records
+                    .last()
+                    .map_or_else(|| "nothing".to_owned(), |r| r.object.to_string())
+            };
+            Ok(found.map(|r| r.object.clone()).ok_or_else(last))
+        })
+        .await
+    }
+
+    /// Waits until a remediation of a Machine was created; returns its first version.
+    ///
+    /// # Errors
+    /// None is created in time.
+    pub async fn wait_created(&self, machine: &str) -> Result<Value> {
+        let what = "a remediation is created";
+        self.wait_version("Metal3Remediation", machine, what, |_| true)
+            .await
+    }
+
+    /// Waits until a Machine's remediation has been at a step.
+    ///
+    /// # Errors
+    /// It does not reach the step in time.
+    pub async fn wait_passed(&self, machine: &str, step: &str) -> Result<()> {
+        wait_until(&format!("{machine}: has been at {step}"), LONG, || async {
+            let steps = self.steps(machine);
+            let reached = steps.iter().any(|(_, seen)| seen == step);
+            Ok(reached.then_some(()).ok_or_else(|| format!("{steps:?}")))
+        })
+        .await
+    }
+
     /// Waits until the newest version of a Node was recorded, so that no earlier version is missed.
     ///
     /// # Errors
@@ -160,7 +233,7 @@ impl Recorder {
         let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(self.client.clone());
         let newest = nodes.get(node).await?.resource_version();
         let newest: u64 = newest.and_then(|v| v.parse().ok()).unwrap_or(0);
-        wait_until("the recorder has seen the node", ARRIVAL, || async {
+        wait_until("the recorder has seen the node", LONG, || async {
             let seen = self.of("Node", node).last().map_or(0, Record::version);
             Ok(if seen >= newest {
                 Ok(())
@@ -221,8 +294,7 @@ impl Recorder {
     pub fn holds(&self, host: &str, prefix: &str) -> Vec<(Instant, bool)> {
         let mut changes: Vec<(Instant, bool)> = Vec::new();
         for record in self.of("BareMetalHost", host) {
-            let annotations = record.object["metadata"]["annotations"].as_object();
-            let now = annotations.is_some_and(|all| all.keys().any(|k| k.starts_with(prefix)));
+            let now = record.is_annotated(prefix);
             if changes.last().is_some_and(|(_, was)| *was) != now {
                 changes.push((record.at, now));
             }

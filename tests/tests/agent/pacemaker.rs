@@ -21,8 +21,8 @@ use crate::fence_agent::site::Site;
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Where Pacemaker looks for fence agents.
 const AGENT: &str = "/usr/sbin/fence_rackhand";
-/// Pacemaker's time limit of the first level.
-const LIMIT: &str = "6s";
+/// Pacemaker's time limit of the first level: shorter than the 20 s of one request of the agent.
+const LIMIT: &str = "12s";
 
 /// A cluster of one node.
 struct Cluster {
@@ -159,16 +159,20 @@ async fn f17_pacemaker_goes_to_the_outlets_and_the_killed_level_switches_nothing
     let cluster = Cluster::start(&program).await;
     cluster.configure(&site.socket()).await;
     // While the BMC answers, the first level does it.
-    let (is_done, said) = tool("stonith_admin", &["--fence", "node-2", "--timeout", "60"]).await;
+    let (is_done, said) = tool("stonith_admin", &["--fence", "node-2", "--timeout", "150"]).await;
     assert!(is_done, "{said}");
     assert_eq!(site.host.counters().received(ResetType::ForceOff), 1);
-    let (is_done, said) = tool("stonith_admin", &["--unfence", "node-2", "--timeout", "60"]).await;
+    let (is_done, said) = tool(
+        "stonith_admin",
+        &["--unfence", "node-2", "--timeout", "150"],
+    )
+    .await;
     assert!(is_done, "{said}");
     assert_eq!(site.host.view().power, PowerState::On);
     // Then the BMC hangs: Pacemaker kills the first level at its time limit.
     let rule = Rule::always(Action::Hang);
     let fault = site.host.inject(rule.on("GET", "/redfish/v1/Systems/*"));
-    let (is_done, said) = tool("stonith_admin", &["--fence", "node-2", "--timeout", "60"]).await;
+    let (is_done, said) = tool("stonith_admin", &["--fence", "node-2", "--timeout", "150"]).await;
     assert!(is_done, "{said}");
     assert!(!pdu.is_on(1), "the second level has cut the outlet");
     // The host is repaired by hand, while nobody remembers the first level.

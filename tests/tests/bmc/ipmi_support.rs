@@ -99,7 +99,7 @@ impl Server {
         command.extend(arguments);
         let process = Process::start("server", &command, &env, self.dir.path()).expect("start");
         self.process = Some(process);
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while !is_bound(self.port) {
             assert!(Instant::now() < deadline, "not bound: {}", self.log());
             std::thread::sleep(Duration::from_millis(5));
@@ -209,7 +209,7 @@ impl Server {
     /// Whether it has ended by itself.
     pub fn has_ended(&mut self) -> bool {
         let process = self.process.as_mut().expect("process");
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while process.ended().is_none() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }

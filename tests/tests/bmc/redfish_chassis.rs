@@ -12,6 +12,8 @@ use rackhand_bmc::{
 use rackhand_sim::pdu::{ENCLOSURE, OutletSwitch, PduConfig as SimConfig, SimPdu};
 
 const PASSWORD: &str = "s3cret-pw";
+/// Timeout of operations that must be carried out, on a busy machine.
+const LONG: Duration = Duration::from_secs(60);
 /// More than the fans of the simulated enclosure take.
 const STANDBY: f64 = 15.0;
 
@@ -30,7 +32,7 @@ async fn start() -> SimPdu {
 fn client(manager: &SimPdu, standby_watts: f64) -> Arc<dyn Pdu> {
     let credentials = PduCredentials::Password(Credentials::new("admin", PASSWORD));
     let config = PduConfig {
-        call_timeout: Duration::from_secs(2),
+        call_timeout: Duration::from_secs(20),
         chassis_standby_watts: Some(standby_watts),
         ..PduConfig::new(manager.url().parse().unwrap(), credentials)
     };
@@ -61,17 +63,17 @@ async fn off(host: &HostOutlets, deadline: Duration) -> Report {
 async fn f1_sled_is_switched_alone_and_on_again() {
     let manager = start().await;
     let sled = host(&manager, "Sled1", 1, STANDBY);
-    let report = off(&sled, Duration::from_secs(10)).await;
+    let report = off(&sled, LONG).await;
     assert!(report.outcome.is_done(), "{}", report.outcome);
     assert_eq!(report.readings.last().unwrap().raw, "c/Sled1: off, 0.0 W");
     assert!(!manager.is_on(1) && manager.is_on(2) && manager.is_on(ENCLOSURE));
-    let request = OperationRequest::new(Goal::On, Duration::from_secs(10));
+    let request = OperationRequest::new(Goal::On, LONG);
     let report = run(&sled, request, &mut ()).await;
     assert!(report.outcome.is_done(), "{}", report.outcome);
     assert!(manager.is_on(1));
     // A second power-off of a chassis that is off is refused by the manager, and means the same.
-    off(&sled, Duration::from_secs(10)).await;
-    let again = off(&sled, Duration::from_secs(10)).await;
+    off(&sled, LONG).await;
+    let again = off(&sled, LONG).await;
     assert!(again.outcome.is_done(), "{}", again.outcome);
 }
 
@@ -79,7 +81,7 @@ async fn f1_sled_is_switched_alone_and_on_again() {
 async fn enclosure_feeds_all_of_its_sleds() {
     let manager = start().await;
     let enclosure = host(&manager, "Enclosure", 2, STANDBY);
-    let report = off(&enclosure, Duration::from_secs(10)).await;
+    let report = off(&enclosure, LONG).await;
     assert!(report.outcome.is_done(), "{}", report.outcome);
     assert_eq!(
         report.readings.last().unwrap().raw,
@@ -115,12 +117,12 @@ async fn f1_power_beyond_standby_or_a_system_that_reports_on_is_not_off() {
         faults.stale_systems.insert(2);
     });
     let enclosure = host(&manager, "Enclosure", 2, STANDBY);
-    let report = off(&enclosure, Duration::from_secs(2)).await;
+    let report = off(&enclosure, Duration::from_secs(5)).await;
     assert!(!report.outcome.is_done(), "{}", report.outcome);
     let raw = &report.readings.last().unwrap().raw;
     assert!(raw.contains("but system 2 is On"), "{raw}");
     manager.with_faults(|faults| faults.stale_systems.clear());
-    let report = off(&enclosure, Duration::from_secs(10)).await;
+    let report = off(&enclosure, LONG).await;
     assert!(report.outcome.is_done(), "{}", report.outcome);
 }
 

@@ -7,7 +7,7 @@ use rackhand_tests::{
     stage::{EntryUuid, HostLink, RackSpec, Recorder, Stage, StageConfig},
 };
 
-use crate::bmc_watch::wait_for;
+use crate::bmc_watch::{measured, wait_for};
 
 const CONTROLLER: &str = "controller-0";
 const NO_SYSTEM_UUID: &str = "rackhand.dev/bmc-system-uuid";
@@ -54,10 +54,9 @@ async fn swapped(stage: &Stage) -> Result<()> {
     for (node, other) in [("swap-1", "swap-2"), ("swap-2", "swap-1")] {
         wait_for(stage, node, "True", &format!("is that of {other}")).await?;
     }
-    let (_, metrics) = stage.admin(CONTROLLER, "/metrics").await?;
     for (rack, hosts) in [("swap", 2), ("fine", 0)] {
         let line = format!("rackhand_bmc_identity_mismatch_hosts{{rack=\"{rack}\"}} {hosts}");
-        ensure!(metrics.contains(&line), "{metrics}");
+        measured(stage, &line).await?;
     }
     for host in ["swap-1", "swap-2", "fine-1"] {
         stage.untouched(host)?;
@@ -93,6 +92,7 @@ async fn declared(stage: &Stage, recorder: &Recorder) -> Result<()> {
     // Nothing says yet that the GUID of this one identifies nothing.
     wait_for(stage, "sent-1", "True", NO_SYSTEM_UUID).await?;
     ensure!(stage.host("known-1")?.hang(), "it was not up");
+    recorder.wait_created("known-1").await?;
     stage.wait_back("known-1").await?;
     ensure!(stage.host("sent-1")?.hang(), "it was not up");
     stage.wait_blocked("sent-1", "IdentityMismatch").await?;

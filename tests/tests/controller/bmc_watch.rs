@@ -1,6 +1,6 @@
 //! The Node condition that tells that a BMC could not fence its host.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use k8s_openapi::api::{
     core::v1::{Node, NodeCondition},
     events::v1::Event,
@@ -35,10 +35,9 @@ async fn run(stage: &Stage) -> Result<()> {
     stage.start_controller(CONTROLLER).await?;
     is_reported(stage, "known-1", "rackhand-agent host check known-1").await?;
     is_reported(stage, "managed-1", "kubectl rackhand preflight").await?;
-    let (_, metrics) = stage.admin(CONTROLLER, "/metrics").await?;
     for rack in ["known", "managed"] {
         let line = format!("rackhand_fencing_unavailable_hosts{{rack=\"{rack}\"}} 1");
-        ensure!(metrics.contains(&line), "{metrics}");
+        measured(stage, &line).await?;
     }
     stage.host("known-1")?.bmc_alive().await?;
     wait_for(stage, "known-1", "False", "answers").await?;
@@ -65,19 +64,28 @@ async fn owner_has_it_off(stage: &Stage, host: &str) -> Result<()> {
     stage.annotate(&hosts, host, PAUSED, None).await?;
     counts(stage, 0).await?;
     let events: Api<Event> = Api::namespaced(stage.client.clone(), NAMESPACE);
-    let told = events.list(&ListParams::default()).await?;
-    let mut told = told.items.into_iter();
-    let told = told.find(|event| event.reason.as_deref() == Some("OwnerHasHostAsOff"));
-    let note = told.context("no Event")?.note.unwrap_or_default();
+    let told = wait_until("its Event", LONG, || async {
+        let told = events.list(&ListParams::default()).await?;
+        let mut told = told.items.into_iter();
+        let told = told.find(|event| event.reason.as_deref() == Some("OwnerHasHostAsOff"));
+        Ok(told.ok_or_else(|| "no Event".to_owned()))
+    })
+    .await?;
+    let note = told.note.unwrap_or_default();
     ensure!(note.contains(host) && note.contains("Ironic"), "{note}");
     Ok(())
 }
 
 async fn counts(stage: &Stage, count: u32) -> Result<()> {
     let line = format!("rackhand_owner_has_host_off_hosts{{rack=\"managed\"}} {count}");
-    wait_until(&line, LONG, || async {
+    measured(stage, &line).await
+}
+
+/// Waits until the metrics of the controller have this line.
+pub async fn measured(stage: &Stage, line: &str) -> Result<()> {
+    wait_until(line, LONG, || async {
         let (_, metrics) = stage.admin(CONTROLLER, "/metrics").await?;
-        Ok(metrics.contains(&line).then_some(()).ok_or(metrics))
+        Ok(metrics.contains(line).then_some(()).ok_or(metrics))
     })
     .await
 }

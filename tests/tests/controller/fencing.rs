@@ -71,7 +71,7 @@ static FIXTURE: SharedFixture<World> = SharedFixture::new();
 
 impl Fixture for World {
     async fn start(dir: &Path) -> Result<Self> {
-        let arguments = ["--power-timeout=8s", "--cooperative-grace=1s"];
+        let arguments = ["--power-timeout=8s", "--cooperative-grace=2s"];
         let stage = Stage::start(dir, StageConfig::steady(racks(), &arguments)).await?;
         if let Err(error) = begin(&stage).await {
             bail!("{error:#}\n{}", stage.report().await);

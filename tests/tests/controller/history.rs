@@ -14,7 +14,7 @@ use rackhand_core::overview::Overview;
 use rackhand_tests::{
     process::free_port,
     rack::Severity,
-    stage::{HostLink, RackSpec, Stage, StageConfig, wait_until},
+    stage::{HostLink, RackSpec, Recorder, Stage, StageConfig, wait_until},
 };
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ const ECC: &str = "Correctable memory error on DIMM A3";
 async fn the_history_of_a_host_survives_leaders_and_names_repeated_offenders() {
     let dir = tempfile::tempdir().unwrap();
     let racks = vec![RackSpec::new("r", 3, HostLink::Inventory)];
-    let stage = Stage::start(dir.path(), StageConfig::fast(racks))
+    let stage = Stage::start(dir.path(), StageConfig::steady(racks, &[]))
         .await
         .unwrap();
     if let Err(error) = scenario(&stage).await {
@@ -35,6 +35,7 @@ async fn the_history_of_a_host_survives_leaders_and_names_repeated_offenders() {
 }
 
 async fn scenario(stage: &Stage) -> Result<()> {
+    let recorder = Recorder::start(&stage.client);
     stage.apply_rack_agents().await?;
     stage.start_controller("controller-0").await?;
     stage.apply_health_check().await?;
@@ -108,11 +109,15 @@ async fn scenario(stage: &Stage) -> Result<()> {
     );
 
     stage.host(HOST)?.hang();
-    wait_until("the second remediation begins", LONG, || async {
-        let seen = stage.remediation(HOST).await?;
-        Ok(seen.map(|_| ()).ok_or_else(String::new))
-    })
-    .await?;
+    let is_second = |object: &Value| object["metadata"]["uid"] != *first.uid;
+    recorder
+        .wait_version(
+            "Metal3Remediation",
+            HOST,
+            "the second one begins",
+            is_second,
+        )
+        .await?;
     stage.wait_back(HOST).await?;
     let both = recorded(stage, "both remediations", |all| {
         all.len() == 2 && all.iter().all(|one| one.outcome.is_some())
@@ -121,7 +126,7 @@ async fn scenario(stage: &Stage) -> Result<()> {
     ensure!(both[1].uid == first.uid, "the latest comes first: {both:?}");
     ensure!(both[1] == *first, "{both:?}\n{first:?}");
 
-    let table = stage.controller_command(&["history", HOST], "")?;
+    let table = stage.controller_command(&["history", HOST], "").await?;
     ensure!(
         table.contains(&format!(
             "r-1 (r/r-1): 2 remediations in 1 day: {ECC}, 37 entries"
@@ -133,16 +138,25 @@ async fn scenario(stage: &Stage) -> Result<()> {
         "{table}"
     );
     ensure!(table.matches("succeeded").count() == 2, "{table}");
-    let json = stage.controller_command(&["history", "--since", "1h", "-o", "json"], "")?;
+    let json = stage
+        .controller_command(&["history", "--since", "1h", "-o", "json"], "")
+        .await?;
     let json: Value = serde_json::from_str(&json)?;
     ensure!(
         json["hosts"][0]["remediations"][1]["uid"] == *first.uid,
         "{json}"
     );
-    let yaml = stage.controller_command(&["history", "r/r-1", "-o", "yaml"], "")?;
+    let yaml = stage
+        .controller_command(&["history", "r/r-1", "-o", "yaml"], "")
+        .await?;
     ensure!(yaml.contains("2 remediations in 1 day: "), "{yaml}");
-    ensure!(stage.controller_command(&["history", "r-2"], "").is_err());
-    let columns = stage.kubectl(&["get", "hosthistories"])?;
+    ensure!(
+        stage
+            .controller_command(&["history", "r-2"], "")
+            .await
+            .is_err()
+    );
+    let columns = stage.kubectl(&["get", "hosthistories"]).await?;
     ensure!(
         columns.contains("r.r-1") && columns.contains("succeeded"),
         "{columns}"

@@ -4,8 +4,6 @@
 //! All scenarios run at the same time on one stage, each with hosts of its own. Each host that must not be touched
 //! is healthy.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Node;
 use kube::{
@@ -14,14 +12,13 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use rackhand_tests::stage::{
-    HostLink, NAMESPACE, RackSpec, Recorder, Scenarios, Stage, StageConfig, is_ready, wait_until,
+    HostLink, LONG, NAMESPACE, RackSpec, Recorder, Scenarios, Stage, StageConfig, is_ready,
+    wait_until,
 };
 use serde_json::{Value, json};
 
 use super::power_remediation::world::{NODE_NAME, World};
 
-/// Time until the control plane notices that a kubelet does not work.
-const NOT_READY: Duration = Duration::from_secs(60);
 const UUID: &str = "8a95d198-7f46-11e5-bf8b-08002704d48e";
 
 fn racks() -> Vec<RackSpec> {
@@ -127,7 +124,7 @@ async fn duplicate_uuid(w: &World) -> Result<()> {
     }
     // The one that its inventory names is brought back, although others have the same, which no longer run.
     for node in ["lost-1", "lost-2"] {
-        wait_until("the others are not Ready", NOT_READY, || async {
+        wait_until("the others are not Ready", LONG, || async {
             Ok(match is_ready(&w.stage.node(node).await?) {
                 true => Err(format!("{node} is Ready")),
                 false => Ok(()),

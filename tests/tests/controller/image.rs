@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::chart::chart;
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(150);
 const USER: u32 = 65532;
 
 /// Script that enters a read-only root file system with these directories, like a container, as the user of
@@ -207,7 +207,7 @@ async fn becomes_ready(mut process: Process, admin: u16) -> Result<()> {
     let user = std::fs::read_to_string(format!("/proc/{}/status", process.pid()))?;
     let ids = format!("Uid:\t{USER}\t{USER}\t{USER}\t{USER}");
     ensure!(user.lines().any(|line| line == ids), "{user}");
-    let ended = process.stop(Duration::from_secs(20))?;
+    let ended = process.stop(LONG)?;
     ensure!(ended.success(), "{ended}: {}", process.log_tail());
     Ok(())
 }

@@ -39,6 +39,15 @@ async fn run(stage: &Stage) -> Result<()> {
 
     // With both running.
     hang(stage, "iron-1").await?;
+    wait_until("iron-1 has gone off", LONG, || async {
+        let offs = stage.host("iron-1")?.counters().offs;
+        Ok(if offs > 0 {
+            Ok(())
+        } else {
+            Err("it was not switched off".to_owned())
+        })
+    })
+    .await?;
     stage.wait_back("iron-1").await?;
 
     // baremetal-operator goes away while the host is held, and Ironic has it as off.

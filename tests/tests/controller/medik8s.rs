@@ -18,7 +18,7 @@ use kube::{
 };
 use rackhand_tests::{
     cluster::{apply_yaml, client_of},
-    stage::{CLUSTER, HostLink, RackSpec, Scenarios, Stage, StageConfig},
+    stage::{CLUSTER, HostLink, RackSpec, Recorder, Scenarios, Stage, StageConfig},
 };
 
 use objects::{KINDS, OPERATOR, TEMPLATES};
@@ -35,7 +35,11 @@ async fn node_health_checks_coexist_with_medik8s_operator_and_openshift() {
         Ok(operator) => operator,
         Err(error) => panic!("{error:#}\n{}", stage.report().await),
     };
-    let world = World { stage, operator };
+    let world = World {
+        recorder: Recorder::start(&stage.client),
+        stage,
+        operator,
+    };
     let w = &world;
     let mut all = Scenarios::new();
     all.add(

@@ -255,6 +255,10 @@ async fn orphaned(stage: &Stage) -> Result<()> {
     strip(&stage.remediations(), "m-1").await?;
     states.delete(&former, &DeleteParams::default()).await?;
     let hosts = stage.bare_metal_hosts();
+    // Its age counts from here, not from the start of the stage.
+    let bmh = strip(&hosts, "m-1").await?;
+    let status = bmh.data.get("status").cloned();
+    recreate(&hosts, copied(bmh, None), status).await?;
     stage.annotate(&hosts, "m-1", PAUSED, Some("")).await?;
     stage.start_controller("target").await?;
     for (what, text) in [

@@ -27,7 +27,7 @@ async fn node_health_check_remediates_nodes_without_machines() {
     if let Err(error) = begin(&stage).await {
         panic!("{error:#}\n{}", stage.report().await);
     }
-    let world = World { stage };
+    let world = World::new(stage);
     let w = &world;
     let mut all = Scenarios::new();
     all.add(

@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use rackhand_tests::{
     pdu::PduPair,
     process::free_port,
-    stage::{HostLink, LONG, RackSpec, Stage, StageConfig, wait_until},
+    stage::{HostLink, RackSpec, Recorder, Stage, StageConfig},
 };
 
 use super::rights::metrics::{account, bind};
@@ -41,7 +41,7 @@ async fn dashboard_and_alert_queries_return_data_and_logs_share_trace_ids() {
     let config = StageConfig {
         json_logs: true,
         pdus: Some(pdus),
-        ..StageConfig::steady(racks, &["--power-timeout=5s"])
+        ..StageConfig::steady(racks, &["--power-timeout=15s"])
     };
     let stage = Stage::start(dir.path(), config).await.unwrap();
     if let Err(error) = scenario(&stage).await {
@@ -61,21 +61,18 @@ async fn scenario(stage: &Stage) -> Result<()> {
     let prometheus = Prometheus::start(stage, port, &token).await?;
     prometheus.wait_scraped().await?;
 
+    let recorder = Recorder::start(&stage.client);
     stage.apply_health_check().await?;
     ensure!(stage.host(RETURNS)?.hang(), "{RETURNS} was not up");
-    let uid = wait_until("its remediation", LONG, || async {
-        let seen = stage.remediation(RETURNS).await?;
-        let uid = seen.and_then(|s| Some(s.object["metadata"]["uid"].as_str()?.to_owned()));
-        Ok(uid.ok_or_else(|| "none".to_owned()))
-    })
-    .await?;
+    let created = recorder.wait_created(RETURNS).await?;
+    let uid = created["metadata"]["uid"].as_str().unwrap_or_default();
     stage.host(STUCK)?.refuse_auth();
     ensure!(stage.host(STUCK)?.hang(), "{STUCK} was not up");
     stage.wait_back(RETURNS).await?;
     stage.one_cycle(RETURNS)?;
     stage.wait_blocked(STUCK, "FenceUnconfirmed").await?;
 
-    trace::joins_the_logs(stage, RETURNS, &uid)?;
+    trace::joins_the_logs(stage, RETURNS, uid)?;
     prometheus
         .wait_answered(&prometheus::dashboard()?, &EMPTY)
         .await?;

@@ -45,7 +45,7 @@ async fn openshift_checks_show_status_act_and_respect_pauses() {
     if let Err(error) = begin(&stage).await {
         panic!("{error:#}\n{}", stage.report().await);
     }
-    let recorder = Recorder::start(&stage.client);
+    let recorder = Recorder::of_openshift(&stage.client);
     let world = World { stage, recorder };
     let w = &world;
     let mut all = Scenarios::new();

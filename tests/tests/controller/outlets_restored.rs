@@ -20,11 +20,10 @@ async fn f9_outlets_that_a_restored_etcd_does_not_know_are_switched_on_again() {
     let dir = tempfile::tempdir().unwrap();
     let pdus = PduPair::start(2).await.unwrap();
     let racks = vec![RackSpec::new("fed", 2, HostLink::Inventory).in_pool("by-hand")];
-    let args = ["--power-timeout=8s", "--lease-duration=6s"];
+    // The backup is made before the outlets are used.
     let config = StageConfig {
         pdus: Some(pdus.clone()),
-        controller_args: args.map(str::to_owned).to_vec(),
-        ..StageConfig::fast(racks)
+        ..StageConfig::steady(racks, &["--power-timeout=25s"])
     };
     let mut stage = Stage::start(dir.path(), config).await.unwrap();
     if let Err(error) = run(&mut stage, &pdus).await {
@@ -112,11 +111,9 @@ async fn f9_enclosure_that_a_restored_etcd_does_not_know_is_switched_on_again() 
     let dir = tempfile::tempdir().unwrap();
     let enclosure = Enclosure::start(2).await.unwrap();
     let racks = vec![RackSpec::new("sled", 2, HostLink::Inventory).in_pool("by-hand")];
-    let args = ["--power-timeout=6s", "--lease-duration=6s"];
     let config = StageConfig {
         enclosure: Some(enclosure.clone()),
-        controller_args: args.map(str::to_owned).to_vec(),
-        ..StageConfig::fast(racks)
+        ..StageConfig::steady(racks, &["--power-timeout=6s"])
     };
     let mut stage = Stage::start(dir.path(), config).await.unwrap();
     if let Err(error) = run_sleds(&mut stage, &enclosure).await {

@@ -84,10 +84,11 @@ async fn everything_is_dead(stage: &Stage, recorder: &Recorder, pdus: &PduPair) 
     host.wait_for(LONG, "off", |view| view.power == PowerState::Off)
         .await?;
     let confirm = ["confirm-fenced", name, "--namespace", NAMESPACE];
-    stage.controller_command(&confirm, "fed-1\n")?;
+    stage.controller_command(&confirm, "fed-1\n").await?;
     let drained = |seen: &rackhand_tests::stage::Seen| seen.step == "PoweringOn";
     stage.wait_remediation(name, "drained", drained).await?;
     ensure!(host.real_power() == PowerState::Off, "nothing is repaired");
+    recorder.catch_up(name).await?;
     ensure!(recorder.taints(name).len() == 1, "it is tainted");
 
     for pdu in [0, 1] {

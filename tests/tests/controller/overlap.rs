@@ -8,7 +8,7 @@ use kube::{
 };
 use rackhand_tests::{
     cluster::apply_yaml,
-    stage::{HostLink, LONG, NAMESPACE, RackSpec, Stage, StageConfig, wait_until},
+    stage::{HostLink, LONG, NAMESPACE, RackSpec, Recorder, Stage, StageConfig, wait_until},
 };
 use serde_json::json;
 
@@ -61,22 +61,25 @@ async fn scenario(stage: &Stage) -> Result<()> {
     let words = overlapping(stage, true).await?;
     ensure!(words.contains("older acts for rack-1, rack-2"), "{words}");
     stage.wait_warning("younger", "OtherCheckActs").await?;
-    let text = stage.explain(&["mhc", "younger", "--namespace", NAMESPACE], "")?;
+    let text = stage
+        .explain(&["mhc", "younger", "--namespace", NAMESPACE], "")
+        .await?;
     ensure!(
         text.contains("nothing: MachineHealthCheck older acts for it"),
         "{text}"
     );
-    let text = stage.explain(&["mhc", "older", "--namespace", NAMESPACE], "")?;
+    let text = stage
+        .explain(&["mhc", "older", "--namespace", NAMESPACE], "")
+        .await?;
     ensure!(!text.contains("acts for it"), "{text}");
 
+    let recorder = Recorder::start(&stage.client);
     ensure!(stage.host("rack-1")?.hang(), "the host was not up");
-    stage
-        .wait_remediation("rack-1", "a remediation is created", |_| true)
-        .await?;
-    let second = power_remediations(stage).get_opt("rack-1").await?;
-    ensure!(second.is_none(), "{second:?}");
+    recorder.wait_created("rack-1").await?;
     stage.wait_back("rack-1").await?;
     stage.one_cycle("rack-1")?;
+    let second = recorder.of("PowerRemediation", "rack-1");
+    ensure!(second.is_empty(), "{second:?}");
 
     stage
         .checks()
@@ -85,17 +88,11 @@ async fn scenario(stage: &Stage) -> Result<()> {
     overlapping(stage, false).await?;
     ensure!(stage.host("rack-2")?.hang(), "the host was not up");
     let requests = power_remediations(stage);
-    let request = wait_until("rack-2: it is requested", LONG, || async {
-        let found = requests.get_opt("rack-2").await?;
-        Ok(found.ok_or_else(|| "none".to_owned()))
-    })
-    .await?;
-    let from = request
-        .annotations()
-        .get("cluster.x-k8s.io/cloned-from-name");
-    ensure!(from.is_some_and(|name| name == "reboot"), "{request:?}");
-    let second = stage.remediation("rack-2").await?;
-    ensure!(second.is_none(), "{second:?}");
+    let request = recorder
+        .wait_version("PowerRemediation", "rack-2", "it is requested", |_| true)
+        .await?;
+    let from = &request["metadata"]["annotations"]["cluster.x-k8s.io/cloned-from-name"];
+    ensure!(from == "reboot", "{request}");
     wait_until("rack-2: its request is gone", LONG, || async {
         let found = requests.get_opt("rack-2").await?;
         Ok(match found {
@@ -105,6 +102,8 @@ async fn scenario(stage: &Stage) -> Result<()> {
     })
     .await?;
     stage.wait_back("rack-2").await?;
+    let second = recorder.of("Metal3Remediation", "rack-2");
+    ensure!(second.is_empty(), "{second:?}");
     stage.one_cycle("rack-2")
 }
 
@@ -133,7 +132,9 @@ async fn filtered(stage: &Stage) -> Result<()> {
     overlapping(stage, false).await?;
     let after = stage.checks().get("other").await?.resource_version();
     ensure!(before == after, "it was written to");
-    let text = stage.explain(&["mhc", "other", "--namespace", NAMESPACE], "")?;
+    let text = stage
+        .explain(&["mhc", "other", "--namespace", NAMESPACE], "")
+        .await?;
     let why = "does not carry the label cluster.x-k8s.io/watch-filter=mine (--watch-filter)";
     ensure!(text.contains(why), "{text}");
 

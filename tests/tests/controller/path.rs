@@ -45,10 +45,11 @@ async fn settled(stage: &Stage, replicas: usize) -> Result<(String, String)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn hung_node_is_fenced_its_pod_moves_and_node_recovers() {
     let dir = tempfile::tempdir().unwrap();
-    let config = StageConfig::fast(vec![
+    let racks = vec![
         RackSpec::new("rack-a", 2, HostLink::Inventory),
         RackSpec::new("rack-b", 2, HostLink::Detached),
-    ]);
+    ];
+    let config = StageConfig::steady(racks, &[]);
     let stage = Stage::start(dir.path(), config).await.unwrap();
     if let Err(error) = scenario(&stage).await {
         panic!("{error:#}\n{}", stage.logs());

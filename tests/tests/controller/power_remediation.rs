@@ -13,7 +13,9 @@ pub mod strategies;
 pub mod world;
 
 use anyhow::{Result, ensure};
-use rackhand_tests::stage::{HostLink, RackSpec, Recorder, Scenarios, Stage, StageConfig};
+use rackhand_tests::stage::{
+    HostLink, LONG, RackSpec, Recorder, Scenarios, Stage, StageConfig, wait_until,
+};
 
 use exhausted::{escalate, notify, retire, stay_off};
 use orphans::{check_deleted, leave_behind, left_behind};
@@ -50,7 +52,7 @@ fn racks() -> Vec<RackSpec> {
 #[tokio::test(flavor = "multi_thread")]
 async fn power_remediation_follows_its_spec_and_reports_status() {
     let dir = tempfile::tempdir().unwrap();
-    let config = StageConfig::steady(racks(), &["--power-timeout=20s", "--cooperative-grace=1s"]);
+    let config = StageConfig::steady(racks(), &["--power-timeout=60s", "--cooperative-grace=1s"]);
     let stage = Stage::start(dir.path(), config).await.unwrap();
     if let Err(error) = begin(&stage).await {
         panic!("{error:#}\n{}", stage.report().await);
@@ -141,9 +143,7 @@ async fn begin(stage: &Stage) -> Result<()> {
 async fn metrics(w: &World) -> Result<()> {
     let twice = w.stage.ran_twice();
     ensure!(twice.is_empty(), "ran twice: {twice:?}");
-    let (status, text) = w.stage.admin("controller-0", "/metrics").await?;
-    ensure!(status == 200, "{status}");
-    for part in [
+    let parts = [
         "rackhand_remediations_total{outcome=\"fenced\",cause=\"Fenced\"}",
         "rackhand_remediations_total{outcome=\"kept_off\",cause=\"ExhaustedKeptOff\"} 1",
         "rackhand_remediations_total{outcome=\"escalated\",cause=\"Exhausted\"} 2",
@@ -151,8 +151,13 @@ async fn metrics(w: &World) -> Result<()> {
         "rackhand_fence_violations_total{reason=\"FenceViolated\"} 1",
         "rackhand_remediation_step_seconds_bucket{le=\"",
         "rackhand_remediations_blocked",
-    ] {
-        ensure!(text.contains(part), "{part} is missing in\n{text}");
-    }
-    Ok(())
+    ];
+    // A remediation is counted after the write of its last state.
+    wait_until("all is counted", LONG, || async {
+        let (status, text) = w.stage.admin("controller-0", "/metrics").await?;
+        ensure!(status == 200, "{status}");
+        let missing = parts.iter().find(|part| !text.contains(**part));
+        Ok(missing.map_or(Ok(()), |part| Err(format!("{part} is missing in\n{text}"))))
+    })
+    .await
 }

@@ -35,7 +35,9 @@ async fn scenario(stage: &Stage) -> Result<()> {
     stage.start_controller("controller-0").await?;
     stage.apply_health_check().await?;
     let switch = "rackhand.dev/switches=tor-1";
-    stage.kubectl(&["annotate", "nodes", "--all", switch])?;
+    stage
+        .kubectl(&["annotate", "nodes", "--all", switch])
+        .await?;
     let recording = stage.dir().join("recording.jsonl");
     let mut recorder = record(stage, &recording)?;
     let recorded = |part: &'static str| {
@@ -56,17 +58,19 @@ async fn scenario(stage: &Stage) -> Result<()> {
     stage.wait_back(HOST).await?;
     recorder.stop(LONG)?;
 
-    let checks = stage.kubectl(&["get", "machinehealthchecks", "-A", "-o", "yaml"])?;
+    let checks = stage
+        .kubectl(&["get", "machinehealthchecks", "-A", "-o", "yaml"])
+        .await?;
     let file = stage.dir().join("checks.yaml");
     std::fs::write(&file, checks)?;
     let policy = stage.dir().join("policy.yaml");
     std::fs::write(&policy, POLICY)?;
     let (file, history) = (file.display().to_string(), recording.display().to_string());
     let arguments = ["rehearse", "-f", &file, "--history", &history];
-    let table = stage.controller_command(&arguments, "")?;
+    let table = stage.controller_command(&arguments, "").await?;
     ensure!(table.contains("1 requested, 1 switched off"), "{table}");
     let json = [&arguments[..], &["-o", "json"]].concat();
-    let rehearsed: Value = serde_json::from_str(&stage.controller_command(&json, "")?)?;
+    let rehearsed: Value = serde_json::from_str(&stage.controller_command(&json, "").await?)?;
     let remediations = rehearsed["remediations"].as_array().context("no list")?;
     let [only] = remediations.as_slice() else {
         anyhow::bail!("{rehearsed:#}");
@@ -81,13 +85,13 @@ async fn scenario(stage: &Stage) -> Result<()> {
     ensure!(only["causes"].to_string().contains("Ready"), "{only:#}");
     let policy = policy.display().to_string();
     let held_with = [&arguments[..], &["--file", &policy]].concat();
-    let held = stage.controller_command(&held_with, "")?;
+    let held = stage.controller_command(&held_with, "").await?;
     ensure!(
         held.contains("1 of 3 hosts of switch tor-1") && held.contains("1 held for a shared cause"),
         "{held}"
     );
     let compared = [&held_with[..], &["--compare-with", &file, "-o", "json"]].concat();
-    let compared: Value = serde_json::from_str(&stage.controller_command(&compared, "")?)?;
+    let compared: Value = serde_json::from_str(&stage.controller_command(&compared, "").await?)?;
     let difference = &compared["differences"][0];
     ensure!(
         difference["first"]["outcome"] == "Waiting" && difference["second"]["begun"].is_string(),

@@ -1,12 +1,7 @@
 //! etcd is restored from a backup while hosts have gone on.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
-use rackhand_tests::{
-    rack::PowerTimings,
-    stage::{HostLink, LONG, RackSpec, Stage, StageConfig, wait_until},
-};
+use rackhand_tests::stage::{HostLink, LONG, RackSpec, Stage, StageConfig, wait_until};
 
 const HOST: &str = "b-1";
 
@@ -14,10 +9,7 @@ const HOST: &str = "b-1";
 async fn f12_no_host_is_switched_on_the_word_of_a_restored_etcd() {
     let dir = tempfile::tempdir().unwrap();
     let racks = vec![RackSpec::new("b", 1, HostLink::Inventory).in_pool("by-hand")];
-    let config = StageConfig {
-        controller_args: vec!["--lease-duration=6s".into()],
-        ..StageConfig::fast(racks)
-    };
+    let config = StageConfig::steady(racks, &[]);
     let mut stage = Stage::start(dir.path(), config).await.unwrap();
     if let Err(error) = run(&mut stage).await {
         panic!("{error:#}\n{}", stage.report().await);
@@ -28,16 +20,14 @@ async fn run(stage: &mut Stage) -> Result<()> {
     stage.apply_rack_agents().await?;
     stage.start_controller("first").await?;
     let host = stage.host(HOST)?;
-    // Long enough for a backup in the middle.
-    host.set_timings(PowerTimings {
-        off_takes: Duration::from_secs(3),
-        ..stage.config().timings
-    });
+    // Until the backup was made.
+    host.stuck_powering_off(true);
     ensure!(host.hang(), "up");
     let uid = stage.remediate(HOST).await?;
     stage.wait_step(HOST, "PoweringOff").await?;
     let backup = stage.plane().back_up()?;
     let (_, at_backup) = stage.leader().await?;
+    host.stuck_powering_off(false);
 
     stage.wait_step(HOST, "Succeeded").await?;
     stage.withdraw(HOST).await?;

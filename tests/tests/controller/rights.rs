@@ -167,7 +167,7 @@ async fn with_machines(dir: &Path) -> Audit {
         "unavailable_bmc_is_reported",
         bmc_watch::is_reported(&w.stage, "bmc-1", "host check bmc-1"),
     );
-    all.add("metal3", metal3(&w.stage));
+    all.add("metal3", metal3(w));
     all.add(
         "metrics_require_authorised_token",
         metrics::secure(&w.stage, port),
@@ -189,8 +189,8 @@ fn audit(stage: &Stage) -> Audit {
 }
 
 /// A host recovers by a Metal3Remediation of a MachineHealthCheck, and its pod is deleted at once.
-async fn metal3(stage: &Stage) -> Result<()> {
-    let host = "metal-1";
+async fn metal3(w: &power_remediation::world::World) -> Result<()> {
+    let (stage, host) = (&w.stage, "metal-1");
     stage.delete_pods_at_once().await?;
     stage.bind_pod(host, false).await?;
     stage
@@ -202,11 +202,7 @@ async fn metal3(stage: &Stage) -> Result<()> {
     let request = "cluster.x-k8s.io/remediate-machine";
     let machines = stage.machines();
     stage.annotate(&machines, host, request, Some("")).await?;
-    wait_until("a remediation is created", LONG, || async {
-        let seen = stage.remediation(host).await?;
-        Ok(seen.map(drop).ok_or_else(|| "no request".to_owned()))
-    })
-    .await?;
+    w.recorder.wait_created(host).await?;
     wait_until("the remediation is finished", LONG, || async {
         let seen = stage.remediation(host).await?;
         Ok(seen.map_or(Ok(()), |seen| Err(format!("{seen:?}"))))
@@ -232,7 +228,7 @@ async fn with_nodes(dir: &Path) -> Audit {
     if let Err(error) = begin(&stage).await {
         panic!("{error:#}\n{}", stage.report().await);
     }
-    let world = World { stage };
+    let world = World::new(stage);
     let w = &world;
     let mut all = Scenarios::new();
     all.add("printed", life::printed(w));
@@ -314,7 +310,7 @@ async fn with_openshift(dir: &Path) -> Audit {
     if let Err(error) = outcome.await {
         panic!("{error:#}\n{}", stage.report().await);
     }
-    let recorder = Recorder::start(&stage.client);
+    let recorder = Recorder::of_openshift(&stage.client);
     let world = World { stage, recorder };
     let w = &world;
     let mut all = Scenarios::new();

@@ -12,7 +12,7 @@ use rackhand_tests::{
         HostLink, LONG, RackSpec, Recorder, SYSTEM, Scenarios, Stage, StageConfig, wait_until,
     },
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 const SHARDS: [&str; 3] = ["a", "b", "c"];
 const FILTER: &str = "cluster.x-k8s.io/watch-filter";
@@ -76,10 +76,13 @@ async fn run(stage: &Stage, recorder: &Recorder) -> Result<()> {
     let mut all = Scenarios::new();
     all.add(
         "a_check_moves_while_its_remediation_is_in_flight",
-        moved(stage),
+        moved(stage, recorder),
     );
     all.add("a_shard_works_on_its_own_alone", own(stage));
-    all.add("a_shard_that_is_removed_is_taken_over", removed(stage));
+    all.add(
+        "a_shard_that_is_removed_is_taken_over",
+        removed(stage, recorder),
+    );
     all.add("a_remediation_of_no_shard_is_reported", unclaimed(stage));
     all.add(
         "f1_checks_of_two_shards_for_one_host_run_nothing_twice",
@@ -139,16 +142,15 @@ async fn own(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-async fn moved(stage: &Stage) -> Result<()> {
+async fn moved(stage: &Stage, recorder: &Recorder) -> Result<()> {
     let (uid, shard) = drained(stage, "a-1").await?;
     ensure!(shard == "a", "{shard}");
     label(&stage.checks(), "a", "b").await?;
     // The next failure of the same check is b's already; the first stays with a.
     ensure!(stage.host("a-2")?.hang(), "up");
-    stage
-        .wait_remediation("a-2", "it is of b", |seen| {
-            seen.object["metadata"]["labels"][FILTER] == "b"
-        })
+    let is_of_b = |object: &Value| object["metadata"]["labels"][FILTER] == "b";
+    recorder
+        .wait_version("Metal3Remediation", "a-2", "it is of b", is_of_b)
         .await?;
     back(stage, "a-2").await?;
     let object = stage.remediations().get("a-1").await?;
@@ -164,16 +166,18 @@ async fn moved(stage: &Stage) -> Result<()> {
     back(stage, "a-1").await
 }
 
-async fn removed(stage: &Stage) -> Result<()> {
+async fn removed(stage: &Stage, recorder: &Recorder) -> Result<()> {
     let (uid, shard) = drained(stage, "c-1").await?;
     ensure!(shard == "c", "{shard}");
     ensure!(stage.stop_controller("c")?.success(), "ends well");
     label(&stage.checks(), "c", "b").await?;
     stage.let_pod_go("c-1").await?;
     label(&stage.remediations(), "c-1", "b").await?;
-    let object = stage.remediations().get("c-1").await?;
-    ensure!(object.uid().as_deref() == Some(&uid), "it was made anew");
-    back(stage, "c-1").await
+    back(stage, "c-1").await?;
+    let versions = recorder.of("Metal3Remediation", "c-1");
+    let same = versions.iter().all(|version| version.uid() == uid);
+    ensure!(same, "it was made anew: {versions:?}");
+    Ok(())
 }
 
 /// Two checks that the documentation forbids: neither shard knows of the other's remediation before it has

@@ -1,5 +1,7 @@
 //! Unauthorized callers: rejected, logged and counted.
 
+use std::time::Duration;
+
 use rackhand_proto::{
     Refusal,
     v1::{self, begin_request::Action},
@@ -85,14 +87,18 @@ async fn f7_unauthorized_callers_are_rejected_logged_and_counted() {
     ] {
         assert_eq!(site.metric(metric).await, count, "{metric}");
     }
-    let log = site.log();
-    for told in [
+    let told = [
         "TLS handshake refused",
         "refused",
         "an old term was claimed",
         "op-6-9",
-    ] {
-        assert!(log.contains(told), "{told}: {log}");
-    }
+    ];
+    let logged = async {
+        while !told.iter().all(|told| site.log().contains(told)) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let logged = tokio::time::timeout(PATIENCE, logged).await;
+    assert!(logged.is_ok(), "{told:?}: {}", site.log());
     site.stop();
 }

@@ -67,6 +67,7 @@ pub async fn overruled(w: &World) -> Result<()> {
     let uid = seen.object["metadata"]["uid"].as_str().unwrap_or_default();
     let word = format!("rackhand.dev/override-owner={uid}");
     w.stage
-        .kubectl(&["-n", NAMESPACE, "annotate", "m3r", "again-1", &word])?;
+        .kubectl(&["-n", NAMESPACE, "annotate", "m3r", "again-1", &word])
+        .await?;
     w.back_by("again-1", &[(AGENT, OFF), (AGENT, ON)]).await
 }

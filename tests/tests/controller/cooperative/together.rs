@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use rackhand_tests::{
     rack::PowerState,
-    stage::{LONG, wait_until},
+    stage::{LONG, Record, wait_until},
 };
 
 use super::world::{AGENT, GRACE, HOLD, IRONIC, OFF, ON, SOMEBODY, World};
@@ -44,7 +44,15 @@ pub async fn path(w: &World) -> Result<()> {
     );
     let gone = w.recorder.of("Pod", "on-path-1");
     let gone = gone.iter().find(|record| record.gone).context("drained")?;
-    ensure!(gone.at <= went, "the hold went before the pod");
+    // Two watches arrive in any order, so the order of the writes counts.
+    let versions = w.recorder.of("BareMetalHost", "path-1");
+    let held = |record: &&Record| record.is_annotated(HOLD);
+    let mut since = versions.iter().skip_while(|record| !held(record));
+    let let_go = since.find(|record| !held(record)).context("let go")?;
+    ensure!(
+        gone.version() < let_go.version(),
+        "the hold went before the pod"
+    );
     let sent = w.well.sent("path-1")?;
     ensure!((sent.offs, sent.ons) == (1, 1), "{sent:?}");
     ensure!((sent.forced_offs, sent.forced_ons) == (0, 0), "{sent:?}");

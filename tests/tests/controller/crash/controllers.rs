@@ -153,6 +153,8 @@ pub async fn stopped_leader(stage: &Stage, recorder: &Recorder) -> Result<()> {
     start(stage, "standby", CALM).await?;
     let (first, term) = stage.leader().await?;
     ensure!(first.starts_with(old), "{first} leads");
+    // This pod leaves the power-on to the next leader.
+    stage.bind_pod("r-1", true).await?;
     ensure!(stage.host("r-1")?.hang(), "up");
     at_step(stage, recorder, &[("r-1", "PoweringOff")]).await?;
     stage.signal_controller(old, Signal::SIGSTOP)?;
@@ -179,6 +181,7 @@ pub async fn stopped_leader(stage: &Stage, recorder: &Recorder) -> Result<()> {
         stage.log_of(old)?.contains("leadership lost"),
         "reports the cause"
     );
+    stage.let_pod_go("r-1").await?;
     finished(stage, recorder, "r-1").await?;
     let told = stage.events("r-1").await?;
     let later = |who: &str| {

@@ -32,7 +32,7 @@ pub const AGENT_STEPS: [&str; 3] = ["PoweringOff", "Draining", "PoweringOn"];
 pub const BRIEF: &str = "--lease-duration=3s";
 
 /// Lease duration of controllers that must not lose the Lease on a busy machine.
-pub const CALM: &str = "--lease-duration=8s";
+pub const CALM: &str = "--lease-duration=15s";
 
 /// Timeout of a step while controllers are killed and started.
 const PATIENCE: Duration = LONG.saturating_mul(4);

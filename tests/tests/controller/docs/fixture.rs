@@ -29,7 +29,7 @@ use super::{
 pub const HOST: &str = "node-7";
 const PASSWORD: &str = "PASSWORD";
 /// How long a command may take, and a program to be ready.
-pub const LONG: Duration = Duration::from_secs(60);
+pub const LONG: Duration = Duration::from_secs(150);
 /// Where systemd puts what its unit for the agent loads.
 const CREDENTIALS: &str = "/run/credentials/rackhand-agent.service";
 /// The folder in which a page's commands run, as a reader would be in this repository.

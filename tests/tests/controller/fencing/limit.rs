@@ -87,7 +87,7 @@ pub async fn limit_forty(w: &World) -> Result<()> {
     host.wait_for(LONG, "off", |view| view.power == PowerState::Off)
         .await?;
     host.switch(ResetType::On, "a person");
-    w.stage.wait_step("forty-2", "PoweringOff").await?;
+    w.recorder.wait_passed("forty-2", "PoweringOff").await?;
     w.comes_back("forty-2").await?;
     never_requested(w, "forty-1")?;
     let others = host

@@ -91,12 +91,12 @@ pub async fn persons_word(w: &World) -> Result<()> {
     host.wait_for(LONG, "off", |view| view.power == PowerState::Off)
         .await?;
     let confirm = ["confirm-fenced", "word-1", "--namespace", NAMESPACE];
-    let refused = w.stage.controller_command(&confirm, "word-2\n");
+    let refused = w.stage.controller_command(&confirm, "word-2\n").await;
     let refused = format!("{:#}", refused.unwrap_err());
     ensure!(refused.contains("nothing was confirmed"), "{refused}");
-    let shown = w.stage.controller_command(&confirm, "word-1\n")?;
+    let shown = w.stage.controller_command(&confirm, "word-1\n").await?;
     ensure!(shown.contains("Every power cord is pulled"), "{shown}");
-    let status = w.stage.controller_command(&["status"], "")?;
+    let status = w.stage.controller_command(&["status"], "").await?;
     ensure!(status.contains("metal3/word-1"), "{status}");
     w.stage
         .wait_remediation("word-1", "drained", |seen| seen.step == "PoweringOn")

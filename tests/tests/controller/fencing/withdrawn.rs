@@ -31,11 +31,13 @@ pub async fn withdrawn_powering_off(w: &World) -> Result<()> {
 
 pub async fn withdrawn_off(w: &World) -> Result<()> {
     let host = w.host("del-2")?;
-    host.hang();
+    // The pod keeps it off at least until the withdrawal.
+    w.lose("del-2", true).await?;
     w.stage.remediate("del-2").await?;
     host.wait_for(LONG, "off", |view| view.power == PowerState::Off)
         .await?;
     w.stage.withdraw("del-2").await?;
+    w.stage.let_pod_go("del-2").await?;
     w.stage.wait_back("del-2").await?;
     w.stage.one_cycle("del-2")
 }
@@ -84,11 +86,11 @@ pub async fn withdrawn_booting(w: &World) -> Result<()> {
 /// only once the agent has ended that power-on, because somebody may work on the host then.
 pub async fn offline_powering_on(w: &World) -> Result<()> {
     let host = w.host("del-6")?;
-    host.hang();
+    w.lose("del-6", true).await?;
     w.stage.remediate("del-6").await?;
-    host.wait_for(LONG, "off", |view| view.power == PowerState::Off)
-        .await?;
+    w.stage.wait_step("del-6", "Draining").await?;
     host.ignore_commands();
+    w.stage.let_pod_go("del-6").await?;
     host.wait_for(LONG, "was to be switched on", |view| {
         view.counters.commands.contains_key(&ResetType::On)
     })

@@ -31,7 +31,9 @@ const COOLDOWN: i64 = 20;
 pub(super) async fn are_enforced(stage: &Stage, both: &[HostRemediation]) -> Result<()> {
     apply_yaml(&stage.client, POLICY).await?;
     wait_until("the policy is valid", LONG, || async {
-        let row = stage.kubectl(&["get", "powerpolicies", "limits", "--no-headers"])?;
+        let row = stage
+            .kubectl(&["get", "powerpolicies", "limits", "--no-headers"])
+            .await?;
         Ok(match row.split_whitespace().nth(1) {
             Some("True") => Ok(()),
             _ => Err(row),
@@ -59,7 +61,8 @@ pub(super) async fn are_enforced(stage: &Stage, both: &[HostRemediation]) -> Res
     patch(
         stage,
         &json!({ "attempts": [{ "max": 2, "withinSeconds": 86_400, "then": "Notify" }] }),
-    )?;
+    )
+    .await?;
     stage.wait_warning(HOST, "PolicyLimitExceeded").await?;
     stage.wait_back(HOST).await?;
     let third = &ended(stage, 3).await?[0];
@@ -67,7 +70,7 @@ pub(super) async fn are_enforced(stage: &Stage, both: &[HostRemediation]) -> Res
     let finished = third.finished_at.context("not finished")?;
 
     // Cooldown: held from the end of the third, which a change of the policy shortens.
-    patch(stage, &json!({ "attempts": null, "cooldownSeconds": 3600 }))?;
+    patch(stage, &json!({ "attempts": null, "cooldownSeconds": 3600 })).await?;
     stage.host(HOST)?.hang();
     held(
         stage,
@@ -78,7 +81,7 @@ pub(super) async fn are_enforced(stage: &Stage, both: &[HostRemediation]) -> Res
         ],
     )
     .await?;
-    patch(stage, &json!({ "cooldownSeconds": COOLDOWN }))?;
+    patch(stage, &json!({ "cooldownSeconds": COOLDOWN })).await?;
     stage.wait_back(HOST).await?;
     let fourth = &ended(stage, 4).await?[0];
     let begun = fourth.steps.iter().find(|step| step.step == "Holding");
@@ -96,7 +99,8 @@ pub(super) async fn are_enforced(stage: &Stage, both: &[HostRemediation]) -> Res
             "cooldownSeconds": null,
             "attempts": [{ "max": 4, "withinSeconds": 604_800, "then": "Escalate" }],
         }),
-    )?;
+    )
+    .await?;
     stage.host(HOST)?.hang();
     let seen = stage
         .wait_remediation(HOST, "escalated", |seen| seen.phase == "Deleting machine")
@@ -117,7 +121,7 @@ async fn held(stage: &Stage, parts: &[&str]) -> Result<Seen> {
         .await
 }
 
-fn patch(stage: &Stage, spec: &Value) -> Result<()> {
+async fn patch(stage: &Stage, spec: &Value) -> Result<()> {
     let patch = json!({ "spec": spec }).to_string();
     let command = [
         "patch",
@@ -127,7 +131,7 @@ fn patch(stage: &Stage, spec: &Value) -> Result<()> {
         "-p",
         &patch,
     ];
-    stage.kubectl(&command).map(drop)
+    stage.kubectl(&command).await.map(drop)
 }
 
 /// The history of the host once so many remediations have ended.

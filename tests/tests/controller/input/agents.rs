@@ -1,10 +1,9 @@
 //! Misconfigured rack agents.
 
-use std::process::Command;
-
 use anyhow::{Result, bail, ensure};
 use rackhand_tests::{cluster::apply, pki::CertSpec};
 use serde_json::json;
+use tokio::process::Command;
 
 use super::world::World;
 
@@ -82,7 +81,8 @@ bmc = { address = "redfish+https://192.0.2.2/redfish/v1/Systems/1", username = "
         .arg("serve")
         .arg("--config")
         .arg(&path)
-        .output()?;
+        .output()
+        .await?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(!output.status.success(), "it started");
     for word in [

@@ -94,7 +94,7 @@ pub async fn request(w: &World) -> Result<()> {
     let from = &meta["annotations"]["cluster.x-k8s.io/cloned-from-name"];
     ensure!(from == "worker-remediation-request", "{meta}");
 
-    let columns = w.columns(&["m3r", "good-1"])?;
+    let columns = w.columns(&["m3r", "good-1"]).await?;
     let wanted = [
         "NAME",
         "RETRY LIMIT",
@@ -104,7 +104,9 @@ pub async fn request(w: &World) -> Result<()> {
         "PHASE",
     ];
     ensure!(columns == wanted, "{columns:?}");
-    let output = w.kubectl(&["get", "m3r", "good-1", "--no-headers"], "")?;
+    let output = w
+        .kubectl(&["get", "m3r", "good-1", "--no-headers"], "")
+        .await?;
     let line = String::from_utf8_lossy(&output.stdout).into_owned();
     ensure!(
         line.contains("Reboot") && line.contains("Waiting"),
@@ -115,20 +117,22 @@ pub async fn request(w: &World) -> Result<()> {
 }
 
 pub async fn printed(w: &World) -> Result<()> {
-    let output = w.kubectl(&["apply", "-f", "-"], PRINTED)?;
+    let output = w.kubectl(&["apply", "-f", "-"], PRINTED).await?;
     let (out, err) = (
         String::from_utf8_lossy(&output.stdout).into_owned(),
         String::from_utf8_lossy(&output.stderr).into_owned(),
     );
     ensure!(output.status.success(), "{out}{err}");
     ensure!(!err.contains("Warning: unknown field"), "{err}");
-    let again = w.kubectl(&["apply", "-f", "-"], PRINTED)?;
+    let again = w.kubectl(&["apply", "-f", "-"], PRINTED).await?;
     let again = String::from_utf8_lossy(&again.stdout).into_owned();
     ensure!(
         again.matches("unchanged").count() == 2,
         "as it is stored: {again}"
     );
-    let columns = w.columns(&["machinehealthchecks.v1beta1.cluster.x-k8s.io"])?;
+    let columns = w
+        .columns(&["machinehealthchecks.v1beta1.cluster.x-k8s.io"])
+        .await?;
     let wanted = [
         "NAME",
         "CLUSTER",
@@ -138,7 +142,7 @@ pub async fn printed(w: &World) -> Result<()> {
         "AGE",
     ];
     ensure!(columns == wanted, "{columns:?}");
-    let columns = w.columns(&["mhc"])?;
+    let columns = w.columns(&["mhc"]).await?;
     ensure!(
         columns == ["NAME", "CLUSTER", "REPLICAS", "HEALTHY", "AGE"],
         "{columns:?}"
@@ -209,7 +213,8 @@ pub async fn future_condition(w: &World) -> Result<()> {
     w.stage.wait_warning("ahead", "ConditionInFuture").await?;
     let text = w
         .stage
-        .explain(&["mhc", "ahead", "--namespace", NAMESPACE], "")?;
+        .explain(&["mhc", "ahead", "--namespace", NAMESPACE], "")
+        .await?;
     ensure!(text.contains(&words), "{text}");
 
     ensure!(w.stage.host("good-4")?.hang(), "up");

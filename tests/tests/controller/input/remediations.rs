@@ -27,9 +27,12 @@ pub async fn recovered_early(w: &World) -> Result<()> {
     w.stage.untouched("good-2")?;
     w.stage.never_tainted(&w.recorder, "good-2").await?;
     host.clear_faults();
-    let held = w.stage.held_by("good").await?;
-    ensure!(held["good-2"].is_empty(), "still held: {held:?}");
-    Ok(())
+    wait_until("its hold is released", LONG, || async {
+        let held = w.stage.held_by("good").await?;
+        let is_free = held["good-2"].is_empty();
+        Ok(is_free.then_some(()).ok_or_else(|| format!("{held:?}")))
+    })
+    .await
 }
 
 pub async fn unknown_strategy(w: &World) -> Result<()> {
@@ -37,7 +40,7 @@ pub async fn unknown_strategy(w: &World) -> Result<()> {
         .replace("as-printed", "odd")
         .replace("\"Reboot\"", "\"Replace\"");
     let (_, template) = odd.split_once("---").context("two documents")?;
-    let output = w.kubectl(&["apply", "-f", "-"], template)?;
+    let output = w.kubectl(&["apply", "-f", "-"], template).await?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(!output.status.success(), "the object was accepted");
     let clear = ["spec.template.spec.strategy.type", "Replace", "Reboot"];

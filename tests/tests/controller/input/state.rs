@@ -145,6 +145,7 @@ pub async fn removed(w: &World) -> Result<()> {
 
     w.stage.let_pod_go("cut-1").await?;
     w.succeeds("cut-1").await?;
+    w.recorder.catch_up("cut-1").await?;
     let taints = w.recorder.taints("cut-1");
     ensure!(
         taints.len() == 2,

@@ -1,10 +1,11 @@
 //! The stage of these tests, with malformed objects.
 
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use anyhow::{Context, Result};
 use rackhand_tests::stage::{LONG, NAMESPACE, Recorder, Stage, wait_until};
 use serde_json::Value;
+use tokio::{io::AsyncWriteExt as _, process::Command};
 
 /// A secret in a malformed kubeconfig, which must not appear in messages.
 pub const SECRET: &str = "hush-7f3a9c";
@@ -17,8 +18,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn kubectl(&self, args: &[&str], input: &str) -> Result<Output> {
-        use std::io::Write;
+    pub async fn kubectl(&self, args: &[&str], input: &str) -> Result<Output> {
         let mut child = Command::new("kubectl")
             .arg("--kubeconfig")
             .arg(self.stage.plane().kubeconfig())
@@ -33,13 +33,14 @@ impl World {
             .stdin
             .take()
             .context("no input")?
-            .write_all(input.as_bytes())?;
-        Ok(child.wait_with_output()?)
+            .write_all(input.as_bytes())
+            .await?;
+        Ok(child.wait_with_output().await?)
     }
 
     /// The column names of `kubectl get`.
-    pub fn columns(&self, what: &[&str]) -> Result<Vec<String>> {
-        let output = self.kubectl(&[&["get"], what].concat(), "")?;
+    pub async fn columns(&self, what: &[&str]) -> Result<Vec<String>> {
+        let output = self.kubectl(&[&["get"], what].concat(), "").await?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let head = text.lines().next().unwrap_or_default();
         let columns = head.split("   ").map(str::trim).filter(|c| !c.is_empty());

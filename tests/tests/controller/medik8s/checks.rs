@@ -136,9 +136,9 @@ impl World {
     }
 
     /// Runs `rackhand-controller explain nhc`.
-    pub(super) fn explain(&self, args: &[&str]) -> Result<Value> {
+    pub(super) async fn explain(&self, args: &[&str]) -> Result<Value> {
         let more = ["--health-checks=annotated", "-o", "json"];
         let args = [&["nhc"], args, &more].concat();
-        Ok(serde_json::from_str(&self.stage.explain(&args, "")?)?)
+        Ok(serde_json::from_str(&self.stage.explain(&args, "").await?)?)
     }
 }

@@ -31,7 +31,7 @@ pub(super) async fn crash(w: &World) -> Result<()> {
     };
     let begun = w.wait_check("crash", "the first is shown", has(1)).await?;
     let started = begun["unhealthyNodes"][0]["remediations"][0]["started"].clone();
-    let told = w.explain(&["crash"])?;
+    let told = w.explain(&["crash"]).await?;
     let step = &told["targets"][0]["remediations"][0];
     ensure!(
         told["targets"][0]["node"] == node
@@ -84,14 +84,15 @@ pub(super) async fn crash(w: &World) -> Result<()> {
     for kinds in ["nhc,nodes", "idleremediations,idleremediationtemplates"] {
         let dump = w
             .stage
-            .kubectl(&["get", kinds, "-n", NAMESPACE, "-o", "yaml"])?;
+            .kubectl(&["get", kinds, "-n", NAMESPACE, "-o", "yaml"])
+            .await?;
         files = format!("{files}\n---\n{dump}");
     }
     let path = w.stage.dir().join("crash.yaml");
     std::fs::write(&path, files)?;
     let later = (Timestamp::now() + SignedDuration::from_secs(120)).to_string();
     let path = path.display().to_string();
-    let told = w.explain(&["crash", "--at", &later, "-f", &path])?;
+    let told = w.explain(&["crash", "--at", &later, "-f", &path]).await?;
     let does = told["targets"][0]["does"].as_str().unwrap_or_default();
     ensure!(does.contains("no template is left"), "{told}");
     w.sick(node, false).await?;

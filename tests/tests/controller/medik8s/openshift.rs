@@ -63,7 +63,7 @@ pub(super) async fn openshift(w: &World) -> Result<()> {
         w.idle_of(node).await?.len() == 1,
         "the existing remediation is kept"
     );
-    let told = w.explain(&["ocp"])?;
+    let told = w.explain(&["ocp"]).await?;
     ensure!(told["phase"] == "Disabled", "{told}");
     let checks = w.stage.openshift_checks();
     checks.delete("machines", &DeleteParams::default()).await?;

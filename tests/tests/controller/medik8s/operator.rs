@@ -10,9 +10,9 @@ use rackhand_tests::{
     cluster::apply,
     stage::{LONG, NAMESPACE, wait_until},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::world::{NODE_NAME, TIMED_OUT, World, condition, no_finalizer, resource};
+use super::world::{NODE_NAME, TIMED_OUT, World, condition, condition_of, no_finalizer, resource};
 
 const TEMPLATE_NAME: &str = "remediation.medik8s.io/template-name";
 
@@ -115,9 +115,12 @@ pub(super) async fn succeeds(w: &World) -> Result<()> {
     let uid = w.foreign_check(check, "full").await?;
     ensure!(w.stage.host(node)?.hang(), "the host was not up");
     let name = w.remediate(check, &uid, node, "full", false).await?;
-    let begun = |o: &DynamicObject| condition(o, "Processing") == "True";
-    let object = w.wait(&name, "begun", begun).await?;
-    ensure!(condition(&object, "Succeeded") == "Unknown", "{object:?}");
+    let begun = |o: &Value| condition_of(o, "Processing") == "True";
+    let object = w
+        .recorder
+        .wait_version("PowerRemediation", &name, "begun", begun)
+        .await?;
+    ensure!(condition_of(&object, "Succeeded") == "Unknown", "{object}");
     let over = |o: &DynamicObject| condition(o, "Succeeded") == "True" && no_finalizer(o);
     let object = w.wait(&name, "over", over).await?;
     ensure!(condition(&object, "Processing") == "False", "{object:?}");

@@ -5,13 +5,15 @@ use kube::{
     api::DynamicObject,
     core::{ApiResource, GroupVersionKind},
 };
-use rackhand_tests::stage::Stage;
+use rackhand_tests::stage::{Recorder, Stage};
+use serde_json::Value;
 
 pub(super) const NODE_NAME: &str = "remediation.medik8s.io/node-name";
 pub(super) const TIMED_OUT: &str = "remediation.medik8s.io/nhc-timed-out";
 
 pub(super) struct World {
     pub(super) stage: Stage,
+    pub(super) recorder: Recorder,
     /// A client with the rights of medik8s' operator.
     pub(super) operator: Client,
 }
@@ -29,7 +31,11 @@ pub(super) fn resource(version: &str, kind: &str) -> ApiResource {
 }
 
 pub(super) fn condition<'a>(object: &'a DynamicObject, name: &str) -> &'a str {
-    let list = object.data["status"]["conditions"].as_array();
+    condition_of(&object.data, name)
+}
+
+pub(super) fn condition_of<'a>(object: &'a Value, name: &str) -> &'a str {
+    let list = object["status"]["conditions"].as_array();
     let found = list.into_iter().flatten().find(|c| c["type"] == name);
     found.and_then(|c| c["status"].as_str()).unwrap_or("none")
 }

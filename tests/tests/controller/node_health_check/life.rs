@@ -82,7 +82,7 @@ pub(crate) async fn printed(w: &World) -> Result<()> {
             && lease.lease_duration_seconds == Some(660),
         "{lease:?}"
     );
-    let columns = w.stage.kubectl(&["get", "nhc", name])?;
+    let columns = w.stage.kubectl(&["get", "nhc", name]).await?;
     ensure!(
         columns.contains("PHASE") && columns.contains("Remediating"),
         "{columns}"
@@ -106,11 +106,14 @@ pub(crate) async fn printed(w: &World) -> Result<()> {
         Ok(found.map_or(Ok(()), |lease| Err(format!("{lease:?}"))))
     })
     .await?;
-    let (_, metrics) = w.stage.admin("controller-0", "/metrics").await?;
     let labels = r#"{name="printed-1",namespace="default",remediation="ProviderXRemediation"}"#;
     let line = format!("nodehealthcheck_ongoing_remediation{labels} 0");
-    ensure!(metrics.contains(&line), "{line}");
-    Ok(())
+    wait_until(&line, LONG, || async {
+        let (_, metrics) = w.stage.admin("controller-0", "/metrics").await?;
+        let is_there = metrics.contains(&line);
+        Ok(if is_there { Ok(()) } else { Err(metrics) })
+    })
+    .await
 }
 
 pub(crate) async fn confirmation(w: &World) -> Result<()> {

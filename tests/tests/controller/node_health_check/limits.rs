@@ -44,13 +44,20 @@ pub(crate) async fn limit(w: &World) -> Result<()> {
             w.sick(node, true).await?;
         }
     }
-    let rules = json!({ "minHealthy": "51%", "remediationTemplate": template("group-x") });
+    // Paused until both were seen: of one alone the limit would permit the remediation.
+    let rules = json!({
+        "minHealthy": "51%", "remediationTemplate": template("group-x"), "pauseRequests": ["seen"],
+    });
     w.make_check("limit", rules).await?;
     w.wait_check("limit", "sees both", |s| {
         unhealthy(s) == ["limit-2", "limit-3"]
     })
     .await?;
-    w.wait_event("limit", "RemediationSkipped").await?;
+    w.patch_check("limit", json!({ "pauseRequests": null }))
+        .await?;
+    w.wait_check("limit", "is not paused", |s| s["phase"] != "Paused")
+        .await?;
+    w.wait_warning("limit", "RemediationSkipped").await?;
     for node in ["limit-2", "limit-3"] {
         ensure!(
             w.of_node(node).await?.is_empty(),

@@ -39,11 +39,19 @@ pub(crate) async fn escalation(w: &World) -> Result<()> {
             &Patch::Merge(failed),
         )
         .await?;
-    let both = w.wait_remediations("escalation-1", 2).await?;
     let told = |r: &DynamicObject| {
         r.annotations()
             .contains_key("remediation.medik8s.io/nhc-timed-out")
     };
+    let both = wait_until("the second is made, the first is told", LONG, || async {
+        let both = w.of_node("escalation-1").await?;
+        Ok(if both.len() == 2 && both.iter().any(told) {
+            Ok(both)
+        } else {
+            Err(format!("{both:?}"))
+        })
+    })
+    .await?;
     let how = |how: &str| both.iter().find(|r| r.data["spec"]["how"] == how);
     ensure!(how("first").is_some_and(told), "{both:?}");
     ensure!(how("second").is_some_and(|r| !told(r)), "{both:?}");
@@ -93,11 +101,10 @@ pub(crate) async fn power(w: &World) -> Result<()> {
         .await?;
     ensure!(w.stage.host(node)?.hang(), "the host was not up");
     let requests = w.stage.power_remediations();
-    wait_until("a remediation is made", LONG, || async {
-        let found = requests.get_opt(node).await?;
-        Ok(found.map(drop).ok_or_else(|| "none".to_owned()))
-    })
-    .await?;
+    let what = "a remediation is made";
+    w.recorder
+        .wait_version("PowerRemediation", node, what, |_| true)
+        .await?;
     wait_until("the remediation is finished", LONG, || async {
         let found = requests.get_opt(node).await?;
         Ok(found.map_or(Ok(()), |r| Err(r.data["status"].to_string())))

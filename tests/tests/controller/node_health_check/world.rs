@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{api::coordination::v1::Lease, api::core::v1::Node};
 use kube::{
@@ -12,7 +13,7 @@ use kube::{
 };
 use rackhand_tests::{
     cluster::{apply, apply_yaml},
-    stage::{LONG, Stage, wait_until},
+    stage::{LONG, Recorder, Stage, wait_until},
 };
 use serde_json::{Value, json};
 
@@ -87,6 +88,16 @@ spec: {template: {spec: {how: second}}}
 
 pub(crate) struct World {
     pub(crate) stage: Stage,
+    pub(crate) recorder: Recorder,
+}
+
+impl World {
+    pub(crate) fn new(stage: Stage) -> Self {
+        Self {
+            recorder: Recorder::of_nodes(&stage.client),
+            stage,
+        }
+    }
 }
 
 pub(crate) async fn begin(stage: &Stage) -> Result<()> {
@@ -101,24 +112,33 @@ pub(crate) async fn renew(client: Client) {
     let nodes: Api<Node> = Api::all(client.clone());
     let of_test = ListParams::default().labels("test.rackhand.dev/fake");
     loop {
-        for node in nodes.list(&of_test).await.into_iter().flatten() {
-            let name = node.name_any();
-            let now = Timestamp::now();
-            let lease = json!({
-                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-                "metadata": { "name": name },
-                "spec": {
-                    "holderIdentity": name, "leaseDurationSeconds": 40,
-                    "renewTime": format!("{now:.6}"),
-                },
+        // All at once: one after another would take too long on a busy machine.
+        let renewals = nodes
+            .list(&of_test)
+            .await
+            .into_iter()
+            .flatten()
+            .map(|node| {
+                let name = node.name_any();
+                let now = Timestamp::now();
+                let lease = json!({
+                    "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                    "metadata": { "name": name },
+                    "spec": {
+                        "holderIdentity": name, "leaseDurationSeconds": 40,
+                        "renewTime": format!("{now:.6}"),
+                    },
+                });
+                let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-node-lease");
+                async move {
+                    let params = PatchParams::apply("test").force();
+                    leases
+                        .patch(&name, &params, &Patch::Apply(&lease))
+                        .await
+                        .ok();
+                }
             });
-            let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-node-lease");
-            let params = PatchParams::apply("test").force();
-            leases
-                .patch(&name, &params, &Patch::Apply(&lease))
-                .await
-                .ok();
-        }
+        join_all(renewals).await;
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
@@ -247,13 +267,24 @@ impl World {
 
     /// Waits for an Event about a check.
     pub(crate) async fn wait_event(&self, check: &str, reason: &str) -> Result<()> {
+        self.wait_event_of(&["Normal", "Warning"], check, reason)
+            .await
+    }
+
+    /// Waits for a Warning about a check.
+    pub(crate) async fn wait_warning(&self, check: &str, reason: &str) -> Result<()> {
+        self.wait_event_of(&["Warning"], check, reason).await
+    }
+
+    async fn wait_event_of(&self, types: &[&str], check: &str, reason: &str) -> Result<()> {
         let events: Api<k8s_openapi::api::events::v1::Event> =
             Api::namespaced(self.stage.client.clone(), "default");
         wait_until(&format!("{check}: Event {reason}"), LONG, || async {
             let list = events.list(&ListParams::default()).await?;
-            let about = list
-                .iter()
-                .filter(|e| e.regarding.as_ref().and_then(|r| r.name.as_deref()) == Some(check));
+            let about = list.iter().filter(|e| {
+                e.regarding.as_ref().and_then(|r| r.name.as_deref()) == Some(check)
+                    && e.type_.as_deref().is_some_and(|t| types.contains(&t))
+            });
             let told: Vec<(String, String)> = about
                 .map(|e| {
                     (

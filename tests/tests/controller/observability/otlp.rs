@@ -13,7 +13,7 @@ use opentelemetry_proto::tonic::{
 };
 use parking_lot::Mutex;
 use rackhand_tests::stage::{
-    HostLink, LONG, OtlpReceiver, RackSpec, Stage, StageConfig, wait_until,
+    HostLink, LONG, OtlpReceiver, RackSpec, Recorder, Stage, StageConfig, wait_until,
 };
 use tonic::{
     Request, Response, Status,
@@ -107,14 +107,11 @@ async fn spans_of_controller_and_agent_arrive_by_otlp_in_one_trace() {
 async fn scenario(stage: &Stage, receiver: &Receiver) -> Result<()> {
     stage.apply_rack_agents().await?;
     stage.start_controller("controller-0").await?;
+    let recorder = Recorder::start(&stage.client);
     stage.apply_health_check().await?;
     ensure!(stage.host(HOST)?.hang(), "{HOST} was not up");
-    let uid = wait_until("its remediation", LONG, || async {
-        let seen = stage.remediation(HOST).await?;
-        let uid = seen.and_then(|s| Some(s.object["metadata"]["uid"].as_str()?.to_owned()));
-        Ok(uid.ok_or_else(|| "none".to_owned()))
-    })
-    .await?;
+    let created = recorder.wait_created(HOST).await?;
+    let uid = created["metadata"]["uid"].as_str().unwrap_or_default();
     stage.wait_back(HOST).await?;
 
     let remediation = wait_until("the span of the remediation", LONG, || async {
@@ -123,7 +120,7 @@ async fn scenario(stage: &Stage, receiver: &Receiver) -> Result<()> {
         Ok(found.cloned().ok_or_else(|| format!("{spans:#?}")))
     })
     .await?;
-    let trace = uuid::Uuid::parse_str(&uid)?.into_bytes();
+    let trace = uuid::Uuid::parse_str(uid)?.into_bytes();
     ensure!(remediation.trace_id == trace, "{remediation:#?}");
     ensure!(
         has_event(&remediation, "remediation finished"),

@@ -60,10 +60,7 @@ pub async fn template(w: &World) -> Result<()> {
         "{said}"
     );
     apply_yaml(&w.stage.client, TEMPLATE).await?;
-    let request = wait(&w.requests(), &machine, "a remediation is created", |o| {
-        o.is_some()
-    })
-    .await?;
+    let request = w.requested(&machine).await?;
     let metadata = &request["metadata"];
     ensure!(
         metadata["annotations"]["machine.openshift.io/cloned-from-name"] == "reboot"

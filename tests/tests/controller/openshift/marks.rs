@@ -1,7 +1,10 @@
 //! External remediation by the annotation of `external-baremetal`.
 
 use anyhow::{Result, ensure};
-use rackhand_tests::{cluster::apply, stage::NAMESPACE};
+use rackhand_tests::{
+    cluster::apply,
+    stage::{NAMESPACE, OPENSHIFT_MACHINE},
+};
 use serde_json::{Value, json};
 
 use super::world::{MARK, STRATEGY, World, machine_of, status_of, wait};
@@ -17,7 +20,11 @@ async fn marked(w: &World, host: &str) -> Result<()> {
     w.wait_check(host, "it is well", |o| o["status"]["currentHealthy"] == 1)
         .await?;
     w.hang(host)?;
-    w.wait_machine(&machine, "it is marked", has_mark).await?;
+    // The mark goes by itself when the host has recovered.
+    let has = |machine: &Value| has_mark(Some(machine));
+    w.recorder
+        .wait_version(OPENSHIFT_MACHINE, &machine, "it is marked", has)
+        .await?;
     w.wait_event(&machine, "ExternalAnnotationAdded").await
 }
 
@@ -29,10 +36,7 @@ pub async fn external(w: &World) -> Result<()> {
     let host = "external-1";
     let machine = machine_of(host);
     marked(w, host).await?;
-    let request = wait(&w.requests(), &machine, "a remediation is created", |o| {
-        o.is_some()
-    })
-    .await?;
+    let request = w.requested(&machine).await?;
     let strategy = &request["spec"]["strategy"];
     ensure!(
         strategy["type"] == "Reboot" && strategy["timeouts"]["bootSeconds"] == 300,

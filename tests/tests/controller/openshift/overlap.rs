@@ -35,7 +35,7 @@ pub async fn overlap(w: &World) -> Result<()> {
     // remediation.
     let there = w.stage.openshift_machines().get("shared-1").await?;
     ensure!(there.metadata.deletion_timestamp.is_none(), "{there:?}");
-    let text = explain(w, YOUNGER, "table")?;
+    let text = explain(w, YOUNGER, "table").await?;
     for part in [
         "MachineHealthCheck.machine.openshift.io metal3/shared-younger",
         "nothing: MachineHealthCheck shared acts for it",
@@ -46,7 +46,7 @@ pub async fn overlap(w: &World) -> Result<()> {
         ensure!(text.contains(part), "{part:?} is missing in\n{text}");
     }
     ensure!(!text.contains("NOT ACTING"), "{text}");
-    let older: Value = serde_json::from_str(&explain(w, OLDER, "json")?)?;
+    let older: Value = serde_json::from_str(&explain(w, OLDER, "json").await?)?;
     ensure!(
         older["limit"]["allowed"] == false
             && older["targets"][0]["does"] == "nothing: the limit forbids it",
@@ -65,7 +65,7 @@ pub async fn overlap(w: &World) -> Result<()> {
     .map(drop)
 }
 
-fn explain(w: &World, check: &str, output: &str) -> Result<String> {
+async fn explain(w: &World, check: &str, output: &str) -> Result<String> {
     let args = ["mhc", check, "-n", NAMESPACE, "-o", output];
-    w.stage.explain(&args, "")
+    w.stage.explain(&args, "").await
 }

@@ -138,6 +138,14 @@ impl World {
             .api("rackhand.dev", "v1alpha1", "PowerRemediation")
     }
 
+    /// Waits until a remediation of a Machine was created; returns its first version.
+    pub async fn requested(&self, machine: &str) -> Result<Value> {
+        let what = "a remediation is created";
+        self.recorder
+            .wait_version("PowerRemediation", machine, what, |_| true)
+            .await
+    }
+
     pub async fn wait_event(&self, object: &str, reason: &str) -> Result<()> {
         wait_until(&format!("{object}: {reason}"), LONG, || async {
             let events = self.stage.events(object).await?;

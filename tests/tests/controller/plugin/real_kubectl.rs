@@ -161,7 +161,9 @@ async fn commands(stage: &Stage, ports: [u16; 2], kubeconfig: &Path) -> Result<(
         run(&[action, "mhc", CHECK, "--namespace", NAMESPACE], "")?;
         let kind = "machinehealthchecks.cluster.x-k8s.io";
         let annotations = "jsonpath={.metadata.annotations}";
-        let shown = stage.kubectl(&["get", kind, CHECK, "-n", NAMESPACE, "-o", annotations])?;
+        let shown = stage
+            .kubectl(&["get", kind, CHECK, "-n", NAMESPACE, "-o", annotations])
+            .await?;
         ensure!(
             shown.contains("/paused\"") == is_paused,
             "{action}: {shown}"

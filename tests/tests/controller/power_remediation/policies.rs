@@ -70,7 +70,10 @@ pub async fn approval_and_budget(w: &World) -> Result<()> {
         w.wait(host, "held", held("requires the approval")).await?;
     }
     wait_until("three are held", LONG, || async {
-        let row = w.stage.kubectl(&["get", "powerpolicies", "--no-headers"])?;
+        let row = w
+            .stage
+            .kubectl(&["get", "powerpolicies", "--no-headers"])
+            .await?;
         let row = row.lines().find(|line| line.starts_with("one-at-a-time"));
         let cells: Vec<&str> = row.unwrap_or_default().split_whitespace().take(4).collect();
         Ok(match cells.as_slice() {
@@ -82,11 +85,11 @@ pub async fn approval_and_budget(w: &World) -> Result<()> {
     for host in hosts {
         w.stage.untouched(host)?;
         let approve = ["approve", host, "--namespace", NAMESPACE];
-        let shown = w.stage.controller_command(&approve, "")?;
+        let shown = w.stage.controller_command(&approve, "").await?;
         ensure!(shown.contains("is approved"), "{shown}");
         let again = format!(
             "{:#}",
-            w.stage.controller_command(&approve, "").unwrap_err()
+            w.stage.controller_command(&approve, "").await.unwrap_err()
         );
         ensure!(again.contains("approved already"), "{again}");
         if host == "pol-1" {
@@ -130,19 +133,21 @@ pub async fn freeze_and_mistake(w: &World) -> Result<()> {
     w.wait("pol-3", "frozen", held(FREEZE)).await?;
     w.wait("pol-4", "held", held("spec.windows[0]")).await?;
     let approve = ["approve", "pol-4", "--namespace", NAMESPACE];
-    w.stage.controller_command(&approve, "")?;
+    w.stage.controller_command(&approve, "").await?;
     for host in ["pol-3", "pol-4"] {
         w.stage.untouched(host)?;
     }
     let corrected = json!({ "spec": { "windows": null } });
-    w.stage.kubectl(&[
-        "patch",
-        "powerpolicy",
-        "wrong",
-        "--type=merge",
-        "-p",
-        &corrected.to_string(),
-    ])?;
+    w.stage
+        .kubectl(&[
+            "patch",
+            "powerpolicy",
+            "wrong",
+            "--type=merge",
+            "-p",
+            &corrected.to_string(),
+        ])
+        .await?;
     patch_node(w, "pol-3", json!({ "annotations": { FREEZE: null } })).await?;
     for host in ["pol-3", "pol-4"] {
         w.wait_step(host, "Succeeded").await?;
@@ -158,7 +163,8 @@ pub async fn mistake_is_reported(w: &World) -> Result<()> {
     wait_until("the mistake is reported", LONG, || async {
         let shown = w
             .stage
-            .kubectl(&["get", "powerpolicy", "wrong", "-o", "yaml"])?;
+            .kubectl(&["get", "powerpolicy", "wrong", "-o", "yaml"])
+            .await?;
         Ok(if shown.contains("InvalidPolicy") {
             Ok(())
         } else {

@@ -55,7 +55,10 @@ pub async fn by_check(w: &World) -> Result<()> {
     apply_yaml(&w.stage.client, CHECK).await?;
     let host = w.stage.host("mhc-1")?;
     ensure!(host.hang(), "the host was not up");
-    let object = w.wait("mhc-1", "asked for", |_| true).await?;
+    let object = w
+        .recorder
+        .wait_version("PowerRemediation", "mhc-1", "asked for", |_| true)
+        .await?;
     let owner = &object["metadata"]["ownerReferences"][0];
     ensure!(
         owner["kind"] == "Machine" && owner["name"] == "mhc-1",
@@ -95,7 +98,10 @@ pub async fn by_node(w: &World) -> Result<()> {
     w.create_request("node-1-x7k2", false, named, json!({}))
         .await?;
     let begun = |o: &Value| condition(o, "Processing") == "True";
-    let object = w.wait("node-1-x7k2", "begun", begun).await?;
+    let object = w
+        .recorder
+        .wait_version("PowerRemediation", "node-1-x7k2", "begun", begun)
+        .await?;
     ensure!(condition(&object, "Succeeded") == "Unknown", "{object}");
     let object = w.wait_step("node-1-x7k2", "Succeeded").await?;
     ensure!(object["status"]["nodeName"] == "node-1", "{object}");
@@ -193,10 +199,16 @@ pub async fn openshift(w: &World) -> Result<()> {
     w.requests().create(&params, &object).await?;
     let object = w.wait_step("master-ocp", "Draining").await?;
     ensure!(object["status"]["nodeName"] == "ocp-1", "{object}");
-    let holds = w.recorder.holds("ocp-1", HOLD);
-    ensure!(holds.len() == 1, "its BareMetalHost is held: {holds:?}");
+    wait_until("its BareMetalHost is held", LONG, || async {
+        let holds = w.recorder.holds("ocp-1", HOLD);
+        Ok(match holds.len() {
+            1 => Ok(()),
+            _ => Err(format!("{holds:?}")),
+        })
+    })
+    .await?;
     let args = ["master-ocp", "--namespace", NAMESPACE];
-    let text = w.stage.explain_remediation(&args)?;
+    let text = w.stage.explain_remediation(&args).await?;
     for part in ["on-ocp-1", "ocp-1 of rack managed", "connected"] {
         ensure!(text.contains(part), "{part:?} is missing in\n{text}");
     }

@@ -21,7 +21,7 @@ use super::world::World;
 const CONTROLLER: &str = "controller-0";
 
 /// How long the power policy of the second rack holds.
-const HOLD: Duration = Duration::from_secs(15);
+const HOLD: Duration = Duration::from_secs(30);
 
 /// Hosts of a rack, whose BMCs report one switch.
 const NET: [&str; 4] = ["net-1", "net-2", "net-3", "net-4"];
@@ -45,7 +45,7 @@ metadata:
 spec:
   selector:
     racks: [pow]
-  sharedCauses: { settlingSeconds: 3, holdSeconds: 15 }
+  sharedCauses: { settlingSeconds: 3, holdSeconds: 30 }
 ";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,7 +56,7 @@ async fn hosts_that_fail_for_one_cause_are_held_and_reported_once() {
     let racks = racks.map(|(name, hosts)| rack(name, hosts).in_pool("by-hand"));
     let config = StageConfig::steady(
         racks.to_vec(),
-        &["--power-timeout=20s", "--bmc-check-interval=2s"],
+        &["--power-timeout=60s", "--bmc-check-interval=2s"],
     );
     let stage = Stage::start(dir.path(), config).await.unwrap();
     if let Err(error) = begin(&stage).await {
@@ -99,6 +99,8 @@ async fn network_of_a_rack(w: &World) -> Result<()> {
     }
     for host in hosts {
         wait_not_ready(w, host).await?;
+    }
+    for host in hosts {
         w.strategy(host, json!({})).await?;
     }
     for host in hosts {
@@ -120,19 +122,24 @@ async fn network_of_a_rack(w: &World) -> Result<()> {
     }
     let told = wait_told(w, "until-a-person", "SharedCause", "rack net").await?;
     ensure!(told.contains("until a person approves"), "{told}");
-    let explained = w.stage.explain_remediation(&["net-1", "-n", NAMESPACE])?;
+    let args = ["net-1", "-n", NAMESPACE];
+    let explained = w.stage.explain_remediation(&args).await?;
     ensure!(
         explained.contains("4 of 4 hosts of rack net"),
         "{explained}"
     );
-    let (_, metrics) = w.stage.admin(CONTROLLER, "/metrics").await?;
     let series =
         r#"rackhand_shared_cause_failed_hosts{domain="Rack",name="net",likely="Network"} 4"#;
-    ensure!(metrics.contains(series), "{metrics}");
+    wait_until("the cause is measured", LONG, || async {
+        let (_, metrics) = w.stage.admin(CONTROLLER, "/metrics").await?;
+        let is_measured = metrics.contains(series);
+        Ok(if is_measured { Ok(()) } else { Err(metrics) })
+    })
+    .await?;
     for host in ["net-1", "net-2"] {
         w.stage.untouched(host)?;
         let approve = ["approve", host, "--namespace", NAMESPACE];
-        w.stage.controller_command(&approve, "")?;
+        w.stage.controller_command(&approve, "").await?;
         w.wait_step(host, "Succeeded").await?;
         w.stage.one_cycle(host)?;
     }
@@ -166,15 +173,16 @@ async fn power_of_a_rack(w: &World) -> Result<()> {
     let begun = Instant::now();
     for host in hosts {
         wait_not_ready(w, host).await?;
+    }
+    for host in hosts {
         w.strategy(host, json!({})).await?;
     }
     for host in hosts {
-        w.wait(
-            host,
-            "judged",
-            held("do not answer: a loss of power is likelier"),
-        )
-        .await?;
+        // The hold ends by itself, so what was recorded counts.
+        let judged = held("do not answer: a loss of power is likelier");
+        w.recorder
+            .wait_version("PowerRemediation", host, "judged", judged)
+            .await?;
     }
     wait_told(w, "for-a-time", "SharedCause", "rack pow").await?;
     for host in hosts {
@@ -219,7 +227,7 @@ async fn wait_recorded(w: &World, host: &str, parts: &[&str]) -> Result<()> {
         &format!("{host}: shared cause in its history"),
         LONG,
         || async {
-            let shown = w.stage.controller_command(&["history", host], "");
+            let shown = w.stage.controller_command(&["history", host], "").await;
             let shown = shown.unwrap_or_else(|error| format!("{error:#}"));
             let is_shown = parts.iter().all(|part| shown.contains(part));
             Ok(if is_shown { Ok(()) } else { Err(shown) })

@@ -47,12 +47,14 @@ pub async fn power_off(w: &World) -> Result<()> {
     );
     ensure!(w.stage.tainted("off-1").await?, "the taint stays");
     ensure!(host.real_power() == PowerState::Off, "it is off");
-    said(w, "off-1")?;
+    said(w, "off-1").await?;
 
     // A person switches the host on.
     host.never_boots(true);
     host.switch(ResetType::On, "somebody");
     w.stage.wait_warning("off-1", "FenceViolated").await?;
+    host.wait_for(LONG, "off again", |view| view.power == PowerState::Off)
+        .await?;
     w.wait_step("off-1", "Fenced").await?;
     ensure!(host.real_power() == PowerState::Off, "off again");
     ensure!(w.stage.tainted("off-1").await?, "the taint stays");
@@ -64,8 +66,11 @@ pub async fn power_off(w: &World) -> Result<()> {
 }
 
 /// The output of `kubectl get` and `explain` for a host that is kept off.
-fn said(w: &World, name: &str) -> Result<()> {
-    let table = w.stage.kubectl(&["get", "prem", name, "-n", NAMESPACE])?;
+async fn said(w: &World, name: &str) -> Result<()> {
+    let table = w
+        .stage
+        .kubectl(&["get", "prem", name, "-n", NAMESPACE])
+        .await?;
     let lines: Vec<Vec<&str>> = table
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -75,7 +80,10 @@ fn said(w: &World, name: &str) -> Result<()> {
     let row = [name, name, "PowerOff", "Succeeded", "Fenced", "Fenced"];
     ensure!(lines[1].starts_with(&row), "{table}");
 
-    let text = w.stage.explain_remediation(&[name, "-n", NAMESPACE])?;
+    let text = w
+        .stage
+        .explain_remediation(&[name, "-n", NAMESPACE])
+        .await?;
     for part in [
         "PowerRemediation metal3/off-1: Fenced, attempt 1 of 2",
         "stays off until this object is deleted",
@@ -87,7 +95,8 @@ fn said(w: &World, name: &str) -> Result<()> {
     }
     let json = w
         .stage
-        .explain_remediation(&[name, "-n", NAMESPACE, "-o", "json"])?;
+        .explain_remediation(&[name, "-n", NAMESPACE, "-o", "json"])
+        .await?;
     let json: Value = serde_json::from_str(&json)?;
     ensure!(
         json["step"] == "Fenced" && json["blocked"] == false,

@@ -40,7 +40,7 @@ pub async fn explained(stage: &Stage, port: u16) -> Result<()> {
     account(stage, "reader").await?;
     let kubeconfig = stage.plane().kubeconfig_of("default", "reader").await?;
     let controller = format!("https://127.0.0.1:{port}");
-    let ask = || {
+    let ask = async || {
         let args = [
             "explain",
             "remediation",
@@ -50,13 +50,13 @@ pub async fn explained(stage: &Stage, port: u16) -> Result<()> {
             "--controller",
             &controller,
         ];
-        stage.controller_command_as(&kubeconfig, &args, "")
+        stage.controller_command_as(&kubeconfig, &args, "").await
     };
-    let refused = format!("{:#}", ask().unwrap_err());
+    let refused = format!("{:#}", ask().await.unwrap_err());
     ensure!(refused.contains("reader"), "{refused}");
     bind(stage, "reader", "rackhand-explain-reader").await?;
     wait_until("the leader returns the explanation", LONG, || async {
-        Ok(match ask() {
+        Ok(match ask().await {
             Ok(text) if text.contains("esc-1") => Ok(()),
             Ok(text) => Err(text),
             Err(error) => Err(format!("{error:#}")),

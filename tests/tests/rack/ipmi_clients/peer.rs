@@ -10,7 +10,7 @@ use rackhand_tests::repository;
 use tokio::process::Command;
 
 /// Time limit on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Any free port.
 pub const LOCALHOST: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
