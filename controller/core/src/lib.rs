@@ -14,11 +14,13 @@
 pub mod bmc_health;
 pub mod bmc_identity;
 pub mod dispatch;
+pub mod duration;
 pub mod explanation;
 pub mod freshness;
 pub mod handover;
 pub mod health;
 pub mod hosts;
+pub mod int_or_percent;
 pub mod lease;
 pub mod nodes;
 pub mod overview;

@@ -31,7 +31,7 @@ pub use rackhand_core::explanation::time_span;
 pub use rackhand_core::preflight::{Report as PreflightReport, Status as PreflightStatus};
 pub use rackhand_core::rehearsal::{RehearsalReport, RehearsedRemediation};
 pub use rackhand_core::remediation::{
-    DrainBlocked, LONGEST_EVIDENCE, NodeAction, NodeGone, WorkloadDown,
+    DrainPolicy, LONGEST_EVIDENCE, NodeAction, NodeGonePolicy, UnreachablePolicy,
 };
 pub use remediation::{cause_line, evidence_of_api, with_suspect};
 pub use run::{Connections, run, run_over};

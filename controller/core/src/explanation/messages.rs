@@ -3,7 +3,11 @@
 use std::{fmt::Write as _, time::Duration};
 
 use super::check::TargetView;
-use crate::health::{ConditionRule, IntOrPercent, Limit, RequestView, Verdict, go_duration};
+use crate::{
+    duration::go_duration,
+    health::{ConditionRule, Limit, RequestView, Verdict},
+    int_or_percent::IntOrPercent,
+};
 
 /// Number of names in a line; the others are only counted.
 const NAMED: usize = 8;

@@ -16,7 +16,6 @@
 //! equal that of [`plan`], which serves tests and explanations.
 
 mod condition;
-mod duration;
 mod external;
 mod facts;
 mod fleet;
@@ -34,7 +33,6 @@ mod timeline;
 mod verdict;
 
 pub use condition::{HealthConditionWrite, health_condition};
-pub use duration::{GoDuration, go_duration};
 pub use external::{ExternalProgress, ExternalStep, MarkCarrier, external_step, mark_carrier};
 pub use facts::{
     ClusterFacts, Condition, LONG_AGO, MachineFacts, NodeFacts, NodeView, RequestView, Target,
@@ -54,7 +52,7 @@ pub use overlap::{Claim, acting};
 pub use plan::{Action, CheckStatus, Plan, action, plan};
 pub use policy::Policy;
 pub(crate) use rules::deadline;
-pub use rules::{Check, ConditionRule, IntOrPercent, Limit};
+pub use rules::{Check, ConditionRule, Limit};
 pub use timeline::{Onset, onsets};
 pub use verdict::{Cause, Judgement, SkipReason, UnknownReason, Verdict, judge, verdict};
 

@@ -10,9 +10,10 @@ use jiff::Timestamp;
 
 use super::{
     Check, ClusterFacts, Condition, ConditionRule, Counts, FleetCounts, HealthConditionWrite,
-    IntOrPercent, Judgement, Limit, LimitStatus, MachineFacts, NodeView, Onset, Policy,
-    RequestView, Target, Verdict, judge, onsets,
+    Judgement, Limit, LimitStatus, MachineFacts, NodeView, Onset, Policy, RequestView, Target,
+    Verdict, judge, onsets,
 };
+use crate::int_or_percent::IntOrPercent;
 
 /// The rules of one check of OpenShift.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::{Hold, PowerPolicy, Rule};
 
@@ -32,14 +34,15 @@ pub struct AttemptLimit {
 }
 
 /// What happens when a host was remediated too often.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum WhenExceeded {
-    /// The remediation begins nevertheless, and an Event reports it.
-    Notify,
-    /// No attempt is made, as if all had failed; the Machine's owner takes over if there is one.
-    Escalate,
-    /// The remediation is held until earlier attempts are old enough, or a person approves it.
+    /// The remediation is held until earlier attempts are old enough or a person approves it.
+    #[default]
     Stop,
+    /// No attempt is made, as if all attempts had failed.
+    Escalate,
+    /// The remediation goes on, and a Warning Event reports the limit.
+    Notify,
 }
 
 impl AttemptLimit {

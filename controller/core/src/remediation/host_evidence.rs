@@ -4,6 +4,7 @@
 //! on it, and it never holds a secret or the address of a BMC.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Groups of log entries that are kept.
@@ -15,8 +16,12 @@ const MISSING: usize = 6;
 /// Characters of a text that are kept.
 const TEXT: usize = 120;
 
-/// The severity of a log entry, as the BMC reports it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+/// How severe an event or the state of a sensor is, as the BMC reports it.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+// Without a description of its own, each field keeps the one that it has.
+#[schemars(description = "")]
 pub enum Severity {
     /// Normal operation, or not reported.
     Ok,

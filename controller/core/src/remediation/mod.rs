@@ -61,8 +61,8 @@ pub use outdated::{EntryProgress, JournalEntry, JournalFacts, is_outdated};
 pub use outlets::{OUTLETS_PROTOCOL, OutletStage, OutletUse, PowerDevice};
 pub use pods::{BoundPod, PodDeletions, PodRef, deletion_is_justified};
 pub use policy::{
-    DrainBlocked, LONGEST_EVIDENCE, NodeAction, NodeGone, OnExhausted, PodDeletion, Policy,
-    PolicyError, Strategy, WorkloadDown,
+    DrainPolicy, LONGEST_EVIDENCE, NodeAction, NodeGonePolicy, OnExhausted, PodDeletion, Policy,
+    PolicyError, Strategy, UnreachablePolicy,
 };
 pub use power::{PowerReading, PowerState, PowerView};
 pub use reason::Reason;

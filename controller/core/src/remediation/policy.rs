@@ -6,61 +6,83 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Mode, Reason, State, Step, handover::SILENT_OWNER};
 
-/// What is done with the power of the host.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// What is done with a host's power.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Strategy {
-    /// Switch off, taint, drain, switch on.
+    /// The host is switched off and confirmed off, the workloads move, and the
+    /// host is switched on again.
     #[default]
     Reboot,
-    /// Switch off, taint, drain; the host stays off until the request is withdrawn.
+    /// The host is switched off and confirmed off, the workloads move, and the
+    /// host stays off, tainted and held, until this object is deleted. Then it
+    /// is switched on again, unless it is to stay off for another reason: its
+    /// BareMetalHost has online false or another reboot annotation.
     PowerOff,
-    /// The first attempt switches off and on, without taint and drain; the others are a Reboot.
+    /// The first attempt only switches the host off, confirmed, and on again
+    /// after a short pause: it is faster and moves no workload, so it sets no
+    /// taint. The attempts after it are as for Reboot.
     PowerCycleFirst,
 }
 
-/// What happens when a drain takes longer than its timeout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum DrainBlocked {
-    /// Stay off, report what blocks, and continue when it is deleted (F4).
-    KeepOff,
-    /// Switch on although pods or volumes remain, by explicit choice of the user (F4).
+/// What happens when a host's workloads do not move in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum DrainPolicy {
+    /// The host stays off until they have moved, and the status names what
+    /// blocks them.
+    #[default]
+    StayOff,
+    /// The host is switched on nevertheless. A workload that has not moved
+    /// starts there again. With PowerOff, and where onExhausted keeps the host
+    /// off, the effect is that of StayOff.
     PowerOn,
-    /// No further attempt: the host stays off, tainted, until the request is withdrawn.
+    /// The attempts end there. Escalate and Retire hand the Machine over; in
+    /// any case the host stays off and tainted until this object is deleted and
+    /// the workloads have moved.
     GiveUp,
 }
 
-/// What happens when the workload cluster is out of reach for long after the confirmed off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum WorkloadDown {
-    /// Stay off and keep trying.
-    KeepOff,
-    /// Switch on without a taint. Nothing was moved, so nothing can run twice.
+/// What happens when no taint can be set because the workload cluster does not
+/// answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum UnreachablePolicy {
+    /// The host stays off until the cluster answers.
+    #[default]
+    StayOff,
+    /// The host is switched on without a taint: nothing was moved.
     PowerOn,
 }
 
-/// What happens when the Node of a Machine is gone before anything was done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum NodeGone {
-    /// The host is power-cycled, and its kubelet registers the Node again.
+/// What happens when the Node is gone before anything was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum NodeGonePolicy {
+    /// The host is switched off and on, and its kubelet registers the Node
+    /// again.
+    #[default]
     PowerCycle,
-    /// No attempt is made, as if all had failed.
+    /// No attempt is made, and onExhausted applies at once.
     Replace,
 }
 
 /// What happens when no attempt is left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum OnExhausted {
-    /// The Machine's owner takes over.
+    /// The owner of the Machine is to replace it, and the remediation is
+    /// reported to the health check as failed.
+    #[default]
     Escalate,
-    /// The Machine's owner takes over, and the BareMetalHost is marked unhealthy.
+    /// As Escalate, and the BareMetalHost is marked unhealthy so that it is not
+    /// chosen again.
     Retire,
-    /// The host is switched off once more and kept off until the request is withdrawn.
+    /// The host is switched off once more as for PowerOff, and kept off until
+    /// this object is deleted. The remediation counts as failed.
     StayOff,
-    /// The failure is reported, and nothing else is done.
+    /// The host stays on as it is. Only a condition and an Event report the
+    /// failure.
     Notify,
 }
 
@@ -73,12 +95,18 @@ pub enum NodeAction {
     Delete,
 }
 
-/// Who deletes the pods of a host that is confirmed off and tainted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// Who deletes the pods of a host that is confirmed off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum PodDeletion {
-    /// Rackhand, as soon as they are Terminating.
+    /// Rackhand deletes them as soon as the taint has evicted them, only while
+    /// the BMC reports off. The controller needs the right to delete pods;
+    /// without it, the effect is that of PodGC.
+    #[default]
     Immediate,
-    /// The garbage collector of pods of Kubernetes, which looks every 20 s.
+    /// Rackhand deletes no pods. The garbage collector of pods in
+    /// kube-controller-manager deletes them within 20 seconds, once the Node is
+    /// not ready.
+    #[serde(rename = "PodGC")]
     PodGc,
 }
 
@@ -91,7 +119,7 @@ pub struct Policy {
     /// What happens when no attempt is left.
     pub on_exhausted: OnExhausted,
     /// What happens when the Node is gone before anything was done.
-    pub node_gone: NodeGone,
+    pub node_gone: NodeGonePolicy,
     /// Attempts after the first one (CAPM3: cycles = retryLimit + 1).
     pub retry_limit: u32,
     /// Time from the confirmed power-on until the Node is Ready. CAPM3 counts from the power-off,
@@ -126,7 +154,7 @@ pub struct Policy {
     /// Time after which a drain is reported as blocked.
     pub drain_timeout: Duration,
     /// What happens after the drain timeout.
-    pub drain_blocked: DrainBlocked,
+    pub drain_blocked: DrainPolicy,
     /// Who deletes the pods.
     pub pod_deletion: PodDeletion,
     /// Time for which a plain power cycle keeps the host off after it was confirmed off.
@@ -134,7 +162,7 @@ pub struct Policy {
     /// Time after the confirmed off for which the workload cluster may be out of reach.
     pub defer_timeout: Duration,
     /// What happens after the defer timeout.
-    pub workload_down: WorkloadDown,
+    pub workload_down: UnreachablePolicy,
     /// Time after which the check that the kubelet is silent is reported as overdue.
     pub confirm_timeout: Duration,
     /// Time after which cleaning up is reported as overdue.
@@ -152,7 +180,7 @@ impl Default for Policy {
             strategy: Strategy::Reboot,
             // What CAPM3 does.
             on_exhausted: OnExhausted::Retire,
-            node_gone: NodeGone::PowerCycle,
+            node_gone: NodeGonePolicy::PowerCycle,
             retry_limit: 1,
             boot_timeout: Duration::from_secs(600),
             // The flags of the controller set it.
@@ -170,13 +198,13 @@ impl Default for Policy {
             hold_watch: Duration::from_secs(5),
             drain_poll: Duration::from_secs(1),
             drain_timeout: Duration::from_secs(600),
-            drain_blocked: DrainBlocked::KeepOff,
+            drain_blocked: DrainPolicy::StayOff,
             // What CAPM3 relies on.
             pod_deletion: PodDeletion::PodGc,
             // Long enough for a power supply to discharge.
             cycle_hold: Duration::from_secs(5),
             defer_timeout: Duration::from_secs(600),
-            workload_down: WorkloadDown::KeepOff,
+            workload_down: UnreachablePolicy::StayOff,
             // The Lease is observed for less than a minute.
             confirm_timeout: Duration::from_secs(120),
             restore_timeout: Duration::from_secs(120),

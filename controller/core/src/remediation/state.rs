@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
@@ -13,29 +14,45 @@ use super::{
 };
 use crate::power_policy::CountedFacts;
 
-/// The steps of a remediation.
+/// A step of a remediation.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, IntoStaticStr,
 )]
-#[allow(missing_docs, reason = "the module's picture says it")]
+// Without a description of its own, each field keeps the one that it has.
+#[schemars(description = "")]
 pub enum Step {
+    /// The preconditions are checked.
     Pending,
+    /// The hold is put on the BareMetalHost.
     Holding,
+    /// The host is switched off.
     PoweringOff,
-    AwaitingConfirmation,
+    /// The power state is read from the BMC.
     ConfirmingOff,
+    /// The taint is put on the Node.
     Tainting,
+    /// The workloads move.
     Draining,
-    /// Off, and kept off.
+    /// The host is off and is kept off.
     Fenced,
+    /// The host is switched on.
     PoweringOn,
+    /// The host starts and its Node becomes ready.
     Booting,
+    /// Taint and hold are taken away.
     Restoring,
-    Retrying,
-    Aborting,
+    /// The Node is ready again.
     Succeeded,
-    Escalated,
+    /// The attempt failed; the next one is about to begin.
+    Retrying,
+    /// The remediation cannot continue; the reason names the cause.
     Blocked,
+    /// A person has to confirm that the host is off.
+    AwaitingConfirmation,
+    /// No attempt is left, and onExhausted has been applied.
+    Escalated,
+    /// The taint and the hold are removed, and nothing else is done.
+    Aborting,
 }
 
 impl Step {

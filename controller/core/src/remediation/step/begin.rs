@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     super::{
-        HostView, Mode, NodeGone, PinnedNode, Reason, State, Step, WorkloadView,
+        HostView, Mode, NodeGonePolicy, PinnedNode, Reason, State, Step, WorkloadView,
         policy::HEALTH_GRACE,
     },
     Command, Decision, Next, Outcome, StepContext, after,
@@ -204,7 +204,7 @@ impl StepContext<'_> {
         if self.o.request.by_node && s.step == Step::Pending {
             return Some(self.abort(s.clone(), Reason::NodeNotFound(name.clone())));
         }
-        let replace = self.policy.node_gone == NodeGone::Replace
+        let replace = self.policy.node_gone == NodeGonePolicy::Replace
             && !s.outlets_may_be_off()
             && self.o.request.policy.is_ok()
             && !self.o.request.paused

@@ -1,6 +1,6 @@
 //! A number of Machines or Nodes, or a percentage of them: `3` or `"40%"`.
 //!
-//! Owns parsing such a value. What it means of a total is the health check's.
+//! Owns parsing such a value, and the number that a percentage of a total is.
 
 use std::fmt;
 use std::str::FromStr;
@@ -36,6 +36,34 @@ impl IntOrPercent {
                 .ok_or_else(|| IntOrPercentError(number.to_string())),
             Value::String(text) => text.parse(),
             other => Err(IntOrPercentError(other.to_string())),
+        }
+    }
+
+    /// A negative percentage as -1: it never allows a remediation, like a negative count.
+    #[must_use]
+    pub fn without_negative_percentage(self) -> Self {
+        match self {
+            Self::Percent(..0) => Self::Int(-1),
+            other => other,
+        }
+    }
+
+    /// The number of machines for a fleet of `expected`. A percentage is rounded down: 40% of 6 is 2, of 2
+    /// it is 0 (docs/reference/cluster-api.md, The limit).
+    pub fn of(self, expected: u32) -> i64 {
+        match self.without_negative_percentage() {
+            Self::Int(count) => i64::from(count),
+            Self::Percent(share) => i64::from(expected) * i64::from(share) / 100,
+        }
+    }
+
+    /// The number for a fleet of `expected`, with a percentage rounded up; a negative number is 0.
+    pub(crate) fn rounded_up(self, expected: u32) -> u64 {
+        match self {
+            Self::Int(count) => u64::try_from(count).unwrap_or(0),
+            Self::Percent(share) => {
+                (u64::from(expected) * u64::try_from(share).unwrap_or(0)).div_ceil(100)
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Durations as Go writes them: `"5m0s"`, `"1h2m3.5s"`, `"0"`.
 //!
-//! Cluster API's and CAPM3's v1beta1 kinds carry durations in this form. This
-//! module owns reading it exactly as Go's `time.ParseDuration` does and
+//! Cluster API's and CAPM3's v1beta1 kinds carry durations in this form, and Cluster
+//! API writes it into conditions. This module owns reading it exactly as Go's `time.ParseDuration` does and
 //! writing it exactly as Go's `Duration.String` does. It must never round.
 
 use std::borrow::Cow;
@@ -11,8 +11,6 @@ use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::validation::GO_DURATION;
 
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000_000;
@@ -51,7 +49,15 @@ pub enum DurationError {
     Negative(GoDuration),
 }
 
+/// Displays `duration` like Go's `time.Duration`.
+pub fn go_duration(duration: Duration) -> GoDuration {
+    GoDuration::from(duration)
+}
+
 impl GoDuration {
+    /// The pattern of a duration of zero or more, for schemas.
+    pub const PATTERN: &str = r"^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$";
+
     /// A duration of zero.
     pub const ZERO: Self = Self { nanoseconds: 0 };
 
@@ -250,7 +256,7 @@ impl JsonSchema for GoDuration {
         json_schema!({
             "type": "string",
             "maxLength": 64,
-            "pattern": GO_DURATION.regex,
+            "pattern": Self::PATTERN,
         })
     }
 }
