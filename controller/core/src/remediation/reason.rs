@@ -2,15 +2,20 @@
 //!
 //! Invariant: no variant carries a secret.
 
-mod message;
+mod table;
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
-/// The reason of the current step of a remediation. `Display` is its message for users.
+use table::EndedBy;
+
+/// The reason of the current step of a remediation. `Display` is its message for users, and `table` has it, with who ends
+/// the wait.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(tag = "reason", content = "detail")]
-#[allow(missing_docs, reason = "the Display below says what each one is")]
+#[allow(missing_docs, reason = "the table says what each one is")]
 pub enum Reason {
     Started,
     Working,
@@ -107,91 +112,15 @@ impl Reason {
 
     /// Whether the remediation is blocked: something outside it must change before it continues.
     pub fn is_blocked(&self) -> bool {
-        match self {
-            Self::Started
-            | Self::Working
-            | Self::CollectingEvidence
-            | Self::WaitingForDump
-            | Self::Holding
-            | Self::Tainting
-            | Self::Settling(_)
-            | Self::PolicyLimitReached(_)
-            | Self::PowerOffRunning
-            | Self::NodeReplaced(_)
-            | Self::CheckingOtherNode(_)
-            | Self::WaitingForQuietLease
-            | Self::WaitingForRenewal
-            | Self::Draining(_)
-            | Self::PowerOnRunning
-            | Self::PowerOnStaged(_)
-            | Self::Booting
-            | Self::WaitingForHealth
-            | Self::Recovered
-            | Self::Withdrawn
-            | Self::WithdrawnAfterOff
-            | Self::Exhausted(_)
-            | Self::Cycling
-            | Self::Fenced
-            | Self::DeletingNode(_)
-            | Self::NodeGone(_)
-            | Self::TaintSkipped(_)
-            | Self::TimedOut
-            | Self::ExhaustedKeptOff(_)
-            | Self::ExhaustedTold(_)
-            | Self::OperationLost(_)
-            | Self::OutletsOffRunning(_)
-            | Self::OutletsOnRunning(_)
-            | Self::OutletsRestored(_)
-            | Self::OwnerDoesNotReportOn(_)
-            | Self::MovedAway => false,
-            Self::InvalidSpec(_)
-            | Self::MachineNotFound(_)
-            | Self::HostNotFound(_)
-            | Self::HostAmbiguous(_)
-            | Self::Paused
-            | Self::HostPaused(_)
-            | Self::HostOffline(_)
-            | Self::HostNotProvisioned(_)
-            | Self::HostServicing(_)
-            | Self::HostDeleting(_)
-            | Self::UnsupportedHost(_)
-            | Self::HeldByOthers(_)
-            | Self::OtherRemediation(_)
-            | Self::HeldByPolicy(_)
-            | Self::HeldBySharedCause(_)
-            | Self::RivalController(_)
-            | Self::ControlPlaneQuorum(_)
-            | Self::AgentUnreachable(_)
-            | Self::BmcAccessMissing(_)
-            | Self::ClusterGone(_)
-            | Self::HostGone(_)
-            | Self::StateLost(_)
-            | Self::FenceUnconfirmed(_)
-            | Self::IdentityMismatch(_)
-            | Self::NodeMismatch(_)
-            | Self::OtherNodeOnHost(_)
-            | Self::LeaseRenewed(_)
-            | Self::WorkloadUnreachable(_)
-            | Self::PowerUnreadable(_)
-            | Self::FenceViolated(_)
-            | Self::HoldLost(_)
-            | Self::DrainSkipped(_)
-            | Self::DrainBlocked(_)
-            | Self::PowerOnUnconfirmed(_)
-            | Self::OffAgain
-            | Self::StaysOff(_)
-            | Self::BootTimeout
-            | Self::NodeNotFound(_)
-            | Self::DrainGivenUp(_)
-            | Self::ActionFailed(_)
-            | Self::StateUnreadable(_)
-            | Self::StateOutdated
-            | Self::OtherAgentBusy(_)
-            | Self::OutletsNotOn(_)
-            | Self::OwnerDoesNotReportOff(_)
-            | Self::OwnerDoesNotSwitchOn(_)
-            | Self::OrphanedHold(_)
-            | Self::MachineUpdating(_) => true,
+        self.ended_by() == EndedBy::Outside
+    }
+
+    /// Whether the wait has no deadline, because it ends only when something outside the remediation
+    /// changes. The message names what.
+    pub fn has_no_deadline(&self) -> bool {
+        match self.ended_by() {
+            EndedBy::Rackhand => false,
+            EndedBy::Withdrawal | EndedBy::Outside => true,
         }
     }
 
@@ -200,9 +129,13 @@ impl Reason {
         matches!(self, Self::HeldBySharedCause(_))
     }
 
-    /// Whether the wait has no deadline, because it ends only when something outside the remediation
-    /// changes. The message names what.
-    pub fn has_no_deadline(&self) -> bool {
-        self.is_blocked() || matches!(self, Self::Fenced | Self::ExhaustedKeptOff(_))
+    fn ended_by(&self) -> EndedBy {
+        self.with_row(|ended_by, _| ended_by)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.with_row(|_, message| f.write_fmt(message))
     }
 }
