@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::{
     AgentId, AgentView, BmcAccess, Collected, Command, Drain, HostRef, JournalFacts, NodeAction,
-    OperationOutcome, OperationView, OtherNodes, PinnedOperation, PodDeletions, Policy,
+    NodeFacts, OperationOutcome, OperationView, OtherNodes, PinnedOperation, PodDeletions, Policy,
     PolicyError, PowerState, PowerView, Reason, State, Step, WorkloadView,
     agent_view::LONGEST_POWER_ON_DELAY, power::PowerReading,
 };
@@ -323,14 +323,16 @@ impl Observation {
         }
     }
 
-    /// Until when the Node of a remediation that had begun before has to show that it is back, if it is shown as Ready.
-    pub(super) fn renewed_until(&self, s: &State) -> Option<Timestamp> {
+    /// F11: the Node of a remediation that had begun elsewhere, while it is shown as Ready and its kubelet has not
+    /// proved that by a renewal of its Lease.
+    pub(super) fn unrenewed_node(&self, s: &State) -> Option<&NodeFacts> {
         let WorkloadView::Present(node) = &self.workload else {
             return None;
         };
         let waits = matches!(s.step, Step::Pending | Step::Retrying) && node.ready;
         let former = s.former_lease.as_deref().filter(|_| waits)?;
-        (former == node.renewed()).then(|| node.lease_quiet_at())?
+        let renewed = node.renewed();
+        (former == renewed || renewed.is_empty()).then_some(node)
     }
 
     /// When the time of this step is over, by the policy, or by the default policy if that cannot
@@ -355,7 +357,7 @@ impl Observation {
         if let Some(at) = self.other_nodes.decided_at() {
             return Some(policy.step_until(s).map_or(at, |until| until.max(at)));
         }
-        if let Some(until) = self.renewed_until(s) {
+        if let Some(until) = self.unrenewed_node(s).and_then(NodeFacts::lease_quiet_at) {
             return Some(until);
         }
         let until = policy.step_until(s)?;

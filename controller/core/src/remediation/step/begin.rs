@@ -132,16 +132,14 @@ impl StepContext<'_> {
         let node = self.node().filter(|n| n.ready && s.node_was_down)?;
         let mut s = s.clone();
         let renewed = node.renewed();
-        match &s.former_lease {
-            Some(former) if former.is_empty() && !renewed.is_empty() => {
-                s.former_lease = Some(renewed.into());
-                return Some(self.quiet_write(s, Reason::WaitingForRenewal));
-            }
-            Some(former) if former == renewed || renewed.is_empty() => {
-                let until = self.lease_quiet_from(node)?;
-                return Some(self.wait(s, Reason::WaitingForRenewal, until));
-            }
-            _ => {}
+        // The first renewal that is read may be from before the move.
+        if s.former_lease.as_deref() == Some("") && !renewed.is_empty() {
+            s.former_lease = Some(renewed.into());
+            return Some(self.quiet_write(s, Reason::WaitingForRenewal));
+        }
+        if let Some(node) = self.o.unrenewed_node(&s) {
+            let until = self.lease_quiet_from(node)?;
+            return Some(self.wait(s, Reason::WaitingForRenewal, until));
         }
         if self.recovered(&s) {
             return Some(self.to(s, Step::Succeeded, Reason::Recovered));
