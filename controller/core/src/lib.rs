@@ -13,6 +13,7 @@
 
 pub mod bmc_health;
 pub mod bmc_identity;
+pub mod columns;
 pub mod dispatch;
 pub mod duration;
 pub mod explanation;

@@ -27,7 +27,7 @@ mod store;
 pub use agents::AgentConnector;
 pub use clusters::{WorkloadConnector, is_tainted_by_rackhand, workload_cluster_client};
 pub use config::{Config, HealthChecks, MetricsConfig};
-pub use rackhand_core::explanation::time_span;
+pub use rackhand_core::duration::time_span;
 pub use rackhand_core::preflight::{Report as PreflightReport, Status as PreflightStatus};
 pub use rackhand_core::rehearsal::{RehearsalReport, RehearsedRemediation};
 pub use rackhand_core::remediation::{

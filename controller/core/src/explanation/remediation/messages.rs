@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 
 use crate::{
-    explanation::{evidence::evidence_lines, time_span},
+    duration::time_span,
+    explanation::evidence::evidence_lines,
     remediation::{
         Command, DrainPolicy, OffEvidence, OnExhausted, Outcome, Policy, PowerDevice, State, Step,
         Strategy, UnreachablePolicy,

@@ -13,7 +13,7 @@ use kube::{
     api::{DynamicObject, ListParams},
     core::{ApiResource, GroupVersionKind},
 };
-use rackhand_core::explanation::time_span;
+use rackhand_core::duration::time_span;
 
 use super::{ExplainError, Found, Subject, snapshot::Snapshot};
 use crate::store::{
