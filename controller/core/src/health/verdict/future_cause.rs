@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Cause;
+use super::super::Cause;
 
 /// A time that is no further in the future than this is not reported: clocks a few seconds apart are
 /// normal, and the status must not flap with every condition that is set.
@@ -25,7 +25,7 @@ pub struct FutureCause {
 
 impl FutureCause {
     /// Whether a recorded time is too far in the future.
-    pub(super) fn is(since: Timestamp, now: Timestamp) -> bool {
+    pub(in crate::health) fn is(since: Timestamp, now: Timestamp) -> bool {
         ends(since) > now
     }
 

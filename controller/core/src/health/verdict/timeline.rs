@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 
-use super::{Cause, Check, ClusterFacts, MachineFacts, NodeView, Verdict, judge};
+use super::super::{Cause, Check, ClusterFacts, MachineFacts, NodeView, Verdict, judge};
 
 /// A cause, and from when on it makes the machine unhealthy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

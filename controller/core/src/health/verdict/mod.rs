@@ -3,6 +3,9 @@
 //! Owns the rules for one machine (docs/reference/cluster-api.md, The verdict). Must never depend on
 //! another machine or on the limit.
 
+pub(super) mod future_cause;
+pub(super) mod timeline;
+
 use std::time::Duration;
 
 use jiff::Timestamp;

@@ -2,7 +2,7 @@
 //!
 //! Owns the order of its steps. Must never begin where OpenShift's own controller acts, or may act.
 
-use super::OpenShiftMachine;
+use super::super::OpenShiftMachine;
 
 /// Progress of the request of a Machine under `external-baremetal`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

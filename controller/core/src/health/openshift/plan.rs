@@ -1,11 +1,11 @@
-//! The evaluation of a whole fleet of OpenShift, which its [`super::Fleet`] must equal. For tests and
+//! The evaluation of a whole fleet of OpenShift, which its [`super::super::Fleet`] must equal. For tests and
 //! explanations.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::{
+use super::super::{
     FleetCounts, FutureCause, OpenShiftAction, OpenShiftCheck, OpenShiftTarget, Policy, Verdict,
     judge_openshift, openshift_action,
 };

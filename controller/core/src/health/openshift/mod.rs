@@ -4,6 +4,9 @@
 //! (docs/reference/openshift.md, The check). The verdict is that of [`judge`]. Must never act while the
 //! limit forbids it, nor let a machine under remediation make room for another one (F10).
 
+pub(super) mod external;
+pub(super) mod plan;
+
 use std::time::Duration;
 
 use jiff::Timestamp;
