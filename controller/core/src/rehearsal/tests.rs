@@ -10,7 +10,8 @@ use crate::{
         Check, ClusterFacts, Condition, ConditionRule, Limit, MachineFacts, NodeFacts, NodeView,
     },
     nodes,
-    power_policy::{Budget, Domain, PolicyFacts, Schedule},
+    placement::PolicyFacts,
+    power_policy::{Budget, Domain, Schedule},
 };
 
 const MINUTE: i64 = 60;

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::power_policy::Placement;
+use crate::placement::Placement;
 
 pub use cause::{BmcCounts, BmcReading, Cause, Likely};
 pub use failures::{Failure, Failures};

@@ -12,7 +12,7 @@ use super::{
     },
     Command, Decision, Next, StepContext, after,
     evidence::{LATEST_READING_AGE, LatestReading, by_person, lacks_proof},
-    node_identity::is_pinned,
+    node::identity::is_pinned,
 };
 
 /// Interval of reading a Lease that must not be renewed.

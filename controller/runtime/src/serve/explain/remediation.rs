@@ -15,11 +15,12 @@ use rackhand_api::{
     views::group_of,
 };
 use rackhand_core::{
+    concurrency::{ActiveRemediation, check_concurrency},
     explanation::{RemediationFacts, RemediationView, explain_remediation, observed},
     remediation::{
-        ActiveRemediation, BmcAccess, Collected, Drain, HostView, JournalFacts, OUTLETS_PROTOCOL,
-        Observation, OperationView, PinnedOperation, PodDeletions, PowerReading, PowerState,
-        PowerView, Progress, Reason, State, Step, WorkloadView, check_concurrency,
+        BmcAccess, Collected, Drain, HostView, JournalFacts, OUTLETS_PROTOCOL, Observation,
+        OperationView, PinnedOperation, PodDeletions, PowerReading, PowerState, PowerView,
+        Progress, Reason, State, Step, WorkloadView,
     },
 };
 use serde_json::Value;

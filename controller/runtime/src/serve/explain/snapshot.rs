@@ -8,7 +8,7 @@ use k8s_openapi::api::{
 };
 use kube::{Resource, ResourceExt, api::DynamicObject};
 use rackhand_api::names::NODE_LEASE_NAMESPACE;
-use rackhand_core::remediation::EtcdGuard;
+use rackhand_core::concurrency::EtcdGuard;
 use serde::de::DeserializeOwned;
 
 use crate::{checks::FleetObjects, clusters::OPENSHIFT_ETCD};

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use rackhand_core::remediation::EtcdGuard;
+use rackhand_core::concurrency::EtcdGuard;
 
 use super::Snapshot;
 use crate::{

@@ -2,6 +2,8 @@
 //!
 //! It contains neither credentials nor anything that can be read again.
 
+mod progress;
+
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
@@ -12,7 +14,9 @@ use strum::IntoStaticStr;
 use super::{
     Handover, HostEvidence, NodeAction, NodeFacts, OffEvidence, OutletUse, Policy, Reason, Strategy,
 };
-use crate::power_policy::CountedFacts;
+use crate::placement::CountedFacts;
+
+pub use progress::{Progress, before_first_off, progress_again};
 
 /// A step of a remediation.
 #[derive(

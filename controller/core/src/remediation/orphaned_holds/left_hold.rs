@@ -3,7 +3,7 @@
 //! Invariant: the hold is released only when outlets that were switched off for the remediation are on again
 //! (F9). The host itself is not switched on: nobody knows any more whether it is to be on.
 
-use super::{EntryProgress, JournalEntry, outdated::outlets_left_off};
+use super::super::{EntryProgress, JournalEntry, outdated::outlets_left_off};
 
 /// What is done about the hold.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

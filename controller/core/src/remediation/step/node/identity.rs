@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use rackhand_identity::{IdentityMatch, compare_serials, compare_system_uuids};
 
-use super::{
+use super::super::{
     super::{
         HostRef, NodeFacts, OffEvidence, PinnedNode, PowerReading, Reason, RefusedEntry, State,
         Step, Taint,
@@ -18,7 +18,11 @@ use super::{
 impl StepContext<'_> {
     /// The decision if this Node is not covered by the evidence of off; `None` if it is the Node whose
     /// UID was pinned with the evidence and no identity contradicts that.
-    pub(super) fn check_node(&self, s: &State, node: &NodeFacts) -> Option<Decision> {
+    pub(in crate::remediation::step) fn check_node(
+        &self,
+        s: &State,
+        node: &NodeFacts,
+    ) -> Option<Decision> {
         if let Some(d) = self.check_machine(s, node) {
             return Some(d);
         }
@@ -35,7 +39,11 @@ impl StepContext<'_> {
 
     /// The decision if the Node runs on another machine than the one that was switched off, see
     /// [`Self::check_identity`].
-    pub(super) fn check_machine(&self, s: &State, node: &NodeFacts) -> Option<Decision> {
+    pub(in crate::remediation::step) fn check_machine(
+        &self,
+        s: &State,
+        node: &NodeFacts,
+    ) -> Option<Decision> {
         match contradiction_with_pinned(s, node) {
             // The name has moved to another machine, for which nothing is switched.
             Some(why) => Some(self.mismatch(s, why)),
@@ -46,7 +54,11 @@ impl StepContext<'_> {
     /// The decision if the BMC reported another identity than that of the Node or the BareMetalHost: nothing is
     /// tainted. The wrong host was switched off, and is switched on again, unless the Node registered after the
     /// off: its name has moved to another machine then, for which nothing is switched.
-    pub(super) fn check_identity(&self, s: &State, node: Option<&NodeFacts>) -> Option<Decision> {
+    pub(in crate::remediation::step) fn check_identity(
+        &self,
+        s: &State,
+        node: Option<&NodeFacts>,
+    ) -> Option<Decision> {
         let (why, registered) = match self.contradiction_with_host(s) {
             Some(why) => (why, None),
             None => (self.contradiction_with_node(s, node?)?, node?.created),
@@ -126,7 +138,11 @@ impl StepContext<'_> {
 
     /// Records that the current entry of the host leads to another system. The entry may be corrected while the
     /// attempt ends, which takes several decisions: the first one counts.
-    pub(super) fn with_refused_entry(&self, mut s: State, reason: Reason) -> State {
+    pub(in crate::remediation::step) fn with_refused_entry(
+        &self,
+        mut s: State,
+        reason: Reason,
+    ) -> State {
         if s.refused_entry.is_some() {
             return s;
         }
@@ -141,7 +157,11 @@ impl StepContext<'_> {
     }
 
     /// Why this entry of the host is not tried again; `None` if it is another one than was refused.
-    pub(super) fn refused_entry(&self, s: &State, host: &HostRef) -> Option<Reason> {
+    pub(in crate::remediation::step) fn refused_entry(
+        &self,
+        s: &State,
+        host: &HostRef,
+    ) -> Option<Reason> {
         let refused = s.refused_entry.as_deref()?;
         let identities = refused.identity.as_ref().zip(self.o.host_identity.as_ref());
         let is_same = refused.host == *host && identities.is_none_or(|(then, now)| then == now);
@@ -149,7 +169,7 @@ impl StepContext<'_> {
     }
 
     /// Pins UID and Lease of the Node with the evidence of off.
-    pub(super) fn pin_node(&self, s: &mut State, node: &NodeFacts) {
+    pub(in crate::remediation::step) fn pin_node(&self, s: &mut State, node: &NodeFacts) {
         let unproven = s.attempt.node.as_ref().is_some_and(|mark| {
             let same = compare_system_uuids(&mark.system_uuid, &node.system_uuid);
             let replaced = mark.uid != node.uid && same != IdentityMatch::Same;
@@ -165,7 +185,7 @@ impl StepContext<'_> {
 }
 
 /// Whether UID and Lease of this Node were pinned with the current evidence.
-pub(super) fn is_pinned(s: &State, node: &NodeFacts) -> bool {
+pub(in crate::remediation::step) fn is_pinned(s: &State, node: &NodeFacts) -> bool {
     let mark = s
         .attempt
         .node
@@ -176,12 +196,15 @@ pub(super) fn is_pinned(s: &State, node: &NodeFacts) -> bool {
 
 /// Whether the Node was registered under this name after the power-off had begun, on a machine that
 /// nothing identifies.
-pub(super) fn is_unproven(s: &State) -> bool {
+pub(in crate::remediation::step) fn is_unproven(s: &State) -> bool {
     s.attempt.node.as_ref().is_some_and(|mark| mark.unproven)
 }
 
 /// A contradiction between the Node and the machine that it was on when the attempt began.
-pub(super) fn contradiction_with_pinned(s: &State, node: &NodeFacts) -> Option<String> {
+pub(in crate::remediation::step) fn contradiction_with_pinned(
+    s: &State,
+    node: &NodeFacts,
+) -> Option<String> {
     let mark = s.attempt.node.as_ref()?;
     let same = compare_system_uuids(&mark.system_uuid, &node.system_uuid);
     (same == IdentityMatch::Different).then(|| {

@@ -2,6 +2,13 @@
 //!
 //! Plain data only. Times are by the controller's own clock, never by that of a BMC or a kubelet.
 
+pub(super) mod agent_view;
+pub(super) mod observed_operation;
+pub(super) mod other_nodes;
+pub(super) mod pods;
+pub(super) mod power;
+pub(super) mod workload_view;
+
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
@@ -9,9 +16,9 @@ use jiff::Timestamp;
 use super::{
     AgentId, AgentView, BmcAccess, Collected, Command, Drain, HostRef, JournalFacts, NodeAction,
     NodeFacts, OperationOutcome, OperationView, OtherNodes, PinnedOperation, PodDeletions, Policy,
-    PolicyError, PowerState, PowerView, Reason, State, Step, WorkloadView,
-    agent_view::LONGEST_POWER_ON_DELAY, power::PowerReading,
+    PolicyError, PowerReading, PowerState, PowerView, Reason, State, Step, WorkloadView,
 };
+use agent_view::LONGEST_POWER_ON_DELAY;
 
 /// Who has set the annotation that makes clusterctl wait before it moves an object to another cluster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]

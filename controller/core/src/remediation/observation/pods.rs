@@ -5,7 +5,7 @@ use std::{
     fmt,
 };
 
-use super::{NodeFacts, Taint};
+use super::super::{NodeFacts, Taint};
 
 /// One pod as it was observed. A deletion carries UID and version as preconditions, so that it never
 /// affects a later pod of the same name, nor one that a kubelet has reported about since.
@@ -54,7 +54,7 @@ impl BoundPod {
 
     /// Whether the pod goes on here once the host is on again, with its volumes: the attach/detach controller keeps
     /// them attached.
-    pub(super) fn keeps_its_volumes(&self) -> bool {
+    pub(in crate::remediation) fn keeps_its_volumes(&self) -> bool {
         !self.keeps_from_drain() && !self.is_terminating && !self.is_ended
     }
 
@@ -62,7 +62,7 @@ impl BoundPod {
     /// pods that are Terminating: whoever evicted them has set the condition DisruptionTarget and has
     /// waited for as long as a toleration asks. A pod with finalizers, as those of Jobs, would stay; it
     /// is left to the garbage collector, which marks it failed first.
-    pub(super) fn is_deletable(&self) -> bool {
+    pub(in crate::remediation) fn is_deletable(&self) -> bool {
         self.keeps_from_drain() && self.is_terminating && !self.has_finalizers
     }
 }
@@ -78,7 +78,7 @@ pub struct PodDeletions {
 
 impl PodDeletions {
     /// Whether the deletion of this pod was answered.
-    pub(super) fn has(&self, pod: &PodRef) -> bool {
+    pub(in crate::remediation) fn has(&self, pod: &PodRef) -> bool {
         self.deleted.contains(pod) || self.refused.contains_key(pod)
     }
 }

@@ -16,7 +16,9 @@ use std::{
 use jiff::Timestamp;
 use rackhand_identity::{IdentityMatch, compare_system_uuids};
 
-use super::{OperationView, State, Step, TaintOwner, workload_view::renewal_limit};
+use super::super::{
+    OperationView, State, Step, TaintOwner, observation::workload_view::renewal_limit,
+};
 
 /// Longest text of a Node in a message.
 const LONGEST_TEXT: usize = 80;

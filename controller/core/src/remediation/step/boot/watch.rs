@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{
+use super::super::{
     super::{PowerState, PowerView, Reason, State, Step},
     Command, Decision, StepContext, after,
 };
@@ -24,7 +24,12 @@ impl StepContext<'_> {
     /// although it was switched on (Ironic forces the state that it knows, a power supply trips,
     /// somebody presses the button) is switched on again, and its boot timer restarts; L1 bounds
     /// how often. Nothing is fenced at this point, so F3 and F4 permit it.
-    pub(super) fn monitor_boot(&self, s: State, why: Reason, until: Timestamp) -> Decision {
+    pub(in crate::remediation::step) fn monitor_boot(
+        &self,
+        s: State,
+        why: Reason,
+        until: Timestamp,
+    ) -> Decision {
         let on = s.attempt.on.unwrap_or(s.since);
         let view = self.power_since(on);
         let is_off = self.is_read_off(&s);
@@ -53,7 +58,7 @@ impl StepContext<'_> {
     }
 
     /// Whether the BMC reported exactly off since the host was switched on.
-    pub(super) fn is_read_off(&self, s: &State) -> bool {
+    pub(in crate::remediation::step) fn is_read_off(&self, s: &State) -> bool {
         let view = self.power_since(s.attempt.on.unwrap_or(s.since));
         let reading = view.and_then(|view| view.result.as_ref().ok());
         reading.is_some_and(|r| r.state == PowerState::Off)

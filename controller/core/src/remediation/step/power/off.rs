@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{
+use super::super::{
     super::{
         Mode, OffEvidence, OperationOutcome, OperationView, PowerDevice, Reason, State, Step,
         before_first_off, confirmed_off,
@@ -17,13 +17,13 @@ use super::{
 
 /// Time for an unconfirmed power-off to take effect before a power-on. Otherwise a host that is
 /// still on would count as switched on.
-pub(super) const SETTLE: Duration = Duration::from_secs(15);
+pub(in crate::remediation::step) const SETTLE: Duration = Duration::from_secs(15);
 
 /// Minimum interval while a confirmation waits until the BMC has been tried for long enough.
 const CONFIRMATION_POLL: Duration = Duration::from_secs(1);
 
 impl StepContext<'_> {
-    pub(super) fn powering_off(&self, s: State) -> Decision {
+    pub(in crate::remediation::step) fn powering_off(&self, s: State) -> Decision {
         let o = self.o;
         // With the taint set, pods may be gone from the API already, so the host must be off and
         // drained first (F3, F4).
@@ -141,13 +141,13 @@ impl StepContext<'_> {
     }
 
     /// System UUID and serial number that the BMC must report (F5); empty if unknown.
-    pub(super) fn expected_identity(&self, s: &State) -> (String, String) {
+    pub(in crate::remediation::step) fn expected_identity(&self, s: &State) -> (String, String) {
         let uuid = s.attempt.node.as_ref().map(|n| n.system_uuid.clone());
         let serial = self.o.bmh.as_ref().and_then(|b| b.serial.clone());
         (uuid.unwrap_or_default(), serial.unwrap_or_default())
     }
 
-    pub(super) fn unconfirmed(&self, s: &State) -> Reason {
+    pub(in crate::remediation::step) fn unconfirmed(&self, s: &State) -> Reason {
         let used = match (self.person_confirms(), s.confirmation_used) {
             (true, true) => {
                 "; the confirmation on this object does not count: it was given before it was \
@@ -220,7 +220,11 @@ impl StepContext<'_> {
     }
 
     /// The host is off by this evidence.
-    pub(super) fn confirmed_by(&self, mut s: State, off: OffEvidence) -> Decision {
+    pub(in crate::remediation::step) fn confirmed_by(
+        &self,
+        mut s: State,
+        off: OffEvidence,
+    ) -> Decision {
         s.attempt.off = Some(off);
         s.attempt.lease_at_off = None;
         // A confirmation by a person is not needed, and must not count later.
@@ -239,7 +243,7 @@ impl StepContext<'_> {
         }
     }
 
-    pub(super) fn power_off_failed(
+    pub(in crate::remediation::step) fn power_off_failed(
         &self,
         mut s: State,
         why: &str,
@@ -267,7 +271,11 @@ impl StepContext<'_> {
 
     /// Waits for a confirmation (F8). The number of tries is kept, because operation ids must not
     /// be used again.
-    pub(super) fn await_confirmation(&self, mut s: State, retry_at: Timestamp) -> Decision {
+    pub(in crate::remediation::step) fn await_confirmation(
+        &self,
+        mut s: State,
+        retry_at: Timestamp,
+    ) -> Decision {
         s.step = Step::AwaitingConfirmation;
         s.since = self.now;
         s.retry_at = Some(retry_at);
@@ -275,7 +283,7 @@ impl StepContext<'_> {
         self.write(s, reason)
     }
 
-    pub(super) fn person_confirms(&self) -> bool {
+    pub(in crate::remediation::step) fn person_confirms(&self) -> bool {
         self.o.request.confirm_fenced.as_deref() == Some(self.o.request.uid.as_str())
     }
 
@@ -417,7 +425,11 @@ impl StepContext<'_> {
     }
 
     /// Cancels the operation of this step at the agent and waits until it has ended.
-    pub(super) fn cancel_operation(&self, s: State, reason: Reason) -> Decision {
+    pub(in crate::remediation::step) fn cancel_operation(
+        &self,
+        s: State,
+        reason: Reason,
+    ) -> Decision {
         let cancel = operation_id(&self.o.request.uid, &s).map(|id| Command::Cancel { id });
         match cancel.filter(|cancel| !self.done(cancel)) {
             Some(cancel) => self.act(s, reason, cancel),

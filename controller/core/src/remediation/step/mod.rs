@@ -7,7 +7,6 @@ mod abort;
 mod attempts;
 mod begin;
 mod boot;
-mod boot_watch;
 mod confirm;
 mod drain;
 mod evidence;
@@ -15,18 +14,14 @@ mod fenced;
 mod handover;
 mod host_evidence;
 mod move_block;
-mod node_identity;
-mod operations;
+mod node;
 mod orphan;
-mod other_node;
-mod outlets;
 mod pods;
-mod power_off;
-mod power_on;
+mod power;
 
 pub use abort::outcome;
 pub use evidence::LATEST_READING_AGE;
-pub use operations::BEGIN_WITHIN;
+pub use power::operations::BEGIN_WITHIN;
 
 use std::{collections::BTreeSet, time::Duration};
 

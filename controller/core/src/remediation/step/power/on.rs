@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
-use super::{
+use super::super::{
     super::{OperationOutcome, OperationView, PowerDevice, PowerReading, Reason, State, Step},
     Command, Decision, StepContext, after,
     evidence::LatestReading,
-    node_identity::is_unproven,
+    node::identity::is_unproven,
     operation_id,
 };
 
 impl StepContext<'_> {
-    pub(super) fn power_on_next(&self, mut s: State, reason: Reason) -> Decision {
+    pub(in crate::remediation::step) fn power_on_next(
+        &self,
+        mut s: State,
+        reason: Reason,
+    ) -> Decision {
         s.restore_outlets();
         let d = self.to(s, Step::PoweringOn, reason);
         self.pinned_with(d, self.policy.power_on_timeout)
@@ -19,7 +23,7 @@ impl StepContext<'_> {
 
     /// Switches the host on. F4 holds because this step is entered only drained, without a taint,
     /// or by policy.
-    pub(super) fn powering_on(&self, s: State) -> Decision {
+    pub(in crate::remediation::step) fn powering_on(&self, s: State) -> Decision {
         if let Some(why) = self.offline().or_else(|| self.returned_to_owner()) {
             return self.abort_power_on(s, why);
         }

@@ -3,6 +3,8 @@
 //!
 //! Contains the defaults and their reasons.
 
+pub(super) mod version;
+
 use std::time::Duration;
 
 use jiff::Timestamp;

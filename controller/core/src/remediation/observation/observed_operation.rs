@@ -3,7 +3,7 @@
 //! Invariant: an agent that reports a proof is not judged by this, and one that reports none is believed no more
 //! than what its own readings show.
 
-use super::{CommandTaken, OffProof, PowerReading, PowerState};
+use super::super::{CommandTaken, OffProof, PowerReading, PowerState};
 
 /// Longest time from one answer of a BMC to the next between which it cannot have restarted unnoticed, in
 /// milliseconds.

@@ -25,7 +25,7 @@ pub struct PowerReading {
     pub state: PowerState,
     /// The state as the BMC reported it.
     pub raw: String,
-    /// `Redfish`, `IPMI` or [`OUTLETS_PROTOCOL`](super::OUTLETS_PROTOCOL); empty if unknown.
+    /// `Redfish`, `IPMI` or [`OUTLETS_PROTOCOL`](super::super::OUTLETS_PROTOCOL); empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub protocol: String,
     /// The identity of the system that the BMC reports; empty if unknown.

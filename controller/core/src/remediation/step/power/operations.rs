@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{
+use super::super::{
     super::{
         AgentId, AgentPin, HostView, Mode, OperationView, OutletStage, PinnedOperation, Reason,
-        State, Step, agent_view::LONGEST_POWER_ON_DELAY,
+        State, Step, observation::agent_view::LONGEST_POWER_ON_DELAY,
     },
     Command, Decision, StepContext, after, operation_id,
 };
@@ -31,7 +31,7 @@ const LAST_CALL: Duration = Duration::from_secs(5);
 impl StepContext<'_> {
     /// Begins an operation once it is pinned and no other agent may still command the host. `limit`
     /// is its deadline.
-    pub(super) fn begin_operation(
+    pub(in crate::remediation::step) fn begin_operation(
         &self,
         mut s: State,
         reason: Reason,
@@ -58,7 +58,7 @@ impl StepContext<'_> {
 
     /// Waits for the end of an operation that another agent may still carry out on this host (F6),
     /// and cancels it where that agent answers; `None` if there is none.
-    pub(super) fn wait_for_other_agent(&self, s: &State) -> Option<Decision> {
+    pub(in crate::remediation::step) fn wait_for_other_agent(&self, s: &State) -> Option<Decision> {
         let (agent, until) = self.busy_elsewhere(s)?;
         let reason = Reason::OtherAgentBusy(format!("agent {agent} until {until:.0}"));
         Some(match self.cancel_elsewhere(s) {
@@ -68,7 +68,11 @@ impl StepContext<'_> {
     }
 
     /// Adds the pin to the write that enters a step whose operation is begun next.
-    pub(super) fn pinned_with(&self, mut d: Decision, limit: Duration) -> Decision {
+    pub(in crate::remediation::step) fn pinned_with(
+        &self,
+        mut d: Decision,
+        limit: Duration,
+    ) -> Decision {
         let id = operation_id(&self.o.request.uid, &d.state);
         if let (Some(here), Some(id)) = (&self.o.agent_id, id)
             && self.busy_elsewhere(&d.state).is_none()
@@ -78,7 +82,12 @@ impl StepContext<'_> {
         d
     }
 
-    pub(super) fn pin(&self, here: &AgentId, operation: String, limit: Duration) -> AgentPin {
+    pub(in crate::remediation::step) fn pin(
+        &self,
+        here: &AgentId,
+        operation: String,
+        limit: Duration,
+    ) -> AgentPin {
         AgentPin {
             agent: here.clone(),
             operation,
@@ -88,7 +97,10 @@ impl StepContext<'_> {
 
     /// The agent, other than the one that serves the rack now, that may still carry out an
     /// operation on this host (F6), and until when.
-    pub(super) fn busy_elsewhere(&self, s: &State) -> Option<(String, Timestamp)> {
+    pub(in crate::remediation::step) fn busy_elsewhere(
+        &self,
+        s: &State,
+    ) -> Option<(String, Timestamp)> {
         let pin = s.pinned.as_ref()?;
         let until = pin.until.filter(|until| *until > self.now)?;
         let here = self.o.agent_id.as_ref()?;
@@ -121,7 +133,7 @@ impl StepContext<'_> {
 
     /// Why it is unknown what became of the operation of this state: the agent that answered does
     /// not know it, but it was to be begun at another agent or in another journal.
-    pub(super) fn operation_lost(&self) -> Option<String> {
+    pub(in crate::remediation::step) fn operation_lost(&self) -> Option<String> {
         let (id, pin) = (self.operation.as_ref()?, self.pinned?);
         let answered = self.o.answered.as_ref()?;
         if self.o.operation.is_some() || pin.operation != *id || pin.agent.is_same(answered) {
@@ -143,7 +155,7 @@ impl StepContext<'_> {
 
     /// Why it is unknown what was done: the agent holds the host for this remediation and does not
     /// know the operation.
-    pub(super) fn hold_unexplained(&self) -> Option<String> {
+    pub(in crate::remediation::step) fn hold_unexplained(&self) -> Option<String> {
         let here = self.o.agent_id.as_ref().filter(|_| self.o.held)?;
         let unknown = self.o.operation.is_none();
         unknown.then(|| {
@@ -155,7 +167,7 @@ impl StepContext<'_> {
     }
 
     /// The state with the host that was found, if it has none.
-    pub(super) fn with_host(&self, s: &State) -> State {
+    pub(in crate::remediation::step) fn with_host(&self, s: &State) -> State {
         let mut s = s.clone();
         if s.host.is_none()
             && let HostView::Found(host) = &self.o.host
@@ -171,7 +183,11 @@ impl StepContext<'_> {
 
     /// Switches the host on after a withdrawal, if it is unknown whether it was switched off;
     /// `None` if that is known.
-    pub(super) fn finish_by_power_on(&self, s: &State, settle: Duration) -> Option<Decision> {
+    pub(in crate::remediation::step) fn finish_by_power_on(
+        &self,
+        s: &State,
+        settle: Duration,
+    ) -> Option<Decision> {
         if self.agent_down().is_some() {
             return None;
         }
@@ -194,7 +210,7 @@ impl StepContext<'_> {
     }
 
     /// Extends the pin of a staggered power-on, which may command the BMC later than its pin says.
-    pub(super) fn extend_pin(
+    pub(in crate::remediation::step) fn extend_pin(
         &self,
         s: &State,
         reason: &Reason,
@@ -216,7 +232,7 @@ impl StepContext<'_> {
 
     /// Completes a state before it is written: pins the Cluster as soon as it is known, and marks a
     /// pinned operation that has ended.
-    pub(super) fn settled(&self, mut next: State) -> State {
+    pub(in crate::remediation::step) fn settled(&self, mut next: State) -> State {
         if next.cluster.is_none() {
             next.cluster.clone_from(&self.o.cluster);
         }

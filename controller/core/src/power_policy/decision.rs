@@ -1,9 +1,7 @@
 //! What the verdict of the power policies means for a remediation that could begin.
 
-use crate::{
-    power_policy::{Hold, Rule, Verdict},
-    remediation::{Progress, Reason},
-};
+use super::{Hold, Rule, Verdict};
+use crate::remediation::{Progress, Reason};
 
 /// What the policies decided of a remediation that could begin.
 #[derive(Debug, Clone, PartialEq, Eq)]

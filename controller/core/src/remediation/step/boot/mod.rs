@@ -1,5 +1,7 @@
 //! The boot, from the confirmed power-on until the Node is healthy again.
 
+mod watch;
+
 use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
@@ -9,7 +11,7 @@ use super::{
         NodeFacts, OffEvidence, PinnedNode, Reason, State, Step, Taint, TaintOwner, WorkloadView,
     },
     Command, Decision, Outcome, RECHECK, StepContext, after,
-    node_identity::contradiction_with_pinned,
+    node::identity::contradiction_with_pinned,
 };
 
 /// Time for a Node to report after its API was out of reach beyond the boot timeout. A kubelet

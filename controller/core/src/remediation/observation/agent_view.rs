@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{CommandTaken, PowerReading};
+use super::super::{CommandTaken, PowerReading};
 
 /// The agent that serves the host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -106,4 +106,4 @@ pub enum PinnedOperation {
 
 /// Upper bound of the wait for a staggered power-on (L1): a thousand hosts on one power supply, a
 /// minute apart.
-pub(super) const LONGEST_POWER_ON_DELAY: Duration = Duration::from_secs(17 * 3600);
+pub(in crate::remediation) const LONGEST_POWER_ON_DELAY: Duration = Duration::from_secs(17 * 3600);

@@ -54,7 +54,7 @@ pub enum LeftKeyAction {
     RemoveKeys,
 }
 
-/// Decides about the keys. `age`: [`super::Policy::orphaned_hold_age`].
+/// Decides about the keys. `age`: [`super::super::Policy::orphaned_hold_age`].
 pub fn left_keys(found: &LeftKeys, age: Duration, now: Timestamp) -> LeftKeyAction {
     use LeftKeyAction::Wait;
     if let Some(remediation) = &found.remediation {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a version that cannot be parsed is not treated as an old one.
 
-use super::NodeAction;
+use super::super::NodeAction;
 
 /// The version in which the out-of-service taint became generally available.
 const TAINT_SINCE: (u32, u32) = (1, 28);

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::{
+use super::super::{
     super::{
         OUTLETS_PROTOCOL, OffEvidence, OperationOutcome, OutletStage, OutletUse, PowerDevice,
         PowerReading, PowerState, Reason, State, Step, confirmed_off,
@@ -18,7 +18,11 @@ use super::{
 impl StepContext<'_> {
     /// Goes on to the outlets after a power-off by the BMC has ended without a confirmation; `None` if
     /// they may not be used now. The operation has ended, so that the BMC carries out nothing more.
-    pub(super) fn cut_outlets(&self, s: &State, why: &str) -> Option<Decision> {
+    pub(in crate::remediation::step) fn cut_outlets(
+        &self,
+        s: &State,
+        why: &str,
+    ) -> Option<Decision> {
         if self.o.outlets.is_empty() || self.agent_down().is_some() || self.o.conflict.is_some() {
             return None;
         }
@@ -45,7 +49,11 @@ impl StepContext<'_> {
     }
 
     /// The use of all outlets that the inventory names, for the state. `because`: why the BMC is not enough.
-    pub(super) fn use_of_outlets(&self, because: &str, stage: OutletStage) -> Box<OutletUse> {
+    pub(in crate::remediation::step) fn use_of_outlets(
+        &self,
+        because: &str,
+        stage: OutletStage,
+    ) -> Box<OutletUse> {
         Box::new(OutletUse {
             outlets: self.o.outlets.clone(),
             because: because.to_owned(),
@@ -55,7 +63,7 @@ impl StepContext<'_> {
 
     /// F12: follows what the journals of the agents say beyond the stored state, which was set back; `None` if
     /// they say nothing more.
-    pub(super) fn follow_journal(&self, s: &State) -> Option<Decision> {
+    pub(in crate::remediation::step) fn follow_journal(&self, s: &State) -> Option<Decision> {
         if s.step.is_terminal() {
             return None;
         }
@@ -118,7 +126,7 @@ impl StepContext<'_> {
 
     /// F11: the host came back although outlets of it were, or may have been, switched off: they are
     /// switched on again, instead of waiting for a BMC that cannot prove off.
-    pub(super) fn return_outlets(&self, s: &State) -> Option<Decision> {
+    pub(in crate::remediation::step) fn return_outlets(&self, s: &State) -> Option<Decision> {
         let back = s.outlets_may_be_off() && self.is_back(s);
         back.then(|| {
             let reason = Reason::OutletsOnRunning(self.outlet_names(s));
@@ -127,7 +135,7 @@ impl StepContext<'_> {
     }
 
     /// Which outlets, and why they are used.
-    pub(super) fn outlets_message(&self, s: &State) -> String {
+    pub(in crate::remediation::step) fn outlets_message(&self, s: &State) -> String {
         s.attempt
             .outlets
             .as_deref()
@@ -137,7 +145,11 @@ impl StepContext<'_> {
     }
 
     /// The power-off by the outlets has ended.
-    pub(super) fn outlets_off_finished(&self, s: State, outcome: &OperationOutcome) -> Decision {
+    pub(in crate::remediation::step) fn outlets_off_finished(
+        &self,
+        s: State,
+        outcome: &OperationOutcome,
+    ) -> Decision {
         let why = match outcome {
             OperationOutcome::Confirmed { readings, taken } => {
                 let proof = of_outlets(readings)
@@ -168,7 +180,11 @@ impl StepContext<'_> {
 
     /// The outlets do not prove off either: a person is needed (F8), and the BMC is tried again
     /// meanwhile.
-    pub(super) fn outlets_off_failed(&self, mut s: State, why: &str) -> Decision {
+    pub(in crate::remediation::step) fn outlets_off_failed(
+        &self,
+        mut s: State,
+        why: &str,
+    ) -> Decision {
         let bmc = s
             .attempt
             .outlets
@@ -195,7 +211,7 @@ impl StepContext<'_> {
     }
 
     /// Why the power of a host that has to stay off can not be read now.
-    pub(super) fn reading_down(&self, s: &State) -> Option<Reason> {
+    pub(in crate::remediation::step) fn reading_down(&self, s: &State) -> Option<Reason> {
         match s.reads_outlets() {
             false => self.bmc_down(),
             true => self
@@ -205,7 +221,7 @@ impl StepContext<'_> {
     }
 
     /// The command of a power-off or power-on by the outlets needs no BMC, only the agent.
-    pub(super) fn device_down(&self, s: &State) -> Option<Reason> {
+    pub(in crate::remediation::step) fn device_down(&self, s: &State) -> Option<Reason> {
         match s.device() {
             PowerDevice::Bmc => self.bmc_down(),
             PowerDevice::Outlets => self
@@ -218,7 +234,7 @@ impl StepContext<'_> {
     ///
     /// # Errors
     /// The evidence does not show that.
-    pub(super) fn outlets_on(
+    pub(in crate::remediation::step) fn outlets_on(
         &self,
         mut s: State,
         readings: &[PowerReading],
@@ -234,7 +250,7 @@ impl StepContext<'_> {
 
     /// Ends the return of outlets that no inventory names any more: whoever removed them from there
     /// answers for them.
-    pub(super) fn outlets_unlisted(&self, s: &State) -> Option<Decision> {
+    pub(in crate::remediation::step) fn outlets_unlisted(&self, s: &State) -> Option<Decision> {
         if s.device() != PowerDevice::Outlets
             || !self.o.outlets.is_empty()
             || self.agent_down().is_some()
@@ -264,7 +280,7 @@ impl StepContext<'_> {
         (s.retry_at, s.failure) = (None, None);
     }
 
-    pub(super) fn outlet_names(&self, s: &State) -> String {
+    pub(in crate::remediation::step) fn outlet_names(&self, s: &State) -> String {
         s.attempt
             .outlets
             .as_deref()
@@ -274,7 +290,7 @@ impl StepContext<'_> {
 
     /// Whether the outlets were switched on again in this attempt. The host may then boot by its restore
     /// policy, whatever its BMC reports.
-    pub(super) fn has_restored_outlets(&self, s: &State) -> bool {
+    pub(in crate::remediation::step) fn has_restored_outlets(&self, s: &State) -> bool {
         s.attempt
             .outlets
             .as_deref()
@@ -282,7 +298,7 @@ impl StepContext<'_> {
     }
 
     /// Why the power-on is not confirmed yet.
-    pub(super) fn power_on_failure(&self, s: &State, why: String) -> Reason {
+    pub(in crate::remediation::step) fn power_on_failure(&self, s: &State, why: String) -> Reason {
         match s.device() {
             PowerDevice::Bmc => Reason::PowerOnUnconfirmed(why),
             PowerDevice::Outlets => {
@@ -293,7 +309,11 @@ impl StepContext<'_> {
 
     /// The time that is added to the deadline of a power-off, because baremetal-operator acts first. The
     /// outlets are not switched by it.
-    pub(super) fn power_off_grace(&self, s: &State, grace: Duration) -> Duration {
+    pub(in crate::remediation::step) fn power_off_grace(
+        &self,
+        s: &State,
+        grace: Duration,
+    ) -> Duration {
         match s.device() {
             PowerDevice::Bmc => grace,
             PowerDevice::Outlets => Duration::ZERO,
@@ -301,7 +321,7 @@ impl StepContext<'_> {
     }
 
     /// The command that begins a power-on.
-    pub(super) fn power_on_command(&self, s: &State, id: &str) -> Command {
+    pub(in crate::remediation::step) fn power_on_command(&self, s: &State, id: &str) -> Command {
         Command::PowerOn {
             id: id.to_owned(),
             device: s.device(),

@@ -5,16 +5,16 @@
 
 use jiff::Timestamp;
 
-use super::{
+use super::super::{
     super::{NodeLife, OtherNode, OtherNodes, Reason, State, Step, WorkloadView},
     Command, Decision, Next, StepContext, after,
     confirm::LEASE_POLL,
     evidence::LatestReading,
-    power_off::SETTLE,
+    power::off::SETTLE,
 };
 
 /// Whether another Node prevents the host from being switched off, or its Node from being tainted.
-pub(super) enum OtherNodeVerdict {
+pub(in crate::remediation::step) enum OtherNodeVerdict {
     /// No other Node is known to run there.
     None,
     /// Another Node runs there, or may be the Node of a Machine without one.
@@ -36,7 +36,7 @@ impl StepContext<'_> {
     }
 
     /// The verdict by the comparison of this observation and by what was seen before.
-    pub(super) fn other_node(&self, s: &State) -> OtherNodeVerdict {
+    pub(in crate::remediation::step) fn other_node(&self, s: &State) -> OtherNodeVerdict {
         if self.overrides_other_node() {
             return OtherNodeVerdict::None;
         }
@@ -128,7 +128,10 @@ impl StepContext<'_> {
     }
 
     /// Waits, before anything was begun, while another Node runs on the host.
-    pub(super) fn stopped_by_other_node(&self, s: &State) -> Option<Decision> {
+    pub(in crate::remediation::step) fn stopped_by_other_node(
+        &self,
+        s: &State,
+    ) -> Option<Decision> {
         let OtherNodeVerdict::Runs { name, reason, .. } = self.other_node(s) else {
             return None;
         };
@@ -141,7 +144,7 @@ impl StepContext<'_> {
     }
 
     /// Whether the stale Node of a request that names it was deleted while its host runs under another name.
-    pub(super) fn stale_node_deleted(&self, s: &State) -> bool {
+    pub(in crate::remediation::step) fn stale_node_deleted(&self, s: &State) -> bool {
         let is_missing = matches!(self.o.workload, WorkloadView::Missing { .. });
         self.o.request.by_node
             && is_missing
@@ -153,7 +156,10 @@ impl StepContext<'_> {
 
     /// Returns to waiting, or waits, before the hold is set or the first power-off of an attempt is sent. A Machine
     /// without a Node is compared by the identity that its BMC reports, so that is read first.
-    pub(super) fn check_other_node_before_hold(&self, s: &State) -> Option<Decision> {
+    pub(in crate::remediation::step) fn check_other_node_before_hold(
+        &self,
+        s: &State,
+    ) -> Option<Decision> {
         let reads_identity = self.o.workload == WorkloadView::NotJoined
             && s.attempt.node.is_none()
             && self.bmc_down().is_none()
@@ -192,7 +198,10 @@ impl StepContext<'_> {
     }
 
     /// The decision before a power-off is begun. While pods are moved the host has to be off, whoever runs on it.
-    pub(super) fn check_other_node_before_off(&self, s: &State) -> Option<Decision> {
+    pub(in crate::remediation::step) fn check_other_node_before_off(
+        &self,
+        s: &State,
+    ) -> Option<Decision> {
         if s.attempt.taint.is_some() {
             return None;
         }
@@ -230,7 +239,10 @@ impl StepContext<'_> {
 
     /// The decision after the confirmed off, before the taint, or before the host of a Machine without a Node is
     /// switched on without a drain.
-    pub(super) fn check_other_node_after_off(&self, s: &State) -> Option<Decision> {
+    pub(in crate::remediation::step) fn check_other_node_after_off(
+        &self,
+        s: &State,
+    ) -> Option<Decision> {
         let mut s = s.clone();
         match self.other_node(&s) {
             OtherNodeVerdict::None => None,
@@ -259,7 +271,11 @@ impl StepContext<'_> {
     }
 
     /// Ends the boot of a host that is back under another name, or whose boot time is `over`.
-    pub(super) fn boots_as_other_node(&self, s: &State, over: bool) -> Option<Decision> {
+    pub(in crate::remediation::step) fn boots_as_other_node(
+        &self,
+        s: &State,
+        over: bool,
+    ) -> Option<Decision> {
         let OtherNodeVerdict::Runs {
             name,
             alive,
