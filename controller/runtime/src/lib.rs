@@ -15,8 +15,6 @@ mod checks;
 mod clusters;
 mod config;
 mod hosts;
-#[cfg(test)]
-mod layers;
 mod leader;
 mod remediation;
 mod run;
