@@ -13,8 +13,8 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 use rackhand_proto::otlp::{self, ExportedService, OtlpEndpoint, SpanExport};
 use rackhand_runtime::{
-    Config, DrainBlocked, HealthChecks, LONGEST_EVIDENCE, MetricsConfig, NodeAction, NodeGone,
-    WorkloadDown,
+    Config, DrainPolicy, HealthChecks, LONGEST_EVIDENCE, MetricsConfig, NodeAction, NodeGonePolicy,
+    UnreachablePolicy,
 };
 use tracing_subscriber::{
     EnvFilter, Layer as _, layer::SubscriberExt as _, util::SubscriberInitExt as _,
@@ -358,18 +358,18 @@ impl Args {
             orphaned_hold_age: self.orphaned_hold_age,
             drain_timeout: self.drain_timeout,
             drain_policy: match self.drain_policy {
-                Drain::StayOff => DrainBlocked::KeepOff,
-                Drain::PowerOn => DrainBlocked::PowerOn,
-                Drain::GiveUp => DrainBlocked::GiveUp,
+                Drain::StayOff => DrainPolicy::StayOff,
+                Drain::PowerOn => DrainPolicy::PowerOn,
+                Drain::GiveUp => DrainPolicy::GiveUp,
             },
             defer_timeout: self.defer_timeout,
             unreachable_policy: match self.unreachable_policy {
-                Unreachable::StayOff => WorkloadDown::KeepOff,
-                Unreachable::PowerOn => WorkloadDown::PowerOn,
+                Unreachable::StayOff => UnreachablePolicy::StayOff,
+                Unreachable::PowerOn => UnreachablePolicy::PowerOn,
             },
             node_gone: match self.node_gone {
-                Gone::PowerCycle => NodeGone::PowerCycle,
-                Gone::Replace => NodeGone::Replace,
+                Gone::PowerCycle => NodeGonePolicy::PowerCycle,
+                Gone::Replace => NodeGonePolicy::Replace,
             },
             node_action: match self.node_action {
                 Action::Auto => None,

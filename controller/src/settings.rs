@@ -141,7 +141,7 @@ mod tests {
         );
         let newer = [("not-yet-known", "1"), ("node-gone", "replace")];
         let (config, _) = adopted(LINE, &newer);
-        assert_eq!(config.node_gone, rackhand_runtime::NodeGone::Replace);
+        assert_eq!(config.node_gone, rackhand_runtime::NodeGonePolicy::Replace);
     }
 
     #[test]

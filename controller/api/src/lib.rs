@@ -6,17 +6,15 @@
 //! ([`views`]).
 //!
 //! It must never talk to an API server, read a clock or decide anything: what
-//! a value *means* for a host is decided in `rackhand-core`. A view holds
+//! a value *means* for a host is decided in `rackhand-core`, whose types the
+//! fields have where both mean the same. A view holds
 //! only what is in an object, whichever served version it was read in.
 
 pub mod crds;
-pub mod duration;
-pub mod int_or_percent;
 pub mod kinds;
 pub mod names;
 pub mod policies;
 mod validation;
 pub mod views;
 
-pub use duration::GoDuration;
-pub use int_or_percent::IntOrPercent;
+pub use rackhand_core::{duration::GoDuration, int_or_percent::IntOrPercent};

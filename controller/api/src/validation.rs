@@ -5,6 +5,8 @@
 
 use serde::Serialize;
 
+use crate::GoDuration;
+
 /// A CEL rule of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Rule {
@@ -81,7 +83,7 @@ pub(crate) const GROUP_VERSION: Pattern = Pattern {
 
 /// A duration as Go reads it, zero or more.
 pub(crate) const GO_DURATION: Pattern = Pattern {
-    regex: r"^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$",
+    regex: GoDuration::PATTERN,
     message: "must be a duration of 0 or more such as \"300s\" or \"5m0s\"",
 };
 

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use rackhand_core::health::{
-    Check, ClusterFacts, Condition, ConditionRule, Fleet, IntOrPercent, Limit, MachineFacts,
-    NodeFacts, NodeView, RequestView, Target, plan,
+    Check, ClusterFacts, Condition, ConditionRule, Fleet, Limit, MachineFacts, NodeFacts, NodeView,
+    RequestView, Target, plan,
 };
+use rackhand_core::int_or_percent::IntOrPercent;
 
 const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
 /// Events per measurement.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
-use rackhand_core::remediation::{DrainBlocked, NodeAction, NodeGone, WorkloadDown};
+use rackhand_core::remediation::{DrainPolicy, NodeAction, NodeGonePolicy, UnreachablePolicy};
 
 /// Which health checks are evaluated (docs/health-checks.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,13 +65,13 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// What happens after `drain_timeout`. Applies to Metal3Remediations; a PowerRemediation has a field for
     /// it.
-    pub drain_policy: DrainBlocked,
+    pub drain_policy: DrainPolicy,
     /// Time after a confirmed off during which the workload cluster may be unreachable.
     pub defer_timeout: Duration,
     /// What happens after `defer_timeout`. Applies to Metal3Remediations.
-    pub unreachable_policy: WorkloadDown,
+    pub unreachable_policy: UnreachablePolicy,
     /// What happens when the Node of a Machine with a Metal3Remediation is gone.
-    pub node_gone: NodeGone,
+    pub node_gone: NodeGonePolicy,
     /// Whether Nodes of hosts that are off are tainted or deleted; with `None` the Kubernetes version of the
     /// cluster decides.
     pub node_action: Option<NodeAction>,
@@ -108,10 +108,10 @@ impl Default for Config {
             cooperative_grace: Duration::from_secs(20),
             evidence_timeout: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(600),
-            drain_policy: DrainBlocked::KeepOff,
+            drain_policy: DrainPolicy::StayOff,
             defer_timeout: Duration::from_secs(600),
-            unreachable_policy: WorkloadDown::KeepOff,
-            node_gone: NodeGone::PowerCycle,
+            unreachable_policy: UnreachablePolicy::StayOff,
+            node_gone: NodeGonePolicy::PowerCycle,
             update_timeout: Duration::from_secs(1800),
             orphaned_hold_age: Duration::from_secs(600),
             node_action: None,

@@ -15,8 +15,6 @@ mod checks;
 mod clusters;
 mod config;
 mod hosts;
-#[cfg(test)]
-mod layers;
 mod leader;
 mod remediation;
 mod run;
@@ -27,11 +25,11 @@ mod store;
 pub use agents::AgentConnector;
 pub use clusters::{WorkloadConnector, is_tainted_by_rackhand, workload_cluster_client};
 pub use config::{Config, HealthChecks, MetricsConfig};
-pub use rackhand_core::explanation::time_span;
+pub use rackhand_core::duration::time_span;
 pub use rackhand_core::preflight::{Report as PreflightReport, Status as PreflightStatus};
 pub use rackhand_core::rehearsal::{RehearsalReport, RehearsedRemediation};
 pub use rackhand_core::remediation::{
-    DrainBlocked, LONGEST_EVIDENCE, NodeAction, NodeGone, WorkloadDown,
+    DrainPolicy, LONGEST_EVIDENCE, NodeAction, NodeGonePolicy, UnreachablePolicy,
 };
 pub use remediation::{cause_line, evidence_of_api, with_suspect};
 pub use run::{Connections, run, run_over};

@@ -150,7 +150,6 @@ pub(crate) async fn run(
 }
 
 pub(crate) use status::LeaseName;
-pub(crate) use table::ago;
 
 fn namespace(client: &Client, named: Option<String>) -> String {
     named.unwrap_or_else(|| client.default_namespace().to_owned())

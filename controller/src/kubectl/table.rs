@@ -2,18 +2,7 @@
 
 use std::fmt::{self, Formatter};
 
-use jiff::Timestamp;
-
-/// How long ago a time was.
-pub(crate) fn ago(now: Timestamp, at: Timestamp) -> String {
-    let seconds = now.duration_since(at).as_secs().max(0);
-    match seconds {
-        0..120 => format!("{seconds} s ago"),
-        120..7200 => format!("{} min ago", seconds / 60),
-        7200..172_800 => format!("{} h ago", seconds / 3600),
-        _ => format!("{} d ago", seconds / 86_400),
-    }
-}
+use rackhand_core::columns::write_columns;
 
 /// The path of an object.
 pub(super) fn named(namespace: &str, name: &str) -> String {
@@ -35,20 +24,9 @@ pub(crate) fn table<const N: usize>(
         return writeln!(f, "\nThere are no {what}.");
     }
     writeln!(f)?;
-    let mut widths = head.map(str::len);
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let mut print = |cells: [&str; N]| {
-        let mut line = String::new();
-        for (cell, width) in cells.iter().zip(widths) {
-            line.push_str(&format!("{cell:<width$}  "));
-        }
-        writeln!(f, "{}", line.trim_end())
-    };
-    print(head)?;
-    rows.iter()
-        .try_for_each(|row| print(row.each_ref().map(String::as_str)))
+    let lines: Vec<[String; N]> = std::iter::once(head.map(str::to_owned))
+        .chain(rows.iter().cloned())
+        .collect();
+    let shown: Vec<&[String]> = lines.iter().map(<[String; N]>::as_slice).collect();
+    write_columns(f, &shown)
 }

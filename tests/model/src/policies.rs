@@ -1,5 +1,5 @@
 //! Power policies: three remediations under one PowerPolicy, with the real decisions
-//! [`rackhand_core::remediation::check_concurrency`] and [`rackhand_core::power_policy::evaluate`], and leaders
+//! [`rackhand_core::concurrency::check_concurrency`] and [`rackhand_core::power_policy::evaluate`], and leaders
 //! that follow one another.
 //!
 //! The first two hosts are in one rack. The policy permits one remediation at a time in a rack, and two in all. At any

@@ -4,6 +4,7 @@
 //! address.
 
 use jiff::Timestamp;
+use rackhand_core::remediation::Severity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +57,7 @@ pub struct LogRecord {
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: Option<Timestamp>,
     /// How severe it is, as the BMC reports it.
-    pub severity: LogSeverity,
+    pub severity: Severity,
     /// The sensor that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sensor: Option<String>,
@@ -65,19 +66,6 @@ pub struct LogRecord {
     /// How many equal entries there are among the newest ones.
     #[schemars(range(min = 1))]
     pub count: i32,
-}
-
-/// How severe an event or the state of a sensor is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-// Without a description of its own, each field keeps the one that it has.
-#[schemars(description = "")]
-pub enum LogSeverity {
-    /// Normal operation, or not reported.
-    Ok,
-    /// The host works in a degraded state.
-    Warning,
-    /// A part of the host has failed.
-    Critical,
 }
 
 /// A sensor that was not OK.
@@ -90,7 +78,7 @@ pub struct SensorAlarm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// How severe it is, as the BMC reports it.
-    pub severity: LogSeverity,
+    pub severity: Severity,
 }
 
 /// What the event log recorded between the power-off and the end of the boot.

@@ -5,11 +5,11 @@
 
 use jiff::Timestamp;
 use kube::CustomResource;
+use rackhand_core::shared_cause::DomainKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::host_evidence::HostEvidence;
-use super::power_policy::SharedDomain;
 use super::power_record::{Attempt, PowerOffEvidence};
 
 /// How many remediations of a host are kept.
@@ -163,7 +163,7 @@ pub struct HostRemediation {
 #[serde(rename_all = "camelCase")]
 pub struct HostSharedCause {
     /// What the hosts share.
-    pub domain: SharedDomain,
+    pub domain: DomainKind,
     /// Name of the rack, PDU, switch, kernel version or cluster.
     #[schemars(length(max = 512))]
     pub name: String,

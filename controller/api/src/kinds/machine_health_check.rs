@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::conditions::{CompatibleCondition, Deprecated, NewConditions};
-use crate::duration::GoDuration;
+use crate::GoDuration;
 use crate::validation::{
     CONDITION_TYPE, DNS_NAME, GROUP_VERSION, KIND, LABEL_KEY, LABEL_VALUE, PERCENTAGE, RANGE,
     SHORT_DURATION, SHORT_PREFIX,

@@ -14,7 +14,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::duration::GoDuration;
+use crate::GoDuration;
 use crate::validation::Rule;
 
 /// How a host is remediated.

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::conditions::StatusCondition;
 use super::machine_health_check::Selector;
-use crate::duration::GoDuration;
+use crate::GoDuration;
 use crate::validation::{
     DURATION, PERCENTAGE_OR_NUMBER, Pattern, SHORT_DURATION, SIGNED_DURATION, TEMPLATE_KIND,
 };

@@ -5,6 +5,10 @@
 
 use jiff::Timestamp;
 use kube::CustomResource;
+use rackhand_core::{
+    power_policy::WhenExceeded,
+    shared_cause::{DomainKind, OnTimeout},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -182,19 +186,7 @@ pub struct PolicyAttempts {
     pub within_seconds: i32,
     /// What happens instead of a further attempt.
     #[serde(default)]
-    pub then: AttemptsExceeded,
-}
-
-/// What happens when a host was remediated too often.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum AttemptsExceeded {
-    /// The remediation is held until earlier attempts are old enough or a person approves it.
-    #[default]
-    Stop,
-    /// No attempt is made, as if all attempts had failed.
-    Escalate,
-    /// The remediation goes on, and a Warning Event reports the limit.
-    Notify,
+    pub then: WhenExceeded,
 }
 
 /// When hosts that failed together are held. The failures of all hosts are judged; what is held are the
@@ -232,17 +224,7 @@ pub struct PolicySharedCauses {
     pub recovery_seconds: i32,
     /// What happens after holdSeconds.
     #[serde(default)]
-    pub on_timeout: SharedCauseTimeout,
-}
-
-/// What happens to held remediations when nobody has decided in time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum SharedCauseTimeout {
-    /// They begin, as far as nothing else holds them.
-    #[default]
-    Proceed,
-    /// They are held until most of the failed hosts have recovered, or a person approves.
-    Stop,
+    pub on_timeout: OnTimeout,
 }
 
 /// Hosts of a rack report within about 15 s of each other: kubelets renew their Leases every 10 s, and
@@ -280,7 +262,7 @@ fn recovery_seconds() -> i32 {
 #[serde(rename_all = "camelCase")]
 pub struct SharedCauseStatus {
     /// What the hosts share.
-    pub domain: SharedDomain,
+    pub domain: DomainKind,
     /// Name of the rack, PDU, switch, kernel version or cluster.
     #[schemars(length(min = 1, max = 512))]
     pub name: String,
@@ -316,21 +298,6 @@ pub struct SharedCauseStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub held_until: Option<Timestamp>,
-}
-
-/// What failed hosts can share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum SharedDomain {
-    /// The rack whose agent serves them.
-    Rack,
-    /// A PDU that feeds them, by the annotation rackhand.dev/pdus.
-    PDU,
-    /// A switch that connects them, by the annotation rackhand.dev/switches.
-    Switch,
-    /// The kernel version of their Nodes, within a cluster.
-    Kernel,
-    /// The workload cluster of their Nodes.
-    Cluster,
 }
 
 /// What the controller found about a policy.

@@ -4,10 +4,9 @@
 //! Owns the schema. It must never hold a secret or a BMC's address.
 
 use jiff::Timestamp;
+use rackhand_core::remediation::Step;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::power_remediation::Step;
 
 /// One attempt to bring the host back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

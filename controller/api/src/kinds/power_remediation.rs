@@ -12,6 +12,9 @@
 
 use jiff::Timestamp;
 use kube::CustomResource;
+use rackhand_core::remediation::{
+    DrainPolicy, NodeGonePolicy, OnExhausted, PodDeletion, Step, Strategy, UnreachablePolicy,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -92,7 +95,7 @@ pub struct PowerRemediationSpec {
 pub struct PowerStrategy {
     /// What is done with the host's power.
     #[serde(rename = "type", default)]
-    pub strategy_type: PowerStrategyType,
+    pub strategy_type: Strategy,
     /// How many more attempts may follow the first; 0 for one attempt only.
     #[serde(default = "default_retry_limit")]
     #[schemars(range(min = 0, max = 100))]
@@ -130,7 +133,7 @@ pub struct PowerStrategy {
 impl Default for PowerStrategy {
     fn default() -> Self {
         Self {
-            strategy_type: PowerStrategyType::default(),
+            strategy_type: Strategy::default(),
             retry_limit: default_retry_limit(),
             timeouts: None,
             drain_policy: DrainPolicy::default(),
@@ -145,96 +148,6 @@ impl Default for PowerStrategy {
 
 fn default_retry_limit() -> i32 {
     1
-}
-
-/// What is done with a host's power.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum PowerStrategyType {
-    /// The host is switched off and confirmed off, the workloads move, and the
-    /// host is switched on again.
-    #[default]
-    Reboot,
-    /// The host is switched off and confirmed off, the workloads move, and the
-    /// host stays off, tainted and held, until this object is deleted. Then it
-    /// is switched on again, unless it is to stay off for another reason: its
-    /// BareMetalHost has online false or another reboot annotation.
-    PowerOff,
-    /// The first attempt only switches the host off, confirmed, and on again
-    /// after a short pause: it is faster and moves no workload, so it sets no
-    /// taint. The attempts after it are as for Reboot.
-    PowerCycleFirst,
-}
-
-/// What happens when a host's workloads do not move in time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum DrainPolicy {
-    /// The host stays off until they have moved, and the status names what
-    /// blocks them.
-    #[default]
-    StayOff,
-    /// The host is switched on nevertheless. A workload that has not moved
-    /// starts there again. With PowerOff, and where onExhausted keeps the host
-    /// off, the effect is that of StayOff.
-    PowerOn,
-    /// The attempts end there. Escalate and Retire hand the Machine over; in
-    /// any case the host stays off and tainted until this object is deleted and
-    /// the workloads have moved.
-    GiveUp,
-}
-
-/// Who deletes the pods of a host that is confirmed off.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum PodDeletion {
-    /// Rackhand deletes them as soon as the taint has evicted them, only while
-    /// the BMC reports off. The controller needs the right to delete pods;
-    /// without it, the effect is that of PodGC.
-    #[default]
-    Immediate,
-    /// Rackhand deletes no pods. The garbage collector of pods in
-    /// kube-controller-manager deletes them within 20 seconds, once the Node is
-    /// not ready.
-    #[serde(rename = "PodGC")]
-    PodGc,
-}
-
-/// What happens when no taint can be set because the workload cluster does not
-/// answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum UnreachablePolicy {
-    /// The host stays off until the cluster answers.
-    #[default]
-    StayOff,
-    /// The host is switched on without a taint: nothing was moved.
-    PowerOn,
-}
-
-/// What happens when the Node is gone before anything was done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum NodeGonePolicy {
-    /// The host is switched off and on, and its kubelet registers the Node
-    /// again.
-    #[default]
-    PowerCycle,
-    /// No attempt is made, and onExhausted applies at once.
-    Replace,
-}
-
-/// What happens when no attempt is left.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum OnExhausted {
-    /// The owner of the Machine is to replace it, and the remediation is
-    /// reported to the health check as failed.
-    #[default]
-    Escalate,
-    /// As Escalate, and the BareMetalHost is marked unhealthy so that it is not
-    /// chosen again.
-    Retire,
-    /// The host is switched off once more as for PowerOff, and kept off until
-    /// this object is deleted. The remediation counts as failed.
-    StayOff,
-    /// The host stays on as it is. Only a condition and an Event report the
-    /// failure.
-    Notify,
 }
 
 /// How long each step of a remediation may take, in seconds.
@@ -378,45 +291,6 @@ pub enum PowerPhase {
     Failed,
     /// The remediation was aborted before the host was switched off.
     Aborted,
-}
-
-/// A step of a remediation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-// Without a description of its own, each field keeps the one that it has.
-#[schemars(description = "")]
-pub enum Step {
-    /// The preconditions are checked.
-    Pending,
-    /// The hold is put on the BareMetalHost.
-    Holding,
-    /// The host is switched off.
-    PoweringOff,
-    /// The power state is read from the BMC.
-    ConfirmingOff,
-    /// The taint is put on the Node.
-    Tainting,
-    /// The workloads move.
-    Draining,
-    /// The host is off and is kept off.
-    Fenced,
-    /// The host is switched on.
-    PoweringOn,
-    /// The host starts and its Node becomes ready.
-    Booting,
-    /// Taint and hold are taken away.
-    Restoring,
-    /// The Node is ready again.
-    Succeeded,
-    /// The attempt failed; the next one is about to begin.
-    Retrying,
-    /// The remediation cannot continue; the reason names the cause.
-    Blocked,
-    /// A person has to confirm that the host is off.
-    AwaitingConfirmation,
-    /// No attempt is left, and onExhausted has been applied.
-    Escalated,
-    /// The taint and the hold are removed, and nothing else is done.
-    Aborting,
 }
 
 /// Something that a remediation sets and must remove again.

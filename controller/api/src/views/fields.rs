@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-use crate::duration::GoDuration;
-use crate::int_or_percent::IntOrPercent;
+use crate::GoDuration;
+use crate::IntOrPercent;
 
 /// A field of an object that has the wrong form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

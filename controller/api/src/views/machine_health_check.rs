@@ -13,7 +13,7 @@ use super::condition::{Condition, Lists, Shape, find_condition};
 use super::fields::{Fields, ViewError};
 use super::meta::Meta;
 use super::template::TemplateRef;
-use crate::int_or_percent::IntOrPercent;
+use crate::IntOrPercent;
 use crate::names;
 
 /// The fields of a MachineHealthCheck that Rackhand uses.

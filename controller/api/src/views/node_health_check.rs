@@ -12,8 +12,8 @@ use super::condition::Condition;
 use super::fields::{Fields, ViewError};
 use super::machine_health_check::{ConditionCheck, LabelSelector};
 use super::meta::{Meta, ObjectRef};
-use crate::duration::GoDuration;
-use crate::int_or_percent::IntOrPercent;
+use crate::GoDuration;
+use crate::IntOrPercent;
 use crate::names;
 
 /// The fields of a NodeHealthCheck that Rackhand uses.

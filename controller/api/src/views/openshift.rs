@@ -12,7 +12,7 @@ use super::fields::{Fields, ViewError};
 use super::machine_health_check::{ConditionCheck, LabelSelector, checks};
 use super::meta::Meta;
 use super::template::TemplateRef;
-use crate::int_or_percent::IntOrPercent;
+use crate::IntOrPercent;
 use crate::names;
 
 /// The fields of OpenShift's MachineHealthCheck that Rackhand uses.

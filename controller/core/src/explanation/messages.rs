@@ -3,20 +3,14 @@
 use std::{fmt::Write as _, time::Duration};
 
 use super::check::TargetView;
-use crate::health::{ConditionRule, IntOrPercent, Limit, RequestView, Verdict, go_duration};
+use crate::{
+    duration::go_duration,
+    health::{ConditionRule, Limit, RequestView, Verdict},
+    int_or_percent::IntOrPercent,
+};
 
 /// Number of names in a line; the others are only counted.
 const NAMED: usize = 8;
-
-/// Formats a time span like `45s`, `3m12s` or `2h05m`.
-pub fn time_span(time: Duration) -> String {
-    let s = time.as_secs();
-    match s {
-        0..=59 => format!("{s}s"),
-        60..=3599 => format!("{}m{:02}s", s / 60, s % 60),
-        _ => format!("{}h{:02}m", s / 3600, s % 3600 / 60),
-    }
-}
 
 /// The first items, and the number of the others.
 pub(super) fn listed(items: &[String]) -> String {
@@ -203,18 +197,4 @@ pub(super) fn next_change(changes: &[String], open: (bool, bool), actions: &[Str
         text.push_str("; nothing is done about it, since the limit forbids it");
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn time_span_prints_at_most_two_units() {
-        let s = |n| time_span(Duration::from_secs(n));
-        assert_eq!(
-            (s(5), s(65), s(3600 * 2 + 60)),
-            ("5s".into(), "1m05s".into(), "2h01m".into())
-        );
-    }
 }

@@ -19,7 +19,6 @@ pub use check::{
 };
 pub use evidence::evidence_lines;
 pub use machines::{MachineCheckFacts, MachineEntry, RecordedCondition, explain_machines};
-pub use messages::time_span;
 pub use nodes::{NodeCheckFacts, explain_nodes};
 pub use openshift::MarkStep;
 pub use remediation::{

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 
 use super::{
     check::{CheckView, RequestView, TargetView},
-    messages::time_span,
     remediation::RemediationView,
 };
+use crate::{columns::write_columns, duration::time_span};
 
 /// Columns of a table of targets.
 const COLUMNS: [&str; 8] = [
@@ -169,23 +169,9 @@ fn table(rows: Vec<[String; COLUMNS.len()]>, f: &mut Formatter<'_>) -> fmt::Resu
     let first = usize::from(rows.iter().all(|row| matches!(&*row[0], "-" | "")));
     let mut lines = vec![COLUMNS.map(str::to_owned)];
     lines.extend(rows);
-    let mut widths = [0; COLUMNS.len()];
-    for cells in &lines {
-        for (width, cell) in widths.iter_mut().zip(cells) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
     writeln!(f)?;
-    for cells in &lines {
-        let padded: Vec<String> = cells
-            .iter()
-            .zip(widths)
-            .skip(first)
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
-        writeln!(f, "{}", padded.join("  ").trim_end())?;
-    }
-    Ok(())
+    let shown: Vec<&[String]> = lines.iter().map(|cells| &cells[first..]).collect();
+    write_columns(f, &shown)
 }
 
 // === impl RemediationView ===

@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 
 use super::*;
+use crate::int_or_percent::IntOrPercent;
 use crate::{
     freshness::{Catchup, Listed, Listing},
     health::{
-        Action, Check, ClusterFacts, Condition, ConditionRule, Counts, Fleet, FleetCounts,
-        IntOrPercent, Limit, LimitStatus, MachineFacts, NodeFacts, NodeView, Policy as _,
-        RequestView, Target, Verdict,
+        Action, Check, ClusterFacts, Condition, ConditionRule, Counts, Fleet, FleetCounts, Limit,
+        LimitStatus, MachineFacts, NodeFacts, NodeView, Policy as _, RequestView, Target, Verdict,
     },
 };
 
@@ -406,7 +406,7 @@ proptest! {
     fn f13_handovers_stay_within_the_limit_in_any_order_of_events(
         count in 1_usize..12,
         share in 0_usize..=12,
-        limit in 0_u32..=100,
+        limit in 0_i32..=100,
         spread in 0_u64..1000,
         order in prop::collection::vec(0_usize..12, 1..40),
     ) {
@@ -429,7 +429,7 @@ proptest! {
     #[test]
     fn f13_each_handover_rests_on_a_fleet_state_within_the_limit(
         writes in prop::collection::vec((0_usize..8, 0_u8..4, 0_u64..300), 1..40),
-        limit in 0_i64..6,
+        limit in 0_i32..6,
         order in prop::collection::vec(0_usize..8, 1..40),
     ) {
         let mut millis = 0;

@@ -4,7 +4,8 @@
 
 use std::fmt;
 
-use super::{Cause, FutureCause, SkipReason, UnknownReason, Verdict, go_duration};
+use super::{Cause, FutureCause, SkipReason, UnknownReason, Verdict};
+use crate::duration::go_duration;
 
 /// How many machines the message about clock skew names; the others are only counted.
 const NAMED: usize = 5;

@@ -16,46 +16,42 @@
 //! equal that of [`plan`], which serves tests and explanations.
 
 mod condition;
-mod duration;
-mod external;
 mod facts;
 mod fleet;
-mod future_cause;
 mod limit_status;
 mod messages;
 mod openshift;
-mod openshift_plan;
 mod orphan;
 mod overlap;
 mod plan;
 mod policy;
 mod rules;
-mod timeline;
 mod verdict;
 
 pub use condition::{HealthConditionWrite, health_condition};
-pub use duration::{GoDuration, go_duration};
-pub use external::{ExternalProgress, ExternalStep, MarkCarrier, external_step, mark_carrier};
 pub use facts::{
     ClusterFacts, Condition, LONG_AGO, MachineFacts, NodeFacts, NodeView, RequestView, Target,
 };
 pub use fleet::{Fleet, FleetChanges, PendingAction};
-pub use future_cause::{CLOCK_TOLERANCE, FutureCause};
 pub use limit_status::{Counts, FleetCounts, LimitStatus, counts_against_limit};
 pub use messages::clock_skew;
+pub use openshift::external::{
+    ExternalProgress, ExternalStep, MarkCarrier, external_step, mark_carrier,
+};
+pub use openshift::plan::{OpenShiftPlan, plan_openshift};
 pub use openshift::{
     OpenShiftAction, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy, OpenShiftTarget,
     counts_as_healthy, judge_openshift, most_unhealthy, no_cluster, onsets_openshift,
     openshift_action,
 };
-pub use openshift_plan::{OpenShiftPlan, plan_openshift};
 pub use orphan::{CheckState, Orphan, orphaned, unclaimed};
 pub use overlap::{Claim, acting};
 pub use plan::{Action, CheckStatus, Plan, action, plan};
 pub use policy::Policy;
 pub(crate) use rules::deadline;
-pub use rules::{Check, ConditionRule, IntOrPercent, Limit};
-pub use timeline::{Onset, onsets};
+pub use rules::{Check, ConditionRule, Limit};
+pub use verdict::future_cause::{CLOCK_TOLERANCE, FutureCause};
+pub use verdict::timeline::{Onset, onsets};
 pub use verdict::{Cause, Judgement, SkipReason, UnknownReason, Verdict, judge, verdict};
 
 #[cfg(test)]

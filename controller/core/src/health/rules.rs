@@ -2,21 +2,12 @@
 //!
 //! Owns the model into which every dialect is parsed; must never depend on a Kubernetes kind.
 
-use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::Condition;
-
-/// A limit given as a count or a percentage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum IntOrPercent {
-    /// A number of machines; may exceed the fleet, or be negative (never remediates).
-    Int(i64),
-    /// A percentage of the expected machines, rounded down (docs/reference/cluster-api.md, The limit).
-    Percent(u32),
-}
+use crate::int_or_percent::IntOrPercent;
 
 /// When remediation is allowed, by the number of machines that are not healthy. Both ends are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,39 +63,6 @@ impl ConditionRule {
     pub(crate) fn matching<'a>(&self, conditions: &'a [Condition]) -> Option<&'a Condition> {
         let found = conditions.iter().find(|c| c.type_ == self.type_)?;
         (found.status == self.status).then_some(found)
-    }
-}
-
-// === impl IntOrPercent ===
-
-impl IntOrPercent {
-    /// The number of machines for a fleet of `expected`. A percentage is rounded down: 40% of 6 is 2, of 2
-    /// it is 0 (docs/reference/cluster-api.md, The limit).
-    pub fn of(self, expected: u32) -> i64 {
-        match self {
-            Self::Int(count) => count,
-            Self::Percent(share) => {
-                let scaled = u64::from(expected) * u64::from(share) / 100;
-                i64::try_from(scaled).unwrap_or(i64::MAX)
-            }
-        }
-    }
-
-    /// The number for a fleet of `expected`, with a percentage rounded up; a negative number is 0.
-    pub(crate) fn rounded_up(self, expected: u32) -> u64 {
-        match self {
-            Self::Int(count) => u64::try_from(count).unwrap_or(0),
-            Self::Percent(share) => (u64::from(expected) * u64::from(share)).div_ceil(100),
-        }
-    }
-}
-
-impl fmt::Display for IntOrPercent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Int(count) => write!(f, "{count}"),
-            Self::Percent(share) => write!(f, "{share}%"),
-        }
     }
 }
 

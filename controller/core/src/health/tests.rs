@@ -18,6 +18,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::*;
+use crate::int_or_percent::IntOrPercent;
 
 /// A time in seconds after the creation of the machines of these tests.
 fn at(secs: i64) -> Timestamp {
@@ -144,11 +145,11 @@ fn with_request(mut target: Target, request: RequestView) -> Target {
     target
 }
 
-fn max(limit: i64) -> Limit {
+fn max(limit: i32) -> Limit {
     Limit::AtMost(IntOrPercent::Int(limit))
 }
 
-fn percent(limit: u32) -> Limit {
+fn percent(limit: i32) -> Limit {
     Limit::AtMost(IntOrPercent::Percent(limit))
 }
 

@@ -29,7 +29,7 @@ mod rules;
 mod storm;
 mod threshold;
 
-pub use crate::health::{ConditionRule, IntOrPercent};
+pub use crate::health::ConditionRule;
 pub use check_status::{Entry, Flag, NodeCheckStatus, Phase, Tried};
 pub use class::{Cause, CauseDeadline, Class, classify, onsets};
 pub use decide::{Action, Disabled, Event, Finished, Outside, Plan};

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::health::{ConditionRule, IntOrPercent};
+use crate::{health::ConditionRule, int_or_percent::IntOrPercent};
 
 /// Timeout of a remediation without one of its own, for its Lease (docs/reference/medik8s.md, Remediation
 /// of one Node).

@@ -17,6 +17,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::*;
+use crate::int_or_percent::IntOrPercent;
 use crate::{health::Condition, roles::Roles};
 
 /// The roles of a Node of the control plane that kubeadm made.

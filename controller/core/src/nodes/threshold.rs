@@ -3,7 +3,7 @@
 //! Must never round so that more Nodes are remediated than upstream would remediate.
 
 use super::Limit;
-use crate::health::IntOrPercent;
+use crate::int_or_percent::IntOrPercent;
 
 /// A limit that makes no sense for the selected Nodes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,7 +18,7 @@ pub enum LimitError {
     },
     /// The percentage is above 100.
     #[error("{0}% is more than all Nodes")]
-    OverHundred(u32),
+    OverHundred(i32),
 }
 
 /// The number of Nodes that a limit means for `selected` Nodes; a percentage is rounded up.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Hold, Placement, PowerPolicy, Rule};
-use crate::remediation::{ActiveRemediation, Progress};
+use super::{Hold, PowerPolicy, Rule};
+use crate::{concurrency::ActiveRemediation, placement::Placement, remediation::Progress};
 
 /// A limit of concurrent remediations for each value of a domain.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::{Hold, PowerPolicy, Rule};
+use crate::duration::whole_units;
 
 /// Remediations of a host that count, the latest ones: as many as its HostHistory lists.
 pub const REMEMBERED_REMEDIATIONS: usize = 10;
@@ -32,14 +35,15 @@ pub struct AttemptLimit {
 }
 
 /// What happens when a host was remediated too often.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum WhenExceeded {
-    /// The remediation begins nevertheless, and an Event reports it.
-    Notify,
-    /// No attempt is made, as if all had failed; the Machine's owner takes over if there is one.
-    Escalate,
-    /// The remediation is held until earlier attempts are old enough, or a person approves it.
+    /// The remediation is held until earlier attempts are old enough or a person approves it.
+    #[default]
     Stop,
+    /// No attempt is made, as if all attempts had failed.
+    Escalate,
+    /// The remediation goes on, and a Warning Event reports the limit.
+    Notify,
 }
 
 impl AttemptLimit {
@@ -64,7 +68,7 @@ impl AttemptLimit {
         let until = ends.get(made - max).copied().filter(|_| max > 0);
         let detail = format!(
             "{made} attempts on this host within {}, at most {} are allowed; to continue: kubectl rackhand approve",
-            in_words(self.within),
+            whole_units(self.within),
             self.max
         );
         Some(policy.hold(Rule::Attempts, detail, until))
@@ -78,21 +82,7 @@ pub(super) fn cooldown(policy: &PowerPolicy, past: &[PastAttempt], now: Timestam
     let until = last.checked_add(cooldown).unwrap_or(Timestamp::MAX);
     let detail = format!(
         "the host was remediated successfully at {last:.0}, and its cooldown is {}",
-        in_words(cooldown)
+        whole_units(cooldown)
     );
     (now < until).then(|| policy.hold(Rule::Cooldown, detail, Some(until)))
-}
-
-/// A duration in its largest whole unit.
-fn in_words(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    let units = [(86_400, "day"), (3_600, "hour"), (60, "minute")];
-    let (count, unit) = units
-        .into_iter()
-        .find(|(length, _)| seconds >= *length && seconds.is_multiple_of(*length))
-        .map_or((seconds, "second"), |(length, unit)| {
-            (seconds / length, unit)
-        });
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {unit}{plural}")
 }

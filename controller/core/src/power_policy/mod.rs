@@ -5,11 +5,11 @@
 //! ends it (L1).
 //!
 //! Budgets are exact only if the caller evaluates one remediation at a time and keeps the result
-//! before the next one, as [`check_concurrency`](crate::remediation::check_concurrency) requires.
+//! before the next one, as [`check_concurrency`](crate::concurrency::check_concurrency) requires.
 
 mod budget;
+mod decision;
 mod history;
-mod queue;
 mod schedule;
 
 use std::{
@@ -18,16 +18,15 @@ use std::{
 };
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use crate::{
-    remediation::ActiveRemediation,
+    concurrency::ActiveRemediation,
     shared_cause::{CauseHold, SharedCauseRules},
 };
 
 pub use budget::{Budget, Domain};
+pub use decision::PolicyDecision;
 pub use history::{AttemptLimit, PastAttempt, REMEMBERED_REMEDIATIONS, WhenExceeded};
-pub use queue::{HostWorkload, WaitingPod};
 pub use schedule::{Schedule, ScheduleError};
 
 /// A policy, parsed. Which hosts it selects is evaluated by the caller.
@@ -54,76 +53,6 @@ pub struct PowerPolicy {
     pub shared_causes: Option<SharedCauseRules>,
     /// What is wrong with the object, if it could not be parsed; it then holds what it selects.
     pub invalid: Option<String>,
-}
-
-/// The policies of a host, and where it is, as the budgets of others count it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct PolicyFacts {
-    /// Names of the policies that select the host.
-    pub policies: BTreeSet<String>,
-    /// Where the host is.
-    pub placement: Placement,
-    /// What waits for the host, for the order of those that wait for a budget.
-    pub workload: HostWorkload,
-    /// The policy that holds the remediation, if one does.
-    pub held_by: Option<String>,
-}
-
-/// What a remediation that has begun counts against, recorded with its beginning.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct CountedFacts {
-    /// Names of the policies that selected the host.
-    pub policies: BTreeSet<String>,
-    /// Where the host was.
-    pub placement: Placement,
-}
-
-impl PolicyFacts {
-    /// What is to be recorded of a remediation that begins.
-    pub fn counted(&self) -> CountedFacts {
-        CountedFacts {
-            policies: self.policies.clone(),
-            placement: self.placement.clone(),
-        }
-    }
-
-    /// With what was recorded at the beginning: the remediation stays in each budget in which it began, and in those
-    /// of policies that select it since.
-    #[must_use]
-    pub fn since_beginning(mut self, counted: &CountedFacts) -> Self {
-        self.policies.extend(counted.policies.iter().cloned());
-        let (now, then) = (&mut self.placement, &counted.placement);
-        fn pin<T: Clone>(now: &mut Option<T>, then: &Option<T>) {
-            if then.is_some() {
-                now.clone_from(then);
-            }
-        }
-        pin(&mut now.cluster, &then.cluster);
-        pin(&mut now.rack, &then.rack);
-        pin(&mut now.labels, &then.labels);
-        now.pdus.extend(then.pdus.iter().cloned());
-        now.switches.extend(then.switches.iter().cloned());
-        self
-    }
-}
-
-/// Where a host is, for budgets and shared causes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Placement {
-    /// `namespace/name` of the workload cluster.
-    pub cluster: Option<String>,
-    /// Rack of the agent that serves the host.
-    pub rack: Option<String>,
-    /// PDUs that feed it.
-    pub pdus: BTreeSet<String>,
-    /// Switches that connect it.
-    pub switches: BTreeSet<String>,
-    /// Kernel version of its Node.
-    pub kernel: Option<String>,
-    /// Labels of its Node; `None` if they cannot be read.
-    pub labels: Option<BTreeMap<String, String>>,
 }
 
 /// What matters of the host and of the request, beside [`ActiveRemediation`].

@@ -3,7 +3,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::remediation::Progress;
+use crate::{
+    placement::{HostWorkload, Placement, PolicyFacts},
+    remediation::Progress,
+};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

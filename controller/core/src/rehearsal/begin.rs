@@ -6,8 +6,9 @@ use jiff::Timestamp;
 
 use super::{Assumed, HostKey, Outcome, Rehearsal};
 use crate::{
+    concurrency::{ActiveRemediation, check_concurrency},
     power_policy::{Hold, PowerPolicy, Rule, Subject, Verdict, evaluate},
-    remediation::{ActiveRemediation, Progress, check_concurrency},
+    remediation::Progress,
     shared_cause::CauseHold,
 };
 

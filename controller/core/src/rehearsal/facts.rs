@@ -9,7 +9,7 @@ use crate::{
         self, ClusterFacts, Condition, MachineFacts, NodeView, OpenShiftCheck, OpenShiftMachine,
     },
     nodes,
-    power_policy::PolicyFacts,
+    placement::PolicyFacts,
     shared_cause::Domain,
 };
 

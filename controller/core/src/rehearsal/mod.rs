@@ -20,10 +20,11 @@ use std::{collections::BTreeMap, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
+    concurrency::ActiveRemediation,
     handover::SETTLE,
     health,
     power_policy::{PastAttempt, PowerPolicy, Rule},
-    remediation::{ActiveRemediation, Progress},
+    remediation::Progress,
 };
 
 use causes::SharedCauses;

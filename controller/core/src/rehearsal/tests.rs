@@ -4,13 +4,14 @@ mod openshift;
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::int_or_percent::IntOrPercent;
 use crate::{
     health::{
-        Check, ClusterFacts, Condition, ConditionRule, IntOrPercent, Limit, MachineFacts,
-        NodeFacts, NodeView,
+        Check, ClusterFacts, Condition, ConditionRule, Limit, MachineFacts, NodeFacts, NodeView,
     },
     nodes,
-    power_policy::{Budget, Domain, PolicyFacts, Schedule},
+    placement::PolicyFacts,
+    power_policy::{Budget, Domain, Schedule},
 };
 
 const MINUTE: i64 = 60;

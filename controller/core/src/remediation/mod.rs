@@ -13,73 +13,63 @@
 //!            Succeeded / Retrying (back to Holding) / Escalated <----------- Restoring
 //! ```
 
-mod agent_view;
-mod concurrency;
 mod evidence;
 mod handover;
 mod host_evidence;
-mod left_hold;
-mod left_keys;
 mod observation;
-mod observed_operation;
-mod other_nodes;
+mod orphaned_holds;
 mod outdated;
 mod outlets;
-mod pods;
 mod policy;
-mod power;
 mod reason;
 mod shell;
 mod state;
 mod step;
-mod version;
-mod workload_view;
 
-pub use agent_view::{AgentView, BmcAccess, OperationOutcome, OperationView, PinnedOperation};
-
-pub use concurrency::{
-    ActiveRemediation, ConcurrencyDecision, ControlPlane, EtcdGuard, OtherMachine, PolicyDecision,
-    Progress, before_first_off, check_concurrency, progress_again,
-};
 pub use evidence::{CommandTaken, OffEvidence, OffProof, confirmed_off, latest_reading_stands};
 pub use handover::Handover;
 pub use host_evidence::{
     BootLog, Collected, HostEvidence, LogEntry, LogPosition, LogRecord, SensorAlarm, Severity,
     newer_entries, records,
 };
-pub use left_hold::{LeftHoldAction, left_hold};
-pub use left_keys::{LeftKeyAction, LeftKeys, LeftNode, left_keys, removable_from};
-pub use observation::{
-    BareMetalHostFacts, HostView, MachineView, MoveBlock, Observation, RequestFacts,
+pub use observation::agent_view::{
+    AgentView, BmcAccess, OperationOutcome, OperationView, PinnedOperation,
 };
-pub use observed_operation::ObservedOperation;
-pub use other_nodes::{
+pub use observation::observed_operation::ObservedOperation;
+pub use observation::other_nodes::{
     HostIdentity, LeaseRenewals, NamedHost, NodeComparison, NodeIdentity, NodeLife, OtherNode,
     OtherNodes, node_comparison,
 };
+pub use observation::pods::{BoundPod, PodDeletions, PodRef, deletion_is_justified};
+pub use observation::power::{PowerReading, PowerState, PowerView};
+pub use observation::workload_view::{
+    BoundVolume, Drain, LeaseFacts, NodeFacts, Taint, WorkloadView,
+};
+pub use observation::{
+    BareMetalHostFacts, HostView, MachineView, MoveBlock, Observation, RequestFacts,
+};
+pub use orphaned_holds::left_hold::{LeftHoldAction, left_hold};
+pub use orphaned_holds::left_keys::{LeftKeyAction, LeftKeys, LeftNode, left_keys, removable_from};
 pub use outdated::{EntryProgress, JournalEntry, JournalFacts, is_outdated};
 pub use outlets::{OUTLETS_PROTOCOL, OutletStage, OutletUse, PowerDevice};
-pub use pods::{BoundPod, PodDeletions, PodRef, deletion_is_justified};
+pub use policy::version::node_action;
 pub use policy::{
-    DrainBlocked, LONGEST_EVIDENCE, NodeAction, NodeGone, OnExhausted, PodDeletion, Policy,
-    PolicyError, Strategy, WorkloadDown,
+    DrainPolicy, LONGEST_EVIDENCE, NodeAction, NodeGonePolicy, OnExhausted, PodDeletion, Policy,
+    PolicyError, Strategy, UnreachablePolicy,
 };
-pub use power::{PowerReading, PowerState, PowerView};
 pub use reason::Reason;
 pub use shell::{
     AgentFacts, Begun, FAILURES_TOLD, Follow, LeaseMemory, OperationEvent, Pace, REPEAT_PAUSE,
     ServingChoice, ServingState, Shell, TrackedOperation, Turn, choose_serving,
 };
 pub use state::{
-    AgentId, AgentPin, Attempt, AttemptRecord, HostRef, Mode, Phase, PinnedNode, RefusedEntry,
-    State, Step, TaintOwner,
+    AgentId, AgentPin, Attempt, AttemptRecord, HostRef, Mode, Phase, PinnedNode, Progress,
+    RefusedEntry, State, Step, TaintOwner, before_first_off, progress_again,
 };
 pub use step::{
     BEGIN_WITHIN, Command, Decision, Interrupt, LATEST_READING_AGE, Next, Note, Outcome,
     operation_id, outcome, step,
 };
-pub use version::node_action;
-pub use workload_view::{BoundVolume, Drain, LeaseFacts, NodeFacts, Taint, WorkloadView};
 
 #[cfg(test)]
 mod tests;

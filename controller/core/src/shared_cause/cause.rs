@@ -8,7 +8,7 @@ use super::{
     CauseHold, CauseSummary, Domain, DomainKind, OnTimeout, SharedCauseRules, after,
     judge::min_hosts,
 };
-use crate::explanation::time_span;
+use crate::duration::time_span;
 
 /// Separates the kernel version from the cluster in the name of a domain.
 pub(super) const OF_CLUSTER: &str = " of cluster ";

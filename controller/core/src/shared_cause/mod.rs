@@ -14,8 +14,10 @@ mod topology;
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use crate::power_policy::Placement;
+use crate::placement::Placement;
 
 pub use cause::{BmcCounts, BmcReading, Cause, Likely};
 pub use failures::{Failure, Failures};
@@ -34,16 +36,20 @@ pub struct Domain {
     pub name: Arc<str>,
 }
 
-/// What hosts can share. Of several that explain the same failures equally well, the first is named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// What failed hosts can share.
+// Of several that explain the same failures equally well, the first is named.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub enum DomainKind {
     /// The rack whose agent serves them.
     Rack,
-    /// The PDU, or the PDUs together, that feed them.
+    /// A PDU that feeds them, by the annotation rackhand.dev/pdus.
+    #[serde(rename = "PDU")]
     Pdu,
-    /// The switch, or the switches together, that connect them.
+    /// A switch that connects them, by the annotation rackhand.dev/switches.
     Switch,
-    /// The kernel version, within a cluster.
+    /// The kernel version of their Nodes, within a cluster.
     Kernel,
     /// The workload cluster of their Nodes.
     Cluster,
@@ -78,12 +84,13 @@ pub const ROLLOUT_WINDOW: Duration = Duration::from_secs(3600);
 /// two of at most four that fail within an hour are enough, while the others of the cluster do not.
 pub const KERNEL_MIN_HOSTS: u32 = 2;
 
-/// What happens to remediations that a cause holds when nobody has decided in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// What happens to held remediations when nobody has decided in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum OnTimeout {
-    /// The remediations begin.
+    /// Remediations start unless another rule blocks them.
+    #[default]
     Proceed,
-    /// They stay held until the cause ends or a person approves them.
+    /// They are held until most of the failed hosts have recovered, or a person approves.
     Stop,
 }
 

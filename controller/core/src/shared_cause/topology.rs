@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, fmt, time::Duration};
 use jiff::Timestamp;
 
 use super::{Domain, DomainKind, after};
-use crate::power_policy::Placement;
+use crate::placement::Placement;
 
 /// Switches that are kept of a host.
 const MAX_SWITCHES: usize = 8;

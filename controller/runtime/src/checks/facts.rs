@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use rackhand_api::{IntOrPercent, names::kinds, views::ConditionCheck};
-use rackhand_core::health::{
-    Condition, ConditionRule, IntOrPercent as CoreIntOrPercent, NodeFacts, NodeView, RequestView,
-};
+use rackhand_api::{names::kinds, views::ConditionCheck};
+use rackhand_core::health::{Condition, ConditionRule, NodeFacts, NodeView, RequestView};
 
 use crate::store::{
     index::{Connection, Index},
@@ -20,17 +18,6 @@ pub(super) fn rule(check: &ConditionCheck) -> ConditionRule {
         type_: check.condition_type.clone(),
         status: check.status.clone(),
         timeout: check.timeout,
-    }
-}
-
-pub(super) fn int_or_percent(value: IntOrPercent) -> CoreIntOrPercent {
-    match value {
-        IntOrPercent::Int(count) => CoreIntOrPercent::Int(count.into()),
-        // A negative percentage never allows remediation, like a negative count.
-        IntOrPercent::Percent(share) => match u32::try_from(share) {
-            Ok(share) => CoreIntOrPercent::Percent(share),
-            Err(_) => CoreIntOrPercent::Int(-1),
-        },
     }
 }
 

@@ -23,7 +23,7 @@ use k8s_openapi::api::{
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use parking_lot::Mutex;
 use rackhand_core::{
-    power_policy::HostWorkload,
+    placement::HostWorkload,
     remediation::{BoundPod, Drain, LeaseFacts, LeaseMemory, LeaseRenewals, NodeLife},
 };
 use tokio::sync::{Semaphore, SemaphorePermit};

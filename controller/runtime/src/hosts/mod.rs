@@ -24,8 +24,9 @@ use rackhand_api::{
     views::{BareMetalHostView, MachineView, ObjectRef},
 };
 use rackhand_core::{
+    concurrency::ActiveRemediation,
     hosts::{BareMetalHostRef, HostQuery, NODE_RACK_LABEL, Racks, Resolution, resolve},
-    remediation::{ActiveRemediation, HostView, NodeFacts, Reason, State, Step},
+    remediation::{HostView, NodeFacts, Reason, State, Step},
 };
 
 pub(crate) use consumer::consumer_of;

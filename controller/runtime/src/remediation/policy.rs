@@ -5,18 +5,11 @@
 use std::time::Duration;
 
 use rackhand_api::{
-    kinds::power_remediation::{
-        DrainPolicy, NodeGonePolicy, OnExhausted as AskedOnExhausted,
-        PodDeletion as AskedPodDeletion, PowerRemediationSpec, PowerStrategyType,
-        UnreachablePolicy,
-    },
+    kinds::power_remediation::PowerRemediationSpec,
     names::{METAL3_REMEDIATION_FINALIZER, POWER_REMEDIATION_FINALIZER},
     views::Strategy as Metal3Strategy,
 };
-use rackhand_core::remediation::{
-    DrainBlocked, LONGEST_EVIDENCE, NodeGone, OnExhausted, PodDeletion, Policy, PolicyError,
-    Strategy, WorkloadDown,
-};
+use rackhand_core::remediation::{LONGEST_EVIDENCE, Policy, PolicyError};
 
 use crate::{
     config::Config,
@@ -93,35 +86,13 @@ fn power_policy(spec: &PowerRemediationSpec, config: &Config) -> Result<Policy, 
         }
     };
     Ok(Policy {
-        strategy: match strategy.strategy_type {
-            PowerStrategyType::Reboot => Strategy::Reboot,
-            PowerStrategyType::PowerOff => Strategy::PowerOff,
-            PowerStrategyType::PowerCycleFirst => Strategy::PowerCycleFirst,
-        },
+        strategy: strategy.strategy_type,
         retry_limit: not_negative("retryLimit", strategy.retry_limit)?,
-        drain_blocked: match strategy.drain_policy {
-            DrainPolicy::StayOff => DrainBlocked::KeepOff,
-            DrainPolicy::PowerOn => DrainBlocked::PowerOn,
-            DrainPolicy::GiveUp => DrainBlocked::GiveUp,
-        },
-        pod_deletion: match strategy.pod_deletion {
-            AskedPodDeletion::Immediate => PodDeletion::Immediate,
-            AskedPodDeletion::PodGc => PodDeletion::PodGc,
-        },
-        workload_down: match strategy.unreachable_policy {
-            UnreachablePolicy::StayOff => WorkloadDown::KeepOff,
-            UnreachablePolicy::PowerOn => WorkloadDown::PowerOn,
-        },
-        node_gone: match strategy.node_gone_policy {
-            NodeGonePolicy::PowerCycle => NodeGone::PowerCycle,
-            NodeGonePolicy::Replace => NodeGone::Replace,
-        },
-        on_exhausted: match strategy.on_exhausted {
-            AskedOnExhausted::Escalate => OnExhausted::Escalate,
-            AskedOnExhausted::Retire => OnExhausted::Retire,
-            AskedOnExhausted::StayOff => OnExhausted::StayOff,
-            AskedOnExhausted::Notify => OnExhausted::Notify,
-        },
+        drain_blocked: strategy.drain_policy,
+        pod_deletion: strategy.pod_deletion,
+        workload_down: strategy.unreachable_policy,
+        node_gone: strategy.node_gone_policy,
+        on_exhausted: strategy.on_exhausted,
         evidence_timeout: time(
             "evidenceSeconds",
             times.evidence_seconds,

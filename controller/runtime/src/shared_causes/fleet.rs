@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use rackhand_core::{
-    power_policy::Placement,
+    placement::Placement,
     remediation::{HostRef, HostView},
     shared_cause::{Domain, DomainKind, HostName},
 };

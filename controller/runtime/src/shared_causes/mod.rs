@@ -46,7 +46,6 @@ use fleet::Fleet;
 pub(crate) use fleet::{kernel_version, not_ready_since};
 pub(crate) use metrics::SharedCauseMetrics;
 use readings::Readings;
-pub(crate) use report::shared_domain;
 
 /// Minimum interval of judgements. It is short compared with the settling time that every failure waits out.
 const TICK: Duration = Duration::from_millis(500);

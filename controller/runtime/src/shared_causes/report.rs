@@ -9,12 +9,11 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use kube::api::DynamicObject;
-use rackhand_api::kinds::power_policy::{PowerPolicyStatus, SharedCauseStatus, SharedDomain};
+use rackhand_api::kinds::power_policy::{PowerPolicyStatus, SharedCauseStatus};
 use rackhand_core::{
     overview::SharedCauseEntry,
     shared_cause::{
-        BmcCounts, Cause, Domain, DomainKind, Failures, HostName, Judgement, Likely,
-        SharedCauseRules,
+        BmcCounts, Cause, Domain, Failures, HostName, Judgement, Likely, SharedCauseRules,
     },
 };
 
@@ -146,23 +145,12 @@ pub(super) fn send(watch: &CauseWatch, changes: &Changes) {
     watch.metrics.set_open(&series.collect());
 }
 
-/// The domain that hosts share, in the form of the API.
-pub(crate) fn shared_domain(kind: DomainKind) -> SharedDomain {
-    match kind {
-        DomainKind::Rack => SharedDomain::Rack,
-        DomainKind::Pdu => SharedDomain::PDU,
-        DomainKind::Switch => SharedDomain::Switch,
-        DomainKind::Kernel => SharedDomain::Kernel,
-        DomainKind::Cluster => SharedDomain::Cluster,
-    }
-}
-
 /// A cause in the status of its policy.
 pub(super) fn status(cause: &Cause, rules: &SharedCauseRules, now: Timestamp) -> SharedCauseStatus {
     let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
     let held_until = cause.until(rules, now);
     SharedCauseStatus {
-        domain: shared_domain(cause.domain.kind),
+        domain: cause.domain.kind,
         name: cause.domain.name.to_string(),
         likely: cause.likely().label().to_owned(),
         message: cause.to_string().chars().take(1024).collect(),
@@ -183,14 +171,7 @@ pub(super) fn stored(policy: &DynamicObject, rules: &SharedCauseRules) -> Judged
     let status: PowerPolicyStatus = serde_json::from_value(status).unwrap_or_default();
     let causes = status.shared_causes.into_iter().map(|stored| {
         let number = |n: i32| u32::try_from(n).unwrap_or_default();
-        let kind = match stored.domain {
-            SharedDomain::Rack => DomainKind::Rack,
-            SharedDomain::PDU => DomainKind::Pdu,
-            SharedDomain::Switch => DomainKind::Switch,
-            SharedDomain::Kernel => DomainKind::Kernel,
-            SharedDomain::Cluster => DomainKind::Cluster,
-        };
-        let domain = Domain::new(kind, stored.name);
+        let domain = Domain::new(stored.domain, stored.name);
         let cause = Cause {
             domain: domain.clone(),
             also: Vec::new(),

@@ -9,15 +9,15 @@ use rackhand_api::{
     kinds::{
         machine_health_check::{Selector, SelectorOperator},
         power_policy::{
-            AttemptsExceeded, BudgetDomain, PolicyBudget, PolicyPeriod, PolicySelector,
-            PolicySharedCauses, PowerPolicySpec, SharedCauseTimeout,
+            BudgetDomain, PolicyBudget, PolicyPeriod, PolicySelector, PolicySharedCauses,
+            PowerPolicySpec,
         },
     },
     views::{LabelRequirement, LabelSelector, ViewError},
 };
 use rackhand_core::{
-    power_policy::{AttemptLimit, Budget, Domain, PowerPolicy, Schedule, WhenExceeded},
-    shared_cause::{OnTimeout, SharedCauseRules},
+    power_policy::{AttemptLimit, Budget, Domain, PowerPolicy, Schedule},
+    shared_cause::SharedCauseRules,
 };
 
 /// A PowerPolicy and what it selects.
@@ -85,11 +85,7 @@ impl StoredPolicy {
                 .map(|limit| AttemptLimit {
                     max: u32::try_from(limit.max).unwrap_or_default(),
                     within: seconds(limit.within_seconds),
-                    then: match limit.then {
-                        AttemptsExceeded::Stop => WhenExceeded::Stop,
-                        AttemptsExceeded::Escalate => WhenExceeded::Escalate,
-                        AttemptsExceeded::Notify => WhenExceeded::Notify,
-                    },
+                    then: limit.then,
                 })
                 .collect(),
             approval: spec.require_approval,
@@ -165,10 +161,7 @@ fn shared_causes(rules: PolicySharedCauses) -> SharedCauseRules {
         settling: seconds(rules.settling_seconds),
         hold: seconds(rules.hold_seconds),
         recovery: seconds(rules.recovery_seconds),
-        on_timeout: match rules.on_timeout {
-            SharedCauseTimeout::Proceed => OnTimeout::Proceed,
-            SharedCauseTimeout::Stop => OnTimeout::Stop,
-        },
+        on_timeout: rules.on_timeout,
     }
 }
 

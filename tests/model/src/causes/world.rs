@@ -7,11 +7,10 @@ use std::{
 
 use jiff::Timestamp;
 use rackhand_core::{
-    power_policy::{
-        Budget, Domain as BudgetDomain, HostWorkload, Placement, PolicyFacts, PowerPolicy, Rule,
-        Subject, Verdict, evaluate,
-    },
-    remediation::{ActiveRemediation, Progress},
+    concurrency::ActiveRemediation,
+    placement::{HostWorkload, Placement, PolicyFacts},
+    power_policy::{Budget, Domain as BudgetDomain, PowerPolicy, Rule, Subject, Verdict, evaluate},
+    remediation::Progress,
     shared_cause::{
         BmcCounts, Cause, Domain, Failures, HostName, Judgement, OnTimeout, SharedCauseRules, judge,
     },

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use rackhand_core::{
-    power_policy::{
-        Budget, Domain, HostWorkload, Placement, PolicyFacts, PowerPolicy, Rule, Subject, Verdict,
-        evaluate,
-    },
-    remediation::{ActiveRemediation, Progress, check_concurrency, progress_again},
+    concurrency::{ActiveRemediation, check_concurrency},
+    placement::{HostWorkload, Placement, PolicyFacts},
+    power_policy::{Budget, Domain, PowerPolicy, Rule, Subject, Verdict, evaluate},
+    remediation::{Progress, progress_again},
 };
 
 use super::Breakage;

@@ -1,7 +1,7 @@
 //! The controller that leads, as far as agents see it: it claims its term, chooses the agent that serves
 //! the rack, and begins one operation after the other.
 //!
-//! What it restates is in `runtime/src/agents` and `core/src/remediation/step/operations.rs` of the
+//! What it restates is in `runtime/src/agents` and `core/src/remediation/step/power/operations.rs` of the
 //! controller; the model of remediation runs the latter itself.
 
 use std::{collections::BTreeMap, sync::Arc};

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use fastrand::Rng;
 use rackhand_core::{
-    power_policy::Placement,
+    placement::Placement,
     shared_cause::{BmcReading, Domain, DomainKind, HostName, Likely},
 };
 

@@ -8,8 +8,10 @@ use std::{
 use fastrand::Rng;
 use jiff::Timestamp;
 use rackhand_core::{
-    power_policy::{PolicyFacts, PowerPolicy, Rule, Subject, Verdict, evaluate},
-    remediation::{ActiveRemediation, Progress},
+    concurrency::ActiveRemediation,
+    placement::PolicyFacts,
+    power_policy::{PowerPolicy, Rule, Subject, Verdict, evaluate},
+    remediation::Progress,
     shared_cause::{BmcReading, Domain, Failures, HostName, Judgement, SharedCauseRules, judge},
 };
 

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::object;
-use crate::kinds::power_remediation::{OnExhausted, PowerStrategyType};
 use crate::views::PowerRemediationView;
+use rackhand_core::remediation::{OnExhausted, Strategy};
 
 #[test]
 fn omitted_power_remediation_fields_have_defaults() {
@@ -14,7 +14,7 @@ fn omitted_power_remediation_fields_have_defaults() {
         object(json!({"metadata": {"name": "n1"}, "spec": {"strategy": {}}})),
     ] {
         let view = PowerRemediationView::from_dynamic(&object).unwrap();
-        assert_eq!(view.spec.strategy.strategy_type, PowerStrategyType::Reboot);
+        assert_eq!(view.spec.strategy.strategy_type, Strategy::Reboot);
         assert_eq!(view.spec.strategy.retry_limit, 1);
         assert_eq!(view.spec.strategy.on_exhausted, OnExhausted::Escalate);
         assert_eq!((view.node(), view.cursor.clone()), (Some("n1"), None));

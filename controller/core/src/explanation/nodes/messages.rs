@@ -5,11 +5,12 @@ use std::{fmt::Write as _, time::Duration};
 use jiff::Timestamp;
 
 use crate::{
+    duration::go_duration,
     explanation::{TargetView, messages::listed},
-    health::go_duration,
+    int_or_percent::IntOrPercent,
     nodes::{
-        Action, CauseDeadline, Check, ConditionRule, Delay, IntOrPercent, Limit, Plan, RequestId,
-        Step, fewest_healthy,
+        Action, CauseDeadline, Check, ConditionRule, Delay, Limit, Plan, RequestId, Step,
+        fewest_healthy,
     },
 };
 
@@ -174,7 +175,7 @@ pub(super) fn limit(check: &Check, planned: &Plan, nodes: &[TargetView]) -> Stri
     let _ = match share {
         IntOrPercent::Int(count) => write!(text, "{name} is {count}"),
         IntOrPercent::Percent(percent) => {
-            let up = (u64::from(all) * u64::from(percent)).div_ceil(100);
+            let up = share.rounded_up(all);
             write!(text, "{name} is {percent}% of {all}, rounded up {up}")
         }
     };

@@ -3,10 +3,11 @@
 use jiff::Timestamp;
 
 use crate::{
-    explanation::{evidence::evidence_lines, time_span},
+    duration::time_span,
+    explanation::evidence::evidence_lines,
     remediation::{
-        Command, DrainBlocked, OffEvidence, OnExhausted, Outcome, Policy, PowerDevice, State, Step,
-        Strategy, WorkloadDown,
+        Command, DrainPolicy, OffEvidence, OnExhausted, Outcome, Policy, PowerDevice, State, Step,
+        Strategy, UnreachablePolicy,
     },
 };
 
@@ -138,15 +139,15 @@ pub(super) fn following_steps(state: Option<&State>, policy: Option<&Policy>) ->
             "once that is certain: taint the node, wait for its pods and volumes"
         }
         Step::Tainting => match policy.map(|p| p.workload_down) {
-            Some(WorkloadDown::PowerOn) => {
+            Some(UnreachablePolicy::PowerOn) => {
                 "wait for pods and volumes to go; without the workload cluster, switch on untainted"
             }
             _ => "wait for pods and volumes to go",
         },
         Step::Draining if keeps_off => "keep the host off until this object is deleted",
         Step::Draining => match policy.map(|p| p.drain_blocked) {
-            Some(DrainBlocked::PowerOn) => "switch on; after the drain timeout in any case",
-            Some(DrainBlocked::GiveUp) => "switch on; after the drain timeout give up and stay off",
+            Some(DrainPolicy::PowerOn) => "switch on; after the drain timeout in any case",
+            Some(DrainPolicy::GiveUp) => "switch on; after the drain timeout give up and stay off",
             _ => "switch on, but never before they are gone",
         },
         Step::Fenced => "stay off until this object is deleted; then switch on and clean up",

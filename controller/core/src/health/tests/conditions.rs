@@ -1,6 +1,7 @@
 //! Tests of `HealthCheckSucceeded` (docs/reference/cluster-api.md, Conditions and Events).
 
 use super::*;
+use crate::duration::go_duration;
 
 fn written(node: &NodeView, change: impl FnOnce(&mut MachineFacts)) -> HealthConditionWrite {
     let mut check = mk_check();

@@ -42,8 +42,8 @@ fn percentage_limit_is_rounded_down() {
         );
     }
     assert_eq!(
-        IntOrPercent::Percent(u32::MAX).of(u32::MAX),
-        184_467_440_651_196_170
+        IntOrPercent::Percent(i32::MAX).of(u32::MAX),
+        92_233_720_304_123_248
     );
 }
 
@@ -59,8 +59,8 @@ fn limit_closes_above_its_value_and_not_at_it() {
         (max(5), 5, 5, true, 0),
         (max(5), 4, 6, false, 0),
         (max(100), 2, 1, true, 99),
-        (max(i64::MAX), 2, 1, true, u32::MAX),
-        (max(i64::MIN), 2, 1, false, 0),
+        (max(i32::MAX), 2, 1, true, 2_147_483_646),
+        (max(i32::MIN), 2, 1, false, 0),
         (max(0), 3, 0, true, 0),
         (max(0), 3, 1, false, 0),
         (max(-1), 3, 0, false, 0),
@@ -201,7 +201,7 @@ fn f10_limit_of_zero_or_less_only_observes() {
     for limit in [
         max(0),
         max(-1),
-        max(i64::MIN),
+        max(i32::MIN),
         percent(0),
         Limit::Range { min: 0, max: 0 },
     ] {

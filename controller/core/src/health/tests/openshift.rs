@@ -284,7 +284,7 @@ proptest! {
     fn f10_openshift_never_remediates_over_the_limit_or_at_zero(
         unhealthy in 0usize..6,
         healthy in 0usize..6,
-        limit in -2i64..8,
+        limit in -2i32..8,
         strategy in 0usize..3,
     ) {
         let strategy = [
@@ -299,7 +299,7 @@ proptest! {
             .chain((0..healthy).map(|i| mk_healthy_target(&format!("healthy-{i}"))))
             .collect();
         let plan = plan_openshift(&check, &fleet, at(400));
-        let allowed = i64::try_from(unhealthy).unwrap() <= limit.max(0);
+        let allowed = i32::try_from(unhealthy).unwrap() <= limit.max(0);
         prop_assert_eq!(plan.open, allowed);
         prop_assert_eq!(plan.actions.len(), if allowed { unhealthy } else { 0 });
         if limit <= 0 {

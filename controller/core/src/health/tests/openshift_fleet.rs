@@ -21,8 +21,8 @@ enum Event {
 
 fn any_limit() -> impl Strategy<Value = Option<IntOrPercent>> {
     prop_oneof![
-        4 => (0_u32..=100).prop_map(|share| Some(IntOrPercent::Percent(share))),
-        3 => (-1_i64..4).prop_map(|count| Some(IntOrPercent::Int(count))),
+        4 => (0_i32..=100).prop_map(|share| Some(IntOrPercent::Percent(share))),
+        3 => (-1_i32..4).prop_map(|count| Some(IntOrPercent::Int(count))),
         1 => Just(None),
     ]
 }

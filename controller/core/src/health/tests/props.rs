@@ -39,8 +39,8 @@ fn any_conditions() -> impl Strategy<Value = Vec<Condition>> {
 
 pub(super) fn any_limit() -> impl Strategy<Value = Limit> {
     prop_oneof![
-        (-2i64..8).prop_map(max),
-        (0u32..=100).prop_map(percent),
+        (-2i32..8).prop_map(max),
+        (0i32..=100).prop_map(percent),
         (0u32..4, 0u32..4).prop_map(|(min, more)| Limit::Range {
             min,
             max: min + more
@@ -177,7 +177,7 @@ proptest! {
 
     #[test]
     fn f10_limit_of_zero_or_less_never_remediates(
-        limit in prop_oneof![(i64::MIN..=0).prop_map(max), Just(percent(0))]
+        limit in prop_oneof![(i32::MIN..=0).prop_map(max), Just(percent(0))]
             .prop_flat_map(|limit| any_check(Just(limit))),
         cluster in any_cluster(), fleet in any_fleet(), now in any_time(),
     ) {
@@ -187,17 +187,17 @@ proptest! {
 
     #[test]
     fn f10_one_plan_never_exceeds_the_limit(
-        limit in 0u32..4, fleet in any_fleet(), now in any_time(), cluster in any_cluster(),
+        limit in 0i32..4, fleet in any_fleet(), now in any_time(), cluster in any_cluster(),
         check in any_check(Just(max(0))),
     ) {
-        let check = Check { limit: max(i64::from(limit)), external: true, ..check };
+        let check = Check { limit: max(limit), external: true, ..check };
         let plan = plan(&check, &cluster, &fleet, now);
         let open = |target: &&Target| {
             plan.verdicts[&target.machine.name].is_target()
                 && matches!(target.request, RequestView::Open | RequestView::Deleting)
         };
         let created = plan.actions.iter().filter(|action| remediates(action)).count();
-        prop_assert!(created == 0 || fleet.iter().filter(open).count() + created <= limit as usize);
+        prop_assert!(created == 0 || fleet.iter().filter(open).count() + created <= usize::try_from(limit).unwrap());
     }
 
     #[test]

@@ -136,7 +136,7 @@ fn checks() -> impl Strategy<Value = Check> {
     ];
     (
         any::<(bool, bool, bool)>(),
-        0..=100_u32,
+        0..=100_i32,
         delay,
         any::<bool>(),
     )

@@ -18,7 +18,7 @@ fn up(percent: u32, of: u32) -> u64 {
 fn reference(limit: Limit, selected: u32) -> Option<u64> {
     let number = |share| match share {
         IntOrPercent::Int(count) => u64::try_from(count).unwrap(),
-        IntOrPercent::Percent(percent) => up(percent, selected),
+        IntOrPercent::Percent(percent) => up(u32::try_from(percent).unwrap(), selected),
     };
     match limit {
         Limit::MinHealthy(share) => Some(number(share)),
@@ -29,8 +29,8 @@ fn reference(limit: Limit, selected: u32) -> Option<u64> {
 
 fn limits() -> impl Strategy<Value = Limit> {
     let share = prop_oneof![
-        (0..60_i64).prop_map(IntOrPercent::Int),
-        (0..=100_u32).prop_map(IntOrPercent::Percent),
+        (0..60_i32).prop_map(IntOrPercent::Int),
+        (0..=100_i32).prop_map(IntOrPercent::Percent),
     ];
     (any::<bool>(), share).prop_map(|(min, share)| {
         if min {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     super::{
-        HostView, Mode, NodeGone, PinnedNode, Reason, State, Step, WorkloadView,
+        HostView, Mode, NodeGonePolicy, PinnedNode, Reason, State, Step, WorkloadView,
         policy::HEALTH_GRACE,
     },
     Command, Decision, Next, Outcome, StepContext, after,
@@ -132,16 +132,14 @@ impl StepContext<'_> {
         let node = self.node().filter(|n| n.ready && s.node_was_down)?;
         let mut s = s.clone();
         let renewed = node.renewed();
-        match &s.former_lease {
-            Some(former) if former.is_empty() && !renewed.is_empty() => {
-                s.former_lease = Some(renewed.into());
-                return Some(self.quiet_write(s, Reason::WaitingForRenewal));
-            }
-            Some(former) if former == renewed || renewed.is_empty() => {
-                let until = self.lease_quiet_from(node)?;
-                return Some(self.wait(s, Reason::WaitingForRenewal, until));
-            }
-            _ => {}
+        // The first renewal that is read may be from before the move.
+        if s.former_lease.as_deref() == Some("") && !renewed.is_empty() {
+            s.former_lease = Some(renewed.into());
+            return Some(self.quiet_write(s, Reason::WaitingForRenewal));
+        }
+        if let Some(node) = self.o.unrenewed_node(&s) {
+            let until = self.lease_quiet_from(node)?;
+            return Some(self.wait(s, Reason::WaitingForRenewal, until));
         }
         if self.recovered(&s) {
             return Some(self.to(s, Step::Succeeded, Reason::Recovered));
@@ -204,7 +202,7 @@ impl StepContext<'_> {
         if self.o.request.by_node && s.step == Step::Pending {
             return Some(self.abort(s.clone(), Reason::NodeNotFound(name.clone())));
         }
-        let replace = self.policy.node_gone == NodeGone::Replace
+        let replace = self.policy.node_gone == NodeGonePolicy::Replace
             && !s.outlets_may_be_off()
             && self.o.request.policy.is_ok()
             && !self.o.request.paused

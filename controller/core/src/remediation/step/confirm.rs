@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use super::{
     super::{
         NodeAction, NodeFacts, OffEvidence, Reason, State, Step, Strategy, Taint, TaintOwner,
-        WorkloadDown, WorkloadView,
+        UnreachablePolicy, WorkloadView,
     },
     Command, Decision, Next, StepContext, after,
     evidence::{LATEST_READING_AGE, LatestReading, by_person, lacks_proof},
-    node_identity::is_pinned,
+    node::identity::is_pinned,
 };
 
 /// Interval of reading a Lease that must not be renewed.
@@ -114,7 +114,7 @@ impl StepContext<'_> {
     pub(super) fn deferred(&self, s: State, why: &str) -> Decision {
         let off = s.attempt.off.as_ref().map_or(s.since, OffEvidence::at);
         let over = after(off, self.policy.defer_timeout) <= self.now;
-        let may = self.policy.workload_down == WorkloadDown::PowerOn
+        let may = self.policy.workload_down == UnreachablePolicy::PowerOn
             && s.attempt.taint.is_none()
             && !self.keeps_off(&s);
         if !over || !may {

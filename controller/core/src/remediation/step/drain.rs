@@ -2,7 +2,7 @@
 //! F4).
 
 use super::{
-    super::{Drain, DrainBlocked, Reason, State, Step, Taint, TaintOwner, WorkloadView},
+    super::{Drain, DrainPolicy, Reason, State, Step, Taint, TaintOwner, WorkloadView},
     Decision, Note, StepContext,
     evidence::LatestReading,
 };
@@ -47,10 +47,10 @@ impl StepContext<'_> {
         let late = self.late(&s, self.policy.drain_timeout);
         match (remains, self.policy.drain_blocked) {
             // A host that stays off anyway can wait for the drain.
-            (Some(left), DrainBlocked::PowerOn) if late && !self.keeps_off(&s) => {
+            (Some(left), DrainPolicy::PowerOn) if late && !self.keeps_off(&s) => {
                 self.drained(s, Some(left))
             }
-            (Some(left), DrainBlocked::GiveUp) if late && self.withdrawn().is_none() => {
+            (Some(left), DrainPolicy::GiveUp) if late && self.withdrawn().is_none() => {
                 self.give_up(s, left)
             }
             (Some(left), _) => {

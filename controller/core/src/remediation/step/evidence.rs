@@ -12,7 +12,7 @@ use super::{
     },
     Command, Decision, StepContext, after,
     fenced::FENCED_WATCH,
-    node_identity::{is_pinned, is_unproven},
+    node::identity::{is_pinned, is_unproven},
 };
 
 /// Maximum age of the reading before a taint or a power-on.

@@ -5,7 +5,7 @@
 //! the annotation before the hold, and until everything that was added is removed; only our own is removed (F9).
 
 use super::{
-    super::{MoveBlock, Reason, State, left_keys::removable_from},
+    super::{MoveBlock, Reason, State, removable_from},
     Command, Decision, StepContext,
 };
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{
     super::{NodeFacts, PodDeletion, PodRef, Reason, State, Taint, TaintOwner},
     Command, Decision, Next, StepContext, after,
-    node_identity::{is_pinned, is_unproven},
+    node::identity::{is_pinned, is_unproven},
 };
 
 /// Pods of one command. The proof is checked again before each.

@@ -1,15 +1,15 @@
 //! F6: the order of remediations.
 
 use super::{
-    super::{
-        ActiveRemediation, Command, ControlPlane, EtcdGuard, OtherMachine, Progress, Reason, State,
-        Step, check_concurrency, progress_again, step,
-    },
+    super::{Command, Progress, Reason, State, Step, progress_again, step},
     build::{
         at, bmh, does, mk_direct, mk_direct_state, mk_observation, mk_state, node, waits, writes,
     },
 };
-use crate::roles::Roles;
+use crate::{
+    concurrency::{ActiveRemediation, ControlPlane, EtcdGuard, OtherMachine, check_concurrency},
+    roles::Roles,
+};
 
 fn mk(uid: &str, created: i64) -> ActiveRemediation {
     ActiveRemediation {
@@ -21,7 +21,7 @@ fn mk(uid: &str, created: i64) -> ActiveRemediation {
         node: None,
         bmc: None,
         control_plane_of: Vec::new(),
-        policy: crate::power_policy::PolicyFacts::default(),
+        policy: crate::placement::PolicyFacts::default(),
     }
 }
 

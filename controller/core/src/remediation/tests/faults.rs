@@ -85,7 +85,7 @@ pub(super) struct Plan {
     /// Whether evidence is collected before the power-off.
     pub(super) collects: bool,
     /// Policy for a drain that does not end; `None`: the default.
-    pub(super) drain_blocked: Option<DrainBlocked>,
+    pub(super) drain_blocked: Option<DrainPolicy>,
     pub(super) off_takes: i64,
     pub(super) boot_takes: i64,
     pub(super) read_takes: i64,
@@ -212,7 +212,7 @@ impl Plan {
             2 => OnExhausted::StayOff,
             _ => OnExhausted::Notify,
         });
-        plan.drain_blocked = r.one_in(3).then_some(DrainBlocked::GiveUp);
+        plan.drain_blocked = r.one_in(3).then_some(DrainPolicy::GiveUp);
         let t = r.range(0, 1200) * 500;
         match r.range(0, 4) {
             0 => plan.faults.push((t, Fault::TimedOut)),

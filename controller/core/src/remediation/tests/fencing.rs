@@ -299,7 +299,7 @@ fn f4_empty_drain_counts_only_while_the_bmc_reports_off() {
 fn f4_policy_may_end_a_blocked_drain_with_a_warning() {
     let mut o = mk_held();
     node(&mut o).taint = Taint::Ours;
-    policy(&mut o).drain_blocked = DrainBlocked::PowerOn;
+    policy(&mut o).drain_blocked = DrainPolicy::PowerOn;
     o.drain = Some(Drain {
         pods: vec![mk_pod("db-0")],
         volumes: vec![],

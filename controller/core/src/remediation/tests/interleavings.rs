@@ -5,9 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
-    super::{ActiveRemediation, ControlPlane, Progress, Reason, check_concurrency},
+    super::{Progress, Reason},
     build::at,
 };
+use crate::concurrency::{ActiveRemediation, ControlPlane, check_concurrency};
 
 /// Requests of one control plane.
 const REQUESTS: usize = 3;
@@ -57,7 +58,7 @@ fn active(i: usize, progress: Progress) -> ActiveRemediation {
         node: None,
         bmc: None,
         control_plane_of: vec!["default/c1".into()],
-        policy: crate::power_policy::PolicyFacts::default(),
+        policy: crate::placement::PolicyFacts::default(),
     }
 }
 

@@ -123,16 +123,16 @@ fn random_policy(r: &mut Rng) -> Result<Policy, PolicyError> {
             OnExhausted::StayOff,
             OnExhausted::Notify,
         ]),
-        node_gone: r.pick(&[NodeGone::PowerCycle, NodeGone::Replace]),
+        node_gone: r.pick(&[NodeGonePolicy::PowerCycle, NodeGonePolicy::Replace]),
         drain_blocked: r.pick(&[
-            DrainBlocked::KeepOff,
-            DrainBlocked::PowerOn,
-            DrainBlocked::GiveUp,
+            DrainPolicy::StayOff,
+            DrainPolicy::PowerOn,
+            DrainPolicy::GiveUp,
         ]),
         pod_deletion: r.pick(&[PodDeletion::Immediate, PodDeletion::PodGc]),
         evidence_timeout: r.pick(&[secs(0), secs(5)]),
         diagnostic_interrupt: r.one_in(3),
-        workload_down: r.pick(&[WorkloadDown::KeepOff, WorkloadDown::PowerOn]),
+        workload_down: r.pick(&[UnreachablePolicy::StayOff, UnreachablePolicy::PowerOn]),
         ..Policy::default()
     })
 }

@@ -286,7 +286,7 @@ fn f14_machine_is_not_replaced_while_its_host_runs_under_another_name() {
     o.workload = WorkloadView::Missing {
         name: "node-7".into(),
     };
-    policy(&mut o).node_gone = NodeGone::Replace;
+    policy(&mut o).node_gone = NodeGonePolicy::Replace;
     let (s, reason) = writes(&o, &mk_state(Step::Pending), 1);
     assert_eq!((s.step, reason.label()), (Step::Pending, "OtherNodeOnHost"));
     o.other_nodes = OtherNodes::Compared(Vec::new());

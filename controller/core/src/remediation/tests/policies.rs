@@ -16,9 +16,9 @@ fn long_workload_outage_keeps_the_host_off_unless_policy_is_power_on() {
     o.power = mk_power(599, PowerState::Off);
     for step in [Step::ConfirmingOff, Step::Tainting] {
         let s = mk_state(step);
-        policy(&mut o).workload_down = WorkloadDown::KeepOff;
+        policy(&mut o).workload_down = UnreachablePolicy::StayOff;
         assert_eq!(waits(&o, &s, 600).0.label(), "WorkloadUnreachable");
-        policy(&mut o).workload_down = WorkloadDown::PowerOn;
+        policy(&mut o).workload_down = UnreachablePolicy::PowerOn;
         assert_eq!(waits(&o, &s, 599).0.label(), "WorkloadUnreachable");
         let (s, reason) = writes(&o, &s, 600);
         assert_eq!(
@@ -32,7 +32,7 @@ fn long_workload_outage_keeps_the_host_off_unless_policy_is_power_on() {
 fn f4_possible_taint_keeps_the_host_off_during_a_workload_outage() {
     let mut o = mk_held();
     o.workload = down();
-    policy(&mut o).workload_down = WorkloadDown::PowerOn;
+    policy(&mut o).workload_down = UnreachablePolicy::PowerOn;
     o.power = mk_power(900, PowerState::Off);
     for step in [Step::Tainting, Step::Draining] {
         let mut s = mk_state(step);
@@ -48,7 +48,7 @@ fn f4_possible_taint_keeps_the_host_off_during_a_workload_outage() {
 fn f1_power_on_without_a_taint_requires_a_recent_reading_of_off() {
     let mut o = mk_held();
     o.workload = down();
-    policy(&mut o).workload_down = WorkloadDown::PowerOn;
+    policy(&mut o).workload_down = UnreachablePolicy::PowerOn;
     o.power = mk_power(590, PowerState::Off);
     let s = mk_state(Step::Tainting);
     assert_eq!(does(&o, &s, 600), Command::ReadPower);
@@ -109,7 +109,7 @@ fn missing_node_is_power_cycled_or_replaced_by_policy() {
         writes(&o, &mk_state(Step::Pending), 0).0.step,
         Step::Holding
     );
-    policy(&mut o).node_gone = NodeGone::Replace;
+    policy(&mut o).node_gone = NodeGonePolicy::Replace;
     let (s, reason) = writes(&o, &mk_state(Step::Pending), 0);
     assert_eq!((s.step, reason), (Step::Escalated, Reason::Exhausted(1)));
     assert_eq!(s.attempts[0].reason, Reason::NodeGone("node-7".into()));

@@ -259,7 +259,7 @@ fn given_up_drain_leaves_the_host_off_and_escalates() {
         pods: vec![mk_pod("db-0")],
         volumes: vec![],
     });
-    policy(&mut o).drain_blocked = DrainBlocked::GiveUp;
+    policy(&mut o).drain_blocked = DrainPolicy::GiveUp;
     policy(&mut o).on_exhausted = OnExhausted::Escalate;
     let s = mk_state(Step::Draining);
     o.power = mk_power(599, PowerState::Off);
@@ -287,7 +287,7 @@ fn blocked_drain_does_not_power_on_a_host_that_stays_off() {
         pods: vec![mk_pod("db-0")],
         volumes: vec![],
     });
-    policy(&mut o).drain_blocked = DrainBlocked::PowerOn;
+    policy(&mut o).drain_blocked = DrainPolicy::PowerOn;
     let mut s = mk_state(Step::Draining);
     s.strategy = Strategy::PowerOff;
     assert_eq!(waits(&o, &s, 600).0.label(), "DrainBlocked");

@@ -7,7 +7,7 @@ use rackhand_api::kinds::host_history::HostSharedCause;
 use rackhand_core::shared_cause::CauseSummary;
 
 use super::entry::shortened;
-use crate::{remediation::record::status::whole, shared_causes::shared_domain};
+use crate::remediation::record::status::whole;
 
 /// Characters of a name that are kept, as the schema has them.
 const NAME: usize = 512;
@@ -26,7 +26,7 @@ pub(in crate::remediation) fn cause_record(
     held: Option<CauseHeld<'_>>,
 ) -> HostSharedCause {
     HostSharedCause {
-        domain: shared_domain(cause.domain.kind),
+        domain: cause.domain.kind,
         name: cause.domain.name.chars().take(NAME).collect(),
         likely: cause.likely.label().to_owned(),
         message: shortened(&cause.message),

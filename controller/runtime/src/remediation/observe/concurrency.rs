@@ -9,11 +9,10 @@ use rackhand_api::{
     views::MachineView,
 };
 use rackhand_core::{
-    power_policy::PolicyFacts,
-    remediation::{
-        ActiveRemediation, BareMetalHostFacts, ControlPlane, EtcdGuard, HostRef, PolicyDecision,
-        Progress, Reason, State, Step, check_concurrency, progress_again,
-    },
+    concurrency::{ActiveRemediation, ControlPlane, EtcdGuard, check_concurrency},
+    placement::PolicyFacts,
+    power_policy::PolicyDecision,
+    remediation::{BareMetalHostFacts, HostRef, Progress, Reason, State, Step, progress_again},
     roles::Roles,
 };
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kube::{Client, api::DynamicObject};
 use rackhand_api::{
-    duration::GoDuration,
+    GoDuration,
     names::{
         self, BLOCK_MOVE_ANNOTATION, CAPI_PAUSED_ANNOTATION, CLONED_FROM_NAME_ANNOTATION,
         CONFIRM_FENCED_ANNOTATION, DELETE_FOR_MOVE_ANNOTATION, DIAGNOSTIC_INTERRUPT_ANNOTATION,

@@ -16,11 +16,11 @@ use jiff::Timestamp;
 use kube::api::DynamicObject;
 use rackhand_api::views::ViewError;
 use rackhand_core::{
-    power_policy::HostWorkload,
+    concurrency::{ActiveRemediation, EtcdGuard},
+    placement::HostWorkload,
     remediation::{
-        ActiveRemediation, AgentFacts, BareMetalHostFacts, BmcAccess, Collected, EtcdGuard,
-        HostRef, HostView, JournalFacts, Observation, PodDeletions, PolicyError, Progress, Reason,
-        State, Step, WorkloadView,
+        AgentFacts, BareMetalHostFacts, BmcAccess, Collected, HostRef, HostView, JournalFacts,
+        Observation, PodDeletions, PolicyError, Progress, Reason, State, Step, WorkloadView,
     },
 };
 use tokio::time::Instant;

@@ -15,13 +15,13 @@ use rackhand_api::{
     names::APPROVED_ANNOTATION,
 };
 use rackhand_core::{
+    concurrency::ActiveRemediation,
+    placement::{Placement, PolicyFacts},
+    power_policy::PolicyDecision,
     power_policy::{
-        Hold, PastAttempt, Placement, PolicyFacts, PowerPolicy, REMEMBERED_REMEDIATIONS, Rule,
-        Subject, evaluate,
+        Hold, PastAttempt, PowerPolicy, REMEMBERED_REMEDIATIONS, Rule, Subject, evaluate,
     },
-    remediation::{
-        ActiveRemediation, HostRef, PolicyDecision, Progress, Reason, State, Step, WorkloadView,
-    },
+    remediation::{HostRef, Progress, Reason, State, Step, WorkloadView},
 };
 use tokio::time::Instant;
 

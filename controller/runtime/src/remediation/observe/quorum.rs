@@ -16,7 +16,8 @@ use rackhand_api::{
     views::MachineView,
 };
 use rackhand_core::{
-    remediation::{ControlPlane, EtcdGuard, OtherMachine, Progress, State, before_first_off},
+    concurrency::{ControlPlane, EtcdGuard, OtherMachine},
+    remediation::{Progress, State, before_first_off},
     roles::Roles,
 };
 

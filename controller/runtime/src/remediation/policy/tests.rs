@@ -1,5 +1,8 @@
 use kube::api::DynamicObject;
 use rackhand_api::kinds::power_remediation::StepTimeouts;
+use rackhand_core::remediation::{
+    DrainPolicy, NodeGonePolicy, OnExhausted, Strategy, UnreachablePolicy,
+};
 use rackhand_proto::limits::{CONFIRMATIONS, LONGEST_OPERATION, check_deadline};
 use serde_json::{Value, json};
 
@@ -61,13 +64,13 @@ fn power_remediation_policy_reads_all_fields_with_defaults() {
         (p.strategy, p.drain_blocked, p.workload_down),
         (
             Strategy::PowerCycleFirst,
-            DrainBlocked::GiveUp,
-            WorkloadDown::PowerOn
+            DrainPolicy::GiveUp,
+            UnreachablePolicy::PowerOn
         )
     );
     assert_eq!(
         (p.node_gone, p.on_exhausted),
-        (NodeGone::Replace, OnExhausted::StayOff)
+        (NodeGonePolicy::Replace, OnExhausted::StayOff)
     );
     let seconds = [
         p.cooperative_grace,

@@ -1,7 +1,7 @@
 //! The evidence of a host as it is kept in objects.
 
 use rackhand_api::kinds::host_evidence as shown;
-use rackhand_core::remediation::{BootLog, HostEvidence, LogRecord, SensorAlarm, Severity};
+use rackhand_core::remediation::{BootLog, HostEvidence, LogRecord, SensorAlarm};
 
 use crate::remediation::record::status::whole;
 
@@ -43,7 +43,7 @@ pub fn evidence_of_api(e: &shown::HostEvidence) -> HostEvidence {
 fn record_to_api(record: &LogRecord) -> shown::LogRecord {
     shown::LogRecord {
         at: record.at.map(whole),
-        severity: severity_to_api(record.severity),
+        severity: record.severity,
         sensor: Some(record.sensor.clone()).filter(|sensor| !sensor.is_empty()),
         message: record.message.clone(),
         count: i32::try_from(record.count).unwrap_or(i32::MAX),
@@ -53,7 +53,7 @@ fn record_to_api(record: &LogRecord) -> shown::LogRecord {
 fn record_of_api(record: &shown::LogRecord) -> LogRecord {
     LogRecord {
         at: record.at,
-        severity: severity_of_api(record.severity),
+        severity: record.severity,
         sensor: record.sensor.clone().unwrap_or_default(),
         message: record.message.clone(),
         count: u32::try_from(record.count).unwrap_or(1),
@@ -64,7 +64,7 @@ fn sensor_to_api(alarm: &SensorAlarm) -> shown::SensorAlarm {
     shown::SensorAlarm {
         name: alarm.name.clone(),
         value: Some(alarm.value.clone()).filter(|value| !value.is_empty()),
-        severity: severity_to_api(alarm.severity),
+        severity: alarm.severity,
     }
 }
 
@@ -72,30 +72,14 @@ fn sensor_of_api(alarm: &shown::SensorAlarm) -> SensorAlarm {
     SensorAlarm {
         name: alarm.name.clone(),
         value: alarm.value.clone().unwrap_or_default(),
-        severity: severity_of_api(alarm.severity),
-    }
-}
-
-fn severity_to_api(severity: Severity) -> shown::LogSeverity {
-    match severity {
-        Severity::Ok => shown::LogSeverity::Ok,
-        Severity::Warning => shown::LogSeverity::Warning,
-        Severity::Critical => shown::LogSeverity::Critical,
-    }
-}
-
-fn severity_of_api(severity: shown::LogSeverity) -> Severity {
-    match severity {
-        shown::LogSeverity::Ok => Severity::Ok,
-        shown::LogSeverity::Warning => Severity::Warning,
-        shown::LogSeverity::Critical => Severity::Critical,
+        severity: alarm.severity,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use rackhand_core::remediation::LogEntry;
+    use rackhand_core::remediation::{LogEntry, Severity};
 
     use super::*;
 

@@ -7,7 +7,7 @@ use rackhand_api::{
     kinds::{
         conditions::{ConditionStatus, StatusCondition},
         power_record::{Attempt, PowerOffEvidence, PowerReading},
-        power_remediation::{InPlace, PowerPhase, PowerRemediationStatus, Step as ShownStep},
+        power_remediation::{InPlace, PowerPhase, PowerRemediationStatus},
     },
     names::conditions::{
         BLOCKED, DRAIN_BLOCKED, FENCE_UNCONFIRMED, FENCED, OVERDUE, PROCESSING, SUCCEEDED,
@@ -52,7 +52,7 @@ pub(crate) fn status(old: &PowerRemediationStatus, f: &Facts<'_>) -> PowerRemedi
                     .map(|n| n.name.as_str())
             })
             .map(str::to_owned),
-        step: Some(state.map_or(ShownStep::Pending, |s| shown(s.step))),
+        step: Some(state.map_or(Step::Pending, |s| s.step)),
         step_since: state.map(|s| whole(s.since)),
         step_until: f.until.map(whole),
         reason: Some(f.reason.label().into()),
@@ -96,27 +96,6 @@ pub(crate) fn unreadable(there: &Value, reason: &Reason, now: Timestamp) -> Valu
         "message": reason.to_string(),
         "conditions": conditions(&old, &facts),
     })
-}
-
-fn shown(step: Step) -> ShownStep {
-    match step {
-        Step::Pending => ShownStep::Pending,
-        Step::Holding => ShownStep::Holding,
-        Step::PoweringOff => ShownStep::PoweringOff,
-        Step::AwaitingConfirmation => ShownStep::AwaitingConfirmation,
-        Step::ConfirmingOff => ShownStep::ConfirmingOff,
-        Step::Tainting => ShownStep::Tainting,
-        Step::Draining => ShownStep::Draining,
-        Step::Fenced => ShownStep::Fenced,
-        Step::PoweringOn => ShownStep::PoweringOn,
-        Step::Booting => ShownStep::Booting,
-        Step::Restoring => ShownStep::Restoring,
-        Step::Retrying => ShownStep::Retrying,
-        Step::Aborting => ShownStep::Aborting,
-        Step::Succeeded => ShownStep::Succeeded,
-        Step::Escalated => ShownStep::Escalated,
-        Step::Blocked => ShownStep::Blocked,
-    }
 }
 
 fn phase(f: &Facts<'_>) -> PowerPhase {
@@ -232,7 +211,7 @@ fn ended(record: &AttemptRecord) -> Attempt {
         pods_deleted: count(record.pods_deleted),
         powered_on_at: record.on.map(whole),
         finished_at: Some(whole(record.ended)),
-        failed_step: record.step.filter(|_| failed).map(shown),
+        failed_step: record.step.filter(|_| failed),
         reason: Some(record.reason.label().into()),
         message: Some(record.reason.to_string()),
     }

@@ -12,7 +12,7 @@ use kube::{
     api::{DynamicObject, ListParams},
     core::{ApiResource, GroupVersionKind},
 };
-use rackhand_core::explanation::time_span;
+use rackhand_core::duration::time_span;
 
 use super::{CheckSubject, ExplainError, Found, snapshot::Snapshot};
 use crate::store::{

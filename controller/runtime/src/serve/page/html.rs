@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 use rackhand_core::{
-    explanation::time_span,
+    duration::time_span,
     overview::{
         AgentView, CheckSummary, HostState, HostView, Overview, RackView, SharedCauseEntry,
     },

@@ -11,7 +11,7 @@ use rackhand_api::{
 };
 use rackhand_core::{
     health::{MachineFacts, NodeView, OpenShiftMachine},
-    power_policy::{Placement, PolicyFacts},
+    placement::{Placement, PolicyFacts},
     rehearsal::{HostFacts, MemberFacts, NodeRecord, Rehearsal, RehearsalReport},
     shared_cause::Domain,
 };

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use rackhand_core::health::{
-    Check, ClusterFacts, Condition, ConditionRule, IntOrPercent, Limit, MachineFacts, NodeFacts,
-    NodeView, RequestView, Target,
+    Check, ClusterFacts, Condition, ConditionRule, Limit, MachineFacts, NodeFacts, NodeView,
+    RequestView, Target,
 };
+use rackhand_core::int_or_percent::IntOrPercent;
 
 use super::super::{
     api::Name,

@@ -10,9 +10,10 @@ use rackhand_api::{
     },
     views::{ClusterView, Condition as ConditionView, MachineHealthCheckView, MachineView},
 };
-use rackhand_core::health::{Check, ClusterFacts, Condition, IntOrPercent, Limit, MachineFacts};
+use rackhand_core::health::{Check, ClusterFacts, Condition, Limit, MachineFacts};
+use rackhand_core::int_or_percent::IntOrPercent;
 
-use crate::checks::facts::{DEFAULT_STARTUP_TIMEOUT, int_or_percent, rule};
+use crate::checks::facts::{DEFAULT_STARTUP_TIMEOUT, rule};
 
 /// The reason on a Machine that waits for its owner to remediate it.
 pub(super) const WAITING_FOR_REMEDIATION: &str = "WaitingForRemediation";
@@ -24,7 +25,7 @@ pub(in crate::checks) fn check(view: &MachineHealthCheckView, paused: bool) -> C
             min: range.min,
             max: range.max,
         },
-        (None, Some(limit)) => Limit::AtMost(int_or_percent(limit)),
+        (None, Some(limit)) => Limit::AtMost(limit.without_negative_percentage()),
         (None, None) => Limit::AtMost(IntOrPercent::Percent(100)),
     };
     Check {

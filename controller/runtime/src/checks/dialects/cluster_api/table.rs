@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use kube::api::DynamicObject;
 use rackhand_api::views::{ClusterView, MachineHealthCheckView, MachineView};
-use rackhand_core::health::{Check, ConditionRule, IntOrPercent, Limit, MachineFacts};
+use rackhand_core::health::{Check, ConditionRule, Limit, MachineFacts};
+use rackhand_core::int_or_percent::IntOrPercent;
 use serde_json::{Value, json};
 
 use super::facts;

@@ -10,13 +10,13 @@ use rackhand_core::nodes::{
     Check, Delay, Entry, Flag, Limit, NodeCheckStatus, RequestId, Step, Template, Tried,
 };
 
-use crate::checks::facts::{self, int_or_percent};
+use crate::checks::facts;
 
 /// The rules of a check. The defaults of absent fields depend on the form of the check.
 pub(crate) fn check(view: &NodeHealthCheckView, spares_terminating: bool) -> Check {
     let limit = match (view.min_healthy, view.max_unhealthy) {
-        (Some(min), _) => Some(Limit::MinHealthy(int_or_percent(min))),
-        (None, max) => max.map(|max| Limit::MaxUnhealthy(int_or_percent(max))),
+        (Some(min), _) => Some(Limit::MinHealthy(min.without_negative_percentage())),
+        (None, max) => max.map(|max| Limit::MaxUnhealthy(max.without_negative_percentage())),
     };
     let conditions = match &view.unhealthy_conditions {
         Some(given) => given.iter().map(facts::rule).collect(),
@@ -118,7 +118,7 @@ mod tests {
     use std::time::Duration;
 
     use kube::api::DynamicObject;
-    use rackhand_core::nodes::IntOrPercent;
+    use rackhand_core::int_or_percent::IntOrPercent;
     use serde_json::{Value, json};
 
     use super::*;

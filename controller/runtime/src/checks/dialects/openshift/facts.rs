@@ -8,9 +8,10 @@ use rackhand_api::{
     views::{MachineView, OpenShiftHealthCheckView},
 };
 use rackhand_core::health::{
-    Claim, ExternalStep, IntOrPercent, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy,
-    RequestView, Verdict, external_step,
+    Claim, ExternalStep, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy, RequestView, Verdict,
+    external_step,
 };
+use rackhand_core::int_or_percent::IntOrPercent;
 
 use super::external_remediation::Mark;
 use crate::{
@@ -73,7 +74,7 @@ pub(super) fn rules(view: &OpenShiftHealthCheckView) -> OpenShiftCheck {
         startup_timeout: (!startup.is_zero()).then_some(startup),
         node_conditions: view.node_checks.iter().map(shared::rule).collect(),
         max_unhealthy: match view.max_unhealthy {
-            Ok(Some(limit)) => Some(shared::int_or_percent(limit)),
+            Ok(Some(limit)) => Some(limit.without_negative_percentage()),
             Ok(None) => Some(IntOrPercent::Percent(100)),
             Err(_) => None,
         },

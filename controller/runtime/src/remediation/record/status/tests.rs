@@ -167,7 +167,7 @@ fn status_shows_attempts_and_evidence_without_bmc_address() {
         70,
     );
     assert_eq!(shown.attempts.len(), 2);
-    assert_eq!(shown.attempts[0].failed_step, Some(ShownStep::Restoring));
+    assert_eq!(shown.attempts[0].failed_step, Some(Step::Restoring));
     assert_eq!(shown.attempts[0].reason.as_deref(), Some("BootTimeout"));
     assert_eq!(shown.attempts[0].pods_deleted, Some(3));
     assert_eq!(shown.attempts[1].pods_deleted, None);

@@ -1,0 +1,76 @@
+//! The evaluation of a whole fleet of OpenShift, which its [`super::super::Fleet`] must equal. For tests and
+//! explanations.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::super::{
+    FleetCounts, FutureCause, OpenShiftAction, OpenShiftCheck, OpenShiftTarget, Policy, Verdict,
+    judge_openshift, openshift_action,
+};
+
+/// The result of one evaluation of the fleet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct OpenShiftPlan {
+    /// `expectedMachines`.
+    pub expected: u32,
+    /// `currentHealthy`.
+    pub healthy: u32,
+    /// Whether the limit allows remediation.
+    pub open: bool,
+    /// `remediationsAllowed`.
+    pub remediations_allowed: u32,
+    /// Why remediation is not allowed; empty if it is.
+    pub message: String,
+    /// The verdict on each Machine.
+    pub verdicts: BTreeMap<String, Verdict>,
+    /// Causes whose recorded time is in the future, by Machine.
+    pub ahead: BTreeMap<String, Vec<FutureCause>>,
+    /// The actions, in the order of the Machines' names.
+    pub actions: Vec<OpenShiftAction>,
+    /// When to evaluate again although no object has changed.
+    pub wake_at: Option<Timestamp>,
+}
+
+/// Evaluates the fleet of one check. A paused check is evaluated too, for explanations, without actions.
+pub fn plan_openshift(
+    check: &OpenShiftCheck,
+    fleet: &[OpenShiftTarget],
+    now: Timestamp,
+) -> OpenShiftPlan {
+    let by_name: BTreeMap<&str, &OpenShiftTarget> = fleet
+        .iter()
+        .map(|target| (target.machine.name.as_str(), target))
+        .collect();
+    let (mut verdicts, mut ahead) = (BTreeMap::new(), BTreeMap::new());
+    let mut wake_at: Option<Timestamp> = None;
+    let mut tally = FleetCounts::default();
+    for (name, target) in &by_name {
+        let judgement = judge_openshift(check, &target.machine, &target.node, now);
+        tally.add(check.counts(target, &judgement.verdict));
+        wake_at = wake_at.into_iter().chain(judgement.holds_until()).min();
+        if !judgement.ahead.is_empty() {
+            ahead.insert((*name).to_owned(), judgement.ahead);
+        }
+        verdicts.insert((*name).to_owned(), judgement.verdict);
+    }
+    let gate = check.gate(&tally, []);
+    let actions = by_name
+        .values()
+        .zip(verdicts.values())
+        .filter(|_| !check.paused)
+        .filter_map(|(target, verdict)| openshift_action(check, target, verdict, gate.open))
+        .collect();
+    OpenShiftPlan {
+        expected: tally.expected,
+        healthy: tally.healthy,
+        open: gate.open,
+        remediations_allowed: gate.remediations_allowed,
+        message: gate.message,
+        verdicts,
+        ahead,
+        actions,
+        wake_at: wake_at.filter(|_| !check.paused),
+    }
+}

@@ -1,0 +1,57 @@
+//! How far a remediation is, as far as it concerns other remediations.
+
+use super::{Mode, State, Step};
+
+/// Progress of a remediation, as far as it concerns other remediations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Progress {
+    /// Nothing has begun, and the remediation waits for something other than another remediation. It
+    /// blocks no other.
+    Waiting,
+    /// Nothing has begun, and the remediation could begin. Those are ordered by `ActiveRemediation::precedence`.
+    Ready,
+    /// The remediation has begun: its host may be held or switched.
+    Begun,
+}
+
+impl Progress {
+    /// By the stored state. Before an attempt, and after the end, nothing has begun.
+    pub fn of(state: Option<&State>) -> Self {
+        match state.map_or(Step::Pending, |s| s.step) {
+            Step::Pending | Step::Retrying => Self::Ready,
+            step if step.is_terminal() => Self::Waiting,
+            _ => Self::Begun,
+        }
+    }
+}
+
+/// Progress of a remediation that is evaluated, possibly again. `stored` is that of its stored state; `able`:
+/// it would begin if nothing prevented it; `before` is the result of the last evaluation by this process.
+///
+/// A remediation that this process has let begin keeps its place although the stored state does not show it:
+/// the write may have been taken without a response. Evaluated as if it had not begun, it could lose its place
+/// to an older one, and both would have begun once the write shows.
+pub fn progress_again(
+    stored: Progress,
+    able: bool,
+    before: Option<Progress>,
+    state: Option<&State>,
+) -> Progress {
+    let is_first_attempt = state.is_none_or(|s| s.step == Step::Pending);
+    match stored {
+        Progress::Ready if !able => Progress::Waiting,
+        Progress::Ready if is_first_attempt && before == Some(Progress::Begun) => Progress::Begun,
+        stored => stored,
+    }
+}
+
+/// Whether nothing was sent yet, and no annotation was set for which baremetal-operator would
+/// switch off, so that the quorum is read once more.
+pub fn before_first_off(state: &State) -> bool {
+    let first = state.tries == 0 && state.power_off_repeats == 0;
+    match state.step {
+        Step::Holding => true,
+        Step::PoweringOff => state.mode == Mode::Direct && first,
+        _ => false,
+    }
+}

@@ -1,0 +1,4 @@
+//! The Node of the host: whether it is the one that the evidence of off covers, and whether another Node runs there.
+
+pub(super) mod identity;
+mod other_node;
