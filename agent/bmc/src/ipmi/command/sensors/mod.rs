@@ -1,13 +1,15 @@
 //! One reading of all sensors of a BMC.
 
+mod dcmi;
+pub(super) mod reading;
+mod record;
+mod roles;
+mod sdr;
+mod units;
+
 use ipmi_rs_core::connection::NetFn;
 
-use super::{
-    Raw, dcmi, sdr,
-    sensor_reading::{Reading, THRESHOLD},
-    sensor_record::SensorRecord,
-    sensor_roles,
-};
+use super::Raw;
 use crate::{
     ErrorKind, Sensor, SensorHealth, SensorKind,
     ipmi::{
@@ -15,12 +17,14 @@ use crate::{
         wire::CompletionCode,
     },
 };
+use reading::{Reading, THRESHOLD};
+use record::SensorRecord;
 
 /// Reads every sensor that the BMC describes, and the power draw of the host.
 ///
 /// A sensor is returned without a value if it has no current reading, if it belongs to another
 /// controller than the BMC, or if its conversion factors would have to be read for each reading.
-/// [`sensor_roles::assign`] selects the sensors that represent the whole host.
+/// [`roles::assign`] selects the sensors that represent the whole host.
 ///
 /// # Errors
 ///
@@ -44,7 +48,7 @@ pub(in crate::ipmi) async fn sensors<A: Requester>(ask: &A) -> Result<Vec<Sensor
         };
         sensors.push((record.entity, sensor(record, reading)));
     }
-    Ok(sensor_roles::assign(sensors, draw))
+    Ok(roles::assign(sensors, draw))
 }
 
 /// Reads one sensor. Not with `ipmi-rs-core`, which does not expose discrete states.

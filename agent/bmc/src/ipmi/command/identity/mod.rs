@@ -1,18 +1,17 @@
 //! Identity of the system that a BMC manages, read by IPMI.
 
+mod fru;
+
 use ipmi_rs_core::{app::GetDeviceId, connection::NetFn};
 use rackhand_identity::{SystemUuid, is_known_text};
 use uuid::Uuid;
 
-use super::{
-    Raw,
-    fru::{self, Labels},
-    manufacturers,
-};
+use super::{Raw, manufacturers};
 use crate::{
     SystemIdentity,
     ipmi::requester::{RequestError, Requester},
 };
+use fru::Labels;
 
 /// Reads the identity of the system. `guid`: the GUID of RAKP message 2, if known; otherwise it is
 /// requested.

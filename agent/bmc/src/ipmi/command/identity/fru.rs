@@ -6,8 +6,8 @@
 
 use ipmi_rs_core::connection::NetFn;
 
-use super::{Raw, text};
 use crate::ipmi::{
+    command::{Raw, text},
     requester::{RequestError, Requester},
     wire::CompletionCode,
 };
@@ -237,10 +237,8 @@ fn sums_to_zero(bytes: &[u8]) -> bool {
 mod tests {
     use proptest::{collection::vec, prelude::*};
 
-    use super::{
-        super::fake::{FakeBmc, Fault, records},
-        *,
-    };
+    use super::*;
+    use crate::ipmi::command::fake::{FakeBmc, Fault, records};
 
     fn labels(manufacturer: &str, name: &str, serial: &str) -> Labels {
         let text = |text: &str| Some(text.to_owned());

@@ -4,13 +4,11 @@ use std::collections::BTreeSet;
 
 use ipmi_rs_core::connection::NetFn;
 
-use super::{
-    Raw,
-    sensor_record::{self, HEADER, SensorRecord},
-};
+use super::record::{self, HEADER, SensorRecord};
 use crate::{
     ErrorKind,
     ipmi::{
+        command::Raw,
         requester::{RequestError, Requester},
         wire::CompletionCode,
     },
@@ -87,7 +85,7 @@ pub(super) async fn sensors<A: Requester>(ask: &A) -> Result<Vec<SensorRecord>, 
     while id != LAST && seen.len() < MAX_RECORDS && seen.insert(id) {
         match walk.record(id).await {
             Ok((next, record)) => {
-                sensors.extend(sensor_record::parse(&record));
+                sensors.extend(record::parse(&record));
                 id = next;
             }
             Err(RequestError::Code(CompletionCode::NOT_PRESENT)) => break,
@@ -186,9 +184,7 @@ impl<A: Requester> RepositoryReader<'_, A> {
                 count.into()
             };
             record.extend(part.iter().take(asked));
-            let is_sensor = record
-                .get(3)
-                .is_none_or(|kind| sensor_record::is_sensor(*kind));
+            let is_sensor = record.get(3).is_none_or(|kind| record::is_sensor(*kind));
             if self::missing(&record) == Some(0) || record.len() >= HEADER && !is_sensor {
                 record.truncate(length(&record).unwrap_or(HEADER));
                 return Ok((u16::from_le_bytes(*next), record));
@@ -220,10 +216,8 @@ fn is_about_length(code: CompletionCode) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::fake::{FakeBmc, Fault, records},
-        *,
-    };
+    use super::*;
+    use crate::ipmi::command::fake::{FakeBmc, Fault, records};
 
     fn names(sensors: &[SensorRecord]) -> Vec<&str> {
         sensors.iter().map(|sensor| sensor.name.as_str()).collect()

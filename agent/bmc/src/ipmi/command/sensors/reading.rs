@@ -1,10 +1,10 @@
 //! Sensor readings, and their conversion to values and health (IPMI 2.0, 35.14 and 36.3).
 
-use super::{severity, units::Units};
-use crate::{SensorHealth, Severity};
+use super::units::Units;
+use crate::{SensorHealth, Severity, ipmi::command::severity};
 
 /// Event/reading type of sensors with thresholds (IPMI 2.0, table 42-1).
-pub(super) const THRESHOLD: u8 = 0x01;
+pub(in crate::ipmi::command) const THRESHOLD: u8 = 0x01;
 
 /// Conversion of a raw reading to a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,8 @@
 //! Reader of the newest event log entries (IPMI 2.0, chapters 31 and 32).
 
+mod clear;
+mod messages;
+
 use std::collections::{BTreeSet, VecDeque};
 
 use ipmi_rs_core::{
@@ -7,10 +10,7 @@ use ipmi_rs_core::{
     storage::sel::{GetSelInfo, ReserveSel},
 };
 
-use super::{
-    Raw,
-    messages::{self, ENTRY_SIZE},
-};
+use super::Raw;
 use crate::{
     EventLog,
     ipmi::{
@@ -18,6 +18,8 @@ use crate::{
         wire::CompletionCode,
     },
 };
+pub(in crate::ipmi) use clear::clear_event_log;
+use messages::ENTRY_SIZE;
 
 /// Maximum number of reservations taken in one read, where a BMC requires or loses them.
 const MAX_RESERVATIONS: usize = 8;

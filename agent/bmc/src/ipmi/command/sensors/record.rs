@@ -3,10 +3,10 @@
 //! It does not use `ipmi-rs-core`, because those parsers panic on truncated and malformed records.
 
 use super::{
-    sensor_reading::{Factors, THRESHOLD},
-    text,
+    reading::{Factors, THRESHOLD},
     units::Units,
 };
+use crate::ipmi::command::text;
 
 /// Length of a record's header; the last byte is the number of bytes that follow.
 pub(super) const HEADER: usize = 5;
@@ -149,7 +149,8 @@ fn name(id: &[u8], number: u8) -> Option<String> {
 mod tests {
     use proptest::{collection::vec, prelude::*};
 
-    use super::{super::fake::records, *};
+    use super::*;
+    use crate::ipmi::command::fake::records;
 
     #[test]
     fn full_sensor_record_of_a_dell_server_is_parsed() {

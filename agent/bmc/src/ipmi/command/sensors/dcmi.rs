@@ -2,8 +2,10 @@
 
 use ipmi_rs_core::connection::NetFn;
 
-use super::Raw;
-use crate::ipmi::requester::{RequestError, Requester};
+use crate::ipmi::{
+    command::Raw,
+    requester::{RequestError, Requester},
+};
 
 /// Group extension network function; the first data byte of request and response is the group
 /// number.
@@ -44,7 +46,8 @@ fn parse(data: &[u8]) -> Option<f64> {
 mod tests {
     use proptest::{collection::vec, prelude::*};
 
-    use super::{super::fake::FakeBmc, *};
+    use super::*;
+    use crate::ipmi::command::fake::FakeBmc;
 
     fn answer(watts: u16, state: u8) -> Vec<u8> {
         let mut data = vec![DCMI];

@@ -5,13 +5,15 @@ use std::fmt;
 use ipmi_rs_core::storage::sdr::{SensorType, decode_event};
 use jiff::Timestamp;
 
-use super::{
-    manufacturers,
-    sensor_reading::THRESHOLD,
-    severity::{self, SENSOR_SPECIFIC},
-    text,
+use crate::{
+    LogEntry, Severity,
+    ipmi::command::{
+        manufacturers,
+        sensors::reading::THRESHOLD,
+        severity::{self, SENSOR_SPECIFIC},
+        text,
+    },
 };
-use crate::{LogEntry, Severity};
 
 /// Size of an entry in bytes.
 pub(super) const ENTRY_SIZE: usize = 16;

@@ -93,10 +93,8 @@ async fn reserve<A: Requester>(ask: &A) -> Result<Option<NonZeroU16>, RequestErr
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::fake::{FakeBmc, Fault, records},
-        *,
-    };
+    use super::*;
+    use crate::ipmi::command::fake::{FakeBmc, Fault, records};
 
     fn bmc(looks: usize) -> FakeBmc {
         FakeBmc {
