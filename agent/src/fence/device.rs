@@ -22,8 +22,8 @@ use tonic::{Request, transport::Channel};
 
 use super::settings::{Direct, Password, Route, Through, Times};
 use crate::{
-    exit_code::ExitStatus,
-    lease::Lease,
+    client::lease::Lease,
+    output::exit_code::ExitStatus,
     power::{self, AgentLocation, PowerRequest, SwitchOptions, SwitchedDevice},
 };
 

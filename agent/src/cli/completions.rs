@@ -13,7 +13,7 @@ const NAME: &str = "rackhand-agent";
 pub(crate) fn completions(shell: clap_complete::Shell) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), NAME, &mut script);
-    crate::stdio::write_bytes(&script);
+    crate::output::stdio::write_bytes(&script);
     ExitCode::SUCCESS
 }
 

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use crate::{
     cli::{Command, Common, PduArgs, PowerArgs},
-    exit_code::{ExitStatus, Refused, Usage},
+    output::exit_code::{ExitStatus, Refused, Usage},
     signals::EndSignals,
 };
 
@@ -52,7 +52,7 @@ where
         return obey(command).await;
     };
     makes_no_sense.map_err(|why| Usage(why.to_owned()))?;
-    crate::hardening::confine();
+    crate::daemon::hardening::confine();
     let mut signals = EndSignals::catch().context("cannot catch signals")?;
     let direct = Direct::start(common).await?;
     let mut obeying = Box::pin(obey(command));

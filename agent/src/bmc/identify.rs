@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use rackhand_proto::v1::{self, identify_response::Result as Lit};
 
-use crate::bmc_call::{ChangeRow, Client, answer, dry_run, limit, request, show, target};
+use super::call::{ChangeRow, Client, answer, dry_run, limit, request, show, target};
 use crate::{
     cli::{IdentifyArgs, Led},
-    exit_code::Fault,
-    fan_out,
+    host::fan_out,
+    output::exit_code::Fault,
     power::{chosen, connect, known},
 };
 

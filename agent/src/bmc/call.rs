@@ -12,13 +12,17 @@ use tonic::{Request, Response, Status, transport::Channel};
 
 use crate::{
     cli::{ConfirmedChangeArgs, Output},
-    exit_code::{ExitStatus, Fault},
-    fan_out::{self, HostResult, Rows, confirm},
-    host_selection::is_called,
-    lease::Lease,
-    output::{TableRow, brief, print},
+    client::{lease::Lease, until_answered::Repeated},
+    host::{
+        fan_out::{self, HostResult, Rows, confirm},
+        selection::is_called,
+    },
+    output::{
+        TableRow, brief,
+        exit_code::{ExitStatus, Fault},
+        print,
+    },
     power::{connect, known, meant},
-    until_answered::Repeated,
 };
 
 /// Time that the agent may take beyond the time limit of the BMC.

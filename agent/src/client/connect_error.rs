@@ -5,7 +5,7 @@ use std::{error::Error, fmt::Display, io::ErrorKind, path::Path};
 use rackhand_proto::{CallErrorKind, ConnectError, TlsError, classify};
 use tonic::{Code, Status};
 
-use crate::exit_code::{NoAgent, Refused, Usage};
+use crate::output::exit_code::{NoAgent, Refused, Usage};
 
 /// The error of the local socket.
 pub(crate) fn local(socket: &Path, error: &ConnectError) -> anyhow::Error {

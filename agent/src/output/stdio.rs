@@ -58,25 +58,25 @@ fn note(result: io::Result<()>) {
 
 macro_rules! out {
     ($($arguments:tt)*) => {
-        $crate::stdio::write_out(format_args!($($arguments)*))
+        $crate::output::stdio::write_out(format_args!($($arguments)*))
     };
 }
 
 macro_rules! outln {
-    () => { $crate::stdio::write_out(format_args!("\n")) };
+    () => { $crate::output::stdio::write_out(format_args!("\n")) };
     ($($arguments:tt)*) => {
-        $crate::stdio::write_out(format_args!("{}\n", format_args!($($arguments)*)))
+        $crate::output::stdio::write_out(format_args!("{}\n", format_args!($($arguments)*)))
     };
 }
 
 macro_rules! err {
     ($($arguments:tt)*) => {
-        $crate::stdio::write_err(format_args!($($arguments)*))
+        $crate::output::stdio::write_err(format_args!($($arguments)*))
     };
 }
 
 macro_rules! errln {
     ($($arguments:tt)*) => {
-        $crate::stdio::write_err(format_args!("{}\n", format_args!($($arguments)*)))
+        $crate::output::stdio::write_err(format_args!("{}\n", format_args!($($arguments)*)))
     };
 }

@@ -7,10 +7,8 @@ use rackhand_proto::{CallErrorKind, classify};
 use tokio::time::{Instant, sleep};
 use tonic::{Response, Status};
 
-use crate::{
-    exit_code::{ExitStatus, Fault},
-    lease::Lease,
-};
+use super::lease::Lease;
+use crate::output::exit_code::{ExitStatus, Fault};
 
 /// Time for which a request is repeated after its first attempt.
 const PERSISTENCE: Duration = Duration::from_secs(30);

@@ -10,11 +10,14 @@ use rackhand_proto::{
 use serde::Serialize;
 use tonic::{Request, transport::Channel};
 
+use super::fan_out::{self, HostResult};
 use crate::{
     cli::{HostCheckArgs, Output},
-    exit_code::{ExitStatus, Fault},
-    fan_out::{self, HostResult},
-    output::{TableRow, print, table},
+    output::{
+        TableRow,
+        exit_code::{ExitStatus, Fault},
+        print, table,
+    },
 };
 
 /// Result of one check.

@@ -1,5 +1,12 @@
 //! Output formats: table, JSON, YAML, names.
 
+#[macro_use]
+pub(crate) mod stdio;
+
+pub(crate) mod exit_code;
+pub(crate) mod private_files;
+pub(crate) mod progress;
+
 use rackhand_proto::v1;
 use serde::Serialize;
 

@@ -5,12 +5,15 @@ use std::process::ExitCode;
 use rackhand_proto::v1::{self, read_sensors_response::Result as Read};
 use serde::Serialize;
 
-use crate::bmc_call::{Client, answer, limit, request, severity_word, target};
+use super::call::{Client, answer, limit, request, severity_word, target};
 use crate::{
     cli::{LongReadArgs, Output, SensorsArgs},
-    exit_code::{ExitStatus, Fault},
-    fan_out::{self, HostResult},
-    output::{TableRow, brief, print, table},
+    host::fan_out::{self, HostResult},
+    output::{
+        TableRow, brief,
+        exit_code::{ExitStatus, Fault},
+        print, table,
+    },
 };
 
 #[derive(Debug, Serialize)]

@@ -14,11 +14,14 @@ use tonic::transport::Channel;
 
 use crate::{
     cli::{Common, Hosts, Output},
-    connect_error::unreachable,
-    exit_code::{ExitStatus, Usage},
-    output::{TableRow, summary},
+    client::connect_error::unreachable,
+    output::{
+        TableRow,
+        exit_code::{ExitStatus, Usage},
+        progress::Progress,
+        summary,
+    },
     power::{chosen, connect, known},
-    progress::Progress,
 };
 
 /// Hosts that are read concurrently: as many as a rack has, so that unreachable ones delay no others.

@@ -1,5 +1,11 @@
 //! `bmc info`, `bmc reset` and `bmc rotate-password`.
 
+pub(crate) mod boot_device;
+pub(crate) mod call;
+pub(crate) mod event_log;
+pub(crate) mod identify;
+pub(crate) mod sensors;
+
 use std::process::ExitCode;
 
 use jiff::SignedDuration;
@@ -12,15 +18,16 @@ use rackhand_proto::{
 };
 use serde::Serialize;
 
-use crate::bmc_call::{
-    ChangeRow, Client, NamedChange, answer, change_confirmed, limit, request, target,
-};
 use crate::{
     cli::{BmcAction, BmcArgs, BmcChangeArgs, BmcInfoArgs, LongReadArgs},
-    exit_code::{ExitStatus, Fault},
-    fan_out::{self, HostResult},
-    output::{TableRow, brief, print},
+    host::fan_out::{self, HostResult},
+    output::{
+        TableRow, brief,
+        exit_code::{ExitStatus, Fault},
+        print,
+    },
 };
+use call::{ChangeRow, Client, NamedChange, answer, change_confirmed, limit, request, target};
 
 /// The facts about one BMC.
 #[derive(Debug, Default, Serialize)]

@@ -8,14 +8,17 @@ use rackhand_proto::{
 };
 use serde::Serialize;
 
-use crate::bmc_call::{
+use super::call::{
     ChangeRow, Client, NamedChange, answer, change_confirmed, limit, request, severity_word, target,
 };
 use crate::{
     cli::{EventsAction, EventsArgs, EventsClearArgs, EventsListArgs, LongReadArgs, Output},
-    exit_code::{ExitStatus, Fault},
-    fan_out::{self, HostResult},
-    output::{TableRow, brief, print, table},
+    host::fan_out::{self, HostResult},
+    output::{
+        TableRow, brief,
+        exit_code::{ExitStatus, Fault},
+        print, table,
+    },
 };
 
 /// One entry of a log.

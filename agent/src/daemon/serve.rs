@@ -12,10 +12,8 @@ use tracing_subscriber::{
     EnvFilter, Layer as _, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
-use crate::{
-    cli::{LogFormat, ServeArgs},
-    hardening::confine,
-};
+use super::hardening::confine;
+use crate::cli::{LogFormat, ServeArgs};
 
 pub(crate) async fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let rejected = confine();

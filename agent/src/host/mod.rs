@@ -1,5 +1,9 @@
 //! `host list` and `host show`: the hosts that the running agent serves.
 
+mod check;
+pub(crate) mod fan_out;
+pub(crate) mod selection;
+
 use std::process::ExitCode;
 
 use rackhand_proto::v1;
@@ -7,9 +11,11 @@ use serde::Serialize;
 
 use crate::{
     cli::{HostAction, HostArgs},
-    exit_code::{ExitStatus, Usage},
-    host_check,
-    output::{TableRow, print},
+    output::{
+        TableRow,
+        exit_code::{ExitStatus, Usage},
+        print,
+    },
     power::{connect, known, meant},
 };
 
@@ -130,7 +136,7 @@ pub(crate) async fn host(args: HostArgs) -> anyhow::Result<ExitCode> {
             print(&rows, args.common.output)?;
             Ok(missing(&names, &known))
         }
-        HostAction::Check(args) => host_check::check(args).await,
+        HostAction::Check(args) => check::check(args).await,
         HostAction::Show(args) => {
             let known = known(&mut connect(&args.common).await?).await?;
             let names = meant(std::slice::from_ref(&args.host), &known)?;

@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::stdio::clear_line;
+use super::stdio::clear_line;
 
 /// Minimum interval between two updates of the line.
 const PACE: Duration = Duration::from_millis(100);

@@ -7,15 +7,16 @@ use rackhand_proto::v1::{
 };
 use serde::Serialize;
 
-use crate::bmc_call::{
-    ChangeRow, Client, NamedChange, answer, dry_run, limit, request, show, target,
-};
+use super::call::{ChangeRow, Client, NamedChange, answer, dry_run, limit, request, show, target};
 use crate::{
     cli::{BootAction, BootArgs, BootDevice, BootSetArgs, ReadArgs},
-    exit_code::{ExitStatus, Fault},
-    fan_out::{self, HostResult, confirm},
-    lease::Lease,
-    output::{TableRow, brief, print},
+    client::lease::Lease,
+    host::fan_out::{self, HostResult, confirm},
+    output::{
+        TableRow, brief,
+        exit_code::{ExitStatus, Fault},
+        print,
+    },
     power::{connect, known, meant},
 };
 
