@@ -4,28 +4,15 @@
 //! never: end an operation because its caller disconnected, run two on one host, send two calls to
 //! one BMC at once, let one BMC delay another, or start anything that the journal has not admitted.
 
-mod begin;
-mod bmc_queue;
-mod callers;
+mod authority;
+mod bmcs;
 mod changes;
-mod claims;
-mod clients;
 pub(crate) mod convert;
-mod evidence;
-mod handle;
-mod identify_timer;
-mod locate;
-mod password_rotation;
+mod credentials;
+mod operations;
 mod pdus;
-mod power_on_stagger;
-mod probe;
-mod reads;
-mod recover;
-mod rejected_credentials;
 mod reload;
 mod resolver;
-mod runner;
-mod shared_outlets;
 mod shutdown;
 mod target;
 #[cfg(test)]
@@ -54,16 +41,15 @@ use crate::{
     journal::{self, Journal, JournalError, OperationRecord, outcome_to_proto, refused_status},
     metrics::{JournalState, Metrics},
 };
-pub(crate) use callers::{Attendance, Callers};
+pub(crate) use authority::callers::{Attendance, Callers};
+use bmcs::clients::Clients;
+pub(crate) use bmcs::evidence::Evidence;
 pub(crate) use changes::{Change, ChangeId};
-use clients::Clients;
-pub(crate) use evidence::Evidence;
-use handle::Handle;
-pub(crate) use password_rotation::Rotate;
+pub(crate) use credentials::password_rotation::Rotate;
+pub(crate) use operations::shared_outlets::Siblings;
+use operations::{handle::Handle, power_on_stagger::PowerOnStagger};
 use pdus::Pdus;
-use power_on_stagger::PowerOnStagger;
 pub use reload::{Changes, NotTaken};
-pub(crate) use shared_outlets::Siblings;
 pub(crate) use target::{Target, resolve};
 
 /// Finished operations that are kept with all events; older ones only with their outcome.

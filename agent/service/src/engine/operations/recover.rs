@@ -9,8 +9,10 @@ use tokio::time::timeout;
 use tonic::{Code, Status};
 use tracing::{info, warn};
 
-use super::{Engine, Siblings, ValidatedRequest, convert, target::Target};
-use crate::journal::wall_clock;
+use crate::{
+    engine::{Engine, Siblings, ValidatedRequest, convert, target::Target},
+    journal::wall_clock,
+};
 
 /// Time between two attempts to begin the power-on.
 const AGAIN: Duration = Duration::from_secs(5);

@@ -267,7 +267,7 @@ fn sent(config: &Arc<Config>, address: &str) -> Target {
             ..Default::default()
         }),
     };
-    super::super::resolve(config, Some(target), true).unwrap()
+    crate::engine::resolve(config, Some(target), true).unwrap()
 }
 
 #[tokio::test]

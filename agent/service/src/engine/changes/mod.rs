@@ -4,6 +4,8 @@
 //! make a power operation wait longer than the call in flight, change anything if the BMC manages
 //! another system, or change a held host without force.
 
+mod identify_timer;
+
 use std::{collections::VecDeque, future::Future, pin::Pin, time::Duration};
 
 use parking_lot::Mutex;
@@ -19,8 +21,11 @@ use tonic::Status;
 use tracing::{info, warn};
 
 use super::{
-    Engine, Shared, Target, bmc_queue::QueuePosition, clients::CallKind, convert::failure_to_proto,
-    handle::Handle, journal_status, reads::fault,
+    Engine, Shared, Target,
+    bmcs::{bmc_queue::QueuePosition, clients::CallKind, reads::fault},
+    convert::failure_to_proto,
+    journal_status,
+    operations::handle::Handle,
 };
 use crate::journal::{OperationRecord, outcome_to_proto, refused_status, wall_clock};
 

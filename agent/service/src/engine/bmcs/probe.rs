@@ -15,10 +15,11 @@ use rackhand_proto::v1::Check;
 use tokio::{net::TcpStream, time::Instant, time::timeout};
 use tonic::Status;
 
-use super::{Engine, Target, bmc_queue::BmcQueue, clients::DriverClient};
+use super::{bmc_queue::BmcQueue, clients::DriverClient};
 use crate::{
     checkup::{Observations, judge},
     config::Config,
+    engine::{Engine, Target},
 };
 
 impl Engine {

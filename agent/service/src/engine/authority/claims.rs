@@ -9,8 +9,10 @@ use rackhand_proto::{Refusal, v1};
 use tonic::Status;
 use tracing::{info, warn};
 
-use super::{Engine, Target, journal_status};
-use crate::journal::{JournalError, refused_status, wall_clock};
+use crate::{
+    engine::{Engine, Target, journal_status},
+    journal::{JournalError, refused_status, wall_clock},
+};
 
 impl Engine {
     /// Rejects the request if the caller has seen this journal with a higher generation: the file

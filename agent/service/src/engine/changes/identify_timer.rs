@@ -6,10 +6,8 @@ use rackhand_bmc::Identify;
 use tokio::time::timeout;
 use tracing::warn;
 
-use super::{
-    Engine, Target,
-    changes::{Change, MIN_CALL_TIME},
-};
+use super::{Change, MIN_CALL_TIME};
+use crate::engine::{Engine, Target};
 
 /// Longest wait of a LED for its turn to be switched off.
 const MAX_WAIT: Duration = Duration::from_secs(60);

@@ -17,16 +17,16 @@ use rackhand_bmc::{
 use tokio::time::{Instant, timeout};
 use tracing::{debug, info};
 
-use super::{
-    bmc_queue::{BmcQueue, BmcQueues},
-    rejected_credentials::{RejectedCredentials, rejection},
-    resolver::Resolver,
-    target::{Access, Target},
-};
+use super::bmc_queue::{BmcQueue, BmcQueues};
 use crate::{
     blocking,
     config::{Config, Inventory},
     driver::{BmcSpec, Driver},
+    engine::{
+        credentials::rejected_credentials::{RejectedCredentials, rejection},
+        resolver::Resolver,
+        target::{Access, Target},
+    },
     metrics::Metrics,
 };
 pub(crate) use locate::Located;

@@ -9,7 +9,7 @@ use rackhand_bmc::{
 };
 use tokio::time::Instant;
 
-use super::{Engine, Target};
+use crate::engine::{Engine, Target};
 
 /// Maximum time for one part. It is below the time after which a dropped call counts as unanswered at the
 /// circuit breaker, so that a BMC whose event log hangs is still switched off at once.

@@ -9,8 +9,11 @@ use rackhand_agent_core::ledger::{PowerCut, Reservation, Sibling, SiblingPower, 
 use rackhand_bmc::{PowerState, operation::state_word};
 use tracing::{info, warn};
 
-use super::{Shared, runner::Run, target::Target};
-use crate::journal::{JournalError, wall_clock};
+use super::runner::Run;
+use crate::{
+    engine::{Shared, target::Target},
+    journal::{JournalError, wall_clock},
+};
 
 /// The other hosts that the outlets of a host feed.
 #[derive(Debug, Clone, Default)]

@@ -12,11 +12,14 @@ use tokio::sync::oneshot;
 use tonic::Status;
 use tracing::{info, warn};
 
-use super::{
-    Engine, REMEMBERED, ValidatedRequest, bmc_queue::QueuePosition, handle::Handle, journal_status,
-    record_status, runner::Run,
+use super::{handle::Handle, runner::Run};
+use crate::{
+    engine::{
+        Engine, REMEMBERED, ValidatedRequest, bmcs::bmc_queue::QueuePosition, journal_status,
+        record_status,
+    },
+    journal::{refused_status, wall_clock},
 };
-use crate::journal::{refused_status, wall_clock};
 
 impl Engine {
     /// Starts an operation, or returns the status of the one with this id.

@@ -11,16 +11,16 @@ use secrecy::SecretString;
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
-use super::{
-    Engine, Shared, Target,
-    changes::{Change, Work, WorkFuture},
-    reads::fault,
-    target::Access,
-};
 use crate::{
     blocking,
     config::{BmcEntry, Config, PasswordError},
     driver::BmcSpec,
+    engine::{
+        Engine, Shared, Target,
+        bmcs::reads::fault,
+        changes::{Change, Work, WorkFuture},
+        target::Access,
+    },
     password_file::PasswordFile,
 };
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 use rackhand_bmc::{BmcAddress, BmcError, ErrorKind, Trust};
 use secrecy::SecretString;
 
-use super::super::{
-    resolver::Resolver,
-    target::{Access, Target},
-};
 use crate::{
     config::{BmcEntry, BmcOptions, Config, PasswordError},
     driver::BmcSpec,
+    engine::{
+        resolver::Resolver,
+        target::{Access, Target},
+    },
 };
 
 /// The settings of every driver of the BMC, in order.

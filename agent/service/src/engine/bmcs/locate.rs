@@ -4,13 +4,16 @@ use futures::future::join_all;
 use rackhand_agent_core::{host_key::HostKeys, ledger::Host};
 use tonic::Status;
 
-use super::{Shared, Target, clients::Located, journal_status};
-use crate::host_key::host_key;
+use super::clients::Located;
+use crate::{
+    engine::{Shared, Target, journal_status},
+    host_key::host_key,
+};
 
 impl Shared {
     /// The host by the addresses known already, with a lookup only for names that were never looked
     /// up. This is enough to switch it off, and fast.
-    pub(super) async fn locate_known(&self, target: &Target) -> Host {
+    pub(in crate::engine) async fn locate_known(&self, target: &Target) -> Host {
         let located = self.clients.known(target);
         match located.unresolved() {
             None => host(located),
@@ -19,7 +22,7 @@ impl Shared {
     }
 
     /// The host by the addresses that its names have now, compared with every host that is held.
-    pub(super) async fn locate(&self, target: &Target) -> Result<Host, Status> {
+    pub(in crate::engine) async fn locate(&self, target: &Target) -> Result<Host, Status> {
         let mut host = self.looked_up(target).await;
         let holds = self.journal.holds().await;
         let holds = holds.map_err(|error| journal_status(&error))?;

@@ -45,12 +45,12 @@ impl Drop for Ticket<'_> {
 
 impl PowerOnStagger {
     /// Number of power-ons that wait.
-    pub(super) fn waiting(&self) -> usize {
+    pub(in crate::engine) fn waiting(&self) -> usize {
         self.schedule.lock().waiting()
     }
 
     /// Computes every wait anew, after a place was freed or an interval changed.
-    pub(super) fn recompute(&self) {
+    pub(in crate::engine) fn recompute(&self) {
         self.changed.send_replace(());
     }
 

@@ -33,14 +33,18 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
-    Shared,
-    bmc_queue::{Call, QueuePosition},
-    convert::{failure_to_proto, proof_to_proto, reading_to_proto, taken_to_proto},
     handle::Handle,
     shared_outlets::{NotPrepared, Siblings},
-    target::Target,
 };
-use crate::journal::{JournalError, interrupted, wall_clock};
+use crate::{
+    engine::{
+        Shared,
+        bmcs::bmc_queue::{Call, QueuePosition},
+        convert::{failure_to_proto, proof_to_proto, reading_to_proto, taken_to_proto},
+        target::Target,
+    },
+    journal::{JournalError, interrupted, wall_clock},
+};
 use outcome::outcome_word;
 
 /// Validity of a grant by a PDU: before it is used, the BMC is read once more.

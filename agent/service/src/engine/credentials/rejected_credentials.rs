@@ -33,7 +33,7 @@ struct Rejected<C> {
 }
 
 /// The rejected credentials of each device, by its key.
-pub(super) struct RejectedCredentials<C>(Mutex<HashMap<String, Rejected<C>>>);
+pub(in crate::engine) struct RejectedCredentials<C>(Mutex<HashMap<String, Rejected<C>>>);
 
 impl<C> Default for RejectedCredentials<C> {
     fn default() -> Self {
@@ -43,7 +43,11 @@ impl<C> Default for RejectedCredentials<C> {
 
 impl<C> RejectedCredentials<C> {
     /// Fails while the same credentials were rejected recently, with the time to wait.
-    pub(super) fn check(&self, key: &str, is_same: impl Fn(&C) -> bool) -> Result<(), BmcError> {
+    pub(in crate::engine) fn check(
+        &self,
+        key: &str,
+        is_same: impl Fn(&C) -> bool,
+    ) -> Result<(), BmcError> {
         let rejected = self.0.lock();
         let now = Instant::now();
         match rejected.get(key) {
@@ -57,7 +61,7 @@ impl<C> RejectedCredentials<C> {
     }
 
     /// Records a rejection. `is_same`: whether the credentials that were rejected before are these.
-    pub(super) fn add(
+    pub(in crate::engine) fn add(
         &self,
         key: &str,
         credentials: C,
@@ -78,7 +82,7 @@ impl<C> RejectedCredentials<C> {
     }
 
     /// Records that the device has accepted credentials.
-    pub(super) fn remove(&self, key: &str) {
+    pub(in crate::engine) fn remove(&self, key: &str) {
         self.0.lock().remove(key);
     }
 }
@@ -91,7 +95,7 @@ impl<C> fmt::Debug for RejectedCredentials<C> {
 }
 
 /// The error of a rejection, which states that the credentials are not tried again at once.
-pub(super) fn rejection(error: BmcError) -> BmcError {
+pub(in crate::engine) fn rejection(error: BmcError) -> BmcError {
     BmcError {
         message: format!("{}{RESTS}", error.message),
         retry_after: None,

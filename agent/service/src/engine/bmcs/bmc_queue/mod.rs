@@ -14,7 +14,7 @@ use rackhand_agent_core::{
 };
 use tokio::sync::watch;
 
-use super::handle::Handle;
+use crate::engine::operations::handle::Handle;
 pub(crate) use registry::BmcQueues;
 
 /// The queue of one BMC.

@@ -8,7 +8,8 @@ use rackhand_agent_core::bmc_queue::CallClass;
 use rackhand_bmc::{Bmc, BmcError, BmcFuture, ErrorKind};
 use tokio::time::timeout;
 
-use super::{Engine, Target, clients::CallKind};
+use super::clients::CallKind;
+use crate::engine::{Engine, Target};
 
 impl Engine {
     /// Reads something other than power, and yields to each operation.
@@ -47,7 +48,7 @@ impl Engine {
     }
 }
 
-pub(super) fn fault(target: &Target, kind: ErrorKind, message: String) -> BmcError {
+pub(in crate::engine) fn fault(target: &Target, kind: ErrorKind, message: String) -> BmcError {
     BmcError {
         kind,
         bmc: target.address.to_string(),

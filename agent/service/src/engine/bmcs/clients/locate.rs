@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures::future::join_all;
 use rackhand_agent_core::host_key::HostKeys;
 
-use super::{super::target::Target, Clients};
-use crate::config::Config;
+use super::Clients;
+use crate::{config::Config, engine::target::Target};
 
 /// Time limit of a lookup. Starting an operation takes at most two, within its own limit of 3 s.
 const LONGEST: Duration = Duration::from_secs(1);
