@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt::Display, io::ErrorKind, path::Path};
 
-use rackhand_proto::{CallErrorKind, ConnectError, TlsError, classify};
+use rackhand_transport::{CallErrorKind, ConnectError, TlsError, classify};
 use tonic::{Code, Status};
 
 use crate::output::exit_code::{NoAgent, Refused, Usage};

@@ -3,10 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::stream;
-use rackhand_proto::{
-    classify,
-    v1::{self, power_client::PowerClient},
-};
+use rackhand_proto::v1::{self, power_client::PowerClient};
+use rackhand_transport::classify;
 use tokio::{
     sync::{mpsc, watch},
     task::AbortHandle,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rackhand_proto::{CallErrorKind, classify};
+use rackhand_transport::{CallErrorKind, classify};
 use tokio::time::{Instant, sleep};
 use tonic::{Response, Status};
 

@@ -3,7 +3,7 @@
 use std::{path::Path, process::ExitCode};
 
 use rackhand_agent_service::config::Config;
-use rackhand_proto::{ServerTls, TlsFiles};
+use rackhand_transport::{ServerTls, TlsFiles};
 
 use crate::output::table;
 

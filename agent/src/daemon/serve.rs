@@ -4,7 +4,7 @@ use std::{pin::pin, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use rackhand_agent_service::{Agent, Hardware, config::Config};
-use rackhand_proto::otlp::{self, ExportedService, SpanExport};
+use rackhand_transport::otlp::{self, ExportedService, SpanExport};
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};

@@ -191,7 +191,7 @@ impl Device {
         let mut request = Request::new(ListHostsRequest {});
         request.set_timeout(Duration::from_secs(20));
         let listed = client.clone().list_hosts(request).await;
-        let listed = listed.map_err(|status| rackhand_proto::classify(&status).to_string())?;
+        let listed = listed.map_err(|status| rackhand_transport::classify(&status).to_string())?;
         let hosts = listed.into_inner().hosts.into_iter();
         Ok(Some(
             hosts.map(|host| (host.name, host.node_name)).collect(),

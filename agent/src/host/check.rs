@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use rackhand_proto::{
-    classify,
     convert::duration_to_proto,
     v1::{self, power_client::PowerClient},
 };
+use rackhand_transport::classify;
 use serde::Serialize;
 use tonic::{Request, transport::Channel};
 

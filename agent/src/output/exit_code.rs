@@ -4,7 +4,8 @@
 
 use std::{fmt, process::ExitCode};
 
-use rackhand_proto::{CallErrorKind, Refusal, classify, v1};
+use rackhand_proto::v1;
+use rackhand_transport::{CallErrorKind, Refusal, classify};
 use tonic::{Code, Status};
 
 /// The result of a command for one host.

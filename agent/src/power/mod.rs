@@ -6,10 +6,8 @@ mod switch;
 
 use std::{io::Read, path::PathBuf, process::ExitCode, time::Duration};
 
-use rackhand_proto::{
-    ClientTls, TlsFiles,
-    v1::{self, power_client::PowerClient},
-};
+use rackhand_proto::v1::{self, power_client::PowerClient};
+use rackhand_transport::{ClientTls, TlsFiles};
 use tonic::{Request, transport::Channel};
 
 use crate::{
@@ -96,10 +94,10 @@ pub(crate) async fn connect_to(place: &AgentLocation) -> anyhow::Result<PowerCli
         } => {
             let tls = ClientTls::operator(TlsFiles::in_dir(tls_dir));
             let tls = tls.map_err(|error| connect_error::certificate(&error))?;
-            let connected = rackhand_proto::connect(agent, rack, &tls).await;
+            let connected = rackhand_transport::connect(agent, rack, &tls).await;
             connected.map_err(|error| connect_error::remote(&error))?
         }
-        AgentLocation::Local(socket) => rackhand_proto::connect_local(socket)
+        AgentLocation::Local(socket) => rackhand_transport::connect_local(socket)
             .await
             .map_err(|error| connect_error::local(socket, &error))?,
     };

@@ -1,10 +1,8 @@
 //! Unauthorized callers: rejected, logged and counted.
 
-use rackhand_proto::{
-    Refusal,
-    v1::{self, begin_request::Action},
-};
+use rackhand_proto::v1::{self, begin_request::Action};
 use rackhand_tests::pki::{CertSpec, Pki};
+use rackhand_transport::Refusal;
 use serde_json::json;
 
 use super::site::{PATIENCE, Site, target, term};

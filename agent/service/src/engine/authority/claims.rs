@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use rackhand_agent_core::ledger::{
     Arrival, Authority, Hold, Host, KnownTerm, Release, SetBack, Term, newer_copy,
 };
-use rackhand_proto::{Refusal, v1};
+use rackhand_proto::v1;
+use rackhand_transport::Refusal;
 use tonic::Status;
 use tracing::{info, warn};
 

@@ -281,8 +281,8 @@ async fn client_trusts_only_the_agent_of_its_rack() {
     std::fs::write(&files.ca, &ca.pem).unwrap();
     let tls = ClientTls::controller(files).unwrap();
     let channel = crate::connect_lazy(&address, "r1", &tls).unwrap();
-    let status = crate::v1::power_client::PowerClient::new(channel)
-        .list_hosts(crate::v1::ListHostsRequest {})
+    let status = rackhand_proto::v1::power_client::PowerClient::new(channel)
+        .list_hosts(rackhand_proto::v1::ListHostsRequest {})
         .await
         .unwrap_err();
     let error = crate::classify(&status);
@@ -340,8 +340,8 @@ async fn unreachable_agent_is_a_transient_error() {
         "{error}"
     );
     let channel = crate::connect_lazy("127.0.0.1:1", "r1", &tls).unwrap();
-    let status = crate::v1::power_client::PowerClient::new(channel)
-        .list_hosts(crate::v1::ListHostsRequest {})
+    let status = rackhand_proto::v1::power_client::PowerClient::new(channel)
+        .list_hosts(rackhand_proto::v1::ListHostsRequest {})
         .await
         .unwrap_err();
     let classified = crate::classify(&status);
