@@ -15,8 +15,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     cli::{EnrollArgs, Enrolled},
-    exit_code::Usage,
-    private_files,
+    output::{exit_code::Usage, private_files},
 };
 
 const KEY: &str = "tls.key";

@@ -19,9 +19,8 @@ use serde::Serialize;
 
 use crate::{
     cli::{ImportArgs, InventoryAction, InventoryArgs},
-    config_check,
-    exit_code::Usage,
-    private_files,
+    daemon::config_check,
+    output::{exit_code::Usage, private_files},
 };
 
 pub(crate) async fn inventory(args: InventoryArgs) -> anyhow::Result<ExitCode> {

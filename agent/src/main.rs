@@ -5,40 +5,22 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 #[macro_use]
-mod stdio;
+mod output;
 
 mod bmc;
-mod bmc_call;
-mod boot_device;
 mod cli;
-mod completions;
-mod config_check;
-mod connect_error;
-mod direct;
+mod client;
+mod daemon;
 mod enroll;
-mod event_log;
-mod exit_code;
-mod fan_out;
 mod fence;
-mod hardening;
 mod host;
-mod host_check;
-mod host_selection;
-mod identify;
 mod inventory;
-mod lease;
 mod operations;
-mod output;
 mod pdu;
 mod power;
-mod private_files;
-mod progress;
-mod sensors;
-mod serve;
 mod signals;
 mod sim;
 mod term;
-mod until_answered;
 
 use std::process::ExitCode;
 
@@ -54,7 +36,7 @@ fn main() -> ExitCode {
     rustls::crypto::ring::default_provider()
         .install_default()
         .ok();
-    if let Err(error) = hardening::memory() {
+    if let Err(error) = daemon::hardening::memory() {
         errln!("core dumps cannot be switched off: {error}");
     }
     let mut arguments = std::env::args_os();
@@ -80,40 +62,40 @@ fn main() -> ExitCode {
     let result = runtime.block_on(async {
         match work {
             Work::Fence(arguments) => Ok(fence::run(arguments).await),
-            Work::Command(command) => direct::around(command, obey).await,
+            Work::Command(command) => client::direct::around(command, obey).await,
         }
     });
-    match (result, stdio::finish()) {
+    match (result, output::stdio::finish()) {
         (Ok(_), Some(error)) => {
             errln!("error: cannot write the output: {error}");
             ExitCode::FAILURE
         }
         (Ok(code), None) => code,
         (Err(error), _) => {
-            errln!("error: {}", connect_error::told(&error));
-            exit_code::code_of(&error)
+            errln!("error: {}", client::connect_error::told(&error));
+            output::exit_code::code_of(&error)
         }
     }
 }
 
 async fn obey(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Serve(args) => serve::serve(args).await,
-        Command::Check(args) => config_check::check(&args.config),
+        Command::Serve(args) => daemon::serve::serve(args).await,
+        Command::Check(args) => daemon::config_check::check(&args.config),
         Command::Power(args) => power::power(args).await,
         Command::Pdu(args) => pdu::pdu(args).await,
         Command::Host(args) => host::host(args).await,
         Command::Inventory(args) => inventory::inventory(args).await,
-        Command::BootDevice(args) => boot_device::boot_device(args).await,
-        Command::Identify(args) => identify::identify(args).await,
+        Command::BootDevice(args) => bmc::boot_device::boot_device(args).await,
+        Command::Identify(args) => bmc::identify::identify(args).await,
         Command::Bmc(args) => bmc::bmc(args).await,
-        Command::Sensors(args) => sensors::sensors(args).await,
-        Command::Events(args) => event_log::events(args).await,
+        Command::Sensors(args) => bmc::sensors::sensors(args).await,
+        Command::Events(args) => bmc::event_log::events(args).await,
         Command::Operations(args) => operations::operations(args).await,
         Command::Term(args) => term::term(args).await,
         Command::Enroll(args) => enroll::enroll(&args),
         Command::Sim(args) => sim::sim(args).await,
-        Command::Completions(args) => Ok(completions::completions(args.shell)),
-        Command::Man(args) => completions::man(&args.dir),
+        Command::Completions(args) => Ok(cli::completions::completions(args.shell)),
+        Command::Man(args) => cli::completions::man(&args.dir),
     }
 }

@@ -10,7 +10,7 @@ use tonic::Request;
 
 use crate::{
     cli::{OperationsAction, OperationsArgs, Output},
-    connect_error,
+    client::connect_error,
     output::{TableRow, outcome_word, print, state_word},
     power::{PATIENT, connect},
 };

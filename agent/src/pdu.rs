@@ -8,11 +8,14 @@ use serde::Serialize;
 use tonic::Request;
 
 use crate::{
-    bmc_call::{Client, answer, limit, request},
+    bmc::call::{Client, answer, limit, request},
     cli::{PduAction, PduArgs, PduListArgs, PduOutletsArgs},
-    connect_error,
-    exit_code::{ExitStatus, Fault},
-    output::{TableRow, print},
+    client::connect_error,
+    output::{
+        TableRow,
+        exit_code::{ExitStatus, Fault},
+        print,
+    },
     power::{self, PATIENT, PowerRequest, SwitchedDevice, connect},
 };
 

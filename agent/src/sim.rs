@@ -30,8 +30,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     cli::{SimArgs, SimulatedProtocol},
-    exit_code::Usage,
-    private_files,
+    output::{exit_code::Usage, private_files},
 };
 
 /// First line of the written files: only a file with this line is replaced.
@@ -59,7 +58,7 @@ struct Host {
 pub(crate) async fn sim(args: SimArgs) -> anyhow::Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    crate::hardening::confine();
+    crate::daemon::hardening::confine();
     let (dir, _temporary) = place(args.dir)?;
     let file = dir.join(CONFIG);
     may_write(&file)?;
@@ -109,7 +108,7 @@ pub(crate) async fn sim(args: SimArgs) -> anyhow::Result<ExitCode> {
     fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
     let agent = Agent::start(Config::load(&file)?, Arc::new(Hardware)).await?;
     out!("{}", welcome(&dir, &known));
-    crate::stdio::finish();
+    crate::output::stdio::finish();
 
     tokio::select! {
         _ = terminate.recv() => {}

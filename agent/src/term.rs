@@ -9,7 +9,7 @@ use tonic::Request;
 
 use crate::{
     cli::{Output, TermAction, TermArgs},
-    connect_error,
+    client::connect_error,
     output::{TableRow, print},
     power::{PATIENT, connect},
 };

@@ -11,11 +11,11 @@ use std::{
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
-use rackhand_proto::otlp::{self, ExportedService, OtlpEndpoint, SpanExport};
 use rackhand_runtime::{
     Config, DrainPolicy, HealthChecks, LONGEST_EVIDENCE, MetricsConfig, NodeAction, NodeGonePolicy,
     UnreachablePolicy,
 };
+use rackhand_transport::otlp::{self, ExportedService, OtlpEndpoint, SpanExport};
 use tracing_subscriber::{
     EnvFilter, Layer as _, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };

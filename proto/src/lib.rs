@@ -1,26 +1,11 @@
 //! The gRPC interface between controller, rack agent and command line.
 //!
-//! Owns: the generated gRPC code, the identities in certificates, and mutual TLS. Must never:
-//! decide about power, or include a password in a Debug output.
+//! Owns: the generated gRPC code, conversions, and the limits of requests. Must never: decide about power, or
+//! include a password in a Debug output.
 
-mod call;
 mod codec;
-mod connect;
 pub mod convert;
-pub mod identity;
 pub mod limits;
-pub mod otlp;
-pub mod tls;
-mod trace;
-
-pub use call::{CallError, CallErrorKind, Refusal, classify, journal_of};
-pub use connect::{
-    CONNECT_TIMEOUT, ConnectError, agent_not_after, connect, connect_lazy, connect_lazy_over,
-    connect_local,
-};
-pub use identity::{Identity, SpiffeId};
-pub use tls::{ClientTls, ServerTls, TlsError, TlsFiles, WebTls};
-pub use trace::{TraceContext, TraceError};
 
 /// `rackhand.power.v1`, generated from `proto/rackhand/power/v1/power.proto`.
 #[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub)]

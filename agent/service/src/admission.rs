@@ -15,7 +15,7 @@ use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use rackhand_proto::tls::PeerInfo;
+use rackhand_transport::tls::PeerInfo;
 use tonic::{Status, body::Body, transport::server::UdsConnectInfo};
 use tower::{Layer, Service};
 
@@ -173,7 +173,7 @@ impl HttpBody for CountedBody {
 
 #[cfg(test)]
 mod tests {
-    use rackhand_proto::Identity;
+    use rackhand_transport::Identity;
     use tonic::Code;
 
     use super::*;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use http::{Request, Response};
-use rackhand_proto::{Refusal, tls::PeerInfo};
+use rackhand_transport::{Refusal, tls::PeerInfo};
 use tonic::{Code, Status, transport::server::UdsConnectInfo};
 use tower::{Layer, Service};
 use tracing::warn;

@@ -6,7 +6,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use rackhand_proto::{ServerTls, TlsError};
+use rackhand_transport::{ServerTls, TlsError};
 use tracing::{error, info, warn};
 
 use crate::{

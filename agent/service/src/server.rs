@@ -9,10 +9,10 @@ use std::{
 
 use futures::Stream;
 use rackhand_agent_core::ledger::Retention;
-use rackhand_proto::{
-    FILE_DESCRIPTOR_SET, ServerTls, TlsError, TlsFiles, TraceContext,
+use rackhand_proto::{FILE_DESCRIPTOR_SET, v1::power_server::PowerServer};
+use rackhand_transport::{
+    ServerTls, TlsError, TlsFiles, TraceContext,
     tls::{AcceptLimits, CONNECTION_AGE, RELOAD_INTERVAL, RemoteAddr, incoming},
-    v1::power_server::PowerServer,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},

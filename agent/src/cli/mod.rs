@@ -2,6 +2,7 @@
 
 mod bmc;
 mod boot_device;
+pub(crate) mod completions;
 mod daemon;
 mod event_log;
 mod host;

@@ -22,8 +22,8 @@ use tonic::{Request, transport::Channel};
 
 use super::settings::{Direct, Password, Route, Through, Times};
 use crate::{
-    exit_code::ExitStatus,
-    lease::Lease,
+    client::lease::Lease,
+    output::exit_code::ExitStatus,
     power::{self, AgentLocation, PowerRequest, SwitchOptions, SwitchedDevice},
 };
 
@@ -191,7 +191,7 @@ impl Device {
         let mut request = Request::new(ListHostsRequest {});
         request.set_timeout(Duration::from_secs(20));
         let listed = client.clone().list_hosts(request).await;
-        let listed = listed.map_err(|status| rackhand_proto::classify(&status).to_string())?;
+        let listed = listed.map_err(|status| rackhand_transport::classify(&status).to_string())?;
         let hosts = listed.into_inner().hosts.into_iter();
         Ok(Some(
             hosts.map(|host| (host.name, host.node_name)).collect(),

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rackhand_proto::{
-    CallErrorKind, classify,
     convert::timestamp_from_proto,
     v1::{self, await_response::Event, power_client::PowerClient},
 };
+use rackhand_transport::{CallErrorKind, classify};
 use tonic::{Status, Streaming, transport::Channel};
 
 use crate::output::state_word;

@@ -6,17 +6,15 @@ mod switch;
 
 use std::{io::Read, path::PathBuf, process::ExitCode, time::Duration};
 
-use rackhand_proto::{
-    ClientTls, TlsFiles,
-    v1::{self, power_client::PowerClient},
-};
+use rackhand_proto::v1::{self, power_client::PowerClient};
+use rackhand_transport::{ClientTls, TlsFiles};
 use tonic::{Request, transport::Channel};
 
 use crate::{
     cli::{Common, Hosts, PowerAction, PowerArgs},
-    connect_error,
-    exit_code::Usage,
-    host_selection,
+    client::connect_error,
+    host::selection,
+    output::exit_code::Usage,
 };
 
 pub(crate) use status::{read, status};
@@ -96,10 +94,10 @@ pub(crate) async fn connect_to(place: &AgentLocation) -> anyhow::Result<PowerCli
         } => {
             let tls = ClientTls::operator(TlsFiles::in_dir(tls_dir));
             let tls = tls.map_err(|error| connect_error::certificate(&error))?;
-            let connected = rackhand_proto::connect(agent, rack, &tls).await;
+            let connected = rackhand_transport::connect(agent, rack, &tls).await;
             connected.map_err(|error| connect_error::remote(&error))?
         }
-        AgentLocation::Local(socket) => rackhand_proto::connect_local(socket)
+        AgentLocation::Local(socket) => rackhand_transport::connect_local(socket)
             .await
             .map_err(|error| connect_error::local(socket, &error))?,
     };
@@ -149,19 +147,19 @@ pub(crate) fn meant(
             let mut text = String::new();
             let read = std::io::stdin().read_to_string(&mut text);
             read.map_err(|error| Usage(format!("standard input: {error}")))?;
-            all.extend(host_selection::words_of(&text));
+            all.extend(selection::words_of(&text));
         } else if let Some(file) = word.strip_prefix('@') {
             let text = std::fs::read_to_string(file);
             let text = text.map_err(|error| Usage(format!("{file}: {error}")))?;
-            all.extend(host_selection::words_of(&text));
+            all.extend(selection::words_of(&text));
         } else {
             all.push(word.clone());
         }
     }
-    let wanted = host_selection::wanted(&all).map_err(Usage)?;
-    let names = host_selection::hosts(&wanted, &known.rack, &known.hosts).map_err(Usage)?;
+    let wanted = selection::wanted(&all).map_err(Usage)?;
+    let names = selection::hosts(&wanted, &known.rack, &known.hosts).map_err(Usage)?;
     for name in &names {
-        if let Some(hint) = host_selection::hint(name, &known.rack, &known.hosts) {
+        if let Some(hint) = selection::hint(name, &known.rack, &known.hosts) {
             errln!("{name}: {hint}");
         }
     }

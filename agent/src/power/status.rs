@@ -11,10 +11,15 @@ use tonic::{Request, transport::Channel};
 
 use crate::{
     cli::ReadArgs,
-    exit_code::{ExitStatus, Fault},
-    fan_out::{self, HostResult},
-    host_selection::is_called,
-    output::{TableRow, brief, print, state_word},
+    host::{
+        fan_out::{self, HostResult},
+        selection::is_called,
+    },
+    output::{
+        TableRow, brief,
+        exit_code::{ExitStatus, Fault},
+        print, state_word,
+    },
 };
 
 /// Power status of one host.

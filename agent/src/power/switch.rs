@@ -19,15 +19,14 @@ use super::{
     known, meant,
 };
 use crate::{
-    bmc_call::dry_run,
+    bmc::call::dry_run,
     cli::SwitchArgs,
-    exit_code::ExitStatus,
-    fan_out::{self, HostResult, confirm},
-    host_selection::is_called,
-    lease::Lease,
-    output::{TableRow, outcome_word, print},
-    progress::Progress,
-    until_answered::Repeated,
+    client::{lease::Lease, until_answered::Repeated},
+    host::{
+        fan_out::{self, HostResult, confirm},
+        selection::is_called,
+    },
+    output::{TableRow, exit_code::ExitStatus, outcome_word, print, progress::Progress},
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

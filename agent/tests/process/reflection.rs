@@ -123,7 +123,9 @@ fn target(pool: &DescriptorPool, host: &str) -> Value {
 #[tokio::test]
 async fn generic_client_calls_the_agent_by_reflection() {
     let sim = Sim::start(&["--hosts", "2", "--dead", "0"]);
-    let channel = rackhand_proto::connect_local(&sim.socket()).await.unwrap();
+    let channel = rackhand_transport::connect_local(&sim.socket())
+        .await
+        .unwrap();
 
     let listed = reflect(&channel, MessageRequest::ListServices(String::new())).await;
     let MessageResponse::ListServicesResponse(services) = listed else {

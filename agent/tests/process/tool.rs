@@ -261,7 +261,9 @@ fn direct_is_rejected_while_an_agent_serves_the_rack() {
 #[tokio::test]
 async fn direct_reads_the_holds_of_the_journal() {
     let mut sim = Sim::start(&["--hosts", "2", "--dead", "0"]);
-    let channel = rackhand_proto::connect_local(&sim.socket()).await.unwrap();
+    let channel = rackhand_transport::connect_local(&sim.socket())
+        .await
+        .unwrap();
     let mut client = PowerClient::new(channel);
     let off = v1::PowerOff {
         hold: true,

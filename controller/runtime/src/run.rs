@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt};
 use prometheus_client::registry::Registry;
 use rackhand_core::lease::LeaseConfig;
-use rackhand_proto::{ClientTls, TlsFiles, tls::RELOAD_INTERVAL};
+use rackhand_transport::{ClientTls, TlsFiles, tls::RELOAD_INTERVAL};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -94,7 +94,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<()> {
     let connections = Connections {
         management,
         workload: system_connector(),
-        agent: Arc::new(rackhand_proto::connect_lazy),
+        agent: Arc::new(rackhand_transport::connect_lazy),
         tls,
     };
     let listeners = Listeners {

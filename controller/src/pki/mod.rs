@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, bail, ensure};
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
-use rackhand_proto::{Identity, SpiffeId};
+use rackhand_transport::{Identity, SpiffeId};
 
 use authority::{Authority, Certificate};
 use files::{CERTIFICATE, KEY};

@@ -1,7 +1,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use clap::Parser;
-use rackhand_proto::{ClientTls, ServerTls, TlsFiles};
+use rackhand_transport::{ClientTls, ServerTls, TlsFiles};
 
 use super::*;
 

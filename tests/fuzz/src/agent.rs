@@ -6,10 +6,10 @@ use prost::Message;
 use rackhand_agent_service::config::Config;
 use rackhand_proto::{
     convert::{duration_from_proto, timestamp_from_proto},
-    identity::SpiffeId,
     limits::check_deadline,
     v1,
 };
+use rackhand_transport::identity::SpiffeId;
 
 /// The configuration with its hosts. Parsing opens the files that it names, so inputs that name device
 /// files are skipped.

@@ -9,9 +9,9 @@ use std::{
 use anyhow::{Context as _, Result};
 use futures::FutureExt;
 use rackhand_agent_service::{Agent, config};
-use rackhand_proto::{ClientTls, ServerTls, TlsFiles, connect_lazy_over};
 use rackhand_runtime::{Config, Connections, HealthChecks};
 use rackhand_sim::pki::{CertSpec, Pki};
+use rackhand_transport::{ClientTls, ServerTls, TlsFiles, connect_lazy_over};
 use tokio_util::sync::CancellationToken;
 
 use crate::{

@@ -253,7 +253,7 @@ impl Stage {
     /// # Errors
     /// The agent does not answer.
     pub async fn held_by(&self, rack: &str) -> Result<BTreeMap<String, String>> {
-        let channel = rackhand_proto::connect_local(&self.agent_socket(rack)).await?;
+        let channel = rackhand_transport::connect_local(&self.agent_socket(rack)).await?;
         let mut client = PowerClient::new(channel);
         let listed = client.list_hosts(ListHostsRequest {}).await?.into_inner();
         Ok(listed
@@ -268,7 +268,7 @@ impl Stage {
     /// # Errors
     /// The agent does not answer.
     pub async fn operations(&self, rack: &str) -> Result<Vec<OperationInfo>> {
-        let channel = rackhand_proto::connect_local(&self.agent_socket(rack)).await?;
+        let channel = rackhand_transport::connect_local(&self.agent_socket(rack)).await?;
         let mut client = PowerClient::new(channel);
         let request = ListOperationsRequest::default();
         Ok(client

@@ -1,15 +1,13 @@
 //! An agent moves to another machine in the middle of a remediation: with its journal, and without it.
 
 use anyhow::{Context, Result, ensure};
-use rackhand_proto::{
-    ClientTls, TlsFiles,
-    v1::{ClaimTermRequest, ClaimTermResponse, Term, power_client::PowerClient},
-};
+use rackhand_proto::v1::{ClaimTermRequest, ClaimTermResponse, Term, power_client::PowerClient};
 use rackhand_tests::{
     pki::CertSpec,
     rack::PowerState,
     stage::{HostLink, LONG, RackSpec, Recorder, Scenarios, Stage, StageConfig, wait_until},
 };
+use rackhand_transport::{ClientTls, TlsFiles};
 
 /// An election that only this test takes part in.
 const ELECTION: &str = "moved/agent/test";
@@ -142,7 +140,7 @@ async fn claim(stage: &Stage, agent: &str, number: u64) -> Result<ClaimTermRespo
     ))?;
     let tls = ClientTls::controller(TlsFiles::in_dir(&tls))?;
     let endpoint = stage.agent_endpoint(agent)?;
-    let channel = rackhand_proto::connect(&endpoint, "kept", &tls).await?;
+    let channel = rackhand_transport::connect(&endpoint, "kept", &tls).await?;
     let request = ClaimTermRequest {
         term: Some(Term {
             election: ELECTION.to_owned(),

@@ -4,10 +4,7 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, ResourceExt, api::ListParams};
-use rackhand_proto::{
-    ClientTls, TlsFiles,
-    v1::{ClaimTermRequest, Term, power_client::PowerClient},
-};
+use rackhand_proto::v1::{ClaimTermRequest, Term, power_client::PowerClient};
 use rackhand_tests::{
     pki::CertSpec,
     rack::PowerState,
@@ -16,6 +13,7 @@ use rackhand_tests::{
         wait_until,
     },
 };
+use rackhand_transport::{ClientTls, TlsFiles};
 use tokio::process::Command;
 
 const CONTROLLER: &str = "controller-0";
@@ -81,7 +79,7 @@ async fn huge_term(stage: &Stage, recorder: &Recorder) -> Result<()> {
     let tls = stage.issue(&CertSpec::peer("rogue", "spiffe://rackhand/controller"))?;
     let tls = ClientTls::controller(TlsFiles::in_dir(&tls))?;
     let endpoint = stage.agent_endpoint("rogue")?;
-    let channel = rackhand_proto::connect(&endpoint, "rogue", &tls).await?;
+    let channel = rackhand_transport::connect(&endpoint, "rogue", &tls).await?;
     let namespaces: Api<Namespace> = Api::all(stage.client.clone());
     let uid = namespaces.get("kube-system").await?.uid();
     let election = format!("{}/{SYSTEM}/rackhand-controller", uid.unwrap_or_default());

@@ -10,6 +10,8 @@ mod address;
 mod config;
 mod host;
 mod host_reading;
+#[cfg(feature = "redfish")]
+pub(crate) mod redfish;
 #[cfg(feature = "snmp")]
 pub(crate) mod snmp;
 

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use rackhand_proto::identity::is_name;
+use rackhand_transport::identity::is_name;
 use secrecy::{ExposeSecret, SecretString, zeroize::Zeroizing};
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;

@@ -30,7 +30,7 @@ pub use inventory::{Ambiguous, BmcEntry, BmcOptions, HostEntry, Inventory};
 pub use location::Problem;
 use location::{Diagnostics, KeyPath};
 pub use pdu::{PduEntry, PduLogin};
-use rackhand_proto::otlp::OtlpEndpoint;
+use rackhand_transport::otlp::OtlpEndpoint;
 pub use secret::{Password, PasswordError};
 pub use sources::Fingerprint;
 

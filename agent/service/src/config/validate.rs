@@ -15,7 +15,7 @@ use std::{
 use rackhand_agent_core::host_key::HostKey;
 use rackhand_bmc::Trust;
 use rackhand_identity::SystemUuid;
-use rackhand_proto::{identity::is_name, otlp::OtlpEndpoint};
+use rackhand_transport::{identity::is_name, otlp::OtlpEndpoint};
 
 use super::{
     Config, Fingerprint, HostEntry, Inventory, Networks, Remote, StaggerSettings, Times,

@@ -4,28 +4,15 @@
 //! never: end an operation because its caller disconnected, run two on one host, send two calls to
 //! one BMC at once, let one BMC delay another, or start anything that the journal has not admitted.
 
-mod begin;
-mod bmc_queue;
-mod callers;
+mod authority;
+mod bmcs;
 mod changes;
-mod claims;
-mod clients;
 pub(crate) mod convert;
-mod evidence;
-mod handle;
-mod identify_timer;
-mod locate;
-mod password_rotation;
+mod credentials;
+mod operations;
 mod pdus;
-mod power_on_stagger;
-mod probe;
-mod reads;
-mod recover;
-mod rejected_credentials;
 mod reload;
 mod resolver;
-mod runner;
-mod shared_outlets;
 mod shutdown;
 mod target;
 #[cfg(test)]
@@ -42,7 +29,8 @@ use futures::{Stream, StreamExt, future::Either};
 use parking_lot::Mutex;
 use rackhand_agent_core::ledger::{Action, Authority, Claims, Device};
 use rackhand_bmc::{BmcError, PowerReading, operation::OperationRequest, pdu::OutletReading};
-use rackhand_proto::{Refusal, v1};
+use rackhand_proto::v1;
+use rackhand_transport::Refusal;
 use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -54,16 +42,15 @@ use crate::{
     journal::{self, Journal, JournalError, OperationRecord, outcome_to_proto, refused_status},
     metrics::{JournalState, Metrics},
 };
-pub(crate) use callers::{Attendance, Callers};
+pub(crate) use authority::callers::{Attendance, Callers};
+use bmcs::clients::Clients;
+pub(crate) use bmcs::evidence::Evidence;
 pub(crate) use changes::{Change, ChangeId};
-use clients::Clients;
-pub(crate) use evidence::Evidence;
-use handle::Handle;
-pub(crate) use password_rotation::Rotate;
+pub(crate) use credentials::password_rotation::Rotate;
+pub(crate) use operations::shared_outlets::Siblings;
+use operations::{handle::Handle, power_on_stagger::PowerOnStagger};
 use pdus::Pdus;
-use power_on_stagger::PowerOnStagger;
 pub use reload::{Changes, NotTaken};
-pub(crate) use shared_outlets::Siblings;
 pub(crate) use target::{Target, resolve};
 
 /// Finished operations that are kept with all events; older ones only with their outcome.

@@ -23,8 +23,8 @@ use tokio::time::{Instant, timeout};
 use tracing::debug;
 
 use super::{
-    bmc_queue::BmcQueue,
-    rejected_credentials::{RejectedCredentials, rejection},
+    bmcs::bmc_queue::BmcQueue,
+    credentials::rejected_credentials::{RejectedCredentials, rejection},
     resolver::Resolver,
     target::Target,
 };

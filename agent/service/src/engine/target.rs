@@ -6,7 +6,8 @@ use rackhand_agent_core::host_key::HostKeys;
 use rackhand_bmc::{
     BmcAddress, IdentityMatch, Protocol, compare_system_uuids, operation::Expected, pdu::HostOutlet,
 };
-use rackhand_proto::{Refusal, v1};
+use rackhand_proto::v1;
+use rackhand_transport::Refusal;
 use secrecy::SecretString;
 use tonic::Status;
 

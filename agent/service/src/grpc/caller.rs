@@ -1,7 +1,8 @@
 //! The caller of a request, and its authority.
 
 use rackhand_agent_core::ledger::Authority;
-use rackhand_proto::{Identity, tls::PeerInfo, v1};
+use rackhand_proto::v1;
+use rackhand_transport::{Identity, tls::PeerInfo};
 use tonic::{Request, Status, transport::server::UdsConnectInfo};
 
 /// A caller that may use the service.

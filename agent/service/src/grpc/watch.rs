@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use futures::Stream;
 use rackhand_agent_core::ledger::Device;
-use rackhand_proto::{
-    Refusal,
-    v1::{self, read_power_response, watch_power_response::Result as Watched},
-};
+use rackhand_proto::v1::{self, read_power_response, watch_power_response::Result as Watched};
+use rackhand_transport::Refusal;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 

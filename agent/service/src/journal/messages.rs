@@ -1,7 +1,8 @@
 //! gRPC statuses and outcomes for results of the ledger.
 
 use rackhand_agent_core::ledger::{Outcome, Refused};
-use rackhand_proto::{Refusal, v1};
+use rackhand_proto::v1;
+use rackhand_transport::Refusal;
 
 /// The status of a refusal.
 pub(crate) fn refused_status(refused: &Refused) -> tonic::Status {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use crate::kit::*;
 use rackhand_bmc::{ErrorKind, PowerCommand, PowerState};
 use rackhand_proto::{
-    CallErrorKind, Refusal, classify,
     convert::duration_to_proto,
     v1::{self, OutcomeCode, await_response::Event, begin_request::Action},
 };
+use rackhand_transport::{CallErrorKind, Refusal, classify};
 
 fn ms(millis: u64) -> Option<prost_types::Duration> {
     Some(duration_to_proto(Duration::from_millis(millis)))

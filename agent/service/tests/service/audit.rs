@@ -1,10 +1,8 @@
 //! Every change of a host or an operation is journalled with its caller.
 
 use crate::kit::*;
-use rackhand_proto::{
-    Refusal,
-    v1::{self, OutcomeCode},
-};
+use rackhand_proto::v1::{self, OutcomeCode};
+use rackhand_transport::Refusal;
 
 /// The journal records of a host, oldest first.
 async fn listed(client: &mut Client, host: &str) -> Vec<v1::OperationInfo> {

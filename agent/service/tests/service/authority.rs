@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::kit::*;
 use rackhand_proto::{
-    CallErrorKind, ClientTls, Refusal, classify,
     convert::duration_to_proto,
     v1::{self, OutcomeCode, begin_request::Action},
 };
+use rackhand_transport::{CallErrorKind, ClientTls, Refusal, classify};
 use tonic::{Code, Status};
 
 pub(crate) fn refusal(status: &Status) -> Refusal {
@@ -321,8 +321,8 @@ async fn rack_certificate_may_not_command_an_agent() {
     assert!(ClientTls::controller(files.clone()).is_err());
     for files in [files, site.files("spiffe://dc2/controller")] {
         let status = kit_raw_call(&agent, &files).await;
-        let error = rackhand_proto::classify(&status);
-        assert_eq!(error.kind, rackhand_proto::CallErrorKind::Permanent);
+        let error = rackhand_transport::classify(&status);
+        assert_eq!(error.kind, rackhand_transport::CallErrorKind::Permanent);
         assert!(
             error.message.contains("does not take our certificate"),
             "{error}"
@@ -334,7 +334,7 @@ async fn rack_certificate_may_not_command_an_agent() {
 /// Lists hosts with any certificate, trusting every server certificate.
 async fn kit_raw_call(
     agent: &rackhand_agent_service::Agent,
-    files: &rackhand_proto::TlsFiles,
+    files: &rackhand_transport::TlsFiles,
 ) -> Status {
     use rackhand_proto::v1::power_client::PowerClient;
     let address = agent.remote_addr().unwrap();

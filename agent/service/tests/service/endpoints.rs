@@ -1,7 +1,8 @@
 //! BMC endpoints that are sent with a request.
 
 use crate::{authority::refusal, kit::*};
-use rackhand_proto::{Refusal, v1};
+use rackhand_proto::v1;
+use rackhand_transport::Refusal;
 use tonic::{Code, Status};
 
 fn brought(address: &str) -> Option<v1::Target> {

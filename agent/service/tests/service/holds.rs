@@ -1,10 +1,8 @@
 //! A hold applies to the host under every address, whichever address it was taken under.
 
 use crate::kit::*;
-use rackhand_proto::{
-    CallErrorKind, Refusal, classify,
-    v1::{self, OutcomeCode},
-};
+use rackhand_proto::v1::{self, OutcomeCode};
+use rackhand_transport::{CallErrorKind, Refusal, classify};
 use tonic::Code;
 
 /// Addresses of the BMC of `node-1`, whose inventory names it `redfish://localhost/.../Systems/1`.

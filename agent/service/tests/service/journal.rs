@@ -1,10 +1,8 @@
 //! Identity of the journal, and its loss.
 
 use crate::kit::*;
-use rackhand_proto::{
-    Refusal, journal_of,
-    v1::{self, JournalOrigin},
-};
+use rackhand_proto::v1::{self, JournalOrigin};
+use rackhand_transport::{Refusal, journal_of};
 
 #[tokio::test]
 async fn f12_lost_journal_is_a_new_instance_to_the_controller() {

@@ -1,10 +1,8 @@
 //! The two listeners: accepted certificates, and services of each.
 
 use crate::kit::*;
-use rackhand_proto::{
-    CallErrorKind, ClientTls, ConnectError, classify,
-    v1::{self, power_client::PowerClient},
-};
+use rackhand_proto::v1::{self, power_client::PowerClient};
+use rackhand_transport::{CallErrorKind, ClientTls, ConnectError, classify};
 use tonic::Code;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
@@ -44,7 +42,7 @@ async fn renewed_certificate_applies_to_the_next_connection() {
     let ca = crate::kit::Ca::new();
     ca.write(&site.dir.path().join("tls"), RACK);
     assert!(agent.tls().unwrap().reload().unwrap());
-    let error = rackhand_proto::connect(&address, "r1", &old)
+    let error = rackhand_transport::connect(&address, "r1", &old)
         .await
         .unwrap_err();
     assert!(matches!(error, ConnectError::Untrusted { .. }), "{error}");
@@ -66,8 +64,12 @@ async fn health_is_on_both_listeners_and_reflection_on_the_local_one() {
     let agent = site.start().await;
     let tls = ClientTls::controller(site.files(CONTROLLER)).unwrap();
     let address = agent.remote_addr().unwrap().to_string();
-    let remote = rackhand_proto::connect(&address, "r1", &tls).await.unwrap();
-    let local = rackhand_proto::connect_local(&site.socket()).await.unwrap();
+    let remote = rackhand_transport::connect(&address, "r1", &tls)
+        .await
+        .unwrap();
+    let local = rackhand_transport::connect_local(&site.socket())
+        .await
+        .unwrap();
     for (channel, reflected) in [(remote, false), (local, true)] {
         let request = HealthCheckRequest {
             service: "rackhand.power.v1.Power".into(),
@@ -150,7 +152,7 @@ async fn local_socket_works_with_an_expired_certificate() {
     assert_eq!(listed.unwrap().into_inner().hosts.len(), 1);
     let address = agent.remote_addr().unwrap().to_string();
     let controller = ClientTls::controller(site.files(CONTROLLER)).unwrap();
-    let error = rackhand_proto::connect(&address, "r1", &controller)
+    let error = rackhand_transport::connect(&address, "r1", &controller)
         .await
         .unwrap_err();
     assert!(matches!(error, ConnectError::Untrusted { .. }), "{error}");

@@ -8,13 +8,13 @@ use std::{
 use crate::{authority::refusal, kit::*};
 use rackhand_bmc::pdu::OutletState;
 use rackhand_proto::{
-    Refusal,
     convert::duration_to_proto,
     v1::{
         self, OutcomeCode, PowerDevice, begin_request::Action,
         read_pdu_response::Result as ReadPdu, read_power_response::Result as Read,
     },
 };
+use rackhand_transport::Refusal;
 use tonic::Code;
 
 /// `node-1` and `node-2` with outlets 1 and 2 of the PDUs `a` and `b`.

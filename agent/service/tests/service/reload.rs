@@ -5,10 +5,8 @@ use std::time::Duration;
 use crate::kit::*;
 use rackhand_agent_service::Agent;
 use rackhand_bmc::PowerState;
-use rackhand_proto::{
-    Refusal,
-    v1::{self, OutcomeCode},
-};
+use rackhand_proto::v1::{self, OutcomeCode};
+use rackhand_transport::Refusal;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,

@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use crate::kit::*;
 use rackhand_bmc::{PowerState, SystemIdentity};
 use rackhand_proto::{
-    CallErrorKind, Refusal, classify,
     convert::duration_to_proto,
     v1::{self, OutcomeCode, begin_request::Action},
 };
+use rackhand_transport::{CallErrorKind, Refusal, classify};
 use tonic::{Code, Status};
 
 fn set_boot(host: &str, force: bool) -> v1::SetBootRequest {

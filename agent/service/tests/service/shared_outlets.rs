@@ -5,10 +5,8 @@ use std::time::Duration;
 use crate::{authority::refusal, kit::*};
 use futures::StreamExt;
 use rackhand_bmc::{PowerState, pdu::OutletState};
-use rackhand_proto::{
-    Refusal,
-    v1::{self, OutcomeCode, PowerDevice, await_response::Event},
-};
+use rackhand_proto::v1::{self, OutcomeCode, PowerDevice, await_response::Event};
+use rackhand_transport::Refusal;
 use tonic::Code;
 
 /// `node-1` and `node-2`, which outlet 1 of one PDU feeds.

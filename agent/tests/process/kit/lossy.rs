@@ -49,7 +49,7 @@ impl Lossy {
         let socket = agent.with_extension("lossy");
         let passing = runtime.block_on(async {
             Passing {
-                channel: rackhand_proto::connect_local(agent).await.unwrap(),
+                channel: rackhand_transport::connect_local(agent).await.unwrap(),
                 method,
                 is_old,
                 left: Arc::new(AtomicU32::new(losses)),

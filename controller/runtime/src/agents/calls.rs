@@ -6,10 +6,10 @@ use rackhand_core::remediation::{
     EntryProgress, HostRef, JournalEntry, PinnedOperation, PowerDevice, PowerView,
 };
 use rackhand_proto::{
-    CallErrorKind, Refusal, TraceContext, classify,
     convert::duration_to_proto,
     v1::{self, begin_request::Action},
 };
+use rackhand_transport::{CallErrorKind, Refusal, TraceContext, classify};
 
 use super::{
     Agents, CALL, Client,

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use rackhand_core::remediation::{HostRef, Interrupt};
 use rackhand_proto::{
-    classify,
     convert::duration_to_proto,
     v1::{self, begin_request::Action},
 };
+use rackhand_transport::classify;
 
 use super::{Agents, calls::traced};
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use rackhand_core::remediation::{AgentId, ObservedOperation, OperationView};
-use rackhand_proto::{CallErrorKind, Refusal, classify, journal_of, v1};
+use rackhand_proto::v1;
+use rackhand_transport::{CallErrorKind, Refusal, classify, journal_of};
 use tokio::sync::mpsc;
 
 use super::{

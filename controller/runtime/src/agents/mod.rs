@@ -32,7 +32,8 @@ use std::{
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use rackhand_api::kinds::rack_agent::RackAgentSpec;
 use rackhand_core::{hosts::Racks, lease::TermOutlier};
-use rackhand_proto::{ClientTls, classify, v1};
+use rackhand_proto::v1;
+use rackhand_transport::{ClientTls, classify};
 use serde::Deserialize as _;
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -64,7 +65,9 @@ type Client = v1::power_client::PowerClient<Channel>;
 /// Creates the channel to an agent from its address, its rack and the controller's certificate. The channel
 /// connects at the first call.
 pub type AgentConnector = Arc<
-    dyn Fn(&str, &str, &ClientTls) -> Result<Channel, rackhand_proto::ConnectError> + Send + Sync,
+    dyn Fn(&str, &str, &ClientTls) -> Result<Channel, rackhand_transport::ConnectError>
+        + Send
+        + Sync,
 >;
 
 /// Timeout of a call that does not involve a BMC.

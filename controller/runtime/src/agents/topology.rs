@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use rackhand_core::remediation::HostRef;
-use rackhand_proto::{classify, convert::duration_to_proto, v1};
+use rackhand_proto::{convert::duration_to_proto, v1};
+use rackhand_transport::classify;
 
 use super::{Agents, CALL, calls::traced};
 

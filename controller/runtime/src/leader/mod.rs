@@ -29,7 +29,7 @@ use rackhand_core::lease::{
     Decision, LeadershipLost, LeaseConfig, LeaseRecord, LeaseView, LeaseWrite, TermOutlier,
     evaluate,
 };
-use rackhand_proto::WebTls;
+use rackhand_transport::WebTls;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 

@@ -10,7 +10,7 @@ use rackhand_core::remediation::{
     Command, CommandTaken, HostRef, Mode, Observation, OffEvidence, OffProof, PinnedNode,
     PowerReading, PowerState, Reason, State, Step, TaintOwner,
 };
-use rackhand_proto::{ClientTls, TlsFiles};
+use rackhand_transport::{ClientTls, TlsFiles};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -331,7 +331,7 @@ impl Fixture {
         let agents = Agents::new(
             leader,
             "election".into(),
-            (tls(), Arc::new(rackhand_proto::connect_lazy)),
+            (tls(), Arc::new(rackhand_transport::connect_lazy)),
             index.clone(),
             AgentMetrics::register(&mut registry),
             status,

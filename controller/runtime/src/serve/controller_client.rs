@@ -12,7 +12,7 @@ use kube::{
     client::{Body, ConfigExt},
 };
 use rackhand_api::names::SERVING_CERTIFICATE_ANNOTATION;
-use rackhand_proto::tls::fingerprint;
+use rackhand_transport::tls::fingerprint;
 use rustls::{
     CertificateError, DigitallySignedStruct, Error, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},

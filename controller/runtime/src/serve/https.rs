@@ -12,7 +12,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use parking_lot::Mutex;
-use rackhand_proto::{WebTls, tls::RELOAD_INTERVAL};
+use rackhand_transport::{WebTls, tls::RELOAD_INTERVAL};
 use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinSet,

@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures::Stream;
-use rackhand_proto::tls::RemoteAddr;
+use rackhand_transport::tls::RemoteAddr;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{ProcessId, Simulation, World};

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use rackhand_proto::{
-    Refusal,
-    v1::{self, begin_request::Action},
-};
+use rackhand_proto::v1::{self, begin_request::Action};
 use rackhand_tests::pki::{CertSpec, Pki};
+use rackhand_transport::Refusal;
 use serde_json::json;
 
 use super::site::{PATIENCE, Site, target, term};

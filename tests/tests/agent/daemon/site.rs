@@ -160,7 +160,7 @@ impl Site {
 
     pub async fn local(&self) -> Client {
         let socket = self.dir.path().join("agent.sock");
-        PowerClient::new(rackhand_proto::connect_local(&socket).await.unwrap())
+        PowerClient::new(rackhand_transport::connect_local(&socket).await.unwrap())
     }
 
     /// A caller with this certificate, or without one.

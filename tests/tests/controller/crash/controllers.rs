@@ -6,15 +6,13 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt};
 use nix::sys::signal::Signal;
-use rackhand_proto::{
-    ClientTls, TlsFiles,
-    v1::{ClaimTermRequest, Term, power_client::PowerClient},
-};
+use rackhand_proto::v1::{ClaimTermRequest, Term, power_client::PowerClient};
 use rackhand_tests::{
     pki::CertSpec,
     rack::ResetType,
     stage::{LONG, Recorder, SYSTEM, Stage, TcpProxy, wait_until},
 };
+use rackhand_transport::{ClientTls, TlsFiles};
 
 use super::world::{
     BRIEF, CALM, RACK, STEPS, Trouble, all_finished, at_step, commanded_once, finished, leads,
@@ -108,7 +106,7 @@ pub async fn higher_term(stage: &Stage, recorder: &Recorder) -> Result<()> {
     leads(stage, "last").await?;
     let tls = stage.issue(&CertSpec::peer("another", "spiffe://rackhand/controller"))?;
     let tls = ClientTls::controller(TlsFiles::in_dir(&tls))?;
-    let channel = rackhand_proto::connect(&stage.agent_endpoint(RACK)?, RACK, &tls).await?;
+    let channel = rackhand_transport::connect(&stage.agent_endpoint(RACK)?, RACK, &tls).await?;
     let namespaces: Api<Namespace> = Api::all(stage.client.clone());
     let uid = namespaces
         .get("kube-system")

@@ -1,25 +1,16 @@
-//! The IPMI commands, one module each: sensors, event log, identity.
+//! The IPMI commands, one module each: sensors (`sensors/`), event log (`sel/`), identity (`identity/`).
 //!
 //! Owns: requests, and the interpretation of responses. Must never: panic, loop or allocate without
 //! bound on any response of a BMC, or fail for a missing part where the rest is usable.
 
 mod boot_state;
-mod dcmi;
 mod facts;
-mod fru;
 mod identity;
 mod manufacturers;
-mod messages;
-mod sdr;
 mod sel;
-mod sel_clear;
-mod sensor_reading;
-mod sensor_record;
-mod sensor_roles;
 mod sensors;
 mod severity;
 mod text;
-mod units;
 
 #[cfg(test)]
 mod fake;
@@ -33,8 +24,7 @@ use ipmi_rs_core::connection::{IpmiCommand, Message, NetFn};
 pub(in crate::ipmi) use boot_state::boot_state;
 pub(in crate::ipmi) use facts::facts;
 pub(in crate::ipmi) use identity::{identity, system_uuid};
-pub(in crate::ipmi) use sel::event_log;
-pub(in crate::ipmi) use sel_clear::clear_event_log;
+pub(in crate::ipmi) use sel::{clear_event_log, event_log};
 pub(in crate::ipmi) use sensors::sensors;
 
 /// A request that `ipmi-rs-core` lacks or whose response it cannot parse safely; the result is the

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{PowerState, redfish::extended_info::Message};
+use crate::{PowerState, redfish::protocol::extended_info::Message};
 
 /// Meaning of a BMC message for a power command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

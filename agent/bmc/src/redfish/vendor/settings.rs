@@ -1,6 +1,6 @@
 //! Changes of settings: preconditions, boot sources and the identify LED.
 
-use crate::{BootDevice, SystemIdentity, redfish::document::Root};
+use crate::{BootDevice, SystemIdentity, redfish::protocol::document::Root};
 
 /// Whether this firmware rejects its own ETag and accepts `If-Match: *` only: AMI MegaRAC of every
 /// brand, identified by the service root.

@@ -13,7 +13,7 @@ use tracing::{debug, info};
 use super::{Pdus, fault, late};
 use crate::{
     config::{Config, PduEntry},
-    engine::bmc_queue::BmcQueue,
+    engine::bmcs::bmc_queue::BmcQueue,
 };
 
 /// Longest wait for the calls of others.

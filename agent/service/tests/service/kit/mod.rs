@@ -9,10 +9,10 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use futures::StreamExt;
 use rackhand_agent_service::{Agent, config::Config};
 use rackhand_proto::{
-    ClientTls, TlsFiles,
     convert::duration_to_proto,
     v1::{self, await_response::Event, begin_request::Action, power_client::PowerClient},
 };
+use rackhand_transport::{ClientTls, TlsFiles};
 use tempfile::TempDir;
 use tonic::{Status, transport::Channel};
 
@@ -117,7 +117,11 @@ impl Site {
 
     pub(crate) async fn remote(&self, agent: &Agent, tls: &ClientTls) -> Client {
         let address = agent.remote_addr().unwrap().to_string();
-        PowerClient::new(rackhand_proto::connect(&address, "r1", tls).await.unwrap())
+        PowerClient::new(
+            rackhand_transport::connect(&address, "r1", tls)
+                .await
+                .unwrap(),
+        )
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
@@ -125,7 +129,11 @@ impl Site {
     }
 
     pub(crate) async fn local(&self) -> Client {
-        PowerClient::new(rackhand_proto::connect_local(&self.socket()).await.unwrap())
+        PowerClient::new(
+            rackhand_transport::connect_local(&self.socket())
+                .await
+                .unwrap(),
+        )
     }
 }
 

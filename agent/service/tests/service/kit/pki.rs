@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rackhand_proto::TlsFiles;
+use rackhand_transport::TlsFiles;
 use rcgen::{
     BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType,
 };

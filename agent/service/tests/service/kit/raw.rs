@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use hyper_util::rt::TokioIo;
-use rackhand_proto::TlsFiles;
+use rackhand_transport::TlsFiles;
 use rustls::{
     ClientConfig, DigitallySignedStruct, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},

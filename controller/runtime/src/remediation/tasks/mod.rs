@@ -14,7 +14,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use rackhand_proto::TraceContext;
+use rackhand_transport::TraceContext;
 use tokio::{
     sync::Notify,
     task::JoinSet,

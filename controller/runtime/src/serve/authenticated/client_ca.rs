@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
-use rackhand_proto::WebTls;
+use rackhand_transport::WebTls;
 use tokio_util::sync::CancellationToken;
 
 use crate::store::{

@@ -20,7 +20,7 @@ use axum::{
 };
 use kube::Client;
 use prometheus_client::registry::Registry;
-use rackhand_proto::WebTls;
+use rackhand_transport::WebTls;
 use tokio::{net::TcpListener, time::Instant};
 use tokio_util::sync::CancellationToken;
 

@@ -13,9 +13,8 @@ use rackhand_core::{
     },
     remediation::HostView,
 };
-use rackhand_proto::{
-    ClientTls, TlsFiles, agent_not_after, connect, convert::duration_to_proto, v1,
-};
+use rackhand_proto::{convert::duration_to_proto, v1};
+use rackhand_transport::{ClientTls, TlsFiles, agent_not_after, connect};
 use serde_json::Value;
 use tonic::{Request, transport::Channel};
 

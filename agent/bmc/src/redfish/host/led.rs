@@ -1,0 +1,202 @@
+//! The identify LED.
+//!
+//! Owns: the property and the resource of the LED. Must never: switch it on for a limited time;
+//! Redfish has no timer, and a timer here would not survive this process.
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::client::Redfish;
+use crate::{
+    Accepted, BmcError, ErrorKind, Identify, SystemIdentity,
+    redfish::{
+        protocol::{
+            call_budget::Call,
+            document::{links, text, values},
+            errors,
+        },
+        vendor,
+    },
+};
+
+const DOING: &str = "setting the identify LED";
+
+/// Maximum number of chassis that are read if the system has no LED.
+const MAX_CHASSIS: usize = 4;
+
+/// The LED property of a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Led {
+    /// `LocationIndicatorActive`.
+    Location,
+    /// `IndicatorLED`, deprecated since 2020, but the only one on many BMCs; with its allowable
+    /// values.
+    Indicator(Option<Vec<String>>),
+}
+
+/// The LED of a document; the newer property is preferred.
+fn led(body: &Value) -> Option<Led> {
+    if body
+        .get("LocationIndicatorActive")
+        .is_some_and(Value::is_boolean)
+    {
+        return Some(Led::Location);
+    }
+    let led = text(body, "IndicatorLED")?;
+    let allowed = values(body.get("IndicatorLED@Redfish.AllowableValues"));
+    (led != "Unknown" || allowed.is_some()).then_some(Led::Indicator(allowed))
+}
+
+/// Bodies to write, best first; empty if no allowable value fits.
+fn requests(led: &Led, lit: bool, identity: &SystemIdentity) -> Vec<Value> {
+    match led {
+        Led::Location => vec![json!({ "LocationIndicatorActive": lit })],
+        Led::Indicator(allowed) => vendor::led_words(lit, identity)
+            .iter()
+            .filter(|word| {
+                allowed
+                    .as_ref()
+                    .is_none_or(|allowed| allowed.iter().any(|offer| offer == *word))
+            })
+            .map(|word| json!({ "IndicatorLED": word }))
+            .collect(),
+    }
+}
+
+impl Redfish {
+    pub(super) async fn set_identify_led(
+        &self,
+        call: &Call,
+        wanted: Identify,
+    ) -> Result<Accepted, BmcError> {
+        let lit = match wanted {
+            Identify::On => true,
+            Identify::Off => false,
+            Identify::For(_) => {
+                let message =
+                    "Redfish has no timer for the identify LED; switch it on, and off later";
+                return Err(self.error(ErrorKind::Unsupported, message));
+            }
+        };
+        let found = self.locator.read(&self.access, call).await?;
+        let identity = &found.system.identity;
+        if let Some(led) = led(&found.body) {
+            let requests = requests(&led, lit, identity);
+            return self
+                .set_led(call, &found.url, found.etag.as_deref(), &requests)
+                .await;
+        }
+        let chassis = links(&found.body, &["Links", "Chassis"]);
+        for link in chassis.iter().take(MAX_CHASSIS) {
+            let url = self.access.http.resolve(link)?;
+            let answer = self.access.get(call, &url).await?;
+            let in_header = answer.etag();
+            let reporter = &self.access.http.reporter;
+            let Ok(body) = errors::document(reporter, DOING, answer) else {
+                continue;
+            };
+            if let Some(led) = led(&body) {
+                let etag = in_header.or_else(|| text(&body, "@odata.etag"));
+                let requests = requests(&led, lit, identity);
+                return self.set_led(call, &url, etag.as_deref(), &requests).await;
+            }
+        }
+        Err(self.no_led())
+    }
+
+    /// Writes the first body that the BMC accepts.
+    async fn set_led(
+        &self,
+        call: &Call,
+        url: &Url,
+        etag: Option<&str>,
+        requests: &[Value],
+    ) -> Result<Accepted, BmcError> {
+        let mut refusal = None;
+        for request in requests {
+            let answer = self.patch(call, url, etag, request).await?;
+            let is_wrong_value = answer.status == StatusCode::BAD_REQUEST;
+            match self.changed(call, DOING, &answer).await {
+                Ok(answer) => {
+                    let command = request.to_string();
+                    return Ok(Accepted::taken(command, answer));
+                }
+                Err(error) if is_wrong_value && error.kind != ErrorKind::Busy => {
+                    refusal.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(refusal.unwrap_or_else(|| self.no_led()))
+    }
+
+    fn no_led(&self) -> BmcError {
+        self.error(
+            ErrorKind::Unsupported,
+            "the BMC has no identify LED that supports this setting",
+        )
+    }
+}
+
+/// Parses a document as one with an LED.
+#[cfg(feature = "fuzzing")]
+pub(in crate::redfish) fn fuzz(body: &Value) {
+    if let Some(led) = led(body) {
+        requests(&led, true, &SystemIdentity::default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::redfish::protocol::document_tests::any_json;
+
+    #[test]
+    fn location_indicator_active_is_preferred() {
+        let both = json!({"LocationIndicatorActive": false, "IndicatorLED": "Off"});
+        assert_eq!(led(&both), Some(Led::Location));
+        let null = json!({"LocationIndicatorActive": null, "IndicatorLED": "Off"});
+        assert_eq!(led(&null), Some(Led::Indicator(None)));
+        for body in [
+            json!({}),
+            json!({"IndicatorLED": null}),
+            json!({"IndicatorLED": "Unknown"}),
+        ] {
+            assert_eq!(led(&body), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn only_allowable_led_values_are_written() {
+        let nobody = SystemIdentity::default();
+        let with = |allowed: &[&str]| {
+            Led::Indicator(Some(allowed.iter().map(|&word| word.to_owned()).collect()))
+        };
+        let on = |led: &Led| requests(led, true, &nobody);
+        assert_eq!(
+            on(&with(&["Blinking", "Off"])),
+            [json!({"IndicatorLED": "Blinking"})]
+        );
+        assert_eq!(on(&with(&["Off"])), Vec::<Value>::new());
+        assert_eq!(on(&Led::Indicator(None)).len(), 2);
+        assert_eq!(
+            on(&Led::Location),
+            [json!({"LocationIndicatorActive": true})]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_documents_do_not_panic(body in any_json(
+            &["IndicatorLED", "LocationIndicatorActive", "IndicatorLED@Redfish.AllowableValues"],
+            &["Lit", "Off", "Unknown"],
+        )) {
+            if let Some(led) = led(&body) {
+                prop_assert!(requests(&led, true, &SystemIdentity::default()).len() <= 2);
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The Redfish driver of hosts: one system, its chassis and its manager.
+//!
+//! Owns: finding the system of an address, reading it, and changing it. Must never: choose between several systems.
+
+mod account;
+mod action;
+pub(super) mod boot;
+mod boot_state;
+mod chassis;
+pub(super) mod client;
+mod command;
+mod discovery;
+mod facts;
+pub(super) mod led;
+pub(super) mod log;
+mod manager;
+mod patch;
+pub(super) mod sensors;
+mod topology;

@@ -1,0 +1,275 @@
+//! Changes: preconditions of a PATCH, and interpretation of the response.
+//!
+//! Owns: the order in which preconditions are tried. Must never: repeat a change for any other
+//! reason than a failed precondition, which means that it was not executed.
+
+use reqwest::{StatusCode, header::HeaderValue};
+use serde_json::Value;
+use url::Url;
+
+use super::client::Redfish;
+use crate::{
+    BmcError, ErrorKind,
+    redfish::{
+        protocol::{
+            call_budget::Call,
+            errors,
+            http::Change,
+            response::{Answer, Body},
+            task::{self, TaskOutcome},
+        },
+        vendor,
+    },
+};
+
+/// Maximum length of an ETag in characters; BMCs use shorter ones.
+const MAX_TAG: usize = 256;
+
+/// The `If-Match` of one attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Condition {
+    Tag(String),
+    Any,
+    None,
+}
+
+impl Condition {
+    fn header(&self) -> Option<HeaderValue> {
+        match self {
+            Self::Tag(tag) => HeaderValue::from_str(tag).ok(),
+            Self::Any => Some(HeaderValue::from_static("*")),
+            Self::None => None,
+        }
+    }
+}
+
+/// The ETag of a response, unless it is empty.
+fn usable(etag: Option<&str>) -> Option<&str> {
+    let tag = etag?.trim();
+    let inner = tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"');
+    let is_good = !inner.is_empty() && tag.len() <= MAX_TAG && HeaderValue::from_str(tag).is_ok();
+    is_good.then_some(tag)
+}
+
+/// The next precondition: the ETag, the strong form of a weak one, `*` if the firmware requires it,
+/// none; and `*` if the BMC requires a precondition (428).
+fn next(
+    etag: Option<&str>,
+    wants_any: bool,
+    tried: &[Condition],
+    refusal: Option<StatusCode>,
+) -> Option<Condition> {
+    let must_have_one = match refusal {
+        None | Some(StatusCode::PRECONDITION_FAILED) => false,
+        Some(StatusCode::PRECONDITION_REQUIRED) => true,
+        Some(_) => return None,
+    };
+    let tag = usable(etag);
+    let strong = tag.and_then(|tag| tag.strip_prefix("W/"));
+    let tags = [tag, strong].into_iter().flatten();
+    tags.map(|tag| Condition::Tag(tag.to_owned()))
+        .chain((wants_any || must_have_one).then_some(Condition::Any))
+        .chain((!must_have_one).then_some(Condition::None))
+        .find(|condition| !tried.contains(condition))
+}
+
+/// Result of a change.
+pub(super) enum Outcome {
+    /// Success, with a summary of the response.
+    Yes(String),
+    /// Accepted, but failed later, with the text of the BMC.
+    No(String),
+    /// The BMC rejected the change, or it is not known whether the change was made.
+    Failed(BmcError),
+}
+
+impl Redfish {
+    /// Sends an action once; an idempotent action that the BMC denied is sent once more. The caller holds the lock
+    /// of changes.
+    pub(super) async fn act(
+        &self,
+        call: &Call,
+        target: &Url,
+        body: &Value,
+    ) -> Result<Answer, BmcError> {
+        call.command_is_sent();
+        let change = Change::action(target, body);
+        let may_repeat = change.may_repeat();
+        let mut answer = self.access.change(change).await?;
+        let is_denied = may_repeat && errors::is_denial(&answer);
+        if is_denied && call.may_pause(self.timeouts.denied).await {
+            answer = self.access.change(Change::action(target, body)).await?;
+        }
+        if !answer.status.is_success() {
+            call.command_is_refused();
+        }
+        Ok(answer)
+    }
+
+    /// Sends a PATCH to a resource with this ETag. The lock of changes is held for the request
+    /// only: a hard off does not wait for a task or a read-back.
+    pub(super) async fn patch(
+        &self,
+        call: &Call,
+        url: &Url,
+        etag: Option<&str>,
+        body: &Value,
+    ) -> Result<Answer, BmcError> {
+        let _turn = self.changing.lock().await;
+        let mut tried = Vec::new();
+        let mut last: Option<Answer> = None;
+        let mut wants_any = usable(etag).is_none() && self.wants_any().await;
+        loop {
+            let refusal = last.as_ref().map(|answer| answer.status);
+            let condition = match (next(etag, wants_any, &tried, refusal), last.take()) {
+                (Some(condition), _) => condition,
+                (None, Some(answer)) => return Ok(answer),
+                (None, None) => Condition::None,
+            };
+            let change = Change::patch(url, body, condition.header());
+            call.command_is_sent();
+            let answer = self.access.change(change).await?;
+            if !answer.status.is_success() {
+                call.command_is_refused();
+            }
+            if answer.status == StatusCode::PRECONDITION_FAILED {
+                wants_any = self.wants_any().await;
+            }
+            tried.push(condition);
+            last = Some(answer);
+        }
+    }
+
+    /// Whether this firmware requires `If-Match: *`; `false` if the service root is unreadable.
+    async fn wants_any(&self) -> bool {
+        let root = self.access.root().await;
+        root.is_ok_and(|root| vendor::wants_any_etag(&root))
+    }
+
+    /// Interprets the response to a change, and polls its task.
+    pub(super) async fn outcome(&self, call: &Call, doing: &str, answer: &Answer) -> Outcome {
+        let reporter = &self.access.http.reporter;
+        let status = answer.status;
+        let code = status.as_u16();
+        if status == StatusCode::ACCEPTED {
+            return match task::follow(&self.access, call, answer, self.timeouts.task).await {
+                TaskOutcome::Done => Outcome::Yes(format!("{code}: task completed")),
+                TaskOutcome::Unknown(why) => Outcome::Yes(format!("{code}: {why}")),
+                TaskOutcome::Failed(why) => Outcome::No(format!(": {why}")),
+            };
+        }
+        if !status.is_success() {
+            let error = errors::of_status(reporter, doing, answer);
+            return Outcome::Failed(BmcError {
+                maybe_sent: errors::is_lost(status),
+                ..error
+            });
+        }
+        if answer.body == Body::Html {
+            // Not from the Redfish service, but the request has arrived.
+            let message = format!("{doing}: HTTP {code} with an HTML page");
+            let error = reporter.error(ErrorKind::Protocol, message);
+            return Outcome::Failed(BmcError {
+                maybe_sent: true,
+                ..error
+            });
+        }
+        let messages = answer.messages();
+        if messages.contradict_success() {
+            return Outcome::No(reporter.says(&messages));
+        }
+        Outcome::Yes(code.to_string())
+    }
+
+    /// The summary of a successful response to a change.
+    pub(super) async fn changed(
+        &self,
+        call: &Call,
+        doing: &str,
+        answer: &Answer,
+    ) -> Result<String, BmcError> {
+        match self.outcome(call, doing, answer).await {
+            Outcome::Yes(short) => Ok(short),
+            Outcome::No(says) => {
+                let message = format!("{doing}: refused ({}){says}", answer.status.as_u16());
+                Err(self.error(ErrorKind::Refused, message))
+            }
+            Outcome::Failed(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAILED: StatusCode = StatusCode::PRECONDITION_FAILED;
+    const REQUIRED: StatusCode = StatusCode::PRECONDITION_REQUIRED;
+
+    /// The preconditions of all attempts if the BMC sends these statuses; the last one repeats.
+    fn attempts(etag: Option<&str>, wants_any: bool, answers: &[StatusCode]) -> Vec<String> {
+        let mut tried = Vec::new();
+        let mut refusal = None;
+        while let Some(condition) = next(etag, wants_any, &tried, refusal) {
+            refusal = answers.get(tried.len()).or(answers.last()).copied();
+            tried.push(condition);
+            assert!(tried.len() < 6);
+        }
+        tried
+            .iter()
+            .map(|condition| match condition {
+                Condition::Tag(tag) => tag.clone(),
+                Condition::Any => "*".to_owned(),
+                Condition::None => "none".to_owned(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn precondition_order_is_etag_then_strong_etag_then_none() {
+        assert_eq!(
+            attempts(Some("W/\"1\""), false, &[FAILED]),
+            ["W/\"1\"", "\"1\"", "none"]
+        );
+        assert_eq!(attempts(Some("\"1\""), false, &[FAILED]), ["\"1\"", "none"]);
+        assert_eq!(attempts(None, false, &[FAILED]), ["none"]);
+    }
+
+    #[test]
+    fn any_etag_comes_before_none_for_ami() {
+        assert_eq!(
+            attempts(Some("\"1\""), true, &[FAILED]),
+            ["\"1\"", "*", "none"]
+        );
+        assert_eq!(attempts(None, true, &[FAILED]), ["*", "none"]);
+    }
+
+    #[test]
+    fn precondition_required_is_answered_with_any_etag() {
+        assert_eq!(attempts(None, false, &[REQUIRED]), ["none", "*"]);
+        assert_eq!(
+            attempts(Some("W/\"1\""), false, &[FAILED, FAILED, REQUIRED]),
+            ["W/\"1\"", "\"1\"", "none", "*"]
+        );
+    }
+
+    #[test]
+    fn other_response_ends_the_attempts() {
+        for status in [
+            StatusCode::OK,
+            StatusCode::BAD_REQUEST,
+            StatusCode::CONFLICT,
+        ] {
+            assert_eq!(attempts(Some("\"1\""), true, &[status]), ["\"1\""]);
+        }
+    }
+
+    #[test]
+    fn empty_or_invalid_etag_is_ignored() {
+        let long = "x".repeat(MAX_TAG + 1);
+        for tag in ["", " ", "\"\"", "W/\"\"", "W/", "a\nb", &long] {
+            assert_eq!(attempts(Some(tag), false, &[FAILED]), ["none"], "{tag:?}");
+        }
+        assert_eq!(attempts(Some("1234"), false, &[FAILED]), ["1234", "none"]);
+    }
+}

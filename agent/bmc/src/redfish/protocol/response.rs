@@ -1,0 +1,69 @@
+//! HTTP response of a BMC: status, headers and an arbitrary body.
+//!
+//! Owns: parsing them. Must never: fail; a malformed body is represented as such.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use reqwest::{
+    StatusCode,
+    header::{ETAG, HeaderMap, LOCATION, RETRY_AFTER},
+};
+use serde_json::Value;
+
+use super::extended_info::Messages;
+
+/// Maximum wait that is accepted from a BMC.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
+
+/// The body of a response.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Body {
+    Empty,
+    Json(Value),
+    /// An HTML page, which is not from the Redfish service.
+    Html,
+    /// Not JSON; the text describes it.
+    Other(&'static str),
+}
+
+/// One response of the BMC.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(crate) body: Body,
+}
+
+impl Answer {
+    pub(crate) fn messages(&self) -> Messages {
+        match &self.body {
+            Body::Json(body) => Messages::of(body),
+            _ => Messages::default(),
+        }
+    }
+
+    /// The `Location` header, if it is text.
+    pub(super) fn location(&self) -> Option<&str> {
+        self.headers.get(LOCATION)?.to_str().ok()
+    }
+
+    /// The `ETag` header, if it is text.
+    pub(in crate::redfish) fn etag(&self) -> Option<String> {
+        let tag = self.headers.get(ETAG)?.to_str().ok()?.trim();
+        (!tag.is_empty()).then(|| tag.to_owned())
+    }
+
+    /// `Retry-After` in seconds or as a date (RFC 9110, 10.2.3), at most an hour.
+    pub(in crate::redfish) fn retry_after(&self) -> Option<Duration> {
+        let text = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+        let wait = match text.parse::<u64>() {
+            Ok(seconds) => Duration::from_secs(seconds),
+            Err(_) => {
+                let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+                Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default()
+            }
+        };
+        Some(wait.min(MAX_RETRY_AFTER))
+    }
+}

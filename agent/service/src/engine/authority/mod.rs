@@ -1,0 +1,4 @@
+//! Who may command: terms of leaders, holds on hosts, and leases of calling processes.
+
+pub(super) mod callers;
+mod claims;

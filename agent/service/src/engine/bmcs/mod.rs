@@ -1,0 +1,8 @@
+//! The BMCs: their clients, the queue of each, and everything that reads them outside of an operation.
+
+pub(super) mod bmc_queue;
+pub(super) mod clients;
+pub(super) mod evidence;
+mod locate;
+mod probe;
+pub(super) mod reads;

@@ -1,0 +1,527 @@
+//! The task of one operation: the hooks of the shared runner, which wait for the BMC, record each command in the
+//! journal before it is sent, and publish events.
+
+mod outcome;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use rackhand_agent_core::{
+    bmc_queue::CallClass,
+    ledger::{Action, Device, PowerCut},
+};
+use rackhand_bmc::{
+    Accepted, Bmc, BmcError, BmcFuture, PowerCommand, PowerReading, PowerState,
+    operation::{
+        self, Evidence, Expected, Goal, Hooks, OffProof, Operation, OperationRequest, Proof,
+        Signal, Stopped, Watch,
+    },
+};
+use rackhand_proto::{
+    convert::timestamp_to_proto,
+    v1::{self, await_response::Event},
+};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::{
+    handle::Handle,
+    shared_outlets::{NotPrepared, Siblings},
+};
+use crate::{
+    engine::{
+        Shared,
+        bmcs::bmc_queue::{Call, QueuePosition},
+        convert::{failure_to_proto, proof_to_proto, reading_to_proto, taken_to_proto},
+        target::Target,
+    },
+    journal::{JournalError, interrupted, wall_clock},
+};
+use outcome::outcome_word;
+
+/// Validity of a grant by a PDU: before it is used, the BMC is read once more.
+const PDU_TURN: Duration = Duration::from_secs(30);
+
+pub(super) struct Run {
+    pub(super) shared: Arc<Shared>,
+    pub(super) handle: Arc<Handle>,
+    pub(super) target: Target,
+    pub(super) action: Action,
+    pub(super) device: Device,
+    pub(super) siblings: Siblings,
+    pub(super) request: OperationRequest,
+    /// Cancelled when the lease of its caller ends (F17); `None`: the operation lasts until its deadline.
+    pub(super) caller: Option<CancellationToken>,
+    /// Whether the operation has noticed the end of the lease, which no longer interrupts it.
+    pub(super) knows_caller_gone: AtomicBool,
+}
+
+impl Run {
+    /// Runs to the end, writes the outcome to the journal and publishes it.
+    pub(super) async fn run(self, position: QueuePosition) {
+        let mut guard = Guard(Some(self.handle.clone()));
+        let outcome = self.outcome(position).await;
+        let at = wall_clock();
+        let id = self.handle.id.clone();
+        let took = self.handle.begun.elapsed();
+        let word = outcome_word(outcome.code());
+        self.shared
+            .metrics
+            .operation(self.handle.action, word, took);
+        if let Err(error) = self.shared.journal.finish(id, at, outcome.clone()).await {
+            self.shared.metrics.journal_error();
+            warn!(operation = %self.handle.id, host = %self.handle.host, %error, "cannot record the outcome");
+        }
+        info!(
+            operation = %self.handle.id,
+            host = %self.handle.host,
+            action = self.handle.action,
+            outcome = outcome.code().as_str_name(),
+            commands = outcome.commands_sent,
+            elapsed = ?took,
+            "{}", outcome.message,
+        );
+        self.handle.event(Event::Outcome(outcome));
+        guard.0 = None;
+    }
+
+    /// The time of this operation from which the BMC reports the effect of earlier operations.
+    async fn button_after(&self) -> Duration {
+        let (keys, action) = (self.target.keys.clone(), self.action);
+        if self.device == Device::Outlets || !matches!(action, Action::On | Action::SoftOff) {
+            return Duration::ZERO;
+        }
+        let lag = self.request.timing.state_lag;
+        let now = wall_clock();
+        let since = now.saturating_sub(i64::try_from(lag.as_nanos()).unwrap_or(i64::MAX));
+        let last = self.shared.journal.last_command(keys, action, since).await;
+        // Without the records, the last command may have been sent just now.
+        let last = last.unwrap_or(Some(now));
+        let rest = last.map_or(Duration::ZERO, |at| {
+            let ago = u64::try_from(now.saturating_sub(at)).unwrap_or(0);
+            lag.saturating_sub(Duration::from_nanos(ago))
+        });
+        match rest.is_zero() {
+            true => Duration::ZERO,
+            false => self.handle.begun.elapsed().saturating_add(rest),
+        }
+    }
+
+    /// The device that the operation switches.
+    fn device(&self) -> Result<Box<dyn Bmc + '_>, BmcError> {
+        match self.device {
+            Device::Bmc => Ok(Box::new(TargetBmc {
+                shared: &self.shared,
+                target: &self.target,
+                address: self.target.address.to_string(),
+            })),
+            Device::Outlets => {
+                let class = match self.request.goal {
+                    Goal::Off { .. } => CallClass::Fence,
+                    _ => CallClass::Operation,
+                };
+                let outlets = self.shared.pdus.host(&self.target, class)?;
+                Ok(Box::new(outlets))
+            }
+        }
+    }
+
+    async fn outcome(&self, position: QueuePosition) -> v1::Outcome {
+        let deadline = self.handle.begun + self.request.deadline;
+        let is_late = tokio::select! {
+            () = position.turn() => false,
+            () = sleep_until(deadline) => true,
+            () = self.handle.cancel.cancelled() => false,
+            () = self.caller_gone() => false,
+            () = self.shared.stop.cancelled() => return interrupted(0),
+        };
+        if is_late && !self.handle.cancel.is_cancelled() {
+            return self.no_turn();
+        }
+        let bmc = match self.device() {
+            Ok(bmc) => bmc,
+            Err(error) => return self.unusable(&error),
+        };
+        let mut hooks = RunHooks {
+            run: self,
+            position: &position,
+            call: None,
+            pdu_turn: None,
+            readings: Evidence::default(),
+            told_failure: None,
+            sends_off: false,
+            cut: PowerCut::default(),
+            sends_on: false,
+            off_taken: None,
+            stop_cause: None,
+        };
+        let begun = self.handle.begun;
+        let mut request = self.request.clone();
+        request.timing.button_after = self.button_after().await;
+        let report = operation::run_since(begun, bmc.as_ref(), request, &mut hooks).await;
+        let RunHooks {
+            readings,
+            off_taken,
+            stop_cause,
+            ..
+        } = hooks;
+        let mut outcome = self.outcome_of(&report, stop_cause);
+        outcome.readings = readings.into_readings(report.outcome.is_done());
+        outcome.power_off_taken = off_taken;
+        outcome.off_proof = proof_to_proto(report.proof).into();
+        outcome
+    }
+}
+
+/// The hooks of one operation.
+struct RunHooks<'a> {
+    run: &'a Run,
+    position: &'a QueuePosition,
+    call: Option<Call<'a>>,
+    /// Time at which the PDU granted a power-on that has not been sent yet.
+    pdu_turn: Option<Instant>,
+    readings: Evidence<v1::PowerReading>,
+    /// The last published failure, if no other event followed.
+    told_failure: Option<v1::Failure>,
+    /// Whether the last command is a power-off.
+    sends_off: bool,
+    /// Whether shared outlets accepted a power-off, in which case the BMCs of siblings have no power.
+    cut: PowerCut,
+    /// Whether a power-on was sent and is unanswered.
+    sends_on: bool,
+    /// The first power-off that the BMC accepted (F1).
+    off_taken: Option<v1::CommandTaken>,
+    /// Why the last command was not sent.
+    stop_cause: Option<StopCause>,
+}
+
+/// Why a command is not sent.
+enum StopCause {
+    /// It could not be written into the journal.
+    Journal(String),
+    /// Other hosts would lose their power.
+    Siblings(String),
+}
+
+impl RunHooks<'_> {
+    /// Whether the operation forces the host off, in which case no hard power-off may replace it.
+    fn forces(&self, operation: &Operation) -> bool {
+        match self.run.request.goal {
+            Goal::Off { .. } => true,
+            Goal::SoftOff { .. } => !operation.is_soft(),
+            Goal::On | Goal::Cycle { .. } | Goal::Reset | Goal::Nmi => false,
+        }
+    }
+
+    fn event(&self, event: Event) {
+        self.run.handle.event(event);
+    }
+
+    /// Ends the grant of the PDU after a power-on has used it. A power-on that turned out to need the power button
+    /// has sent nothing; the press follows.
+    fn turn_is_used(&mut self) {
+        if std::mem::take(&mut self.sends_on) {
+            self.pdu_turn = None;
+        }
+    }
+
+    fn not_written(&mut self, error: &JournalError) -> Stopped {
+        self.run.shared.metrics.journal_error();
+        self.stop_cause = Some(StopCause::Journal(error.to_string()));
+        Stopped
+    }
+}
+
+impl Hooks for RunHooks<'_> {
+    fn watched(&self, begun: Instant) -> Watch {
+        match self.run.device {
+            Device::Bmc => self.run.shared.clients.watch(&self.run.target, begun),
+            Device::Outlets => Watch::default(),
+        }
+    }
+
+    async fn corroborate(&mut self) -> Option<OffProof> {
+        let run = self.run;
+        if run.device == Device::Outlets || run.target.outlets().is_empty() {
+            return None;
+        }
+        let pdus = &run.shared.pdus;
+        let is_unpowered = pdus.is_unpowered(&run.target, run.target.config.times.call);
+        tokio::select! {
+            is_unpowered = is_unpowered => is_unpowered.then_some(OffProof::Outlets),
+            () = run.interrupted() => None,
+        }
+    }
+
+    fn reading(&mut self, reading: &PowerReading, proof: Proof) {
+        let shown = reading_to_proto(reading, self.run.shared.since_start());
+        self.readings.add(shown.clone(), proof);
+        self.cut.read(reading.state == PowerState::Off);
+        self.told_failure = None;
+        self.event(Event::Reading(shown));
+    }
+
+    fn sending(&mut self, command: PowerCommand) {
+        self.sends_off = command.leads_to() == Some(PowerState::Off);
+        self.sends_on = command.leads_to() == Some(PowerState::On);
+        self.run.shared.metrics.command(command_word(command));
+        self.told_failure = None;
+        self.event(Event::CommandSent(v1::CommandSent {
+            command: command_word(command).to_owned(),
+            answer: String::new(),
+        }));
+    }
+
+    fn accepted(&mut self, accepted: &Accepted) {
+        self.turn_is_used();
+        if self.sends_off && accepted.was_sent() {
+            let since_start = self.run.shared.since_start();
+            self.off_taken
+                .get_or_insert_with(|| taken_to_proto(accepted, since_start));
+            self.cut.accepted();
+        }
+        self.event(Event::CommandSent(v1::CommandSent {
+            command: accepted.command.clone(),
+            answer: accepted.answer.clone(),
+        }));
+    }
+
+    fn failed(&mut self, error: &BmcError) {
+        self.cut.failed();
+        self.turn_is_used();
+        let failure = failure_to_proto(&self.run.target.host, error);
+        // A repetition would only displace older events.
+        if self.told_failure.as_ref() != Some(&failure) {
+            self.event(Event::Failure(failure.clone()));
+        }
+        self.told_failure = Some(failure);
+    }
+
+    async fn acquire(&mut self, operation: &Operation) -> bool {
+        let forces = self.forces(operation);
+        if forces {
+            self.position.hold_turn();
+        }
+        // A call waits for its PDU only, not for a BMC that hangs in the call of a reader.
+        if self.run.device == Device::Outlets {
+            return !self.run.is_interrupted();
+        }
+        let class = match forces {
+            true => CallClass::Fence,
+            false => CallClass::Operation,
+        };
+        tokio::select! {
+            call = self.position.queue().call(class) => {
+                self.call = Some(call);
+                true
+            }
+            () = self.run.interrupted() => false,
+        }
+    }
+
+    fn release(&mut self) {
+        self.call = None;
+    }
+
+    fn must_yield(&self) -> bool {
+        self.call.as_ref().is_some_and(Call::must_yield)
+    }
+
+    fn is_permitted(&self, command: PowerCommand) -> bool {
+        command.leads_to() != Some(PowerState::On)
+            || self.run.target.pdu().is_none()
+            || self.pdu_turn.is_some_and(|at| at.elapsed() < PDU_TURN)
+    }
+
+    async fn permit(&mut self, _command: PowerCommand) {
+        let Some(pdu) = self.run.target.pdu() else {
+            return;
+        };
+        let Shared {
+            power_on_stagger,
+            config,
+            ..
+        } = &*self.run.shared;
+        let interval = || config.load().staging.of(pdu);
+        let report = |rest, ahead| self.run.report_wait(pdu, rest, ahead);
+        tokio::select! {
+            () = power_on_stagger.wait(pdu, interval, report) => {
+                self.pdu_turn = Some(Instant::now());
+            }
+            () = self.run.interrupted() => {}
+        }
+    }
+
+    async fn before_command(&mut self, command: PowerCommand) -> Result<(), Stopped> {
+        let run = self.run;
+        let is_shared = run.device == Device::Outlets && !run.siblings.is_empty();
+        if is_shared && command == PowerCommand::Off {
+            match run.prepare_siblings(self.cut).await {
+                Ok(()) => {}
+                // The signal is checked next, and nothing is sent.
+                Err(NotPrepared::Interrupted) => return Ok(()),
+                Err(NotPrepared::Refused(why)) => {
+                    self.stop_cause = Some(StopCause::Siblings(why));
+                    return Err(Stopped);
+                }
+                Err(NotPrepared::Journal(error)) => return Err(self.not_written(&error)),
+            }
+        }
+        let (journal, id, at) = (&run.shared.journal, run.handle.id.clone(), wall_clock());
+        let written = match is_shared && command == PowerCommand::On {
+            true => {
+                journal
+                    .sending_shared_on(id, run.target.keys.clone(), at)
+                    .await
+            }
+            false => journal.sending(id, at).await,
+        };
+        written.map_err(|error| self.not_written(&error))
+    }
+
+    fn signal(&self) -> Signal {
+        if self.run.handle.cancel.is_cancelled() {
+            Signal::Cancel
+        } else if self.run.shared.stop.is_cancelled() {
+            Signal::Stop
+        } else if self.run.is_caller_gone() {
+            Signal::CallerGone
+        } else {
+            Signal::Continue
+        }
+    }
+
+    fn abandoned(&mut self) {
+        if !self.run.knows_caller_gone.swap(true, Ordering::Relaxed) {
+            info!(operation = %self.run.handle.id, host = %self.run.handle.host, "the caller is gone");
+        }
+    }
+
+    async fn interrupted(&mut self) {
+        self.run.interrupted().await;
+    }
+}
+
+impl Run {
+    fn is_interrupted(&self) -> bool {
+        let is_news = self.is_caller_gone() && !self.knows_caller_gone.load(Ordering::Relaxed);
+        is_news || self.handle.cancel.is_cancelled() || self.shared.stop.is_cancelled()
+    }
+
+    fn is_caller_gone(&self) -> bool {
+        self.caller
+            .as_ref()
+            .is_some_and(CancellationToken::is_cancelled)
+    }
+
+    /// Completes when the caller is gone, unless the operation has noticed that already.
+    async fn caller_gone(&self) {
+        match &self.caller {
+            Some(caller) if !self.knows_caller_gone.load(Ordering::Relaxed) => {
+                caller.cancelled().await;
+            }
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Completes when the operation is cancelled, its caller is gone or the agent stops.
+    pub(super) async fn interrupted(&self) {
+        tokio::select! {
+            () = self.handle.cancel.cancelled() => {}
+            () = self.caller_gone() => {}
+            () = self.shared.stop.cancelled() => {}
+        }
+    }
+
+    fn report_wait(&self, pdu: &str, rest: Duration, ahead: usize) {
+        let now = Timestamp::now();
+        let until = now.checked_add(rest).unwrap_or(now);
+        let reason = format!("waits for the turn of its PDU {pdu}, {ahead} before it");
+        info!(operation = %self.handle.id, host = %self.handle.host, %until, "{reason}");
+        self.handle.event(Event::Waiting(v1::Waiting {
+            reason,
+            until: Some(timestamp_to_proto(until)),
+        }));
+    }
+}
+
+/// The BMC of a target, through the clients of the agent.
+struct TargetBmc<'a> {
+    shared: &'a Shared,
+    target: &'a Target,
+    address: String,
+}
+
+impl fmt::Debug for TargetBmc<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.address)
+    }
+}
+
+impl Bmc for TargetBmc<'_> {
+    fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn power(&self) -> BmcFuture<'_, PowerReading> {
+        self.checked_power(Expected::default())
+    }
+
+    fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
+        self.checked_command(command, Expected::default())
+    }
+
+    fn checked_power(&self, expected: Expected) -> BmcFuture<'_, PowerReading> {
+        let clients = &self.shared.clients;
+        Box::pin(async move { clients.read_now(self.target, &expected).await })
+    }
+
+    fn checked_command(
+        &self,
+        command: PowerCommand,
+        expected: Expected,
+    ) -> BmcFuture<'_, Accepted> {
+        let clients = &self.shared.clients;
+        Box::pin(async move { clients.command(self.target, command, &expected).await })
+    }
+
+    fn uptime(&self) -> BmcFuture<'_, Duration> {
+        Box::pin(self.shared.clients.uptime(self.target))
+    }
+
+    fn close(&self) -> BmcFuture<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// Publishes an interruption if the task of an operation ends without an outcome.
+struct Guard(Option<Arc<Handle>>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.take() {
+            handle.event(Event::Outcome(interrupted(0)));
+        }
+    }
+}
+
+/// The name of the action that consists of this command.
+fn command_word(command: PowerCommand) -> &'static str {
+    match command {
+        PowerCommand::Off => "off",
+        PowerCommand::On => "on",
+        PowerCommand::SoftOff => "soft-off",
+        PowerCommand::Reset => "reset",
+        PowerCommand::Nmi => "nmi",
+        PowerCommand::OnByButton => "on-by-button",
+        PowerCommand::SoftOffByButton => "soft-off-by-button",
+    }
+}
