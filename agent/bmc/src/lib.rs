@@ -3,42 +3,37 @@
 mod address;
 mod bmc;
 mod boot;
-mod boot_state;
 mod bounded;
 mod connect;
 mod error;
-mod facts;
 mod failover;
 #[cfg(feature = "ipmi")]
 pub mod ipmi;
-mod log;
 pub mod operation;
 pub mod pdu;
 mod power;
+mod readings;
 #[cfg(feature = "redfish")]
 pub mod redfish;
-mod sensor;
 mod text;
-mod topology;
 
 pub use address::{AddressError, AddressWarning, BmcAddress, Privilege};
 pub use bmc::{Bmc, BmcFuture, Identify};
 pub use boot::{BootDevice, BootMode, BootOverride, BootPersistence};
-pub use boot_state::BootState;
 pub use connect::{Credentials, Options, connect};
 pub use error::{BmcError, ErrorKind};
-pub use facts::Facts;
 pub use failover::{BreakerSettings, Failover, FailoverSettings};
-pub use log::{EventLog, LogEntry, Severity};
 pub use power::{
     Acceptance, Accepted, PowerCommand, PowerReading, PowerSource, PowerState, Protocol,
     StateBefore, SystemIdentity,
 };
 pub use rackhand_identity::{IdentityMatch, compare_system_uuids};
+pub use readings::{
+    BootState, EventLog, Facts, LogEntry, MAX_NEIGHBORS, Neighbor, Sensor, SensorHealth,
+    SensorKind, SensorRole, Severity, Topology,
+};
 #[cfg(feature = "redfish")]
 pub use redfish::{AuthPolicy, Trust, TrustError};
-pub use sensor::{Sensor, SensorHealth, SensorKind, SensorRole};
-pub use topology::{MAX_NEIGHBORS, Neighbor, Topology};
 
 /// Entry points for the fuzz targets, the only access to private items.
 #[cfg(feature = "fuzzing")]

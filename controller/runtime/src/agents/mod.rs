@@ -4,21 +4,13 @@
 //! Invariant: no command is sent in a term that this process does not hold at that moment (F7).
 
 mod calls;
-mod clock;
-mod connection;
-mod convert;
-mod evidence;
-mod follow;
+mod connections;
 mod holds;
 mod journals;
-mod known;
 mod metrics;
 mod overview;
 mod racks;
-mod required;
-mod serving;
 mod status;
-mod topology;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,19 +31,6 @@ use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
-pub(crate) use calls::{CallFailure, OffRequest, OperationRequest};
-use clock::AgentClock;
-pub(crate) use convert::host_evidence::{evidence, log_entries};
-pub(crate) use evidence::EvidenceRequest;
-pub(crate) use follow::OperationEvent;
-pub(crate) use holds::AgentHold;
-use journals::SeenJournals;
-use known::KnownAgents;
-pub(crate) use metrics::AgentMetrics;
-pub(crate) use racks::of as racks_of;
-use required::UpgradeRequired;
-pub(crate) use status::AgentStatus;
-
 use crate::{
     leader::{Leader, events::Events},
     store::{
@@ -59,6 +38,18 @@ use crate::{
         object::{Key, Kind},
     },
 };
+pub(crate) use calls::{
+    CallFailure, OffRequest, OperationRequest,
+    convert::host_evidence::{evidence, log_entries},
+    evidence::EvidenceRequest,
+    follow::OperationEvent,
+};
+use connections::{clock::AgentClock, known::KnownAgents, required::UpgradeRequired};
+pub(crate) use holds::AgentHold;
+use journals::SeenJournals;
+pub(crate) use metrics::AgentMetrics;
+pub(crate) use racks::of as racks_of;
+pub(crate) use status::AgentStatus;
 
 type Client = v1::power_client::PowerClient<Channel>;
 

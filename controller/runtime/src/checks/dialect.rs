@@ -9,7 +9,10 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use rackhand_core::dispatch::HandoverState;
 
-use super::{Context, engine::Engine, queue::Item, status_schedule::StatusSchedule};
+use super::{
+    Context,
+    engine::{Engine, queue::Item, status_schedule::StatusSchedule},
+};
 use crate::{
     clusters::sync::SyncError,
     store::{

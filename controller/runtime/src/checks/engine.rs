@@ -5,8 +5,13 @@
 //! differences between dialects are in [`Dialect`].
 
 mod handover;
+pub(super) mod queue;
 mod results;
+mod schedule;
 mod status;
+pub(super) mod status_schedule;
+pub(super) mod status_writer;
+mod tasks;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,16 +24,13 @@ use rackhand_core::dispatch;
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Context,
-    dialect::Dialect,
-    queue::Queue,
-    schedule::{Schedule, sleep_until},
-    tasks::Tasks,
-};
+use super::{Context, dialect::Dialect};
 use crate::store::{clock::Stopwatch, index::ChangeQueue, object::Key};
+use queue::Queue;
 use results::Done;
 pub(super) use results::panicked;
+use schedule::{Schedule, sleep_until};
+use tasks::Tasks;
 
 /// Resync interval of a check.
 pub(super) const RESYNC: Duration = Duration::from_secs(60);

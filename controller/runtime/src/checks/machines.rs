@@ -34,11 +34,15 @@ use super::{
     Context,
     conditions::stale_view,
     dialect::{Dialect, Evaluated, Progress},
-    engine::Engine,
-    external_requests::{ExternalKind, ExternalRequests, KindWatches, WatchEvent},
+    engine::{
+        Engine,
+        queue::{Item, MemberKey},
+    },
     metrics::CheckCounts,
-    queue::{Item, MemberKey},
-    withdrawal::CreatedRemediation,
+    remediations::{
+        external_requests::{ExternalKind, ExternalRequests, KindWatches, WatchEvent},
+        withdrawal::CreatedRemediation,
+    },
 };
 use crate::{
     clusters::sync::{Feed, SyncError},

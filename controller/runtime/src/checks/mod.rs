@@ -14,21 +14,12 @@ mod conditions;
 mod dialect;
 mod dialects;
 mod engine;
-mod external_requests;
 mod facts;
 mod machines;
 mod metrics;
-pub(crate) mod orphan_scan;
 mod ownership;
-mod queue;
-mod requests;
-mod schedule;
+mod remediations;
 mod snapshot;
-mod status_schedule;
-mod status_writer;
-mod tasks;
-mod template;
-mod withdrawal;
 
 use std::sync::Arc;
 
@@ -46,8 +37,11 @@ pub(crate) use ownership::{
     CLUSTER_API_CRD, NODE_CHECK_CRD, OPENSHIFT_CRD, Ownership, carries_our_label, evaluates,
     is_our_crd, passes, paused,
 };
+pub(crate) use remediations::{
+    orphan_scan,
+    withdrawal::{checked_conditions, is_judged},
+};
 pub(crate) use snapshot::{FleetObjects, cluster_facts, is_of, machine_facts, node_view, rules};
-pub(crate) use withdrawal::{checked_conditions, is_judged};
 
 use crate::{
     clusters::sync::Syncs,

@@ -6,15 +6,18 @@
 use axum::http::{HeaderName, StatusCode, header};
 use serde_json::{Value, json};
 
-use super::accounts::Role;
-use super::auth::User;
-use super::path::ResourcePath;
-use super::profile::{Accepted, Already, Profile};
-use super::response::Answer;
-use super::service::Call;
-use super::{documents, errors};
-use crate::rack::belief;
-use crate::rack::power::{self, ResetType};
+use super::{
+    accounts::{Role, auth::User},
+    documents, errors,
+    http::response::Answer,
+    path::ResourcePath,
+    profile::{Accepted, Already, Profile},
+    service::Call,
+};
+use crate::rack::{
+    belief,
+    power::{self, ResetType},
+};
 
 pub(super) fn post(call: &Call<'_>, place: ResourcePath<'_>, user: &User) -> Answer {
     let profile = call.profile();

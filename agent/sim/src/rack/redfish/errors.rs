@@ -5,9 +5,10 @@
 use axum::http::{StatusCode, header};
 use serde_json::{Value, json};
 
-use super::profile::{Profile, Refusal};
-use super::query::QueryError;
-use super::response::Answer;
+use super::{
+    http::{query::QueryError, response::Answer},
+    profile::{Profile, Refusal},
+};
 
 /// The registry of common messages.
 const REGISTRY: &str = "Base.1.18";

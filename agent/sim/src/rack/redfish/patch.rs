@@ -6,16 +6,18 @@
 use axum::http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::accounts::{Change, Role};
-use super::actions;
-use super::auth::User;
-use super::path::ResourcePath;
-use super::profile::{LedProperty, Profile};
-use super::response::{Answer, Content};
-use super::service::{self, Call};
-use super::{documents, errors};
-use crate::rack::power::OsState;
-use crate::rack::settings::{BootOverride, LedState, OverrideLifetime};
+use super::{
+    accounts::{Change, Role, auth::User},
+    actions, documents, errors,
+    http::response::{Answer, Content},
+    path::ResourcePath,
+    profile::{LedProperty, Profile},
+    service::{self, Call},
+};
+use crate::rack::{
+    power::OsState,
+    settings::{BootOverride, LedState, OverrideLifetime},
+};
 
 pub(super) fn change(call: &Call<'_>, place: ResourcePath<'_>, user: &User) -> Answer {
     let profile = call.profile();

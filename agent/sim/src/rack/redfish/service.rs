@@ -6,14 +6,19 @@
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use serde_json::{Value, json};
 
-use super::auth::{self, User};
-use super::etag::{self, Unmet};
-use super::path::{self, ResourcePath};
-use super::profile::{Profile, TagKind};
-use super::response::{Answer, Content};
-use super::{actions, documents, errors, patch, query};
-use crate::rack::faults::Effects;
-use crate::rack::host::SimHost;
+use super::{
+    accounts::auth::{self, User},
+    actions, documents, errors,
+    http::{
+        etag::{self, Unmet},
+        query,
+        response::{Answer, Content},
+    },
+    patch,
+    path::{self, ResourcePath},
+    profile::{Profile, TagKind},
+};
+use crate::rack::{faults::Effects, host::SimHost};
 
 /// Number of log entries per page.
 const LOG_PAGE: usize = 50;

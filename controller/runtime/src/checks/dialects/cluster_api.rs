@@ -24,8 +24,7 @@ use crate::{
             },
             request_source::RequestSource,
         },
-        requests::Outcome,
-        withdrawal::Owner,
+        remediations::{requests::Outcome, withdrawal::Owner},
     },
     store::{
         api::ApiError,

@@ -43,10 +43,8 @@ use crate::{
     checks::{
         Context,
         dialect::{Dialect, Evaluated, Progress},
-        engine::Engine,
-        external_requests::{ExternalRequests, KindWatches},
-        queue::Item,
-        status_writer,
+        engine::{Engine, queue::Item, status_writer},
+        remediations::external_requests::{ExternalRequests, KindWatches},
     },
     clusters::sync::{Feed, SyncError},
     store::{

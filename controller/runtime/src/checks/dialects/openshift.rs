@@ -32,9 +32,7 @@ use crate::{
             request_source::RequestSource,
         },
         metrics::CheckMetrics,
-        requests::Outcome,
-        template::Unusable,
-        withdrawal::Owner,
+        remediations::{requests::Outcome, template::Unusable, withdrawal::Owner},
     },
     store::{
         api::ApiError,

@@ -6,12 +6,9 @@ use std::time::{Duration, Instant};
 
 use rackhand_core::handover::Step;
 
-use super::{Engine, results::Done};
+use super::{Engine, queue::Item, results::Done};
 use crate::{
-    checks::{
-        dialect::{Dialect, Evaluated},
-        queue::Item,
-    },
+    checks::dialect::{Dialect, Evaluated},
     clusters::sync::SyncError,
     store::object::Key,
 };

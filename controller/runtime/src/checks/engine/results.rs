@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use super::Engine;
+use super::{Engine, queue::Item};
 use crate::{
-    checks::{dialect::Dialect, queue::Item},
+    checks::dialect::Dialect,
     clusters::sync::SyncError,
     store::{api::ApiError, object::Key},
 };

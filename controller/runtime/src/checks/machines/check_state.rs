@@ -4,11 +4,18 @@ use jiff::Timestamp;
 use rackhand_api::views::MachineView;
 use rackhand_core::health::{Fleet, Policy, Target, clock_skew};
 
-use super::dialect::{MachineDialect, Spec, Summary};
+use super::{
+    RequestOwners,
+    dialect::{MachineDialect, Spec, Summary},
+};
 use crate::{
     checks::{
-        Context, conditions::Notices, dialect::Progress, external_requests::ExternalRequests,
-        facts, machines::RequestOwners, queue::Item, template::TemplateCache,
+        Context,
+        conditions::Notices,
+        dialect::Progress,
+        engine::queue::Item,
+        facts,
+        remediations::{external_requests::ExternalRequests, template::TemplateCache},
     },
     store::object::Key,
 };

@@ -11,7 +11,7 @@ use super::{
     request_source::RequestSource,
 };
 use crate::{
-    checks::{engine::RESYNC, queue::Item},
+    checks::engine::{RESYNC, queue::Item},
     store::object::Key,
 };
 

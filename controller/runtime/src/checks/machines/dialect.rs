@@ -8,11 +8,16 @@ use kube::api::DynamicObject;
 use rackhand_api::views::{MachineView, Meta, TemplateRef};
 use rackhand_core::health::{ClusterFacts, FleetCounts, LimitStatus, PendingAction, Policy};
 
-use super::request_source::RequestSource;
+use super::{RequestOwners, request_source::RequestSource};
 use crate::{
     checks::{
-        Context, conditions::Notices, external_requests::ExternalRequests, machines::RequestOwners,
-        metrics::CheckMetrics, requests::Outcome, template::Unusable, withdrawal::Owner,
+        Context,
+        conditions::Notices,
+        metrics::CheckMetrics,
+        remediations::{
+            external_requests::ExternalRequests, requests::Outcome, template::Unusable,
+            withdrawal::Owner,
+        },
     },
     store::{
         api::ApiError,

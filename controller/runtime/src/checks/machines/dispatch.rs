@@ -15,11 +15,14 @@ use super::{
 };
 use crate::{
     checks::{
-        engine::panicked,
-        queue::Item,
-        queue::MemberKey,
-        requests::{self, Maker, Outcome},
-        template::{self, Unusable},
+        engine::{
+            panicked,
+            queue::{Item, MemberKey},
+        },
+        remediations::{
+            requests::{self, Maker, Outcome},
+            template::{self, Unusable},
+        },
     },
     store::object::Key,
 };

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use super::{CheckState, Engine, Machines, dialect::MachineDialect, request_source::RequestSource};
 use crate::{
     checks::{
-        external_requests::WatchEvent,
+        engine::queue::{Item, MemberKey},
         facts,
-        queue::{Item, MemberKey},
+        remediations::external_requests::WatchEvent,
     },
     store::{
         index::Change,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rackhand_core::health::{Claim, acting};
 
 use super::{CheckState, Engine, Machines, dialect::MachineDialect};
-use crate::{checks::queue::Item, store::object::Key};
+use crate::{checks::engine::queue::Item, store::object::Key};
 
 impl<M: MachineDialect> Engine<Machines<M>> {
     /// The checks of the same cluster: only they can select the same Machines.

@@ -4,7 +4,7 @@ use kube::{api::PartialObjectMeta, core::DynamicObject};
 use rackhand_api::names::MADE_BY_ANNOTATION;
 
 use crate::{
-    checks::{
+    checks::remediations::{
         external_requests::{ExternalKind, ExternalRequest, ExternalRequests},
         withdrawal::{CreatedRemediation, Owner},
     },

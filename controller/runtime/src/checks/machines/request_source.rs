@@ -3,13 +3,14 @@
 use rackhand_api::views::{Meta, TemplateRef};
 use rackhand_core::health::RequestView;
 
+use super::RequestOwners;
 use crate::{
     checks::{
-        Context,
-        external_requests::{ExternalKind, ExternalRequests},
-        facts,
-        machines::RequestOwners,
-        requests::is_ours,
+        Context, facts,
+        remediations::{
+            external_requests::{ExternalKind, ExternalRequests},
+            requests::is_ours,
+        },
     },
     store::{
         object::{Key, Kind},

@@ -7,11 +7,11 @@ use rackhand_core::dispatch::{Phase, TRY_AGAIN};
 use super::{Engine, Machines, dialect::MachineDialect};
 use crate::{
     checks::{
-        engine::Timer,
-        queue::{Item, MemberKey},
-        requests::Outcome,
-        template::Read,
-        withdrawal::CreatedRemediation,
+        engine::{
+            Timer,
+            queue::{Item, MemberKey},
+        },
+        remediations::{requests::Outcome, template::Read, withdrawal::CreatedRemediation},
     },
     store::{api::ApiError, object::Key},
 };

@@ -6,7 +6,7 @@ use kube::api::DynamicObject;
 
 use super::{Engine, Machines, dialect::MachineDialect, results::Done};
 use crate::{
-    checks::{engine::panicked, withdrawal::CreatedRemediation},
+    checks::{engine::panicked, remediations::withdrawal::CreatedRemediation},
     store::{
         object::{Key, Kind},
         request::RequestId,

@@ -16,10 +16,7 @@ use axum::http::StatusCode;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::errors;
-use super::path::ResourcePath;
-use super::response::Answer;
-use super::service::Call;
+use super::{errors, http::response::Answer, path::ResourcePath, service::Call};
 use crate::rack::config::uuid_of;
 
 pub(super) use services::{account, session};

@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{at, collection, link};
-use crate::rack::redfish::accounts::{Account, Role};
-use crate::rack::redfish::profile::Profile;
-use crate::rack::redfish::response::merge;
-use crate::rack::redfish::session::Session;
+use crate::rack::redfish::{
+    accounts::{Account, Role, session::Session},
+    http::response::merge,
+    profile::Profile,
+};
 
 /// The version of DSP0266 that services report.
 const VERSION: &str = "1.20.0";

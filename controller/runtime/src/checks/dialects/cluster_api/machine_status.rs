@@ -11,7 +11,8 @@ use rackhand_api::names::conditions::{
 use super::facts::WAITING_FOR_REMEDIATION as WAITING;
 use crate::{
     checks::{
-        Context, machines::dialect::MachineStatus, requests::Outcome, status_writer::patch_status,
+        Context, engine::status_writer::patch_status, machines::dialect::MachineStatus,
+        remediations::requests::Outcome,
     },
     leader::writer::Lane,
     store::{

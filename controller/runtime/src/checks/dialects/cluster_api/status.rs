@@ -13,7 +13,7 @@ use rackhand_core::health::FleetCounts;
 use serde_json::{Value, json};
 
 use crate::{
-    checks::{Context, conditions, machines::dialect::Summary, status_writer::patch_check},
+    checks::{Context, conditions, engine::status_writer::patch_check, machines::dialect::Summary},
     store::{
         api::ApiError,
         conditions::{NewCondition, both_lists},

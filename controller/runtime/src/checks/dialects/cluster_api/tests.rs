@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    checks::{self, CheckMetrics, Context, Ownership, queue::IN_FLIGHT},
+    checks::{self, CheckMetrics, Context, Ownership, engine::queue::IN_FLIGHT},
     clusters::sync::{SyncError, Syncs},
     config::HealthChecks,
     leader::fixture::Leading,

@@ -27,7 +27,7 @@ use super::{
 use crate::{
     checks::{
         Context,
-        requests::{self, Deleted},
+        remediations::requests::{self, Deleted},
     },
     clusters::ask_guard,
     store::{

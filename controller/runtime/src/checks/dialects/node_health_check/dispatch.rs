@@ -20,10 +20,7 @@ use super::{
     templates,
 };
 use crate::{
-    checks::{
-        engine::{self, Engine, panicked},
-        queue::Item,
-    },
+    checks::engine::{self, Engine, panicked, queue::Item},
     store::{api::ApiError, object::Key},
 };
 

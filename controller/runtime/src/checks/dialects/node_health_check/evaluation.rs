@@ -13,7 +13,10 @@ use rackhand_core::{
 
 use super::{NodeCheck, NodeHealthChecks, events::kinds_of, leases::lease_name, status};
 use crate::{
-    checks::{engine::Engine, metrics::CheckCounts, queue::Item},
+    checks::{
+        engine::{Engine, queue::Item},
+        metrics::CheckCounts,
+    },
     store::object::Key,
 };
 

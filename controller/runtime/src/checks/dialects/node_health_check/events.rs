@@ -26,8 +26,8 @@ use crate::{
     checks::{
         dialect::Progress,
         engine::{self, Engine, RESYNC},
-        external_requests::{self, ExternalKind},
         facts::unreachable,
+        remediations::external_requests::{self, ExternalKind},
     },
     store::{
         index::{Change, Index},

@@ -20,7 +20,7 @@ use rackhand_core::{
 use serde_json::Value;
 
 use crate::{
-    checks::external_requests::{ExternalKind, ExternalRequest},
+    checks::remediations::external_requests::{ExternalKind, ExternalRequest},
     clusters::{OPENSHIFT_NODE_LABEL, node_roles},
     store::{index::SeenNode, object::Key},
 };

@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use super::rules::template as template_of;
 use crate::{
-    checks::{Context, template},
+    checks::{Context, remediations::template},
     store::{api::ApiError, object::Key},
 };
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::*;
-use crate::checks::external_requests::ExternalKind;
+use crate::checks::remediations::external_requests::ExternalKind;
 use fixture::*;
 
 #[tokio::test]

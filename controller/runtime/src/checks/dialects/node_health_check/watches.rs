@@ -20,7 +20,7 @@ use super::{leases::held, mhc_conflict::Fact};
 use crate::{
     checks::{
         Context,
-        external_requests::{self, ExternalKind},
+        remediations::external_requests::{self, ExternalKind},
     },
     store::{
         api::words,

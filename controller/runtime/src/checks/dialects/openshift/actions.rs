@@ -17,7 +17,11 @@ use serde_json::{Value, json};
 
 use super::{OpenShift, external_remediation};
 use crate::{
-    checks::{Context, machines::dialect::Job, requests::Outcome, withdrawal::made_by},
+    checks::{
+        Context,
+        machines::dialect::Job,
+        remediations::{requests::Outcome, withdrawal::made_by},
+    },
     store::{
         api::{ApiError, optional, words},
         index::Entry,

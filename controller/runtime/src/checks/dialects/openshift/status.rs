@@ -11,7 +11,7 @@ use rackhand_api::{
 use serde_json::{Value, json};
 
 use crate::{
-    checks::{Context, conditions, machines::dialect::Summary, status_writer::patch_check},
+    checks::{Context, conditions, engine::status_writer::patch_check, machines::dialect::Summary},
     store::{
         api::ApiError,
         conditions::{NewCondition, both_lists},
@@ -144,7 +144,7 @@ mod tests {
     use rackhand_core::health::{FleetCounts, LimitStatus};
 
     use super::*;
-    use crate::checks::{conditions::Notices, template::Unusable};
+    use crate::checks::{conditions::Notices, remediations::template::Unusable};
 
     fn object(status: &Value) -> DynamicObject {
         serde_json::from_value(json!({

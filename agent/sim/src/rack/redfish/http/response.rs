@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// Body of a response.
 #[derive(Clone, Debug, Default)]
-pub(super) enum Content {
+pub(in crate::rack::redfish) enum Content {
     #[default]
     Nothing,
     Json(Value),
@@ -16,14 +16,14 @@ pub(super) enum Content {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    pub(super) headers: Vec<(HeaderName, String)>,
-    pub(super) content: Content,
+pub(in crate::rack::redfish) struct Answer {
+    pub(in crate::rack::redfish) status: StatusCode,
+    pub(in crate::rack::redfish) headers: Vec<(HeaderName, String)>,
+    pub(in crate::rack::redfish) content: Content,
 }
 
 impl Answer {
-    pub(super) fn empty(status: StatusCode) -> Self {
+    pub(in crate::rack::redfish) fn empty(status: StatusCode) -> Self {
         Self {
             status,
             headers: Vec::new(),
@@ -31,21 +31,25 @@ impl Answer {
         }
     }
 
-    pub(super) fn json(status: StatusCode, value: Value) -> Self {
+    pub(in crate::rack::redfish) fn json(status: StatusCode, value: Value) -> Self {
         Self {
             content: Content::Json(value),
             ..Self::empty(status)
         }
     }
 
-    pub(super) fn text(kind: &'static str, text: &'static str) -> Self {
+    pub(in crate::rack::redfish) fn text(kind: &'static str, text: &'static str) -> Self {
         Self {
             content: Content::Text(kind, text),
             ..Self::empty(StatusCode::OK)
         }
     }
 
-    pub(super) fn with(mut self, name: HeaderName, value: impl Into<String>) -> Self {
+    pub(in crate::rack::redfish) fn with(
+        mut self,
+        name: HeaderName,
+        value: impl Into<String>,
+    ) -> Self {
         self.headers.push((name, value.into()));
         self
     }
@@ -89,7 +93,7 @@ impl Answer {
 }
 
 /// JSON merge patch (RFC 7386).
-pub(super) fn merge(target: &mut Value, patch: &Value) {
+pub(in crate::rack::redfish) fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
         return;

@@ -6,7 +6,8 @@ use rackhand_core::remediation::HostRef;
 use rackhand_proto::{convert::duration_to_proto, v1};
 use rackhand_transport::classify;
 
-use super::{Agents, CALL, calls::traced};
+use super::traced;
+use crate::agents::{Agents, CALL};
 
 impl Agents {
     /// Reads the topology that the BMC of a host reports; `None` if it reports none, or if the agent is of an

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// One deadline by the wall clock for each check `K`, and any number of timers `T`.
-pub(super) struct Schedule<K, T> {
+pub(in crate::checks) struct Schedule<K, T> {
     deadlines: BTreeSet<(Timestamp, K)>,
     armed: BTreeMap<K, Timestamp>,
     timers: BTreeSet<(Instant, T)>,
@@ -31,7 +31,7 @@ impl<K, T> Default for Schedule<K, T> {
 
 impl<K: Ord + Clone, T: Ord> Schedule<K, T> {
     /// Sets or removes the deadline of a check.
-    pub(super) fn arm(&mut self, check: &K, at: Option<Timestamp>) {
+    pub(in crate::checks) fn arm(&mut self, check: &K, at: Option<Timestamp>) {
         let old = match at {
             Some(at) => self.armed.insert(check.clone(), at),
             None => self.armed.remove(check),
@@ -46,18 +46,18 @@ impl<K: Ord + Clone, T: Ord> Schedule<K, T> {
     }
 
     /// Adds a timer.
-    pub(super) fn set(&mut self, at: Instant, timer: T) {
+    pub(in crate::checks) fn set(&mut self, at: Instant, timer: T) {
         self.timers.insert((at, timer));
     }
 
     /// Adds a timer, which replaces an equal one.
-    pub(super) fn reset(&mut self, at: Instant, timer: T) {
+    pub(in crate::checks) fn reset(&mut self, at: Instant, timer: T) {
         self.timers.retain(|(_, known)| *known != timer);
         self.set(at, timer);
     }
 
     /// The time of the first deadline or timer.
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub(in crate::checks) fn next(&self) -> Option<Instant> {
         let deadline = self.deadlines.first().map(|(at, _)| {
             let left = at.duration_since(Timestamp::now());
             let left = Duration::try_from(left).unwrap_or_default();

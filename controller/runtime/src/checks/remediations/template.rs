@@ -9,56 +9,58 @@ use std::{
 
 use kube::core::{ApiResource, DynamicObject};
 use rackhand_api::views::{RemediationTemplateView, TemplateRef};
-pub(super) use rackhand_core::dispatch::Unusable;
+pub(in crate::checks) use rackhand_core::dispatch::Unusable;
 use serde_json::{Map, Value};
 
-use super::Context;
-use crate::store::{
-    api::{ApiError, call, optional},
-    object::{Key, api},
+use crate::{
+    checks::Context,
+    store::{
+        api::{ApiError, call, optional},
+        object::{Key, api},
+    },
 };
 
 /// Lifetime of a cached template.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A template from which remediations can be created.
-pub(super) struct RequestTemplate {
-    pub(super) reference: TemplateRef,
-    pub(super) template: RemediationTemplateView,
+pub(in crate::checks) struct RequestTemplate {
+    pub(in crate::checks) reference: TemplateRef,
+    pub(in crate::checks) template: RemediationTemplateView,
     /// `apiVersion` and kind of the remediations.
-    pub(super) api_version: String,
-    pub(super) kind: String,
+    pub(in crate::checks) api_version: String,
+    pub(in crate::checks) kind: String,
     /// The API resource of the remediations.
-    pub(super) resource: ApiResource,
+    pub(in crate::checks) resource: ApiResource,
 }
 
 /// A template, or why it cannot be used.
-pub(super) type Read = Result<Arc<RequestTemplate>, Unusable>;
+pub(in crate::checks) type Read = Result<Arc<RequestTemplate>, Unusable>;
 
 /// Cache of the template of a check.
 #[derive(Default)]
-pub(super) struct TemplateCache {
+pub(in crate::checks) struct TemplateCache {
     read: Option<(Instant, Read)>,
     /// Whether the template is being read.
-    pub(super) reading: bool,
+    pub(in crate::checks) reading: bool,
 }
 
 // === impl TemplateCache ===
 
 impl TemplateCache {
-    pub(super) fn put(&mut self, read: Option<Read>, now: Instant) {
+    pub(in crate::checks) fn put(&mut self, read: Option<Read>, now: Instant) {
         self.reading = false;
         self.read = read.map(|read| (now, read));
     }
 
     /// The cached template, if it was read within [`FRESH`].
-    pub(super) fn fresh(&self, now: Instant) -> Option<&Read> {
+    pub(in crate::checks) fn fresh(&self, now: Instant) -> Option<&Read> {
         let (at, read) = self.read.as_ref()?;
         (now.saturating_duration_since(*at) < FRESH).then_some(read)
     }
 }
 
-pub(super) fn text(body: &Map<String, Value>, field: &str) -> Option<String> {
+pub(in crate::checks) fn text(body: &Map<String, Value>, field: &str) -> Option<String> {
     body.get(field).and_then(Value::as_str).map(str::to_owned)
 }
 
@@ -66,7 +68,7 @@ pub(super) fn text(body: &Map<String, Value>, field: &str) -> Option<String> {
 ///
 /// # Errors
 /// The API server did not answer.
-pub(super) async fn find(
+pub(in crate::checks) async fn find(
     context: &Context,
     api_version: &str,
     kind: &str,
@@ -94,7 +96,7 @@ pub(super) async fn find(
 ///
 /// # Errors
 /// The API server did not answer.
-pub(super) async fn find_kind(
+pub(in crate::checks) async fn find_kind(
     context: &Context,
     api_version: &str,
     kind: &str,
@@ -109,7 +111,7 @@ pub(super) async fn find_kind(
 ///
 /// # Errors
 /// The API server did not answer.
-pub(super) async fn read(
+pub(in crate::checks) async fn read(
     context: &Context,
     namespace: &str,
     reference: TemplateRef,

@@ -2,6 +2,12 @@
 //!
 //! Owns: all waiting; the service behind it is synchronous.
 
+pub(super) mod etag;
+mod faulty_stream;
+pub(super) mod query;
+pub(super) mod response;
+pub(super) mod server;
+
 use std::future::pending;
 
 use axum::body::{Body, to_bytes};
@@ -11,19 +17,23 @@ use hyper::Request;
 use hyper::body::Incoming;
 use serde_json::Value;
 
-use super::actions;
-use super::faulty_stream::{Cut, ResetHandle};
-use super::path::SESSIONS;
-use super::response::Answer;
-use super::service::{self, Call};
-use crate::rack::faults::{Action, RequestFacts};
-use crate::rack::host::SimHost;
+use super::{
+    actions,
+    path::SESSIONS,
+    service::{self, Call},
+};
+use crate::rack::{
+    faults::{Action, RequestFacts},
+    host::SimHost,
+};
+use faulty_stream::{Cut, ResetHandle};
+use response::Answer;
 
 /// Maximum size in bytes of a request body.
 const BODY_LIMIT: usize = 1 << 20;
 
 /// Handles one request.
-pub(super) async fn answer(
+async fn answer(
     host: SimHost,
     tear: ResetHandle,
     request: Request<Incoming>,

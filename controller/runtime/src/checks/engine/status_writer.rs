@@ -3,8 +3,8 @@
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::Value;
 
-use super::Context;
 use crate::{
+    checks::Context,
     leader::writer::Lane,
     store::{
         api::ApiError,
@@ -16,7 +16,7 @@ use crate::{
 ///
 /// # Errors
 /// The API server did not answer or rejected the patch, for example with a conflict.
-pub(super) async fn patch_status(
+pub(in crate::checks) async fn patch_status(
     context: &Context,
     lane: Lane,
     kind: Kind,
@@ -51,7 +51,7 @@ pub(super) async fn patch_status(
 ///
 /// # Errors
 /// The API server did not answer or rejected the patch.
-pub(super) async fn patch_check(
+pub(in crate::checks) async fn patch_check(
     context: &Context,
     kind: Kind,
     key: &Key,

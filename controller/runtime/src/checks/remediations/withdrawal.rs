@@ -21,30 +21,33 @@ use rackhand_api::{
 use rackhand_core::health::Orphan;
 
 pub(crate) use checks::{checked_conditions, is_judged};
-pub(super) use creator::made_by;
+pub(in crate::checks) use creator::made_by;
 use creator::{Creator, is_created_by_us};
 
-use super::{Context, dialects::unmark, requests};
-use crate::store::{
-    api::{ApiError, call, optional},
-    object::{Key, Kind, api, list},
+use super::requests;
+use crate::{
+    checks::{Context, dialects::unmark},
+    store::{
+        api::{ApiError, call, optional},
+        object::{Key, Kind, api, list},
+    },
 };
 
 /// The project that the MachineHealthChecks and Machines belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Owner {
+pub(in crate::checks) enum Owner {
     ClusterApi,
     OpenShift,
 }
 
 /// A remediation that a check has created.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct CreatedRemediation {
+pub(in crate::checks) struct CreatedRemediation {
     owner: Owner,
-    pub(super) api_version: String,
-    pub(super) kind: String,
-    pub(super) key: Key,
-    pub(super) uid: String,
+    pub(in crate::checks) api_version: String,
+    pub(in crate::checks) kind: String,
+    pub(in crate::checks) key: Key,
+    pub(in crate::checks) uid: String,
     /// The check that created it; `None` if created by a version of this program that did not record it.
     maker: Option<Creator>,
     /// The UIDs of the owners.
@@ -81,7 +84,7 @@ impl fmt::Display for WithdrawalReason {
 
 impl Owner {
     /// The project of the Machine that owns a remediation.
-    pub(super) fn of(meta: &Meta) -> Self {
+    pub(in crate::checks) fn of(meta: &Meta) -> Self {
         let is_openshift = |group: &str| group == groups::OPENSHIFT_MACHINE;
         let mut owners = meta.owners.iter();
         if owners.any(|owner| is_openshift(group_of(&owner.api_version))) {
@@ -110,7 +113,7 @@ impl Owner {
 
 impl CreatedRemediation {
     /// Parses a remediation; `None` if no check of this project created it, or it is being deleted.
-    pub(super) fn read(object: &DynamicObject, owner: Owner) -> Option<Self> {
+    pub(in crate::checks) fn read(object: &DynamicObject, owner: Owner) -> Option<Self> {
         let meta = Meta::of(object);
         let maker = Creator::read(meta.annotations.get(MADE_BY_ANNOTATION)?)?;
         Self::by(Some(maker), object, &meta, owner)
@@ -158,7 +161,7 @@ impl CreatedRemediation {
     }
 
     /// Parses a remediation with the value of its annotation.
-    pub(super) fn of(
+    pub(in crate::checks) fn of(
         owner: Owner,
         (api_version, kind): (&str, &str),
         key: Key,
@@ -179,14 +182,14 @@ impl CreatedRemediation {
     }
 
     /// The check that created it, if known.
-    pub(super) fn check(&self) -> Option<Key> {
+    pub(in crate::checks) fn check(&self) -> Option<Key> {
         let maker = self.maker.as_ref()?;
         Some(Key::new(&self.key.namespace, &maker.check))
     }
 
     /// Deletes the remediation if live reads show that it is orphaned. Returns whether it was. The annotation of
     /// an external remediation is removed first, because otherwise the remediation would be created again.
-    pub(super) async fn withdraw(&self, context: &Context) -> Result<bool, ApiError> {
+    pub(in crate::checks) async fn withdraw(&self, context: &Context) -> Result<bool, ApiError> {
         // Another check that would create it may not be in the index yet.
         read_checks(context, self.owner.check(), &self.key.namespace).await?;
         let check = match self.check() {

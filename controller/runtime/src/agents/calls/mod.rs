@@ -1,5 +1,10 @@
 //! Calls to agents, in the term of this leader.
 
+pub(super) mod convert;
+pub(crate) mod evidence;
+pub(super) mod follow;
+mod topology;
+
 use std::time::Duration;
 
 use rackhand_core::remediation::{
@@ -11,13 +16,9 @@ use rackhand_proto::{
 };
 use rackhand_transport::{CallErrorKind, Refusal, TraceContext, classify};
 
-use super::{
-    Agents, CALL, Client,
-    convert::{device, reading},
-    serving::AgentConnection,
-    within,
-};
+use super::{Agents, CALL, Client, connections::serving::AgentConnection, within};
 use crate::store::clock;
+use convert::{device, reading};
 
 /// Maximum number of operations in one list of an agent.
 const LONGEST_HISTORY: u32 = 1_000;

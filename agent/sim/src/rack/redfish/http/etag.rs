@@ -2,10 +2,10 @@
 //!
 //! Pure. Owns: the matching rules: RFC 9110, 8.8.3 and 13.1, and the deviations of profiles.
 
-use super::profile::{IfMatch, TagKind};
+use crate::rack::redfish::profile::{IfMatch, TagKind};
 
 /// The tag of these bytes; `None` if resources have no tags.
-pub(super) fn tag(kind: TagKind, content: &[u8]) -> Option<String> {
+pub(in crate::rack::redfish) fn tag(kind: TagKind, content: &[u8]) -> Option<String> {
     // FNV-1a: the same content has the same tag in every run.
     let hash = content
         .iter()
@@ -21,7 +21,7 @@ pub(super) fn tag(kind: TagKind, content: &[u8]) -> Option<String> {
 
 /// Reason why a change is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unmet {
+pub(in crate::rack::redfish) enum Unmet {
     /// `If-Match` is required, but missing (428).
     Missing,
     /// It does not match (412).
@@ -29,7 +29,7 @@ pub(super) enum Unmet {
 }
 
 /// Whether a resource with this tag may be changed by a request with this `If-Match`.
-pub(super) fn may_change(
+pub(in crate::rack::redfish) fn may_change(
     rule: IfMatch,
     sent: Option<&str>,
     current: Option<&str>,
@@ -49,7 +49,7 @@ pub(super) fn may_change(
 }
 
 /// Whether a client that sent this `If-None-Match` has the current version.
-pub(super) fn is_known(sent: &str, current: &str) -> bool {
+pub(in crate::rack::redfish) fn is_known(sent: &str, current: &str) -> bool {
     sent.trim() == "*" || any_is(sent, current)
 }
 

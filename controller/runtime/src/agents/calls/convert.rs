@@ -1,6 +1,6 @@
 //! Conversion of the agent's messages into the types of the core.
 
-pub(super) mod host_evidence;
+pub(in crate::agents) mod host_evidence;
 
 use rackhand_core::remediation::{
     CommandTaken, OUTLETS_PROTOCOL, ObservedOperation, OffProof, OperationOutcome, OperationView,

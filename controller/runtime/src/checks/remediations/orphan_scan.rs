@@ -19,14 +19,16 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Context,
     requests::is_ours,
     withdrawal::{CreatedRemediation, Owner},
 };
-use crate::store::{
-    api::{ApiError, call, words},
-    object::api,
-    watch::pause,
+use crate::{
+    checks::Context,
+    store::{
+        api::{ApiError, call, words},
+        object::api,
+        watch::pause,
+    },
 };
 
 /// Interval between two scans for orphaned remediations.

@@ -23,8 +23,8 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::Context;
 use crate::{
+    checks::Context,
     clusters::sync::{SyncError, View, live_listing, object_name, reach},
     store::{
         api::ApiError,
@@ -38,7 +38,9 @@ use crate::{
 const RETRY: Duration = Duration::from_secs(10);
 
 /// The stored part of a remediation.
-pub(super) trait ExternalRequest: Clone + PartialEq + Send + Sync + 'static {
+pub(in crate::checks) trait ExternalRequest:
+    Clone + PartialEq + Send + Sync + 'static
+{
     /// The parsed part of the object.
     type Wire: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>
         + Clone
@@ -56,19 +58,19 @@ pub(super) trait ExternalRequest: Clone + PartialEq + Send + Sync + 'static {
 
 /// A kind in the version that a template names, within one namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct ExternalKind {
-    pub(super) namespace: String,
-    pub(super) api_version: String,
-    pub(super) kind: String,
+pub(in crate::checks) struct ExternalKind {
+    pub(in crate::checks) namespace: String,
+    pub(in crate::checks) api_version: String,
+    pub(in crate::checks) kind: String,
 }
 
 /// The watched kinds, each with the token that ends its watch.
 #[derive(Default)]
-pub(super) struct KindWatches(BTreeMap<ExternalKind, CancellationToken>);
+pub(in crate::checks) struct KindWatches(BTreeMap<ExternalKind, CancellationToken>);
 
 /// An event of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum WatchEvent {
+pub(in crate::checks) enum WatchEvent {
     /// The first list of the kind is complete.
     Synced(ExternalKind),
     /// A remediation was added, changed or deleted.
@@ -83,7 +85,7 @@ struct KindState<R> {
 }
 
 /// The remediations of all watched kinds.
-pub(super) struct ExternalRequests<R> {
+pub(in crate::checks) struct ExternalRequests<R> {
     known: RwLock<BTreeMap<ExternalKind, KindState<R>>>,
     moved: Notify,
 }
@@ -97,7 +99,7 @@ struct KindView<'a, R> {
 // === impl ExternalKind ===
 
 impl ExternalKind {
-    pub(super) fn of(namespace: &str, template: &TemplateRef) -> Self {
+    pub(in crate::checks) fn of(namespace: &str, template: &TemplateRef) -> Self {
         Self {
             namespace: namespace.to_owned(),
             api_version: template.api_version.clone(),
@@ -111,7 +113,7 @@ impl ExternalKind {
 impl KindWatches {
     /// Sets the kinds to watch. Ends all other watches and returns their kinds, and the kinds to begin
     /// watching, each with its cancellation token.
-    pub(super) fn keep(
+    pub(in crate::checks) fn keep(
         &mut self,
         mut wanted: BTreeSet<ExternalKind>,
         end: &CancellationToken,
@@ -151,18 +153,18 @@ impl<R> Default for ExternalRequests<R> {
 
 impl<R: ExternalRequest> ExternalRequests<R> {
     /// Whether the first list of a kind is complete.
-    pub(super) fn synced(&self, kind: &ExternalKind) -> bool {
+    pub(in crate::checks) fn synced(&self, kind: &ExternalKind) -> bool {
         self.known.read().get(kind).is_some_and(|k| k.synced)
     }
 
-    pub(super) fn get(&self, kind: &ExternalKind, key: &Key) -> Option<R> {
+    pub(in crate::checks) fn get(&self, kind: &ExternalKind, key: &Key) -> Option<R> {
         let known = self.known.read();
         let (seen, _) = known.get(kind)?.requests.get(key)?;
         Some(seen.clone())
     }
 
     /// All known remediations.
-    pub(super) fn all(&self) -> Vec<(ExternalKind, Key, R)> {
+    pub(in crate::checks) fn all(&self) -> Vec<(ExternalKind, Key, R)> {
         let known = self.known.read();
         let of_kind = |(kind, known): (&ExternalKind, &KindState<R>)| {
             let requests = known.requests.iter();
@@ -174,7 +176,7 @@ impl<R: ExternalRequest> ExternalRequests<R> {
 
     /// Applies a version of a remediation of a watched kind, from the watch or from the response to a write.
     /// Returns whether anything has changed.
-    pub(super) fn put(&self, kind: &ExternalKind, object: &R::Wire) -> bool {
+    pub(in crate::checks) fn put(&self, kind: &ExternalKind, object: &R::Wire) -> bool {
         let (key, seen) = (key_of(object.meta()), R::read(object));
         let version = object.meta().resource_version.as_ref();
         let version = version.and_then(|v| v.parse().ok());
@@ -193,7 +195,7 @@ impl<R: ExternalRequest> ExternalRequests<R> {
     }
 
     /// Applies a deletion. Returns whether the remediation was known.
-    pub(super) fn remove(&self, kind: &ExternalKind, key: &Key) -> bool {
+    pub(in crate::checks) fn remove(&self, kind: &ExternalKind, key: &Key) -> bool {
         let mut known = self.known.write();
         let Some(known) = known.get_mut(kind) else {
             return false;
@@ -206,7 +208,7 @@ impl<R: ExternalRequest> ExternalRequests<R> {
     }
 
     /// Waits until the known remediations of a kind have reached the state of the API server (F13).
-    pub(super) async fn reach(
+    pub(in crate::checks) async fn reach(
         &self,
         context: &Context,
         kind: &ExternalKind,
@@ -244,7 +246,7 @@ impl<R: ExternalRequest> ExternalRequests<R> {
     }
 
     /// Drops a kind and returns its known remediations.
-    pub(super) fn forget(&self, kind: &ExternalKind) -> Vec<Key> {
+    pub(in crate::checks) fn forget(&self, kind: &ExternalKind) -> Vec<Key> {
         let known = self.known.write().remove(kind);
         let requests = known.into_iter().flat_map(|known| known.requests);
         requests.map(|(key, _)| key).collect()
@@ -256,7 +258,7 @@ impl<R: ExternalRequest> ExternalRequests<R> {
     }
 
     /// Watches a kind until `cancel`.
-    pub(super) async fn watch(
+    pub(in crate::checks) async fn watch(
         self: Arc<Self>,
         context: Arc<Context>,
         kind: ExternalKind,

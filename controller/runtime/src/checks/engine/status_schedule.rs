@@ -17,7 +17,7 @@ fn pace(names: usize) -> Duration {
 }
 
 /// The schedule of the status of one check.
-pub(super) struct StatusSchedule {
+pub(in crate::checks) struct StatusSchedule {
     /// Whether the status may have changed since it was written.
     due: bool,
     writing: bool,
@@ -40,13 +40,13 @@ impl Default for StatusSchedule {
 
 impl StatusSchedule {
     /// Requests a write. Returns when it may begin, unless a write is already scheduled.
-    pub(super) fn request(&mut self) -> Option<Instant> {
+    pub(in crate::checks) fn request(&mut self) -> Option<Instant> {
         let known = std::mem::replace(&mut self.due, true) || self.writing;
         (!known).then_some(self.not_before)
     }
 
     /// Begins a write. Returns whether there is anything to write.
-    pub(super) fn begin(&mut self) -> bool {
+    pub(in crate::checks) fn begin(&mut self) -> bool {
         if !self.due || self.writing {
             return false;
         }
@@ -56,7 +56,7 @@ impl StatusSchedule {
     }
 
     /// Skips a write, because the status is unchanged.
-    pub(super) fn skip(&mut self) {
+    pub(in crate::checks) fn skip(&mut self) {
         self.due = false;
     }
 

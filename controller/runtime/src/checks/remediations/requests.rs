@@ -16,22 +16,24 @@ use rackhand_api::{
     },
     views::{MachineView, RemediationTemplateView, TemplateRef, group_of},
 };
-pub(super) use rackhand_core::dispatch::Outcome;
+pub(in crate::checks) use rackhand_core::dispatch::Outcome;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Context,
     template::{Read, Unusable, text},
     withdrawal::made_by,
 };
-use crate::store::{
-    api::{ApiError, optional},
-    index::Entry,
-    object::{Key, Kind, api},
+use crate::{
+    checks::Context,
+    store::{
+        api::{ApiError, optional},
+        index::Entry,
+        object::{Key, Kind, api},
+    },
 };
 
 /// The kind of a remediation that this controller carries out and watches.
-pub(super) fn is_ours(kind: &str, api_version: &str) -> Option<Kind> {
+pub(in crate::checks) fn is_ours(kind: &str, api_version: &str) -> Option<Kind> {
     let group = group_of(api_version);
     Kind::REQUESTS
         .into_iter()
@@ -39,15 +41,15 @@ pub(super) fn is_ours(kind: &str, api_version: &str) -> Option<Kind> {
 }
 
 /// The check that creates a remediation, and why.
-pub(super) struct Maker<'a> {
-    pub(super) check: &'a Key,
-    pub(super) uid: &'a str,
+pub(in crate::checks) struct Maker<'a> {
+    pub(in crate::checks) check: &'a Key,
+    pub(in crate::checks) uid: &'a str,
     /// Why the Machine is unhealthy, for people.
-    pub(super) cause: Option<&'a str>,
+    pub(in crate::checks) cause: Option<&'a str>,
 }
 
 /// Creates the remediation of a Machine of Cluster API or OpenShift, as known now.
-pub(super) async fn create(
+pub(in crate::checks) async fn create(
     context: &Context,
     maker: &Maker<'_>,
     machine: &Key,
@@ -183,7 +185,7 @@ fn request_body(
 }
 
 /// The result of a deletion.
-pub(super) enum Deleted {
+pub(in crate::checks) enum Deleted {
     /// The remediation is gone.
     Gone,
     /// A finalizer of its remediator keeps it.
@@ -193,7 +195,7 @@ pub(super) enum Deleted {
 }
 
 /// Deletes the remediation with this name and UID, never a later one of the same name.
-pub(super) async fn delete(
+pub(in crate::checks) async fn delete(
     context: &Context,
     api_version: &str,
     kind: &str,
@@ -229,7 +231,7 @@ pub(super) async fn delete(
 }
 
 /// Deletes the remediation of a Machine, and applies the response to the index.
-pub(super) async fn delete_of_machine(
+pub(in crate::checks) async fn delete_of_machine(
     context: &Context,
     api_version: &str,
     kind: &str,

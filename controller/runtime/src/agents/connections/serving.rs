@@ -5,19 +5,22 @@
 
 use rackhand_core::remediation::{AgentId, ServingChoice, ServingState, choose_serving};
 
-use super::{Agent, Agents, Client, State, clock::AgentClock};
-use crate::store::object::Key;
+use super::clock::AgentClock;
+use crate::{
+    agents::{Agent, Agents, Client, State},
+    store::object::Key,
+};
 
 /// An agent that answers.
 #[derive(Clone)]
 pub(crate) struct AgentConnection {
-    pub(super) client: Client,
+    pub(in crate::agents) client: Client,
     /// The term that the leader has claimed at this agent.
-    pub(super) term: u64,
+    pub(in crate::agents) term: u64,
     /// Whether the agent stands by and begins no operation.
-    pub(super) standby: bool,
+    pub(in crate::agents) standby: bool,
     /// The agent's clock.
-    pub(super) clock: AgentClock,
+    pub(in crate::agents) clock: AgentClock,
     /// The agent and its journal.
     pub(crate) id: AgentId,
 }
@@ -119,7 +122,7 @@ impl Agents {
     ///
     /// # Errors
     /// No agent answers.
-    pub(super) fn answering(&self, rack: &str) -> Result<Vec<AgentConnection>, String> {
+    pub(in crate::agents) fn answering(&self, rack: &str) -> Result<Vec<AgentConnection>, String> {
         let connected: Vec<_> = {
             let agents = self.agents.read();
             agents

@@ -17,8 +17,8 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use super::answer;
 use super::faulty_stream::{FaultyStream, ResetHandle};
-use super::http;
 use crate::rack::host::SimHost;
 
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
@@ -162,7 +162,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let name = host.name().to_owned();
-    let service = service_fn(move |request| http::answer(host.clone(), tear.clone(), request));
+    let service = service_fn(move |request| answer(host.clone(), tear.clone(), request));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .serve_connection(TokioIo::new(stream), service)

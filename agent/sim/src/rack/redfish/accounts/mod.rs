@@ -2,6 +2,9 @@
 //!
 //! Pure. Owns: passwords, which are kept in memory only and returned by no function.
 
+pub(super) mod auth;
+pub(super) mod session;
+
 use secrecy::{ExposeSecret as _, SecretString};
 
 /// A role of DSP0266, 13.4.3.

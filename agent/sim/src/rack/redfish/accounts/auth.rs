@@ -5,19 +5,18 @@
 use axum::http::{HeaderMap, Method, header};
 use base64::Engine as _;
 
-use super::accounts::Role;
-use super::path::ResourcePath;
-use crate::rack::host::SimHost;
+use super::Role;
+use crate::rack::{host::SimHost, redfish::path::ResourcePath};
 
 /// The user of a request.
 #[derive(Clone, Debug)]
-pub(super) struct User {
-    pub(super) name: String,
-    pub(super) role: Role,
+pub(in crate::rack::redfish) struct User {
+    pub(in crate::rack::redfish) name: String,
+    pub(in crate::rack::redfish) role: Role,
 }
 
 /// The user of a request; `None` without valid credentials.
-pub(super) fn user_of(host: &SimHost, headers: &HeaderMap) -> Option<User> {
+pub(in crate::rack::redfish) fn user_of(host: &SimHost, headers: &HeaderMap) -> Option<User> {
     if let Some(token) = headers.get("x-auth-token") {
         let now = host.now();
         let name = host
@@ -45,7 +44,7 @@ pub(super) fn user_of(host: &SimHost, headers: &HeaderMap) -> Option<User> {
 
 /// Whether a role may use this method there; access to the user's own account or session is checked
 /// where that is looked up.
-pub(super) fn may(role: Role, method: &Method, place: ResourcePath<'_>) -> bool {
+pub(in crate::rack::redfish) fn may(role: Role, method: &Method, place: ResourcePath<'_>) -> bool {
     if *method != Method::POST && *method != Method::PATCH && *method != Method::DELETE {
         return role.may("Login");
     }

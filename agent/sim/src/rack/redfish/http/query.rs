@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 /// The requested part of a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Page {
+pub(in crate::rack::redfish) struct Page {
     top: Option<usize>,
     skip: usize,
 }
 
 /// Reason why a query is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum QueryError {
+pub(in crate::rack::redfish) enum QueryError {
     /// The service does not know the parameter (501).
     Unknown(String),
     /// The resource does not support it (400).
@@ -24,7 +24,7 @@ pub(super) enum QueryError {
 }
 
 /// Parses a query. `pages`: whether the resource has pages.
-pub(super) fn read(query: &str, pages: bool) -> Result<Page, QueryError> {
+pub(in crate::rack::redfish) fn read(query: &str, pages: bool) -> Result<Page, QueryError> {
     let mut page = Page::default();
     for pair in query.split('&') {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -43,7 +43,7 @@ pub(super) fn read(query: &str, pages: bool) -> Result<Page, QueryError> {
 }
 
 /// Reduces a collection to the requested part, with at most `most` members on a page.
-pub(super) fn cut(collection: &mut Value, page: Page, most: usize) {
+pub(in crate::rack::redfish) fn cut(collection: &mut Value, page: Page, most: usize) {
     let path = collection.get("@odata.id").cloned().unwrap_or_default();
     let Some(Value::Array(members)) = collection.get_mut("Members") else {
         return;

@@ -14,7 +14,7 @@ use rackhand_proto::{
 
 /// A time since the start of an agent, and when this process received it.
 #[derive(Debug, Clone)]
-pub(super) struct AgentClock {
+pub(in crate::agents) struct AgentClock {
     instance: String,
     since_start: Duration,
     answered: Instant,
@@ -22,7 +22,7 @@ pub(super) struct AgentClock {
 
 impl AgentClock {
     /// The clock from a response; `None` if the version of the agent does not report it.
-    pub(super) fn of(claimed: &v1::ClaimTermResponse) -> Option<Self> {
+    pub(in crate::agents) fn of(claimed: &v1::ClaimTermResponse) -> Option<Self> {
         let since_start = duration_if_set(claimed.since_start.as_ref());
         Some(Self {
             instance: claimed.instance.clone(),
@@ -33,7 +33,7 @@ impl AgentClock {
 
     /// The latest time at which a request that is sent now may begin its operation. The agent's clock is
     /// ahead of this estimate by the latency of its response, so the estimate is never too late.
-    pub(super) fn latest(&self) -> v1::AgentTime {
+    pub(in crate::agents) fn latest(&self) -> v1::AgentTime {
         let now = self.since_start.saturating_add(self.answered.elapsed());
         v1::AgentTime {
             instance: self.instance.clone(),

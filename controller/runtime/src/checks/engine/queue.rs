@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use rackhand_core::dispatch;
 #[cfg(test)]
-pub(super) use rackhand_core::dispatch::IN_FLIGHT;
+pub(in crate::checks) use rackhand_core::dispatch::IN_FLIGHT;
 
 use crate::store::object::Key;
 
@@ -12,10 +12,10 @@ use crate::store::object::Key;
 pub(super) type Queue = dispatch::Queue<Key, Instant>;
 
 /// A member of a check.
-pub(super) type Item = dispatch::Item<Key>;
+pub(in crate::checks) type Item = dispatch::Item<Key>;
 
 /// The key of the object behind a member.
-pub(super) trait MemberKey {
+pub(in crate::checks) trait MemberKey {
     /// The key of the object, which is in the namespace of the check.
     fn key(&self) -> Key;
 }

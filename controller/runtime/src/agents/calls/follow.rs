@@ -8,10 +8,10 @@ use rackhand_transport::{CallErrorKind, Refusal, classify, journal_of};
 use tokio::sync::mpsc;
 
 use super::{
-    Agents, CALL,
-    calls::traced_operation,
     convert::{finished, reading, staged},
+    traced_operation,
 };
+use crate::agents::{Agents, CALL};
 
 /// An event of an operation.
 #[derive(Debug)]

@@ -11,7 +11,8 @@ use rackhand_proto::{
 };
 use rackhand_transport::classify;
 
-use super::{Agents, calls::traced};
+use super::traced;
+use crate::agents::Agents;
 
 /// Entries of the event log that are read.
 const ENTRIES: u32 = 50;

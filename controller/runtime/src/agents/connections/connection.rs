@@ -7,8 +7,11 @@ use rackhand_proto::v1;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{Agents, CALL, Client, ConnectError, State, clock::AgentClock, required, within};
-use crate::store::{index::Change, object::Key};
+use super::{clock::AgentClock, required};
+use crate::{
+    agents::{Agents, CALL, Client, ConnectError, State, within},
+    store::{index::Change, object::Key},
+};
 
 /// Interval of probes, after which the silence of an agent is detected.
 const PROBE: Duration = Duration::from_secs(5);
@@ -17,7 +20,7 @@ const PROBE_SILENT: Duration = Duration::from_secs(1);
 
 impl Agents {
     /// Probes the agent until `stop`.
-    pub(super) async fn maintain(
+    pub(in crate::agents) async fn maintain(
         &self,
         key: &Key,
         spec: &RackAgentSpec,
@@ -169,7 +172,7 @@ impl Agents {
     }
 
     /// Records the journal that an agent reported in a response.
-    pub(super) fn see_journal(&self, agent: &str, journal: Option<&v1::Journal>) {
+    pub(in crate::agents) fn see_journal(&self, agent: &str, journal: Option<&v1::Journal>) {
         let mut agents = self.agents.write();
         if let Some(agent) = agents.get_mut(&Key::new("", agent)) {
             agent.seen_journals.see(journal);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tokio::task::{Id, JoinSet};
 
 /// Tasks with result `T`.
-pub(super) struct Tasks<T> {
+pub(in crate::checks) struct Tasks<T> {
     running: JoinSet<T>,
     /// The result of each task if it panics.
     panicked: HashMap<Id, T>,
@@ -24,7 +24,11 @@ impl<T: 'static> Default for Tasks<T> {
 
 impl<T: Send + 'static> Tasks<T> {
     /// Starts a task. `panicked` is its result if it panics.
-    pub(super) fn spawn(&mut self, panicked: T, task: impl Future<Output = T> + Send + 'static) {
+    pub(in crate::checks) fn spawn(
+        &mut self,
+        panicked: T,
+        task: impl Future<Output = T> + Send + 'static,
+    ) {
         let id = self.running.spawn(task).id();
         self.panicked.insert(id, panicked);
     }
@@ -48,12 +52,12 @@ impl<T: Send + 'static> Tasks<T> {
     }
 
     /// Waits until all tasks have ended.
-    pub(super) async fn end(&mut self) {
+    pub(in crate::checks) async fn end(&mut self) {
         while self.running.join_next().await.is_some() {}
     }
 
     #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::checks) fn is_empty(&self) -> bool {
         self.running.is_empty()
     }
 }
