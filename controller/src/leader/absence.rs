@@ -91,10 +91,13 @@ mod tests {
 
     use super::*;
 
-    fn held(spec: Value) -> Result<String, String> {
-        let lease: Lease = serde_json::from_value(json!({ "spec": spec })).unwrap();
-        let now = "2026-08-01T02:00:30Z".parse().unwrap();
-        holder("Lease a/b", Some(&lease), now)
+    fn lease(spec: &Value) -> Lease {
+        serde_json::from_value(json!({ "spec": spec })).unwrap()
+    }
+
+    fn held(spec: &Value) -> Result<String, String> {
+        let now = Timestamp::constant(1_785_549_630, 0);
+        holder("Lease a/b", Some(&lease(spec)), now)
     }
 
     #[test]
@@ -103,7 +106,7 @@ mod tests {
             "holderIdentity": "rackhand-0_abc", "leaseDurationSeconds": 15,
             "renewTime": "2026-08-01T02:00:20.000000Z",
         });
-        assert_eq!(held(renewed), Ok("rackhand-0".to_owned()));
+        assert_eq!(held(&renewed), Ok("rackhand-0".to_owned()));
     }
 
     #[test]
@@ -125,7 +128,7 @@ mod tests {
                 "Lease a/b has expired; rackhand-0 renewed it 30 s ago",
             ),
         ] {
-            assert_eq!(held(spec), Err(why.to_owned()));
+            assert_eq!(held(&spec), Err(why.to_owned()));
         }
     }
 
