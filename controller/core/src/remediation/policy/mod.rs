@@ -3,7 +3,6 @@
 //!
 //! Contains the defaults and their reasons.
 
-mod recorded;
 pub(super) mod version;
 
 use std::time::Duration;
@@ -157,17 +156,14 @@ pub struct Policy {
     /// Time after which a drain is reported as blocked.
     pub drain_timeout: Duration,
     /// What happens after the drain timeout.
-    #[serde(with = "recorded::RecordedDrain")]
     pub drain_blocked: DrainPolicy,
     /// Who deletes the pods.
-    #[serde(with = "recorded::RecordedPodDeletion")]
     pub pod_deletion: PodDeletion,
     /// Time for which a plain power cycle keeps the host off after it was confirmed off.
     pub cycle_hold: Duration,
     /// Time after the confirmed off for which the workload cluster may be out of reach.
     pub defer_timeout: Duration,
     /// What happens after the defer timeout.
-    #[serde(with = "recorded::RecordedUnreachable")]
     pub workload_down: UnreachablePolicy,
     /// Time after which the check that the kubelet is silent is reported as overdue.
     pub confirm_timeout: Duration,
