@@ -18,7 +18,7 @@ use crate::{
     kubectl::table,
 };
 
-/// What is rehearsed.
+/// Inputs and options of a rehearsal.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Rehearse {
     /// File with MachineHealthChecks of Cluster API or OpenShift, the Clusters, NodeHealthChecks of medik8s,

@@ -59,6 +59,7 @@ pub mod fuzzing {
     /// # Errors
     /// The text is no list of objects, or a remediation or the copy of its state cannot be parsed.
     pub fn remediations(text: &str) -> Result<usize, String> {
-        crate::remediation::fuzzing::remediations(text)
+        let objects = crate::serve::explain::documents(text).map_err(|error| error.to_string())?;
+        crate::remediation::fuzzing::remediations(objects)
     }
 }

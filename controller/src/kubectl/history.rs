@@ -54,7 +54,7 @@ fn period(text: &str) -> Result<SignedDuration, String> {
     Ok(SignedDuration::from_secs(seconds))
 }
 
-/// The hosts, those first that were remediated most often.
+/// The hosts, the most often remediated first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Report {
     hosts: Vec<Host>,

@@ -37,7 +37,7 @@ pub(crate) enum Kubectl {
     ///
     /// Without --controller, `kubectl port-forward` connects to the Pod of the leader.
     Page(page::Page),
-    /// Approves a remediation that a PowerPolicy holds until a person approves it.
+    /// Approves a remediation whose PowerPolicy requires the approval of a person.
     Approve {
         #[command(flatten)]
         remediation: RemediationName,

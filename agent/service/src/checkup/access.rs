@@ -10,7 +10,7 @@ pub(super) fn credentials(seen: &Observations) -> Check {
     let user = &seen.username;
     match &seen.power {
         None => skipped(NAME, "the route comes first"),
-        Some(Ok(_)) => check(NAME, Verdict::Ok, format!("user {user} is let in"), ""),
+        Some(Ok(_)) => check(NAME, Verdict::Ok, format!("authenticated as {user}"), ""),
         Some(Err(error)) => match error.kind {
             ErrorKind::Authentication => check(
                 NAME,
@@ -25,7 +25,9 @@ pub(super) fn credentials(seen: &Observations) -> Check {
                 "mend the inventory",
             ),
             ErrorKind::Tls => skipped(NAME, "TLS comes first"),
-            ErrorKind::Privilege => check(NAME, Verdict::Ok, format!("user {user} is let in"), ""),
+            ErrorKind::Privilege => {
+                check(NAME, Verdict::Ok, format!("authenticated as {user}"), "")
+            }
             kind if is_silence(kind) => skipped(NAME, "no answer"),
             _ => skipped(NAME, "the power state comes first"),
         },

@@ -11,6 +11,7 @@ mod crash;
 mod driver;
 mod evidence;
 mod exits;
+mod explanation;
 mod failures;
 mod faults;
 mod fencing;

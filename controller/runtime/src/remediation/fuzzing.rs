@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use kube::api::DynamicObject;
 use rackhand_core::hosts::Racks;
 
 use super::{
@@ -11,20 +12,19 @@ use super::{
 use crate::{
     config::Config,
     hosts::{find_machine, host, target},
-    serve::explain::documents,
     store::{
         index::Index,
         object::{Key, Kind},
     },
 };
 
-/// Reads every remediation in the documents of a text; returns the number of them.
+/// Reads every remediation among the objects; returns the number of them.
 ///
 /// # Errors
-/// The text is no list of objects, or a remediation or the copy of its state cannot be parsed.
-pub(crate) fn remediations(text: &str) -> Result<usize, String> {
+/// A remediation, the copy of its state, or a Node cannot be parsed.
+pub(crate) fn remediations(objects: Vec<DynamicObject>) -> Result<usize, String> {
     let index = Index::new(Vec::new());
-    for object in documents(text).map_err(|error| error.to_string())? {
+    for object in objects {
         let types = object.types.clone().unwrap_or_default();
         if (types.api_version.as_str(), types.kind.as_str()) == ("v1", "Node") {
             let node = object.try_parse().map_err(|error| error.to_string())?;

@@ -1,7 +1,7 @@
 //! Ends all work before Rackhand is uninstalled, and removes what its manifests do not.
 //!
-//! Must never: remove a finalizer, a taint, or a hold of a remediation that is left. The controller ends
-//! remediations; this only asks it to, and waits.
+//! Must never: remove a finalizer, a taint, or a hold of an existing remediation. The controller ends
+//! remediations; this module deletes their objects and waits.
 
 mod leftovers;
 mod plan;
@@ -33,7 +33,7 @@ use super::{
     status,
 };
 
-/// Time between two looks at remediations that end.
+/// Time between two reads of ending remediations.
 const POLL: Duration = Duration::from_millis(500);
 /// Added to the duration of a Lease before its holder counts as gone, because clocks differ.
 const CLOCK_SKEW: i64 = 30;

@@ -1,4 +1,4 @@
-//! What is left on Nodes of the management cluster and of the workload clusters, once no remediation is left:
+//! Leftovers on Nodes of the management cluster and of the workload clusters after the last remediation:
 //! out-of-service taints, and the condition `FencingUnavailable`.
 //!
 //! Must never: remove a taint that somebody else may have set. `metadata.managedFields` names who last
@@ -38,12 +38,12 @@ pub(super) struct Clusters {
     skipped: Vec<String>,
 }
 
-/// Who has set an out-of-service taint.
+/// Origin of an out-of-service taint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// Rackhand.
     Ours,
-    /// Somebody else, or Rackhand, and others have changed the taints of the Node since.
+    /// Unknown: others have changed the taints of the Node since.
     Unproven,
 }
 

@@ -1,8 +1,10 @@
 //! What a remediation observes, as named lines.
 
-use crate::remediation::{HostView, Observation, PodDeletion, Taint, WorkloadView};
+use crate::remediation::{
+    AgentView, HostView, Observation, OperationView, PodDeletion, PowerView, Taint, WorkloadView,
+};
 
-/// What is known of Machine, Node, host and BareMetalHost, by name.
+/// What is known of Machine, Node, host, BareMetalHost, agent and BMC, by name.
 pub fn observed(machine: Option<&str>, o: &Observation) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
@@ -58,7 +60,45 @@ pub fn observed(machine: Option<&str>, o: &Observation) -> Vec<(String, String)>
         };
         line("bmh", format!("{}: {words}", bmh.name));
     }
+    if let HostView::Found(host) = &o.host {
+        let state = match &o.agent {
+            AgentView::Ready => "connected",
+            AgentView::Unreachable { why } => why,
+        };
+        line("agent", format!("of rack {}: {state}", host.rack));
+    }
+    if let Some(operation) = &o.operation {
+        line("operation", operation_state(operation));
+    }
+    if let Some(power) = &o.power {
+        line("power", reading(power));
+    }
     lines
+}
+
+fn operation_state(operation: &OperationView) -> String {
+    match operation {
+        OperationView::Running => "under way at the agent".into(),
+        OperationView::Staged { why, .. } => format!("accepted by the agent; waiting: {why}"),
+        OperationView::Finished { commands_sent, .. } => {
+            format!("ended at the agent; power commands sent: {commands_sent}")
+        }
+        OperationView::Rejected { why } => format!("refused by the agent: {why}"),
+    }
+}
+
+/// The latest reading of the BMC between operations.
+fn reading(power: &PowerView) -> String {
+    match &power.result {
+        Ok(reading) if reading.protocol.is_empty() => {
+            format!("{}, read at {}", reading.raw, power.answered)
+        }
+        Ok(reading) => format!(
+            "{} ({}), read at {}",
+            reading.raw, reading.protocol, power.answered
+        ),
+        Err(why) => format!("not read at {}: {why}", power.answered),
+    }
 }
 
 /// What is known of the pods of a Node that is drained, and who deletes them.
