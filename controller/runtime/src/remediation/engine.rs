@@ -190,6 +190,9 @@ impl Engine {
                 self.recorder
                     .write_decision(&self.scope, &mut self.memory, &decision, until, now)
                     .await?;
+                // An explanation never shows an older step than the object does.
+                let facts = self.facts(&observation);
+                self.scope.context.live.put(&self.scope.id, facts);
                 Ok(Iteration::Turn(Turn::Again))
             }
             Next::Do(command) => {

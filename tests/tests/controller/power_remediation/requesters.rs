@@ -208,10 +208,19 @@ pub async fn openshift(w: &World) -> Result<()> {
     })
     .await?;
     let args = ["master-ocp", "--namespace", NAMESPACE];
-    let text = w.stage.explain_remediation(&args).await?;
-    for part in ["on-ocp-1", "ocp-1 of rack managed", "connected"] {
-        ensure!(text.contains(part), "{part:?} is missing in\n{text}");
-    }
+    let parts = ["on-ocp-1", "ocp-1 of rack managed", "connected"];
+    wait_until(
+        "the explanation names pod, host and agent",
+        LONG,
+        || async {
+            let text = w.stage.explain_remediation(&args).await?;
+            Ok(match parts.iter().all(|part| text.contains(part)) {
+                true => Ok(()),
+                false => Err(text),
+            })
+        },
+    )
+    .await?;
     w.stage.let_pod_go("ocp-1").await?;
     w.wait_step("master-ocp", "Succeeded").await?;
     w.stage.one_cycle("ocp-1")?;
