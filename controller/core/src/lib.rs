@@ -10,7 +10,7 @@
 //! could fence its host ([`bmc_health`]), and what all this would have done with a recorded history
 //! ([`rehearsal`]). Must never read a clock, do I/O, or use a client; no function here is `async`.
 //!
-//! ARCHITECTURE.md has the table of its layers.
+//! docs/decisions/core-layers.md has the table of its layers.
 
 pub mod bmc_health;
 pub mod bmc_identity;

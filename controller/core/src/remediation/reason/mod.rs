@@ -11,8 +11,8 @@ use strum::IntoStaticStr;
 
 use table::EndedBy;
 
-/// The reason of the current step of a remediation. `Display` is its message for users, and `table` has it, with who ends
-/// the wait.
+/// The reason of the current step of a remediation. `Display` is its message for users. `table` has the message of each
+/// reason, and who ends the wait.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(tag = "reason", content = "detail")]
 #[allow(missing_docs, reason = "the table says what each one is")]
