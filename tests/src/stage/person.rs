@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Api,
@@ -66,21 +66,11 @@ impl Stage {
     /// Runs `rackhand-controller explain remediation` with the controller that leads; returns its output.
     ///
     /// # Errors
-    /// No controller explains the remediation.
+    /// No controller of this stage leads, or it does not explain the remediation.
     pub async fn explain_remediation(&self, args: &[&str]) -> Result<String> {
-        let ports: Vec<u16> = self.https.lock().values().copied().collect();
-        let mut refused = Vec::new();
-        for port in ports {
-            let address = format!("--controller=https://127.0.0.1:{port}");
-            match self
-                .explain(&[&["remediation", &address], args].concat(), "")
-                .await
-            {
-                Ok(text) => return Ok(text),
-                Err(error) => refused.push(format!("{error:#}")),
-            }
-        }
-        bail!("{}", refused.join("\n"))
+        let address = format!("--controller={}", self.leader_address().await?);
+        self.explain(&[&["remediation", &address], args].concat(), "")
+            .await
     }
 
     /// The command by which a person has the leader explain a remediation. The address stands in for the
@@ -89,13 +79,19 @@ impl Stage {
     /// # Errors
     /// No controller of this stage leads.
     pub async fn explain_command(&self, name: &str) -> Result<String> {
+        let address = self.leader_address().await?;
+        Ok(format!(
+            "rackhand-controller explain remediation {name} -n metal3 --controller {address}"
+        ))
+    }
+
+    /// The address of the HTTPS server of the controller that leads.
+    async fn leader_address(&self) -> Result<String> {
         let (holder, _) = self.leader().await?;
         let replica = holder.rsplit_once('_').map_or(&*holder, |(name, _)| name);
         let port = self.https.lock().get(replica).copied();
         let port = port.with_context(|| format!("{holder:?} leads"))?;
-        Ok(format!(
-            "rackhand-controller explain remediation {name} -n metal3 --controller https://127.0.0.1:{port}"
-        ))
+        Ok(format!("https://127.0.0.1:{port}"))
     }
 
     /// Runs a command of `rackhand-controller` with this standard input; returns its output.
