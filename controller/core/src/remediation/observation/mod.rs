@@ -93,6 +93,9 @@ pub struct RequestFacts {
 /// The Machine that is remediated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MachineView {
+    /// `metadata.creationTimestamp`. A Node that is older than its Machine tells that the objects were copied here, by a
+    /// move or a restore, and that the time of a request's creation is the time of the copy.
+    pub created: Option<Timestamp>,
     /// `spec.providerID`; empty if it has none.
     pub provider_id: String,
     /// Status of the condition `HealthCheckSucceeded`.
@@ -113,6 +116,7 @@ impl MachineView {
     /// For a request about a Node that has no Machine.
     pub fn not_asked() -> Self {
         Self {
+            created: None,
             provider_id: String::new(),
             health_check_succeeded: None,
             owner_remediated_false: true,

@@ -37,7 +37,7 @@ pub(in crate::remediation) fn renewal_limit(duration: Duration) -> Duration {
 /// The Node, read now from the workload cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NodeFacts {
-    /// Name of the VolumeAttachment.
+    /// `metadata.name`.
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,

@@ -159,15 +159,22 @@ impl StepContext<'_> {
         Some(self.quiet_write(s, Reason::Working))
     }
 
-    /// F11: a check made the request for a failure that was over before any controller saw it: the Node became Ready
-    /// after that, or the check calls the Machine healthy. What a person requests is carried out.
-    pub(in super::super) fn is_older_than_recovery(&self) -> bool {
-        let Some((made, node)) = self.o.request.made_by_check.zip(self.node()) else {
+    /// F11: a check made the request for a failure that may have been over before any controller saw it: the Node became
+    /// Ready after that, or cannot be seen; the check calls the Machine healthy; or the request is a copy, whose age is
+    /// not known. What a person requests is carried out.
+    pub(in super::super) fn may_be_older_than_recovery(&self) -> bool {
+        let Some(made) = self.o.request.made_by_check else {
             return false;
+        };
+        let Some(node) = self.node() else {
+            return true;
         };
         let machine = self.o.machine.as_ref();
         let is_healthy = machine.is_some_and(|m| m.health_check_succeeded == Some(true));
-        node.ready && (is_healthy || node.ready_since.is_some_and(|since| since > made))
+        let copied = machine.and_then(|m| m.created).zip(node.created);
+        let is_copy = copied.is_some_and(|(machine, node)| machine > node);
+        let is_back = node.ready_since.is_some_and(|since| since > made);
+        node.ready && (is_healthy || is_copy || is_back)
     }
 
     /// Records that the Node was down while the request waits, see [`Self::node_came_back`].

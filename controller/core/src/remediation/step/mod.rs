@@ -333,7 +333,7 @@ impl StepContext<'_> {
         // One that has begun elsewhere, and that its check may not need any more (F11).
         let began = s.finalizer || self.o.request.finalizer_by_copy.is_some();
         s.node_was_down =
-            began || self.node().is_some_and(|n| !n.ready) || self.is_older_than_recovery();
+            began || self.node().is_some_and(|n| !n.ready) || self.may_be_older_than_recovery();
         s.former_lease = began.then(|| self.node().map_or("", NodeFacts::renewed).into());
         s
     }

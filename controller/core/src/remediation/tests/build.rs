@@ -167,6 +167,7 @@ pub(super) fn mk_observation() -> Observation {
             policy: Ok(Policy::default()),
         },
         machine: Some(MachineView {
+            created: None,
             provider_id: String::new(),
             health_check_succeeded: Some(false),
             owner_remediated_false: false,

@@ -130,3 +130,51 @@ fn f11_request_of_a_check_from_before_the_recovery_does_not_begin() {
     let s = first(&o);
     assert_eq!(writes(&o, &s, 0).0.step, Step::Succeeded);
 }
+
+/// A move and a restore give a request that waits a new time of creation, after the recovery.
+#[test]
+fn f11_copied_request_of_a_check_waits_for_its_verdict() {
+    let mut o = mk_observation();
+    node(&mut o).ready = true;
+    node(&mut o).ready_since = Some(at(-400));
+    o.request.made_by_check = Some(at(-300));
+    let created = |o: &mut Observation, seconds| {
+        o.machine.as_mut().unwrap().created = Some(at(seconds));
+    };
+    // The Node is from before the Machine.
+    created(&mut o, -310);
+    let s = first(&o);
+    let (s, reason) = writes(&o, &s, 0);
+    assert_eq!((s.step, reason), (Step::Pending, Reason::WaitingForHealth));
+    let mut healthy = o.clone();
+    healthy.machine.as_mut().unwrap().health_check_succeeded = Some(true);
+    assert_eq!(writes(&healthy, &s, 5).0.step, Step::Succeeded);
+    // The check still calls it unhealthy.
+    let (s, _) = writes(&o, &s, 60);
+    assert_eq!(writes(&o, &s, 60).0.step, Step::Holding);
+    // The Machine was there first, or a person made the request.
+    let mut by_person = o.clone();
+    by_person.request.made_by_check = None;
+    created(&mut o, -2000);
+    for o in [by_person, o] {
+        assert_eq!(writes(&o, &first(&o), 0).0.step, Step::Holding);
+    }
+}
+
+/// The workload cluster is not connected yet when a controller starts.
+#[test]
+fn f11_request_of_a_check_waits_for_its_verdict_if_its_node_was_not_seen_at_first() {
+    let mut o = mk_observation();
+    let seen = o.workload.clone();
+    o.request.made_by_check = Some(at(-300));
+    o.workload = WorkloadView::Unreachable {
+        why: "there is no connection".into(),
+    };
+    let s = first(&o);
+    o.workload = seen;
+    node(&mut o).ready = true;
+    node(&mut o).ready_since = Some(at(-200));
+    assert_eq!(writes(&o, &s, 5).1, Reason::WaitingForHealth);
+    o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
+    assert_eq!(writes(&o, &s, 5).0.step, Step::Succeeded);
+}

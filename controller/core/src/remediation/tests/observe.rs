@@ -64,6 +64,7 @@ impl Run {
         let mut o = Observation {
             request: w.request.clone(),
             machine: Some(MachineView {
+                created: None,
                 provider_id: String::new(),
                 health_check_succeeded: Some(w.healthy()),
                 owner_remediated_false: w.escalated,

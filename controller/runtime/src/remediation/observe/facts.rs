@@ -223,6 +223,7 @@ fn machine_view_facts(machine: &MachineView) -> MachineFacts {
         find_condition(list, OWNER_REMEDIATED).is_some_and(rackhand_api::views::Condition::is_false)
     };
     MachineFacts {
+        created: machine.meta.created,
         provider_id: machine.provider_id.clone().unwrap_or_default(),
         health_check_succeeded: machine
             .condition(HEALTH_CHECK_SUCCEEDED)
