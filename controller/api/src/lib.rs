@@ -17,4 +17,4 @@ pub mod policies;
 mod validation;
 pub mod views;
 
-pub use rackhand_core::{duration::GoDuration, int_or_percent::IntOrPercent};
+pub use rackhand_core::{values::duration::GoDuration, values::int_or_percent::IntOrPercent};

@@ -9,11 +9,11 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use rackhand_core::health::{
+use rackhand_core::checks::machines::{
     Check, ClusterFacts, Condition, ConditionRule, Fleet, Limit, MachineFacts, NodeFacts, NodeView,
     RequestView, Target, plan,
 };
-use rackhand_core::int_or_percent::IntOrPercent;
+use rackhand_core::values::int_or_percent::IntOrPercent;
 
 const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
 /// Events per measurement.

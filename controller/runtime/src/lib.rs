@@ -25,12 +25,12 @@ mod store;
 pub use agents::AgentConnector;
 pub use clusters::{WorkloadConnector, is_tainted_by_rackhand, workload_cluster_client};
 pub use config::{Config, HealthChecks, MetricsConfig};
-pub use rackhand_core::duration::time_span;
 pub use rackhand_core::preflight::{Report as PreflightReport, Status as PreflightStatus};
 pub use rackhand_core::rehearsal::{RehearsalReport, RehearsedRemediation};
 pub use rackhand_core::remediation::{
     DrainPolicy, LONGEST_EVIDENCE, NodeAction, NodeGonePolicy, UnreachablePolicy,
 };
+pub use rackhand_core::values::duration::time_span;
 pub use remediation::{cause_line, evidence_of_api, with_suspect};
 pub use run::{Connections, run, run_over};
 pub use serve::controller_client::{ControllerAddress, ControllerTrust};

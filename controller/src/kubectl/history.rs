@@ -9,7 +9,7 @@ use kube::{Api, Client, ResourceExt, api::ListParams};
 use rackhand_api::kinds::host_history::{HostHistory, HostRemediation};
 use rackhand_core::{
     explanation::evidence_lines,
-    recurrence::{Recurrence, recurrence},
+    limits::recurrence::{Recurrence, recurrence},
 };
 use rackhand_runtime::{cause_line, evidence_of_api, with_suspect};
 use serde::Serialize;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, ResourceExt, api::DynamicObject};
 use rackhand_api::names::STATE_ANNOTATION;
-use rackhand_core::duration::ago;
+use rackhand_core::values::duration::ago;
 use serde::Serialize;
 use serde_json::Value;
 

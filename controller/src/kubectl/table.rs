@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Formatter};
 
-use rackhand_core::columns::write_columns;
+use rackhand_core::values::columns::write_columns;
 
 /// The path of an object.
 pub(super) fn named(namespace: &str, name: &str) -> String {

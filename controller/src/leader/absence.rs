@@ -6,7 +6,7 @@ use k8s_openapi::api::{
     core::v1::{ContainerStateTerminated, ContainerStatus, Pod},
 };
 use kube::ResourceExt;
-use rackhand_core::duration::ago;
+use rackhand_core::values::duration::ago;
 
 /// Characters of a termination message that are shown, from its end.
 const LONGEST_MESSAGE: usize = 400;

@@ -44,16 +44,25 @@ fn module_name(file: &str) -> String {
     file.strip_suffix(".rs").unwrap_or(file).to_owned()
 }
 
-/// The source files of each module of a crate, joined, without tests.
-fn modules(src: &Path) -> BTreeMap<String, String> {
+/// The source files of each module of a crate, joined, without tests. A module of a group, a folder that `groups`
+/// names, is `group/module`.
+fn modules(src: &Path, groups: &BTreeSet<&str>) -> BTreeMap<String, String> {
     let mut modules = BTreeMap::<String, String>::new();
     for entry in fs::read_dir(src).unwrap() {
         let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap();
-        modules
-            .entry(module_name(name))
-            .or_default()
-            .push_str(&read_all(&path));
+        let name = module_name(path.file_name().unwrap().to_str().unwrap());
+        if !groups.contains(name.as_str()) {
+            modules.entry(name).or_default().push_str(&read_all(&path));
+            continue;
+        }
+        for entry in fs::read_dir(path).unwrap() {
+            let path = entry.unwrap().path();
+            let inner = module_name(path.file_name().unwrap().to_str().unwrap());
+            if inner != "mod" {
+                let source = modules.entry(format!("{name}/{inner}")).or_default();
+                source.push_str(&read_all(&path));
+            }
+        }
     }
     modules
 }
@@ -76,35 +85,68 @@ fn read_all(path: &Path) -> String {
     }
 }
 
-/// The modules of the crate's root that a source names after `crate::`.
-fn imports(source: &str) -> BTreeSet<&str> {
+/// What a source names after `crate::`: modules of the crate's root, and `group/module` for what is in them.
+fn imports(source: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for path in source.split("crate::").skip(1) {
-        let Some(list) = path.strip_prefix('{') else {
-            found.extend(path.split([':', ';']).next());
-            continue;
-        };
-        let mut depth = 0;
-        for item in list.split_inclusive(['{', '}', ',']) {
-            if depth == 0 {
-                found.extend(item.trim_start().split([':', ',', '}']).next());
-            }
-            match item.chars().next_back() {
-                Some('{') => depth += 1,
-                Some('}') if depth == 0 => break,
-                Some('}') => depth -= 1,
-                _ => {}
-            }
-        }
+        add_imports(path, None, &mut found);
     }
     found
+}
+
+/// Adds the first two names of each path of a use tree.
+fn add_imports(tree: &str, parent: Option<&str>, found: &mut BTreeSet<String>) {
+    for item in items(tree) {
+        let name = item
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .next();
+        let Some(name) = name.filter(|name| !name.is_empty()) else {
+            continue;
+        };
+        if let Some(parent) = parent {
+            found.insert(format!("{parent}/{name}"));
+            continue;
+        }
+        found.insert(name.to_owned());
+        if let Some(rest) = item[name.len()..].strip_prefix("::") {
+            add_imports(rest, Some(name), found);
+        }
+    }
+}
+
+/// The paths of a list in braces, or the one path at the start of a text.
+fn items(tree: &str) -> Vec<&str> {
+    let Some(list) = tree.strip_prefix('{') else {
+        return vec![tree];
+    };
+    let (mut items, mut depth, mut start) = (Vec::new(), 0, 0);
+    for (at, c) in list.char_indices() {
+        match c {
+            ',' if depth == 0 => {
+                items.push(list[start..at].trim_start());
+                start = at + 1;
+            }
+            '{' => depth += 1,
+            '}' if depth == 0 => {
+                items.push(list[start..at].trim_start());
+                break;
+            }
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    items
 }
 
 /// Compares the imports of a crate with its table. `outside`: modules that the table does not list.
 fn assert_layers(page: &str, heading: &str, src: &str, outside: &[&str]) {
     let layers = layers(page, heading);
-    let modules = modules(&root().join(src));
     let listed: Vec<&str> = layers.iter().map(|layer| layer.module.as_str()).collect();
+    let groups: BTreeSet<&str> = listed
+        .iter()
+        .filter_map(|name| Some(name.split_once('/')?.0))
+        .collect();
+    let modules = modules(&root().join(src), &groups);
     let found = modules.keys().map(String::as_str);
     let found: BTreeSet<&str> = found.filter(|name| !outside.contains(name)).collect();
     assert_eq!(
@@ -117,7 +159,7 @@ fn assert_layers(page: &str, heading: &str, src: &str, outside: &[&str]) {
         let imports = imports(&modules[module]);
         let others = listed.iter().filter(|name| *name != module);
         let imported: BTreeSet<String> = others
-            .filter(|name| imports.contains(*name))
+            .filter(|name| imports.contains(**name))
             .map(|name| (*name).to_owned())
             .collect();
         assert_eq!(imported, layer.imports, "imports of {module} in {src}");
@@ -128,6 +170,14 @@ fn assert_layers(page: &str, heading: &str, src: &str, outside: &[&str]) {
             "{module} in {src} imports a module that is not above it in the table"
         );
     }
+}
+
+#[test]
+fn paths_of_a_use_tree_are_found_to_the_second_name() {
+    let source = "use crate::{\n    a::{b::C, d::{E, F}},\n    g,\n};\nlet h = crate::i::j();";
+    let found = imports(source);
+    let wanted = ["a", "a/b", "a/d", "g", "i", "i/j"];
+    assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), wanted);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 use kube::CustomResource;
-use rackhand_core::shared_cause::DomainKind;
+use rackhand_core::fleet::shared_cause::DomainKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

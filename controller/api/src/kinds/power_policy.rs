@@ -6,8 +6,8 @@
 use jiff::Timestamp;
 use kube::CustomResource;
 use rackhand_core::{
-    power_policy::WhenExceeded,
-    shared_cause::{DomainKind, OnTimeout},
+    fleet::shared_cause::{DomainKind, OnTimeout},
+    limits::power_policy::WhenExceeded,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

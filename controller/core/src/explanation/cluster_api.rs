@@ -6,7 +6,7 @@ use super::{
     machines::{Dialect, MachineEntry},
     messages::{condition_rule, startup_rule},
 };
-use crate::health::{
+use crate::checks::machines::{
     Action, Check, ClusterFacts, Limit, MachineFacts, Onset, Target, Verdict, onsets,
 };
 

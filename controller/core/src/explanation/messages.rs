@@ -4,9 +4,9 @@ use std::{fmt::Write as _, time::Duration};
 
 use super::check::TargetView;
 use crate::{
-    duration::go_duration,
-    health::{ConditionRule, Limit, RequestView, Verdict},
-    int_or_percent::IntOrPercent,
+    checks::machines::{ConditionRule, Limit, RequestView, Verdict},
+    values::duration::go_duration,
+    values::int_or_percent::IntOrPercent,
 };
 
 /// Number of names in a line; the others are only counted.

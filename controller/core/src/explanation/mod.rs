@@ -1,6 +1,6 @@
 //! Explanations: what a health check or a remediation does, and why, as one serialisable view.
 //!
-//! A view is computed by the functions that decide in production ([`crate::health`], [`crate::nodes`],
+//! A view is computed by the functions that decide in production ([`crate::checks::machines`], [`crate::checks::nodes`],
 //! [`crate::remediation`]). `explain`, the endpoint of the leader and files all give this view; its
 //! `Display` is the text for a terminal. The dialects of health checks differ only in its data.
 

@@ -6,7 +6,7 @@ use super::{
     machines::{Dialect, MachineEntry},
     messages::{condition_rule, startup_rule},
 };
-use crate::health::{
+use crate::checks::machines::{
     ClusterFacts, ExternalStep, Limit, MarkCarrier, Onset, OpenShiftAction, OpenShiftCheck,
     OpenShiftMachine, OpenShiftTarget, Verdict, onsets_openshift,
 };

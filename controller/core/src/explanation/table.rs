@@ -8,7 +8,7 @@ use super::{
     check::{CheckView, RequestView, TargetView},
     remediation::RemediationView,
 };
-use crate::{columns::write_columns, duration::time_span};
+use crate::{values::columns::write_columns, values::duration::time_span};
 
 /// Columns of a table of targets.
 const COLUMNS: [&str; 8] = [

@@ -6,7 +6,7 @@ use super::{
     ClockFacts, ClusterFacts, Facts, KindFacts, LeaderFacts, Need, RightFacts, RightsFacts, Row,
     facts::CheckKind,
 };
-use crate::roles::Roles;
+use crate::fleet::roles::Roles;
 
 /// The version since which the out-of-service taint is general.
 const TAINT_SINCE: (u32, u32) = (1, 28);

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::roles::Roles;
+use crate::fleet::roles::Roles;
 
 /// Everything that was gathered.
 #[derive(Debug, Clone, Default)]

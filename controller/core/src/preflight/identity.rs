@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{HostFacts, Row, Status, TargetFacts};
-use crate::bmc_identity::{
+use crate::fleet::bmc_identity::{
     BmcIdentity, ExpectedHost, IDENTITY_REMEDY, NodeUuids, compare_with_node,
 };
 

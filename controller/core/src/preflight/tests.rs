@@ -1,7 +1,7 @@
 use jiff::SignedDuration;
 
 use super::{Role, *};
-use crate::roles::Roles;
+use crate::fleet::roles::Roles;
 
 fn now() -> Timestamp {
     Timestamp::from_second(1_000_000_000).unwrap()

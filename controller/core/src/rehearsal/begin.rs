@@ -6,10 +6,10 @@ use jiff::Timestamp;
 
 use super::{Assumed, HostKey, Outcome, Rehearsal};
 use crate::{
-    concurrency::{ActiveRemediation, check_concurrency},
-    power_policy::{Hold, PowerPolicy, Rule, Subject, Verdict, evaluate},
+    fleet::shared_cause::CauseHold,
+    limits::concurrency::{ActiveRemediation, check_concurrency},
+    limits::power_policy::{Hold, PowerPolicy, Rule, Subject, Verdict, evaluate},
     remediation::Progress,
-    shared_cause::CauseHold,
 };
 
 impl Rehearsal {

@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{facts::NodeRecord, report::RehearsalReport};
 use crate::{
-    power_policy::PowerPolicy,
-    shared_cause::{CauseHold, Failures, HostName, Judgement, SharedCauseRules, judge},
+    fleet::shared_cause::{CauseHold, Failures, HostName, Judgement, SharedCauseRules, judge},
+    limits::power_policy::PowerPolicy,
 };
 
 /// The Nodes of the history, and what is judged of their failures.

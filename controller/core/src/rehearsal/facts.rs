@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use crate::{
-    health::{
+    checks::machines::{
         self, ClusterFacts, Condition, MachineFacts, NodeView, OpenShiftCheck, OpenShiftMachine,
     },
-    nodes,
-    placement::PolicyFacts,
-    shared_cause::Domain,
+    checks::nodes,
+    fleet::placement::PolicyFacts,
+    fleet::shared_cause::Domain,
 };
 
 /// A health check that is rehearsed.
@@ -26,7 +26,7 @@ pub struct RehearsedCheck {
 #[derive(Debug, Clone)]
 pub enum CheckRules {
     /// A MachineHealthCheck of Cluster API, and its Cluster.
-    Machines(health::Check, ClusterFacts),
+    Machines(machines::Check, ClusterFacts),
     /// A MachineHealthCheck of OpenShift.
     OpenShift(OpenShiftCheck),
     /// A NodeHealthCheck of medik8s.
@@ -100,7 +100,7 @@ impl MemberFacts {
             last_transition: Some(since),
         }];
         let present = |recorded: &NodeView| match node {
-            Some(name) => NodeView::Present(health::NodeFacts {
+            Some(name) => NodeView::Present(machines::NodeFacts {
                 name: name.to_owned(),
                 conditions: conditions.clone(),
             }),

@@ -1,6 +1,6 @@
 //! The fleet of one check, of any kind, and what the check wants for its members.
 //!
-//! Must never decide: [`crate::health::Fleet`] and [`crate::nodes::Fleet`] do.
+//! Must never decide: [`crate::checks::machines::Fleet`] and [`crate::checks::nodes::Fleet`] do.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,8 +11,10 @@ use jiff::Timestamp;
 
 use super::{Member, MemberFacts};
 use crate::{
-    health::{self, Action, OpenShiftAction, OpenShiftCheck, RequestView, Target, Verdict},
-    nodes::{self, NodeCheckStatus, Outside, Request, RequestId, Step},
+    checks::machines::{
+        self, Action, OpenShiftAction, OpenShiftCheck, RequestView, Target, Verdict,
+    },
+    checks::nodes::{self, NodeCheckStatus, Outside, Request, RequestId, Step},
 };
 
 /// What a check wants for a member now.
@@ -30,8 +32,8 @@ pub(super) enum Wanted {
 
 /// The fleet of one check.
 pub(super) enum CheckFleet {
-    Machines(Box<health::Fleet>),
-    OpenShift(Box<health::Fleet<OpenShiftCheck>>),
+    Machines(Box<machines::Fleet>),
+    OpenShift(Box<machines::Fleet<OpenShiftCheck>>),
     Nodes(Box<NodeFleet>),
 }
 
@@ -201,8 +203,8 @@ fn of_openshift(action: &OpenShiftAction) -> Option<MachineAction> {
 }
 
 /// What a check of Machines wants. `requested` are the members with a remediation.
-fn machines_wanted<P: health::Policy>(
-    fleet: &mut health::Fleet<P>,
+fn machines_wanted<P: machines::Policy>(
+    fleet: &mut machines::Fleet<P>,
     requested: &BTreeSet<String>,
     convert: impl Fn(&P::Action) -> Option<MachineAction>,
     now: Timestamp,
@@ -234,10 +236,10 @@ fn machines_wanted<P: health::Policy>(
     wanted
 }
 
-fn put_machine<P: health::Policy>(
-    fleet: &mut health::Fleet<P>,
+fn put_machine<P: machines::Policy>(
+    fleet: &mut machines::Fleet<P>,
     machine: P::Machine,
-    node: health::NodeView,
+    node: machines::NodeView,
     is_requested: bool,
     now: Timestamp,
 ) {
@@ -254,7 +256,7 @@ fn put_machine<P: health::Policy>(
 }
 
 /// Why the limit of a check of Machines holds an unhealthy member, if it does.
-fn machine_limit<P: health::Policy>(fleet: &health::Fleet<P>) -> Option<String> {
+fn machine_limit<P: machines::Policy>(fleet: &machines::Fleet<P>) -> Option<String> {
     let gate = fleet.gate();
     (!gate.open && fleet.tally().unhealthy > 0).then_some(gate.message)
 }

@@ -1,7 +1,7 @@
 //! Rehearsal: what health checks and power policies would have done with a recorded history.
 //!
 //! Owns the virtual time and the assumed remediations. Must never restate a rule: verdicts and limits are those
-//! of [`health::Fleet`] and [`crate::nodes::Fleet`]; what begins is decided as in production, by the concurrency
+//! of [`machines::Fleet`] and [`crate::checks::nodes::Fleet`]; what begins is decided as in production, by the concurrency
 //! check, the policies and the judgement of shared causes.
 //!
 //! What a remediation does is assumed: it ends after a fixed time, and the Node is Ready from then on, until
@@ -20,10 +20,10 @@ use std::{collections::BTreeMap, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    concurrency::ActiveRemediation,
-    handover::SETTLE,
-    health,
-    power_policy::{PastAttempt, PowerPolicy, Rule},
+    checks::handover::SETTLE,
+    checks::machines,
+    limits::concurrency::ActiveRemediation,
+    limits::power_policy::{PastAttempt, PowerPolicy, Rule},
     remediation::Progress,
 };
 
@@ -94,11 +94,11 @@ impl Rehearsal {
             checks.into_iter().map(|c| (c.name, c.rules)).unzip();
         let fleet = |rules| match rules {
             CheckRules::Machines(check, cluster) => {
-                CheckFleet::Machines(Box::new(health::Fleet::new(check, cluster, None, start)))
+                CheckFleet::Machines(Box::new(machines::Fleet::new(check, cluster, None, start)))
             }
             CheckRules::OpenShift(check) => {
-                let cluster = health::no_cluster();
-                CheckFleet::OpenShift(Box::new(health::Fleet::new(check, cluster, None, start)))
+                let cluster = machines::no_cluster();
+                CheckFleet::OpenShift(Box::new(machines::Fleet::new(check, cluster, None, start)))
             }
             CheckRules::Nodes(check) => CheckFleet::Nodes(Box::new(NodeFleet::new(check, start))),
         };

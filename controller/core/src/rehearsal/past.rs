@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::power_policy::{PastAttempt, REMEMBERED_REMEDIATIONS};
+use crate::limits::power_policy::{PastAttempt, REMEMBERED_REMEDIATIONS};
 
 /// The latest remediations of each host, by the name of its Node, with their attempts.
 #[derive(Debug, Default)]

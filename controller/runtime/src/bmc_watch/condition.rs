@@ -8,8 +8,8 @@ use kube::{
 };
 use rackhand_api::names::conditions::FENCING_UNAVAILABLE;
 use rackhand_core::{
-    bmc_health::{Unavailable, UnavailableCause},
-    bmc_identity::IDENTITY_REMEDY,
+    fleet::bmc_health::{Unavailable, UnavailableCause},
+    fleet::bmc_identity::IDENTITY_REMEDY,
 };
 use serde_json::json;
 

@@ -21,9 +21,9 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kube::Client;
 use rackhand_core::{
-    bmc_health::{BmcHealth, UnavailableCause},
-    bmc_identity::{BmcIdentity, ExpectedHost, NodeUuids, compare_with_node},
-    power_owner::OwnerDifference,
+    fleet::bmc_health::{BmcHealth, UnavailableCause},
+    fleet::bmc_identity::{BmcIdentity, ExpectedHost, NodeUuids, compare_with_node},
+    limits::power_owner::OwnerDifference,
     remediation::{HostRef, HostView, PowerDevice, PowerReading, PowerState},
 };
 use rackhand_proto::v1;

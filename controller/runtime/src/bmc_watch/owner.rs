@@ -2,7 +2,7 @@
 
 use rackhand_api::views::BareMetalHostView;
 use rackhand_core::{
-    power_owner::{OwnerDifference, OwnerReport},
+    limits::power_owner::{OwnerDifference, OwnerReport},
     remediation::PowerState,
 };
 

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use rackhand_core::dispatch::HandoverState;
+use rackhand_core::checks::dispatch::HandoverState;
 
 use super::{
     Context,

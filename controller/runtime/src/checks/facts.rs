@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rackhand_api::{names::kinds, views::ConditionCheck};
-use rackhand_core::health::{Condition, ConditionRule, NodeFacts, NodeView, RequestView};
+use rackhand_core::checks::machines::{Condition, ConditionRule, NodeFacts, NodeView, RequestView};
 
 use crate::store::{
     index::{Connection, Index},

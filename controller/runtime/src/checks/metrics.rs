@@ -11,7 +11,7 @@ use prometheus_client::{
     },
     registry::Registry,
 };
-use rackhand_core::health::Cause;
+use rackhand_core::checks::machines::Cause;
 
 use super::dialects::{node_health_check::NodeMetrics, openshift::OpenShiftMetrics};
 use crate::store::{

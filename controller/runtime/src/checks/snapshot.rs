@@ -8,7 +8,7 @@ use rackhand_api::{
     names::{CLUSTER_NAME_LABEL, groups, kinds},
     views::{ClusterView, MachineHealthCheckView, MachineView, Meta, TemplateRef, group_of},
 };
-use rackhand_core::health::{
+use rackhand_core::checks::machines::{
     Check, ClusterFacts, Condition, MachineFacts, NodeFacts, NodeView, RequestView, Target,
 };
 

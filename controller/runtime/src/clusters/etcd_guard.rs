@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::{core::v1::Pod, policy::v1::PodDisruptionBudget};
 use kube::{Api, Client, api::ListParams};
-use rackhand_core::concurrency::EtcdGuard;
+use rackhand_core::limits::concurrency::EtcdGuard;
 
 use crate::store::api::call;
 

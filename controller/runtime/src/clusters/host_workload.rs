@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use rackhand_core::placement::{HostWorkload, WaitingPod};
+use rackhand_core::fleet::placement::{HostWorkload, WaitingPod};
 
 use super::drain::is_mirror;
 

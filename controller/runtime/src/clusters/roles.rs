@@ -9,7 +9,7 @@ use rackhand_api::{
     },
     views::MachineView,
 };
-use rackhand_core::roles::Roles;
+use rackhand_core::fleet::roles::Roles;
 
 /// Labels of Nodes of the control plane.
 const CONTROL_PLANE: [&str; 3] = [

@@ -24,8 +24,8 @@ use rackhand_api::{
     views::{BareMetalHostView, MachineView, ObjectRef},
 };
 use rackhand_core::{
-    concurrency::ActiveRemediation,
     hosts::{BareMetalHostRef, HostQuery, NODE_RACK_LABEL, Racks, Resolution, resolve},
+    limits::concurrency::ActiveRemediation,
     remediation::{HostView, NodeFacts, Reason, State, Step},
 };
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
-use rackhand_core::shared_cause::{DiscoveredTopology, TopologyConflict};
+use rackhand_core::fleet::shared_cause::{DiscoveredTopology, TopologyConflict};
 use rackhand_proto::v1;
 
 /// Lifetime of a reading. Hosts are rarely moved, and a reading takes about ten requests to the BMC.

@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use rackhand_core::{
-    placement::Placement,
+    fleet::placement::Placement,
+    fleet::shared_cause::{Domain, DomainKind, HostName},
     remediation::{HostRef, HostView},
-    shared_cause::{Domain, DomainKind, HostName},
 };
 use tokio::time::{Duration, Instant};
 

@@ -21,13 +21,13 @@ use kube::Client;
 use parking_lot::Mutex;
 use rackhand_api::kinds::power_policy::SharedCauseStatus;
 use rackhand_core::{
-    overview::SharedCauseEntry,
-    power_policy::PowerPolicy,
-    remediation::Progress,
-    shared_cause::{
+    fleet::shared_cause::{
         BmcReading, CauseHold, CauseSummary, Domain, DomainKind, Failures, HostName, Judgement,
         SharedCauseRules, judge,
     },
+    limits::power_policy::PowerPolicy,
+    overview::SharedCauseEntry,
+    remediation::Progress,
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use rackhand_core::{
+    fleet::shared_cause::{BmcReading, HostName},
     remediation::{HostRef, PowerDevice, PowerState, Progress},
-    shared_cause::{BmcReading, HostName},
 };
 use tokio::{task::JoinSet, time::Instant};
 

@@ -11,10 +11,10 @@ use jiff::{SignedDuration, Timestamp};
 use kube::api::DynamicObject;
 use rackhand_api::kinds::power_policy::{PowerPolicyStatus, SharedCauseStatus};
 use rackhand_core::{
-    overview::SharedCauseEntry,
-    shared_cause::{
+    fleet::shared_cause::{
         BmcCounts, Cause, Domain, Failures, HostName, Judgement, Likely, SharedCauseRules,
     },
+    overview::SharedCauseEntry,
 };
 
 use super::{CauseWatch, Judged};

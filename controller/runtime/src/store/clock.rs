@@ -87,7 +87,7 @@ mod tests {
         atomic::{AtomicU64, Ordering},
     };
 
-    use rackhand_core::handover::{Handover, Step};
+    use rackhand_core::checks::handover::{Handover, Step};
 
     use super::*;
 

@@ -16,8 +16,8 @@ use rackhand_api::{
     views::{LabelRequirement, LabelSelector, ViewError},
 };
 use rackhand_core::{
-    power_policy::{AttemptLimit, Budget, Domain, PowerPolicy, Schedule},
-    shared_cause::SharedCauseRules,
+    fleet::shared_cause::SharedCauseRules,
+    limits::power_policy::{AttemptLimit, Budget, Domain, PowerPolicy, Schedule},
 };
 
 /// A PowerPolicy and what it selects.

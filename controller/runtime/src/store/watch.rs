@@ -14,7 +14,7 @@ use kube::{
         watcher::{self, DefaultBackoff, Event},
     },
 };
-use rackhand_core::watch_health::{WatchFailure, WatchHealth};
+use rackhand_core::watches::watch_health::{WatchFailure, WatchHealth};
 use serde::de::DeserializeOwned;
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;

@@ -7,13 +7,15 @@ use std::{
 
 use jiff::Timestamp;
 use rackhand_core::{
-    concurrency::ActiveRemediation,
-    placement::{HostWorkload, Placement, PolicyFacts},
-    power_policy::{Budget, Domain as BudgetDomain, PowerPolicy, Rule, Subject, Verdict, evaluate},
-    remediation::Progress,
-    shared_cause::{
+    fleet::placement::{HostWorkload, Placement, PolicyFacts},
+    fleet::shared_cause::{
         BmcCounts, Cause, Domain, Failures, HostName, Judgement, OnTimeout, SharedCauseRules, judge,
     },
+    limits::concurrency::ActiveRemediation,
+    limits::power_policy::{
+        Budget, Domain as BudgetDomain, PowerPolicy, Rule, Subject, Verdict, evaluate,
+    },
+    remediation::Progress,
 };
 
 use super::Breakage;

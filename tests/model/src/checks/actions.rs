@@ -1,7 +1,7 @@
 //! What can happen next in the worlds of health checks, and what it does to the world.
 
-use rackhand_core::health::Limit;
-use rackhand_core::int_or_percent::IntOrPercent;
+use rackhand_core::checks::machines::Limit;
+use rackhand_core::values::int_or_percent::IntOrPercent;
 
 use super::{
     Setting,

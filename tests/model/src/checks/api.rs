@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rackhand_core::freshness::{Catchup, Listed, Listing};
+use rackhand_core::watches::freshness::{Catchup, Listed, Listing};
 
 /// Name of an object.
 pub type Name = &'static str;

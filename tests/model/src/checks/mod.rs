@@ -12,8 +12,8 @@ mod rules;
 pub mod story;
 pub mod world;
 
-use rackhand_core::health::Limit;
-use rackhand_core::int_or_percent::IntOrPercent;
+use rackhand_core::checks::machines::Limit;
+use rackhand_core::values::int_or_percent::IntOrPercent;
 use stateright::{Model, Property};
 
 pub use actions::{Action, FAULTS, Fault, Watch};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rackhand_core::health::{CheckState, Limit, orphaned};
+use rackhand_core::checks::machines::{CheckState, Limit, orphaned};
 
 use super::{
     api::{Kind, Name},

@@ -1,8 +1,8 @@
 //! The rules: what the engine does is judged by the fleet as it really is.
 
 use rackhand_core::{
-    dispatch::Item,
-    health::{Claim, acting},
+    checks::dispatch::Item,
+    checks::machines::{Claim, acting},
 };
 
 use super::{

@@ -1,7 +1,7 @@
 //! The world of health checks: a fleet at the API server, the engine that watches it, and how its calls
 //! take effect.
 
-use rackhand_core::dispatch::Outcome;
+use rackhand_core::checks::dispatch::Outcome;
 
 use super::{
     Watch,

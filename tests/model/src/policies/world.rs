@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use rackhand_core::{
-    concurrency::{ActiveRemediation, check_concurrency},
-    placement::{HostWorkload, Placement, PolicyFacts},
-    power_policy::{Budget, Domain, PowerPolicy, Rule, Subject, Verdict, evaluate},
+    fleet::placement::{HostWorkload, Placement, PolicyFacts},
+    limits::concurrency::{ActiveRemediation, check_concurrency},
+    limits::power_policy::{Budget, Domain, PowerPolicy, Rule, Subject, Verdict, evaluate},
     remediation::{Progress, progress_again},
 };
 

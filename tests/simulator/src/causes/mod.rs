@@ -15,7 +15,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use rackhand_core::shared_cause::{
+use rackhand_core::fleet::shared_cause::{
     Domain, Failures, Judgement, OnTimeout, SharedCauseRules, judge,
 };
 

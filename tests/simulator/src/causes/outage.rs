@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use fastrand::Rng;
 use rackhand_core::{
-    placement::Placement,
-    shared_cause::{BmcReading, Domain, DomainKind, HostName, Likely},
+    fleet::placement::Placement,
+    fleet::shared_cause::{BmcReading, Domain, DomainKind, HostName, Likely},
 };
 
 /// Four clusters of fifteen racks of twenty hosts.

@@ -8,11 +8,13 @@ use std::{
 use fastrand::Rng;
 use jiff::Timestamp;
 use rackhand_core::{
-    concurrency::ActiveRemediation,
-    placement::PolicyFacts,
-    power_policy::{PowerPolicy, Rule, Subject, Verdict, evaluate},
+    fleet::placement::PolicyFacts,
+    fleet::shared_cause::{
+        BmcReading, Domain, Failures, HostName, Judgement, SharedCauseRules, judge,
+    },
+    limits::concurrency::ActiveRemediation,
+    limits::power_policy::{PowerPolicy, Rule, Subject, Verdict, evaluate},
     remediation::Progress,
-    shared_cause::{BmcReading, Domain, Failures, HostName, Judgement, SharedCauseRules, judge},
 };
 
 use super::{

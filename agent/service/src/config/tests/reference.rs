@@ -138,7 +138,7 @@ fn reference_page_is_current() {
     );
     write_table(&mut page, "`trust`", &schema_for!(schema::Trust), false);
     page.push_str("\nExactly one of the three, in `[defaults]` or for one BMC.\n");
-    let source = "agent/service/src/config/schema.rs";
+    let source = "agent/service/src/config/schema/mod.rs";
     rackhand_reference::assert_current("configuration.md", source, &page).unwrap();
 }
 

@@ -11,7 +11,7 @@ use super::{
     },
     Dialect, Evaluation, MachineCheckFacts, MachineEntry,
 };
-use crate::health::{
+use crate::checks::machines::{
     Cause, Judgement, NodeView, Onset, RequestView as Request, Target, UnknownReason, Verdict,
 };
 

@@ -5,13 +5,13 @@ use std::{fmt::Write as _, time::Duration};
 use jiff::Timestamp;
 
 use crate::{
-    duration::go_duration,
-    explanation::{TargetView, messages::listed},
-    int_or_percent::IntOrPercent,
-    nodes::{
+    checks::nodes::{
         Action, CauseDeadline, Check, ConditionRule, Delay, Limit, Plan, RequestId, Step,
         fewest_healthy,
     },
+    explanation::{TargetView, messages::listed},
+    values::duration::go_duration,
+    values::int_or_percent::IntOrPercent,
 };
 
 /// Timeout of a single template (docs/reference/medik8s.md, Remediation of one Node).

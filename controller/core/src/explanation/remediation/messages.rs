@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 
 use crate::{
-    duration::time_span,
     explanation::evidence::evidence_lines,
     remediation::{
         Command, DrainPolicy, OffEvidence, OnExhausted, Outcome, Policy, PowerDevice, State, Step,
         Strategy, UnreachablePolicy,
     },
+    values::duration::time_span,
 };
 
 /// What a command does.

@@ -1,7 +1,7 @@
 //! Hosts that fail together, under policies with rules about shared causes.
 
 use super::*;
-use crate::shared_cause::{Domain as Shared, DomainKind, OnTimeout, SharedCauseRules};
+use crate::fleet::shared_cause::{Domain as Shared, DomainKind, OnTimeout, SharedCauseRules};
 
 fn holding(seconds: u64, on_timeout: OnTimeout) -> PowerPolicy {
     PowerPolicy {

@@ -1,7 +1,7 @@
 //! Checks of OpenShift, with each of their strategies.
 
 use super::*;
-use crate::health::{OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy};
+use crate::checks::machines::{OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy};
 
 fn openshift_check(strategy: OpenShiftStrategy) -> RehearsedCheck {
     RehearsedCheck {

@@ -14,7 +14,7 @@ use strum::IntoStaticStr;
 use super::{
     Handover, HostEvidence, NodeAction, NodeFacts, OffEvidence, OutletUse, Policy, Reason, Strategy,
 };
-use crate::placement::CountedFacts;
+use crate::fleet::placement::CountedFacts;
 
 pub use progress::{Progress, before_first_off, progress_again};
 

@@ -7,8 +7,10 @@ use super::{
     },
 };
 use crate::{
-    concurrency::{ActiveRemediation, ControlPlane, EtcdGuard, OtherMachine, check_concurrency},
-    roles::Roles,
+    fleet::roles::Roles,
+    limits::concurrency::{
+        ActiveRemediation, ControlPlane, EtcdGuard, OtherMachine, check_concurrency,
+    },
 };
 
 fn mk(uid: &str, created: i64) -> ActiveRemediation {
@@ -21,7 +23,7 @@ fn mk(uid: &str, created: i64) -> ActiveRemediation {
         node: None,
         bmc: None,
         control_plane_of: Vec::new(),
-        policy: crate::placement::PolicyFacts::default(),
+        policy: crate::fleet::placement::PolicyFacts::default(),
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
     super::{Progress, Reason},
     build::at,
 };
-use crate::concurrency::{ActiveRemediation, ControlPlane, check_concurrency};
+use crate::limits::concurrency::{ActiveRemediation, ControlPlane, check_concurrency};
 
 /// Requests of one control plane.
 const REQUESTS: usize = 3;
@@ -58,7 +58,7 @@ fn active(i: usize, progress: Progress) -> ActiveRemediation {
         node: None,
         bmc: None,
         control_plane_of: vec!["default/c1".into()],
-        policy: crate::placement::PolicyFacts::default(),
+        policy: crate::fleet::placement::PolicyFacts::default(),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use rackhand_core::handover::Step;
+use rackhand_core::checks::handover::Step;
 
 use super::{Engine, queue::Item, results::Done};
 use crate::{

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use rackhand_core::dispatch;
+use rackhand_core::checks::dispatch;
 #[cfg(test)]
-pub(in crate::checks) use rackhand_core::dispatch::IN_FLIGHT;
+pub(in crate::checks) use rackhand_core::checks::dispatch::IN_FLIGHT;
 
 use crate::store::object::Key;
 

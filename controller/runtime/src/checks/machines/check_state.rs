@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use rackhand_api::views::MachineView;
-use rackhand_core::health::{Fleet, Policy, Target, clock_skew};
+use rackhand_core::checks::machines::{Fleet, Policy, Target, clock_skew};
 
 use super::{
     RequestOwners,

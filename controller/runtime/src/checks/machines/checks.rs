@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use jiff::Timestamp;
-use rackhand_core::dispatch::{Phase, SEE_AGAIN};
+use rackhand_core::checks::dispatch::{Phase, SEE_AGAIN};
 
 use super::{
     CheckState, Engine, Machines,

@@ -6,7 +6,9 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 use kube::api::DynamicObject;
 use rackhand_api::views::{MachineView, Meta, TemplateRef};
-use rackhand_core::health::{ClusterFacts, FleetCounts, LimitStatus, PendingAction, Policy};
+use rackhand_core::checks::machines::{
+    ClusterFacts, FleetCounts, LimitStatus, PendingAction, Policy,
+};
 
 use super::{RequestOwners, request_source::RequestSource};
 use crate::{
@@ -229,7 +231,7 @@ pub(in crate::checks) trait MachineDialect: Sized + 'static {
 /// The contents of the conditions of a Machine.
 pub(in crate::checks) struct MachineStatus {
     pub(in crate::checks) uid: String,
-    pub(in crate::checks) health: Option<rackhand_core::health::HealthConditionWrite>,
+    pub(in crate::checks) health: Option<rackhand_core::checks::machines::HealthConditionWrite>,
     pub(in crate::checks) outcome: Option<Outcome>,
     pub(in crate::checks) healthy: bool,
 }
@@ -251,7 +253,7 @@ impl<M: MachineDialect> Spec<M> {
         external: &ExternalRequests<RequestOwners>,
         machine: &Key,
         uid: &str,
-    ) -> rackhand_core::health::RequestView {
+    ) -> rackhand_core::checks::machines::RequestView {
         self.source.request(context, external, machine, uid)
     }
 }

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use rackhand_core::{
-    dispatch::{Phase, Turn, Wanted},
-    health::{RequestView, Verdict},
+    checks::dispatch::{Phase, Turn, Wanted},
+    checks::machines::{RequestView, Verdict},
 };
 
 use super::{

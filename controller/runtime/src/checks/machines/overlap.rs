@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rackhand_core::health::{Claim, acting};
+use rackhand_core::checks::machines::{Claim, acting};
 
 use super::{CheckState, Engine, Machines, dialect::MachineDialect};
 use crate::{checks::engine::queue::Item, store::object::Key};

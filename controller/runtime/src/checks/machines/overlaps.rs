@@ -1,6 +1,6 @@
 //! Messages about Machines that several checks select.
 
-use rackhand_core::dispatch;
+use rackhand_core::checks::dispatch;
 
 use crate::store::object::Key;
 

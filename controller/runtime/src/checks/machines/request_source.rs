@@ -1,7 +1,7 @@
 //! Source of the remediations of a check.
 
 use rackhand_api::views::{Meta, TemplateRef};
-use rackhand_core::health::RequestView;
+use rackhand_core::checks::machines::RequestView;
 
 use super::RequestOwners;
 use crate::{

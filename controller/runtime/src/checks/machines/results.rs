@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use rackhand_core::dispatch::{Phase, TRY_AGAIN};
+use rackhand_core::checks::dispatch::{Phase, TRY_AGAIN};
 
 use super::{Engine, Machines, dialect::MachineDialect};
 use crate::{

@@ -16,7 +16,7 @@ use rackhand_api::{
     },
     views::{MachineView, RemediationTemplateView, TemplateRef, group_of},
 };
-pub(in crate::checks) use rackhand_core::dispatch::Outcome;
+pub(in crate::checks) use rackhand_core::checks::dispatch::Outcome;
 use serde_json::{Map, Value, json};
 
 use super::{

@@ -9,7 +9,7 @@ use std::{
 
 use kube::core::{ApiResource, DynamicObject};
 use rackhand_api::views::{RemediationTemplateView, TemplateRef};
-pub(in crate::checks) use rackhand_core::dispatch::Unusable;
+pub(in crate::checks) use rackhand_core::checks::dispatch::Unusable;
 use serde_json::{Map, Value};
 
 use crate::{

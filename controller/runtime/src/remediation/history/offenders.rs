@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use rackhand_api::kinds::host_history::HostRemediation;
 use rackhand_core::{
-    recurrence::{SeenEvents, is_recent, ordinal, suspect},
+    limits::recurrence::{SeenEvents, is_recent, ordinal, suspect},
     remediation::LogRecord,
 };
 

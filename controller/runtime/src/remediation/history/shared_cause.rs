@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 use rackhand_api::kinds::host_history::HostSharedCause;
-use rackhand_core::shared_cause::CauseSummary;
+use rackhand_core::fleet::shared_cause::CauseSummary;
 
 use super::entry::shortened;
 use crate::remediation::record::status::whole;
@@ -79,7 +79,7 @@ pub fn cause_line(cause: &HostSharedCause) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rackhand_core::shared_cause::{Domain, DomainKind, Likely};
+    use rackhand_core::fleet::shared_cause::{Domain, DomainKind, Likely};
 
     use super::*;
 

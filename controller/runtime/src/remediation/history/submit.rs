@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use rackhand_core::{
+    fleet::shared_cause::CauseSummary,
     remediation::{Outcome, outcome},
-    shared_cause::CauseSummary,
 };
 
 use super::{

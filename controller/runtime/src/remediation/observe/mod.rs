@@ -16,8 +16,8 @@ use jiff::Timestamp;
 use kube::api::DynamicObject;
 use rackhand_api::views::ViewError;
 use rackhand_core::{
-    concurrency::{ActiveRemediation, EtcdGuard},
-    placement::HostWorkload,
+    fleet::placement::HostWorkload,
+    limits::concurrency::{ActiveRemediation, EtcdGuard},
     remediation::{
         AgentFacts, BareMetalHostFacts, BmcAccess, Collected, HostRef, HostView, JournalFacts,
         Observation, PodDeletions, PolicyError, Progress, Reason, State, Step, WorkloadView,

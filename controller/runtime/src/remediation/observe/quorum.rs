@@ -16,9 +16,9 @@ use rackhand_api::{
     views::MachineView,
 };
 use rackhand_core::{
-    concurrency::{ControlPlane, EtcdGuard, OtherMachine},
+    fleet::roles::Roles,
+    limits::concurrency::{ControlPlane, EtcdGuard, OtherMachine},
     remediation::{Progress, State, before_first_off},
-    roles::Roles,
 };
 
 use crate::{

@@ -10,8 +10,10 @@ use rackhand_api::{
     views::{Meta, NodeHealthCheckView, NodeTemplateRef, group_of},
 };
 use rackhand_core::{
+    checks::nodes::{
+        Check, Disabled, LeaseStep, NodeFacts, Outside, Request, lease_holder, lease_step,
+    },
     explanation::{CheckView, NodeCheckFacts, explain_nodes},
-    nodes::{Check, Disabled, LeaseStep, NodeFacts, Outside, Request, lease_holder, lease_step},
 };
 
 use super::{

@@ -10,10 +10,10 @@ use rackhand_api::{
     views::{MachineView, Meta},
 };
 use rackhand_core::{
-    health::{MachineFacts, NodeView, OpenShiftMachine},
-    placement::{Placement, PolicyFacts},
+    checks::machines::{MachineFacts, NodeView, OpenShiftMachine},
+    fleet::placement::{Placement, PolicyFacts},
+    fleet::shared_cause::Domain,
     rehearsal::{HostFacts, MemberFacts, NodeRecord, Rehearsal, RehearsalReport},
-    shared_cause::Domain,
 };
 
 use super::{

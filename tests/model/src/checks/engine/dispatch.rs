@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use rackhand_core::{
-    dispatch::{Item, Phase, Turn, Wanted},
-    handover::{SETTLE, Step},
-    health::{Action, Policy, RequestView},
+    checks::dispatch::{Item, Phase, Turn, Wanted},
+    checks::handover::{SETTLE, Step},
+    checks::machines::{Action, Policy, RequestView},
 };
 
 use super::{

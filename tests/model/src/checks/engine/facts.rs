@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use rackhand_core::health::{
+use rackhand_core::checks::machines::{
     Check, ClusterFacts, Condition, ConditionRule, Limit, MachineFacts, NodeFacts, NodeView,
     RequestView, Target,
 };
-use rackhand_core::int_or_percent::IntOrPercent;
+use rackhand_core::values::int_or_percent::IntOrPercent;
 
 use super::super::{
     api::Name,

@@ -13,9 +13,9 @@ use std::{
 
 use jiff::Timestamp;
 use rackhand_core::{
-    dispatch::{HandoverState, Item, Items, Overlaps, Phase, Queue, SEE_AGAIN, Window},
-    freshness::Catchup,
-    health::{Check, Claim, Fleet, acting},
+    checks::dispatch::{HandoverState, Item, Items, Overlaps, Phase, Queue, SEE_AGAIN, Window},
+    checks::machines::{Check, Claim, Fleet, acting},
+    watches::freshness::Catchup,
 };
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rackhand_core::dispatch::{Item, Outcome};
+use rackhand_core::checks::dispatch::{Item, Outcome};
 
 use super::{
     super::{

@@ -10,8 +10,8 @@ use rackhand_api::{
     },
     views::{ClusterView, Condition as ConditionView, MachineHealthCheckView, MachineView},
 };
-use rackhand_core::health::{Check, ClusterFacts, Condition, Limit, MachineFacts};
-use rackhand_core::int_or_percent::IntOrPercent;
+use rackhand_core::checks::machines::{Check, ClusterFacts, Condition, Limit, MachineFacts};
+use rackhand_core::values::int_or_percent::IntOrPercent;
 
 use crate::checks::facts::{DEFAULT_STARTUP_TIMEOUT, rule};
 

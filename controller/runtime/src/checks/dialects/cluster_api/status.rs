@@ -9,7 +9,7 @@ use rackhand_api::{
     names::{CLUSTER_NAME_LABEL, conditions::REMEDIATION_ALLOWED, kinds},
     views::{ClusterView, MachineHealthCheckView, Meta, Shape},
 };
-use rackhand_core::health::FleetCounts;
+use rackhand_core::checks::machines::FleetCounts;
 use serde_json::{Value, json};
 
 use crate::{

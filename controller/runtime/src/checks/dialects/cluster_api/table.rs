@@ -8,7 +8,7 @@
 //! | status, columns | `rackhand_api`; `tests/controller/input.rs` |
 //! | conversion, annotations, failureReason and failureMessage | here |
 //! | webhooks | `tests/controller/admission`: Cluster API's webhook and the admission policies decide alike |
-//! | reasons and messages of Machines, RemediationAllowed | `rackhand_core::health` |
+//! | reasons and messages of Machines, RemediationAllowed | `rackhand_core::checks::machines` |
 //! | Paused, ExternalRemediation... | `checks/conditions.rs` |
 //! | transition times of conditions | `store/conditions.rs` |
 //! | Events | `tests/controller/path.rs`, `tests/controller/input.rs` |
@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use kube::api::DynamicObject;
 use rackhand_api::views::{ClusterView, MachineHealthCheckView, MachineView};
-use rackhand_core::health::{Check, ConditionRule, Limit, MachineFacts};
-use rackhand_core::int_or_percent::IntOrPercent;
+use rackhand_core::checks::machines::{Check, ConditionRule, Limit, MachineFacts};
+use rackhand_core::values::int_or_percent::IntOrPercent;
 use serde_json::{Value, json};
 
 use super::facts;

@@ -16,7 +16,7 @@ use rackhand_api::{
     },
     views::NodeTemplateRef,
 };
-use rackhand_core::nodes::{Action, Check, Disabled, HeldLease, RequestId, Step};
+use rackhand_core::checks::nodes::{Action, Check, Disabled, HeldLease, RequestId, Step};
 use serde_json::{Value, json};
 
 use super::{

@@ -7,8 +7,8 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use rackhand_core::{
-    dispatch::Phase,
-    nodes::{Action, Check, Disabled},
+    checks::dispatch::Phase,
+    checks::nodes::{Action, Check, Disabled},
 };
 
 use super::{

@@ -7,8 +7,8 @@ use std::{
 
 use jiff::Timestamp;
 use rackhand_core::{
-    dispatch::ItemState,
-    nodes::{Action, HeldLease, Outside},
+    checks::dispatch::ItemState,
+    checks::nodes::{Action, HeldLease, Outside},
 };
 
 use super::{NodeCheck, NodeHealthChecks, events::kinds_of, leases::lease_name, status};

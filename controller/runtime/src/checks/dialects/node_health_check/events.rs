@@ -12,7 +12,7 @@ use rackhand_api::{
     names::{DRY_RUN_ANNOTATION, MEDIK8S_LEASE_NAMESPACE},
     views::{NodeHealthCheckView, NodeTemplateRef},
 };
-use rackhand_core::nodes::{Check, Fleet, NodeCheckStatus};
+use rackhand_core::checks::nodes::{Check, Fleet, NodeCheckStatus};
 use tokio_util::sync::CancellationToken;
 
 use super::{

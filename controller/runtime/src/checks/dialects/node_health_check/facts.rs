@@ -14,8 +14,8 @@ use rackhand_api::{
     views::Meta,
 };
 use rackhand_core::{
-    health::Condition,
-    nodes::{Exclusion, NodeFacts, Request, RequestId},
+    checks::machines::Condition,
+    checks::nodes::{Exclusion, NodeFacts, Request, RequestId},
 };
 use serde_json::Value;
 

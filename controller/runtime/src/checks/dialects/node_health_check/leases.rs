@@ -1,6 +1,6 @@
 //! The Lease of a Node, by which medik8s' operators exclude each other.
 //!
-//! `rackhand_core::nodes::lease_step` decides who holds it.
+//! `rackhand_core::checks::nodes::lease_step` decides who holds it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use kube::{
     api::{DeleteParams, PostParams, Preconditions},
 };
 use rackhand_api::names::MEDIK8S_LEASE_NAMESPACE;
-use rackhand_core::nodes::{HeldLease, LeaseStep, lease_holder, lease_step};
+use rackhand_core::checks::nodes::{HeldLease, LeaseStep, lease_holder, lease_step};
 
 use crate::{
     checks::Context,

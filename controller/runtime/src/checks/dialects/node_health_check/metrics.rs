@@ -9,7 +9,7 @@ use prometheus_client::{
     metrics::{family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
-use rackhand_core::nodes::RequestId;
+use rackhand_core::checks::nodes::RequestId;
 
 use crate::store::metrics::register;
 

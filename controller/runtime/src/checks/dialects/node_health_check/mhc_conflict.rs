@@ -1,12 +1,14 @@
 //! Facts about OpenShift: its own health checks, a running upgrade, and the topology of its control plane.
 //!
-//! `rackhand_core::nodes` decides by these facts. Outside OpenShift there are none.
+//! `rackhand_core::checks::nodes` decides by these facts. Outside OpenShift there are none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::api::DynamicObject;
 use rackhand_api::names::{groups, kinds};
-use rackhand_core::nodes::{Disabled, MachineCheck, MhcConflict, mhc_conflict, unsupported};
+use rackhand_core::checks::nodes::{
+    Disabled, MachineCheck, MhcConflict, mhc_conflict, unsupported,
+};
 use serde_json::Value;
 
 use crate::store::object::Key;

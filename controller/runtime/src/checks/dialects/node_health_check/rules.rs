@@ -6,7 +6,7 @@ use rackhand_api::{
     names::PAUSED_ANNOTATION,
     views::{HealthyDelay, NodeHealthCheckView, NodeTemplateRef},
 };
-use rackhand_core::nodes::{
+use rackhand_core::checks::nodes::{
     Check, Delay, Entry, Flag, Limit, NodeCheckStatus, RequestId, Step, Template, Tried,
 };
 
@@ -118,7 +118,7 @@ mod tests {
     use std::time::Duration;
 
     use kube::api::DynamicObject;
-    use rackhand_core::int_or_percent::IntOrPercent;
+    use rackhand_core::values::int_or_percent::IntOrPercent;
     use serde_json::{Value, json};
 
     use super::*;

@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 use kube::api::DynamicObject;
-use rackhand_core::nodes::{Flag, NodeCheckStatus, Tried};
+use rackhand_core::checks::nodes::{Flag, NodeCheckStatus, Tried};
 use serde_json::{Value, json};
 
 use crate::store::clock::whole_seconds;
@@ -94,7 +94,7 @@ pub(super) fn body(object: &DynamicObject, memory: &NodeCheckStatus, now: Timest
             "unhealthyNodes": unhealthy.collect::<Vec<_>>(),
             "inFlightRemediations": null,
             "conditions": conditions,
-            "phase": memory.phase.map(rackhand_core::nodes::Phase::word),
+            "phase": memory.phase.map(rackhand_core::checks::nodes::Phase::word),
             "reason": memory.reason,
             "lastUpdateTime": whole_seconds(now),
         },
@@ -122,7 +122,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use rackhand_api::views::NodeHealthCheckView;
-    use rackhand_core::nodes::{Entry, Phase, RequestId};
+    use rackhand_core::checks::nodes::{Entry, Phase, RequestId};
 
     use super::*;
     use crate::checks::dialects::node_health_check::rules;

@@ -12,7 +12,7 @@ use kube::{
     runtime::watcher::{self, Event},
 };
 use rackhand_api::names::MEDIK8S_LEASE_NAMESPACE;
-use rackhand_core::nodes::HeldLease;
+use rackhand_core::checks::nodes::HeldLease;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 

@@ -12,7 +12,7 @@ use rackhand_api::{
     names::{GROUP, OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION, kinds},
     views::MachineView,
 };
-use rackhand_core::health::{ExternalStep, MarkCarrier};
+use rackhand_core::checks::machines::{ExternalStep, MarkCarrier};
 use serde_json::{Value, json};
 
 use super::{OpenShift, external_remediation};

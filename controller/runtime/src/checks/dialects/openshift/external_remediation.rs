@@ -17,7 +17,7 @@ use rackhand_api::{
     },
     views::{MachineView, Meta},
 };
-use rackhand_core::health::{ExternalProgress, MarkCarrier, mark_carrier};
+use rackhand_core::checks::machines::{ExternalProgress, MarkCarrier, mark_carrier};
 use serde_json::{Value, json};
 
 use crate::{

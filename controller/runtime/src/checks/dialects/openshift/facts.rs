@@ -7,11 +7,11 @@ use rackhand_api::{
     },
     views::{MachineView, OpenShiftHealthCheckView},
 };
-use rackhand_core::health::{
+use rackhand_core::checks::machines::{
     Claim, ExternalStep, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy, RequestView, Verdict,
     external_step,
 };
-use rackhand_core::int_or_percent::IntOrPercent;
+use rackhand_core::values::int_or_percent::IntOrPercent;
 
 use super::external_remediation::Mark;
 use crate::{

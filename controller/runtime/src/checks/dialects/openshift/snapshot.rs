@@ -7,7 +7,7 @@ use rackhand_api::{
     names::{BARE_METAL_HOST_ANNOTATION, GROUP, groups, kinds},
     views::{BareMetalHostView, MachineView, OpenShiftHealthCheckView},
 };
-use rackhand_core::health::{
+use rackhand_core::checks::machines::{
     Claim, ExternalStep, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy, OpenShiftTarget,
     RequestView, Verdict,
 };

@@ -141,7 +141,7 @@ pub(super) async fn report_invalid(
 
 #[cfg(test)]
 mod tests {
-    use rackhand_core::health::{FleetCounts, LimitStatus};
+    use rackhand_core::checks::machines::{FleetCounts, LimitStatus};
 
     use super::*;
     use crate::checks::{conditions::Notices, remediations::template::Unusable};

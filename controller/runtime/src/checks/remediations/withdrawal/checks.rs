@@ -9,7 +9,7 @@ use rackhand_api::{
     },
     views::{ConditionCheck, MachineHealthCheckView, MachineView, Meta, OpenShiftHealthCheckView},
 };
-use rackhand_core::health::CheckState;
+use rackhand_core::checks::machines::CheckState;
 
 use super::creator::Creator;
 use crate::{

@@ -8,7 +8,7 @@ use rackhand_api::{
         group_of,
     },
 };
-use rackhand_core::health::{CheckState, orphaned, unclaimed};
+use rackhand_core::checks::machines::{CheckState, orphaned, unclaimed};
 
 use super::{
     CreatedRemediation, Owner, WithdrawalReason,

@@ -16,7 +16,7 @@ use rackhand_api::{
     },
     names::conditions::VALID,
 };
-use rackhand_core::{power_policy::PowerPolicy, remediation::Progress};
+use rackhand_core::{limits::power_policy::PowerPolicy, remediation::Progress};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 

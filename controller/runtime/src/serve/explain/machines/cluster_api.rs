@@ -12,8 +12,8 @@ use rackhand_api::{
     views::{ClusterView, MachineHealthCheckView, MachineView},
 };
 use rackhand_core::{
+    checks::machines::{Check, Claim, ClusterFacts, MachineFacts, RequestView, Target, acting},
     explanation::{MachineCheckFacts, MachineEntry},
-    health::{Check, Claim, ClusterFacts, MachineFacts, RequestView, Target, acting},
 };
 
 use super::{acting_messages, from_template, missing_nodes, not_acting, owner, recorded};

@@ -13,11 +13,11 @@ use rackhand_api::{
     views::OpenShiftHealthCheckView,
 };
 use rackhand_core::{
-    explanation::{MachineCheckFacts, MachineEntry, MarkStep},
-    health::{
+    checks::machines::{
         Claim, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy, acting, judge_openshift,
         mark_carrier, no_cluster,
     },
+    explanation::{MachineCheckFacts, MachineEntry, MarkStep},
 };
 
 use super::{acting_messages, from_template, missing_nodes, not_acting, owner, recorded};

@@ -1,7 +1,7 @@
 //! Remediations that are created from templates, and templates that cannot be used.
 
 use kube::core::GroupVersionKind;
-use rackhand_core::nodes::{Delay, Limit, Step};
+use rackhand_core::checks::nodes::{Delay, Limit, Step};
 
 use super::*;
 

@@ -1,0 +1,6 @@
+//! What holds a remediation back: concurrency, PowerPolicies, an owner of the power, and how often its host was remediated.
+
+pub mod concurrency;
+pub mod power_owner;
+pub mod power_policy;
+pub mod recurrence;

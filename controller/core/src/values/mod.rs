@@ -1,0 +1,5 @@
+//! Values as Kubernetes and people write them.
+
+pub mod columns;
+pub mod duration;
+pub mod int_or_percent;
