@@ -147,6 +147,7 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
         node_back,
         other_node,
         refused_entry,
+        rival,
         attempts,
         finalizer,
     } = state;
@@ -155,7 +156,7 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
     (strategy, causes, keep_off, failure, cluster, host).hash(h);
     (agent_holds, confirmation_used, node_was_down).hash(h);
     former_lease.hash(h);
-    (node_back, other_node, refused_entry).hash(h);
+    (node_back, other_node, refused_entry, rival).hash(h);
     hash_attempt(attempt, asked, h);
     hash_some(pinned.as_ref(), h, |pinned, h| {
         let AgentPin {

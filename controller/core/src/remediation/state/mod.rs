@@ -396,6 +396,10 @@ pub struct State {
     pub refused_entry: Option<Box<RefusedEntry>>,
     /// Finished attempts, the latest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// The first trace of CAPM3's own controller on the same object. The finalizer, which has the name of CAPM3's, is
+    /// then left to it, and nothing begins on the object again (F9).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rival: Option<String>,
     pub attempts: Vec<AttemptRecord>,
 }
 
@@ -440,6 +444,7 @@ impl State {
             refused_entry: None,
             attempts: Vec::new(),
         }
+            rival: None,
     }
 
     /// Enters another step.
@@ -511,6 +516,11 @@ impl State {
 
     /// `status.retryCount`: attempts after the first.
     pub fn retry_count(&self) -> u32 {
+    /// Why nothing begins on the object again, if CAPM3's own controller was seen on it.
+    pub(super) fn rival(&self) -> Option<Reason> {
+        self.rival.clone().map(Reason::RivalController)
+    }
+
         self.attempt.number.saturating_sub(1)
     }
 }

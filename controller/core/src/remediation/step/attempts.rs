@@ -16,6 +16,9 @@ impl StepContext<'_> {
             return self.recheck(s, Reason::InvalidSpec(e.to_string()));
         }
         s.record_attempt(reason.clone(), self.now);
+        if let Some(why) = s.rival() {
+            return self.give_way(s, why);
+        }
         if s.attempt.number > self.policy.retry_limit {
             return self.attempts_exhausted(s);
         }
@@ -29,6 +32,9 @@ impl StepContext<'_> {
     pub(super) fn attempt_ended_by_other_node(&self, mut s: State) -> Decision {
         let reason = s.attempt.end_reason.clone().unwrap_or(Reason::BootTimeout);
         s.record_attempt(reason.clone(), self.now);
+        if let Some(why) = s.rival() {
+            return self.give_way(s, why);
+        }
         self.start_next_attempt(s, reason)
     }
 

@@ -35,9 +35,9 @@ impl StepContext<'_> {
             Some(why) => return self.abort(s, why),
             None => {}
         }
-        if let Some(why) = self.finalizer_of_rival(&s) {
-            s.attempt.end_reason = Some(why.clone());
-            return self.to(s, Step::Blocked, why);
+        s = self.with_rival_by_finalizer(s);
+        if let Some(why) = s.rival() {
+            return self.give_way(s, why);
         }
         if s.step == Step::Retrying && self.recovered(&s) {
             s.record_attempt(Reason::Recovered, self.now);
@@ -69,11 +69,6 @@ impl StepContext<'_> {
             {
                 s.record_attempt(why.clone(), self.now);
                 return self.attempts_exhausted(s);
-            }
-            // F9: its hold key comes and goes, and its finalizer has the name of ours.
-            (_, Some(why @ Reason::RivalController(_))) => {
-                s.attempt.end_reason = Some(why.clone());
-                return self.to(s, Step::Blocked, why.clone());
             }
             (Ok(_), Some(why)) => return self.recheck(s, why.clone()),
             (Ok(host), None) => host,
@@ -316,10 +311,7 @@ impl StepContext<'_> {
 
     /// F2: makes the intent durable before the power-off.
     pub(super) fn holding(&self, mut s: State) -> Decision {
-        let rival = || {
-            let rival = self.o.conflict.clone();
-            rival.filter(|why| matches!(why, Reason::RivalController(_)))
-        };
+        let rival = || s.rival();
         if let Some(d) = self.return_outlets(&s) {
             return d;
         }

@@ -18,6 +18,7 @@ mod node;
 mod orphan;
 mod pods;
 mod power;
+mod rival;
 
 pub use abort::outcome;
 pub use evidence::LATEST_READING_AGE;
@@ -237,7 +238,7 @@ pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision 
             (decision, begins)
         }
         Some(state) => {
-            let decision = cx.decide(state.clone());
+            let decision = cx.record_rival(state, cx.decide(cx.with_rival(state.clone())));
             let begins = Progress::of(Some(state)) == Progress::Ready && takes_host(&decision);
             (decision, begins)
         }
@@ -335,7 +336,7 @@ impl StepContext<'_> {
         s.node_was_down =
             began || self.node().is_some_and(|n| !n.ready) || self.may_be_older_than_recovery();
         s.former_lease = began.then(|| self.node().map_or("", NodeFacts::renewed).into());
-        s
+        self.with_rival(s)
     }
 
     pub(super) fn write(&self, state: State, reason: Reason) -> Decision {
@@ -405,8 +406,7 @@ impl StepContext<'_> {
         if let Some(d) = self.unblock_move(&state, reason.clone()) {
             return d;
         }
-        let is_of_rival = matches!(state.attempt.end_reason, Some(Reason::RivalController(_)));
-        if self.o.request.finalizer && self.owns_finalizer(&state) && !is_of_rival {
+        if self.o.request.finalizer && self.owns_finalizer(&state) && state.rival.is_none() {
             return self.act(state, reason, Command::RemoveFinalizer(outcome));
         }
         Decision {

@@ -135,20 +135,6 @@ impl StepContext<'_> {
             || self.holds()
             || o.held
     }
-
-    /// Whether we have added the finalizer, and so remove it (F9).
-    pub(super) fn owns_finalizer(&self, s: &State) -> bool {
-        s.finalizer || !self.o.request.finalizer_is_shared
-    }
-
-    /// Set if the finalizer on the object is not ours: then CAPM3's controller works on it, also where it has no hold
-    /// key now.
-    pub(super) fn finalizer_of_rival(&self, s: &State) -> Option<Reason> {
-        let is_of_rival = self.o.request.finalizer && !self.owns_finalizer(s);
-        is_of_rival.then(|| {
-            Reason::RivalController("its finalizer was on the object before Rackhand's".into())
-        })
-    }
 }
 
 fn lost(what: &str) -> Reason {

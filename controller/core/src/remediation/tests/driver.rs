@@ -225,6 +225,7 @@ impl Run {
                     return self.crash();
                 }
                 self.world.log(&format!("{step}: {}", d.reason));
+                self.may_follow(&d.state);
                 // The state passes through its stored form.
                 let stored = serde_json::to_string(&d.state).unwrap();
                 self.state = Some(serde_json::from_str(&stored).unwrap());
@@ -278,7 +279,12 @@ impl Run {
         let w = &mut self.world;
         match command {
             Command::AddFinalizer => w.request.finalizer = true,
-            Command::RemoveFinalizer(_) => w.request.finalizer = false,
+            Command::RemoveFinalizer(_) => {
+                if state.rival.is_some() {
+                    w.fail("F9: the finalizer may be of CAPM3's controller");
+                }
+                w.request.finalizer = false;
+            }
             Command::AddHold => {
                 w.said_off.clear();
                 let bmh = w.bmh.as_mut().unwrap();

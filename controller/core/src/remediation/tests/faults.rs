@@ -45,6 +45,8 @@ pub(super) enum Fault {
     Paused(bool),
     Conflict(bool),
     ForeignHold(bool),
+    /// CAPM3's own controller works on the object, with its hold key.
+    Rival(bool),
     HoldRemoved,
     Button,
     /// A person switches the host off at any time.
@@ -174,6 +176,13 @@ impl Plan {
             if r.one_in(6) {
                 plan.faults.push((r.range(2, 160) * 500, fault));
             }
+        let mut rival = Rng(seed ^ 0x21fa1);
+        if rival.one_in(8) {
+            let t = rival.range(0, 120) * 500;
+            let end = t + rival.range(4, 120) * 500;
+            let span = [(t, Fault::Rival(true)), (end, Fault::Rival(false))];
+            plan.faults.extend(span);
+        }
         }
         plan
     }
@@ -257,7 +266,8 @@ impl World {
             Fault::PolicyBroken(false) => self.request.policy = Ok(self.plan.policy()),
             Fault::Paused(yes) => self.request.paused = yes,
             Fault::Conflict(yes) => self.conflict = yes,
-            Fault::ForeignHold(yes) => {
+            Fault::ForeignHold(yes) | Fault::Rival(yes) => {
+                self.rival = yes && matches!(fault, Fault::Rival(_));
                 if let Some(bmh) = &mut self.bmh {
                     self.switched_by_others |= yes;
                     bmh.foreign_holds.clear();

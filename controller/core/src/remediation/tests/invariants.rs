@@ -39,6 +39,19 @@ impl Run {
         }
     }
 
+    /// F9: nothing begins again after CAPM3's controller was seen, which is not forgotten.
+    pub(super) fn may_follow(&mut self, next: &State) {
+        let Some(before) = self.state.as_ref().filter(|s| s.rival.is_some()) else {
+            return;
+        };
+        let begins = before.step != Step::Holding && next.step == Step::Holding;
+        let again = next.attempt.number > before.attempt.number;
+        if next.rival != before.rival || begins || again {
+            self.world
+                .fail("F9: another attempt beside CAPM3's controller");
+        }
+    }
+
     pub(super) fn judge(&mut self) {
         let w = &self.world;
         if self.outcome.is_some() && w.ops.values().any(super::bmc::Op::is_open_power_on) {
@@ -82,7 +95,9 @@ impl Run {
         if blocks || w.request.move_block == MoveBlock::Ours {
             w.fail("F9: clusterctl still waits for this remediation");
         }
-        if hold || w.request.finalizer || w.agent_holds || w.cluster.taint == Taint::Ours {
+        let rival = self.state.as_ref().is_some_and(|s| s.rival.is_some());
+        let finalizer = w.request.finalizer && !rival;
+        if hold || finalizer || w.agent_holds || w.cluster.taint == Taint::Ours {
             w.fail("F9: something of ours was left behind");
         }
         let done = matches!(outcome, Outcome::Succeeded | Outcome::Withdrawn);

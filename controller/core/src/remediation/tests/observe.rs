@@ -113,9 +113,11 @@ impl Run {
             drain: (draining && !w.workload_down).then(drain),
             pod_deletions: self.pod_deletions.clone(),
             collected: self.collected.clone(),
-            conflict: w
-                .conflict
-                .then(|| Reason::OtherRemediation("another one".into())),
+            conflict: match (w.rival, w.conflict) {
+                (true, _) => Some(Reason::RivalController("its key".into())),
+                (false, true) => Some(Reason::OtherRemediation("another one".into())),
+                (false, false) => None,
+            },
             completed: self.completed.clone(),
         };
         self.silent = o.silence(self.state.as_ref(), self.silent, time(self.world.now));

@@ -140,6 +140,104 @@ fn capm3_controller_on_the_same_object_prevents_any_switching() {
     assert_eq!(s.step, Step::Blocked);
 }
 
+/// The same, on a Metal3Remediation with our finalizer.
+fn shared(o: &mut Observation, s: &mut State) {
+    o.request.finalizer_is_shared = true;
+    s.finalizer = true;
+}
+
+#[test]
+fn f9_rival_that_was_seen_is_remembered_in_every_step_and_keeps_its_finalizer() {
+    for step in super::waiting::STEPS {
+        let (mut o, mut s) = (mk_held(), mk_state(step));
+        shared(&mut o, &mut s);
+        o.conflict = rival();
+        let d = decide(&o, Some(&s), at(1));
+        assert_eq!(
+            d.next,
+            Next::Write,
+            "{step:?}: recorded before anything is done"
+        );
+        assert!(!d.begins, "{step:?}");
+        let told = d
+            .notes
+            .iter()
+            .filter(|note| note.reason == "RivalController");
+        assert_eq!(told.count(), 1, "{step:?}");
+        let s: State = serde_json::from_str(&serde_json::to_string(&d.state).unwrap()).unwrap();
+        assert_eq!(s.rival.map(Reason::RivalController), rival(), "{step:?}");
+
+        // Its key is gone again, and the object is deleted.
+        bmh(&mut o).our_hold = false;
+        (o.conflict, o.request.deleting) = (None, true);
+        let ended = State {
+            rival: d.state.rival,
+            step: Step::Blocked,
+            ..d.state
+        };
+        let next = decide(&o, Some(&ended), at(60)).next;
+        assert!(matches!(next, Next::Done(_)), "{step:?}: {next:?}");
+    }
+}
+
+#[test]
+fn f9_rival_of_a_remediation_without_a_state_is_remembered() {
+    let (mut o, mut s) = (mk_held(), mk_state(Step::Pending));
+    shared(&mut o, &mut s);
+    o.conflict = rival();
+    let s = decide(&o, None, at(0)).state;
+    assert!(s.finalizer && s.rival.is_some(), "{s:?}");
+    o.conflict = None;
+    let (s, reason) = writes(&o, &s, 1);
+    assert_eq!((s.step, reason.label()), (Step::Blocked, "RivalController"));
+}
+
+#[test]
+fn f9_rival_that_came_and_went_ends_the_remediation_after_this_attempt() {
+    let blocked = |o: &Observation, s: &State, now: i64| {
+        let (s, reason) = writes(o, s, now);
+        assert_eq!((s.step, reason.label()), (Step::Blocked, "RivalController"));
+        assert_eq!(s.attempt.number, 1);
+        let d = decide(o, Some(&s), at(now + 60));
+        assert!(matches!(d.next, Next::Done(Outcome::Failed)), "{d:?}");
+        s
+    };
+    let (mut o, mut s) = (mk_held(), mk_state(Step::Draining));
+    shared(&mut o, &mut s);
+    o.conflict = rival();
+    node(&mut o).taint = Taint::Ours;
+    let (s, _) = writes(&o, &s, 1);
+    assert_eq!(s.step, Step::Draining, "what has begun goes on");
+    o.conflict = None;
+    o.drain = Some(Drain::default());
+    o.power = mk_power(1, PowerState::Off);
+    assert_eq!(writes(&o, &s, 2).0.step, Step::PoweringOn);
+
+    // The Node is back, or it is not.
+    let restoring = State {
+        rival: s.rival.clone(),
+        finalizer: true,
+        ..mk_state(Step::Restoring)
+    };
+    node(&mut o).taint = Taint::Absent;
+    bmh(&mut o).our_hold = false;
+    bmh(&mut o).powered_on = Some(true);
+    let late = blocked(&o, &restoring, 100_000);
+    assert_eq!(late.attempts[0].reason, Reason::BootTimeout);
+    let n = node(&mut o);
+    (n.ready, n.ready_unknown) = (true, false);
+    n.boot_id = "boot-2".into();
+    o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
+    let back = blocked(&o, &restoring, 3);
+    assert_eq!(back.attempts[0].reason, Reason::Recovered);
+    // Nor does one begin between two attempts.
+    let between = State {
+        step: Step::Retrying,
+        ..restoring
+    };
+    blocked(&o, &between, 3);
+}
+
 #[test]
 fn a8_capm3_controller_is_named_if_its_key_keeps_the_host_off() {
     let mut o = mk_observation();

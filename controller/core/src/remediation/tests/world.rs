@@ -78,6 +78,8 @@ pub(super) struct World {
     pub(super) request: RequestFacts,
     pub(super) conflict: bool,
     pub(super) escalated: bool,
+    /// CAPM3's own controller works on the object.
+    pub(super) rival: bool,
     /// The times of consecutive readings of exactly off.
     pub(super) said_off: Vec<i64>,
     /// When a person has switched the host on.
@@ -129,6 +131,7 @@ impl World {
             request,
             conflict: false,
             escalated: false,
+            rival: false,
             said_off: Vec::new(),
             meddled_at: None,
             switched_by_others: false,

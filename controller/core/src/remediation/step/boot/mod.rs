@@ -221,7 +221,10 @@ impl StepContext<'_> {
             let silent = self.owner_silent(&s);
             s.attempt.end_reason = None;
             s.record_attempt(Reason::Recovered, self.now);
-            let mut d = self.to(s, Step::Succeeded, Reason::Recovered);
+            let mut d = match s.rival() {
+                Some(why) => self.give_way(s, why),
+                None => self.to(s, Step::Succeeded, Reason::Recovered),
+            };
             d.notes.extend(silent);
             return d;
         }
