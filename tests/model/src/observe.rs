@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use jiff::SignedDuration;
 use rackhand_core::remediation::{
     AgentFacts, AgentId, AgentView, BareMetalHostFacts, BmcAccess, BoundPod, Collected, Decision,
     Drain, HostRef, HostView, JournalFacts, LeaseMemory, MachineView, MoveBlock, NodeAction,
@@ -252,6 +253,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
         node_action: NodeAction::Taint,
         conflict: None,
         completed: BTreeSet::new(),
+        wall_ahead: SignedDuration::ZERO,
     };
     shell.observed(o, NOW)
 }

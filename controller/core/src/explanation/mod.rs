@@ -21,6 +21,4 @@ pub use evidence::evidence_lines;
 pub use machines::{MachineCheckFacts, MachineEntry, RecordedCondition, explain_machines};
 pub use nodes::{NodeCheckFacts, explain_nodes};
 pub use openshift::MarkStep;
-pub use remediation::{
-    NextStepView, RemediationFacts, RemediationView, explain_remediation, observed,
-};
+pub use remediation::{NextStepView, RemediationFacts, RemediationView, explain_remediation};

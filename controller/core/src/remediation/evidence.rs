@@ -82,6 +82,12 @@ impl OffEvidence {
             Self::Bmc { at, .. } | Self::Outlets { at, .. } | Self::Person { at } => *at,
         }
     }
+
+    pub(super) fn at_mut(&mut self) -> &mut Timestamp {
+        match self {
+            Self::Bmc { at, .. } | Self::Outlets { at, .. } | Self::Person { at } => at,
+        }
+    }
 }
 
 /// Maximum age of the latest reading at the moment in which the Node is changed. The decision

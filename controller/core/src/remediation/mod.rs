@@ -27,7 +27,7 @@ mod state;
 mod step;
 
 pub use evidence::{CommandTaken, OffEvidence, OffProof, confirmed_off, latest_reading_stands};
-pub use handover::Handover;
+pub use handover::{Handover, HoldRefusal};
 pub use host_evidence::{
     BootLog, Collected, HostEvidence, LogEntry, LogPosition, LogRecord, SensorAlarm, Severity,
     newer_entries, records,
@@ -57,14 +57,14 @@ pub use policy::{
     DrainPolicy, LONGEST_EVIDENCE, NodeAction, NodeGonePolicy, OnExhausted, PodDeletion, Policy,
     PolicyError, Strategy, UnreachablePolicy,
 };
-pub use reason::Reason;
+pub use reason::{Reason, WordsOfPersons};
 pub use shell::{
     AgentFacts, Begun, FAILURES_TOLD, Follow, LeaseMemory, OperationEvent, Pace, REPEAT_PAUSE,
     ServingChoice, ServingState, Shell, TrackedOperation, Turn, choose_serving,
 };
 pub use state::{
     AgentId, AgentPin, Attempt, AttemptRecord, HostRef, Mode, Phase, PinnedNode, Progress,
-    RefusedEntry, State, Step, TaintOwner, before_first_off, progress_again,
+    RefusedEntry, State, Step, TaintOwner, before_first_off, on_wall, progress_again,
 };
 pub use step::{
     BEGIN_WITHIN, Command, Decision, Interrupt, LATEST_READING_AGE, Next, Note, Outcome,

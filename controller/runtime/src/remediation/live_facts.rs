@@ -2,12 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use rackhand_core::explanation::{RemediationFacts, RemediationView, explain_remediation};
 
-use super::history::History;
-use crate::{hosts::topology::Topologies, shared_causes::SharedCauses, store::request::RequestId};
+use crate::{
+    history::History, hosts::topology::Topologies, shared_causes::SharedCauses,
+    store::request::RequestId,
+};
 
 /// The facts of every remediation that runs in this process, the history of steps, the causes that
 /// failed hosts share, and where hosts are by their BMCs.
@@ -16,17 +18,23 @@ pub(crate) struct LiveFacts {
     facts: Mutex<BTreeMap<RequestId, Arc<RemediationFacts>>>,
     /// The last view of each remediation that has ended, until its object is deleted.
     ended: Mutex<BTreeMap<RequestId, RemediationView>>,
-    pub(crate) history: History,
+    pub(crate) history: Arc<History>,
     pub(crate) causes: Arc<SharedCauses>,
     pub(crate) topologies: Arc<Topologies>,
 }
 
 impl LiveFacts {
-    /// The view of a remediation; `None` if no decision about it was made in this process.
-    pub(crate) fn view(&self, id: &RequestId, now: Timestamp) -> Option<RemediationView> {
+    /// The view of a remediation for a time of the engine's clock, with times of the wall clock, which is `ahead`
+    /// of it; `None` if no decision about it was made in this process.
+    pub(crate) fn view(
+        &self,
+        id: &RequestId,
+        now: Timestamp,
+        ahead: SignedDuration,
+    ) -> Option<RemediationView> {
         let facts = self.facts.lock().get(id).cloned();
         match facts {
-            Some(facts) => Some(explain_remediation(&facts, now)),
+            Some(facts) => Some(explain_remediation(&facts, now, ahead)),
             None => self.ended.lock().get(id).cloned(),
         }
     }
@@ -41,10 +49,10 @@ impl LiveFacts {
     }
 
     /// Keeps the last view of a remediation that has ended.
-    pub(super) fn end(&self, id: &RequestId, now: Timestamp) {
+    pub(super) fn end(&self, id: &RequestId, now: Timestamp, ahead: SignedDuration) {
         let facts = self.facts.lock().remove(id);
         if let Some(facts) = facts {
-            let view = explain_remediation(&facts, now);
+            let view = explain_remediation(&facts, now, ahead);
             self.ended.lock().insert(id.clone(), view);
         }
     }

@@ -34,19 +34,21 @@ pub(crate) fn wall_now() -> Timestamp {
     Timestamp::now()
 }
 
-/// A time of [`monotonic_now`] on the wall clock as it is set now, for people.
-pub(crate) fn on_wall(at: Timestamp) -> Timestamp {
-    rebase(at, monotonic_now(), wall_now())
+/// How far the wall clock as it is set now is ahead of [`monotonic_now`]. Every time of that clock that leaves the
+/// process for people is moved by it.
+pub(crate) fn wall_ahead() -> SignedDuration {
+    ahead(monotonic_now(), wall_now())
 }
 
-/// Converts `at` from one clock to another, by a time of both. A difference below one second is the duration of
-/// the two readings.
-fn rebase(at: Timestamp, from: Timestamp, to: Timestamp) -> Timestamp {
-    let ahead = to.duration_since(from);
-    if ahead.abs() < SignedDuration::from_secs(1) {
-        return at;
-    }
-    at.checked_add(ahead).unwrap_or(at)
+/// The difference of two clocks that were read one after the other, in whole seconds: less is the duration of the
+/// two readings, and a slow drift must not change what is displayed at every look.
+fn ahead(monotonic: Timestamp, wall: Timestamp) -> SignedDuration {
+    SignedDuration::from_secs(wall.duration_since(monotonic).as_secs())
+}
+
+/// A time rounded to the second, as objects keep it.
+pub(crate) fn to_second(at: Timestamp) -> Timestamp {
+    at.round(jiff::Unit::Second).unwrap_or(at)
 }
 
 /// A time in whole seconds, as Kubernetes writes it.
@@ -131,13 +133,13 @@ mod tests {
     fn times_for_people_follow_a_step_of_the_wall_clock() {
         let second = |at| Timestamp::from_second(at).unwrap();
         // The clock was an hour slow when the process started, and was set since.
-        assert_eq!(rebase(second(90), second(100), second(3700)), second(3690));
-        assert_eq!(rebase(second(90), second(3700), second(100)), second(-3510));
-        assert_eq!(rebase(second(90), second(100), second(100)), second(90));
-        assert_eq!(
-            rebase(Timestamp::MAX, second(100), second(3700)),
-            Timestamp::MAX
-        );
+        let hour = SignedDuration::from_hours(1);
+        assert_eq!(ahead(second(100), second(3700)), hour);
+        assert_eq!(ahead(second(3700), second(100)), -hour);
+        // The duration of the two readings is no step.
+        let later = second(100) + Duration::from_millis(999);
+        assert_eq!(ahead(second(100), later), SignedDuration::ZERO);
+        assert_eq!(ahead(later, second(100)), SignedDuration::ZERO);
     }
 
     #[test]

@@ -3,12 +3,12 @@
 mod messages;
 mod observed;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-pub use observed::observed;
+use observed::observed;
 
-use crate::remediation::{Next, Observation, State, step};
+use crate::remediation::{Next, Observation, State, on_wall, step};
 
 /// Everything that the view of a remediation is computed from.
 #[derive(Debug, Clone)]
@@ -21,8 +21,8 @@ pub struct RemediationFacts {
     pub state: Option<State>,
     /// The message that the controller wrote last.
     pub recorded: Option<String>,
-    /// Machine, Node, host and what is on them, by name.
-    pub seen: Vec<(String, String)>,
+    /// `namespace/name` of the Machine.
+    pub machine: Option<String>,
 }
 
 /// What comes next.
@@ -83,13 +83,22 @@ pub struct RemediationView {
     pub now: Timestamp,
 }
 
-/// Decides the next step for `now`, and explains the decision.
-pub fn explain_remediation(facts: &RemediationFacts, now: Timestamp) -> RemediationView {
+/// Decides the next step for `now`, and explains the decision. `now` is of the clock of the decisions; the times of
+/// the view are of the wall clock, which is `ahead` of it.
+pub fn explain_remediation(
+    facts: &RemediationFacts,
+    now: Timestamp,
+    ahead: SignedDuration,
+) -> RemediationView {
     let state = facts.state.as_ref();
-    let o = &facts.observation;
+    let o = &Observation {
+        wall_ahead: ahead,
+        ..facts.observation.clone()
+    };
     let decision = step(o, state, now);
     let policy = o.policy(state);
     let until = state.and_then(|s| o.step_until(s));
+    let shown = state.map(|s| s.on_wall(ahead));
     let next = match &decision.next {
         Next::Write => NextStepView {
             what: "write".into(),
@@ -104,7 +113,7 @@ pub fn explain_remediation(facts: &RemediationFacts, now: Timestamp) -> Remediat
         Next::Wait(at) => NextStepView {
             what: "wait".into(),
             message: "waits until something changes".into(),
-            at: Some(*at),
+            at: Some(on_wall(*at, ahead)),
         },
         Next::Done(outcome) => NextStepView {
             what: "nothing".into(),
@@ -119,8 +128,8 @@ pub fn explain_remediation(facts: &RemediationFacts, now: Timestamp) -> Remediat
         uid: o.request.uid.clone(),
         strategy: messages::strategy(policy),
         step: state.map_or("Pending", |s| s.step.label()).into(),
-        since: state.map(|s| s.since),
-        until,
+        since: shown.as_ref().map(|s| s.since),
+        until: until.map(|until| on_wall(until, ahead)),
         overdue: until.is_some_and(|until| until <= now),
         attempt: state.map_or(1, |s| s.attempt.number),
         attempts: policy.map_or(1, |p| p.retry_limit.saturating_add(1)),
@@ -130,8 +139,8 @@ pub fn explain_remediation(facts: &RemediationFacts, now: Timestamp) -> Remediat
         recorded,
         next,
         then: messages::following_steps(state, policy).into(),
-        seen: facts.seen.clone(),
-        history: messages::history(state),
-        now,
+        seen: observed(facts.machine.as_deref(), o),
+        history: messages::history(shown.as_ref()),
+        now: on_wall(now, ahead),
     }
 }

@@ -1,11 +1,14 @@
 //! What a remediation observes, as named lines.
 
+use jiff::Timestamp;
+
 use crate::remediation::{
     AgentView, HostView, Observation, OperationView, PodDeletion, PowerView, Taint, WorkloadView,
+    on_wall,
 };
 
 /// What is known of Machine, Node, host, BareMetalHost, agent and BMC, by name.
-pub fn observed(machine: Option<&str>, o: &Observation) -> Vec<(String, String)> {
+pub(super) fn observed(machine: Option<&str>, o: &Observation) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
     if let Some(machine) = machine {
@@ -71,7 +74,10 @@ pub fn observed(machine: Option<&str>, o: &Observation) -> Vec<(String, String)>
         line("operation", operation_state(operation));
     }
     if let Some(power) = &o.power {
-        line("power", reading(power));
+        line(
+            "power",
+            reading(power, on_wall(power.answered, o.wall_ahead)),
+        );
     }
     lines
 }
@@ -87,17 +93,14 @@ fn operation_state(operation: &OperationView) -> String {
     }
 }
 
-/// The latest reading of the BMC between operations.
-fn reading(power: &PowerView) -> String {
+/// The latest reading of the BMC between operations, which was answered at `at`.
+fn reading(power: &PowerView, at: Timestamp) -> String {
     match &power.result {
         Ok(reading) if reading.protocol.is_empty() => {
-            format!("{}, read at {}", reading.raw, power.answered)
+            format!("{}, read at {at}", reading.raw)
         }
-        Ok(reading) => format!(
-            "{} ({}), read at {}",
-            reading.raw, reading.protocol, power.answered
-        ),
-        Err(why) => format!("not read at {}: {why}", power.answered),
+        Ok(reading) => format!("{} ({}), read at {at}", reading.raw, reading.protocol),
+        Err(why) => format!("not read at {at}: {why}"),
     }
 }
 

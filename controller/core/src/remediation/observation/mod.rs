@@ -11,12 +11,13 @@ pub(super) mod workload_view;
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    AgentId, AgentView, BmcAccess, Collected, Command, Drain, HostRef, JournalFacts, NodeAction,
-    NodeFacts, OperationOutcome, OperationView, OtherNodes, PinnedOperation, PodDeletions, Policy,
-    PolicyError, PowerReading, PowerState, PowerView, Reason, State, Step, WorkloadView,
+    AgentId, AgentView, BmcAccess, Collected, Command, Drain, HoldRefusal, HostRef, JournalFacts,
+    NodeAction, NodeFacts, OperationOutcome, OperationView, OtherNodes, PinnedOperation,
+    PodDeletions, Policy, PolicyError, PowerReading, PowerState, PowerView, Reason, State, Step,
+    WorkloadView,
 };
 use agent_view::LONGEST_POWER_ON_DELAY;
 
@@ -194,6 +195,8 @@ pub struct BareMetalHostFacts {
     pub our_hold: bool,
     /// When the value of our hold key was last changed, by that value.
     pub hold_renewed: Option<Timestamp>,
+    /// The last change of our hold key, if the webhook of its owner was away.
+    pub hold_refused: Option<HoldRefusal>,
     /// Hold keys of other controllers, and of other remediations of ours.
     pub foreign_holds: BTreeSet<String>,
     /// Hold keys of ours whose remediations no live list shows (F12): they were moved to or from another cluster,
@@ -272,6 +275,8 @@ pub struct Observation {
     pub conflict: Option<Reason>,
     /// Commands carried out since the last write of the state.
     pub completed: BTreeSet<Command>,
+    /// How far the wall clock is ahead of the clock of the decisions: for times in messages, never for a decision.
+    pub wall_ahead: SignedDuration,
 }
 
 impl Observation {

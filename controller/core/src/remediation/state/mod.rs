@@ -2,6 +2,7 @@
 //!
 //! It contains neither credentials nor anything that can be read again.
 
+mod on_wall;
 mod progress;
 
 use std::collections::BTreeSet;
@@ -16,6 +17,7 @@ use super::{
 };
 use crate::fleet::placement::CountedFacts;
 
+pub use on_wall::on_wall;
 pub use progress::{Progress, before_first_off, progress_again};
 
 /// A step of a remediation.
@@ -394,12 +396,12 @@ pub struct State {
     /// once another entry is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_entry: Option<Box<RefusedEntry>>,
-    /// Finished attempts, the latest last.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     /// The first trace of CAPM3's own controller on the same object. The finalizer, which has the name of CAPM3's, is
     /// then left to it, and nothing begins on the object again (F9).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rival: Option<String>,
+    /// Finished attempts, the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<AttemptRecord>,
 }
 
@@ -442,9 +444,9 @@ impl State {
             node_back: None,
             other_node: None,
             refused_entry: None,
+            rival: None,
             attempts: Vec::new(),
         }
-            rival: None,
     }
 
     /// Enters another step.
@@ -514,13 +516,13 @@ impl State {
         }
     }
 
-    /// `status.retryCount`: attempts after the first.
-    pub fn retry_count(&self) -> u32 {
     /// Why nothing begins on the object again, if CAPM3's own controller was seen on it.
     pub(super) fn rival(&self) -> Option<Reason> {
         self.rival.clone().map(Reason::RivalController)
     }
 
+    /// `status.retryCount`: attempts after the first.
+    pub fn retry_count(&self) -> u32 {
         self.attempt.number.saturating_sub(1)
     }
 }

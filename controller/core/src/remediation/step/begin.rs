@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     super::{
-        HostView, Mode, NodeGonePolicy, PinnedNode, Reason, State, Step, WorkloadView,
+        HostView, Mode, NodeGonePolicy, PinnedNode, Reason, State, Step, WorkloadView, on_wall,
         policy::HEALTH_GRACE,
     },
     Command, Decision, Next, Outcome, StepContext, after,
@@ -111,7 +111,8 @@ impl StepContext<'_> {
         }
         let since = s.attempt.updating_since.unwrap_or(self.now);
         let until = after(since, self.policy.update_timeout);
-        let reason = Reason::MachineUpdating(format!("{what}; for no longer than until {until}"));
+        let shown = on_wall(until, self.o.wall_ahead);
+        let reason = Reason::MachineUpdating(format!("{what}; for no longer than until {shown}"));
         if s.attempt.updating_since.is_none() {
             let mut s = s.clone();
             s.attempt.updating_since = Some(self.now);

@@ -199,6 +199,7 @@ pub(super) fn mk_observation() -> Observation {
         node_action: NodeAction::Taint,
         conflict: None,
         completed: BTreeSet::new(),
+        wall_ahead: jiff::SignedDuration::ZERO,
     }
 }
 

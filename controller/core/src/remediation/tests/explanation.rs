@@ -1,17 +1,28 @@
 //! The view of a remediation for people: its text, and that it predicts the next step.
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::{super::*, build::*};
-use crate::explanation::{RemediationFacts, RemediationView, explain_remediation, observed};
+use crate::explanation::{RemediationFacts, RemediationView, explain_remediation};
 
 fn explained(o: &Observation, s: Option<&State>, now: i64) -> RemediationView {
+    explained_on_wall(o, s, now, SignedDuration::ZERO)
+}
+
+fn explained_on_wall(
+    o: &Observation,
+    s: Option<&State>,
+    now: i64,
+    ahead: SignedDuration,
+) -> RemediationView {
     let facts = RemediationFacts {
         request: "PowerRemediation metal3/node-7".into(),
         observation: o.clone(),
         state: s.cloned(),
         recorded: Some("an older word".into()),
-        seen: observed(Some("metal3/node-7"), o),
+        machine: Some("metal3/node-7".into()),
     };
-    explain_remediation(&facts, at(now))
+    explain_remediation(&facts, at(now), ahead)
 }
 
 fn assert_contains(text: &str, parts: &[&str]) {
@@ -117,4 +128,72 @@ fn view_is_read_back_from_json() {
     let e = explained(&o, Some(&s), 80);
     let json = serde_json::to_string(&e).unwrap();
     assert_eq!(serde_json::from_str::<RemediationView>(&json).unwrap(), e);
+}
+
+#[test]
+fn f1_a_step_of_the_wall_clock_changes_displayed_times_and_no_decision() {
+    let (o, mut s) = mk_draining();
+    s.attempt.off = Some(OffEvidence::Person { at: at(-60) });
+    s.attempts.push(AttemptRecord {
+        number: 1,
+        started: at(-600),
+        off: None,
+        drained: None,
+        outlets: Vec::new(),
+        pods_deleted: 0,
+        on: None,
+        ended: at(-120),
+        step: Some(Step::Booting),
+        reason: Reason::Booting,
+    });
+    let before = explained(&o, Some(&s), 80);
+    let hour = SignedDuration::from_hours(1);
+    for ahead in [hour, -hour] {
+        let after = explained_on_wall(&o, Some(&s), 80, ahead);
+        let moved = |at: Option<Timestamp>| at.map(|at| at + ahead);
+        assert_eq!(after.now, before.now + ahead);
+        assert_eq!(after.since, moved(before.since));
+        assert_eq!(after.until, moved(before.until));
+        assert_eq!(after.next.at, moved(before.next.at));
+        assert!(after.until.is_some() && after.next.at.is_some());
+        // The same decision, with the same age.
+        assert_eq!(
+            (
+                &after.step,
+                &after.reason,
+                after.overdue,
+                &after.next.message
+            ),
+            (
+                &before.step,
+                &before.reason,
+                before.overdue,
+                &before.next.message
+            )
+        );
+        let shown = |second: i64| (at(second) + ahead).to_string();
+        assert_contains(
+            &after.to_string(),
+            &[
+                &format!("read at {}", shown(79)),
+                &format!("confirmed off at {} by a person", shown(-60)),
+                &format!("attempt 1 from {} ended after 8", shown(-600)),
+            ],
+        );
+    }
+}
+
+#[test]
+fn deadlines_in_messages_are_of_the_wall_clock() {
+    let mut o = mk_observation();
+    o.wall_ahead = SignedDuration::from_hours(1);
+    o.machine.as_mut().unwrap().updating = Some("condition Updating".into());
+    let (s, reason) = writes(&o, &mk_state(Step::Pending), 0);
+    let until = at(1800);
+    let shown = until + o.wall_ahead;
+    assert!(
+        reason.to_string().contains(&format!("until {shown}")),
+        "{reason}"
+    );
+    assert_eq!(decide(&o, Some(&s), at(1)).next, Next::Wait(until));
 }

@@ -119,6 +119,7 @@ impl Run {
                 (false, false) => None,
             },
             completed: self.completed.clone(),
+            wall_ahead: jiff::SignedDuration::ZERO,
         };
         self.silent = o.silence(self.state.as_ref(), self.silent, time(self.world.now));
         o.silent_since = self.silent;

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use rackhand_core::{
-    explanation::{RemediationFacts, observed},
+    explanation::RemediationFacts,
     remediation::{
         Command, Decision, FAILURES_TOLD, Next, Observation, Pace, State, Step, Turn, step,
     },
@@ -16,9 +16,9 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Context, act, history,
+    Context, act,
     observe::{Observed, Observer, concurrency, live_reads, quorum},
-    record::{StateRecorder, displayed_state, remediation_state, report},
+    record::{StateRecorder, displayed_state, history, remediation_state, report},
     scope::{Memory, Scope},
     tasks::wakeup::WatchInterest,
 };
@@ -134,7 +134,7 @@ impl Engine {
         }
         let live = &self.scope.context.live;
         match ended {
-            true => live.end(&self.scope.id, clock::monotonic_now()),
+            true => live.end(&self.scope.id, clock::monotonic_now(), clock::wall_ahead()),
             false => live.remove(&self.scope.id),
         }
         self.scope.context.live.history.forget(&self.scope.uid);
@@ -206,7 +206,12 @@ impl Engine {
                         .removing_finalizer(outcome, &decision.reason);
                 }
                 let begun =
-                    act::carry_out(&self.scope, &mut self.memory, &command, &observation).await?;
+                    act::carry_out(&self.scope, &mut self.memory, &command, &observation).await;
+                if let Err(ReconcileError::Failed(error)) = &begun {
+                    let (why, now) = (error.to_string(), clock::monotonic_now());
+                    self.memory.shell.failed(&command, &why, now);
+                }
+                let begun = begun?;
                 if let Some(host) = begun {
                     self.observer.follow(&self.scope, &mut self.memory, &host);
                 }
@@ -326,7 +331,6 @@ impl Engine {
 
     /// The inputs of this decision, for explanations.
     fn facts(&self, observation: &Observation) -> RemediationFacts {
-        let machine = self.memory.machine.as_ref().map(ToString::to_string);
         RemediationFacts {
             request: self.scope.id.to_string(),
             observation: observation.clone(),
@@ -337,7 +341,7 @@ impl Engine {
                 .shown
                 .as_ref()
                 .map(|shown| shown.message.clone()),
-            seen: observed(machine.as_deref(), observation),
+            machine: self.memory.machine.as_ref().map(ToString::to_string),
         }
     }
 

@@ -229,7 +229,7 @@ impl Observer {
             self.read_host_workload(scope, &target, &mut input, now)
                 .await;
         }
-        input.subject.approved = is_approved(&view);
+        input.subject.approved = is_approved(config, &view);
         let mut me = active(
             &scope.context.index,
             &scope.id,
@@ -289,6 +289,7 @@ impl Observer {
             collected: Collected::default(),
             node_action: wanted_node_action(&scope.context.index, config, &view, &target),
             completed: BTreeSet::new(),
+            wall_ahead: clock::wall_ahead(),
         };
         let observation = memory.shell.observed(observation, now);
         Ok(Ok(Observed {
@@ -296,7 +297,7 @@ impl Observer {
             me,
             target,
             guard,
-            overrules_quorum: overrules_quorum(&view),
+            overrules_quorum: overrules_quorum(config, &view),
             policies: input,
             policy_basis,
         }))

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::{
     ResourceExt,
     api::{DynamicObject, Patch, PatchParams},
@@ -16,7 +16,7 @@ use rackhand_api::{
     kinds::power_remediation::PowerRemediationStatus,
     names::{BLOCKED_ANNOTATION, STATE_ANNOTATION},
 };
-use rackhand_core::remediation::{Phase, Reason, State};
+use rackhand_core::remediation::{Phase, Reason, State, on_wall};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -61,6 +61,15 @@ pub(in crate::remediation) struct DisplayedReason {
     pub(super) overdue: bool,
 }
 
+/// The deadline of the step and the time of the decision, by the clock of the decisions.
+#[derive(Clone, Copy)]
+struct StepTime {
+    until: Option<Timestamp>,
+    now: Timestamp,
+    /// How far the wall clock, which people read, is ahead of it.
+    ahead: SignedDuration,
+}
+
 /// The contents of the annotation.
 #[derive(Serialize, Deserialize)]
 struct Annotation {
@@ -79,13 +88,13 @@ impl Annotation {
     fn new(
         state: Option<&State>,
         reason: &Reason,
-        until: Option<Timestamp>,
+        time: StepTime,
     ) -> Result<Self, serde_json::Error> {
         Ok(Self {
             state: state.map(state_format::encode).transpose()?,
             reason: reason.label().into(),
             message: reason.to_string(),
-            until,
+            until: time.until.map(|until| on_wall(until, time.ahead)),
         })
     }
 }
@@ -179,12 +188,15 @@ impl StateRecorder {
         until: Option<Timestamp>,
         now: Timestamp,
     ) -> Result<(), ReconcileError> {
+        let time = StepTime {
+            until,
+            now,
+            ahead: clock::wall_ahead(),
+        };
         if scope.id.kind == Kind::PowerRemediation {
-            let shown = until.map(clock::on_wall);
-            let wall = clock::on_wall(now);
-            record_power(scope, memory, state, reason, shown, wall).await?;
+            record_power(scope, memory, state, reason, time).await?;
         } else {
-            record_metal3(scope, memory, state, reason, until).await?;
+            record_metal3(scope, memory, state, reason, time).await?;
         }
         if let Some(state) = state {
             remediation_state::write_record(scope, memory, state).await?;
@@ -204,7 +216,7 @@ impl StateRecorder {
         });
         match state {
             Some(state) if scope.id.kind == Kind::Metal3Remediation => {
-                self.record_phase(scope, memory, state).await
+                self.record_phase(scope, memory, state, time.ahead).await
             }
             None if scope.id.kind == Kind::Metal3Remediation
                 && matches!(reason, Reason::StateLost(_)) =>
@@ -241,7 +253,7 @@ impl StateRecorder {
         }
         let there = entry.object.data.get("status").cloned();
         let body = json!({
-            "status": unreadable(&there.unwrap_or_else(|| json!({})), reason, now),
+            "status": unreadable(&there.unwrap_or_else(|| json!({})), reason, now, clock::wall_ahead()),
         });
         // The log and the Events report it as well.
         patch(scope, memory, "remediation_state", body, true)
@@ -270,16 +282,9 @@ impl StateRecorder {
         scope: &Scope,
         memory: &mut Memory,
         state: &State,
+        ahead: SignedDuration,
     ) -> Result<(), ReconcileError> {
-        let mut status = json!({
-            "phase": state.phase().as_str(),
-            "lastRemediated": whole_seconds(state.attempt.started),
-        });
-        if state.retry_count() > 0
-            && let Some(fields) = status.as_object_mut()
-        {
-            fields.insert("retryCount".into(), state.retry_count().into());
-        }
+        let status = metal3_status(state, ahead);
         if self.recorded.status.as_ref() == Some(&status) {
             return Ok(());
         }
@@ -313,14 +318,27 @@ pub(in crate::remediation) fn load(
     Ok(())
 }
 
+/// CAPM3's status of a Metal3Remediation.
+fn metal3_status(state: &State, ahead: SignedDuration) -> Value {
+    let mut status = json!({
+        "phase": state.phase().as_str(),
+        "lastRemediated": whole_seconds(on_wall(state.attempt.started, ahead)),
+    });
+    if state.retry_count() > 0
+        && let Some(fields) = status.as_object_mut()
+    {
+        fields.insert("retryCount".into(), state.retry_count().into());
+    }
+    status
+}
+
 /// Writes the status of our own kind in one patch.
 async fn record_power(
     scope: &Scope,
     memory: &mut Memory,
     state: Option<&State>,
     reason: &Reason,
-    until: Option<Timestamp>,
-    now: Timestamp,
+    time: StepTime,
 ) -> Result<(), ReconcileError> {
     let entry = memory
         .snapshot
@@ -336,8 +354,9 @@ async fn record_power(
         generation: entry.object.metadata.generation,
         node: memory.node.as_deref(),
         held: memory.held,
-        until,
-        now,
+        until: time.until,
+        now: time.now,
+        ahead: time.ahead,
     };
     let new =
         serde_json::to_value(status(&old, &facts)).map_err(|e| ApiError::other("status", e))?;
@@ -350,7 +369,7 @@ async fn record_metal3(
     memory: &mut Memory,
     state: Option<&State>,
     reason: &Reason,
-    until: Option<Timestamp>,
+    time: StepTime,
 ) -> Result<(), ReconcileError> {
     let entry = memory
         .snapshot
@@ -359,7 +378,7 @@ async fn record_metal3(
         .ok_or(ReconcileError::Gone)?;
     let there = entry.object.annotations().get(STATE_ANNOTATION);
     let there = there.and_then(|text| serde_json::from_str::<Annotation>(text).ok());
-    let text = Annotation::new(state, reason, until)
+    let text = Annotation::new(state, reason, time)
         .map(|new| Annotation {
             // What was done without a record remains to be seen.
             state: new.state.or_else(|| there?.state),
@@ -448,7 +467,12 @@ mod tests {
         state.step = Step::PoweringOn;
         let reason = Reason::HeldByOthers("reboot.metal3.io/firmware".into());
         for until in [None, Some(Timestamp::UNIX_EPOCH)] {
-            let annotation = Annotation::new(Some(&state), &reason, until).unwrap();
+            let time = StepTime {
+                until,
+                now: Timestamp::UNIX_EPOCH,
+                ahead: SignedDuration::ZERO,
+            };
+            let annotation = Annotation::new(Some(&state), &reason, time).unwrap();
             let value = serde_json::to_value(&annotation).unwrap();
             assert_eq!(value["reason"], "HeldByOthers");
             assert_eq!(value["message"], reason.to_string());
@@ -461,5 +485,23 @@ mod tests {
             let displayed = displayed_state(Kind::Metal3Remediation, &object).unwrap();
             assert_eq!(displayed.as_ref(), Some(&state));
         }
+    }
+
+    #[test]
+    fn times_of_a_metal3_remediation_follow_a_step_of_the_wall_clock() {
+        let state = State::new(Timestamp::UNIX_EPOCH);
+        let hour = SignedDuration::from_hours(1);
+        let time = StepTime {
+            until: Some(Timestamp::UNIX_EPOCH),
+            now: Timestamp::UNIX_EPOCH,
+            ahead: hour,
+        };
+        let annotation = Annotation::new(Some(&state), &Reason::Working, time).unwrap();
+        assert_eq!(annotation.until, Some(Timestamp::UNIX_EPOCH + hour));
+        let status = metal3_status(&state, hour);
+        assert_eq!(status["lastRemediated"], "1970-01-01T01:00:00Z");
+        // The state itself keeps the clock of the decisions.
+        let decoded = state_format::decode(annotation.state.as_ref()).unwrap();
+        assert_eq!(decoded, Some(state));
     }
 }

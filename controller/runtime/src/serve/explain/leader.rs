@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use http::Request;
-use jiff::Timestamp;
 use kube::{Client, api::DynamicObject};
 use rackhand_core::explanation::RemediationView;
 use serde::{Deserialize, Serialize};
@@ -19,6 +18,7 @@ use crate::{
     remediation::LiveFacts,
     serve::controller_client::{ControllerAddress, controller_client},
     store::{
+        clock,
         index::Index,
         object::{Key, Kind},
         request::RequestId,
@@ -183,6 +183,12 @@ impl Explainer {
         view.map_err(NoView::Failed)
     }
 
+    /// The view of a remediation by the engine's clock, whatever the wall clock is set to.
+    fn view(&self, id: &RequestId) -> Option<RemediationView> {
+        self.live
+            .view(id, clock::monotonic_now(), clock::wall_ahead())
+    }
+
     /// The view of a remediation, from the inputs of the last decision about it.
     fn remediation(
         &self,
@@ -198,7 +204,7 @@ impl Explainer {
                 Some((self.index.request(&id)?.object, id))
             });
         let because = match (found.next(), found.next()) {
-            (Some((object, id)), None) => match self.live.view(&id, Timestamp::now()) {
+            (Some((object, id)), None) => match self.view(&id) {
                 Some(view) => return Ok(view),
                 None => format!("the leader has not decided about {id}{}", recorded(&object)),
             },

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use rackhand_api::{
@@ -17,10 +17,10 @@ use rackhand_api::{
 use rackhand_core::{
     explanation::{RemediationFacts, explain_remediation},
     overview::{
-        BareMetalHostEntry, CheckSummary, LeaderView, NodeEntry, NodeReady, OverviewFacts,
-        RunningRemediation,
+        BareMetalHostEntry, CheckSummary, FinishedRemediation, LeaderView, NodeEntry, NodeReady,
+        OverviewFacts, RunningRemediation, TimelineEntry,
     },
-    remediation::HostView,
+    remediation::{HostView, on_wall},
 };
 
 use crate::{
@@ -33,13 +33,57 @@ use crate::{
     },
 };
 
+/// A time of the engine's clock, and how far the wall clock is ahead of it. Everything that is displayed is of the
+/// wall clock, like the times of Kubernetes objects.
+#[derive(Clone, Copy)]
+pub(super) struct DisplayTime {
+    pub(super) engine: Timestamp,
+    pub(super) ahead: SignedDuration,
+}
+
+impl DisplayTime {
+    pub(super) fn wall(self) -> Timestamp {
+        self.shown(self.engine)
+    }
+
+    /// A time of the engine's clock on the wall clock.
+    fn shown(self, at: Timestamp) -> Timestamp {
+        on_wall(at, self.ahead)
+    }
+
+    fn leader(self, leader: LeaderView) -> LeaderView {
+        LeaderView {
+            since: self.shown(leader.since),
+            ..leader
+        }
+    }
+
+    fn timeline(self, steps: Vec<TimelineEntry>) -> Vec<TimelineEntry> {
+        let steps = steps.into_iter().map(|entry| TimelineEntry {
+            at: self.shown(entry.at),
+            ..entry
+        });
+        steps.collect()
+    }
+
+    /// The creation is a time of the API server.
+    fn finished(self, all: Vec<FinishedRemediation>) -> Vec<FinishedRemediation> {
+        let all = all.into_iter().map(|entry| FinishedRemediation {
+            timeline: self.timeline(entry.timeline),
+            finished: self.shown(entry.finished),
+            ..entry
+        });
+        all.collect()
+    }
+}
+
 /// Collects all facts that the leader has.
 pub(super) fn collect(
     leader: LeaderView,
     index: &Index,
     agents: &Agents,
     live: &LiveFacts,
-    now: Timestamp,
+    now: DisplayTime,
 ) -> OverviewFacts {
     let mut nodes = Vec::new();
     let mut unreachable = Vec::new();
@@ -56,15 +100,15 @@ pub(super) fn collect(
     let lost = index.lost_watches().into_iter();
     unreachable.extend(lost.map(|(kind, why)| (format!("management cluster, {kind}"), why)));
     OverviewFacts {
-        leader,
+        leader: now.leader(leader),
         agents: agents.overview(),
         bare_metal_hosts: bare_metal_hosts(index),
         nodes,
         unreachable,
-        shared_causes: live.causes.open(now),
+        shared_causes: live.causes.open(now.wall()),
         checks: checks(index),
         running: live.all().iter().map(|f| running(live, f, now)).collect(),
-        finished: live.history.finished(),
+        finished: now.finished(live.history.finished()),
     }
 }
 
@@ -139,7 +183,11 @@ fn nodes_of_hosts(index: &Index) -> BTreeMap<Key, (String, String)> {
     of_cluster_api.chain(of_openshift).collect()
 }
 
-fn running(live: &LiveFacts, facts: &Arc<RemediationFacts>, now: Timestamp) -> RunningRemediation {
+fn running(
+    live: &LiveFacts,
+    facts: &Arc<RemediationFacts>,
+    now: DisplayTime,
+) -> RunningRemediation {
     let state = facts.state.as_ref();
     let host = match &facts.observation.host {
         HostView::Found(host) => Some(host),
@@ -155,8 +203,8 @@ fn running(live: &LiveFacts, facts: &Arc<RemediationFacts>, now: Timestamp) -> R
             Ok(reading) => reading.raw.clone(),
             Err(_) => "no answer".to_owned(),
         }),
-        timeline: live.history.timeline(&facts.observation.request.uid),
-        view: explain_remediation(facts, now),
+        timeline: now.timeline(live.history.timeline(&facts.observation.request.uid)),
+        view: explain_remediation(facts, now.engine, now.ahead),
     }
 }
 
@@ -307,5 +355,48 @@ mod tests {
             assert_eq!(entry.fencing_unavailable, expected, "{status}");
             assert_eq!(entry.ready, NodeReady::True);
         }
+    }
+
+    #[test]
+    fn times_of_the_page_follow_a_step_of_the_wall_clock() {
+        let second = |at| Timestamp::from_second(at).unwrap();
+        let hour = SignedDuration::from_hours(1);
+        let now = DisplayTime {
+            engine: second(100),
+            ahead: hour,
+        };
+        assert_eq!(now.wall(), second(3700));
+        let leader = LeaderView {
+            since: second(40),
+            ..LeaderView::default()
+        };
+        // It has led for a minute, whatever the wall clock was set to.
+        assert_eq!(
+            now.wall().duration_since(now.leader(leader).since),
+            SignedDuration::from_mins(1)
+        );
+        let entry = |at| TimelineEntry {
+            step: "Draining".into(),
+            at: second(at),
+        };
+        let finished = FinishedRemediation {
+            request: "PowerRemediation a/b".into(),
+            node: None,
+            host: None,
+            created: second(3610),
+            timeline: vec![entry(20)],
+            finished: second(30),
+            outcome: "succeeded".into(),
+            reason: "NodeHealthy".into(),
+            occurrence: None,
+            shared_cause: None,
+        };
+        let shown = now.finished(vec![finished]).remove(0);
+        // The API server's clock was right all the time.
+        assert_eq!(
+            (shown.created, shown.finished),
+            (second(3610), second(3630))
+        );
+        assert_eq!(shown.timeline, [entry(3620)]);
     }
 }

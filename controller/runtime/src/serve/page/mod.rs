@@ -26,6 +26,7 @@ use crate::{
     leader::Leader,
     store::{clock, index::Index},
 };
+use facts::DisplayTime;
 
 /// Path of the page, for which a caller needs the verb `get`.
 pub(crate) const PAGE_PATH: &str = "/page";
@@ -83,9 +84,12 @@ impl Page {
             term,
             since: *since,
         };
-        let now = clock::monotonic_now();
+        let now = DisplayTime {
+            engine: clock::monotonic_now(),
+            ahead: clock::wall_ahead(),
+        };
         let facts = facts::collect(leader, &self.index, &agents, explainer.live(), now);
-        Some(overview(&facts, now))
+        Some(overview(&facts, now.wall()))
     }
 
     /// The response with the page as HTML.

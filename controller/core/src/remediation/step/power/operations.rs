@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use super::super::{
     super::{
         AgentId, AgentPin, HostView, Mode, OperationView, OutletStage, PinnedOperation, Reason,
-        State, Step, observation::agent_view::LONGEST_POWER_ON_DELAY,
+        State, Step, observation::agent_view::LONGEST_POWER_ON_DELAY, on_wall,
     },
     Command, Decision, StepContext, after, operation_id,
 };
@@ -60,7 +60,8 @@ impl StepContext<'_> {
     /// and cancels it where that agent answers; `None` if there is none.
     pub(in crate::remediation::step) fn wait_for_other_agent(&self, s: &State) -> Option<Decision> {
         let (agent, until) = self.busy_elsewhere(s)?;
-        let reason = Reason::OtherAgentBusy(format!("agent {agent} until {until:.0}"));
+        let shown = on_wall(until, self.o.wall_ahead);
+        let reason = Reason::OtherAgentBusy(format!("agent {agent} until {shown:.0}"));
         Some(match self.cancel_elsewhere(s) {
             Some(cancel) => self.act(s.clone(), reason, cancel),
             None => self.wait(s.clone(), reason, until),

@@ -2,7 +2,7 @@
 //!
 //! Pure. The status contains nothing that is not in the stored state.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rackhand_api::{
     kinds::{
         conditions::{ConditionStatus, StatusCondition},
@@ -14,9 +14,11 @@ use rackhand_api::{
     },
 };
 use rackhand_core::remediation::{
-    AttemptRecord, OffEvidence, OutletUse, Reason, State, Step, TaintOwner,
+    AttemptRecord, OffEvidence, OutletUse, Reason, State, Step, TaintOwner, on_wall,
 };
 use serde_json::{Map, Value};
+
+use crate::store::{clock::to_second, host_evidence::to_api};
 
 /// Maximum number of readings in a status.
 const READINGS: usize = 16;
@@ -35,11 +37,22 @@ pub(crate) struct Facts<'a> {
     /// The deadline of the step.
     pub(crate) until: Option<Timestamp>,
     pub(crate) now: Timestamp,
+    /// How far the wall clock, whose times a status contains, is ahead of the clock of the other times.
+    pub(crate) ahead: SignedDuration,
+}
+
+impl Facts<'_> {
+    /// A time as a status contains it.
+    fn shown(&self, at: Timestamp) -> Timestamp {
+        to_second(on_wall(at, self.ahead))
+    }
 }
 
 /// The new status. Conditions that were set once stay, with the time of their last transition.
 pub(crate) fn status(old: &PowerRemediationStatus, f: &Facts<'_>) -> PowerRemediationStatus {
     let state = f.state;
+    let displayed = state.map(|s| s.on_wall(f.ahead));
+    let displayed = displayed.as_ref();
     PowerRemediationStatus {
         observed_generation: f.generation,
         conditions: conditions(&old.conditions, f),
@@ -53,20 +66,20 @@ pub(crate) fn status(old: &PowerRemediationStatus, f: &Facts<'_>) -> PowerRemedi
             })
             .map(str::to_owned),
         step: Some(state.map_or(Step::Pending, |s| s.step)),
-        step_since: state.map(|s| whole(s.since)),
-        step_until: f.until.map(whole),
+        step_since: displayed.map(|s| to_second(s.since)),
+        step_until: f.until.map(|until| f.shown(until)),
         reason: Some(f.reason.label().into()),
         message: Some(f.reason.to_string()),
-        attempts: state.map(attempts).unwrap_or_default(),
-        power_off: state.and_then(|s| {
+        attempts: displayed.map(attempts).unwrap_or_default(),
+        power_off: displayed.and_then(|s| {
             Some(evidence(
                 s.attempt.off.as_ref()?,
                 s.attempt.outlets.as_deref(),
             ))
         }),
-        evidence: state
+        evidence: displayed
             .and_then(|s| s.attempt.evidence.as_ref())
-            .map(|e| super::host_evidence::to_api(e)),
+            .map(|e| to_api(e)),
         in_place: state.map(|s| in_place(s, f.held)).unwrap_or_default(),
         cursor: state.map_or_else(
             || old.cursor.clone(),
@@ -77,7 +90,12 @@ pub(crate) fn status(old: &PowerRemediationStatus, f: &Facts<'_>) -> PowerRemedi
 
 /// A merge patch of the parts of a status that report a stored state that cannot be parsed. The
 /// other parts are not changed.
-pub(crate) fn unreadable(there: &Value, reason: &Reason, now: Timestamp) -> Value {
+pub(crate) fn unreadable(
+    there: &Value,
+    reason: &Reason,
+    now: Timestamp,
+    ahead: SignedDuration,
+) -> Value {
     let list = there.get("conditions").cloned().unwrap_or_default();
     let old: Vec<StatusCondition> = serde_json::from_value(list).unwrap_or_default();
     let facts = Facts {
@@ -90,6 +108,7 @@ pub(crate) fn unreadable(there: &Value, reason: &Reason, now: Timestamp) -> Valu
         held: false,
         until: None,
         now,
+        ahead,
     };
     serde_json::json!({
         "reason": reason.label(),
@@ -166,7 +185,7 @@ fn conditions(old: &[StatusCondition], f: &Facts<'_>) -> Vec<StatusCondition> {
             status,
             reason: f.reason.label().into(),
             message: f.reason.to_string(),
-            last_transition_time: same(name, status).unwrap_or_else(|| whole(f.now)),
+            last_transition_time: same(name, status).unwrap_or_else(|| f.shown(f.now)),
             observed_generation: f.generation,
         })
         .collect()
@@ -179,11 +198,11 @@ pub(in crate::remediation) fn attempts(state: &State) -> Vec<Attempt> {
         list.retain(|a| a.number != number);
         list.push(Attempt {
             number,
-            started_at: whole(state.attempt.started),
-            powered_off_at: state.attempt.off.as_ref().map(|off| whole(off.at())),
-            drained_at: state.attempt.drained.map(whole),
+            started_at: to_second(state.attempt.started),
+            powered_off_at: state.attempt.off.as_ref().map(|off| to_second(off.at())),
+            drained_at: state.attempt.drained.map(to_second),
             pods_deleted: count(state.attempt.pods_deleted),
-            powered_on_at: state.attempt.on.map(whole),
+            powered_on_at: state.attempt.on.map(to_second),
             finished_at: None,
             failed_step: None,
             reason: None,
@@ -205,12 +224,12 @@ fn ended(record: &AttemptRecord) -> Attempt {
     let failed = record.reason != Reason::Recovered;
     Attempt {
         number: number(record.number),
-        started_at: whole(record.started),
-        powered_off_at: record.off.map(whole),
-        drained_at: record.drained.map(whole),
+        started_at: to_second(record.started),
+        powered_off_at: record.off.map(to_second),
+        drained_at: record.drained.map(to_second),
         pods_deleted: count(record.pods_deleted),
-        powered_on_at: record.on.map(whole),
-        finished_at: Some(whole(record.ended)),
+        powered_on_at: record.on.map(to_second),
+        finished_at: Some(to_second(record.ended)),
         failed_step: record.step.filter(|_| failed),
         reason: Some(record.reason.label().into()),
         message: Some(record.reason.to_string()),
@@ -229,7 +248,7 @@ pub(in crate::remediation) fn evidence(
         OffEvidence::Person { .. } => &[],
     };
     PowerOffEvidence {
-        confirmed_at: Some(whole(off.at())),
+        confirmed_at: Some(to_second(off.at())),
         outlets: used.map_or_else(Vec::new, |used| {
             used.outlets.iter().take(OUTLETS).cloned().collect()
         }),
@@ -267,10 +286,6 @@ fn in_place(state: &State, held: bool) -> Vec<InPlace> {
         list.push(InPlace::Taint);
     }
     list
-}
-
-pub(in crate::remediation) fn whole(at: Timestamp) -> Timestamp {
-    at.round(jiff::Unit::Second).unwrap_or(at)
 }
 
 /// A JSON merge patch (RFC 7386) from `old` to `new`; removed fields are set to null.

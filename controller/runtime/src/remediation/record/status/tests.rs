@@ -44,6 +44,16 @@ fn shown_at(
     reason: &Reason,
     now: i64,
 ) -> PowerRemediationStatus {
+    shown_on_wall(old, state, reason, now, SignedDuration::ZERO)
+}
+
+fn shown_on_wall(
+    old: &PowerRemediationStatus,
+    state: &State,
+    reason: &Reason,
+    now: i64,
+    ahead: SignedDuration,
+) -> PowerRemediationStatus {
     let facts = Facts {
         state: Some(state),
         reason,
@@ -52,6 +62,7 @@ fn shown_at(
         held: true,
         until: Some(at(100)),
         now: at(now),
+        ahead,
     };
     status(old, &facts)
 }
@@ -282,7 +293,7 @@ fn f8_malformed_cursor_is_kept_and_reported_as_blocked() {
     });
     let reason = Reason::StateUnreadable("status.cursor: odd".into());
     let mut patched = there.clone();
-    let patch = unreadable(&there, &reason, at(9));
+    let patch = unreadable(&there, &reason, at(9), SignedDuration::ZERO);
     for (key, value) in patch.as_object().unwrap() {
         patched[key] = value.clone();
     }
@@ -292,4 +303,39 @@ fn f8_malformed_cursor_is_kept_and_reported_as_blocked() {
     assert_eq!(read.reason.as_deref(), Some("StateUnreadable"));
     assert_eq!(says(&read, BLOCKED), Some(ConditionStatus::True));
     assert_eq!(says(&read, PROCESSING), Some(ConditionStatus::True));
+}
+
+#[test]
+fn times_of_a_status_follow_a_step_of_the_wall_clock() {
+    let mut s = state(Step::Draining);
+    s.since = at(20);
+    s.attempt.off = Some(off());
+    s.attempt.drained = Some(at(30));
+    let none = PowerRemediationStatus::default();
+    let hour = SignedDuration::from_hours(1);
+    // The deadline, at 100, has not passed, however the wall clock was set.
+    for ahead in [hour, -hour] {
+        let shown = shown_on_wall(&none, &s, &Reason::Working, 40, ahead);
+        let moved = |second| Some(at(second) + ahead);
+        assert_eq!(says(&shown, OVERDUE), None);
+        assert_eq!(
+            (shown.step_since, shown.step_until),
+            (moved(20), moved(100))
+        );
+        let off = shown.power_off.unwrap();
+        assert_eq!(off.confirmed_at, moved(10));
+        // The time of the agent.
+        assert_eq!(off.readings[0].read_at, at(9));
+        let attempt = shown.attempts.last().unwrap();
+        assert_eq!(Some(attempt.started_at), moved(0));
+        assert_eq!(
+            (attempt.powered_off_at, attempt.drained_at),
+            (moved(10), moved(30))
+        );
+        let condition = &shown.conditions[0];
+        assert_eq!(Some(condition.last_transition_time), moved(40));
+        // What is decided with is not moved.
+        let stored = super::super::state_format::decode(shown.cursor.as_ref()).unwrap();
+        assert_eq!(stored.as_ref(), Some(&s));
+    }
 }
