@@ -14,6 +14,7 @@ mod bmc_watch;
 mod checks;
 mod clusters;
 mod config;
+mod history;
 mod hosts;
 mod leader;
 mod remediation;
@@ -25,13 +26,13 @@ mod store;
 pub use agents::AgentConnector;
 pub use clusters::{WorkloadConnector, is_tainted_by_rackhand, workload_cluster_client};
 pub use config::{Config, HealthChecks, MetricsConfig};
+pub use history::{cause_line, with_suspect};
 pub use rackhand_core::preflight::{Report as PreflightReport, Status as PreflightStatus};
 pub use rackhand_core::rehearsal::{RehearsalReport, RehearsedRemediation};
 pub use rackhand_core::remediation::{
-    DrainPolicy, LONGEST_EVIDENCE, NodeAction, NodeGonePolicy, UnreachablePolicy,
+    DrainPolicy, LONGEST_EVIDENCE, NodeAction, NodeGonePolicy, UnreachablePolicy, WordsOfPersons,
 };
 pub use rackhand_core::values::duration::time_span;
-pub use remediation::{cause_line, evidence_of_api, with_suspect};
 pub use run::{Connections, run, run_over};
 pub use serve::controller_client::{ControllerAddress, ControllerTrust};
 pub use serve::explain::{
@@ -42,6 +43,7 @@ pub use serve::page::{PageProxy, ProxyError};
 pub use serve::preflight::preflight;
 pub use serve::rehearse::{RecordError, RehearsalInput, Rehearsed, record, rehearse};
 pub use store::api::{ClientError, FIELD_MANAGER};
+pub use store::host_evidence::evidence_of_api;
 
 /// Parsers for fuzzing.
 #[cfg(feature = "fuzzing")]

@@ -27,6 +27,7 @@ use crate::{
     agents::{AgentMetrics, AgentStatus, Agents},
     clusters::{NodeComparisons, Workloads, sync::Syncs},
     config::Config,
+    history::Histories,
     leader::{
         LeaderMetrics,
         events::Events,
@@ -348,6 +349,14 @@ impl Fixture {
             CancellationToken::new(),
         );
         tokio::spawn(reading);
+        let live = Arc::<super::LiveFacts>::default();
+        let histories = Histories::new(
+            (client.clone(), served.clone()),
+            index.clone(),
+            writer.on(Lane::Reports),
+            None,
+            live.history.clone(),
+        );
         let context = Arc::new(Context {
             client,
             served,
@@ -364,8 +373,8 @@ impl Fixture {
             identity: IDENTITY.to_owned(),
             active: Arc::default(),
             unevaluated: parking_lot::Mutex::default(),
-            live: Arc::default(),
-            recorder: super::Recorder::default(),
+            live,
+            histories: Arc::new(histories),
             comparisons: NodeComparisons::new(syncs),
             renewals: parking_lot::Mutex::default(),
             leases: parking_lot::Mutex::default(),

@@ -6,7 +6,6 @@ mod engine;
 mod fixture;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
-mod history;
 mod live_facts;
 mod metrics;
 mod observe;
@@ -26,17 +25,15 @@ use parking_lot::Mutex;
 use rackhand_core::remediation::{LeaseMemory, LeaseRenewals};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use history::Recorder;
-pub use history::{cause_line, with_suspect};
 pub(crate) use live_facts::LiveFacts;
 pub(crate) use metrics::RemediationMetrics;
 pub(crate) use observe::power_policy::attempts_of;
-pub use record::evidence_of_api;
 
 use crate::{
     agents::Agents,
     clusters::{NodeComparisons, Workloads},
     config::Config,
+    history::Histories,
     hosts::ActiveRemediations,
     leader::{events::Events, writer::Writer},
     store::{
@@ -66,8 +63,8 @@ pub(crate) struct Context {
     pub(crate) unevaluated: Mutex<BTreeSet<RequestId>>,
     /// The inputs of the last decision of each remediation.
     pub(crate) live: Arc<LiveFacts>,
-    /// Writes what each did into the history of its host.
-    pub(crate) recorder: Recorder,
+    /// What each did is written into the history of its host.
+    pub(crate) histories: Arc<Histories>,
     /// Compares the Nodes of clusters with live lists.
     pub(crate) comparisons: NodeComparisons,
     /// The Leases of other Nodes that may run on hosts, by cluster.
@@ -101,20 +98,13 @@ pub(crate) async fn run(
     context: Arc<Context>,
     inbox: Arc<ChangeQueue>,
     of_causes: Arc<ChangeQueue>,
+    listed: CancellationToken,
     cancel: CancellationToken,
 ) {
-    let listed = CancellationToken::new();
     tokio::join!(
-        tasks::run(
-            context.clone(),
-            inbox,
-            of_causes,
-            listed.clone(),
-            cancel.clone()
-        ),
+        tasks::run(context.clone(), inbox, of_causes, listed, cancel.clone()),
         orphaned_holds::run(context.clone(), cancel.clone()),
         record::remediation_state::delete_unneeded(context.clone(), cancel.clone()),
-        Box::pin(history::run(context.clone(), listed, cancel.clone())),
         observe::power_policy::status::run(context, cancel),
     );
 }

@@ -10,6 +10,7 @@ use crate::{
     agents::{AgentStatus, Agents},
     bmc_watch, checks,
     clusters::{NodeComparisons, node_absence, sync::Syncs},
+    history::Histories,
     hosts::ActiveRemediations,
     leader::{
         events::Events,
@@ -110,6 +111,13 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         "live reads of fleets"
     });
     let active = Arc::<ActiveRemediations>::default();
+    let histories = Arc::new(Histories::new(
+        (client.clone(), served.clone()),
+        index.clone(),
+        writer.on(Lane::Reports),
+        config.namespace.clone(),
+        parts.live.history.clone(),
+    ));
     let remediations = Arc::new(remediation::Context {
         client: client.clone(),
         served: served.clone(),
@@ -124,7 +132,7 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         active: active.clone(),
         unevaluated: parking_lot::Mutex::default(),
         live: parts.live.clone(),
-        recorder: remediation::Recorder::default(),
+        histories: histories.clone(),
         comparisons: NodeComparisons::new(syncs.clone()),
         renewals: parking_lot::Mutex::default(),
         leases: parking_lot::Mutex::default(),
@@ -149,16 +157,23 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         Box::pin(shared_causes::run(causes, changes, inbox, cancelled)).await;
         "shared causes"
     });
-    let cancelled = cancel.clone();
+    let listed = CancellationToken::new();
+    let (listing, cancelled) = (listed.clone(), cancel.clone());
     actors.spawn(async move {
         Box::pin(remediation::run(
             remediations,
             changes_remediation,
             changes_causes,
+            listing,
             cancelled,
         ))
         .await;
         "remediations"
+    });
+    let cancelled = cancel.clone();
+    actors.spawn(async move {
+        Box::pin(histories.run(listed, cancelled)).await;
+        "histories of hosts"
     });
     let watch = Arc::new(bmc_watch::BmcWatch {
         client: client.clone(),

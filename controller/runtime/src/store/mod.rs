@@ -8,6 +8,7 @@ pub(crate) mod clock;
 pub(crate) mod conditions;
 #[cfg(test)]
 pub(crate) mod fake_api;
+pub(crate) mod host_evidence;
 pub(crate) mod index;
 pub(crate) mod metrics;
 pub(crate) mod object;

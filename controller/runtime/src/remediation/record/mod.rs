@@ -3,14 +3,12 @@
 //! Invariant: nothing here changes a host, a Node or a Machine.
 
 pub(super) mod displayed_state;
-pub(super) mod host_evidence;
+pub(super) mod history;
 mod outcome_metrics;
 pub(super) mod remediation_state;
 pub(super) mod report;
 mod state_format;
 pub(super) mod status;
-
-pub use host_evidence::evidence_of_api;
 
 use displayed_state::RecordedStatus;
 use outcome_metrics::OutcomeMetrics;

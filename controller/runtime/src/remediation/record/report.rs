@@ -8,14 +8,15 @@ use rackhand_core::remediation::{Decision, Reason, State, Step};
 use super::{
     StateRecorder,
     displayed_state::{self, DisplayedReason},
+    history::{self, outcome_label},
     outcome_metrics::CountedOutcome,
     remediation_state::record_in_index,
 };
 
 use crate::{
+    history::Finish,
     remediation::{
         engine::ReconcileError,
-        history::{self, Finish, outcome_label},
         metrics::BlockedRemediation,
         scope::{Memory, Scope},
     },

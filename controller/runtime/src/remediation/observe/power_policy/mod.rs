@@ -27,10 +27,11 @@ use tokio::time::Instant;
 
 use super::Observer;
 use crate::{
+    config::Config,
+    history::{CauseHeld, cause_record},
     hosts::{Target, shared_names},
     remediation::{
-        history::{self, CauseHeld, cause_record},
-        observe::live_reads,
+        observe::{facts::persons_word, live_reads},
         scope::{Memory, Scope},
     },
     store::{
@@ -237,9 +238,9 @@ pub(crate) fn attempts_of(remediation: &HostRemediation) -> Vec<PastAttempt> {
 const _: () = assert!(REMEDIATIONS == REMEMBERED_REMEDIATIONS);
 
 /// Whether a person has approved this remediation.
-pub(super) fn is_approved(view: &RequestView) -> bool {
+pub(super) fn is_approved(config: &Config, view: &RequestView) -> bool {
     let meta = view.meta();
-    meta.annotations.get(APPROVED_ANNOTATION) == Some(&meta.uid)
+    persons_word(config, meta, APPROVED_ANNOTATION).as_ref() == Some(&meta.uid)
 }
 
 impl Observer {
@@ -313,7 +314,7 @@ pub(super) async fn read_past(scope: &Scope, host: Option<&HostRef>, input: &mut
     let Some(host) = host.filter(|_| depends) else {
         return;
     };
-    match history::read(&scope.context, &host.rack, &host.host).await {
+    match scope.context.histories.read(&host.rack, &host.host).await {
         Ok(found) => input.subject.past.extend(past_attempts(&found, &scope.uid)),
         Err(error) => input.subject.past_unread = Some(error.to_string()),
     }

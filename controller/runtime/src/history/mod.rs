@@ -1,18 +1,21 @@
-//! The steps of remediations.
+//! The histories of hosts: what remediations did to them.
 //!
-//! A bounded record of running and finished remediations, for display only, and the HostHistory objects from
-//! which a new leader continues it.
+//! Owns a bounded record of running and finished remediations, for display only, and the HostHistory objects from which
+//! a new leader continues it. Best effort: a remediation never waits for a write, and goes on if it fails.
 
-mod entry;
+pub(crate) mod entry;
 mod offenders;
 mod queue;
 mod recorder;
 mod shared_cause;
-mod submit;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 use jiff::{SignedDuration, Timestamp};
+use kube::Client;
 pub use offenders::with_suspect;
 use parking_lot::Mutex;
 use rackhand_api::kinds::host_history::HostSharedCause;
@@ -20,12 +23,16 @@ use rackhand_core::{
     overview::{FinishedRemediation, TimelineEntry},
     remediation::State,
 };
-pub(crate) use recorder::Recorder;
-pub(super) use recorder::{read, run};
 pub use shared_cause::cause_line;
 use shared_cause::merged_cause;
-pub(super) use shared_cause::{CauseHeld, cause_record};
-pub(super) use submit::{outcome_label, record_earlier_end, record_history};
+pub(crate) use shared_cause::{CauseHeld, cause_record};
+use tokio::sync::Notify;
+
+use crate::{
+    leader::writer::Writer,
+    store::{index::Index, object::Served},
+};
+use queue::Queue;
 
 /// Number of finished remediations kept.
 const FINISHED: usize = 1_000;
@@ -34,6 +41,43 @@ const STEPS: usize = 100;
 
 /// How long a remediation that finished under an earlier leader is of interest.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
+
+/// Keeps the histories of all hosts.
+pub(crate) struct Histories {
+    client: Client,
+    served: Arc<Served>,
+    index: Arc<Index>,
+    writer: Writer,
+    /// The namespace of the remediations of this controller; `None`: all.
+    namespace: Option<String>,
+    /// What is shown of them.
+    shown: Arc<History>,
+    /// What is to be written.
+    queue: Mutex<Queue>,
+    bell: Notify,
+}
+
+impl Histories {
+    /// `writer`: in the lane of reports.
+    pub(crate) fn new(
+        (client, served): (Client, Arc<Served>),
+        index: Arc<Index>,
+        writer: Writer,
+        namespace: Option<String>,
+        shown: Arc<History>,
+    ) -> Self {
+        Self {
+            client,
+            served,
+            index,
+            writer,
+            namespace,
+            shown,
+            queue: Mutex::default(),
+            bell: Notify::new(),
+        }
+    }
+}
 
 /// The record of all remediations.
 #[derive(Default)]
@@ -65,17 +109,17 @@ impl Running {
 }
 
 /// The end of a remediation.
-pub(super) struct Finish<'a> {
-    pub(super) request: String,
-    pub(super) state: Option<&'a State>,
-    pub(super) at: Timestamp,
-    pub(super) outcome: &'static str,
-    pub(super) reason: &'static str,
+pub(crate) struct Finish<'a> {
+    pub(crate) request: String,
+    pub(crate) state: Option<&'a State>,
+    pub(crate) at: Timestamp,
+    pub(crate) outcome: &'static str,
+    pub(crate) reason: &'static str,
 }
 
 impl History {
     /// Records the current step of a remediation with this creation time.
-    pub(super) fn step(&self, uid: &str, created: Timestamp, state: &State) {
+    pub(crate) fn step(&self, uid: &str, created: Timestamp, state: &State) {
         let mut records = self.0.lock();
         let running = records.running.entry(uid.to_owned());
         let steps = &mut running.or_insert_with(|| Running::new(created)).steps;
@@ -93,7 +137,7 @@ impl History {
     }
 
     /// Records what failed together with the host of a remediation. A hold that it knows is kept.
-    pub(super) fn put_shared_cause(&self, uid: &str, created: Timestamp, new: HostSharedCause) {
+    pub(crate) fn put_shared_cause(&self, uid: &str, created: Timestamp, new: HostSharedCause) {
         let mut records = self.0.lock();
         let running = records.running.entry(uid.to_owned());
         let running = running.or_insert_with(|| Running::new(created));
@@ -102,13 +146,13 @@ impl History {
     }
 
     /// What failed together with the host of a running remediation.
-    fn shared_cause(&self, uid: &str) -> Option<HostSharedCause> {
+    pub(crate) fn shared_cause(&self, uid: &str) -> Option<HostSharedCause> {
         let records = self.0.lock();
         records.running.get(uid)?.shared_cause.clone()
     }
 
     /// Records the end of a remediation.
-    pub(super) fn finish(&self, uid: &str, finish: Finish<'_>) {
+    pub(crate) fn finish(&self, uid: &str, finish: Finish<'_>) {
         let mut records = self.0.lock();
         let running = records.running.remove(uid);
         let host = finish.state.and_then(|s| s.host.as_ref());
@@ -169,7 +213,7 @@ impl History {
     }
 
     /// Drops the steps of a remediation whose task has ended, whether or not the remediation has.
-    pub(super) fn forget(&self, uid: &str) {
+    pub(crate) fn forget(&self, uid: &str) {
         self.0.lock().running.remove(uid);
     }
 

@@ -3,13 +3,13 @@
 use rackhand_api::kinds::host_evidence as shown;
 use rackhand_core::remediation::{BootLog, HostEvidence, LogRecord, SensorAlarm};
 
-use crate::remediation::record::status::whole;
+use super::clock::to_second;
 
 /// As a status and a history contain it.
-pub(in crate::remediation) fn to_api(e: &HostEvidence) -> shown::HostEvidence {
+pub(crate) fn to_api(e: &HostEvidence) -> shown::HostEvidence {
     shown::HostEvidence {
         attempt: i32::try_from(e.attempt.max(1)).unwrap_or(i32::MAX),
-        collected_at: whole(e.at),
+        collected_at: to_second(e.at),
         power: e.power.clone(),
         boot: e.boot.clone(),
         interrupt: e.interrupt.clone(),
@@ -42,7 +42,7 @@ pub fn evidence_of_api(e: &shown::HostEvidence) -> HostEvidence {
 
 fn record_to_api(record: &LogRecord) -> shown::LogRecord {
     shown::LogRecord {
-        at: record.at.map(whole),
+        at: record.at.map(to_second),
         severity: record.severity,
         sensor: Some(record.sensor.clone()).filter(|sensor| !sensor.is_empty()),
         message: record.message.clone(),

@@ -1,37 +1,24 @@
-//! The entry of a remediation in the history of its host, and how it is merged into the object.
+//! How the entry of a remediation is merged into the history of its host.
 //!
 //! Pure. To merge an entry again changes nothing, so it may be written again after a crash.
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use kube::api::DynamicObject;
-use rackhand_api::{
-    kinds::{
-        host_evidence::HostEvidence,
-        host_history::{
-            EVIDENCE, HostHistorySpec, HostHistoryStatus, HostRemediation, HostSharedCause,
-            HostStep, REMEDIATIONS, STEPS, TEXT,
-        },
-        power_record::Attempt,
+use rackhand_api::kinds::{
+    host_evidence::HostEvidence,
+    host_history::{
+        EVIDENCE, HostHistoryStatus, HostRemediation, HostStep, REMEDIATIONS, STEPS, TEXT,
     },
-    names::{CAUSE_ANNOTATION, MADE_BY_ANNOTATION, kinds},
+    power_record::Attempt,
 };
-use rackhand_core::{overview::TimelineEntry, remediation::State};
 use sha2::{Digest, Sha256};
 
-use super::super::record::{
-    host_evidence::to_api,
-    status::{attempts, evidence, whole},
-};
 use super::shared_cause::merged_cause;
 use crate::store::{
     object::{Key, Kind},
     request::RequestId,
 };
-
-/// Readings of the BMC that are kept of the evidence.
-const READINGS: usize = 4;
 
 /// Characters that a name of an object may have.
 const NAME: usize = 253;
@@ -39,101 +26,7 @@ const NAME: usize = 253;
 /// The outcome of a remediation that is gone and whose end nobody recorded.
 const UNRECORDED: &str = "unrecorded";
 
-/// What an entry is made from.
-pub(super) struct EntryFacts<'a> {
-    pub(super) id: &'a RequestId,
-    /// The remediation object, as last seen.
-    pub(super) object: &'a DynamicObject,
-    pub(super) state: &'a State,
-    /// The steps that this process has seen.
-    pub(super) timeline: &'a [TimelineEntry],
-    /// Why its Node is unhealthy, where no health check has recorded it.
-    pub(super) node_cause: Option<String>,
-    /// What failed together with its host.
-    pub(super) shared_cause: Option<HostSharedCause>,
-    /// Outcome and reason.
-    pub(super) outcome: Option<(&'static str, &'static str)>,
-    pub(super) now: Timestamp,
-}
-
-/// The host of a remediation and its entry; `None` if its host is not known.
-pub(super) fn entry(facts: &EntryFacts<'_>) -> Option<(HostHistorySpec, HostRemediation)> {
-    let EntryFacts { object, state, .. } = *facts;
-    let host = state.host.as_ref()?;
-    let metadata = &object.metadata;
-    let annotation = |name: &str| {
-        let annotations = metadata.annotations.as_ref()?;
-        annotations.get(name).map(String::as_str)
-    };
-    let created = metadata.creation_timestamp.as_ref().map(|t| t.0);
-    let mut attempts = attempts(state);
-    for attempt in &mut attempts {
-        attempt.message = attempt.message.as_deref().map(shortened);
-    }
-    let message = state.failure.clone().or_else(|| {
-        let failed = state.attempt.end_reason.as_ref();
-        failed.map(ToString::to_string)
-    });
-    // A remediation that ended under an earlier leader ended when it entered its last step.
-    let finished = if state.step.is_terminal() {
-        state.since
-    } else {
-        facts.now
-    };
-    let spec = HostHistorySpec {
-        rack: host.rack.clone(),
-        host: host.host.clone(),
-    };
-    let entry = HostRemediation {
-        uid: metadata.uid.clone()?,
-        kind: facts.id.kind.kind().to_owned(),
-        namespace: facts.id.key.namespace.clone(),
-        name: facts.id.key.name.clone(),
-        cluster: state.cluster.clone(),
-        node: state.attempt.node.as_ref().map(|node| node.name.clone()),
-        requested_by: annotation(MADE_BY_ANNOTATION)
-            .and_then(check_of)
-            .or_else(|| owner(object)),
-        cause: annotation(CAUSE_ANNOTATION)
-            .map(str::to_owned)
-            .or_else(|| facts.node_cause.clone())
-            .map(|cause| shortened(&cause)),
-        shared_cause: facts.shared_cause.clone(),
-        created_at: whole(created.unwrap_or(state.attempt.started)),
-        steps: steps(facts.timeline.iter().map(|entry| HostStep {
-            at: whole(entry.at),
-            step: entry.step.clone(),
-        })),
-        attempts,
-        power_off: state.attempt.off.as_ref().map(|off| {
-            let mut off = evidence(off, state.attempt.outlets.as_deref());
-            let surplus = off.readings.len().saturating_sub(READINGS);
-            off.readings.drain(..surplus);
-            off
-        }),
-        evidence: state.attempt.evidence.iter().map(|e| to_api(e)).collect(),
-        finished_at: facts.outcome.map(|_| whole(finished)),
-        outcome: facts.outcome.map(|(outcome, _)| outcome.to_owned()),
-        reason: facts.outcome.map(|(_, reason)| reason.to_owned()),
-        message: message.as_deref().map(shortened),
-    };
-    Some((spec, entry))
-}
-
-/// The check that `made-by` names.
-fn check_of(made_by: &str) -> Option<String> {
-    let (check, _) = made_by.rsplit_once('/')?;
-    Some(check.replacen('/', " ", 1))
-}
-
-/// The owner that is no Machine: a NodeHealthCheck, or whoever else created the object.
-fn owner(object: &DynamicObject) -> Option<String> {
-    let owners = object.metadata.owner_references.as_ref()?;
-    let owner = owners.iter().find(|owner| owner.kind != kinds::MACHINE)?;
-    Some(format!("{} {}", owner.kind, owner.name))
-}
-
-pub(super) fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     if text.chars().count() <= TEXT {
         return text.to_owned();
     }
@@ -142,19 +35,19 @@ pub(super) fn shortened(text: &str) -> String {
 }
 
 /// The steps in the order of their times, the latest ones if there are too many.
-fn steps(all: impl IntoIterator<Item = HostStep>) -> Vec<HostStep> {
+pub(crate) fn steps(all: impl IntoIterator<Item = HostStep>) -> Vec<HostStep> {
     let all: BTreeSet<HostStep> = all.into_iter().collect();
     let surplus = all.len().saturating_sub(STEPS);
     all.into_iter().skip(surplus).collect()
 }
 
 /// Whether a remediation has begun to act on its host, or has finished.
-pub(super) fn is_worth_recording(entry: &HostRemediation) -> bool {
+pub(crate) fn is_worth_recording(entry: &HostRemediation) -> bool {
     entry.outcome.is_some() || !entry.attempts.is_empty()
 }
 
 /// Merges what is newly known of a remediation into the history of its host.
-pub(super) fn merge(status: &HostHistoryStatus, entry: &HostRemediation) -> HostHistoryStatus {
+pub(crate) fn merge(status: &HostHistoryStatus, entry: &HostRemediation) -> HostHistoryStatus {
     let mut merged = status.clone();
     if let Some(known) = merged.remediations.iter_mut().find(|r| r.uid == entry.uid) {
         *known = update(known, entry);
@@ -177,7 +70,7 @@ pub(super) fn merge(status: &HostHistoryStatus, entry: &HostRemediation) -> Host
 
 /// What is known of one remediation from both: the new entry counts, except that an outcome, a cause and
 /// what only the known entry has are kept.
-pub(super) fn update(known: &HostRemediation, new: &HostRemediation) -> HostRemediation {
+pub(crate) fn update(known: &HostRemediation, new: &HostRemediation) -> HostRemediation {
     let both = known.steps.iter().chain(&new.steps).cloned();
     // The controller that carries it out knows better than one that found it gone.
     let is_open = known.outcome.as_deref().is_none_or(|o| o == UNRECORDED);
@@ -239,7 +132,7 @@ fn merged_attempts(known: &[Attempt], new: &[Attempt]) -> Vec<Attempt> {
 }
 
 /// Name of the object of a host. A host whose names cannot stand in it as they are gets a hash of them.
-pub(super) fn object_name(rack: &str, host: &str) -> String {
+pub(crate) fn object_name(rack: &str, host: &str) -> String {
     let is_label = |text: &str| {
         let inside = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         !text.is_empty()
@@ -265,7 +158,7 @@ pub(super) fn object_name(rack: &str, host: &str) -> String {
 }
 
 /// An entry whose remediation is gone although nobody recorded its outcome.
-pub(super) fn unrecorded(entry: &HostRemediation, now: Timestamp) -> HostRemediation {
+pub(crate) fn unrecorded(entry: &HostRemediation, now: Timestamp) -> HostRemediation {
     let last = entry.steps.last().map_or(now, |step| step.at);
     HostRemediation {
         outcome: Some(UNRECORDED.to_owned()),
@@ -276,7 +169,7 @@ pub(super) fn unrecorded(entry: &HostRemediation, now: Timestamp) -> HostRemedia
 }
 
 /// The remediation object of an entry.
-pub(super) fn request_id(entry: &HostRemediation) -> Option<RequestId> {
+pub(crate) fn request_id(entry: &HostRemediation) -> Option<RequestId> {
     let kind = Kind::REQUESTS
         .into_iter()
         .find(|k| k.kind() == entry.kind)?;

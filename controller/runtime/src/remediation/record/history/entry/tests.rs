@@ -1,7 +1,12 @@
+use rackhand_api::kinds::host_history::{STEPS, TEXT};
 use rackhand_core::remediation::{HostRef, Reason, Step};
 use serde_json::json;
 
 use super::*;
+use crate::{
+    history::entry::is_worth_recording,
+    store::object::{Key, Kind},
+};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap()
@@ -61,13 +66,6 @@ fn made(
     entry(&facts).map(|(_, entry)| entry)
 }
 
-fn mk(uid: &str, created: i64) -> HostRemediation {
-    let mut entry = made(&state(Step::Holding), &json!({}), &[], None).unwrap();
-    uid.clone_into(&mut entry.uid);
-    entry.created_at = at(created);
-    entry
-}
-
 #[test]
 fn an_entry_says_who_asked_why_and_when_each_step_began() {
     let by_check = json!({
@@ -118,63 +116,6 @@ fn a_remediation_that_ended_under_an_earlier_leader_ended_with_its_last_step() {
 }
 
 #[test]
-fn merging_again_changes_nothing() {
-    let entry = mk("u1", 5);
-    let once = merge(&HostHistoryStatus::default(), &entry);
-    assert_eq!((once.total, once.remediations.len()), (1, 1));
-    assert_eq!(merge(&once, &entry), once);
-    let ended = HostRemediation {
-        outcome: Some("succeeded".into()),
-        finished_at: Some(at(50)),
-        ..entry.clone()
-    };
-    let twice = merge(&once, &ended);
-    assert_eq!(merge(&twice, &ended), twice);
-    // A late write of an earlier moment takes nothing back.
-    assert_eq!(merge(&twice, &entry), twice);
-    // Another end of the same remediation does not replace the first.
-    let again = HostRemediation {
-        outcome: Some("withdrawn".into()),
-        finished_at: Some(at(60)),
-        ..entry
-    };
-    assert_eq!(merge(&twice, &again), twice);
-}
-
-#[test]
-fn the_steps_of_two_leaders_are_joined() {
-    let holding = made(
-        &state(Step::Holding),
-        &json!({}),
-        &[("Pending", 10), ("Holding", 11)],
-        None,
-    );
-    let booting = made(
-        &state(Step::Booting),
-        &json!({}),
-        &[("Booting", 40), ("Holding", 11)],
-        None,
-    );
-    let status = merge(&HostHistoryStatus::default(), &holding.unwrap());
-    let status = merge(&status, &booting.unwrap());
-    let steps = &status.remediations[0].steps;
-    let steps: Vec<&str> = steps.iter().map(|s| s.step.as_str()).collect();
-    assert_eq!(steps, ["Pending", "Holding", "Booting"]);
-}
-
-#[test]
-fn the_list_is_bounded_and_one_that_has_left_it_is_not_counted_again() {
-    let mut status = HostHistoryStatus::default();
-    for number in 0..25 {
-        status = merge(&status, &mk(&format!("u{number}"), number));
-    }
-    let uids: Vec<&str> = status.remediations.iter().map(|r| r.uid.as_str()).collect();
-    assert_eq!((status.total, uids.len()), (25, REMEDIATIONS));
-    assert_eq!((uids[0], uids[9]), ("u24", "u15"));
-    assert_eq!(merge(&status, &mk("u14", 14)), status);
-}
-
-#[test]
 fn texts_steps_and_readings_are_bounded() {
     let mut state = state(Step::Blocked);
     state.attempt.end_reason = Some(Reason::NodeNotFound("n".repeat(5_000)));
@@ -186,59 +127,4 @@ fn texts_steps_and_readings_are_bounded() {
     for text in [entry.cause, entry.message] {
         assert_eq!(text.map(|t| t.chars().count()), Some(TEXT));
     }
-}
-
-#[test]
-fn names_of_objects_are_valid_and_differ() {
-    assert_eq!(object_name("rack-a", "bay-7"), "rack-a.bay-7");
-    let long = "x".repeat(400);
-    let names = [
-        object_name("rack-a", "Bay_7"),
-        object_name("rack-a", "bay-7"),
-        object_name("rack.a", "b"),
-        object_name("rack", "a.b"),
-        object_name("", ""),
-        object_name("metal3", "ns/host"),
-        object_name("metal3", "ns-host"),
-        object_name("r", &long),
-        object_name("r", &format!("{long}y")),
-    ];
-    let distinct: BTreeSet<&String> = names.iter().collect();
-    assert_eq!(distinct.len(), names.len());
-    for name in &names {
-        assert!(name.len() <= NAME, "{name}");
-        for label in name.split('.') {
-            assert!(
-                !label.is_empty() && !label.starts_with('-') && !label.ends_with('-'),
-                "{name}"
-            );
-            assert!(
-                label
-                    .chars()
-                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'),
-                "{name}"
-            );
-        }
-    }
-}
-
-#[test]
-fn an_entry_without_an_outcome_ends_with_its_last_step() {
-    let timeline = [("Holding", 11), ("Draining", 30)];
-    let entry = made(&state(Step::Draining), &json!({}), &timeline, None).unwrap();
-    let ended = unrecorded(&entry, at(500));
-    assert_eq!(ended.outcome.as_deref(), Some("unrecorded"));
-    assert_eq!(ended.finished_at, Some(at(30)));
-    // The controller that carried it out may still write the outcome.
-    let status = merge(&HostHistoryStatus::default(), &ended);
-    let succeeded = HostRemediation {
-        outcome: Some("succeeded".into()),
-        finished_at: Some(at(40)),
-        ..entry.clone()
-    };
-    let merged = merge(&status, &succeeded);
-    assert_eq!(merged.remediations[0].finished_at, Some(at(40)));
-    assert_eq!(merge(&merged, &ended), merged);
-    let id = request_id(&entry).unwrap();
-    assert_eq!(id.to_string(), "PowerRemediation ns/node-7");
 }

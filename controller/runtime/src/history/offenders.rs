@@ -7,7 +7,7 @@ use rackhand_core::{
     remediation::LogRecord,
 };
 
-use crate::remediation::record::host_evidence::evidence_of_api;
+use crate::store::host_evidence::evidence_of_api;
 
 /// Which remediation of its host it is and which event its host reports, such as
 /// `4th in 9 days: Correctable ECC (DIMM A3), 37 entries`; `None` for the first one in 30 days.

@@ -1,5 +1,7 @@
 //! Submits what a remediation did to the history of its host.
 
+mod entry;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use rackhand_core::{
@@ -7,12 +9,9 @@ use rackhand_core::{
     remediation::{Outcome, outcome},
 };
 
-use super::{
-    entry::{EntryFacts, entry},
-    shared_cause::cause_record,
-};
-
+use self::entry::{EntryFacts, entry};
 use crate::{
+    history::cause_record,
     remediation::scope::{Memory, Scope},
     store::{clock, object::Key},
 };
@@ -53,7 +52,7 @@ pub(in crate::remediation) fn record_history(
         now: clock::monotonic_now(),
     };
     if let Some((spec, entry)) = entry(&facts) {
-        scope.context.recorder.submit(spec, entry);
+        scope.context.histories.submit(spec, entry);
     }
 }
 

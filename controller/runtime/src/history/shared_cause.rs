@@ -7,32 +7,29 @@ use rackhand_api::kinds::host_history::HostSharedCause;
 use rackhand_core::fleet::shared_cause::CauseSummary;
 
 use super::entry::shortened;
-use crate::remediation::record::status::whole;
+use crate::store::clock::to_second;
 
 /// Characters of a name that are kept, as the schema has them.
 const NAME: usize = 512;
 
 /// A hold of a remediation by a shared cause.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::remediation) struct CauseHeld<'a> {
-    pub(in crate::remediation) policy: &'a str,
-    pub(in crate::remediation) since: Timestamp,
-    pub(in crate::remediation) until: Option<Timestamp>,
+pub(crate) struct CauseHeld<'a> {
+    pub(crate) policy: &'a str,
+    pub(crate) since: Timestamp,
+    pub(crate) until: Option<Timestamp>,
 }
 
 /// The record of a cause; without a hold it was only recognised.
-pub(in crate::remediation) fn cause_record(
-    cause: &CauseSummary,
-    held: Option<CauseHeld<'_>>,
-) -> HostSharedCause {
+pub(crate) fn cause_record(cause: &CauseSummary, held: Option<CauseHeld<'_>>) -> HostSharedCause {
     HostSharedCause {
         domain: cause.domain.kind,
         name: cause.domain.name.chars().take(NAME).collect(),
         likely: cause.likely.label().to_owned(),
         message: shortened(&cause.message),
         held_by: held.map(|held| held.policy.to_owned()),
-        held_since: held.map(|held| whole(held.since)),
-        held_until: held.and_then(|held| held.until).map(whole),
+        held_since: held.map(|held| to_second(held.since)),
+        held_until: held.and_then(|held| held.until).map(to_second),
     }
 }
 
