@@ -263,6 +263,7 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
         machine_sought,
         last,
         failures,
+        hold_refused,
     } = shell;
     let asked = power.as_ref().map(|view| view.asked);
     hash_some(state.as_ref(), h, |state, h| hash_state(state, asked, h));
@@ -274,6 +275,7 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
     });
     (read, boot_log.is_some()).hash(h);
     (completed, pod_deletions, machine_sought, last, failures).hash(h);
+    hold_refused.hash(h);
 }
 
 fn hash_leases<H: Hasher>(leases: &LeaseMemory, asked: Option<Timestamp>, ready: bool, h: &mut H) {

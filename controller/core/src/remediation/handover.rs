@@ -10,6 +10,34 @@ use serde::{Deserialize, Serialize};
 /// synchronisations of Ironic (120 s).
 pub(super) const SILENT_OWNER: Duration = Duration::from_secs(600);
 
+/// The last change of our hold key that was not accepted, because the webhook of its owner did not answer: where
+/// baremetal-operator is away, no BareMetalHost can be changed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HoldRefusal {
+    /// When it was tried.
+    pub at: Timestamp,
+    /// The answer of the API server, cut to a bounded length.
+    pub why: String,
+}
+
+impl HoldRefusal {
+    /// Longest text of an answer.
+    const LONGEST: usize = 300;
+
+    /// By the words of a change that failed; `None` if that is no word of the webhook: without the right to change
+    /// the host, for example, its owner may be there and act on the key.
+    pub fn of(why: &str, at: Timestamp) -> Option<Self> {
+        let is_away = why.contains(WEBHOOK_FAILED) || why.contains(": no answer within ");
+        is_away.then(|| Self {
+            at,
+            why: why.chars().take(Self::LONGEST).collect(),
+        })
+    }
+}
+
+/// By this an API server says that it could not ask a webhook. One that was asked and refuses is not away.
+pub(super) const WEBHOOK_FAILED: &str = "failed calling webhook";
+
 /// What has happened to the power of a host whose owner is baremetal-operator, in one attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -14,9 +14,9 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::{
-    AgentId, AgentPin, AgentView, BmcAccess, BootLog, Collected, Command, Decision, HostEvidence,
-    HostRef, JournalEntry, JournalFacts, Observation, OperationView, PodDeletions, PodRef,
-    PowerView, State, Step, WorkloadView, latest_reading_stands, operation_id,
+    AgentId, AgentPin, AgentView, BmcAccess, BootLog, Collected, Command, Decision, HoldRefusal,
+    HostEvidence, HostRef, JournalEntry, JournalFacts, Observation, OperationView, PodDeletions,
+    PodRef, PowerView, State, Step, WorkloadView, latest_reading_stands, operation_id,
 };
 
 pub use lease_memory::LeaseMemory;
@@ -55,6 +55,8 @@ pub struct Shell {
     pub last: Option<Command>,
     /// Consecutive failed turns.
     pub failures: u32,
+    /// The last change of our hold key, if the webhook of its owner was away.
+    pub hold_refused: Option<HoldRefusal>,
 }
 
 /// The agent as far as it is known, and its operation of the current state.
@@ -96,6 +98,7 @@ impl Shell {
             machine_sought: false,
             last: None,
             failures: 0,
+            hold_refused: None,
         }
     }
 
@@ -231,6 +234,9 @@ impl Shell {
         o.collected.clone_from(&self.collected);
         self.silent_since = o.silence(self.state.as_ref(), self.silent_since, now);
         o.silent_since = self.silent_since;
+        if let Some(bmh) = &mut o.bmh {
+            bmh.hold_refused.clone_from(&self.hold_refused);
+        }
         o
     }
 
@@ -295,7 +301,24 @@ impl Shell {
     /// Records that a command was carried out.
     pub fn done(&mut self, command: &Command) {
         self.completed.insert(command.clone());
+        if changes_hold(command) {
+            self.hold_refused = None;
+        }
     }
+
+    /// Records that a command was not carried out.
+    pub fn failed(&mut self, command: &Command, why: &str, now: Timestamp) {
+        if changes_hold(command) {
+            self.hold_refused = HoldRefusal::of(why, now);
+        }
+    }
+}
+
+fn changes_hold(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::AddHold | Command::RenewHold | Command::RemoveHold
+    )
 }
 
 #[cfg(test)]

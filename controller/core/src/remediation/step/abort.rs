@@ -65,7 +65,7 @@ impl StepContext<'_> {
         {
             return d.clone();
         }
-        if self.holds() || self.hold_may_arrive(&s) {
+        if self.holds() && !self.is_hold_kept() || self.hold_may_arrive(&s) {
             return self.act(s, reason, Command::RemoveHold);
         }
         // F5: another host was switched off by mistake. This is not the case for a host released by

@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::{
     super::{
         BareMetalHostFacts, BmcAccess, HostView, OperationView, PowerDevice, PowerState, Reason,
@@ -23,6 +25,9 @@ use super::{
 /// annotation makes baremetal-operator look at the host at once, whatever its backoff.
 const RENEW_EVERY: Duration = Duration::from_secs(30);
 
+/// Time after which our hold key is removed again, where the webhook of its owner was away.
+const HOLD_RETRY: Duration = Duration::from_secs(5);
+
 /// Interval of reading whether baremetal-operator has switched the host on, during its grace period.
 const OWNER_POLL: Duration = Duration::from_secs(1);
 
@@ -36,6 +41,42 @@ impl StepContext<'_> {
     /// Whether a person has taken the power of the host from its owner, for this remediation.
     fn is_owner_overruled(&self) -> bool {
         self.o.request.override_owner.as_deref() == Some(self.o.request.uid.as_str())
+    }
+
+    /// When our hold key may be removed again; `None` if that need not be waited for.
+    pub(super) fn hold_retry(&self) -> Option<Timestamp> {
+        let bmh = self.o.bmh.as_ref().filter(|bmh| bmh.our_hold)?;
+        let at = bmh.hold_refused.as_ref()?.at;
+        let due = after(at, HOLD_RETRY);
+        // A time ahead was taken before the clock was set back.
+        (at <= self.now && self.now < due).then_some(due)
+    }
+
+    /// Whether the host is switched on although our hold key cannot be removed now: nobody acts on the key of a host
+    /// that is detached, or whose owner a person has overruled after making sure that it does not run.
+    pub(super) fn is_hold_kept(&self) -> bool {
+        let is_detached = self.o.bmh.as_ref().is_some_and(|bmh| bmh.detached);
+        self.hold_retry().is_some() && (is_detached || self.is_owner_overruled())
+    }
+
+    /// Removes our hold key; where that was refused a moment ago, goes on without it (`None`) or waits.
+    pub(super) fn remove_hold(&self, s: &State) -> Option<Decision> {
+        let bmh = self.o.bmh.as_ref().filter(|_| !self.is_hold_kept())?;
+        let reason = match &bmh.hold_refused {
+            Some(_) => Reason::OwnerDoesNotSwitchOn(owner_state(bmh)),
+            None => Reason::PowerOnRunning,
+        };
+        Some(match self.hold_retry() {
+            Some(due) => self.wait(s.clone(), reason, due),
+            None => self.act(s.clone(), reason, Command::RemoveHold),
+        })
+    }
+
+    /// Removes, from a host that was switched on, our hold key that could not be removed before; `None` if it has none
+    /// or that was refused a moment ago.
+    pub(super) fn remove_kept_hold(&self, s: &State, reason: &Reason) -> Option<Decision> {
+        let is_due = self.holds() && self.hold_retry().is_none();
+        is_due.then(|| self.act(s.clone(), reason.clone(), Command::RemoveHold))
     }
 
     /// F16: why our hold key has to stay; `None` once the owner has the host as off, or a person has taken the
@@ -53,6 +94,11 @@ impl StepContext<'_> {
             Some(at) if at <= self.now => after(at, RENEW_EVERY),
             _ => self.now,
         };
+        let refused = bmh
+            .hold_refused
+            .as_ref()
+            .filter(|refused| refused.at <= self.now);
+        let due = refused.map_or(due, |refused| due.max(after(refused.at, RENEW_EVERY)));
         Some(if due <= self.now {
             self.act(s.clone(), reason, Command::RenewHold)
         } else {
@@ -300,6 +346,18 @@ fn owner_state(bmh: &BareMetalHostFacts) -> String {
     if let Some(error) = &bmh.error {
         text.push_str(", and its error is: ");
         text.push_str(error);
+    }
+    match &bmh.hold_refused {
+        Some(refused) if bmh.our_hold => {
+            text.push_str(", and our hold key cannot be changed: ");
+            text.push_str(&refused.why);
+            text.push_str(
+                ". If a person takes the power, the key stays until it can be removed, and baremetal-operator switches \
+                 the host off if it finds the key: make sure that it does not run, and does not start before the key \
+                 is gone (without its ValidatingWebhookConfiguration the key can be removed)",
+            );
+        }
+        _ => {}
     }
     text
 }

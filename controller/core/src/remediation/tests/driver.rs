@@ -277,6 +277,9 @@ impl Run {
         let state = self.state.clone().unwrap_or_else(|| State::new(time(0)));
         let agent = self.world.agent_up;
         let w = &mut self.world;
+        if w.refuses_change_of_host(command) {
+            return false;
+        }
         match command {
             Command::AddFinalizer => w.request.finalizer = true,
             Command::RemoveFinalizer(_) => {

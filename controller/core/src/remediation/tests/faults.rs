@@ -55,6 +55,8 @@ pub(super) enum Fault {
     TimedOut,
     Offline,
     NodeDeleted,
+    /// A person takes the power of the host from baremetal-operator.
+    Overruled,
     /// A person unplugs the host and confirms that it is off.
     Person,
 }
@@ -82,6 +84,8 @@ pub(super) struct Plan {
     pub(super) legacy: bool,
     pub(super) strategy: Strategy,
     pub(super) on_exhausted: Option<OnExhausted>,
+    /// Whether baremetal-operator has a webhook, without which no BareMetalHost can be changed.
+    pub(super) webhook: bool,
     /// Whether Rackhand deletes the pods.
     pub(super) deletes_pods: bool,
     /// Whether evidence is collected before the power-off.
@@ -172,10 +176,7 @@ impl Plan {
         }
         plan.deletes_pods = Rng(seed ^ 0x90d5).one_in(2);
         plan.collects = Rng(seed ^ 0xe71d).one_in(2);
-        for fault in [Fault::JournalLost, Fault::Takeover] {
-            if r.one_in(6) {
-                plan.faults.push((r.range(2, 160) * 500, fault));
-            }
+        plan.webhook = !Rng(seed ^ 0x3eb0).one_in(4);
         let mut rival = Rng(seed ^ 0x21fa1);
         if rival.one_in(8) {
             let t = rival.range(0, 120) * 500;
@@ -183,6 +184,10 @@ impl Plan {
             let span = [(t, Fault::Rival(true)), (end, Fault::Rival(false))];
             plan.faults.extend(span);
         }
+        for fault in [Fault::JournalLost, Fault::Takeover] {
+            if r.one_in(6) {
+                plan.faults.push((r.range(2, 160) * 500, fault));
+            }
         }
         plan
     }
@@ -286,6 +291,9 @@ impl World {
                 }
             }
             Fault::NodeDeleted => self.delete_node(),
+            Fault::Overruled => {
+                self.request.override_owner = Some(self.request.uid.clone());
+            }
             Fault::Person => {
                 let host = &mut self.hosts[0];
                 host.power = Power::Off;

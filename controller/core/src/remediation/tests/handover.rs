@@ -104,6 +104,122 @@ fn f16_person_takes_the_power_from_the_owner_only_by_the_uid() {
     assert!(matches!(power_on, Command::PowerOn { .. }), "{power_on:?}");
 }
 
+/// The words of an API server that cannot reach the webhook of baremetal-operator.
+const AWAY: &str = "BareMetalHost metal/host-7: Internal error occurred: failed calling webhook \
+                    \"baremetalhost.metal3.io\": failed to call webhook: connection refused";
+
+fn refuse(o: &mut Observation, seconds: i64) {
+    bmh(o).hold_refused = HoldRefusal::of(AWAY, at(seconds));
+    assert!(bmh(o).hold_refused.is_some());
+}
+
+#[test]
+fn f16_only_a_webhook_that_is_away_lets_a_hold_stay() {
+    let is_away = |why| HoldRefusal::of(why, at(1)).is_some();
+    assert!(is_away("BareMetalHost m/h: no answer within 5s"));
+    assert!(!is_away(
+        "BareMetalHost m/h: baremetalhosts \"h\" is forbidden"
+    ));
+    assert!(!is_away(
+        "admission webhook \"baremetalhost.metal3.io\" denied the request: no"
+    ));
+    let long = format!("{AWAY}{}", "x".repeat(100_000));
+    assert!(HoldRefusal::of(&long, at(1)).unwrap().why.len() <= 300);
+}
+
+#[test]
+fn f16_absent_owner_is_named_although_our_hold_cannot_be_renewed() {
+    let (mut o, s) = mk_unreported();
+    assert_eq!(does(&o, &s, 2), Command::RenewHold);
+    refuse(&mut o, 2);
+    let (reason, until) = waits(&o, &s, 2);
+    assert_eq!((reason.label(), until), ("OwnerDoesNotReportOff", 32));
+    let text = reason.to_string();
+    for part in [
+        "connection refused",
+        "rackhand.dev/override-owner",
+        "ValidatingWebhookConfiguration",
+    ] {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+    assert_eq!(does(&o, &s, 32), Command::RenewHold);
+}
+
+#[test]
+fn f16_absent_owner_is_named_although_our_hold_cannot_be_removed() {
+    let (mut o, s) = mk_unreported();
+    bmh(&mut o).powered_on = Some(false);
+    assert_eq!(does(&o, &s, 2), Command::RemoveHold);
+    refuse(&mut o, 2);
+    let (reason, until) = waits(&o, &s, 3);
+    assert_eq!((reason.label(), until), ("OwnerDoesNotSwitchOn", 7));
+    assert!(reason.to_string().contains("rackhand.dev/override-owner"));
+    assert_eq!(does(&o, &s, 7), Command::RemoveHold);
+}
+
+/// Without its owner nobody acts on the key, and nobody can remove it.
+#[test]
+fn f16_person_takes_the_power_although_our_hold_cannot_be_removed_now() {
+    for reported in [Some(true), Some(false), None] {
+        let (mut o, s) = mk_unreported();
+        bmh(&mut o).powered_on = reported;
+        o.request.override_owner = Some(UID.into());
+        assert_eq!(does(&o, &s, 3), Command::RemoveHold, "it is tried first");
+        refuse(&mut o, 30);
+        o.power = mk_power(30, PowerState::Off);
+        let power_on = does(&o, &s, 31);
+        assert!(matches!(power_on, Command::PowerOn { .. }), "{power_on:?}");
+        // A key of somebody else is still waited for.
+        let mut held = o.clone();
+        bmh(&mut held)
+            .foreign_holds
+            .insert("reboot.metal3.io/firmware".into());
+        assert_eq!(writes(&held, &s, 31).1.label(), "HeldByOthers");
+        assert_eq!(does(&o, &s, 35), Command::RemoveHold, "and again");
+
+        // While the host boots, too, until it is gone.
+        let mut s = s.at(Step::Booting, at(40));
+        s.attempt.on = Some(at(40));
+        o.power = mk_power(41, PowerState::On);
+        assert_eq!(does(&o, &s, 41), Command::RemoveHold);
+        refuse(&mut o, 41);
+        let (reason, until) = waits(&o, &s, 42);
+        assert_eq!((reason.label(), until), ("Booting", 46));
+        bmh(&mut o).our_hold = false;
+        assert_eq!(waits(&o, &s, 46).0.label(), "Booting");
+        // The remediation does not end with it.
+        bmh(&mut o).our_hold = true;
+        let s = s.at(Step::Restoring, at(50));
+        assert_eq!(does(&o, &s, 50), Command::RemoveHold);
+    }
+}
+
+#[test]
+fn f16_detached_host_is_switched_on_although_our_hold_cannot_be_removed_now() {
+    let (mut o, mut s) = mk_unreported();
+    s.attempt.handover.released = Some(at(1));
+    bmh(&mut o).detached = true;
+    refuse(&mut o, 2);
+    o.power = mk_power(2, PowerState::Off);
+    let power_on = does(&o, &s, 3);
+    assert!(matches!(power_on, Command::PowerOn { .. }), "{power_on:?}");
+}
+
+/// F5: the host of somebody else stays off while its hold cannot be removed, unless a person says so.
+#[test]
+fn f16_undone_power_off_does_not_wait_for_a_hold_of_an_overruled_owner() {
+    let mut o = mk_held();
+    let mut s = mk_state(Step::Aborting);
+    s.attempt.end_reason = Some(Reason::LeaseRenewed("node-7".into()));
+    bmh(&mut o).powered_on = Some(false);
+    o.power = mk_power(30, PowerState::Off);
+    refuse(&mut o, 29);
+    assert_eq!(does(&o, &s, 30), Command::RemoveHold);
+    o.request.override_owner = Some(UID.into());
+    let power_on = does(&o, &s, 30);
+    assert!(matches!(power_on, Command::PowerOn { .. }), "{power_on:?}");
+}
+
 #[test]
 fn f16_detached_or_missing_host_has_no_owner() {
     let (o, s) = mk_unreported();
@@ -360,9 +476,10 @@ fn f16_taint_of_a_deprovisioned_host_stays_until_its_node_is_gone_or_it_is_read_
 }
 
 /// Runs with a stopped baremetal-operator, from this time.
-fn run_without_owner(from: i64) -> Run {
+fn run_without_owner(from: i64, webhook: bool) -> Run {
     let mut run = Run::new(Plan {
         faults: vec![(from, Fault::Operator(true))],
+        webhook,
         ..Plan::calm(true)
     });
     run.go_until(600_000);
@@ -371,11 +488,16 @@ fn run_without_owner(from: i64) -> Run {
 
 #[test]
 fn f16_absent_owner_holds_the_end_and_undoes_nothing_when_it_returns() {
-    for from in [0, 5000, 15_000, 30_000, 60_000] {
-        let mut run = run_without_owner(from);
+    let times = [0, 5000, 15_000, 30_000, 60_000];
+    for (from, webhook) in times.iter().flat_map(|&from| [(from, false), (from, true)]) {
+        let mut run = run_without_owner(from, webhook);
         let reason = run.reason.label();
         let is_back = reason == "OwnerDoesNotReportOn";
-        if run.outcome.is_none() && !is_back {
+        if reason == "Holding" {
+            // F2: nothing is begun without the hold.
+            assert!(webhook && from == 0, "{from}");
+            assert_eq!(run.world.hosts[0].offs, 0);
+        } else if run.outcome.is_none() && !is_back {
             assert!(
                 ["OwnerDoesNotReportOff", "OwnerDoesNotSwitchOn"].contains(&reason),
                 "{from}: {reason}"
@@ -385,13 +507,41 @@ fn f16_absent_owner_holds_the_end_and_undoes_nothing_when_it_returns() {
             assert!(!run.commands.iter().any(on), "{from}");
         }
         run.world.bmo_down = false;
-        // A host that is held and on, because the owner never saw the hold, is switched off by it first.
-        let before = run.world.hosts[0].offs;
+        // One that is not held yet is power-cycled now.
+        let before = run.world.hosts[0].offs.max(1);
         run.go_until(900_000);
         assert_eq!(run.outcome, Some(Outcome::Succeeded), "{from}");
         for _ in 0..300 {
             run.world.tick();
         }
         assert_eq!(run.world.hosts[0].offs, before, "{from}: it stays on");
+    }
+}
+
+/// The owner never comes back: the host does, by the word of a person, and is left alone.
+#[test]
+fn f16_person_takes_the_power_of_an_owner_that_is_away_with_its_webhook() {
+    for from in [15_000, 30_000, 60_000] {
+        let mut run = run_without_owner(from, true);
+        if run.outcome.is_some() || run.reason.label() == "OwnerDoesNotReportOn" {
+            continue;
+        }
+        run.world.apply(Fault::Overruled);
+        // As the person made sure.
+        run.world.stored_on = true;
+        run.go_until(900_000);
+        assert_eq!(run.world.hosts[0].power, Power::On, "{from}");
+        assert_eq!(run.world.cluster.taint, Taint::Absent, "{from}");
+        assert_eq!(run.outcome, None, "{from}: our key stays");
+        let offs = run.world.hosts[0].offs;
+        // Its ValidatingWebhookConfiguration is removed, and then it starts.
+        run.world.plan.webhook = false;
+        run.go_until(1_200_000);
+        assert_eq!(run.outcome, Some(Outcome::Succeeded), "{from}");
+        run.world.bmo_down = false;
+        for _ in 0..300 {
+            run.world.tick();
+        }
+        assert_eq!(run.world.hosts[0].offs, offs, "{from}: it stays on");
     }
 }

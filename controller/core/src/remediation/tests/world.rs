@@ -7,6 +7,7 @@ use super::{
     super::*,
     bmc::Op,
     build::mk_pod,
+    driver::time,
     faults::{Plan, Rng},
 };
 
@@ -77,9 +78,9 @@ pub(super) struct World {
     pub(super) partitioned: bool,
     pub(super) request: RequestFacts,
     pub(super) conflict: bool,
-    pub(super) escalated: bool,
     /// CAPM3's own controller works on the object.
     pub(super) rival: bool,
+    pub(super) escalated: bool,
     /// The times of consecutive readings of exactly off.
     pub(super) said_off: Vec<i64>,
     /// When a person has switched the host on.
@@ -130,8 +131,8 @@ impl World {
             partitioned: plan.hung,
             request,
             conflict: false,
-            escalated: false,
             rival: false,
+            escalated: false,
             said_off: Vec::new(),
             meddled_at: None,
             switched_by_others: false,
@@ -297,6 +298,26 @@ impl World {
         if self.now % 3000 == 0 {
             self.owner_looks();
         }
+    }
+
+    /// A BareMetalHost cannot be changed while the webhook of baremetal-operator is away with it.
+    pub(super) fn refuses_change_of_host(&mut self, command: &Command) -> bool {
+        let changes_hold = matches!(
+            command,
+            Command::AddHold | Command::RenewHold | Command::RemoveHold
+        );
+        let changes_host = matches!(
+            command,
+            Command::RemoveOrphanedHolds { .. } | Command::BlockMove | Command::UnblockMove
+        );
+        let is_away = self.bmo_down && self.plan.webhook;
+        if let Some(bmh) = self.bmh.as_mut().filter(|_| changes_hold) {
+            let why = "failed calling webhook \"baremetalhost.metal3.io\"";
+            bmh.hold_refused = is_away
+                .then(|| HoldRefusal::of(why, time(self.now)))
+                .flatten();
+        }
+        is_away && (changes_hold || changes_host) && self.bmh.is_some()
     }
 
     /// baremetal-operator copies Ironic's state, then requests the power that is wanted.

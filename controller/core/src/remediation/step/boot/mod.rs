@@ -66,6 +66,9 @@ impl StepContext<'_> {
         if let Some(why) = self.offline() {
             return self.abort(s, why);
         }
+        if let Some(d) = self.remove_kept_hold(&s, &self.booting_reason(&s)) {
+            return d;
+        }
         let nothing_to_undo = self.withdrawn().is_some()
             && s.attempt.taint != Some(TaintOwner::Us)
             && !self.o.request.node_backup;
@@ -78,7 +81,8 @@ impl StepContext<'_> {
         match self.boot_clock(&s) {
             BootClock::Until(deadline) => {
                 let reason = self.booting_reason(&s);
-                self.monitor_boot(s, reason, deadline)
+                let until = (self.hold_retry()).map_or(deadline, |retry| retry.min(deadline));
+                self.monitor_boot(s, reason, until)
             }
             BootClock::Blind(why) => self.monitor_boot(s, why, after(self.now, RECHECK)),
             BootClock::Write(d) => *d,

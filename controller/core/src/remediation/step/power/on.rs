@@ -134,10 +134,12 @@ impl StepContext<'_> {
             let wait = self.wait_for_other_agent(s);
             let wait = wait.or_else(|| self.await_owner_off(s));
             let wait = wait.or_else(|| self.remove_orphaned_holds(s));
-            if let Some(d) = wait.or_else(|| self.record_release(s)) {
-                return Some(d);
+            let is_recorded = s.attempt.handover.released.is_some();
+            let record = || self.record_release(s).filter(|_| !is_recorded);
+            let removed = wait.or_else(record).or_else(|| self.remove_hold(s));
+            if removed.is_some() {
+                return removed;
             }
-            return Some(self.act(s.clone(), Reason::PowerOnRunning, Command::RemoveHold));
         }
         if bmh.detached {
             return None;
@@ -147,6 +149,7 @@ impl StepContext<'_> {
         }
         match self.held_by_others() {
             Some(why) => Some(self.await_others(s, why)),
+            None if bmh.our_hold => None,
             None => self.hold_again(s).or_else(|| self.record_release(s)),
         }
     }
