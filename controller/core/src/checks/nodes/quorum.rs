@@ -53,7 +53,7 @@ impl ControlPlane {
                 "the control plane of {all} would lose its quorum: {ready} other Nodes are ready, \
                  {needed} are needed; repair another one first. If nothing can be lost, because the majority \
                  is lost already or there is no etcd, create a PowerRemediation of Node {node} and annotate it \
-                 with rackhand.dev/override-quorum=<its UID>"
+                 with rackhand.dev/override-quorum=<its UID>, unless the controller ignores words of persons"
             )
         })
     }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Mode, Reason, State, Step, handover::SILENT_OWNER};
+use super::{Mode, Reason, State, Step, WordsOfPersons, handover::SILENT_OWNER};
 
 /// What is done with a host's power.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -174,6 +174,10 @@ pub struct Policy {
     /// Age of a BareMetalHost from which hold keys on it that no remediation needs are removed: after a move or a
     /// restore, its remediation may arrive later than the host.
     pub orphaned_hold_age: Duration,
+    /// Whether annotations count by which a person decides. A flag of the controller, which applies at once: it is
+    /// not recorded.
+    #[serde(skip)]
+    pub words_of_persons: WordsOfPersons,
 }
 
 impl Default for Policy {
@@ -212,6 +216,7 @@ impl Default for Policy {
             restore_timeout: Duration::from_secs(120),
             update_timeout: Duration::from_secs(1800),
             orphaned_hold_age: Duration::from_secs(600),
+            words_of_persons: WordsOfPersons::Accepted,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Invariant: no variant carries a secret.
 
 mod table;
+mod words;
 
 use std::fmt;
 
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use table::EndedBy;
+pub use words::WordsOfPersons;
 
 /// The reason of the current step of a remediation. `Display` is its message for users. `table` has the message of each
 /// reason, and who ends the wait.

@@ -2,10 +2,21 @@
 
 use std::fmt;
 
-use super::{super::handover::SILENT_OWNER, Reason};
+use super::{
+    super::handover::{SILENT_OWNER, WEBHOOK_FAILED},
+    Reason,
+    words::way_out,
+};
 
 /// The finalizer of a Metal3Remediation, by CAPM3 and by Rackhand.
 const SHARED_FINALIZER: &str = "metal3remediation.infrastructure.cluster.x-k8s.io";
+
+/// The end of messages whose way out is the annotation `override-owner`.
+const OVERRIDE_OWNER: &str = "annotate this object with rackhand.dev/override-owner=<its UID>: Rackhand then switches \
+                              the host on";
+/// The same, where words of persons are ignored. Nothing else lets Rackhand switch on.
+const ACCEPT_AND_OVERRIDE: &str = "start the controller with --words-of-persons=accepted until this host is on, and \
+                                   annotate this object with rackhand.dev/override-owner=<its UID>";
 
 /// Who ends the wait that a reason describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -109,8 +120,8 @@ impl Reason {
             Self::RivalController(trace) => row(
                 Outside,
                 format_args!(
-                    "CAPM3's own controller acts on this object too ({trace}), and finishes it: Rackhand does \
-                 nothing with it any more. Use PowerRemediationTemplates beside CAPM3. If no controller of \
+                    "CAPM3's own controller acts on this object too ({trace}), and finishes it: Rackhand ends \
+                 what it has begun, and begins nothing on it any more. Use PowerRemediationTemplates beside CAPM3. If no controller of \
                  CAPM3 works on this object, delete it and remove the finalizer {SHARED_FINALIZER}: its health check makes \
                  another one"
                 ),
@@ -129,8 +140,13 @@ impl Reason {
                 Outside,
                 format_args!(
                     "switching off this control-plane machine could cost etcd its quorum: {why}; repair the other \
-                 members first. If nothing can be lost, because the majority is lost already or there is no \
-                 etcd, annotate this remediation with rackhand.dev/override-quorum=<its UID>"
+                 members first. {}",
+                    way_out(
+                        why,
+                        "If nothing can be lost, because the majority is lost already or there is no etcd, annotate \
+                         this remediation with rackhand.dev/override-quorum=<its UID>",
+                        "If nothing can be lost, delete this object and repair the host by hand"
+                    )
                 ),
             ),
             Self::AgentUnreachable(why) => row(
@@ -170,9 +186,13 @@ impl Reason {
             Self::FenceUnconfirmed(why) => row(
                 Outside,
                 format_args!(
-                    "the host is not confirmed off, so no workload is moved: {why}. Retrying; or verify \
-                 yourself that it is off and annotate this object with \
-                 rackhand.dev/confirm-fenced=<its UID>"
+                    "the host is not confirmed off, so no workload is moved: {why}. Retrying; {}",
+                    way_out(
+                        why,
+                        "or verify yourself that it is off and annotate this object with \
+                         rackhand.dev/confirm-fenced=<its UID>",
+                        "repair the BMC or the way to it, or delete this object and move the workload by hand"
+                    )
                 ),
             ),
             Self::IdentityMismatch(why) => row(
@@ -196,8 +216,12 @@ impl Reason {
                 Outside,
                 format_args!(
                     "this host is not switched off: {what}. If that Node runs on another host, name the Node of \
-                 each host in the inventory of its agent, or annotate this object with \
-                 rackhand.dev/override-other-node=<its UID>"
+                 each host in the inventory of its agent, or {}",
+                    way_out(
+                        what,
+                        "annotate this object with rackhand.dev/override-other-node=<its UID>",
+                        "delete this object and repair the host by hand"
+                    )
                 ),
             ),
             Self::CheckingOtherNode(node) => row(
@@ -373,11 +397,13 @@ impl Reason {
                  template makes another one once this object is deleted"
                 ),
             ),
-            Self::ActionFailed(why) if why.contains("failed calling webhook") => row(
+            Self::ActionFailed(why) if why.contains(WEBHOOK_FAILED) => row(
                 Outside,
                 format_args!(
                     "the last action failed and is retried: {why}. While the webhook of baremetal-operator does not \
-                 answer, no BareMetalHost can be held or released: start baremetal-operator"
+                 answer, no BareMetalHost can be held or released: start baremetal-operator. If it is to stay away, \
+                 or a host that is on still has our hold key, for which it would switch the host off, remove its \
+                 ValidatingWebhookConfiguration first"
                 ),
             ),
             Self::ActionFailed(why) => row(
@@ -443,18 +469,17 @@ impl Reason {
                  key stays until it does, because Ironic would otherwise switch the host off again. Repair or \
                  start baremetal-operator and Ironic, and remove what pauses this host. If that is not \
                  possible, make sure that Ironic does not run or does not have this host, or has it as \
-                 \"power on\" without a target; then annotate this object with \
-                 rackhand.dev/override-owner=<its UID>: Rackhand then switches the host on"
+                 \"power on\" without a target; then {}",
+                    way_out(state, OVERRIDE_OWNER, ACCEPT_AND_OVERRIDE)
                 ),
             ),
             Self::OwnerDoesNotSwitchOn(state) => row(
                 Outside,
                 format_args!(
-                    "no annotation keeps the host off any more, and baremetal-operator does not switch it on: \
-                 {state}. Rackhand does not, because Ironic may have the host as off and would switch it off \
+                    "the host can be switched on, and baremetal-operator does not do so: {state}. Rackhand does not, because Ironic may have the host as off and would switch it off \
                  again. Repair or start baremetal-operator and Ironic, and remove what pauses this host. If that \
-                 is not possible, make sure that Ironic does not run or does not have this host; then annotate \
-                 this object with rackhand.dev/override-owner=<its UID>: Rackhand then switches the host on"
+                 is not possible, make sure that Ironic does not run or does not have this host; then {}",
+                    way_out(state, OVERRIDE_OWNER, ACCEPT_AND_OVERRIDE)
                 ),
             ),
             Self::OwnerDoesNotReportOn(host) => row(

@@ -244,7 +244,7 @@ pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision 
         }
     };
     decision.begins = begins;
-    decision
+    decision.explained(o.request.policy.as_ref().unwrap_or(&fallback))
 }
 
 /// Whether a decision in Pending or Retrying proceeds to the hold, rather than ending or waiting.

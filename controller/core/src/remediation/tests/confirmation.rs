@@ -124,3 +124,16 @@ fn f8_silence_begins_with_a_try_and_ends_with_a_clear_reading() {
         );
     }
 }
+
+#[test]
+fn f15_ignored_confirmation_has_no_effect_and_the_reason_says_so() {
+    let (mut o, s) = mk_person();
+    o.request.confirm_fenced = None;
+    let policy = o.request.policy.as_mut().unwrap();
+    policy.words_of_persons = WordsOfPersons::Ignored;
+    let decision = step(&o, Some(&s), at(602));
+    assert_eq!(decision.reason.label(), "FenceUnconfirmed");
+    let text = decision.reason.to_string();
+    assert!(text.contains("(--words-of-persons=ignored)"), "{text}");
+    assert!(!text.contains("confirm-fenced"), "{text}");
+}

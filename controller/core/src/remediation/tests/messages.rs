@@ -1,6 +1,6 @@
 //! Tests of the messages of all reasons.
 
-use super::super::Reason;
+use super::{super::*, build::*};
 
 fn all() -> Vec<Reason> {
     let x = || "metal/host-7".to_owned();
@@ -132,4 +132,63 @@ fn a_webhook_that_is_away_names_its_owner() {
     assert!(text.contains("start baremetal-operator"), "{text}");
     let other = Reason::ActionFailed("no answer".into()).to_string();
     assert!(!other.contains("webhook"), "{other}");
+}
+
+/// The message of the reason where words of persons are ignored, in the decision and in its Event.
+fn where_words_are_ignored(reason: Reason) -> String {
+    let policy = Policy {
+        words_of_persons: WordsOfPersons::Ignored,
+        ..Policy::default()
+    };
+    let note = Note {
+        warning: true,
+        reason: reason.label(),
+        message: reason.to_string(),
+    };
+    let decision = Decision {
+        state: mk_state(Step::Pending),
+        next: Next::Write,
+        reason,
+        notes: vec![note],
+        begins: false,
+    };
+    let decision = decision.explained(&policy);
+    let text = decision.reason.to_string();
+    for note in &decision.notes {
+        assert_eq!(note.message, text);
+    }
+    text
+}
+
+#[test]
+fn f15_ignored_words_of_persons_are_said_with_another_way_out() {
+    let held = |what: &str| format!("PowerPolicy p: {what}: kubectl rackhand approve");
+    let more = [
+        Reason::OwnerDoesNotReportOff("poweredOn is true".into()),
+        Reason::OwnerDoesNotSwitchOn("poweredOn is false".into()),
+        Reason::HeldByPolicy(held("it requires the approval of a person")),
+        Reason::HeldBySharedCause(held("3 of 4 hosts failed")),
+        Reason::PolicyLimitReached(held("4 attempts on this host")),
+    ];
+    let asks = |text: &str| {
+        ["rackhand.dev/override-", "rackhand.dev/confirm-", "approve"]
+            .iter()
+            .any(|word| text.contains(word))
+    };
+    let mut asking = 0;
+    for reason in all().into_iter().chain(more) {
+        let before = reason.to_string();
+        let told = where_words_are_ignored(reason);
+        if !asks(&before) {
+            assert!(!told.contains("words"), "{told}");
+            continue;
+        }
+        asking += 1;
+        assert!(told.contains("(--words-of-persons=ignored)"), "{told}");
+        assert!(
+            told.contains("delete this object") || told.contains("--words-of-persons=accepted"),
+            "{told}"
+        );
+    }
+    assert_eq!(asking, 8);
 }
