@@ -238,7 +238,7 @@ fn bind(name: String, mut rules: Vec<NamedRuleWithOperations>, spec: Spec) -> Bo
     };
     let policy = ValidatingAdmissionPolicySpec {
         failure_policy: Some(spec.failure_policy.to_owned()),
-        match_conditions: Some(spec.conditions),
+        match_conditions: Some(spec.conditions).filter(|all| !all.is_empty()),
         match_constraints: Some(MatchResources {
             match_policy: Some("Equivalent".to_owned()),
             resource_rules: Some(rules),
@@ -276,7 +276,7 @@ struct Spec {
 }
 
 /// A spec that is already stored is not checked again, so that the labels and annotations of an old check
-/// can be changed. An object that is being deleted is not checked either: its finalizers must be removable.
+/// can be changed. A check that is being deleted is not checked either: nothing is remediated by its spec any more.
 fn judged_spec() -> Vec<MatchCondition> {
     vec![
         condition(

@@ -1,10 +1,15 @@
-//! Who may let a person's word count: the annotations of a remediation that approve it, confirm its power-off or
-//! overrule a check of it (F15). Whoever may write a remediation may not therefore do this.
+//! Who may set the annotations of a remediation that decide something (F15): those by which a person approves it,
+//! confirms its power-off or overrules a check of it, and those that only Rackhand writes. Whoever may write a
+//! remediation may not therefore do this.
+//!
+//! An object that is being deleted is checked as well: a finalizer keeps it, and its host is still switched. Its
+//! finalizers can be removed, because annotations that do not change pass.
 
-use super::{Spec, bind, condition, variable};
+use super::{Spec, bind, variable};
 use crate::names::{
-    APPROVED_ANNOTATION, CONFIRM_FENCED_ANNOTATION, GROUP, OVERRIDE_OTHER_NODE_ANNOTATION,
-    OVERRIDE_OWNER_ANNOTATION, OVERRIDE_QUORUM_ANNOTATION, groups,
+    APPROVED_ANNOTATION, BLOCKED_ANNOTATION, CAUSE_ANNOTATION, CONFIRM_FENCED_ANNOTATION, GROUP,
+    MADE_BY_ANNOTATION, OVERRIDE_OTHER_NODE_ANNOTATION, OVERRIDE_OWNER_ANNOTATION,
+    OVERRIDE_QUORUM_ANNOTATION, STATE_ANNOTATION, groups,
 };
 use k8s_openapi::api::admissionregistration::v1::{NamedRuleWithOperations, Validation};
 
@@ -17,6 +22,17 @@ const VERBS: [(&str, &str); 5] = [
     (OVERRIDE_QUORUM_ANNOTATION, "confirm"),
 ];
 
+/// The verb that the controller has, and whoever restores or moves remediations with what Rackhand wrote on them.
+const ATTRIBUTE: &str = "attribute";
+
+/// What only Rackhand writes on a remediation.
+const MARKS: [&str; 4] = [
+    MADE_BY_ANNOTATION,
+    CAUSE_ANNOTATION,
+    STATE_ANNOTATION,
+    BLOCKED_ANNOTATION,
+];
+
 pub(super) fn policy() -> super::BoundPolicy {
     let annotations = |object: &str| {
         format!(
@@ -27,15 +43,12 @@ pub(super) fn policy() -> super::BoundPolicy {
         operations: &["CREATE", "UPDATE"],
         failure_policy: "Fail",
         action: "Deny",
-        conditions: vec![condition(
-            "is-not-being-deleted",
-            "!has(object.metadata.deletionTimestamp)",
-        )],
+        conditions: Vec::new(),
         variables: vec![
             variable("annotations", &annotations("object")),
             variable("before", &annotations("oldObject")),
         ],
-        validations: VERBS.iter().map(|(key, verb)| asks(key, verb)).collect(),
+        validations: validations(),
     };
     let rule = |group: &str, versions: &[&str], resource: &str| NamedRuleWithOperations {
         api_groups: Some(vec![group.to_owned()]),
@@ -54,18 +67,45 @@ pub(super) fn policy() -> super::BoundPolicy {
     bind(format!("remediations.{GROUP}"), rules, spec)
 }
 
-/// The annotation may be set, or set to another value, only by who has the verb; anybody may remove it.
-fn asks(key: &str, verb: &str) -> Validation {
-    Validation {
-        expression: format!(
+fn validations() -> Vec<Validation> {
+    let words = VERBS.iter().map(|(key, verb)| may_set(key, verb));
+    let marks = MARKS.iter().map(|key| may_set(key, ATTRIBUTE));
+    let mut all: Vec<Validation> = words.chain(marks).collect();
+    // Without it, no health check withdraws the remediation.
+    all.push(may_remove(MADE_BY_ANNOTATION, ATTRIBUTE));
+    all
+}
+
+/// The annotation may be set, or set to another value, only by who has the verb.
+fn may_set(key: &str, verb: &str) -> Validation {
+    requires(
+        verb,
+        &format!(
             "!('{key}' in variables.annotations) || \
-             ('{key}' in variables.before && variables.before['{key}'] == variables.annotations['{key}']) || \
-             authorizer.requestResource.check('{verb}').allowed()"
+             ('{key}' in variables.before && variables.before['{key}'] == variables.annotations['{key}'])"
         ),
-        message: Some(format!(
-            "metadata.annotations[{key}]: only an account with the verb {verb} on this remediation may set it \
-             (docs/security.md)"
-        )),
+        &format!(
+            "metadata.annotations[{key}]: only an account with the verb {verb} on this remediation may set it"
+        ),
+    )
+}
+
+/// The annotation may be removed only by who has the verb.
+fn may_remove(key: &str, verb: &str) -> Validation {
+    requires(
+        verb,
+        &format!("!('{key}' in variables.before) || '{key}' in variables.annotations"),
+        &format!(
+            "metadata.annotations[{key}]: only an account with the verb {verb} on this remediation may remove it"
+        ),
+    )
+}
+
+/// Where `unless` does not hold, the caller must have the verb on the remediation.
+fn requires(verb: &str, unless: &str, message: &str) -> Validation {
+    Validation {
+        expression: format!("{unless} || authorizer.requestResource.check('{verb}').allowed()"),
+        message: Some(format!("{message} (docs/security.md)")),
         reason: Some("Forbidden".to_owned()),
         ..Validation::default()
     }

@@ -143,7 +143,16 @@ impl Right {
 
 const READ: &[&str] = &["get", "list", "watch"];
 const LIST: &[&str] = &["list", "watch"];
-const REQUESTS: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
+/// `attribute` is a verb of the shipped admission policy: what only Rackhand writes on a remediation.
+const REQUESTS: &[&str] = &[
+    "get",
+    "list",
+    "watch",
+    "create",
+    "patch",
+    "delete",
+    "attribute",
+];
 
 const OURS: &str = "rackhand.dev";
 const CAPI: &str = "cluster.x-k8s.io";

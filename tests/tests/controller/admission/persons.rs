@@ -77,6 +77,148 @@ async fn accounts(server: &AdmissionServer) -> Result<()> {
     Ok(())
 }
 
+const CONTROLLER: &str = "system:serviceaccount:rackhand-system:rackhand-controller";
+
+fn annotate(server: &AdmissionServer, user: &str, change: &str) -> Result<Result<(), String>> {
+    let args = ["annotate", REMEDIATION, change, "--overwrite"];
+    by(server, user, &args, "")
+}
+
+/// A remediation that a tenant creates, with a finalizer, by a policy that is in effect.
+async fn held_remediation(server: &AdmissionServer) -> Result<()> {
+    accounts(server).await?;
+    let mut held: Value = serde_json::from_str(&remediation(&json!({})))?;
+    held["metadata"]["finalizers"] = json!(["example.org/a", "example.org/b"]);
+    wait_until("a remediation is created", LONG, || async {
+        by(server, "tenant", &["apply", "-f", "-"], &held.to_string())
+    })
+    .await?;
+    wait_until("the policy is in effect", LONG, || async {
+        Ok(
+            match annotate(server, "tenant", "rackhand.dev/approved=x")? {
+                Err(why) if why.contains("with the verb approve") => Ok(()),
+                other => Err(format!("{other:?}")),
+            },
+        )
+    })
+    .await
+}
+
+fn patch_finalizers(server: &AdmissionServer, user: &str, left: &Value) -> Result<()> {
+    let patch = json!({ "metadata": { "finalizers": left } }).to_string();
+    let args = ["patch", REMEDIATION, "--type=merge", "--patch", &patch];
+    let removed = by(server, user, &args, "")?;
+    ensure!(removed.is_ok(), "{user} removes a finalizer: {removed:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f15_word_of_a_person_is_checked_on_a_remediation_that_is_being_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = AdmissionServer::start(dir.path()).await.unwrap();
+    if let Err(error) = while_deleted(&server).await {
+        panic!("{error:#}");
+    }
+}
+
+async fn while_deleted(server: &AdmissionServer) -> Result<()> {
+    held_remediation(server).await?;
+    let given = annotate(server, "person", "rackhand.dev/confirm-fenced=uid")?;
+    ensure!(given.is_ok(), "{given:?}");
+    let deleted = by(
+        server,
+        "tenant",
+        &["delete", REMEDIATION, "--wait=false"],
+        "",
+    )?;
+    ensure!(deleted.is_ok(), "{deleted:?}");
+    for (key, verb) in WORDS {
+        let set = annotate(server, "tenant", &format!("{key}=x"))?;
+        let why = set.err().unwrap_or_default();
+        ensure!(
+            why.contains(&format!("with the verb {verb}")),
+            "{key}: {why:?}"
+        );
+    }
+    let set = annotate(server, "tenant", "rackhand.dev/made-by=x")?;
+    ensure!(set.is_err(), "made-by is set by a tenant");
+    // What is there does not block other changes, and finalizers can be removed.
+    let other = annotate(server, "tenant", "example.org/note=x")?;
+    ensure!(other.is_ok(), "{other:?}");
+    let given = annotate(server, "person", "rackhand.dev/override-owner=uid")?;
+    ensure!(given.is_ok(), "{given:?}");
+    patch_finalizers(server, CONTROLLER, &json!(["example.org/b"]))?;
+    patch_finalizers(server, "tenant", &json!([]))?;
+    let left = by(server, "tenant", &["get", REMEDIATION], "")?;
+    ensure!(left.is_err(), "it is still there");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f15_what_rackhand_writes_on_a_remediation_is_set_only_by_its_account() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = AdmissionServer::start(dir.path()).await.unwrap();
+    if let Err(error) = marks(&server).await {
+        panic!("{error:#}");
+    }
+}
+
+const MADE_BY: &str = "rackhand.dev/made-by";
+/// The verb that they need is `attribute`.
+const MARKS: [&str; 4] = [
+    MADE_BY,
+    "rackhand.dev/cause",
+    "rackhand.dev/state",
+    "rackhand.dev/blocked",
+];
+
+async fn marks(server: &AdmissionServer) -> Result<()> {
+    held_remediation(server).await?;
+    let says = "only an account with the verb attribute";
+    for key in MARKS {
+        for user in ["tenant", "person"] {
+            let set = annotate(server, user, &format!("{key}=x"))?;
+            let why = set.err().unwrap_or_default();
+            ensure!(why.contains(says), "{key} by {user}: {why:?}");
+        }
+        let set = annotate(server, CONTROLLER, &format!("{key}=x"))?;
+        ensure!(set.is_ok(), "{key}: {set:?}");
+        let changed = annotate(server, "tenant", &format!("{key}=y"))?;
+        ensure!(changed.is_err(), "{key}: changed by a tenant");
+        let removed = annotate(server, "tenant", &format!("{key}-"))?;
+        ensure!(removed.is_ok() == (key != MADE_BY), "{key}: {removed:?}");
+    }
+    let other = annotate(server, "tenant", "example.org/note=x")?;
+    ensure!(other.is_ok(), "{other:?}");
+    // As another project's check creates it from a template, and as ours does.
+    for (user, annotations, accepted) in [
+        (
+            "tenant",
+            json!({ "cluster.x-k8s.io/cloned-from-name": "t" }),
+            true,
+        ),
+        (
+            "tenant",
+            json!({ MADE_BY: "MachineHealthCheck/c/u" }),
+            false,
+        ),
+        (
+            CONTROLLER,
+            json!({ MADE_BY: "MachineHealthCheck/c/u" }),
+            true,
+        ),
+    ] {
+        let create = ["create", "--dry-run=server", "-f", "-"];
+        let made = remediation(&annotations).replace("\"m1\"", "\"m2\"");
+        let created = by(server, user, &create, &made)?;
+        ensure!(
+            created.is_ok() == accepted,
+            "{user} {annotations}: {created:?}"
+        );
+    }
+    Ok(())
+}
+
 async fn scenario(server: &AdmissionServer) -> Result<()> {
     accounts(server).await?;
     let plain = remediation(&json!({}));
@@ -96,10 +238,7 @@ async fn scenario(server: &AdmissionServer) -> Result<()> {
             })
         })
         .await?;
-        let annotate = |user: &str, change: &str| {
-            let args = ["annotate", REMEDIATION, change, "--overwrite"];
-            by(server, user, &args, "")
-        };
+        let annotate = |user: &str, change: &str| annotate(server, user, change);
         let given = annotate("person", &set("uid"))?;
         ensure!(given.is_ok(), "{key}: {given:?}");
         // What is there may stay while other parts change, and may be taken back.
