@@ -2,7 +2,7 @@
 //!
 //! Pure: takes the host, Ironic's record and `now`; returns one action and the status.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     Settings,
@@ -16,8 +16,10 @@ const LONGEST: u32 = 9;
 /// The state of baremetal-operator about a host outside its object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// After an error, the time before which nothing is done.
+    /// After an error, the time before which nothing is done, unless an annotation changes.
     pub retry: Option<Duration>,
+    /// The annotations at that error.
+    pub seen: BTreeMap<String, String>,
 }
 
 /// An action of baremetal-operator.
@@ -87,15 +89,19 @@ pub fn decide(
         status.operational = "servicing".into();
         return verdict;
     }
-    if let Some(error) = &node.error {
+    // One that was counted already does not keep it from the next try.
+    if let Some(error) = node.error.as_ref().filter(|_| memory.retry.is_none()) {
         status.errors += 1;
         status.operational = "error".into();
         status.message.clone_from(error);
         let doublings = status.errors.min(LONGEST).saturating_sub(1);
         verdict.memory.retry = Some(now + settings.backoff * 2_u32.pow(doublings));
+        verdict.memory.seen.clone_from(&host.reboots);
         return verdict;
     }
-    if node.is_busy() || memory.retry.is_some_and(|retry| now < retry) {
+    // Only a change of the status is no news.
+    let is_news = memory.seen != host.reboots;
+    if node.is_busy() || !is_news && memory.retry.is_some_and(|retry| now < retry) {
         return verdict;
     }
     power(host, node, verdict)
@@ -116,6 +122,9 @@ fn power(host: &Host, node: &Node, mut verdict: Verdict) -> Verdict {
         (Some(Power::Off), true) => Some(Act::Power(Change::On)),
         (None, _) | (Some(Power::On), true) | (Some(Power::Off), false) => None,
     };
+    if matches!(verdict.act, Some(Act::Power(_))) {
+        verdict.memory = Memory::default();
+    }
     if verdict.act.is_none() {
         verdict.memory = Memory::default();
         verdict.status.operational = "OK".into();

@@ -8,7 +8,7 @@
 //! Behaves as documented in docs/reference/baremetal-operator.md, with the periods as settings: the desired
 //! power is `spec.online` without any reboot annotation, `status.poweredOn` is the state in Ironic's database
 //! and lags, and Ironic forces hosts back to that state. It shares no code with the code under test, and
-//! counts every power command.
+//! counts every power command. Its webhook ([`webhook`]) answers while baremetal-operator runs.
 
 pub mod acknowledge;
 mod conductor;
@@ -20,6 +20,7 @@ pub mod real;
 mod settings;
 #[cfg(test)]
 mod tests;
+pub mod webhook;
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
@@ -36,6 +37,7 @@ use self::{
     conductor::Bmc,
     decide::Memory,
     ironic::{Node, Sent},
+    webhook::Webhook,
 };
 use crate::rack::SimHost;
 
@@ -74,6 +76,7 @@ pub struct Metal3 {
     shared: Arc<Shared>,
     conductors: Mutex<JoinSet<()>>,
     operator: Mutex<Option<JoinSet<()>>>,
+    webhook: Option<Webhook>,
 }
 
 /// Access to the BMCs.
@@ -87,7 +90,7 @@ pub struct Access<'a> {
 }
 
 impl Metal3 {
-    /// Enrols hosts in Ironic with their current power and starts both.
+    /// Enrols hosts in Ironic with their current power and starts both, without a webhook.
     ///
     /// # Errors
     /// The CA cannot be parsed, or a BMC has never listened.
@@ -97,10 +100,10 @@ impl Metal3 {
         access: &Access<'_>,
         settings: Settings,
     ) -> Result<Self> {
-        Self::start_with(objects, hosts, access, settings, None)
+        Self::start_with(objects, hosts, access, settings, None, None)
     }
 
-    /// The same, with a real Ironic that has adopted the hosts.
+    /// The same, with a registered webhook, and with a real Ironic that has adopted the hosts.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -110,6 +113,7 @@ impl Metal3 {
         access: &Access<'_>,
         settings: Settings,
         real: Option<real::Ironic>,
+        webhook: Option<Webhook>,
     ) -> Result<Self> {
         let mut managed = BTreeMap::new();
         for sim in hosts {
@@ -136,6 +140,7 @@ impl Metal3 {
         let metal3 = Self {
             conductors: Mutex::default(),
             operator: Mutex::default(),
+            webhook,
             shared,
         };
         metal3.start_ironic();
@@ -163,8 +168,16 @@ impl Metal3 {
         self.shared.real.as_ref()
     }
 
-    /// Starts baremetal-operator if it does not run.
+    /// The webhook, if one is registered.
+    pub fn webhook(&self) -> Option<&Webhook> {
+        self.webhook.as_ref()
+    }
+
+    /// Starts baremetal-operator if it does not run: its webhook at once, its reconcile loops too.
     pub fn start_operator(&self) {
+        if let Some(webhook) = &self.webhook {
+            webhook.start();
+        }
         let mut operator = self.operator.lock();
         if operator.is_none() {
             let mut tasks = JoinSet::new();
@@ -176,8 +189,16 @@ impl Metal3 {
         }
     }
 
-    /// Stops baremetal-operator at once; Ironic keeps running.
+    /// Stops baremetal-operator at once, with its webhook; Ironic keeps running.
     pub fn stop_operator(&self) {
+        self.stop_reconciling();
+        if let Some(webhook) = &self.webhook {
+            webhook.stop();
+        }
+    }
+
+    /// Lets baremetal-operator do nothing, while its webhook answers, as one without the Lease of the leader.
+    pub fn stop_reconciling(&self) {
         *self.operator.lock() = None;
     }
 

@@ -174,6 +174,22 @@ impl Ironic {
             .await
     }
 
+    /// Changes the password by which Ironic logs in to the BMC of a host.
+    ///
+    /// # Errors
+    /// Ironic refuses it for longer than it keeps a node locked.
+    pub async fn password(&self, host: &str, password: &str) -> Result<()> {
+        let path = format!("nodes/{host}");
+        wait_until("Ironic takes the password", START, || async {
+            let change = json!([
+                { "op": "replace", "path": "/driver_info/redfish_password", "value": password },
+            ]);
+            let changed = self.send(reqwest::Method::PATCH, &path, change).await;
+            Ok(changed.map_err(|error| format!("{error:#}")))
+        })
+        .await
+    }
+
     /// Suspends Ironic with its workers, or lets it go on.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use super::{
     decide::{Act, Memory, Verdict, decide},
     host::Host,
     ironic::{Change, Command, Node, Power, Send},
+    webhook::judge,
 };
 
 const OURS: &str = "reboot.metal3.io/somebody";
@@ -321,4 +322,25 @@ fn ironic_reads_powering_off_as_off() {
     for (word, power) in words {
         assert_eq!(Power::of_redfish(word), power, "{word}");
     }
+}
+
+#[test]
+fn webhook_refuses_a_hold_that_cannot_be_parsed_and_no_unknown_field() {
+    let judged = |value: &str| {
+        judge(
+            &json!({ "metadata": { "annotations": { OURS: value } }, "spec": { "online": true } }),
+        )
+    };
+    for good in [
+        "",
+        r#"{"mode":"hard"}"#,
+        r#"{"mode":"soft","renewed":"now"}"#,
+    ] {
+        assert_eq!(judged(good), Ok(()), "{good}");
+    }
+    for bad in ["hard", r#"{"mode":"at once"}"#] {
+        assert!(judged(bad).is_err(), "{bad}");
+    }
+    let off = json!({ "spec": { "online": false, "disablePowerOff": true } });
+    assert!(judge(&off).is_err());
 }

@@ -67,7 +67,7 @@ pub async fn run(dir: &Path, campaign: Campaign, tell: &(dyn Fn(&str) + Sync)) -
     config.faults = FaultSetup::allowed();
     config.controller_args.push("--power-timeout=6s".into());
     let stage = Stage::start(dir, config).await?;
-    let _metal3 = stage.start_metal3(&managed, Settings::default())?;
+    let _metal3 = stage.start_metal3(&managed, Settings::default()).await?;
     let recorder = Recorder::start(&stage.client);
     let judged = async {
         let api = stage.lead_over_a_line().await?;

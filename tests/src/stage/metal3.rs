@@ -5,15 +5,16 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::{BMC_USER, Stage};
-use crate::bmo::{Access, Metal3, Settings, real::Ironic};
+use crate::bmo::{Access, Metal3, Settings, real::Ironic, webhook::Webhook};
 
 impl Stage {
-    /// Starts the stand-in for baremetal-operator and Ironic with these hosts; it stops when it is dropped.
+    /// Starts the stand-in for baremetal-operator and Ironic with these hosts, and its webhook; it stops when it is
+    /// dropped.
     ///
     /// # Errors
-    /// A host does not exist.
-    pub fn start_metal3(&self, hosts: &[&str], settings: Settings) -> Result<Metal3> {
-        self.start_owner(hosts, settings, None)
+    /// A host does not exist, or the webhook cannot be registered.
+    pub async fn start_metal3(&self, hosts: &[&str], settings: Settings) -> Result<Metal3> {
+        self.start_owner(hosts, settings, None).await
     }
 
     /// The same with real Ironic, which compares power in intervals of `sync`.
@@ -37,15 +38,16 @@ impl Stage {
             };
             ironic.adopt(self.host(name)?, &access, &ca).await?;
         }
-        self.start_owner(hosts, settings, Some(ironic))
+        self.start_owner(hosts, settings, Some(ironic)).await
     }
 
-    fn start_owner(
+    async fn start_owner(
         &self,
         hosts: &[&str],
         settings: Settings,
         real: Option<Ironic>,
     ) -> Result<Metal3> {
+        let webhook = Webhook::register(&self.client, &self.pki, hosts).await?;
         self.owned
             .lock()
             .extend(hosts.iter().map(|&name| name.to_owned()));
@@ -56,6 +58,7 @@ impl Stage {
             password: &self.config.bmc_password,
             ca: &ca,
         };
-        Metal3::start_with(self.bare_metal_hosts(), &hosts?, &access, settings, real)
+        let (objects, hosts) = (self.bare_metal_hosts(), hosts?);
+        Metal3::start_with(objects, &hosts, &access, settings, real, Some(webhook))
     }
 }

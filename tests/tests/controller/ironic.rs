@@ -11,6 +11,7 @@ use rackhand_tests::{
     rack::PowerState,
     stage::{HostLink, LONG, RackSpec, Stage, StageConfig, wait_until},
 };
+use secrecy::ExposeSecret as _;
 
 /// Interval of Ironic's forced power synchronisation.
 const SYNC: Duration = Duration::from_secs(15);
@@ -20,7 +21,7 @@ const WATCHED: Duration = Duration::from_secs(32);
 #[tokio::test(flavor = "multi_thread")]
 async fn f16_real_ironic_undoes_nothing_that_rackhand_brought_back() {
     let dir = tempfile::tempdir().unwrap();
-    let racks = vec![RackSpec::new("iron", 3, HostLink::Managed)];
+    let racks = vec![RackSpec::new("iron", 4, HostLink::Managed)];
     let config = StageConfig::steady(racks, &["--cooperative-grace=4s", "--power-timeout=60s"]);
     let stage = Stage::start(dir.path(), config).await.unwrap();
     if let Err(error) = run(&stage).await {
@@ -29,10 +30,13 @@ async fn f16_real_ironic_undoes_nothing_that_rackhand_brought_back() {
 }
 
 async fn run(stage: &Stage) -> Result<()> {
-    let hosts = ["iron-1", "iron-2", "iron-3"];
-    let metal3 = stage
-        .start_real_ironic(&hosts, Settings::default(), SYNC)
-        .await?;
+    let hosts = ["iron-1", "iron-2", "iron-3", "iron-4"];
+    // Only a change of our hold key makes it look again after an error.
+    let settings = Settings {
+        backoff: Duration::from_secs(3600),
+        ..Settings::default()
+    };
+    let metal3 = stage.start_real_ironic(&hosts, settings, SYNC).await?;
     stage.apply_rack_agents().await?;
     stage.start_controller("controller-0").await?;
     stage.apply_health_check().await?;
@@ -82,6 +86,18 @@ async fn run(stage: &Stage) -> Result<()> {
     .await?;
     real.stall(false)?;
     stage.wait_back("iron-3").await?;
+
+    // Ironic cannot log in to the BMC, and baremetal-operator backs off, until somebody corrects the password.
+    real.password("iron-4", "wrong").await?;
+    hang(stage, "iron-4").await?;
+    let blocked = stage
+        .wait_blocked("iron-4", "OwnerDoesNotReportOff")
+        .await?;
+    let message = blocked.message;
+    ensure!(message.contains("its error is"), "{message}");
+    let password = stage.config().bmc_password.expose_secret();
+    real.password("iron-4", password).await?;
+    stage.wait_back("iron-4").await?;
 
     let offs = |host: &str| -> Result<u64> { Ok(stage.host(host)?.counters().offs) };
     let before = hosts.map(|host| offs(host).unwrap_or_default());

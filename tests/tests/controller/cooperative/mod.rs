@@ -20,9 +20,9 @@ use rackhand_tests::{
     stage::{Fixture, HostLink, RackSpec, Recorder, SharedFixture, Stage, StageConfig},
 };
 
-use agent::{alone, detached, let_go, overruled};
+use agent::{alone, detached, let_go, overruled, unheld};
 use owner_acts::{deprovisioned, failing, paused_midway, serviced};
-use together::{backing_off, foreign, path, plain, slow, synced};
+use together::{backing_off, foreign, path, plain, slow, synced, woken};
 use undone::{deleted, forced, undone};
 use waiting::{offline, paused, servicing, unprovisioned, unswitchable};
 use world::{GRACE, WELL, World};
@@ -32,7 +32,8 @@ static FIXTURE: SharedFixture<World> = SharedFixture::new();
 impl Fixture for World {
     async fn start(dir: &Path) -> Result<Self> {
         let others = [
-            "down-1", "late-1", "old-1", "ill-1", "ill-2", "away-1", "slow-1", "again-1",
+            "down-1", "late-1", "old-1", "ill-1", "ill-2", "away-1", "slow-1", "held-1", "again-1",
+            "weary-1",
         ];
         let hosts = WELL.iter().chain(&others).map(|&host| host.to_owned());
         let rack = RackSpec {
@@ -47,33 +48,51 @@ impl Fixture for World {
         }
         Ok(Self {
             recorder: Recorder::start(&stage.client),
-            well: stage.start_metal3(&WELL, Settings::default())?,
-            down: stage.start_metal3(&["down-1"], Settings::default())?,
-            late: stage.start_metal3(
-                &["late-1"],
-                Settings {
-                    sync: Duration::from_secs(6),
-                    sync_retries: 1000,
-                    ..Settings::default()
-                },
-            )?,
-            _old: stage.start_metal3(
-                &["old-1"],
-                Settings {
-                    deletes_holds: true,
-                    ..Settings::default()
-                },
-            )?,
-            ill: stage.start_metal3(
-                &["ill-1", "ill-2"],
-                Settings {
-                    force: false,
-                    ..Settings::default()
-                },
-            )?,
-            slow: stage.start_metal3(&["slow-1"], Settings::default())?,
-            away: stage.start_metal3(&["away-1"], Settings::default())?,
-            alone: stage.start_metal3(&["again-1"], Settings::default())?,
+            well: stage.start_metal3(&WELL, Settings::default()).await?,
+            down: stage.start_metal3(&["down-1"], Settings::default()).await?,
+            late: stage
+                .start_metal3(
+                    &["late-1"],
+                    Settings {
+                        sync: Duration::from_secs(6),
+                        sync_retries: 1000,
+                        ..Settings::default()
+                    },
+                )
+                .await?,
+            _old: stage
+                .start_metal3(
+                    &["old-1"],
+                    Settings {
+                        deletes_holds: true,
+                        ..Settings::default()
+                    },
+                )
+                .await?,
+            ill: stage
+                .start_metal3(
+                    &["ill-1", "ill-2"],
+                    Settings {
+                        force: false,
+                        ..Settings::default()
+                    },
+                )
+                .await?,
+            slow: stage.start_metal3(&["slow-1"], Settings::default()).await?,
+            away: stage.start_metal3(&["away-1"], Settings::default()).await?,
+            held: stage.start_metal3(&["held-1"], Settings::default()).await?,
+            weary: stage
+                .start_metal3(
+                    &["weary-1"],
+                    Settings {
+                        backoff: Duration::from_secs(3600),
+                        ..Settings::default()
+                    },
+                )
+                .await?,
+            alone: stage
+                .start_metal3(&["again-1"], Settings::default())
+                .await?,
             stage,
         })
     }
@@ -97,6 +116,7 @@ rackhand_tests::fixture_tests! {
     host_detached_midway_is_switched_on_by_agent => let_go,
     plain_reboot_annotation_is_removed_while_host_is_held => plain,
     f16_host_waits_for_an_absent_baremetal_operator_and_stays_on => alone,
+    f2_nothing_is_begun_while_the_webhook_of_baremetal_operator_is_away => unheld,
     f16_person_takes_the_power_from_an_absent_baremetal_operator => overruled,
     f3_host_forced_on_by_ironic_is_switched_off_again => forced,
     a2_hold_deleted_by_old_operator_is_restored => deleted,
@@ -106,6 +126,7 @@ rackhand_tests::fixture_tests! {
     f16_host_that_is_paused_while_held_waits_for_its_owner => paused_midway,
     f16_host_stays_off_while_ironic_fails => failing,
     f5_late_power_on_by_baremetal_operator_is_no_identity_mismatch => slow,
+    f16_renewed_hold_wakes_a_baremetal_operator_that_backs_off => woken,
     baremetal_operator_in_backoff_does_not_delay_remediation => backing_off,
 }
 

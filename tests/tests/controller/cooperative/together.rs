@@ -129,13 +129,31 @@ pub async fn backing_off(w: &World) -> Result<()> {
     w.ill.refusing("ill-1", false)?;
     w.operational("ill-1", "OK").await?;
     w.stage.let_pod_go("ill-1").await?;
-    w.back_by("ill-1", &[(AGENT, OFF), (IRONIC, ON)]).await
+    w.back_by("ill-1", &[(AGENT, OFF), (IRONIC, ON)]).await?;
+    w.stays_on(&w.ill, "ill-1").await
+}
+
+/// Somebody has just mended what Ironic failed by, and baremetal-operator would look in an hour.
+pub async fn woken(w: &World) -> Result<()> {
+    let host = "weary-1";
+    w.weary.refusing(host, true)?;
+    w.draining(host).await?;
+    w.operational(host, "error").await?;
+    w.weary.refusing(host, false)?;
+    w.stage.let_pod_go(host).await?;
+    w.back_by(host, &[(AGENT, OFF), (IRONIC, ON)]).await?;
+    let renewed = (w.recorder.of("BareMetalHost", host).iter()).any(|seen| {
+        let annotations = &seen.object["metadata"]["annotations"];
+        annotations.to_string().contains("renewed")
+    });
+    ensure!(renewed, "the value of the hold was changed");
+    w.stays_on(&w.weary, host).await
 }
 
 /// baremetal-operator switches on late in its grace period: the renewed Lease then belongs to the right host.
 pub async fn slow(w: &World) -> Result<()> {
     w.draining("slow-1").await?;
-    w.slow.stop_operator();
+    w.slow.stop_reconciling();
     w.stage.let_pod_go("slow-1").await?;
     wait_until("the hold is removed", LONG, || async {
         let holds = w.recorder.holds("slow-1", HOLD);

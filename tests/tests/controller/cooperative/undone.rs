@@ -12,7 +12,7 @@ use super::world::{AGENT, HOLD, IRONIC, OFF, ON, World};
 /// which the hold alone does not keep a host off.
 pub async fn forced(w: &World) -> Result<()> {
     let host = w.host("late-1")?;
-    w.late.stop_operator();
+    w.late.stop_reconciling();
     host.never_boots(true);
     w.stage.bind_pod("late-1", true).await?;
     host.wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
@@ -68,7 +68,7 @@ pub async fn forced(w: &World) -> Result<()> {
         on.last() == Some(&(IRONIC.to_owned(), ON)),
         "the operator switches on: {on:?}"
     );
-    Ok(())
+    w.stays_on(&w.late, "late-1").await
 }
 
 /// Releases before v0.14 delete the hold key during provisioning.
@@ -109,8 +109,8 @@ pub async fn deleted(w: &World) -> Result<()> {
     Ok(())
 }
 
-/// Without baremetal-operator Ironic has the host as off and would undo a power-on of the agent, which sends none.
-/// After its restart, baremetal-operator switches the host on.
+/// Without baremetal-operator Ironic has the host as off and would undo a power-on of the agent, which sends none. Our
+/// key stays, because its webhook is away too. After its restart, baremetal-operator switches the host on.
 pub async fn undone(w: &World) -> Result<()> {
     w.draining("away-1").await?;
     w.reports_off("away-1").await?;
@@ -120,11 +120,10 @@ pub async fn undone(w: &World) -> Result<()> {
         .stage
         .wait_blocked("away-1", "OwnerDoesNotSwitchOn")
         .await?;
-    ensure!(
-        seen.message.contains("start baremetal-operator"),
-        "{}",
-        seen.message
-    );
+    for part in ["start baremetal-operator", "failed calling webhook"] {
+        ensure!(seen.message.contains(part), "{}", seen.message);
+    }
+    ensure!(w.is_held("away-1").await?, "our key stays");
     let host = w.host("away-1")?;
     ensure!(host.real_power() == PowerState::Off, "off");
     w.away.start_operator();

@@ -10,7 +10,7 @@ use kube::{
 use rackhand_tests::{
     bmo::Metal3,
     rack::{LogEvent, ResetType, SimHost},
-    stage::{LONG, Recorder, Stage, wait_until},
+    stage::{LONG, Recorder, Seen, Stage, wait_until},
 };
 use serde_json::{Value, json};
 
@@ -56,8 +56,10 @@ pub struct World {
     pub stage: Stage,
     pub recorder: Recorder,
     pub well: Metal3,
-    /// Both baremetal-operator and Ironic are stopped.
+    /// baremetal-operator is stopped before the hold.
     pub down: Metal3,
+    /// Both are stopped once the host is held.
+    pub held: Metal3,
     /// Ironic runs without the operator, and syncs so slowly that an off can be confirmed between.
     pub late: Metal3,
     /// A release that deletes foreign hold keys.
@@ -68,8 +70,10 @@ pub struct World {
     pub slow: Metal3,
     /// baremetal-operator stops before the power-on.
     pub away: Metal3,
-    /// Both are stopped, and nobody starts them again.
+    /// The same, and nobody starts them again.
     pub alone: Metal3,
+    /// baremetal-operator backs off for so long that a test does not wait for it.
+    pub weary: Metal3,
 }
 
 impl World {
@@ -86,6 +90,20 @@ impl World {
             .await?;
         self.hang(host)?;
         self.stage.wait_step(host, "Draining").await.map(drop)
+    }
+
+    /// Hangs the host, and stops baremetal-operator once the host is held. Ironic is stopped already, so that the
+    /// owner has the host as on.
+    pub async fn held_and_left(&self, metal3: &Metal3, host: &str) -> Result<Seen> {
+        metal3.stop_ironic();
+        self.hang(host)?;
+        wait_until(&format!("{host} is held"), LONG, || async {
+            let seen = self.is_held(host).await?;
+            Ok(seen.then_some(()).ok_or_else(|| "no hold".to_owned()))
+        })
+        .await?;
+        metal3.stop_operator();
+        self.stage.wait_blocked(host, "OwnerDoesNotReportOff").await
     }
 
     pub fn hang(&self, host: &str) -> Result<()> {

@@ -35,7 +35,7 @@ async fn start(dir: &Path, hosts: &[&str], age: &str) -> Result<(Stage, Metal3)>
     };
     let config = StageConfig::steady(vec![rack], &["--cooperative-grace=2s", age]);
     let stage = Stage::start(dir, config).await?;
-    let owner = stage.start_metal3(hosts, Settings::default())?;
+    let owner = stage.start_metal3(hosts, Settings::default()).await?;
     stage.apply_rack_agents().await?;
     stage.start_controller("source").await?;
     Ok((stage, owner))

@@ -18,8 +18,8 @@ minutes they switch on a host that is off and should be on. So Rackhand first se
 BareMetalHost, and removes it when the host may come back. (Both are stand-ins here, with their \
 published behaviour and periods of 1 and 2 s instead of 60 and 120 s.)
 
-First they work, and switch the host off and on because of the hold key. Then they are down, and \
-Rackhand's agent switches the host; when they come back, they must not undo that.";
+First they work, and switch the host off and on because of the hold key. Then baremetal-operator does \
+nothing and Ironic is down, and Rackhand's agent switches the host; when they come back, they must not undo that.";
 
 const IRONIC: &str = "ironic";
 
@@ -30,7 +30,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
         .iter()
         .flat_map(|rack| rack.hosts().keys().map(String::as_str))
         .collect();
-    let metal3 = stage.start_metal3(&hosts, Settings::default())?;
+    let metal3 = stage.start_metal3(&hosts, Settings::default()).await?;
 
     with_it(&mut story, &metal3).await?;
     let second = runs_elsewhere(stage, &story.pod, &first).await?;
@@ -115,15 +115,15 @@ async fn with_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
 
 async fn without_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
     let (stage, host, victim) = (story.stage, story.host()?, story.victim.clone());
-    story.begin("Then: baremetal-operator and Ironic are down");
-    metal3.stop_operator();
+    story.begin("Then: baremetal-operator does nothing, and Ironic is down");
+    metal3.stop_reconciling();
     metal3.stop_ironic();
     ensure!(host.hang(), "{victim} was not up");
     story
         .line(
             "fault",
             &format!(
-                "baremetal-operator and Ironic are down, and {victim}, which runs {} now, hangs",
+                "baremetal-operator answers its webhook only, Ironic is down, and {victim}, which runs {} now, hangs",
                 story.pod
             ),
         )
