@@ -75,11 +75,17 @@ impl WatchHealth {
             .is_some_and(|listed| !self.is_lost || now.saturating_sub(listed) >= LASTS)
     }
 
-    /// For how long it is to be waited until [`is_fed`](Self::is_fed) may become true by itself.
+    /// Returns whether the view is fed. If so, its loss is over, and [`wait`](Self::wait) has nothing left.
+    pub fn settle(&mut self, now: Duration) -> bool {
+        let is_fed = self.is_fed(now);
+        self.is_lost &= !is_fed;
+        is_fed
+    }
+
+    /// Time until [`settle`](Self::settle) succeeds without an event; `None` if only an event can change that.
     pub fn wait(&self, now: Duration) -> Option<Duration> {
         let listed = self.listed.filter(|_| self.is_lost)?;
-        let left = LASTS.saturating_sub(now.saturating_sub(listed));
-        (left > Duration::ZERO).then_some(left)
+        Some(LASTS.saturating_sub(now.saturating_sub(listed)))
     }
 }
 
@@ -107,7 +113,10 @@ mod tests {
         health.listed(at(601));
         assert_eq!(health.wait(at(602)), Some(at(1)));
         assert!(health.is_fed(at(603)));
-        assert_eq!(health.wait(at(603)), None);
+        // An event may come in between, after which the caller still waits.
+        assert_eq!(health.wait(at(604)), Some(Duration::ZERO));
+        assert!(health.settle(at(604)));
+        assert_eq!(health.wait(at(604)), None);
     }
 
     #[test]

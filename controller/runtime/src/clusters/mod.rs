@@ -7,10 +7,12 @@ mod drain;
 mod etcd_guard;
 mod facts;
 mod host_workload;
+mod lease_observations;
 pub(crate) mod node_absence;
 mod node_comparison;
 mod roles;
 pub(crate) mod sync;
+mod taint;
 mod workload_client;
 
 use std::{
@@ -31,8 +33,10 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use etcd_guard::{OPENSHIFT_NODE_LABEL, ask_guard};
 pub use facts::is_tainted_by_rackhand;
 pub(crate) use facts::{node_facts, node_label, ready};
+pub(crate) use lease_observations::LeaseObservations;
 pub(crate) use node_comparison::NodeComparisons;
 pub(crate) use roles::{NODE_ROLES, machine_roles, node_roles};
+pub(crate) use taint::taints;
 pub(crate) use workload_client::{AttachedVolume, WorkloadClient};
 
 use crate::store::{
@@ -288,7 +292,11 @@ impl FollowedCluster<'_> {
         loop {
             tokio::select! {
                 () = cancel.cancelled() => return "stopped".into(),
-                () = monitor.settled() => index.set_connection(key, Connection::Up),
+                () = monitor.settled() => {
+                    if monitor.settle() {
+                        index.set_connection(key, Connection::Up);
+                    }
+                }
                 event = stream.next() => match event {
                     Some(Ok(event)) => {
                         monitor.progressed();
@@ -304,7 +312,7 @@ impl FollowedCluster<'_> {
                                 failures = 0;
                                 monitor.listed();
                                 tracing::info!(cluster = %key, nodes = listed.len(), "workload cluster connected");
-                                if monitor.is_fed() {
+                                if monitor.settle() {
                                     index.set_connection(key, Connection::Up);
                                 }
                             }

@@ -7,6 +7,8 @@ use super::decide::Disabled;
 
 /// The condition of terminating Nodes; a MachineHealthCheck with only this condition handles only them.
 const TERMINATING: &str = "Terminating";
+/// Longest cause in a message, in characters. It is an answer of the API server.
+const LONGEST_CAUSE: usize = 300;
 /// Control-plane topologies for which medik8s supports checks of Nodes.
 const TOPOLOGIES: [&str; 4] = [
     "HighlyAvailable",
@@ -24,6 +26,15 @@ pub struct MachineCheck {
     pub conditions: Vec<String>,
 }
 
+/// What is known of OpenShift's MachineHealthChecks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MachineChecks<'a> {
+    /// All that exist.
+    Known(&'a [MachineCheck]),
+    /// They may exist, and cannot be watched now, with the cause.
+    Unknown(&'a str),
+}
+
 /// What OpenShift's MachineHealthChecks mean for the checks of Nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MhcConflict {
@@ -35,13 +46,22 @@ pub enum MhcConflict {
     Conflict(Disabled),
 }
 
-/// Evaluates all MachineHealthChecks of OpenShift in the cluster.
-pub fn mhc_conflict(checks: &[MachineCheck]) -> MhcConflict {
+/// Evaluates all MachineHealthChecks of OpenShift in the cluster. If they are unknown, they conflict (F12).
+pub fn mhc_conflict(checks: MachineChecks<'_>) -> MhcConflict {
     let conflict = |message: String| {
         MhcConflict::Conflict(Disabled {
             reason: "ConflictingMachineHealthCheckDetected",
             message,
         })
+    };
+    let checks = match checks {
+        MachineChecks::Known(checks) => checks,
+        MachineChecks::Unknown(why) => {
+            return conflict(format!(
+                "the MachineHealthChecks of machine.openshift.io are unknown, and may act on the same Nodes: {}",
+                shortened(why)
+            ));
+        }
     };
     match checks {
         [] => MhcConflict::Nothing,
@@ -67,4 +87,19 @@ pub fn unsupported(topology: &str) -> Option<Disabled> {
             "the control-plane topology {topology} is not supported by NodeHealthChecks"
         ),
     })
+}
+
+/// Checks of Nodes are disabled while it is unknown on which topology they would act (F12).
+pub fn unknown_topology(why: &str) -> Disabled {
+    Disabled {
+        reason: "UnsupportedControlPlaneTopology",
+        message: format!(
+            "the control-plane topology of OpenShift is unknown: {}",
+            shortened(why)
+        ),
+    }
+}
+
+fn shortened(why: &str) -> String {
+    why.chars().take(LONGEST_CAUSE).collect()
 }

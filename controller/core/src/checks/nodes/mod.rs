@@ -36,7 +36,9 @@ pub use decide::{Action, Disabled, Event, Finished, Outside, Plan};
 pub use facts::{Exclusion, NodeFacts, Request, RequestId};
 pub use fleet::Fleet;
 pub use lease::{HeldLease, LeaseStep, lease_holder, lease_step};
-pub use mhc_conflict::{MachineCheck, MhcConflict, mhc_conflict, unsupported};
+pub use mhc_conflict::{
+    MachineCheck, MachineChecks, MhcConflict, mhc_conflict, unknown_topology, unsupported,
+};
 pub use plan::plan;
 pub use rules::{Check, Delay, Limit, Step, Template};
 pub use threshold::{LimitError, can_close, fewest_healthy};

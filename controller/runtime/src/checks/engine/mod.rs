@@ -67,7 +67,7 @@ pub(super) struct Engine<D: Dialect> {
     /// The clock of the handover.
     started: Stopwatch,
     pub(super) sender: mpsc::UnboundedSender<D::WatchEvent>,
-    events: mpsc::UnboundedReceiver<D::WatchEvent>,
+    pub(super) events: mpsc::UnboundedReceiver<D::WatchEvent>,
     pub(super) watches: JoinSet<()>,
     /// Ends the watches.
     pub(super) end: CancellationToken,

@@ -30,7 +30,7 @@ use crate::{
         api::ApiError,
         index::Tombstones,
         object::{Key, typed_api},
-        watch::{WatchMonitor, events, pause},
+        watch::{DiscoveryLog, WatchMonitor, events},
     },
 };
 
@@ -266,34 +266,57 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         cancel: CancellationToken,
     ) {
         self.begin(&kind);
+        tokio::select! {
+            () = cancel.cancelled() => {}
+            () = self.keep_watching(&context, &kind, &notify) => {}
+        }
+        let index = &context.index;
+        index.set_lost_other(&kind.kind, &kind.namespace, None);
+    }
+
+    async fn keep_watching(
+        &self,
+        context: &Context,
+        kind: &ExternalKind,
+        notify: &(impl Fn(WatchEvent) + Send + Sync),
+    ) {
+        let mut monitor = WatchMonitor::default();
+        let mut log = DiscoveryLog::default();
         loop {
             let served = &context.served;
             let found = served.resource_of(&context.client, &kind.api_version, &kind.kind);
             match found.await {
                 Ok(Some(resource)) => {
+                    log.found();
                     let (client, namespace) = (&context.client, &kind.namespace);
                     let objects = typed_api(client, &resource, namespace);
-                    tokio::select! {
-                        () = cancel.cancelled() => return,
-                        () = self.follow(&context, &kind, objects, &notify) => {}
-                    }
+                    self.follow(context, kind, objects, notify, &mut monitor)
+                        .await;
                 }
                 // A kind that was never served has no objects. The objects of a removed kind are unknown (F12).
-                Ok(None) if self.is_empty(&kind) => {
-                    self.synced_to(&kind, &BTreeSet::new(), &notify);
+                Ok(None) if self.is_empty(kind) => {
+                    log.not_served(&kind.api_version, &kind.kind);
+                    let index = &context.index;
+                    index.set_lost_other(&kind.kind, &kind.namespace, None);
+                    self.synced_to(kind, &BTreeSet::new(), notify);
                 }
                 Ok(None) => {
+                    log.not_served(&kind.api_version, &kind.kind);
                     let why = format!(
                         "the API server does not serve {} any more; the remediations of this kind are known from before",
                         kind.api_version
                     );
-                    self.lost(&context, &kind, why);
+                    self.lost(context, kind, why);
                 }
-                Err(error) => tracing::warn!(%error, "cannot discover the kind"),
+                Err(error) => {
+                    let why = error.to_string();
+                    log.failed(&kind.api_version, &kind.kind, &why);
+                    if monitor.interrupted() {
+                        self.lost(context, kind, why);
+                    }
+                }
             }
-            if pause(&cancel, RETRY).await {
-                return;
-            }
+            tokio::time::sleep(RETRY).await;
         }
     }
 
@@ -318,7 +341,8 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         if let Some(known) = self.known.write().get_mut(kind) {
             known.synced = false;
         }
-        context.index.set_lost_other(&kind.kind, Some(why));
+        let index = &context.index;
+        index.set_lost_other(&kind.kind, &kind.namespace, Some(why));
     }
 
     async fn follow(
@@ -327,37 +351,66 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         kind: &ExternalKind,
         objects: Api<R::Wire>,
         notify: &impl Fn(WatchEvent),
+        monitor: &mut WatchMonitor,
     ) {
         let stream = events(objects);
         pin_mut!(stream);
+        // Until a list counts as complete, it follows the changes.
         let mut listed = BTreeSet::new();
-        let mut monitor = WatchMonitor::default();
+        let mut is_synced = false;
         let report = |changed: bool, key: Key| {
             if changed {
                 notify(WatchEvent::Changed(kind.clone(), key));
             }
             self.moved.notify_waiters();
         };
-        while let Some(event) = stream.next().await {
+        let synced = |listed: &mut BTreeSet<Key>| {
+            let index = &context.index;
+            index.set_lost_other(&kind.kind, &kind.namespace, None);
+            self.synced_to(kind, &std::mem::take(listed), notify);
+        };
+        loop {
+            let event = tokio::select! {
+                () = monitor.settled() => {
+                    is_synced = monitor.settle();
+                    if is_synced {
+                        synced(&mut listed);
+                    }
+                    continue;
+                }
+                event = stream.next() => event,
+            };
+            let Some(event) = event else { return };
             if event.is_ok() {
                 monitor.progressed();
             }
             match event {
-                Ok(Event::Init) => listed.clear(),
+                Ok(Event::Init) => {
+                    listed.clear();
+                    is_synced = false;
+                }
                 Ok(Event::InitApply(object)) => {
                     let key = key_of(object.meta());
                     listed.insert(key.clone());
                     report(self.put(kind, &object), key);
                 }
                 Ok(Event::InitDone) => {
-                    context.index.set_lost_other(&kind.kind, None);
-                    self.synced_to(kind, &listed, notify);
+                    monitor.listed();
+                    is_synced = monitor.settle();
+                    if is_synced {
+                        synced(&mut listed);
+                    }
                 }
                 Ok(Event::Apply(object)) => {
-                    report(self.put(kind, &object), key_of(object.meta()));
+                    let key = key_of(object.meta());
+                    if !is_synced {
+                        listed.insert(key.clone());
+                    }
+                    report(self.put(kind, &object), key);
                 }
                 Ok(Event::Delete(object)) => {
                     let key = key_of(object.meta());
+                    listed.remove(&key);
                     report(self.remove(kind, &key), key);
                 }
                 Err(error) => {

@@ -12,6 +12,7 @@ use crate::{
     store::{
         index::Index,
         object::{Key, Kind, Served},
+        watch::no_longer_served,
     },
 };
 
@@ -59,8 +60,12 @@ impl Feeds {
                 let found = self.served.find(&self.client, kind.group(), kind.kind());
                 let found = found.await;
                 let Some(resource) = found.map_err(|error| not_read(&error))? else {
-                    // A kind that was never served has no objects. Objects of a removed kind are unknown (F12).
-                    return match self.index.lost_watch(&[*kind]) {
+                    // A kind that was never served has no objects. Objects of a removed kind are unknown (F12), also
+                    // before its watch notices that it is removed.
+                    let known = self.index.keys(*kind).len();
+                    let lost = self.index.lost_watch(&[*kind]);
+                    return match lost.or_else(|| no_longer_served(kind.group(), kind.kind(), known))
+                    {
                         Some(why) => Err(SyncError::Read(why)),
                         None => Ok(()),
                     };

@@ -125,6 +125,38 @@ async fn f13_sync_reports_lagging_watch_and_unreachable_api() {
     assert_eq!(error.to_string(), why);
 }
 
+#[tokio::test(start_paused = true)]
+async fn f12_live_read_of_a_kind_that_is_not_served_any_more_is_no_empty_list() {
+    let index = Arc::new(Index::new(vec![]));
+    // It is ready, and serves no group.
+    let client = fake_api::client(|asked: FakeRequest| async move {
+        match asked.path.as_str() {
+            "/readyz" => (StatusCode::OK, json!("ok")),
+            "/apis" => (
+                StatusCode::OK,
+                json!({ "kind": "APIGroupList", "groups": [] }),
+            ),
+            _ => (StatusCode::NOT_FOUND, json!("404 page not found")),
+        }
+    });
+    let feeds = || Feeds {
+        served: Arc::default(),
+        ..feeds(&index, &client)
+    };
+    let feed = Feed::Objects(Kind::Machine, "ns".into());
+    feeds().round(&feed).await.unwrap();
+    apply(&index, machine("a", "ua", 3));
+    let told = async || feeds().round(&feed).await.unwrap_err().to_string();
+    let error = told().await;
+    assert!(error.contains("serves no version of Machine"), "{error}");
+    index.set_lost_watch(Kind::Machine, Some("denied".into()));
+    let error = told().await;
+    assert!(
+        error.contains("Machines cannot be watched: denied"),
+        "{error}"
+    );
+}
+
 #[tokio::test]
 async fn f13_uninitialized_cluster_needs_no_node_sync() {
     let index = Arc::new(Index::new(Vec::new()));

@@ -59,20 +59,12 @@ impl DisplayTime {
     }
 
     fn timeline(self, steps: Vec<TimelineEntry>) -> Vec<TimelineEntry> {
-        let steps = steps.into_iter().map(|entry| TimelineEntry {
-            at: self.shown(entry.at),
-            ..entry
-        });
+        let steps = steps.into_iter().map(|entry| entry.moved(self.ahead));
         steps.collect()
     }
 
-    /// The creation is a time of the API server.
     fn finished(self, all: Vec<FinishedRemediation>) -> Vec<FinishedRemediation> {
-        let all = all.into_iter().map(|entry| FinishedRemediation {
-            timeline: self.timeline(entry.timeline),
-            finished: self.shown(entry.finished),
-            ..entry
-        });
+        let all = all.into_iter().map(|entry| entry.moved(self.ahead));
         all.collect()
     }
 }
@@ -86,30 +78,39 @@ pub(super) fn collect(
     now: DisplayTime,
 ) -> OverviewFacts {
     let mut nodes = Vec::new();
-    let mut unreachable = Vec::new();
     let clusters = index.clusters();
     for cluster in clusters.iter().chain([&Key::local()]) {
-        if *cluster != Key::local()
-            && let Connection::Down(why) = index.connection(cluster)
-        {
-            unreachable.push((cluster.to_string(), why));
-        }
         let name = cluster_name(cluster);
         nodes.extend(index.nodes(cluster).iter().map(|n| node_entry(&name, n)));
     }
-    let lost = index.lost_watches().into_iter();
-    unreachable.extend(lost.map(|(kind, why)| (format!("management cluster, {kind}"), why)));
     OverviewFacts {
         leader: now.leader(leader),
         agents: agents.overview(),
         bare_metal_hosts: bare_metal_hosts(index),
         nodes,
-        unreachable,
+        unreachable: unreachable(index),
         shared_causes: live.causes.open(now.wall()),
         checks: checks(index),
         running: live.all().iter().map(|f| running(live, f, now)).collect(),
         finished: now.finished(live.history.finished()),
     }
+}
+
+/// What is not watched now, and why (F12): workload clusters, and kinds of the management cluster.
+fn unreachable(index: &Index) -> Vec<(String, String)> {
+    let clusters =
+        index
+            .clusters()
+            .into_iter()
+            .filter_map(|cluster| match index.connection(&cluster) {
+                Connection::Down(why) if cluster != Key::local() => {
+                    Some((cluster.to_string(), why))
+                }
+                _ => None,
+            });
+    let lost = index.lost_watches().into_iter();
+    let lost = lost.map(|(kind, why)| (format!("management cluster, {kind}"), why));
+    clusters.chain(lost).collect()
 }
 
 fn cluster_name(cluster: &Key) -> String {
@@ -340,6 +341,29 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn f12_page_names_each_cluster_and_kind_that_is_not_watched() {
+        let index = Index::new(Vec::new());
+        let cluster = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": { "name": "c", "namespace": "ns", "uid": "c", "resourceVersion": "1" },
+        });
+        index.apply(Kind::Cluster, serde_json::from_value(cluster).unwrap());
+        index.set_connection(&Key::new("ns", "c"), Connection::Up);
+        assert_eq!(unreachable(&index), []);
+        index.set_connection(&Key::new("ns", "c"), Connection::Down("away".into()));
+        index.set_lost_watch(Kind::Machine, Some("denied".into()));
+        index.set_lost_other("Lease", "medik8s-leases", Some("denied".into()));
+        let told = unreachable(&index);
+        let told: Vec<_> = told.iter().map(|(w, y)| (w.as_str(), y.as_str())).collect();
+        let expected = [
+            ("ns/c", "away"),
+            ("management cluster, Machine", "denied"),
+            ("management cluster, Lease in medik8s-leases", "denied"),
+        ];
+        assert_eq!(told, expected);
+    }
 
     #[test]
     fn node_is_without_a_working_bmc_only_while_the_condition_is_true() {

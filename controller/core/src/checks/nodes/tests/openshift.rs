@@ -10,7 +10,7 @@ fn of(conditions: &[&str]) -> MachineCheck {
 }
 
 fn conflict(checks: &[MachineCheck]) -> String {
-    match mhc_conflict(checks) {
+    match mhc_conflict(MachineChecks::Known(checks)) {
         MhcConflict::Conflict(disabled) => {
             assert_eq!(disabled.reason, "ConflictingMachineHealthCheckDetected");
             disabled.message
@@ -21,11 +21,9 @@ fn conflict(checks: &[MachineCheck]) -> String {
 
 #[test]
 fn single_mhc_for_terminating_nodes_is_no_conflict() {
-    assert_eq!(mhc_conflict(&[]), MhcConflict::Nothing);
-    assert_eq!(
-        mhc_conflict(&[of(&["Terminating"])]),
-        MhcConflict::Terminating
-    );
+    let known = |checks: &[MachineCheck]| mhc_conflict(MachineChecks::Known(checks));
+    assert_eq!(known(&[]), MhcConflict::Nothing);
+    assert_eq!(known(&[of(&["Terminating"])]), MhcConflict::Terminating);
     for checks in [
         vec![of(&["Ready"])],
         vec![of(&["Terminating", "Ready"])],
@@ -35,6 +33,24 @@ fn single_mhc_for_terminating_nodes_is_no_conflict() {
         let why = conflict(&checks);
         assert!(why.contains("openshift-machine-api/workers"), "{why}");
     }
+}
+
+#[test]
+fn f12_unknown_mhcs_conflict_with_bounded_cause() {
+    let why = "x".repeat(10_000);
+    let MhcConflict::Conflict(disabled) = mhc_conflict(MachineChecks::Unknown(&why)) else {
+        panic!("unknown is not none");
+    };
+    assert_eq!(disabled.reason, "ConflictingMachineHealthCheckDetected");
+    assert!(disabled.message.contains("are unknown"), "{disabled:?}");
+    assert!(disabled.message.len() < 500);
+}
+
+#[test]
+fn f12_unknown_topology_disables() {
+    let disabled = unknown_topology("denied");
+    assert_eq!(disabled.reason, "UnsupportedControlPlaneTopology");
+    assert!(disabled.message.contains("unknown: denied"), "{disabled:?}");
 }
 
 #[test]

@@ -130,6 +130,15 @@ impl Engine<NodeHealthChecks> {
             WatchEvent::Facts(fact, keys) => {
                 self.update_openshift_facts(|known| known.listed(fact, &keys));
             }
+            WatchEvent::FactLost(fact, why) => {
+                self.update_openshift_facts(|known| known.lose(fact, why));
+            }
+            WatchEvent::FactNotServed(fact) => {
+                let mut lost = None;
+                self.update_openshift_facts(|known| lost = known.not_served(fact));
+                let index = &self.context.index;
+                index.set_lost_other(fact.label(), "", lost);
+            }
         }
     }
 
@@ -170,7 +179,10 @@ impl Engine<NodeHealthChecks> {
 
     pub(super) fn facts_are_late(&mut self) {
         if !self.dialect.openshift.is_known() {
-            self.dialect.openshift.give_up();
+            for (fact, why) in self.dialect.openshift.give_up() {
+                let index = &self.context.index;
+                index.set_lost_other(fact.label(), "", Some(why));
+            }
             self.evaluate_all();
         }
     }

@@ -7,11 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::api::DynamicObject;
 use rackhand_api::names::{groups, kinds};
 use rackhand_core::checks::nodes::{
-    Disabled, MachineCheck, MhcConflict, mhc_conflict, unsupported,
+    Disabled, MachineCheck, MachineChecks, MhcConflict, mhc_conflict, unknown_topology, unsupported,
 };
 use serde_json::Value;
 
-use crate::store::object::Key;
+use crate::store::{
+    object::{Key, Kind},
+    watch::no_longer_served,
+};
 
 /// A kind with facts about the whole cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,9 +28,10 @@ pub(crate) enum Fact {
 #[derive(Debug, Default)]
 pub(crate) struct OpenShift {
     objects: BTreeMap<(Fact, Key), DynamicObject>,
+    /// Facts whose objects are current.
     known: BTreeSet<Fact>,
-    /// Whether facts that are still unknown count as unreadable.
-    late: bool,
+    /// Facts that cannot be watched now, with the cause. Their objects are stale.
+    lost: BTreeMap<Fact, String>,
 }
 
 // === impl Fact ===
@@ -49,6 +53,14 @@ impl Fact {
             Self::Infrastructure => kinds::INFRASTRUCTURE,
         }
     }
+
+    /// The kind as metrics name it, which differs from a kind of the same name in another group.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::MachineChecks => Kind::OpenShiftCheck.label(),
+            fact => fact.kind(),
+        }
+    }
 }
 
 // === impl OpenShift ===
@@ -67,24 +79,46 @@ impl OpenShift {
         self.objects
             .retain(|(of, key), _| *of != fact || keys.contains(key));
         self.known.insert(fact);
+        self.lost.remove(&fact);
     }
 
-    /// Marks all unknown facts as unreadable.
-    pub(crate) fn give_up(&mut self) {
-        let unread = Fact::ALL.into_iter().filter(|f| !self.known.contains(f));
-        for fact in unread {
-            tracing::warn!(
-                kind = fact.kind(),
-                group = fact.group(),
-                "a kind of OpenShift is there and cannot be listed"
-            );
+    /// Records that a kind cannot be watched now.
+    pub(crate) fn lose(&mut self, fact: Fact, why: String) {
+        self.known.remove(&fact);
+        self.lost.insert(fact, why);
+    }
+
+    /// Records that no version of a kind is served. Returns why its objects are unknown, if any were known.
+    pub(crate) fn not_served(&mut self, fact: Fact) -> Option<String> {
+        let known = self.of(fact).count();
+        let why = no_longer_served(fact.group(), fact.kind(), known);
+        match &why {
+            Some(why) => self.lose(fact, why.clone()),
+            None => self.listed(fact, &BTreeSet::new()),
         }
-        self.late = true;
+        why
+    }
+
+    /// Marks all facts as unreadable of which nothing was reported, and returns them.
+    pub(crate) fn give_up(&mut self) -> Vec<(Fact, String)> {
+        let unread: Vec<_> = Fact::ALL
+            .into_iter()
+            .filter(|fact| !self.is_decided(*fact))
+            .map(|fact| (fact, "it cannot be listed".to_owned()))
+            .collect();
+        for (fact, why) in &unread {
+            self.lose(*fact, why.clone());
+        }
+        unread
+    }
+
+    fn is_decided(&self, fact: Fact) -> bool {
+        self.known.contains(&fact) || self.lost.contains_key(&fact)
     }
 
     /// Whether all facts are known or unreadable, so that checks may be evaluated.
     pub(crate) fn is_known(&self) -> bool {
-        self.late || Fact::ALL.iter().all(|fact| self.known.contains(fact))
+        Fact::ALL.into_iter().all(|fact| self.is_decided(fact))
     }
 
     /// Whether the cluster runs OpenShift.
@@ -98,6 +132,9 @@ impl OpenShift {
     }
 
     fn mhc_conflict(&self) -> MhcConflict {
+        if let Some(why) = self.lost.get(&Fact::MachineChecks) {
+            return mhc_conflict(MachineChecks::Unknown(why));
+        }
         let checks = self.of(Fact::MachineChecks).map(|(key, object)| {
             let rules = object.data.pointer("/spec/unhealthyConditions");
             let rules = rules.and_then(Value::as_array).into_iter().flatten();
@@ -107,22 +144,16 @@ impl OpenShift {
                 conditions: types.map(str::to_owned).collect(),
             }
         });
-        mhc_conflict(&checks.collect::<Vec<_>>())
+        mhc_conflict(MachineChecks::Known(&checks.collect::<Vec<_>>()))
     }
 
     /// Why all NodeHealthChecks are disabled, if they are.
     pub(crate) fn disabled(&self) -> Option<Disabled> {
-        if self.late && !self.known.contains(&Fact::MachineChecks) {
-            return Some(Disabled {
-                reason: "ConflictingMachineHealthCheckDetected",
-                message:
-                    "the MachineHealthChecks of machine.openshift.io cannot be listed, so that \
-                          nobody knows whether they act on the same Nodes"
-                        .to_owned(),
-            });
-        }
         if let MhcConflict::Conflict(disabled) = self.mhc_conflict() {
             return Some(disabled);
+        }
+        if let (false, Some(why)) = (self.is_there(), self.lost.get(&Fact::Infrastructure)) {
+            return Some(unknown_topology(why));
         }
         self.of(Fact::Infrastructure).find_map(|(_, object)| {
             let topology = object.data.pointer("/status/controlPlaneTopology")?;
@@ -230,23 +261,61 @@ mod tests {
     }
 
     #[test]
-    fn unlistable_machine_health_checks_disable_and_unlistable_version_does_not() {
+    fn f12_unlistable_kinds_disable_except_the_version() {
+        let none = BTreeSet::new();
         let mut known = OpenShift::default();
         assert!(!known.is_known());
-        known.listed(Fact::MachineChecks, &BTreeSet::new());
-        known.give_up();
+        known.listed(Fact::MachineChecks, &none);
+        known.listed(Fact::Infrastructure, &none);
+        let unread: Vec<_> = known.give_up().into_iter().map(|(fact, _)| fact).collect();
+        assert_eq!(unread, [Fact::Version]);
         assert!(known.is_known());
         assert_eq!((known.disabled(), known.upgrading()), (None, None));
         let mut blind = OpenShift::default();
         blind.give_up();
-        assert!(
-            blind
-                .disabled()
-                .unwrap()
-                .message
-                .contains("cannot be listed")
-        );
-        blind.listed(Fact::MachineChecks, &BTreeSet::new());
+        let reason = |known: &OpenShift| known.disabled().map(|d| d.reason);
+        let conflict = Some("ConflictingMachineHealthCheckDetected");
+        assert_eq!(reason(&blind), conflict);
+        blind.listed(Fact::MachineChecks, &none);
+        let topology = Some("UnsupportedControlPlaneTopology");
+        assert_eq!(reason(&blind), topology);
+        blind.listed(Fact::Infrastructure, &none);
         assert_eq!(blind.disabled(), None);
+    }
+
+    #[test]
+    fn f12_lost_machine_health_checks_are_neither_none_nor_as_before() {
+        let ending = check("b", "Terminating");
+        let mut known = listed(&[(Fact::MachineChecks, ending.clone())]);
+        assert_eq!(known.disabled(), None);
+        known.lose(Fact::MachineChecks, "denied".into());
+        assert!(known.is_known(), "unknown is a decision");
+        let disabled = known.disabled().unwrap();
+        assert!(disabled.message.contains("denied"), "{disabled:?}");
+        assert!(!known.spares_terminating());
+        // The list of the restarted watch is not complete yet.
+        known.put(Fact::MachineChecks, ending);
+        assert!(known.disabled().is_some());
+        known.listed(Fact::MachineChecks, &BTreeSet::from([Key::new("", "b")]));
+        assert_eq!(known.disabled(), None);
+    }
+
+    #[test]
+    fn f12_kind_that_is_not_served_any_more_is_unknown() {
+        let mut known = listed(&[
+            (Fact::MachineChecks, check("b", "Terminating")),
+            (Fact::Version, version("True")),
+        ]);
+        let why = known.not_served(Fact::MachineChecks).unwrap();
+        assert!(why.contains("1 objects are known"), "{why}");
+        assert!(known.disabled().is_some());
+        assert!(known.not_served(Fact::Version).is_some());
+        assert!(known.upgrading().is_some(), "nothing says that it is over");
+        assert_eq!(known.not_served(Fact::Infrastructure), None);
+        let mut elsewhere = OpenShift::default();
+        for fact in Fact::ALL {
+            assert_eq!(elsewhere.not_served(fact), None);
+        }
+        assert!(elsewhere.is_known() && elsewhere.disabled().is_none());
     }
 }

@@ -164,3 +164,39 @@ async fn owner_remediated_is_not_retried_after_machine_recovered() {
         None
     );
 }
+
+#[tokio::test]
+async fn f12_verdicts_are_unknown_while_a_kind_of_the_check_is_not_watched() {
+    for kind in [Kind::Machine, Kind::Cluster, Kind::MachineHealthCheck] {
+        let world = World::start(3, "100%").await;
+        world
+            .until("all Machines are reported healthy", |told| {
+                told.written.len() == 4
+            })
+            .await;
+        world.index.set_lost_watch(kind, Some("denied".into()));
+        world
+            .until(
+                "all Machines are reported as unknown, with the cause",
+                |told| {
+                    (0..3).all(|i| {
+                        let condition = said(told, &name(i), "HealthCheckSucceeded");
+                        condition.is_some_and(|c| {
+                            c["status"] == "Unknown" && c["message"].to_string().contains("denied")
+                        })
+                    })
+                },
+            )
+            .await;
+        world.fail(0);
+        world.index.set_lost_watch(kind, None);
+        world
+            .until("detection goes on", |told| told.made == [name(0)])
+            .await;
+        world
+            .until("the others are reported healthy", |told| {
+                (1..3).all(|i| is(told, &name(i), "HealthCheckSucceeded", "True"))
+            })
+            .await;
+    }
+}

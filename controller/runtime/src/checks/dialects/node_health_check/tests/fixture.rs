@@ -34,6 +34,16 @@ pub(super) const ENOUGH: Duration = Duration::from_secs(30);
 pub(super) const QUIET: Duration = Duration::from_millis(450);
 pub(super) const TEMPLATES: &str = "/apis/x.y/v1/namespaces/ns/xremediationtemplates/";
 pub(super) const REQUESTS: &str = "/apis/x.y/v1/namespaces/ns/xremediations";
+pub(super) const OPENSHIFT_CHECKS: &str = "/apis/machine.openshift.io/v1beta1/machinehealthchecks";
+pub(super) const OPENSHIFT_CHECKS_OF_NS: &str =
+    "/apis/machine.openshift.io/v1beta1/namespaces/ns/machinehealthchecks";
+/// The ends of paths that name a collection.
+const LISTED: [&str; 4] = [
+    "/xremediations",
+    "/xremediationtemplates",
+    "/leases",
+    "/machinehealthchecks",
+];
 pub(super) const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/medik8s-leases/leases";
 
 /// Recorded requests, and how the fake API server answers.
@@ -53,6 +63,18 @@ pub(super) struct RecordedEvent {
     /// Number of lists of Nodes.
     pub(super) node_lists: u32,
     pub(super) checks: BTreeMap<String, Value>,
+    /// Whether the group of OpenShift's MachineHealthChecks is served.
+    pub(super) openshift: bool,
+    /// The answer to requests below a path, and to watches that are open there.
+    pub(super) outages: BTreeMap<String, Outage>,
+}
+
+/// Why a path has no usable answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outage {
+    Denied,
+    NotServed,
+    NotReady,
 }
 
 #[derive(Clone, Default)]
@@ -77,9 +99,9 @@ impl Server {
         fake_api::client(move |asked: FakeRequest| {
             let server = server.clone();
             async move {
-                if asked.watches {
-                    // The test applies changes itself.
-                    std::future::pending::<()>().await;
+                // The test applies changes itself, so that a watch ends only by an outage.
+                while asked.watches && server.outage(&asked.path).is_none() {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
                 }
                 let held = |told: &RecordedEvent| {
                     told.closed && asked.method == Method::POST && asked.path == REQUESTS
@@ -92,7 +114,21 @@ impl Server {
         })
     }
 
+    fn outage(&self, path: &str) -> Option<Outage> {
+        let told = self.0.lock();
+        let mut outages = told.outages.iter();
+        let found = outages.find(|(below, _)| path.starts_with(*below))?;
+        Some(*found.1)
+    }
+
     fn answer(&self, method: &Method, path: &str, mut body: Value) -> (StatusCode, Value) {
+        match self.outage(path) {
+            None => {}
+            Some(Outage::Denied) => return failure(StatusCode::FORBIDDEN),
+            Some(Outage::NotReady) => return failure(StatusCode::SERVICE_UNAVAILABLE),
+            // Without details, which would name an object.
+            Some(Outage::NotServed) => return (StatusCode::NOT_FOUND, json!("404 page not found")),
+        }
         let mut told = self.0.lock();
         let ok = |value: Value| (StatusCode::OK, value);
         let group = |name: &str, version: &str| {
@@ -102,11 +138,18 @@ impl Server {
         };
         match path {
             "/apis" => {
-                let groups = json!([
+                let mut groups = vec![
                     group("remediation.medik8s.io", "v1alpha1"),
-                    group("x.y", "v1")
-                ]);
+                    group("x.y", "v1"),
+                ];
+                if told.openshift {
+                    groups.push(group("machine.openshift.io", "v1beta1"));
+                }
                 return ok(json!({ "kind": "APIGroupList", "groups": groups }));
+            }
+            "/apis/machine.openshift.io/v1beta1" if told.openshift => {
+                let kinds = [("MachineHealthCheck", "machinehealthchecks", true)];
+                return ok(resources("machine.openshift.io/v1beta1", &kinds));
             }
             "/apis/x.y/v1" => {
                 let kinds = [
@@ -135,12 +178,15 @@ impl Server {
             _ => {}
         }
         if *method == Method::GET {
-            if path == REQUESTS {
-                let prefix = format!("{REQUESTS}/");
+            if LISTED.iter().any(|list| path.ends_with(list)) {
+                let prefix = format!(
+                    "{}/",
+                    path.replace(OPENSHIFT_CHECKS, OPENSHIFT_CHECKS_OF_NS)
+                );
                 let items = told.objects.iter().filter(|(p, _)| p.starts_with(&prefix));
                 let items: Vec<Value> = items.map(|(_, o)| o.clone()).collect();
                 return ok(
-                    json!({ "kind": "XRemediationList", "metadata": { "resourceVersion": "1" }, "items": items }),
+                    json!({ "kind": "List", "metadata": { "resourceVersion": "1" }, "items": items }),
                 );
             }
             return told
@@ -238,8 +284,8 @@ pub(super) fn node(name: &str, ready: &str) -> Value {
 pub(super) struct Fixture {
     pub(super) server: Server,
     pub(super) engine: Engine<NodeHealthChecks>,
-    index: Arc<Index>,
-    inbox: Arc<ChangeQueue>,
+    pub(super) index: Arc<Index>,
+    pub(super) inbox: Arc<ChangeQueue>,
     cancel: CancellationToken,
 }
 

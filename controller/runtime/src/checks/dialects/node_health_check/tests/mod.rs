@@ -1,6 +1,9 @@
 //! The engine with a fake API server, which records the requests, their number and their order.
 
 mod fixture;
+mod watches;
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
