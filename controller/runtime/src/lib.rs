@@ -17,6 +17,8 @@ mod config;
 mod history;
 mod hosts;
 mod leader;
+mod orphaned_holds;
+mod power_policies;
 mod remediation;
 mod run;
 mod serve;

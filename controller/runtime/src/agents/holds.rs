@@ -1,5 +1,7 @@
 //! Holds in the journals of agents.
 
+use std::collections::BTreeSet;
+
 use rackhand_core::remediation::{HostRef, LeftHoldAction, Policy, PowerDevice, left_hold};
 
 use super::{Agents, CallFailure, OperationRequest, State};
@@ -54,6 +56,22 @@ impl Agents {
         let of_rack = agents.of_rack(rack);
         let silent = of_rack.filter(|(_, agent)| matches!(agent.state, State::Silent { .. }));
         silent.map(|(key, _)| key.name.clone()).collect()
+    }
+
+    /// Ends what agents hold for remediations that are gone. A hold at an agent that does not answer stays.
+    pub(crate) async fn end_holds_of(&self, owners: &BTreeSet<&str>) {
+        let held = self.holds().into_iter();
+        for held in held.filter(|held| owners.contains(held.owner.as_str())) {
+            if let Err(error) = Box::pin(self.end_hold(&held)).await {
+                let AgentHold { agent, host, .. } = &held;
+                tracing::warn!(
+                    agent,
+                    host,
+                    ?error,
+                    "a hold of a remediation that is gone is not released"
+                );
+            }
+        }
     }
 
     /// Ends the hold of an ended remediation: switches on the outlets that were switched off for it, and releases

@@ -10,6 +10,7 @@ mod node_host;
 mod nodes;
 mod shared_names;
 pub(crate) mod topology;
+mod traces;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -36,6 +37,7 @@ use node_host::host_of_node;
 pub(crate) use node_host::named_bmh;
 use nodes::IndexNodes;
 pub(crate) use shared_names::shared_names;
+pub(crate) use traces::traces;
 
 use crate::store::{
     index::{Entry, Index},

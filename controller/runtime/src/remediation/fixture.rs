@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     agents::{AgentMetrics, AgentStatus, Agents},
-    clusters::{NodeComparisons, Workloads, sync::Syncs},
+    clusters::{LeaseObservations, NodeComparisons, Workloads, sync::Syncs},
     config::Config,
     history::Histories,
     leader::{
@@ -376,8 +376,7 @@ impl Fixture {
             live,
             histories: Arc::new(histories),
             comparisons: NodeComparisons::new(syncs),
-            renewals: parking_lot::Mutex::default(),
-            leases: parking_lot::Mutex::default(),
+            leases: LeaseObservations::default(),
         });
         let this = Self { objects, context };
         for (kind, _, path) in KINDS.iter().filter(|(_, _, path)| !path.is_empty()) {

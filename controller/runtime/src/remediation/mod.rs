@@ -9,36 +9,32 @@ pub(crate) mod fuzzing;
 mod live_facts;
 mod metrics;
 mod observe;
-mod orphaned_holds;
 mod policy;
 mod record;
 mod scope;
 mod tasks;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use kube::Client;
 use parking_lot::Mutex;
-use rackhand_core::remediation::{LeaseMemory, LeaseRenewals};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use live_facts::LiveFacts;
 pub(crate) use metrics::RemediationMetrics;
 pub(crate) use observe::power_policy::attempts_of;
+pub(crate) use record::remediation_state::recorded_state;
 
 use crate::{
     agents::Agents,
-    clusters::{NodeComparisons, Workloads},
+    clusters::{LeaseObservations, NodeComparisons, Workloads},
     config::Config,
     history::Histories,
     hosts::ActiveRemediations,
     leader::{events::Events, writer::Writer},
     store::{
         index::{ChangeQueue, Index},
-        object::{Key, Served},
+        object::Served,
         request::RequestId,
     },
 };
@@ -67,33 +63,12 @@ pub(crate) struct Context {
     pub(crate) histories: Arc<Histories>,
     /// Compares the Nodes of clusters with live lists.
     pub(crate) comparisons: NodeComparisons,
-    /// The Leases of other Nodes that may run on hosts, by cluster.
-    pub(crate) renewals: Mutex<BTreeMap<Key, Arc<Mutex<LeaseRenewals>>>>,
-    /// Since when the Lease of each Node has been observed unchanged, by cluster.
-    pub(crate) leases: Mutex<BTreeMap<Key, Arc<Mutex<LeaseMemory>>>>,
+    /// What was observed of the Leases of Nodes.
+    pub(crate) leases: LeaseObservations,
 }
 
-impl Context {
-    pub(crate) fn lease_renewals(&self, cluster: &Key) -> Arc<Mutex<LeaseRenewals>> {
-        self.renewals
-            .lock()
-            .entry(cluster.clone())
-            .or_default()
-            .clone()
-    }
-
-    pub(crate) fn lease_memory(&self, cluster: &Key) -> Arc<Mutex<LeaseMemory>> {
-        self.leases
-            .lock()
-            .entry(cluster.clone())
-            .or_default()
-            .clone()
-    }
-}
-
-/// Runs every remediation, releases holds that earlier ones left at agents, keeps the status of power
-/// policies, and writes the histories of hosts, until `cancel`. `of_causes` receives the changes that concern
-/// shared causes.
+/// Runs every remediation, and deletes what is recorded of those that are gone, until `cancel`. `of_causes` receives
+/// the changes that concern shared causes; `listed` is cancelled once the remediations were listed.
 pub(crate) async fn run(
     context: Arc<Context>,
     inbox: Arc<ChangeQueue>,
@@ -103,8 +78,6 @@ pub(crate) async fn run(
 ) {
     tokio::join!(
         tasks::run(context.clone(), inbox, of_causes, listed, cancel.clone()),
-        orphaned_holds::run(context.clone(), cancel.clone()),
-        record::remediation_state::delete_unneeded(context.clone(), cancel.clone()),
-        observe::power_policy::status::run(context, cancel),
+        record::remediation_state::delete_unneeded(context, cancel),
     );
 }

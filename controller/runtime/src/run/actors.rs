@@ -9,13 +9,15 @@ use super::Parts;
 use crate::{
     agents::{AgentStatus, Agents},
     bmc_watch, checks,
-    clusters::{NodeComparisons, node_absence, sync::Syncs},
+    clusters::{LeaseObservations, NodeComparisons, node_absence, sync::Syncs},
     history::Histories,
     hosts::ActiveRemediations,
     leader::{
         events::Events,
         writer::{Lane, Writer},
     },
+    orphaned_holds::{self, OrphanedHolds},
+    power_policies::{self, PolicyStatus},
     remediation, shared_causes,
     store::index::ChangeQueue,
 };
@@ -134,8 +136,38 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         live: parts.live.clone(),
         histories: histories.clone(),
         comparisons: NodeComparisons::new(syncs.clone()),
-        renewals: parking_lot::Mutex::default(),
-        leases: parking_lot::Mutex::default(),
+        leases: LeaseObservations::default(),
+    });
+    let orphaned = OrphanedHolds {
+        client: client.clone(),
+        served: served.clone(),
+        index: index.clone(),
+        workloads: parts.workloads.clone(),
+        agents: agents.clone(),
+        writer: writer.clone(),
+        events: events.clone(),
+        active: active.clone(),
+        namespace: config.namespace.clone(),
+        age: config.orphaned_hold_age,
+    };
+    let cancelled = cancel.clone();
+    actors.spawn(async move {
+        Box::pin(orphaned_holds::run(orphaned, cancelled)).await;
+        "holds of remediations that are gone"
+    });
+    let policies = PolicyStatus {
+        client: client.clone(),
+        served: served.clone(),
+        index: index.clone(),
+        writer: writer.on(Lane::Reports),
+        events: events.clone(),
+        active: active.clone(),
+        causes: parts.live.causes.clone(),
+    };
+    let cancelled = cancel.clone();
+    actors.spawn(async move {
+        power_policies::run(policies, cancelled).await;
+        "status of PowerPolicies"
     });
     let changes_causes = Arc::<ChangeQueue>::default();
     let causes = Arc::new(shared_causes::CauseWatch {

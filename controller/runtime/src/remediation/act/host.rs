@@ -15,7 +15,6 @@ use serde_json::{Map, Value, json};
 use crate::{
     remediation::{
         engine::ReconcileError,
-        orphaned_holds::end_agent_holds,
         record::displayed_state,
         scope::{Memory, Scope},
     },
@@ -93,7 +92,7 @@ pub(super) async fn remove_orphaned_holds(
     let of = keys
         .iter()
         .filter_map(|key| key.strip_prefix(HOLD_ANNOTATION_PREFIX));
-    end_agent_holds(&scope.context, &of.collect()).await;
+    scope.context.agents.end_holds_of(&of.collect()).await;
     Ok(())
 }
 

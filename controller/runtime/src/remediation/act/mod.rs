@@ -18,11 +18,10 @@ use crate::{
     agents::{CallFailure, OffRequest},
     remediation::{
         engine::ReconcileError,
-        policy::finalizer,
         record::displayed_state,
         scope::{Memory, Scope},
     },
-    store::{api::ApiError, object::Key},
+    store::{api::ApiError, live_requests::finalizer, object::Key},
 };
 
 /// Carries it out. Returns the host if an operation of it has begun, which is to be followed then.

@@ -21,20 +21,18 @@ use rackhand_api::{
 };
 use rackhand_core::remediation::{
     BareMetalHostFacts, LONGEST_EVIDENCE, MachineView as MachineFacts, MoveBlock, NodeAction,
-    PodDeletion, Policy, RequestFacts, node_action,
+    PodDeletion, Policy, RequestFacts, WordsOfPersons, node_action,
 };
 
 use crate::{
     checks::{checked_conditions, is_judged},
     config::Config,
     hosts::Target,
-    remediation::{
-        policy::finalizer,
-        record::{displayed_state, remediation_state},
-    },
+    remediation::record::{displayed_state, remediation_state},
     store::{
         api::{call, optional, words},
         index::Index,
+        live_requests::finalizer,
         object::{Key, Kind, Served, api},
         request::{RequestId, RequestView},
     },
@@ -96,16 +94,22 @@ pub(crate) fn request_facts(
         // Another UID is what this object had before it was moved.
         move_block: move_block(meta, &meta.uid, |_| true),
         moved_away: meta.has_annotation(DELETE_FOR_MOVE_ANNOTATION),
-        confirm_fenced: meta.annotations.get(CONFIRM_FENCED_ANNOTATION).cloned(),
-        override_other_node: meta
-            .annotations
-            .get(OVERRIDE_OTHER_NODE_ANNOTATION)
-            .cloned(),
-        override_owner: meta.annotations.get(OVERRIDE_OWNER_ANNOTATION).cloned(),
+        confirm_fenced: persons_word(config, meta, CONFIRM_FENCED_ANNOTATION),
+        override_other_node: persons_word(config, meta, OVERRIDE_OTHER_NODE_ANNOTATION),
+        override_owner: persons_word(config, meta, OVERRIDE_OWNER_ANNOTATION),
         paused,
         policy: view
             .policy(config)
             .map(|policy| annotated(policy, index, view, target)),
+    }
+}
+
+/// The value of an annotation by which a person decides about this remediation, if such annotations count. Nothing
+/// else reads them.
+pub(super) fn persons_word(config: &Config, meta: &Meta, key: &str) -> Option<String> {
+    match config.words_of_persons {
+        WordsOfPersons::Accepted => meta.annotations.get(key).cloned(),
+        WordsOfPersons::Ignored => None,
     }
 }
 
@@ -278,6 +282,7 @@ pub(crate) fn bmh_facts(
         error: view.current_error(),
         our_hold: view.is_held_by(uid),
         hold_renewed: view.hold_renewed(uid),
+        hold_refused: None,
         foreign_holds: foreign,
         orphaned_holds,
         created: view.meta.created,
@@ -288,5 +293,53 @@ pub(crate) fn bmh_facts(
                 .meta
                 .has_annotation(names::UNHEALTHY_V1BETA1_ANNOTATION),
         serial: view.serial_number.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(metadata: &serde_json::Value) -> DynamicObject {
+        serde_json::from_value(json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine", "metadata": metadata,
+            "spec": { "clusterName": "demo" },
+        }))
+        .unwrap()
+    }
+
+    /// F11: what each project's check leaves on the requests that it makes.
+    #[test]
+    fn f11_request_of_a_check_is_known_by_the_marks_of_each_project() {
+        let annotated = |name: &str| json!({ "annotations": { name: "x" } });
+        let owned = |group: &str, kind: &str| {
+            json!({ "ownerReferences": [{
+                "apiVersion": format!("{group}/v1"), "kind": kind, "name": "x", "uid": "u",
+            }] })
+        };
+        for (metadata, expected) in [
+            (annotated("rackhand.dev/made-by"), true),
+            (annotated("cluster.x-k8s.io/cloned-from-name"), true),
+            (annotated("machine.openshift.io/cloned-from-name"), true),
+            (owned("remediation.medik8s.io", "NodeHealthCheck"), true),
+            (owned("machine.openshift.io", "MachineHealthCheck"), true),
+            // A person names the Machine, and may annotate the request.
+            (owned("cluster.x-k8s.io", "Machine"), false),
+            (annotated("rackhand.dev/approved"), false),
+            (json!({}), false),
+        ] {
+            let meta = Meta::of(&object(&metadata));
+            assert_eq!(made_by_check(&meta), expected, "{metadata}");
+        }
+    }
+
+    #[test]
+    fn f11_machine_tells_when_it_was_created() {
+        let created = "2026-08-01T02:14:07Z";
+        let machine = object(&json!({ "name": "m", "creationTimestamp": created }));
+        let facts = machine_view_facts(&MachineView::from_dynamic(&machine).unwrap());
+        assert_eq!(facts.created, created.parse().ok());
     }
 }

@@ -35,16 +35,16 @@ use self::{
 use super::{
     act::endpoint,
     engine::ReconcileError,
-    orphaned_holds::{gone, traces},
     scope::{Memory, Scope},
 };
 use crate::{
     clusters::RetainedConnection,
-    hosts::{Target, find_machine, host, of_openshift, target},
+    hosts::{Target, find_machine, host, of_openshift, target, traces},
     store::{
         api::{ApiError, call, optional},
         clock,
         index::Index,
+        live_requests::find_gone,
         object::{Key, Kind, api},
         request::RequestView,
     },
@@ -420,7 +420,8 @@ async fn bare_metal_host(
     let view = entry?.view.ok()?;
     let mut others = traces(&view);
     others.remove(&scope.uid);
-    let gone = match gone(&scope.context, others).await {
+    let context = &scope.context;
+    let gone = match find_gone(&context.client, &context.served, others).await {
         Ok(gone) => gone,
         Err(error) => {
             // Until they can be listed, the keys count as those of others.

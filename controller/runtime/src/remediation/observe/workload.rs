@@ -78,7 +78,7 @@ pub(super) async fn read(
             why: format!("cluster {cluster}: not connected"),
         };
     };
-    let leases = scope.context.lease_memory(cluster);
+    let leases = scope.context.leases.memory(cluster);
     // Read live, because a watch that lags would show a Node as silent that is back (F5).
     let what = format!("node {name}");
     match client.node(what, name, &leases).await {

@@ -5,9 +5,7 @@
 use std::time::Duration;
 
 use rackhand_api::{
-    kinds::power_remediation::PowerRemediationSpec,
-    names::{METAL3_REMEDIATION_FINALIZER, POWER_REMEDIATION_FINALIZER},
-    views::Strategy as Metal3Strategy,
+    kinds::power_remediation::PowerRemediationSpec, views::Strategy as Metal3Strategy,
 };
 use rackhand_core::remediation::{LONGEST_EVIDENCE, Policy, PolicyError};
 
@@ -25,15 +23,6 @@ impl RequestView {
     }
 }
 
-/// Our finalizer on requests of this kind.
-pub(crate) fn finalizer(kind: Kind) -> &'static str {
-    if kind == Kind::PowerRemediation {
-        POWER_REMEDIATION_FINALIZER
-    } else {
-        METAL3_REMEDIATION_FINALIZER
-    }
-}
-
 /// Defaults of both kinds, from the flags.
 fn usual(config: &Config) -> Policy {
     Policy {
@@ -48,6 +37,7 @@ fn usual(config: &Config) -> Policy {
         node_gone: config.node_gone,
         update_timeout: config.update_timeout,
         orphaned_hold_age: config.orphaned_hold_age,
+        words_of_persons: config.words_of_persons,
         ..Policy::default()
     }
 }

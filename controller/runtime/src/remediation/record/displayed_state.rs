@@ -24,7 +24,6 @@ use crate::{
     remediation::{
         engine::ReconcileError,
         observe::snapshot::only_if_unchanged,
-        policy::finalizer,
         record::{
             StateRecorder,
             remediation_state::{self, recorded_state},
@@ -38,6 +37,7 @@ use crate::{
         api::{ApiError, call, optional},
         clock::{self, whole_seconds},
         index::{Entry, Index},
+        live_requests::finalizer,
         object::{Kind, api},
         request::RequestView,
     },

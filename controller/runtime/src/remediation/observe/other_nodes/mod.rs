@@ -83,7 +83,7 @@ async fn kubelet_lives(
     cluster: &Key,
     found: &[Candidate],
 ) -> Result<Vec<NodeLife>, ApiError> {
-    let renewals = scope.context.lease_renewals(cluster);
+    let renewals = scope.context.leases.renewals(cluster);
     let lives = found
         .iter()
         .map(|node| client.kubelet_life(&node.identity.name, &renewals));

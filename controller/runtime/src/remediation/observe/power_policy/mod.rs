@@ -3,8 +3,6 @@
 //! Evaluated under the lock of the concurrency check, so that budgets are exact. After a restart the
 //! remediations that an earlier process has begun count before they are evaluated again.
 
-pub(in crate::remediation) mod status;
-
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
@@ -35,6 +33,7 @@ use crate::{
         scope::{Memory, Scope},
     },
     store::{
+        clock,
         index::Index,
         object::{Key, Kind},
         power_policy::{NodeLabels, Selected},
@@ -147,7 +146,9 @@ pub(super) fn policy_input(
         input.policies.push(stored.policy.clone());
     }
     input.subject.annotations = annotations.iter().flat_map(|a| a.keys().cloned()).collect();
-    input.subject.past = own_attempts(state);
+    // As those of the history of the host.
+    let displayed = state.map(|s| s.on_wall(clock::wall_ahead()));
+    input.subject.past = own_attempts(displayed.as_ref());
     input.facts.placement = Placement {
         cluster: target.cluster.as_ref().map(ToString::to_string),
         rack,

@@ -15,18 +15,20 @@ use std::{
     time::Duration,
 };
 
-use kube::{ResourceExt, api::ListParams};
+use kube::{Client, ResourceExt};
 use rackhand_core::remediation::LeftHoldAction;
 use tokio_util::sync::CancellationToken;
 
-pub(super) use hosts::traces;
-
-use super::{Context, policy::finalizer};
 use crate::{
-    agents::{AgentHold, CallFailure},
+    agents::{AgentHold, Agents, CallFailure},
+    clusters::Workloads,
+    hosts::ActiveRemediations,
+    leader::{events::Events, writer::Writer},
     store::{
-        api::{ApiError, words},
-        object::{Kind, api, list_pages},
+        api::ApiError,
+        index::Index,
+        live_requests::{has_finalizer, list_requests},
+        object::Served,
         watch::pause,
     },
 };
@@ -34,8 +36,25 @@ use crate::{
 /// Interval of the comparison, which needs no API call while every hold is needed.
 const INTERVAL: Duration = Duration::from_secs(5);
 
+/// Ends holds of remediations that have ended or are gone.
+pub(crate) struct OrphanedHolds {
+    pub(crate) client: Client,
+    pub(crate) served: Arc<Served>,
+    pub(crate) index: Arc<Index>,
+    pub(crate) workloads: Arc<Workloads>,
+    pub(crate) agents: Arc<Agents>,
+    pub(crate) writer: Writer,
+    pub(crate) events: Events,
+    /// Remediations that may act on a host.
+    pub(crate) active: Arc<ActiveRemediations>,
+    /// The namespace of the remediations of this controller; `None`: all.
+    pub(crate) namespace: Option<String>,
+    /// Age of a BareMetalHost from which its keys are removed.
+    pub(crate) age: Duration,
+}
+
 /// Runs until `cancel`.
-pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
+pub(crate) async fn run(context: OrphanedHolds, cancel: CancellationToken) {
     let mut search = hosts::Search::default();
     while !pause(&cancel, INTERVAL).await {
         if let Err(error) = Box::pin(search.run(&context)).await {
@@ -80,7 +99,7 @@ pub(super) async fn run(context: Arc<Context>, cancel: CancellationToken) {
 }
 
 /// The holds that no remediation needs, by a live read (F12).
-async fn left(context: &Context) -> Result<Vec<AgentHold>, ApiError> {
+async fn left(context: &OrphanedHolds) -> Result<Vec<AgentHold>, ApiError> {
     let mut holds = context.agents.holds();
     let requests = context.index.requests().into_iter();
     let needed: BTreeSet<String> = requests
@@ -93,69 +112,10 @@ async fn left(context: &Context) -> Result<Vec<AgentHold>, ApiError> {
     }
     // Listed after the agents have reported their holds. A remediation has the finalizer before it
     // has a hold.
-    let namespace = context.config.namespace.as_deref().unwrap_or_default();
-    let existing = existing(context, namespace).await?;
+    let namespace = context.namespace.as_deref().unwrap_or_default();
+    let existing = list_requests(&context.client, &context.served, namespace).await?;
     holds.retain(|held| is_left(held, &existing));
     Ok(holds)
-}
-
-/// Those of these UIDs that no remediation has, by a live list of all kinds in all namespaces (F12).
-pub(super) async fn gone(
-    context: &Context,
-    mut uids: BTreeSet<String>,
-) -> Result<BTreeSet<String>, ApiError> {
-    if !uids.is_empty() {
-        let existing = existing(context, "").await?;
-        uids.retain(|uid| !existing.contains_key(uid));
-    }
-    Ok(uids)
-}
-
-/// Ends what agents hold for remediations that are gone. A hold at an agent that does not answer stays.
-pub(super) async fn end_agent_holds(context: &Context, of: &BTreeSet<&str>) {
-    let held = context.agents.holds().into_iter();
-    for held in held.filter(|held| of.contains(held.owner.as_str())) {
-        if let Err(error) = Box::pin(context.agents.end_hold(&held)).await {
-            let AgentHold { agent, host, .. } = &held;
-            tracing::warn!(
-                agent,
-                host,
-                ?error,
-                "a hold of a remediation that is gone is not released"
-            );
-        }
-    }
-}
-
-/// Remediations by UID, and whether our finalizer is on them; of all namespaces, if `namespace` is empty.
-async fn existing(context: &Context, namespace: &str) -> Result<BTreeMap<String, bool>, ApiError> {
-    let mut existing = BTreeMap::new();
-    let every = ListParams::default();
-    for kind in Kind::REQUESTS {
-        let found = context
-            .served
-            .find(&context.client, kind.group(), kind.kind());
-        let found = found
-            .await
-            .map_err(|e| ApiError::other(kind.kind(), words(&e)))?;
-        let Some(resource) = found else {
-            continue;
-        };
-        let objects = api(&context.client, &resource, namespace);
-        let read = |params: ListParams| {
-            let objects = objects.clone();
-            async move { objects.list_metadata(&params).await }
-        };
-        for object in list_pages(kind.kind(), &every, read).await? {
-            let finalizer = has_finalizer(kind, object.finalizers());
-            existing.extend(object.uid().map(|uid| (uid, finalizer)));
-        }
-    }
-    Ok(existing)
-}
-
-fn has_finalizer(kind: Kind, finalizers: &[String]) -> bool {
-    finalizers.iter().any(|held| held == finalizer(kind))
 }
 
 /// Whether no remediation needs a hold. A remediation has the finalizer from before its first power-off until

@@ -21,28 +21,20 @@ use rackhand_api::{
 use rackhand_core::remediation::{LeftKeyAction, LeftKeys, LeftNode, Progress, Taint, left_keys};
 use serde_json::{Map, Value, json};
 
-use super::{end_agent_holds, gone};
+use super::OrphanedHolds;
 use crate::{
-    clusters::{RetainedConnection, WorkloadClient, node_facts},
-    hosts::{Target, fleet, host},
-    remediation::{Context, act::node::taints, record::remediation_state::recorded_state},
+    clusters::{RetainedConnection, WorkloadClient, node_facts, taints},
+    hosts::{Target, fleet, host, traces},
+    remediation::recorded_state,
     store::{
         api::{ApiError, call, optional, words},
         clock,
         index::Connection,
-        object::{Key, Kind, api},
+        live_requests::find_gone,
+        object::{Key, Kind, api, list_pages},
         request::RequestView,
     },
 };
-
-/// The UIDs of the remediations that have left an annotation on the host.
-pub(in crate::remediation) fn traces(view: &BareMetalHostView) -> BTreeSet<String> {
-    let held = view.meta.annotations.keys();
-    let held = held.filter_map(|key| key.strip_prefix(HOLD_ANNOTATION_PREFIX));
-    let block = view.meta.annotations.get(BLOCK_MOVE_ANNOTATION);
-    let block = block.and_then(|value| value.strip_prefix(MOVE_BLOCK_PREFIX));
-    held.chain(block).map(str::to_owned).collect()
-}
 
 /// What is remembered between two searches.
 #[derive(Default)]
@@ -55,7 +47,7 @@ pub(super) struct Search {
 
 impl Search {
     /// Looks at every host once.
-    pub(super) async fn run(&mut self, context: &Context) -> Result<(), ApiError> {
+    pub(super) async fn run(&mut self, context: &OrphanedHolds) -> Result<(), ApiError> {
         let requests = context.index.requests().into_iter();
         let known: BTreeSet<String> = requests
             .filter_map(|(_, entry)| entry.object.uid())
@@ -75,7 +67,7 @@ impl Search {
             return Ok(());
         }
         let all: BTreeSet<String> = found.values().flatten().cloned().collect();
-        let gone = gone(context, all).await?;
+        let gone = find_gone(&context.client, &context.served, all).await?;
         for (key, mut of) in found {
             of.retain(|uid| gone.contains(uid));
             if of.is_empty() {
@@ -91,7 +83,7 @@ impl Search {
     /// Removes what remediations that are gone have left on a host, as far as that is possible now.
     async fn end(
         &mut self,
-        context: &Context,
+        context: &OrphanedHolds,
         key: &Key,
         of: &BTreeSet<String>,
     ) -> Result<(), ApiError> {
@@ -102,7 +94,7 @@ impl Search {
         let view = BareMetalHostView::from_dynamic(&object);
         let view = view.map_err(|e| ApiError::other(format!("BareMetalHost {key}"), e))?;
         let (left, node) = self.look(context, key, &view).await?;
-        let age = context.config.orphaned_hold_age;
+        let age = context.age;
         match left_keys(&left, age, clock::monotonic_now()) {
             LeftKeyAction::Wait(why) => {
                 if of.iter().any(|uid| view.is_held_by(uid)) {
@@ -133,14 +125,15 @@ impl Search {
         let events = &context.events;
         events.send(&object, false, "OrphanedHoldRemoved", &message);
         tracing::info!(host = %key, ?of, "removed orphaned hold keys");
-        end_agent_holds(context, &of.iter().map(String::as_str).collect()).await;
+        let owners = of.iter().map(String::as_str).collect();
+        context.agents.end_holds_of(&owners).await;
         Ok(())
     }
 
     /// Collects the facts about a host; with its Node, if that is tainted.
     async fn look(
         &mut self,
-        context: &Context,
+        context: &OrphanedHolds,
         key: &Key,
         view: &BareMetalHostView,
     ) -> Result<(LeftKeys, Option<TaintedNode>), ApiError> {
@@ -198,7 +191,7 @@ impl Search {
     /// The Node of the target, if Rackhand has tainted it. A Machine that names no Node may have lost its status.
     async fn tainted_node(
         &mut self,
-        context: &Context,
+        context: &OrphanedHolds,
         target: &Target,
     ) -> Result<Option<TaintedNode>, String> {
         let Some(cluster) = target.cluster.clone() else {
@@ -213,10 +206,13 @@ impl Search {
         let client = client.ok_or_else(|| format!("cluster {cluster}: not connected"))?;
         let nodes: Api<Node> = Api::all(client.client.clone());
         let Some(name) = &target.node else {
-            let every = ListParams::default();
-            let listed = call("nodes", nodes.list(&every)).await;
+            let read = |params: ListParams| {
+                let nodes = nodes.clone();
+                async move { nodes.list(&params).await }
+            };
+            let listed = list_pages("nodes", &ListParams::default(), read).await;
             let listed = listed.map_err(|e| e.to_string())?;
-            let mut tainted = listed.items.iter().filter(|node| is_tainted(node));
+            let mut tainted = listed.iter().filter(|node| is_tainted(node));
             return match tainted.next() {
                 None => Ok(None),
                 Some(node) => Err(format!(
@@ -238,7 +234,7 @@ impl Search {
     /// Reports once why the keys stay.
     fn report(
         &mut self,
-        context: &Context,
+        context: &OrphanedHolds,
         key: &Key,
         object: &DynamicObject,
         of: &BTreeSet<String>,
@@ -284,7 +280,7 @@ fn is_host_paused(view: &BareMetalHostView) -> bool {
 }
 
 /// The Machine or Node that runs on the host, as for a remediation.
-fn target_of(context: &Context, key: &Key) -> Option<Target> {
+fn target_of(context: &OrphanedHolds, key: &Key) -> Option<Target> {
     let (index, racks) = (&context.index, context.agents.racks());
     let mut members = fleet(index).into_iter().map(|member| member.target);
     members.find(|target| {
@@ -299,7 +295,7 @@ fn target_of(context: &Context, key: &Key) -> Option<Target> {
 }
 
 /// The unfinished remediation of this host, which is to remove the keys with its own.
-fn remediation_of(context: &Context, host: &Key, target: &Target) -> Option<String> {
+fn remediation_of(context: &OrphanedHolds, host: &Key, target: &Target) -> Option<String> {
     let machine = target.machine_key();
     let name = host.to_string();
     for (id, entry) in context.index.requests() {
@@ -339,7 +335,11 @@ fn remediation_of(context: &Context, host: &Key, target: &Target) -> Option<Stri
 }
 
 /// Reads an object live; `None` if it does not exist.
-async fn read(context: &Context, kind: Kind, key: &Key) -> Result<Option<DynamicObject>, ApiError> {
+async fn read(
+    context: &OrphanedHolds,
+    kind: Kind,
+    key: &Key,
+) -> Result<Option<DynamicObject>, ApiError> {
     let what = format!("{} {key}", kind.kind());
     let found = context
         .served
@@ -354,7 +354,7 @@ async fn read(context: &Context, kind: Kind, key: &Key) -> Result<Option<Dynamic
 }
 
 /// Removes the taint from the version of the Node that was read.
-async fn untaint(context: &Context, node: &TaintedNode) -> Result<(), ApiError> {
+async fn untaint(context: &OrphanedHolds, node: &TaintedNode) -> Result<(), ApiError> {
     let name = node.object.name_any();
     let old = node.object.spec.as_ref().and_then(|s| s.taints.clone());
     let body = json!({
@@ -376,7 +376,7 @@ async fn untaint(context: &Context, node: &TaintedNode) -> Result<(), ApiError> 
 
 /// Removes the annotations from the version of the host that was read.
 async fn remove(
-    context: &Context,
+    context: &OrphanedHolds,
     key: &Key,
     object: &DynamicObject,
     view: &BareMetalHostView,

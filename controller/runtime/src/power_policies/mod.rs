@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use kube::{
-    ResourceExt,
+    Client, ResourceExt,
     api::{DynamicObject, Patch, PatchParams},
 };
 use rackhand_api::{
@@ -21,10 +21,12 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    leader::writer::Lane,
-    remediation::Context,
+    hosts::ActiveRemediations,
+    leader::{events::Events, writer::Writer},
+    shared_causes::SharedCauses,
     store::{
-        object::{Kind, api},
+        index::Index,
+        object::{Kind, Served, api},
         watch::pause,
     },
 };
@@ -35,8 +37,20 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// The reason of the condition Valid, and of the Event, of a policy that cannot be applied.
 const INVALID: &str = "InvalidPolicy";
 
-/// Keeps the status of all policies up to date, until `cancel`.
-pub(in crate::remediation) async fn run(context: Arc<Context>, cancel: CancellationToken) {
+/// Keeps the status of all policies up to date.
+pub(crate) struct PolicyStatus {
+    pub(crate) client: Client,
+    pub(crate) served: Arc<Served>,
+    pub(crate) index: Arc<Index>,
+    /// In the lane of reports.
+    pub(crate) writer: Writer,
+    pub(crate) events: Events,
+    pub(crate) active: Arc<ActiveRemediations>,
+    pub(crate) causes: Arc<SharedCauses>,
+}
+
+/// Runs until `cancel`.
+pub(crate) async fn run(context: PolicyStatus, cancel: CancellationToken) {
     while !pause(&cancel, INTERVAL).await {
         let (active, held) = counts(&context);
         for entry in context.index.power_policies() {
@@ -49,7 +63,7 @@ pub(in crate::remediation) async fn run(context: Arc<Context>, cancel: Cancellat
             let generation = entry.object.metadata.generation;
             let now = Timestamp::now();
             let mut new = status(&old, &stored.policy, numbers, generation, now);
-            new.shared_causes = context.live.causes.status(&stored.policy.name, now);
+            new.shared_causes = context.causes.status(&stored.policy.name, now);
             if new != old {
                 write(&context, &entry.object, &new).await;
             }
@@ -58,7 +72,7 @@ pub(in crate::remediation) async fn run(context: Arc<Context>, cancel: Cancellat
 }
 
 /// The remediations under way and those that are held, by policy.
-fn counts(context: &Context) -> (BTreeMap<String, i32>, BTreeMap<String, i32>) {
+fn counts(context: &PolicyStatus) -> (BTreeMap<String, i32>, BTreeMap<String, i32>) {
     let (mut active, mut held) = (BTreeMap::new(), BTreeMap::new());
     for remediation in context.active.lock().values() {
         if remediation.progress == Progress::Begun {
@@ -119,7 +133,7 @@ fn status(
     }
 }
 
-async fn write(context: &Context, object: &DynamicObject, status: &PowerPolicyStatus) {
+async fn write(context: &PolicyStatus, object: &DynamicObject, status: &PowerPolicyStatus) {
     let Some(resource) = context.served.known(Kind::PowerPolicy) else {
         return;
     };
@@ -137,7 +151,6 @@ async fn write(context: &Context, object: &DynamicObject, status: &PowerPolicySt
     let what = format!("status of PowerPolicy {name}");
     let written = context
         .writer
-        .on(Lane::Reports)
         .write("policy_status", what, move || async move {
             let patch = Patch::Merge(&body);
             objects
