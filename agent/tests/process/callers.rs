@@ -3,6 +3,7 @@
 use std::{
     io::Write,
     os::unix::fs::symlink,
+    path::Path,
     process::{Child, Command, Stdio},
 };
 
@@ -37,6 +38,10 @@ fn send(child: &Child, signal: Signal) {
 
 /// Starts the fence agent as Pacemaker does.
 fn pacemaker(site: &Site, lines: &str) -> Child {
+    pacemaker_at(site, &site.dir.path().join("agent.sock"), lines)
+}
+
+fn pacemaker_at(site: &Site, socket: &Path, lines: &str) -> Child {
     let program = site.dir.path().join("fence_rackhand");
     if !program.exists() {
         symlink(env!("CARGO_BIN_EXE_rackhand-agent"), &program).unwrap();
@@ -48,7 +53,6 @@ fn pacemaker(site: &Site, lines: &str) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let socket = site.dir.path().join("agent.sock");
     let mut stdin = child.stdin.take().unwrap();
     write!(stdin, "{lines}\nplug=node-1\nsocket={}\n", socket.display()).unwrap();
     child
@@ -316,6 +320,49 @@ fn change_whose_answer_is_lost_is_made_once() {
     let listed = json(&listed.out);
     assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
     assert_eq!(listed[0]["action"], "bmc-reset", "{listed}");
+    assert_eq!(daemon.stop(), 0);
+}
+
+#[test]
+fn event_log_is_cleared_once_if_the_answer_is_lost() {
+    let bmc = Redfish::start();
+    let site = Site::new(&[&bmc]);
+    let daemon = Daemon::start(&site);
+    let lossy = Lossy::start(&site.dir.path().join("agent.sock"), "ClearEvents", 1);
+    let socket = lossy.socket.display().to_string();
+    let args = ["events", "clear", "node-1", "--yes", "--timeout", "2s"];
+    let cleared = run(
+        &site,
+        &[&args[..], &["-o", "json", "--socket", &socket]].concat(),
+    );
+    assert_eq!(cleared.code, 0, "{cleared:?}");
+    let row = &json(&cleared.out)[0];
+    assert_eq!(row["result"], "cleared", "{cleared:?}");
+    // Asked for twice, made once.
+    assert_eq!((lossy.calls(), bmc.clears()), (2, 1));
+    let listed = daemon.run(&["operations", "list", "-o", "json"]);
+    let listed = json(&listed.out);
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!(listed[0]["action"], "clear-events", "{listed}");
+    assert_eq!(daemon.stop(), 0);
+}
+
+#[test]
+fn f17_fence_agent_asks_again_for_the_power_off_whose_answer_was_lost() {
+    let bmc = Redfish::start();
+    let site = Site::new(&[&bmc]);
+    let daemon = Daemon::start(&site);
+    let lossy = Lossy::start(&site.dir.path().join("agent.sock"), "Begin", 1);
+    let (code, out, err) = ended(pacemaker_at(&site, &lossy.socket, "action=off"));
+    assert_eq!(
+        (code, out.trim()),
+        (Some(0), "Success: Powered OFF"),
+        "{err}"
+    );
+    // Asked for twice, sent once.
+    assert_eq!((lossy.calls(), bmc.offs(), bmc.power()), (2, 1, "Off"));
+    let listed = json(&daemon.run(&["operations", "list", "-o", "json"]).out);
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
     assert_eq!(daemon.stop(), 0);
 }
 

@@ -17,4 +17,5 @@ mod kit;
 mod outlets;
 mod reflection;
 mod simulated;
+mod terminal;
 mod tool;

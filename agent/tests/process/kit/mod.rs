@@ -1,5 +1,6 @@
 //! A site in a temporary directory, the daemon as a process, and a Redfish service.
 
+mod altered;
 mod lossy;
 mod pdu;
 mod redfish;
@@ -19,6 +20,7 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
+pub(crate) use altered::Altered;
 pub(crate) use lossy::Lossy;
 pub(crate) use pdu::Pdu;
 pub(crate) use redfish::Redfish;

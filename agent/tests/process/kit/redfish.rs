@@ -15,6 +15,8 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 pub(crate) const USER: &str = "ops";
+const LOG: &str = "/redfish/v1/Systems/1/LogServices/SEL";
+const CLEAR: &str = "/redfish/v1/Systems/1/LogServices/SEL/Actions/LogService.ClearLog";
 
 #[derive(Debug)]
 struct System {
@@ -27,6 +29,8 @@ struct System {
     ons: u32,
     /// Carries no power-on out.
     slow_on: bool,
+    /// How often its event log was cleared.
+    clears: u32,
 }
 
 type Shared = Arc<Mutex<System>>;
@@ -52,6 +56,7 @@ impl Redfish {
             offs: 0,
             ons: 0,
             slow_on: false,
+            clears: 0,
         }));
         let listener = runtime
             .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
@@ -66,6 +71,9 @@ impl Redfish {
                 "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset",
                 post(reset),
             )
+            .route("/redfish/v1/Systems/1/LogServices", get(logs))
+            .route(LOG, get(log))
+            .route(CLEAR, post(clear))
             .with_state(system.clone());
         runtime.spawn(async move { axum::serve(listener, app).await });
         Self {
@@ -102,6 +110,11 @@ impl Redfish {
     /// Number of power-ons that it was sent.
     pub(crate) fn ons(&self) -> u32 {
         self.system.lock().unwrap().ons
+    }
+
+    /// How often its event log was cleared.
+    pub(crate) fn clears(&self) -> u32 {
+        self.system.lock().unwrap().clears
     }
 
     /// Number of power-offs that it was sent.
@@ -159,11 +172,34 @@ async fn read(State(system): State<Shared>, headers: HeaderMap) -> Result<Json<V
         "SerialNumber": "ABC123",
         "Manufacturer": "Rackhand",
         "Model": "Test",
+        "LogServices": {"@odata.id": "/redfish/v1/Systems/1/LogServices"},
         "Actions": {"#ComputerSystem.Reset": {
             "target": "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset",
             "ResetType@Redfish.AllowableValues": ["On", "ForceOff"],
         }},
     })))
+}
+
+async fn logs(headers: HeaderMap) -> Result<Json<Value>, StatusCode> {
+    allowed(&headers)?;
+    Ok(Json(json!({"Members": [{"@odata.id": LOG}]})))
+}
+
+async fn log(headers: HeaderMap) -> Result<Json<Value>, StatusCode> {
+    allowed(&headers)?;
+    Ok(Json(json!({
+        "@odata.id": LOG,
+        "Id": "SEL",
+        "LogEntryType": "SEL",
+        "Entries": {"@odata.id": format!("{LOG}/Entries")},
+        "Actions": {"#LogService.ClearLog": {"target": CLEAR}},
+    })))
+}
+
+async fn clear(State(system): State<Shared>, headers: HeaderMap) -> Result<StatusCode, StatusCode> {
+    allowed(&headers)?;
+    system.lock().unwrap().clears += 1;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 async fn reset(
