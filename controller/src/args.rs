@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 use rackhand_runtime::{
     Config, DrainPolicy, HealthChecks, LONGEST_EVIDENCE, MetricsConfig, NodeAction, NodeGonePolicy,
-    UnreachablePolicy,
+    UnreachablePolicy, WordsOfPersons,
 };
 use rackhand_transport::otlp::{self, ExportedService, OtlpEndpoint, SpanExport};
 use tracing_subscriber::{
@@ -157,6 +157,12 @@ pub(crate) struct Args {
     #[arg(long, default_value = "5m", value_parser = seconds)]
     bmc_check_interval: Duration,
 
+    /// Whether annotations count by which a person approves a remediation, confirms its power-off or overrules a
+    /// check of it. The admission policy of deploy/kustomize/persons, which needs Kubernetes 1.30, makes the API
+    /// server ask who may set them; without it, everybody may who can write a remediation.
+    #[arg(long, value_enum, default_value = "accepted")]
+    words_of_persons: Words,
+
     /// Set timeAdded on the out-of-service taint. Some releases of Rancher fail on it for Nodes of RKE2 clusters.
     #[arg(long)]
     taint_time: bool,
@@ -231,6 +237,12 @@ enum Action {
     Auto,
     Taint,
     DeleteNode,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Words {
+    Accepted,
+    Ignored,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -378,6 +390,10 @@ impl Args {
             },
             power_timeout: self.power_timeout,
             bmc_check_interval: self.bmc_check_interval,
+            words_of_persons: match self.words_of_persons {
+                Words::Accepted => WordsOfPersons::Accepted,
+                Words::Ignored => WordsOfPersons::Ignored,
+            },
             taint_time_added: self.taint_time,
             settings: BTreeMap::new(),
         }
@@ -405,6 +421,13 @@ mod tests {
         ] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn taint_has_no_time_unless_that_is_asked_for() {
+        let config = |line: &[&str]| Args::parse_from(line).config();
+        assert!(!config(&["rackhand-controller"]).taint_time_added);
+        assert!(config(&["rackhand-controller", "--taint-time"]).taint_time_added);
     }
 
     #[test]

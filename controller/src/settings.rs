@@ -10,7 +10,7 @@ use rackhand_runtime::ShownSettings;
 use crate::args::Args;
 
 /// Names of these flags in clap.
-const DECIDING: [&str; 12] = [
+const DECIDING: [&str; 13] = [
     "namespace",
     "health_checks",
     "watch_filter",
@@ -23,6 +23,7 @@ const DECIDING: [&str; 12] = [
     "node_gone",
     "node_action",
     "power_timeout",
+    "words_of_persons",
 ];
 
 fn flag(id: &str) -> String {

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
-use rackhand_core::remediation::{DrainPolicy, NodeAction, NodeGonePolicy, UnreachablePolicy};
+use rackhand_core::remediation::{
+    DrainPolicy, NodeAction, NodeGonePolicy, UnreachablePolicy, WordsOfPersons,
+};
 
 /// Which health checks are evaluated (docs/health-checks.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +85,8 @@ pub struct Config {
     pub power_timeout: Duration,
     /// Time between two readings of each BMC outside of remediations; zero disables the readings.
     pub bmc_check_interval: Duration,
+    /// Whether the annotations of remediations count by which a person decides.
+    pub words_of_persons: WordsOfPersons,
     /// Whether `timeAdded` is set on the taint. Some controllers do not accept it.
     pub taint_time_added: bool,
     /// The flags that decisions depend on, by name, as given. The leader writes them to its Lease for
@@ -117,6 +121,7 @@ impl Default for Config {
             node_action: None,
             power_timeout: Duration::from_secs(180),
             bmc_check_interval: Duration::from_secs(300),
+            words_of_persons: WordsOfPersons::Accepted,
             taint_time_added: false,
             settings: BTreeMap::new(),
         }

@@ -102,6 +102,7 @@ fn invalid_helm_values_are_refused_with_their_path() {
         ("agents[0].rack=r1", "configSecret"),
         ("namePrefix=Upper", "/namePrefix"),
         ("certManager.duration=soon", "/certManager/duration"),
+        ("controller.wordsOfPersons=no", "/controller/wordsOfPersons"),
         (
             "controller.otlpEndpoint=collector:4317",
             "/controller/otlpEndpoint",
@@ -116,13 +117,24 @@ fn invalid_helm_values_are_refused_with_their_path() {
     }
 }
 
+/// The arguments of the controller with these values.
+fn arguments(values: &[&str]) -> Value {
+    let rendered = chart(values).unwrap();
+    let deployment = rendered.iter().find(|o| o["kind"] == "Deployment").unwrap();
+    deployment["spec"]["template"]["spec"]["containers"][0]["args"].clone()
+}
+
+#[test]
+fn words_of_persons_of_chart_is_an_argument_of_the_controller() {
+    let set = arguments(&["--set", "controller.wordsOfPersons=ignored"]);
+    let argument = "--words-of-persons=ignored";
+    assert!(set.as_array().unwrap().contains(&argument.into()), "{set}");
+    let unset = arguments(&[]);
+    assert!(!unset.to_string().contains("words"), "{unset}");
+}
+
 #[test]
 fn otlp_endpoint_of_chart_is_an_argument_of_the_controller() {
-    let arguments = |values: &[&str]| {
-        let rendered = chart(values).unwrap();
-        let deployment = rendered.iter().find(|o| o["kind"] == "Deployment").unwrap();
-        deployment["spec"]["template"]["spec"]["containers"][0]["args"].clone()
-    };
     let endpoint = "https://collector.monitoring:4317";
     let argument = format!("--otlp-endpoint={endpoint}");
     let set = arguments(&["--set", &format!("controller.otlpEndpoint={endpoint}")]);

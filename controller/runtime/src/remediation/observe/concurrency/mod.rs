@@ -18,8 +18,10 @@ use rackhand_core::{
 
 use crate::{
     clusters::{OPENSHIFT_NODE_LABEL, ask_guard, machine_roles, node_roles},
+    config::Config,
     hosts::{Target, target},
     remediation::{
+        observe::facts::persons_word,
         observe::power_policy::{self, KnownNode, PolicyInput, policy_input},
         record::remediation_state::recorded_state,
         scope::{Memory, Scope},
@@ -254,9 +256,9 @@ fn nodes_plane<'a>(index: &Index, target: &'a Target) -> Option<(&'a Key, Option
 }
 
 /// Whether a person has overruled the quorum for this remediation.
-pub(crate) fn overrules_quorum(view: &RequestView) -> bool {
+pub(super) fn overrules_quorum(config: &Config, view: &RequestView) -> bool {
     let meta = view.meta();
-    meta.annotations.get(OVERRIDE_QUORUM_ANNOTATION) == Some(&meta.uid)
+    persons_word(config, meta, OVERRIDE_QUORUM_ANNOTATION).as_ref() == Some(&meta.uid)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{remediation::observe::quorum::control_plane, store::object::Kind};
+use rackhand_core::remediation::WordsOfPersons;
 
 fn object(value: Value) -> DynamicObject {
     serde_json::from_value(value).unwrap()
@@ -243,7 +244,13 @@ fn quorum_is_overruled_only_by_the_uid_of_the_remediation() {
             "annotations": { "rackhand.dev/override-quorum": value },
         }}));
         let view = RequestView::read(Kind::PowerRemediation, &request).unwrap();
-        assert_eq!(overrules_quorum(&view), overrules, "{value}");
+        let config = Config::default();
+        assert_eq!(overrules_quorum(&config, &view), overrules, "{value}");
+        let ignoring = Config {
+            words_of_persons: WordsOfPersons::Ignored,
+            ..config
+        };
+        assert!(!overrules_quorum(&ignoring, &view), "{value}");
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::store::object::Kind;
+use rackhand_core::remediation::WordsOfPersons;
 
 fn index_with(policies: &[(&str, Value)]) -> Index {
     let index = Index::new(Vec::new());
@@ -183,4 +184,24 @@ fn f10_begun_remediation_stays_in_its_budgets_without_its_node() {
     state.step = Step::PoweringOff;
     let without = input(&index_with(&[]), &KnownNode::None, Some(&state)).facts;
     assert_eq!(without, began);
+}
+
+#[test]
+fn f15_approval_counts_by_its_uid_unless_words_of_persons_are_ignored() {
+    let approved = |value: &str, words_of_persons| {
+        let object: DynamicObject = serde_json::from_value(json!({ "metadata": {
+            "name": "a", "namespace": "ns", "uid": "u",
+            "annotations": { "rackhand.dev/approved": value },
+        }}))
+        .unwrap();
+        let view = RequestView::read(Kind::PowerRemediation, &object).unwrap();
+        let config = Config {
+            words_of_persons,
+            ..Config::default()
+        };
+        is_approved(&config, &view)
+    };
+    assert!(approved("u", WordsOfPersons::Accepted));
+    assert!(!approved("true", WordsOfPersons::Accepted));
+    assert!(!approved("u", WordsOfPersons::Ignored));
 }
