@@ -11,6 +11,7 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicySpec;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rackhand_api::policies::{self, BoundPolicy};
 use rackhand_api::{crds, names};
 
@@ -140,5 +141,37 @@ fn each_policy_is_bound_with_its_action_and_failure_policy() {
         // An expression that cannot be evaluated must not leave an empty message.
         let validations = spec.validations.unwrap();
         assert!(validations.iter().all(|v| v.message.is_some()), "{name}");
+    }
+}
+
+/// An installed policy of another version, or one that somebody has changed, is told from ours.
+#[test]
+fn installed_policy_is_compared_without_defaults_of_the_api_server() {
+    for shipped in policies::persons().into_values().flatten() {
+        let mut installed = shipped.clone();
+        let spec = installed.policy.spec.as_mut().unwrap();
+        let constraints = spec.match_constraints.as_mut().unwrap();
+        constraints.namespace_selector = Some(LabelSelector::default());
+        constraints.object_selector = Some(LabelSelector::default());
+        for rule in constraints.resource_rules.as_mut().unwrap() {
+            rule.scope = Some("*".to_owned());
+        }
+        assert!(shipped.is_policy(&installed.policy));
+        assert!(shipped.is_binding(&installed.binding));
+
+        let spec = installed.policy.spec.as_mut().unwrap();
+        spec.validations.as_mut().unwrap().pop();
+        assert!(!shipped.is_policy(&installed.policy));
+        let spec = installed.binding.spec.as_mut().unwrap();
+        spec.validation_actions = Some(vec!["Audit".to_owned()]);
+        assert!(!shipped.is_binding(&installed.binding));
+    }
+}
+
+#[test]
+fn f15_words_of_persons_are_checked_on_every_write() {
+    for shipped in policies::persons().into_values().flatten() {
+        let spec = spec(&shipped);
+        assert_eq!(spec.match_conditions, None, "no object is exempt");
     }
 }

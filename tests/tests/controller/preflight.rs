@@ -86,7 +86,9 @@ async fn scenario(stage: &Stage) -> Result<()> {
         ("leader", "ok", "controller-0"),
         ("cluster", "ok", "Kubernetes 1."),
         ("node-leases", "ok", "4 Nodes"),
+        ("watches", "ok", "kinds can be listed and watched"),
         ("rights", "ok", "are granted"),
+        ("words-of-persons", "ok", "only accounts with the verbs"),
         ("health-checks", "ok", "Rackhand evaluates it"),
         ("agents", "ok", "answers; 2 hosts"),
         ("certificates", "warning", "expires in 29 days"),
@@ -166,6 +168,9 @@ fn broken_parts_are_named(report: &Value) -> Result<()> {
     )?;
     failed(report, "bmcs", "b/metal3/b-1", "credentials")?;
     failed(report, "cluster", "metal3/demo", "cannot be reached")?;
+    let words = "the binding is not installed";
+    let policy = found(report, "warning", "words-of-persons", "remediations", words)?;
+    ensure!(policy.contains("--words-of-persons=ignored"), "{policy}");
     Ok(())
 }
 
@@ -204,6 +209,8 @@ async fn break_it(stage: &Stage) -> Result<()> {
     stage
         .kubectl(&["patch", "secret", secret, "-n", NAMESPACE, "-p", patch])
         .await?;
+    let binding = "validatingadmissionpolicybinding/remediations.rackhand.dev";
+    stage.kubectl(&["delete", binding]).await?;
     let broken = r#"{"stringData":{"value":"broken"}}"#;
     stage
         .kubectl(&[
@@ -240,10 +247,15 @@ pub fn rows(report: &Value) -> Result<&Vec<Value>> {
 
 /// What to do about the failed row of this check whose target and message contain these.
 fn failed(report: &Value, check: &str, target: &str, message: &str) -> Result<String> {
+    found(report, "failed", check, target, message)
+}
+
+/// What to do about the row of this check with this status.
+fn found(report: &Value, status: &str, check: &str, target: &str, message: &str) -> Result<String> {
     let contains = |value: &Value, part: &str| value.as_str().is_some_and(|v| v.contains(part));
     let row = rows(report)?.iter().find(|row| {
         row["check"] == check
-            && row["status"] == "failed"
+            && row["status"] == status
             && contains(&row["target"], target)
             && contains(&row["message"], message)
     });

@@ -10,6 +10,7 @@
 
 mod cel;
 mod in_use;
+mod installed;
 mod persons;
 mod schema;
 mod warnings;

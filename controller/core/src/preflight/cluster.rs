@@ -176,7 +176,7 @@ pub(super) fn kinds(all: &[KindFacts]) -> Vec<Row> {
         |kind: &&KindFacts| matches!(kind.kind, "MachineHealthCheck" | "NodeHealthCheck");
     let mut rows: Vec<Row> = all.iter().map(kind).collect();
     let mut checks = all.iter().filter(is_check);
-    if checks.all(|kind| kind.served.as_ref().is_ok_and(Vec::is_empty)) {
+    if checks.all(|kind| matches!(kind.served, Ok(None))) {
         rows.push(Row::warning(
             "kinds",
             "health checks",
@@ -202,21 +202,15 @@ fn kind(facts: &KindFacts) -> Row {
             );
         }
     };
-    let readable: Vec<&str> = served
-        .iter()
-        .map(String::as_str)
-        .filter(|version| facts.readable.contains(version))
-        .collect();
-    if !readable.is_empty() {
-        return Row::ok(check, target, format!("served as {}", readable.join(", ")));
-    }
-    if !served.is_empty() {
+    if let Some(version) = served {
+        if facts.readable.contains(&version.as_str()) {
+            return Row::ok(check, target, format!("served as {version}"));
+        }
         return Row::failed(
             check,
             target,
             format!(
-                "served as {} only, and Rackhand reads {}",
-                served.join(", "),
+                "served as {version}, and Rackhand reads {}",
                 facts.readable.join(", ")
             ),
             "install a version of Rackhand that reads it, or serve the older version of the kind as well",

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::fleet::roles::Roles;
+use crate::{fleet::roles::Roles, remediation::WordsOfPersons};
 
 /// Everything that was gathered.
 #[derive(Debug, Clone, Default)]
@@ -13,8 +13,14 @@ pub struct Facts {
     pub clusters: Vec<ClusterFacts>,
     /// The kinds that Rackhand reads or writes.
     pub kinds: Vec<KindFacts>,
+    /// What the controller lists and watches, tried from here.
+    pub watches: Vec<WatchFacts>,
     /// The rights of the controller.
     pub rights: RightsFacts,
+    /// Whether annotations count by which a person decides.
+    pub words: WordsOfPersons,
+    /// The admission policy that makes the API server ask who may set them.
+    pub persons_policy: PersonsPolicy,
     /// Controllers of other projects.
     pub managers: ManagerFacts,
     /// A dry run of a hold on a BareMetalHost, by its name; `None`: there is none, or nobody manages it.
@@ -37,7 +43,7 @@ impl Facts {
     /// Whether Rackhand is installed: one of its own kinds is served.
     pub fn is_installed(&self) -> bool {
         let mut own = self.kinds.iter().filter(|kind| kind.own);
-        own.any(|kind| kind.served.as_ref().is_ok_and(|s| !s.is_empty()))
+        own.any(|kind| matches!(kind.served, Ok(Some(_))))
     }
 
     /// Whether a health check of this kind is evaluated by Rackhand.
@@ -101,7 +107,52 @@ pub struct NodesFacts {
     pub roles: Vec<Roles>,
 }
 
-/// A kind, and the versions in which it is served.
+/// A list and a watch of one kind, as the controller calls them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchFacts {
+    /// The kind with its group.
+    pub kind: String,
+    /// The workload cluster; `None` for the management cluster.
+    pub cluster: Option<String>,
+    /// What came of the calls.
+    pub trial: WatchTrial,
+}
+
+/// Result of a list and a watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WatchTrial {
+    /// Both are answered.
+    Watched,
+    /// Whoever runs the command may not use this verb.
+    Forbidden(&'static str),
+    /// The list fails: why.
+    NotListed(String),
+    /// The list is answered and the watch fails: why.
+    NotWatched(String),
+}
+
+/// The admission policy about annotations by which a person decides, and its binding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PersonsPolicy {
+    /// Both are installed, and are those of this version.
+    InEffect,
+    /// The API server does not serve such policies.
+    NotSupported,
+    /// The policy or the binding is not installed.
+    Missing(&'static str),
+    /// The policy or the binding has another content.
+    Differs(&'static str),
+    /// They cannot be read: why.
+    Unknown(String),
+}
+
+impl Default for PersonsPolicy {
+    fn default() -> Self {
+        Self::Unknown("it was not read".to_owned())
+    }
+}
+
+/// A kind, and the version in which the controller reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KindFacts {
     /// Name of the kind, as in `kind:`.
@@ -112,8 +163,9 @@ pub struct KindFacts {
     pub own: bool,
     /// Versions that Rackhand can read.
     pub readable: &'static [&'static str],
-    /// Versions that are served, none if the kind is not installed; why this is not known.
-    pub served: Result<Vec<String>, String>,
+    /// The version that the controller uses of those that are served, `None` if the kind is not installed; why this is
+    /// not known.
+    pub served: Result<Option<String>, String>,
 }
 
 /// The rights of the controller.

@@ -6,8 +6,10 @@ mod cluster;
 mod evaluation;
 mod facts;
 mod identity;
+mod persons;
 mod racks;
 mod rights;
+mod watches;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -15,7 +17,7 @@ use serde::Serialize;
 pub use facts::{
     AgentFacts, AgentProbe, CheckFacts, CheckKind, ClockFacts, ClusterFacts, Facts, HoldTrial,
     HostCheck, HostFacts, KindFacts, LeaderFacts, Manager, ManagerFacts, NodeIdentity, NodesFacts,
-    ReportedIdentity, RightFacts, RightsFacts, TargetFacts,
+    PersonsPolicy, ReportedIdentity, RightFacts, RightsFacts, TargetFacts, WatchFacts, WatchTrial,
 };
 pub use rights::{Need, OWN_NAMESPACE, RIGHTS, Right, Role};
 
@@ -128,7 +130,13 @@ pub fn evaluate(facts: &Facts, now: Timestamp) -> Report {
     let mut rows = vec![cluster::leader(&facts.leader, installed)];
     rows.extend(facts.clusters.iter().flat_map(cluster::cluster));
     rows.extend(cluster::kinds(&facts.kinds));
+    rows.extend(watches::watches(&facts.watches));
     rows.extend(cluster::rights(&facts.rights, facts, installed));
+    rows.push(persons::words(
+        facts.words,
+        &facts.persons_policy,
+        installed,
+    ));
     rows.extend(evaluation::managers(&facts.managers));
     rows.extend(evaluation::hold(facts.hold.as_ref()));
     rows.extend(evaluation::checks(&facts.checks, &facts.managers));

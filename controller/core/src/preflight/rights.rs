@@ -159,6 +159,7 @@ const CAPI: &str = "cluster.x-k8s.io";
 const CAPM3: &str = "infrastructure.cluster.x-k8s.io";
 const OPENSHIFT: &str = "machine.openshift.io";
 const MEDIK8S: &str = "remediation.medik8s.io";
+const ADMISSION: &str = "admissionregistration.k8s.io";
 
 /// All rights that the shipped manifests grant.
 pub const RIGHTS: &[Right] = &[
@@ -198,6 +199,20 @@ pub const RIGHTS: &[Right] = &[
         "machinehealthchecks.machine.openshift.io",
         "nodehealthchecks.remediation.medik8s.io",
     ]),
+    right(
+        Role::Controller,
+        ADMISSION,
+        "validatingadmissionpolicies",
+        &["get"],
+    )
+    .named(&["remediations.rackhand.dev"]),
+    right(
+        Role::Controller,
+        ADMISSION,
+        "validatingadmissionpolicybindings",
+        &["get"],
+    )
+    .named(&["remediations.rackhand.dev"]),
     right(Role::Controller, CAPI, "clusters", READ),
     right(
         Role::Controller,

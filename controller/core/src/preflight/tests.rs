@@ -134,36 +134,85 @@ fn f6_control_plane_that_can_spare_no_member_is_known_before_one_fails() {
     assert_eq!(of(split), Some(Status::Ok));
 }
 
-fn kind(own: bool, served: &[&str]) -> KindFacts {
+fn kind(own: bool, served: Option<&str>) -> KindFacts {
     KindFacts {
         kind: "MachineHealthCheck",
         group: "cluster.x-k8s.io",
         own,
         readable: &["v1beta1", "v1beta2"],
-        served: Ok(served.iter().map(|&v| v.to_owned()).collect()),
+        served: Ok(served.map(str::to_owned)),
     }
 }
 
 #[test]
 fn a_kind_is_served_in_a_version_that_is_read() {
     let of = |facts: KindFacts| statuses(&cluster::kinds(&[facts]))[0];
-    assert_eq!(of(kind(false, &["v1beta2"])), Status::Ok);
-    assert_eq!(of(kind(false, &["v1alpha4", "v1beta1"])), Status::Ok);
-    assert_eq!(of(kind(false, &["v1"])), Status::Failed);
-    assert_eq!(of(kind(false, &[])), Status::Skipped);
-    assert_eq!(of(kind(true, &[])), Status::Failed);
+    assert_eq!(of(kind(false, Some("v1beta2"))), Status::Ok);
+    assert_eq!(of(kind(false, Some("v1"))), Status::Failed);
+    assert_eq!(of(kind(false, None)), Status::Skipped);
+    assert_eq!(of(kind(true, None)), Status::Failed);
     let unknown = KindFacts {
         served: Err("timeout".into()),
-        ..kind(false, &[])
+        ..kind(false, None)
     };
     assert_eq!(of(unknown), Status::Failed);
 }
 
 #[test]
 fn without_any_kind_of_health_check_nothing_detects_failures() {
-    let rows = cluster::kinds(&[kind(false, &[])]);
+    let rows = cluster::kinds(&[kind(false, None)]);
     assert_eq!(statuses(&rows), [Status::Skipped, Status::Warning]);
-    assert_eq!(cluster::kinds(&[kind(false, &["v1beta1"])]).len(), 1);
+    assert_eq!(cluster::kinds(&[kind(false, Some("v1beta1"))]).len(), 1);
+}
+
+#[test]
+fn f12_kind_that_cannot_be_listed_or_watched_is_named() {
+    let of = |trial: WatchTrial| {
+        let facts = WatchFacts {
+            kind: "Node".into(),
+            cluster: Some("metal3/a".into()),
+            trial,
+        };
+        let rows = watches::watches(&[facts]);
+        assert_eq!(rows.len(), 1);
+        (statuses(&rows)[0], rows[0].target.clone())
+    };
+    let node = || "Node of metal3/a".to_owned();
+    assert_eq!(of(WatchTrial::Watched), (Status::Ok, "all".to_owned()));
+    assert_eq!(
+        of(WatchTrial::NotListed("500".into())),
+        (Status::Failed, node())
+    );
+    assert_eq!(
+        of(WatchTrial::NotWatched("500".into())),
+        (Status::Failed, node())
+    );
+    assert_eq!(
+        of(WatchTrial::Forbidden("watch")),
+        (Status::Warning, node())
+    );
+}
+
+#[test]
+fn f15_words_of_persons_need_the_policy_or_are_ignored() {
+    use crate::remediation::WordsOfPersons::{Accepted, Ignored};
+    let of = |words, policy: &PersonsPolicy| one(persons::words(words, policy, true));
+    let missing = [
+        PersonsPolicy::NotSupported,
+        PersonsPolicy::Missing("binding"),
+        PersonsPolicy::Differs("policy"),
+    ];
+    for policy in &missing {
+        assert_eq!(of(Accepted, policy), Status::Warning, "{policy:?}");
+        assert_eq!(of(Ignored, policy), Status::Ok, "{policy:?}");
+    }
+    assert_eq!(of(Accepted, &PersonsPolicy::InEffect), Status::Ok);
+    let unknown = PersonsPolicy::Unknown("forbidden".into());
+    assert_eq!(of(Accepted, &unknown), Status::Skipped);
+    let row = persons::words(Accepted, &PersonsPolicy::NotSupported, true);
+    assert!(row.remedy.contains("--words-of-persons=ignored"), "{row:?}");
+    let before = persons::words(Accepted, &PersonsPolicy::NotSupported, false);
+    assert_eq!(one(before), Status::Skipped);
 }
 
 fn rights(role: Role, granted: Result<bool, String>) -> RightsFacts {

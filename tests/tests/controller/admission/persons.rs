@@ -265,10 +265,19 @@ fn a_state_is_not_theirs(server: &AdmissionServer) -> Result<()> {
         "metadata": { "name": "0d5f7a3e-3c5f-4f0e-9b7e-8a3f1c9d2b10" },
         "spec": { "kind": "Metal3Remediation", "namespace": "default", "name": "m1" },
     });
-    for user in ["tenant", "person"] {
-        let made = by(server, user, &["create", "-f", "-"], &state.to_string())?;
+    let history = json!({
+        "apiVersion": "rackhand.dev/v1alpha1", "kind": "HostHistory",
+        "metadata": { "name": "r1-node-1" }, "spec": {},
+    });
+    for (user, object) in [
+        ("tenant", &state),
+        ("person", &state),
+        ("tenant", &history),
+        ("person", &history),
+    ] {
+        let made = by(server, user, &["create", "-f", "-"], &object.to_string())?;
         let why = made.err().unwrap_or_default();
-        ensure!(why.contains("orbidden"), "{user}: {why:?}");
+        ensure!(why.contains("orbidden"), "{user} {object}: {why:?}");
     }
     Ok(())
 }

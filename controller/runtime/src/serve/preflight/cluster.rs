@@ -1,17 +1,21 @@
 //! The leader Lease, versions, kinds, other controllers, Nodes and the clock of the API server.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease, core::v1::Node};
-use kube::{Api, Client, ResourceExt, api::ListParams, client::Body, discovery};
+use kube::{Api, Client, ResourceExt, api::ListParams, client::Body};
 use rackhand_api::names::NODE_LEASE_NAMESPACE;
 use rackhand_core::preflight::{
-    ClockFacts, ClusterFacts, LeaderFacts, Manager, ManagerFacts, NodesFacts,
+    ClockFacts, ClusterFacts, LeaderFacts, Manager, ManagerFacts, NodesFacts, WatchFacts,
+    WatchTrial,
 };
 
-use super::CONCURRENT;
+use super::{
+    CONCURRENT,
+    watches::{list_failed, watch},
+};
 use crate::{
     clusters::{client_of, node_roles},
     config::Config,
@@ -21,9 +25,6 @@ use crate::{
         object::{Key, list_pages},
     },
 };
-
-/// How long a discovery call may take.
-const DISCOVERY: Duration = Duration::from_secs(10);
 
 pub(super) async fn leader(client: &Client, config: &Config) -> LeaderFacts {
     let name = format!("{}/{}", config.lease_namespace, config.lease_name);
@@ -44,34 +45,15 @@ pub(super) async fn leader(client: &Client, config: &Config) -> LeaderFacts {
     facts
 }
 
-/// The versions in which a kind is served; none if it is not.
-pub(super) async fn served_versions(
-    client: &Client,
-    group: &str,
-    kind: &str,
-) -> Result<Vec<String>, String> {
-    let found = tokio::time::timeout(DISCOVERY, discovery::group(client, group)).await;
-    let found = match found {
-        Ok(Ok(found)) => found,
-        Ok(Err(kube::Error::Discovery(_))) => return Ok(Vec::new()),
-        Ok(Err(kube::Error::Api(error))) if error.code == 404 => return Ok(Vec::new()),
-        Ok(Err(error)) => return Err(words(&error)),
-        Err(_) => return Err(format!("no answer within {DISCOVERY:?}")),
-    };
-    let versions = found.versions().map(str::to_owned);
-    let serves = |version: &String| {
-        let mut resources = found.versioned_resources(version).into_iter();
-        resources.any(|(resource, _)| resource.kind == kind)
-    };
-    Ok(versions.filter(serves).collect())
-}
-
 /// Controllers of other projects, by their Deployments.
 pub(super) async fn managers(client: &Client) -> ManagerFacts {
     let deployments: Api<Deployment> = Api::all(client.clone());
-    let listed = call("Deployments", deployments.list(&ListParams::default())).await;
-    let listed = match listed {
-        Ok(listed) => listed.items,
+    let read = |params: ListParams| {
+        let deployments = deployments.clone();
+        async move { deployments.list(&params).await }
+    };
+    let listed = match list_pages("Deployments", &ListParams::default(), read).await {
+        Ok(listed) => listed,
         Err(error) => {
             return ManagerFacts {
                 unknown: Some(error.to_string()),
@@ -124,18 +106,32 @@ fn manager(deployment: &Deployment) -> Option<Manager> {
     }
 }
 
-/// Version, Nodes and their Leases of a cluster. The Nodes enter the index.
+fn cluster_name(key: &Key) -> String {
+    match *key == Key::local() {
+        true => "management".to_owned(),
+        false => key.to_string(),
+    }
+}
+
+/// What came of listing and watching the Nodes of a cluster.
+fn watch_facts(cluster: &Key, trial: WatchTrial) -> WatchFacts {
+    WatchFacts {
+        kind: "Node".to_owned(),
+        cluster: Some(cluster_name(cluster)),
+        trial,
+    }
+}
+
+/// Version, Nodes and their Leases of a cluster. The Nodes enter the index. `trials`: what came of listing and
+/// watching them.
 pub(super) async fn facts(
     management: &Client,
     index: &Index,
     key: &Key,
     has_nodes: bool,
+    trials: &mut Vec<WatchFacts>,
 ) -> ClusterFacts {
-    let name = if *key == Key::local() {
-        "management".to_owned()
-    } else {
-        key.to_string()
-    };
+    let name = cluster_name(key);
     let reached = async {
         let (client, _) = client_of(management, key).await?;
         let info = call("version", client.apiserver_version()).await;
@@ -153,7 +149,7 @@ pub(super) async fn facts(
         }
     };
     let nodes = match has_nodes {
-        true => Some(nodes(&client, index, key).await),
+        true => Some(nodes(&client, index, key, trials).await),
         false => None,
     };
     ClusterFacts {
@@ -163,14 +159,27 @@ pub(super) async fn facts(
     }
 }
 
-async fn nodes(client: &Client, index: &Index, key: &Key) -> Result<NodesFacts, String> {
+async fn nodes(
+    client: &Client,
+    index: &Index,
+    key: &Key,
+    trials: &mut Vec<WatchFacts>,
+) -> Result<NodesFacts, String> {
     let nodes: Api<Node> = Api::all(client.clone());
     let read = |params: ListParams| {
         let nodes = nodes.clone();
         async move { nodes.list(&params).await }
     };
     let listed = list_pages("Nodes", &ListParams::default(), read).await;
-    let nodes: Vec<Node> = listed.map_err(|error| error.to_string())?;
+    let nodes: Vec<Node> = match listed {
+        Ok(nodes) => nodes,
+        Err(error) => {
+            trials.push(watch_facts(key, list_failed(&error)));
+            return Err(error.to_string());
+        }
+    };
+    let all: Api<Node> = Api::all(client.clone());
+    trials.push(watch_facts(key, watch("Nodes", &all).await));
     let names = nodes.iter().map(ResourceExt::name_any).collect();
     let without_lease = without_lease(client, names).await;
     let count = nodes.len();
@@ -189,8 +198,11 @@ async fn nodes(client: &Client, index: &Index, key: &Key) -> Result<NodesFacts, 
 /// The Nodes without a Lease. The accounts of the manifests may `get` a Lease, but not list Leases.
 async fn without_lease(client: &Client, nodes: Vec<String>) -> Result<Vec<String>, String> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), NODE_LEASE_NAMESPACE);
-    let listed = call("Leases", leases.list_metadata(&ListParams::default())).await;
-    if let Ok(listed) = listed {
+    let read = |params: ListParams| {
+        let leases = leases.clone();
+        async move { leases.list_metadata(&params).await }
+    };
+    if let Ok(listed) = list_pages("Leases", &ListParams::default(), read).await {
         let known: BTreeSet<String> = listed.iter().map(ResourceExt::name_any).collect();
         let is_missing = |name: &String| !known.contains(name);
         return Ok(nodes.into_iter().filter(is_missing).collect());

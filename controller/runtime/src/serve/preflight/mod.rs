@@ -5,7 +5,9 @@
 mod access;
 mod checks;
 mod cluster;
+mod persons;
 mod racks;
+mod watches;
 
 use std::sync::Arc;
 
@@ -15,7 +17,9 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use rackhand_api::names::{GROUP, HOLD_ANNOTATION_VALUE, groups, hold_annotation, kinds};
-use rackhand_core::preflight::{ClusterFacts, Facts, HoldTrial, KindFacts, Report, evaluate};
+use rackhand_core::preflight::{
+    ClusterFacts, Facts, HoldTrial, KindFacts, Report, WatchFacts, evaluate,
+};
 use serde_json::json;
 
 use crate::{
@@ -23,7 +27,7 @@ use crate::{
     store::{
         api::{ClientError, call, management_client, words},
         index::Index,
-        object::{Key, Kind, Served, api, list},
+        object::{Key, Kind, Served, api},
     },
 };
 
@@ -88,28 +92,24 @@ impl Gatherer<'_> {
     async fn gather(&self) -> Facts {
         let mut facts = Facts {
             leader: cluster::leader(&self.client, self.config).await,
+            words: self.config.words_of_persons,
             ..Facts::default()
         };
-        let (kinds, api_clock) =
-            tokio::join!(self.kinds(), cluster::api_server_clock(&self.client));
+        let (kinds, api_clock, policy) = tokio::join!(
+            self.kinds(),
+            cluster::api_server_clock(&self.client),
+            persons::policy(&self.client, &self.served)
+        );
         facts.kinds = kinds;
         facts.clocks.push(api_clock);
-        for kind in Kind::ALL {
-            if let Err(why) = self.read_kind(kind).await {
-                // A kind that is served and cannot be listed is reported as such.
-                let fact = facts
-                    .kinds
-                    .iter_mut()
-                    .find(|fact| fact.kind == kind.kind() && fact.group == kind.group());
-                if let Some(fact) = fact {
-                    fact.served = Err(why);
-                }
-            }
-        }
+        facts.persons_policy = policy;
+        facts.watches = self.watches().await;
         facts.managers = cluster::managers(&self.client).await;
         facts.hold = self.try_hold().await;
         facts.checks = self.checks().await;
-        facts.clusters = self.clusters(&facts).await;
+        let (clusters, trials) = self.clusters(&facts).await;
+        facts.clusters = clusters;
+        facts.watches.extend(trials);
         facts.rights = self.rights().await;
         self.racks(&mut facts).await;
         facts
@@ -150,40 +150,34 @@ impl Gatherer<'_> {
         let watched = Kind::ALL.map(|kind| (kind.kind(), kind.group(), readable(kind)));
         let mut all = Vec::new();
         for (kind, group, readable) in watched.into_iter().chain(UNWATCHED) {
+            // As the controller finds it.
+            let found = self.served.find(&self.client, group, kind).await;
             all.push(KindFacts {
                 kind,
                 group,
                 own: group == GROUP,
                 readable,
-                served: cluster::served_versions(&self.client, group, kind).await,
+                served: found
+                    .map(|resource| resource.map(|resource| resource.version))
+                    .map_err(|error| words(&error)),
             });
         }
         all
     }
 
-    /// Lists the objects of a kind into the index; none if the kind is not served.
-    async fn read_kind(&self, kind: Kind) -> Result<(), String> {
-        let found = self.served.find(&self.client, kind.group(), kind.kind());
-        let Some(resource) = found.await.map_err(|error| words(&error))? else {
-            return Ok(());
-        };
-        let namespace = self.config.namespace.as_deref().unwrap_or_default();
-        let namespace = if kind.namespaced() { namespace } else { "" };
-        let listed = list(&self.client, &resource, namespace, kind.kind()).await;
-        for object in listed.map_err(|error| error.to_string())? {
-            self.index.apply(kind, object);
-        }
-        Ok(())
-    }
-
     /// The management cluster and every workload cluster.
-    async fn clusters(&self, facts: &Facts) -> Vec<ClusterFacts> {
+    async fn clusters(&self, facts: &Facts) -> (Vec<ClusterFacts>, Vec<WatchFacts>) {
         use rackhand_core::preflight::CheckKind;
         let local = facts.evaluates(CheckKind::Medik8s) || facts.evaluates(CheckKind::OpenShift);
-        let mut all = vec![cluster::facts(&self.client, &self.index, &Key::local(), local).await];
-        for key in self.index.clusters() {
-            all.push(cluster::facts(&self.client, &self.index, &key, true).await);
+        let keys = self.index.clusters().into_iter().map(|key| (key, true));
+        let (mut all, mut trials) = (Vec::new(), Vec::new());
+        for (key, has_nodes) in std::iter::once((Key::local(), local)).chain(keys) {
+            let read = cluster::facts(&self.client, &self.index, &key, has_nodes, &mut trials);
+            all.push(read.await);
         }
-        all
+        (all, trials)
     }
 }
+
+#[cfg(test)]
+mod tests;
