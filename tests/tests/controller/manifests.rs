@@ -101,10 +101,136 @@ fn network_policy_of_agent_allows_its_port_and_bmcs_only() {
     let open = open_ports(&objects, &agent);
     let ports: Vec<&str> = open.keys().map(String::as_str).collect();
     assert_eq!(ports, ["grpc"]);
-    let policies = of_kind(&objects, "NetworkPolicy");
-    let egress = policies[0]["spec"]["egress"].to_string();
-    for port in ["443", "623", "53"] {
-        assert!(egress.contains(port), "{port}: {egress}");
+    let bmcs_pdus_and_names = ["TCP 443", "TCP 53", "UDP 161", "UDP 53", "UDP 623"];
+    assert_eq!(egress(&objects), text_set(&bmcs_pdus_and_names));
+}
+
+fn text_set(texts: &[&str]) -> BTreeSet<String> {
+    texts.iter().map(|&text| text.to_owned()).collect()
+}
+
+/// The ports to which the NetworkPolicies let pods connect, as `UDP 161`.
+fn egress(objects: &[Value]) -> BTreeSet<String> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let rules = of_kind(objects, "NetworkPolicy").into_iter();
+    let rules = rules.flat_map(|policy| list(&policy["spec"]["egress"]));
+    let ports = rules.flat_map(|rule| list(&rule["ports"]));
+    let name = |port: Value| {
+        let protocol = port["protocol"].as_str().unwrap_or_default();
+        format!("{protocol} {}", port["port"])
+    };
+    ports.map(name).collect()
+}
+
+/// The only agent that the chart renders with these values, and its NetworkPolicy.
+fn agent_of_chart() -> Vec<Value> {
+    let values = "controller.enabled=false,agents[0].rack=r1,agents[0].configSecret=r1";
+    super::chart::chart(&["--set", values]).unwrap()
+}
+
+#[test]
+fn chart_lets_agents_connect_where_the_kustomization_does() {
+    let folder = render(&kustomize().join("agent"));
+    assert_eq!(egress(&agent_of_chart()), egress(&folder));
+}
+
+/// The port and path of a probe of a Deployment's only container.
+fn probe(deployment: &Value, kind: &str) -> (u64, String) {
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let get = &container[kind]["httpGet"];
+    let mut ports = container["ports"].as_array().unwrap().iter();
+    let port = ports.find(|port| port["name"] == get["port"]);
+    let port = port.unwrap_or_else(|| panic!("{kind} names no port: {container}"));
+    let path = get["path"].as_str().unwrap_or_default();
+    (port["containerPort"].as_u64().unwrap(), path.to_owned())
+}
+
+#[test]
+fn probes_of_agents_are_those_that_the_daemon_serves() {
+    for objects in [render(&kustomize().join("agent")), agent_of_chart()] {
+        let agent = deployment(&objects);
+        let args = &agent["spec"]["template"]["spec"]["containers"][0]["args"];
+        let args: Vec<&str> = args
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        for (kind, path) in [("readinessProbe", "/readyz"), ("livenessProbe", "/livez")] {
+            let (port, found) = probe(&agent, kind);
+            assert_eq!(found, path, "{kind}");
+            let listens = format!("--probe-listen=0.0.0.0:{port}");
+            assert!(args.contains(&listens.as_str()), "{args:?}");
+        }
+    }
+}
+
+/// The last cells of the rows of the table of ports in docs/sizing.md, by their first two cells.
+fn documented_ports() -> BTreeMap<(String, String), BTreeSet<String>> {
+    let page = kustomize().join("../../docs/sizing.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let section = page.split("\n## Network\n").nth(1).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section
+        .lines()
+        .filter(|line| line.starts_with("| "))
+        .skip(1);
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [from, to, ports] = cells.as_slice() else {
+            panic!("{line}");
+        };
+        let words: Vec<&str> = ports.split([' ', ',']).collect();
+        let pairs = words
+            .windows(2)
+            .filter(|pair| ["TCP", "UDP"].contains(&pair[0]));
+        let ports = pairs.map(|pair| pair.join(" ")).collect();
+        (((*from).to_owned(), (*to).to_owned()), ports)
+    };
+    rows.map(row).collect()
+}
+
+#[test]
+fn documented_ports_are_those_of_the_manifests() {
+    let documented = documented_ports();
+    let of = |from: &str, to: &str| {
+        let found = documented.get(&(from.to_owned(), to.to_owned()));
+        found
+            .unwrap_or_else(|| panic!("no row from {from} to {to}"))
+            .clone()
+    };
+    let (agents, base) = (
+        render(&kustomize().join("agent")),
+        render(&kustomize().join("base")),
+    );
+    let (agent, controller) = (deployment(&agents), deployment(&base));
+    let named = |deployment: &Value, name: &str| {
+        let ports = &deployment["spec"]["template"]["spec"]["containers"][0]["ports"];
+        let mut ports = ports.as_array().unwrap().iter();
+        let port = ports.find(|port| port["name"] == name).unwrap();
+        text_set(&[&format!("TCP {}", port["containerPort"])])
+    };
+    let mut out = of("agent", "BMCs");
+    out.extend(of("agent", "PDUs"));
+    out.extend(text_set(&["TCP 53", "UDP 53"]));
+    assert_eq!(out, egress(&agents));
+    assert_eq!(of("controller", "agents"), named(&agent, "grpc"));
+    assert_eq!(
+        of("Prometheus", "controller"),
+        named(&controller, "metrics")
+    );
+    for (deployment, to) in [
+        (&agent, "agent's probes"),
+        (&controller, "controller's probes"),
+    ] {
+        for kind in ["readinessProbe", "livenessProbe"] {
+            let (port, _) = probe(deployment, kind);
+            assert_eq!(
+                of("kubelet", to),
+                text_set(&[&format!("TCP {port}")]),
+                "{kind}"
+            );
+        }
     }
 }
 
