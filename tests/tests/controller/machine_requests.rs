@@ -2,7 +2,10 @@
 
 use anyhow::{Result, ensure};
 use kube::ResourceExt;
-use rackhand_tests::stage::{HostLink, LONG, RackSpec, Stage, StageConfig, wait_until};
+use rackhand_tests::{
+    rack::ResetType,
+    stage::{HostLink, LONG, RackSpec, Stage, StageConfig, is_ready, wait_until},
+};
 
 const REMEDIATE: &str = "cluster.x-k8s.io/remediate-machine";
 const UPDATE: &str = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress";
@@ -69,4 +72,63 @@ async fn updating(stage: &Stage) -> Result<()> {
     .await?;
     stage.wait_back("m-2").await?;
     stage.one_cycle("m-2")
+}
+
+/// A request of a check may be older than the recovery of its Node, if no controller ran meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn f11_request_of_a_check_that_is_older_than_the_recovery_is_not_carried_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let rack = RackSpec::new("o", 2, HostLink::Inventory).in_pool("by-hand");
+    let config = StageConfig::steady(vec![rack], &[]);
+    let stage = Stage::start(dir.path(), config).await.unwrap();
+    if let Err(error) = recovered_before_the_start(&stage).await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+}
+
+async fn recovered_before_the_start(stage: &Stage) -> Result<()> {
+    const BY_CHECK: &str = "o-1";
+    const BY_PERSON: &str = "o-2";
+    stage.apply_rack_agents().await?;
+    for host in [BY_CHECK, BY_PERSON] {
+        ensure!(stage.host(host)?.hang(), "{host} was up");
+        ready(stage, host, false).await?;
+        stage.remediate(host).await?;
+    }
+    let requests = stage.remediations();
+    let template = "cluster.x-k8s.io/cloned-from-name";
+    stage
+        .annotate(&requests, BY_CHECK, template, Some("reboot"))
+        .await?;
+    for host in [BY_CHECK, BY_PERSON] {
+        stage.host(host)?.switch(ResetType::PowerCycle, "a person");
+        ready(stage, host, true).await?;
+    }
+    let before = stage.host(BY_CHECK)?.counters();
+    let offs = stage.host(BY_PERSON)?.counters().offs;
+
+    stage.start_controller("controller-0").await?;
+    // The other one is carried out, by the same controller.
+    stage.wait_step(BY_PERSON, "Succeeded").await?;
+    let after = stage.host(BY_PERSON)?.counters();
+    ensure!(after.offs == offs + 1, "{BY_PERSON}: {after:?}");
+    let seen = stage.wait_step(BY_CHECK, "Succeeded").await?;
+    ensure!(seen.reason == "Recovered", "{seen:?}");
+    let after = stage.host(BY_CHECK)?.counters();
+    ensure!(
+        (after.offs, &after.commands) == (before.offs, &before.commands),
+        "{BY_CHECK} was switched: {before:?}, {after:?}"
+    );
+    Ok(())
+}
+
+async fn ready(stage: &Stage, host: &str, wanted: bool) -> Result<()> {
+    wait_until(&format!("{host}: Ready is {wanted}"), LONG, || async {
+        let node = stage.node(host).await?;
+        Ok(match is_ready(&node) == wanted {
+            true => Ok(()),
+            false => Err(format!("{:?}", node.status)),
+        })
+    })
+    .await
 }
