@@ -57,7 +57,7 @@ pub use policy::{
     DrainPolicy, LONGEST_EVIDENCE, NodeAction, NodeGonePolicy, OnExhausted, PodDeletion, Policy,
     PolicyError, Strategy, UnreachablePolicy,
 };
-pub use reason::{Reason, WordsOfPersons};
+pub use reason::{Reason, WORDS_IGNORED, WordsOfPersons};
 pub use shell::{
     AgentFacts, Begun, FAILURES_TOLD, Follow, LeaseMemory, OperationEvent, Pace, REPEAT_PAUSE,
     ServingChoice, ServingState, Shell, TrackedOperation, Turn, choose_serving,

@@ -5,8 +5,8 @@ use crate::remediation::{Decision, Policy};
 
 /// What a person does about a hold of a PowerPolicy.
 const APPROVE: &str = "kubectl rackhand approve";
-/// The end of the detail of a reason whose way out is such an annotation.
-const IGNORED: &str = "; words of persons are ignored (--words-of-persons=ignored)";
+/// The end of the detail of a reason whose way out is such an annotation, where these are ignored.
+pub const WORDS_IGNORED: &str = "; words of persons are ignored (--words-of-persons=ignored)";
 
 impl Decision {
     /// The decision with its messages by this policy: if words of persons are ignored, the reason says so and names
@@ -38,9 +38,9 @@ pub enum WordsOfPersons {
 }
 
 fn ignored(reason: Reason) -> Reason {
-    let said = |detail: String| match detail.ends_with(IGNORED) {
+    let said = |detail: String| match detail.ends_with(WORDS_IGNORED) {
         true => detail,
-        false => detail + IGNORED,
+        false => detail + WORDS_IGNORED,
     };
     // The detail names the whole way out.
     let held = |detail: String| match detail.contains(APPROVE) {
@@ -64,7 +64,7 @@ fn ignored(reason: Reason) -> Reason {
 
 /// The way out by a person's word, or the one without it if the detail says that words are ignored.
 pub(super) fn way_out<'a>(detail: &str, by_word: &'a str, otherwise: &'a str) -> &'a str {
-    match detail.ends_with(IGNORED) {
+    match detail.ends_with(WORDS_IGNORED) {
         true => otherwise,
         false => by_word,
     }

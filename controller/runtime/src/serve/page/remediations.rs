@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use rackhand_core::{
     explanation::RemediationView,
     overview::{FinishedRemediation, RemediationEntry, TimelineEntry},
+    remediation::WORDS_IGNORED,
 };
 
 use super::html::{age, clock, span};
@@ -27,7 +28,7 @@ pub(super) fn running(all: &[RemediationEntry], now: Timestamp) -> Markup {
                     @if view.overdue { " " strong { "overdue" } }
                 }
                 p { b { (view.reason) } ": " (view.message) }
-                @if view.blocked && view.step == AWAITS {
+                @if view.blocked && view.step == AWAITS && !view.message.contains(WORDS_IGNORED) {
                     p { "To confirm that the host has no power: " code { (confirm(view)) } }
                 }
                 @if !view.blocked {
