@@ -8,7 +8,7 @@
 mod hosts;
 mod racks;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::explanation::RemediationView;
@@ -199,6 +199,15 @@ pub struct TimelineEntry {
     pub at: Timestamp,
 }
 
+impl TimelineEntry {
+    /// The entry by another clock, which is ahead by `by`.
+    #[must_use]
+    pub fn moved(mut self, by: SignedDuration) -> Self {
+        self.at = self.at.checked_add(by).unwrap_or(self.at);
+        self
+    }
+}
+
 /// A remediation that has finished.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -227,6 +236,17 @@ pub struct FinishedRemediation {
     /// What failed together with its host, and until when that held it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_cause: Option<String>,
+}
+
+impl FinishedRemediation {
+    /// Steps and end by another clock, which is ahead by `by`. The creation is a time of the API server.
+    #[must_use]
+    pub fn moved(mut self, by: SignedDuration) -> Self {
+        self.finished = self.finished.checked_add(by).unwrap_or(self.finished);
+        let timeline = self.timeline.into_iter().map(|entry| entry.moved(by));
+        self.timeline = timeline.collect();
+        self
+    }
 }
 
 /// What the status page and its JSON show.

@@ -79,7 +79,7 @@ impl Histories {
     }
 }
 
-/// The record of all remediations.
+/// The record of all remediations, by the clock of the engine.
 #[derive(Default)]
 pub(crate) struct History(Mutex<Records>);
 

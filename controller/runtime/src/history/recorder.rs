@@ -215,17 +215,21 @@ impl Histories {
 
     fn take_in(&self, object: &HostHistory) {
         let (spec, now) = (&object.spec, clock::wall_now());
+        // The object has times of the wall clock, and what is shown is kept by the clock of the engine.
+        let ahead = clock::wall_ahead();
         let history = &self.shown;
         let entries = object.status.as_ref().map_or(&[][..], |s| &s.remediations);
         for entry in entries {
             if let Some(mut shown) = finished_remediation(spec, entry) {
                 shown.occurrence = occurrence(entries, entry);
-                history.add_finished(&entry.uid, shown, now);
+                history.add_finished(&entry.uid, shown.moved(-ahead), clock::monotonic_now());
             } else if self.is_gone(entry) {
                 let ended = unrecorded(entry, now);
                 self.submit(spec.clone(), ended);
             } else {
-                history.add_steps(&entry.uid, entry.created_at, timeline(entry));
+                let steps = timeline(entry).into_iter();
+                let steps = steps.map(|step| step.moved(-ahead)).collect();
+                history.add_steps(&entry.uid, entry.created_at, steps);
                 if let Some(cause) = &entry.shared_cause {
                     history.put_shared_cause(&entry.uid, entry.created_at, cause.clone());
                 }

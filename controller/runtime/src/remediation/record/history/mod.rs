@@ -40,16 +40,19 @@ pub(in crate::remediation) fn record_history(
         let created = memory.created().unwrap_or(state.attempt.started);
         history.put_shared_cause(&scope.uid, created, cause_record(&cause, None));
     }
-    let timeline = history.timeline(&scope.uid);
+    // The object is read by people and by later leaders, whose own clocks begin anew.
+    let ahead = clock::wall_ahead();
+    let steps = history.timeline(&scope.uid).into_iter();
+    let timeline: Vec<_> = steps.map(|entry| entry.moved(ahead)).collect();
     let facts = EntryFacts {
         id: &scope.id,
         object: &request.object,
-        state,
+        state: &state.on_wall(ahead),
         timeline: &timeline,
         node_cause: node_cause(scope, memory),
         shared_cause: history.shared_cause(&scope.uid),
         outcome,
-        now: clock::monotonic_now(),
+        now: clock::wall_now(),
     };
     if let Some((spec, entry)) = entry(&facts) {
         scope.context.histories.submit(spec, entry);
