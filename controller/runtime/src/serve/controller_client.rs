@@ -176,3 +176,102 @@ impl ServerCertVerifier for Pinned {
         self.algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use axum::{Router, http::HeaderMap, routing::get};
+    use http::Request;
+    use parking_lot::Mutex;
+    use rackhand_transport::WebTls;
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    use serde_json::json;
+    use tokio::net::TcpListener;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::serve::https::Https;
+
+    /// Creates a CA; its certificate is `ca.crt` in the directory.
+    fn authority(dir: &Path) -> Issuer<'static, KeyPair> {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let ca = params.self_signed(&key).unwrap().pem();
+        std::fs::write(dir.join("ca.crt"), ca).unwrap();
+        Issuer::new(params, key)
+    }
+
+    /// A kubeconfig whose cluster is not verified; the controller is verified all the same.
+    fn kubeconfig(dir: &Path) -> PathBuf {
+        let text = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{ "name": "c", "cluster": {
+                "server": "https://127.0.0.1:1", "insecure-skip-tls-verify": true,
+            }}],
+            "users": [{ "name": "u", "user": { "token": "s3cret" } }],
+            "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u" } }],
+        });
+        let path = dir.join("kubeconfig");
+        std::fs::write(&path, text.to_string()).unwrap();
+        path
+    }
+
+    #[tokio::test]
+    async fn controller_is_verified_by_the_given_ca_before_a_token_is_sent() {
+        ring::default_provider().install_default().ok();
+        let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let [right, wrong] = [dirs[0].path(), dirs[1].path()];
+        let issuer = authority(right);
+        authority(wrong);
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        let cert = params.signed_by(&key, &issuer).unwrap();
+        std::fs::write(right.join("tls.crt"), cert.pem()).unwrap();
+        std::fs::write(right.join("tls.key"), key.serialize_pem()).unwrap();
+
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url: Uri = format!("https://{}", listener.local_addr().unwrap())
+            .parse()
+            .unwrap();
+        let https = Https {
+            name: "test",
+            listener,
+            tls: Arc::new(WebTls::in_dir(right).unwrap()),
+        };
+        let shown = Arc::<Mutex<Vec<String>>>::default();
+        let seen = shown.clone();
+        let app = Router::new().route(
+            "/here",
+            get(async move |headers: HeaderMap| {
+                let token = headers.get("authorization").map(|t| t.to_str().unwrap());
+                seen.lock().push(token.unwrap_or_default().to_owned());
+                "found"
+            }),
+        );
+        let cancel = CancellationToken::new();
+        let serving = tokio::spawn(https.run(app, cancel.clone()));
+
+        let kubeconfig = kubeconfig(right);
+        let ask = async |ca: &Path| {
+            let address = ControllerAddress {
+                url: url.clone(),
+                trust: ControllerTrust::Ca(ca.join("ca.crt")),
+            };
+            let client = controller_client(Some(&kubeconfig), &address)
+                .await
+                .unwrap();
+            let request = Request::get("/here").body(Vec::new()).unwrap();
+            let answer = client.request_text(request).await;
+            answer.map_err(|e| crate::store::api::words(&e))
+        };
+        let refused = ask(wrong).await.unwrap_err();
+        assert!(refused.contains("invalid peer certificate"), "{refused}");
+        assert!(shown.lock().is_empty(), "nothing is sent to it");
+        assert_eq!(ask(right).await.as_deref(), Ok("found"));
+        assert_eq!(*shown.lock(), ["Bearer s3cret"]);
+        cancel.cancel();
+        serving.await.unwrap();
+    }
+}
