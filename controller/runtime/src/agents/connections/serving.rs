@@ -154,3 +154,122 @@ impl Agents {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, sync::Arc};
+
+    use prometheus_client::registry::Registry;
+    use rackhand_api::kinds::rack_agent::RackAgentSpec;
+    use rackhand_transport::{ClientTls, TlsFiles};
+    use serde_json::json;
+    use tokio::sync::Notify;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::{
+        agents::{AgentMetrics, AgentStatus, SeenJournals},
+        leader::{
+            LeaderMetrics,
+            events::Events,
+            fixture::leader,
+            writer::{Lane, Writer},
+        },
+        store::{fake_api::Objects, index::Index, log_capture::LogCapture, object::Served},
+    };
+
+    /// A client certificate that no agent receives.
+    fn tls() -> ClientTls {
+        rustls::crypto::ring::default_provider()
+            .install_default()
+            .ok();
+        let dir = tempfile::tempdir().unwrap();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::default();
+        let id = "spiffe://test/controller".try_into().unwrap();
+        params.subject_alt_names.push(rcgen::SanType::URI(id));
+        let cert = params.self_signed(&key).unwrap();
+        let files = BTreeMap::from([
+            ("tls.crt", cert.pem()),
+            ("tls.key", key.serialize_pem()),
+            ("ca.crt", cert.pem()),
+        ]);
+        for (name, text) in files {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        ClientTls::controller(TlsFiles::in_dir(dir.path())).unwrap()
+    }
+
+    async fn agents() -> Arc<Agents> {
+        let client = Objects::default().client();
+        let (leader, _) = leader(&client).await;
+        let mut registry = Registry::default();
+        let metrics = LeaderMetrics::register(&mut registry);
+        let (writer, _) = Writer::new(&leader, metrics, Lane::Requests);
+        let (events, _) = Events::new(client.clone(), &leader, writer.clone());
+        let (status, _) = AgentStatus::new(client, Arc::new(Served::default()), writer);
+        Agents::new(
+            leader,
+            "election".into(),
+            (tls(), Arc::new(rackhand_transport::connect_lazy)),
+            Arc::new(Index::new(Vec::new())),
+            AgentMetrics::register(&mut registry),
+            status,
+            events,
+        )
+    }
+
+    /// Adds an agent of rack r1 that was tried, and that answers or does not.
+    fn put(agents: &Agents, name: &str, answers: bool) -> Key {
+        let key = Key::new("", name);
+        let spec = json!({ "rack": "r1", "endpoint": "agent.example.org:8443" });
+        let spec: RackAgentSpec = serde_json::from_value(spec).unwrap();
+        let state = if answers {
+            State::Ready {
+                term: 1,
+                standby: false,
+            }
+        } else {
+            State::Silent {
+                why: "no answer".to_owned().into(),
+            }
+        };
+        let agent = Agent {
+            spec,
+            state,
+            client: None,
+            clock: None,
+            hosts: Vec::new(),
+            journal: String::new(),
+            reported_journals: SeenJournals::default(),
+            seen_journals: SeenJournals::default(),
+            holds: Vec::new(),
+            seen: answers,
+            tried: true,
+            probe_now: Arc::new(Notify::new()),
+            stop: CancellationToken::new(),
+        };
+        agents.agents.write().insert(key.clone(), agent);
+        key
+    }
+
+    #[tokio::test]
+    async fn only_agent_of_a_rack_never_stands_by_and_is_no_warning() {
+        let agents = agents().await;
+        let log = LogCapture::start();
+        // It is out of reach for a while, and comes back.
+        for answers in [false, true, false, true] {
+            let only = put(&agents, "a", answers);
+            assert!(agents.serves(&only, "r1"), "{answers}");
+        }
+        let warned = log.take(tracing::Level::WARN);
+        assert!(warned.is_empty(), "{warned:?}");
+        // Where there are two, the other one takes over, and that is one.
+        let first = put(&agents, "a", false);
+        let second = put(&agents, "b", true);
+        assert!(agents.serves(&second, "r1"));
+        assert_eq!(log.take(tracing::Level::WARN).len(), 1);
+        assert!(!agents.serves(&first, "r1"));
+        assert!(log.take(tracing::Level::WARN).is_empty());
+    }
+}

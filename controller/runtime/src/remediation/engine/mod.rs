@@ -56,6 +56,16 @@ fn takes_hold(state: Option<&State>, decision: &Decision) -> bool {
         && (decision.next == Next::Do(Command::AddHold) || decision.state.step == Step::PoweringOff)
 }
 
+/// Logs a failed iteration. That somebody else wrote the object first is no warning, unless it happens again and
+/// again: the next iteration reads it.
+fn log_failure(remediation: &RequestId, error: &ApiError, failures: u32) {
+    if error.is_conflict() && failures < FAILURES_TOLD {
+        tracing::debug!(%remediation, %error, failures, "not carried out; trying again");
+    } else {
+        tracing::warn!(%remediation, %error, failures, "not carried out; trying again");
+    }
+}
+
 impl Engine {
     pub(super) fn new(
         context: Arc<Context>,
@@ -98,12 +108,7 @@ impl Engine {
             let pace = self.memory.shell.turned(turn, clock::monotonic_now());
             if let Some(error) = error {
                 let failures = self.memory.shell.failures;
-                if error.is_conflict() && failures < FAILURES_TOLD {
-                    // Somebody else wrote the object first: the next iteration reads it again.
-                    tracing::debug!(remediation = %self.scope.id, %error, failures, "not carried out; trying again");
-                } else {
-                    tracing::warn!(remediation = %self.scope.id, %error, failures, "not carried out; trying again");
-                }
+                log_failure(&self.scope.id, &error, failures);
                 if failures == FAILURES_TOLD {
                     self.recorder
                         .report_failure(&self.scope, &mut self.memory, self.until, &error)

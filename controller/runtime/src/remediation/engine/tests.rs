@@ -1,6 +1,7 @@
 use rackhand_api::names;
 use rackhand_core::remediation::{
-    Command, HostView, Mode, Observation, Outcome, PowerView, Reason, WorkloadView,
+    AgentView, Command, HostView, Mode, Observation, OtherNodes, Outcome, PowerView, Reason,
+    WorkloadView,
 };
 use serde_json::{Value, json};
 
@@ -16,6 +17,7 @@ use super::{
 };
 use crate::store::{
     index::Connection,
+    log_capture::LogCapture,
     object::{Key, Kind},
 };
 
@@ -559,6 +561,52 @@ async fn f13_policy_that_the_watch_has_not_shown_is_waited_for() {
     assert_eq!(engine.read_policies(&basis(&fixture)).await, Ok(false));
 }
 
+/// Decides about a host that could be switched off now, because it is found and its agent is connected, until it
+/// begins or waits.
+async fn decided(fixture: &Fixture) -> (Observation, Decision) {
+    let mut engine = fixture.engine();
+    assert!(engine.loaded().await);
+    for _ in 0..5 {
+        let now = Timestamp::now();
+        let Ok(Ok(mut seen)) = Box::pin(engine.observe(now)).await else {
+            panic!("nothing was observed");
+        };
+        let host = state(Step::Holding).host.unwrap();
+        seen.observation.host = HostView::Found(host);
+        seen.observation.agent = AgentView::Ready;
+        seen.observation.other_nodes = OtherNodes::Compared(Vec::new());
+        let (o, decision) = match Box::pin(engine.decide(seen, now)).await {
+            Ok(Some(decided)) => decided,
+            _ => panic!("nothing was decided"),
+        };
+        let is_note = decision.next == Next::Write && decision.state.step == Step::Pending;
+        if !is_note {
+            return (o, decision);
+        }
+        engine.memory.shell.state = Some(decision.state);
+    }
+    panic!("it neither begins nor waits");
+}
+
+#[tokio::test(start_paused = true)]
+async fn f13_nothing_begins_by_a_view_that_is_behind_the_served_policies() {
+    let fixture = with_policies().await;
+    let (o, decision) = decided(&fixture).await;
+    assert_eq!(o.conflict, None);
+    assert_eq!(decision.state.step, Step::Holding, "{}", decision.reason);
+    // A policy that the index does not show: by the view alone it would begin as before.
+    let fixture = with_policies().await;
+    put_policy(&fixture);
+    assert_eq!(fixture.context.index.power_policies().len(), 0);
+    let (o, decision) = decided(&fixture).await;
+    assert!(
+        matches!(o.conflict, Some(Reason::HeldByPolicy(_))),
+        "{:?}",
+        o.conflict
+    );
+    assert_eq!(decision.state.step, Step::Pending, "{}", decision.reason);
+}
+
 /// A spec that becomes unreadable suspends nothing that has begun: neither its readings nor its deletion.
 #[tokio::test]
 async fn begun_remediation_goes_on_while_its_spec_cannot_be_read() {
@@ -599,4 +647,61 @@ async fn remediation_does_not_begin_while_its_spec_cannot_be_read() {
     assert!(engine.loaded().await);
     let seen = Box::pin(engine.observe(Timestamp::now())).await;
     assert!(matches!(seen, Ok(Err(Reason::InvalidSpec(_)))));
+}
+
+#[tokio::test]
+async fn ordinary_write_conflict_is_no_warning() {
+    let fixture = Fixture::new(&state(Step::Tainting)).await;
+    let mut engine = fixture.engine();
+    let o = observed(&mut engine).await;
+    fixture.touch(NODE);
+    engine.memory.shell.power = Some(off_now());
+    let acted = engine.act(&Command::AddTaint, &o).await;
+    let Err(ReconcileError::Failed(conflict)) = acted else {
+        panic!("nothing has failed");
+    };
+    let other = ApiError::other("Node n1", "no answer");
+    let log = LogCapture::start();
+    for (error, failures, warns) in [
+        (&conflict, 1, false),
+        (&conflict, FAILURES_TOLD - 1, false),
+        (&conflict, FAILURES_TOLD, true),
+        (&other, 1, true),
+    ] {
+        log_failure(&engine.scope.id, error, failures);
+        let warned = log.take(tracing::Level::WARN);
+        assert_eq!(warned.len(), usize::from(warns), "{error}: {warned:?}");
+    }
+}
+
+/// The agents were asked to release it before, and report no hold.
+#[tokio::test]
+async fn hold_that_was_released_long_ago_is_no_warning() {
+    let fixture = Fixture::new(&state(Step::Succeeded)).await;
+    let mut engine = fixture.engine();
+    let o = observed(&mut engine).await;
+    let log = LogCapture::start();
+    let ended = Command::RemoveFinalizer(Outcome::Succeeded);
+    assert!(engine.act(&ended, &o).await.is_ok());
+    let warned = log.take(tracing::Level::WARN);
+    assert!(warned.is_empty(), "{warned:?}");
+}
+
+/// Releases of Rancher fail on it.
+#[tokio::test]
+async fn taint_has_a_time_only_if_that_is_switched_on() {
+    for has_time in [false, true] {
+        let mut fixture = Fixture::new(&state(Step::Tainting)).await;
+        let context = Arc::get_mut(&mut fixture.context).unwrap();
+        assert!(!context.config.taint_time_added, "off by default");
+        context.config.taint_time_added = has_time;
+        let mut engine = fixture.engine();
+        let o = observed(&mut engine).await;
+        engine.memory.shell.power = Some(off_now());
+        assert!(engine.act(&Command::AddTaint, &o).await.is_ok());
+        let node = fixture.objects.get(NODE).unwrap();
+        let taint = &node["spec"]["taints"][0];
+        assert_eq!(taint["key"], "node.kubernetes.io/out-of-service", "{node}");
+        assert_eq!(taint["timeAdded"].is_string(), has_time, "{node}");
+    }
 }
