@@ -24,4 +24,5 @@ mod redfish_validators;
 mod rules;
 mod service;
 mod sim;
+mod terminal;
 mod udp_proxy;

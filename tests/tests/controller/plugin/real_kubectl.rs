@@ -2,9 +2,11 @@
 //! forwarded port goes through the API server and the kubelet's own library.
 
 use std::{
+    collections::BTreeSet,
     io::Write as _,
     path::{Path, PathBuf},
     process::Stdio,
+    sync::Mutex,
 };
 
 use anyhow::{Context as _, Result, ensure};
@@ -37,6 +39,87 @@ async fn every_command_works_with_the_real_kubectl() {
     if let Err(error) = scenario(&stage).await {
         panic!("{error:#}\n{}", stage.logs());
     }
+}
+
+/// A check of Nodes, for explanations from a file.
+const NODE_CHECK: &str = "
+apiVersion: remediation.medik8s.io/v1alpha1
+kind: NodeHealthCheck
+metadata: {name: from-file, uid: from-file}
+spec:
+  selector: {}
+  minHealthy: 51%
+  unhealthyConditions: [{type: Ready, status: Unknown, duration: 300s}]
+  remediationTemplate: {apiVersion: rackhand.dev/v1alpha1, kind: PowerRemediationTemplate, name: reboot, namespace: checks}
+";
+
+/// A history in which one Node fails, for a rehearsal.
+const FAILURES: &str = "node,down,up\nworker-1,2026-08-01T02:00:00Z,2026-08-01T03:00:00Z\n";
+
+/// The commands of the program, and those that were run.
+struct Commands {
+    all: BTreeSet<String>,
+    run: Mutex<BTreeSet<String>>,
+}
+
+impl Commands {
+    /// Reads the commands from their help, down to those without commands of their own.
+    fn read(stage: &Stage, kubeconfig: &Path) -> Result<Self> {
+        let mut all = BTreeSet::new();
+        let mut open = vec![Vec::<String>::new()];
+        while let Some(command) = open.pop() {
+            let mut help = stage.plugin(kubeconfig)?;
+            let help = help.args(&command).arg("--help").output()?;
+            ensure!(help.status.success(), "{command:?} --help: {help:?}");
+            let below = commands_in(&String::from_utf8(help.stdout)?);
+            if below.is_empty() {
+                all.insert(command.join(" "));
+            }
+            for name in below {
+                let mut command = command.clone();
+                command.push(name);
+                open.push(command);
+            }
+        }
+        Ok(Self {
+            all,
+            run: Mutex::default(),
+        })
+    }
+
+    /// Marks the command that these arguments call.
+    fn mark(&self, args: &[&str]) -> Result<()> {
+        let called = |command: &&String| {
+            let words: Vec<&str> = command.split(' ').collect();
+            args.starts_with(&words)
+        };
+        let command = self.all.iter().find(called);
+        let command = command.with_context(|| format!("no command of the help: {args:?}"))?;
+        let mut run = self.run.lock().map_err(|_| anyhow::anyhow!("poisoned"))?;
+        run.insert(command.clone());
+        Ok(())
+    }
+
+    fn all_were_run(&self) -> Result<()> {
+        let run = self.run.lock().map_err(|_| anyhow::anyhow!("poisoned"))?;
+        let left: Vec<_> = self.all.difference(&run).collect();
+        ensure!(left.is_empty(), "never run by the real kubectl: {left:?}");
+        Ok(())
+    }
+}
+
+/// Names in the list of commands of a help, without `help` itself.
+fn commands_in(help: &str) -> Vec<String> {
+    let list = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let list = list.take_while(|line| !line.is_empty());
+    // Descriptions go on with a deeper indentation.
+    let names = list.filter_map(|line| line.strip_prefix("  "));
+    let names = names.filter(|line| !line.starts_with(' '));
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    names
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Output of a command that must end with success.
@@ -106,8 +189,52 @@ async fn scenario(stage: &Stage) -> Result<()> {
     let by_token = stage.plane().kubeconfig();
     let by_certificate = stage.plane().kubeconfig_by_certificate()?;
 
+    let all = Commands::read(stage, &by_certificate)?;
+    // Both run until they are interrupted, and have ways of their own to be started.
     pages(stage, ports, [&by_token, &by_certificate]).await?;
-    commands(stage, ports, &by_certificate).await
+    all.mark(&["page"])?;
+    record(stage, &by_certificate)?;
+    all.mark(&["record"])?;
+    offline(stage, &all, &by_certificate)?;
+    commands(stage, ports, &all, &by_certificate).await?;
+    all.all_were_run()
+}
+
+/// A short recording, which names the Nodes of the cluster.
+fn record(stage: &Stage, kubeconfig: &Path) -> Result<()> {
+    let recorded = run(stage, kubeconfig, &["record", "--for", "3s"], "")?;
+    ensure!(recorded.contains("rack-a-1"), "{recorded}");
+    Ok(())
+}
+
+/// The commands that read and write files.
+fn offline(stage: &Stage, all: &Commands, kubeconfig: &Path) -> Result<()> {
+    let run = |args: &[&str], input: &str| {
+        all.mark(args)?;
+        run(stage, kubeconfig, args, input)
+    };
+    let folder = |name: &str| stage.dir().join(name).display().to_string();
+    let dir = folder("plugin-pki");
+    run(&["pki", "init", "--dir", &dir], "")?;
+    for subject in [
+        &["controller"][..],
+        &["rack", "rack-a"],
+        &["operator", "ops"],
+    ] {
+        run(&[&["pki", "issue"], subject, &["--dir", &dir]].concat(), "")?;
+    }
+    let listed = run(&["pki", "renew", "--dir", &dir], "")?;
+    ensure!(listed.contains("rack-a"), "{listed}");
+
+    let explained = run(&["explain", "nhc", "-f", "-"], NODE_CHECK)?;
+    ensure!(explained.contains("from-file"), "{explained}");
+
+    let (checks, history) = (folder("plugin-checks.yaml"), folder("plugin-failures.csv"));
+    std::fs::write(&checks, NODE_CHECK)?;
+    std::fs::write(&history, FAILURES)?;
+    let rehearsed = run(&["rehearse", "-f", &checks, "--history", &history], "")?;
+    ensure!(rehearsed.contains("requested"), "{rehearsed}");
+    Ok(())
 }
 
 /// The page by the real port forwarding, as long as that lasts; and no page from another server than the leader.
@@ -154,9 +281,14 @@ async fn pages(stage: &Stage, ports: [u16; 2], kubeconfigs: [&PathBuf; 2]) -> Re
     Ok(())
 }
 
-async fn commands(stage: &Stage, ports: [u16; 2], kubeconfig: &Path) -> Result<()> {
-    let run = |args: &[&str], input: &str| run(stage, kubeconfig, args, input);
+async fn commands(stage: &Stage, ports: [u16; 2], all: &Commands, kubeconfig: &Path) -> Result<()> {
+    let run = |args: &[&str], input: &str| {
+        all.mark(args)?;
+        run(stage, kubeconfig, args, input)
+    };
     ensure!(run(&["status"], "")?.contains("rack-a"));
+    let explained = run(&["explain", "mhc", CHECK, "--namespace", NAMESPACE], "")?;
+    ensure!(explained.contains("rack-a-1"), "{explained}");
     for (action, is_paused) in [("pause", true), ("resume", false)] {
         run(&[action, "mhc", CHECK, "--namespace", NAMESPACE], "")?;
         let kind = "machinehealthchecks.cluster.x-k8s.io";
@@ -201,6 +333,7 @@ async fn commands(stage: &Stage, ports: [u16; 2], kubeconfig: &Path) -> Result<(
     // What is missing is told, and does not end the command early.
     let mut preflight = stage.plugin(kubeconfig)?;
     let preflight = preflight.args(["preflight", "-o", "json"]).output()?;
+    all.mark(&["preflight"])?;
     let report: serde_json::Value = serde_json::from_slice(&preflight.stdout)?;
     ensure!(report.to_string().contains("leader"), "{report}");
 
