@@ -16,27 +16,31 @@ pub(super) const SILENT_OWNER: Duration = Duration::from_secs(600);
 pub struct HoldRefusal {
     /// When it was tried.
     pub at: Timestamp,
-    /// The answer of the API server, cut to a bounded length.
+    /// From the answer of the API server, so short that a message with it still says what to do.
     pub why: String,
 }
 
 impl HoldRefusal {
-    /// Longest text of an answer.
-    const LONGEST: usize = 300;
+    /// Longest part of an answer.
+    const LONGEST: usize = 120;
 
     /// By the words of a change that failed; `None` if that is no word of the webhook: without the right to change
     /// the host, for example, its owner may be there and act on the key.
     pub fn of(why: &str, at: Timestamp) -> Option<Self> {
-        let is_away = why.contains(WEBHOOK_FAILED) || why.contains(": no answer within ");
-        is_away.then(|| Self {
+        let from = why.find(WEBHOOK_FAILED).or_else(|| why.find(NO_ANSWER))?;
+        let said = why.get(from..)?.chars();
+        Some(Self {
             at,
-            why: why.chars().take(Self::LONGEST).collect(),
+            why: said.take(Self::LONGEST).collect(),
         })
     }
 }
 
 /// By this an API server says that it could not ask a webhook. One that was asked and refuses is not away.
 pub(super) const WEBHOOK_FAILED: &str = "failed calling webhook";
+
+/// By this a call says that the API server did not answer in time, as while it waits for a webhook.
+const NO_ANSWER: &str = "no answer within ";
 
 /// What has happened to the power of a host whose owner is baremetal-operator, in one attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

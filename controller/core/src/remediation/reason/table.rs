@@ -476,9 +476,10 @@ impl Reason {
             Self::OwnerDoesNotSwitchOn(state) => row(
                 Outside,
                 format_args!(
-                    "the host can be switched on, and baremetal-operator does not do so: {state}. Rackhand does not, because Ironic may have the host as off and would switch it off \
-                 again. Repair or start baremetal-operator and Ironic, and remove what pauses this host. If that \
-                 is not possible, make sure that Ironic does not run or does not have this host; then {}",
+                    "the host can be switched on, and baremetal-operator does not do so: {state}. Rackhand does not, \
+                 because Ironic may have the host as off and would switch it off again. Repair or start \
+                 baremetal-operator and Ironic, and remove what pauses this host. If that is not possible, make sure \
+                 that Ironic does not run or does not have this host; then {}",
                     way_out(state, OVERRIDE_OWNER, ACCEPT_AND_OVERRIDE)
                 ),
             ),

@@ -352,9 +352,8 @@ fn owner_state(bmh: &BareMetalHostFacts) -> String {
             text.push_str(", and our hold key cannot be changed: ");
             text.push_str(&refused.why);
             text.push_str(
-                ". If a person takes the power, the key stays until it can be removed, and baremetal-operator switches \
-                 the host off if it finds the key: make sure that it does not run, and does not start before the key \
-                 is gone (without its ValidatingWebhookConfiguration the key can be removed)",
+                ". If a person takes the power, the key stays: make sure that baremetal-operator does not run, and does \
+                 not start before the key is gone (without its ValidatingWebhookConfiguration it goes)",
             );
         }
         _ => {}

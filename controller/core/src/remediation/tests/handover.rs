@@ -124,7 +124,9 @@ fn f16_only_a_webhook_that_is_away_lets_a_hold_stay() {
         "admission webhook \"baremetalhost.metal3.io\" denied the request: no"
     ));
     let long = format!("{AWAY}{}", "x".repeat(100_000));
-    assert!(HoldRefusal::of(&long, at(1)).unwrap().why.len() <= 300);
+    assert!(HoldRefusal::of(&long, at(1)).unwrap().why.len() <= 120);
+    let refused = HoldRefusal::of(AWAY, at(1)).unwrap();
+    assert!(refused.why.starts_with("failed calling webhook"));
 }
 
 #[test]
@@ -135,6 +137,7 @@ fn f16_absent_owner_is_named_although_our_hold_cannot_be_renewed() {
     let (reason, until) = waits(&o, &s, 2);
     assert_eq!((reason.label(), until), ("OwnerDoesNotReportOff", 32));
     let text = reason.to_string();
+    assert!(text.len() < 1000, "the note of an Event is cut: {text}");
     for part in [
         "connection refused",
         "rackhand.dev/override-owner",
