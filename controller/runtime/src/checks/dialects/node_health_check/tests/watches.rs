@@ -82,8 +82,7 @@ async fn f12_machine_health_checks_of_openshift_that_are_lost_disable_checks_wit
             told.objects.insert(at, terminating());
         }
         rig.put_check("c", &json!({}));
-        rig.run_until("the first evaluation", Fixture::is_evaluated)
-            .await;
+        rig.settle().await;
         assert_eq!(rig.disabled(), None, "{outage:?}");
         assert!(rig.engine.dialect.openshift.spares_terminating());
 
@@ -117,8 +116,7 @@ async fn f12_lost_watches_of_templates_leases_and_remediations_are_reported_with
     let mut rig = Fixture::with_check(&[("a", "True")]).await;
     let mut registry = Registry::default();
     rig.index.register_metrics(&mut registry);
-    rig.run_until("the first evaluation", Fixture::is_evaluated)
-        .await;
+    rig.settle().await;
     assert_eq!(rig.index.lost_watches(), []);
     let watches = [
         ("Lease", "Lease in medik8s-leases"),
@@ -156,8 +154,7 @@ async fn f12_lost_watches_of_templates_leases_and_remediations_are_reported_with
 #[tokio::test(start_paused = true)]
 async fn f12_loss_of_a_kind_is_withdrawn_once_no_check_names_it() {
     let mut rig = Fixture::with_check(&[("a", "True")]).await;
-    rig.run_until("the first evaluation", Fixture::is_evaluated)
-        .await;
+    rig.settle().await;
     rig.set_outages(Outage::Denied, &["/apis/x.y/v1/namespaces"]);
     let lost = ["XRemediation in ns", "XRemediationTemplate in ns"];
     rig.run_until("both are lost", |rig| {
