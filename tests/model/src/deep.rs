@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     actions::Fault,
-    causes, checks,
+    causes, checks, copies,
     election::Election,
     explore::{Bounds, Cut, Report, explore, explore_checks, explore_election},
     policies, rack,
@@ -125,13 +125,17 @@ pub fn worlds() -> Vec<World> {
     let causes = World::whole("causes", move |bounds| {
         causes::explore(causes::Setting { budget, breakage }, bounds)
     });
+    let breakage = None;
+    let copies = World::whole("copies", move |bounds| {
+        copies::explore(copies::Setting { budget, breakage }, bounds)
+    });
     let elections = [Election::drifting(3), Election::even(3)];
     let [drift, election] = elections.map(|world| {
         World::whole(world.name(), move |bounds| {
             explore_election(world.clone(), bounds)
         })
     });
-    let small = [policies, causes, drift].into_iter();
+    let small = [policies, causes, copies, drift].into_iter();
     let large = checks.chain(remediations).chain(racks);
     small.chain(large).chain([election]).collect()
 }

@@ -12,6 +12,7 @@ pub mod breakage;
 pub mod causes;
 pub mod checks;
 mod controller;
+pub mod copies;
 pub mod copy_on_write;
 pub mod deep;
 pub mod election;

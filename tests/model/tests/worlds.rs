@@ -7,7 +7,7 @@ use std::time::Duration;
 use rackhand_model::{
     actions::Fault,
     breakage::Breakage,
-    causes, checks, deep,
+    causes, checks, copies, deep,
     election::{Broken, Election},
     explore::{Bounds, Cut, Report, explore, explore_checks, explore_election},
     policies, rack,
@@ -99,6 +99,26 @@ fn every_breakage_of_shared_causes_is_found() {
     for breakage in causes::Breakage::ALL {
         let setting = causes::Setting::broken(breakage);
         let report = causes::explore(setting, Bounds::threads(1));
+        let found = report.found.first();
+        let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
+        assert!(!found.story.is_empty());
+    }
+}
+
+#[test]
+fn f15_only_the_record_decides_whoever_writes_the_copy() {
+    let setting = copies::Setting {
+        budget: 1,
+        breakage: None,
+    };
+    let report = holds(copies::explore(setting, Bounds::threads(1)));
+    assert!(report.states > 100, "{} states", report.states);
+}
+
+#[test]
+fn f15_every_breakage_of_displayed_states_is_found() {
+    for breakage in copies::Breakage::ALL {
+        let report = copies::explore(copies::Setting::broken(breakage), Bounds::threads(1));
         let found = report.found.first();
         let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
         assert!(!found.story.is_empty());

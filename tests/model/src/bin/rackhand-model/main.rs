@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use rackhand_model::{
     breakage::Breakage,
-    causes, checks,
+    causes, checks, copies,
     election::{Broken, Election},
     explore::{Cut, Report, explore, explore_checks, explore_election},
     policies, rack,
@@ -102,6 +102,19 @@ fn worlds(args: &Args) -> bool {
             let report = causes::explore(setting, args.bounds());
             good &= print_world("causes", budget, &report);
         }
+        // A second write of a stranger takes half a minute and shows nothing more.
+        let budgets_of_copies = args.budget.map_or(vec![0, 1], |budget| vec![budget]);
+        for budget in budgets_of_copies
+            .into_iter()
+            .filter(|_| args.is_chosen("copies"))
+        {
+            let setting = copies::Setting {
+                budget,
+                breakage: None,
+            };
+            let report = copies::explore(setting, args.bounds());
+            good &= print_world("copies", budget, &report);
+        }
         let budgets = args.budget.map_or(vec![0, 1], |budget| vec![budget]);
         let worlds = |budget: u8| [Election::even(budget), Election::drifting(budget)];
         let worlds = budgets.into_iter().flat_map(worlds);
@@ -185,6 +198,12 @@ fn breakages(args: &Args) -> bool {
         let budget = setting.budget;
         let report = causes::explore(setting, args.bounds());
         good &= print_breakage(breakage.description(), "causes", budget, &report);
+    }
+    for breakage in copies::Breakage::ALL {
+        let setting = copies::Setting::broken(breakage);
+        let budget = setting.budget;
+        let report = copies::explore(setting, args.bounds());
+        good &= print_breakage(breakage.description(), "copies", budget, &report);
     }
     for broken in Broken::ALL {
         let world = broken.setting();

@@ -1,0 +1,45 @@
+//! Deliberate faults: a state that Rackhand has not recorded for this object is believed.
+
+use rackhand_core::remediation::State;
+
+use super::world::{Origin, World};
+
+/// A fault on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Breakage {
+    /// An older displayed state of the same object counts.
+    Replayed,
+    /// The displayed state of another object counts.
+    Foreign,
+    /// A displayed state that nobody has recorded counts.
+    Forged,
+    /// The state that a moved object displays counts.
+    Moved,
+}
+
+impl Breakage {
+    /// Every breakage of this world.
+    pub const ALL: [Self; 4] = [Self::Replayed, Self::Foreign, Self::Forged, Self::Moved];
+
+    /// The fault in words, as reports print it.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Replayed => "an older displayed state of the object is believed",
+            Self::Foreign => "the displayed state of another object is believed",
+            Self::Forged => "a forged displayed state is believed",
+            Self::Moved => "the displayed state of a moved object is believed",
+        }
+    }
+
+    /// The state that is believed instead of the recorded one.
+    pub(super) fn believed(self, world: &World) -> Option<State> {
+        let origin = match self {
+            Self::Replayed => Origin::Replayed,
+            Self::Foreign => Origin::Foreign,
+            Self::Forged => Origin::Forged,
+            Self::Moved => Origin::Moved,
+        };
+        let copy = world.copy.as_ref().filter(|copy| copy.origin == origin);
+        copy.map(|copy| copy.state.clone())
+    }
+}
