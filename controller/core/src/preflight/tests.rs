@@ -607,7 +607,7 @@ fn a_hold_that_the_webhook_refuses_is_a_failure() {
 #[test]
 fn nothing_installed_is_reported_with_what_to_do_first() {
     let facts = Facts {
-        kinds: vec![kind(true, &[])],
+        kinds: vec![kind(true, None)],
         leader: LeaderFacts {
             lease: "rackhand-system/rackhand-controller".into(),
             ..LeaderFacts::default()

@@ -15,8 +15,8 @@ const SHARED_FINALIZER: &str = "metal3remediation.infrastructure.cluster.x-k8s.i
 const OVERRIDE_OWNER: &str = "annotate this object with rackhand.dev/override-owner=<its UID>: Rackhand then switches \
                               the host on";
 /// The same, where words of persons are ignored. Nothing else lets Rackhand switch on.
-const ACCEPT_AND_OVERRIDE: &str = "start the controller with --words-of-persons=accepted until this host is on, and \
-                                   annotate this object with rackhand.dev/override-owner=<its UID>";
+const ACCEPT_AND_OVERRIDE: &str = "start the controller with --words-of-persons=accepted, and annotate this object \
+                                   with rackhand.dev/override-owner=<its UID>";
 
 /// Who ends the wait that a reason describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
