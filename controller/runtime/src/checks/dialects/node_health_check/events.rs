@@ -285,18 +285,23 @@ impl Engine<NodeHealthChecks> {
             fleet.put_request(request);
         }
         self.schedule.arm(key, None);
-        let old = self.checks.remove(key);
-        let (pace, actions) = old
-            .map(|old| (old.progress.pace, old.actions))
-            .unwrap_or_default();
+        let references: Arc<[NodeTemplateRef]> = rules::templates(view).into();
+        let (mut pace, mut actions, mut disabled) = Default::default();
+        if let Some(old) = self.checks.remove(key) {
+            (pace, actions) = (old.progress.pace, old.actions);
+            // The result for the same templates counts until they are read again.
+            if old.references == references {
+                disabled = old.disabled;
+            }
+        }
         let check = NodeCheck {
             object,
             selector: view.selector.clone(),
             check,
-            references: rules::templates(view).into(),
+            references,
             fleet,
             memory,
-            disabled: None,
+            disabled,
             reading_templates: false,
             read_again: false,
             blocked: Default::default(),
