@@ -155,21 +155,42 @@ async fn f12_watch_goes_on_in_another_version_once_its_own_is_not_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn undiscovered_kind_is_logged_once_and_again_when_that_changes() {
-    let log = LogCapture::start();
-    let version = Arc::new(Mutex::new(""));
-    let (_index, cancel, task) = synced_watch(&version).await;
+async fn undiscovered_kind_is_logged_once() {
     for (state, level, told) in [
         ("", Level::INFO, "kind is not installed"),
         ("denied", Level::WARN, "cannot discover the kind"),
-        ("", Level::INFO, "kind is not installed"),
     ] {
-        *version.lock() = state;
+        let log = LogCapture::start();
+        let client = upgraded_server(Arc::new(Mutex::new(state)));
+        let (index, cancel) = (Arc::new(Index::new(Vec::new())), CancellationToken::new());
+        let (synced, _) = watch::channel(false);
+        let (served, end) = (Arc::default(), cancel.clone());
+        let watch = watch_kind(client, served, index, Kind::Cluster, None, synced, end);
+        let task = tokio::spawn(watch);
         tokio::time::sleep(Duration::from_secs(300)).await;
         let lines = log.take(level);
         let count = lines.iter().filter(|line| line.contains(told)).count();
         assert_eq!(count, 1, "{state:?}: {lines:#?}");
+        cancel.cancel();
+        task.await.unwrap();
     }
-    cancel.cancel();
-    task.await.unwrap();
+}
+
+#[test]
+fn discovery_is_logged_again_when_its_result_changes() {
+    let log = LogCapture::start();
+    let mut discovery = DiscoveryLog::default();
+    let not_served = |discovery: &mut DiscoveryLog| {
+        discovery.not_served("group", "Kind");
+        log.take(Level::INFO).len()
+    };
+    assert_eq!(not_served(&mut discovery), 1);
+    assert_eq!(not_served(&mut discovery), 0);
+    for (error, count) in [("a", 1), ("a", 0), ("b", 1), ("b", 0)] {
+        discovery.failed("group", "Kind", error);
+        assert_eq!(log.take(Level::WARN).len(), count, "{error}");
+    }
+    assert_eq!(not_served(&mut discovery), 1);
+    discovery.found();
+    assert_eq!(not_served(&mut discovery), 1);
 }
