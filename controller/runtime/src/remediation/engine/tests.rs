@@ -575,9 +575,8 @@ async fn decided(fixture: &Fixture) -> (Observation, Decision) {
         seen.observation.host = HostView::Found(host);
         seen.observation.agent = AgentView::Ready;
         seen.observation.other_nodes = OtherNodes::Compared(Vec::new());
-        let (o, decision) = match Box::pin(engine.decide(seen, now)).await {
-            Ok(Some(decided)) => decided,
-            _ => panic!("nothing was decided"),
+        let Ok(Some((o, decision))) = Box::pin(engine.decide(seen, now)).await else {
+            panic!("nothing was decided");
         };
         let is_note = decision.next == Next::Write && decision.state.step == Step::Pending;
         if !is_note {
