@@ -298,6 +298,7 @@ pub(crate) fn bmh_facts(
 
 #[cfg(test)]
 mod tests {
+    use rackhand_api::names::{APPROVED_ANNOTATION, OVERRIDE_QUORUM_ANNOTATION};
     use serde_json::json;
 
     use super::*;
@@ -341,5 +342,72 @@ mod tests {
         let machine = object(&json!({ "name": "m", "creationTimestamp": created }));
         let facts = machine_view_facts(&MachineView::from_dynamic(&machine).unwrap());
         assert_eq!(facts.created, created.parse().ok());
+    }
+
+    #[test]
+    fn f15_no_word_of_a_person_has_an_effect_where_words_are_ignored() {
+        let config = |words_of_persons| Config {
+            words_of_persons,
+            ..Config::default()
+        };
+        let (accepting, ignoring) = (
+            config(WordsOfPersons::Accepted),
+            config(WordsOfPersons::Ignored),
+        );
+        for key in [
+            APPROVED_ANNOTATION,
+            CONFIRM_FENCED_ANNOTATION,
+            OVERRIDE_OTHER_NODE_ANNOTATION,
+            OVERRIDE_OWNER_ANNOTATION,
+            OVERRIDE_QUORUM_ANNOTATION,
+        ] {
+            let object = json!({
+                "metadata": { "name": "a", "uid": "u", "annotations": { key: "u" } },
+                "spec": {},
+            });
+            let object: DynamicObject = serde_json::from_value(object).unwrap();
+            let meta = Meta::of(&object);
+            let word = persons_word(&accepting, &meta, key);
+            assert_eq!(word.as_deref(), Some("u"), "{key}");
+            assert_eq!(persons_word(&ignoring, &meta, key), None, "{key}");
+        }
+    }
+
+    #[test]
+    fn f15_facts_of_a_remediation_are_without_ignored_words() {
+        let object = json!({
+            "apiVersion": "rackhand.dev/v1alpha1", "kind": "PowerRemediation",
+            "metadata": { "name": "a", "namespace": "ns", "uid": "u", "annotations": {
+                CONFIRM_FENCED_ANNOTATION: "u",
+                OVERRIDE_OTHER_NODE_ANNOTATION: "u",
+                OVERRIDE_OWNER_ANNOTATION: "u",
+            }},
+            "spec": { "nodeName": "n" },
+        });
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        let view = RequestView::read(Kind::PowerRemediation, &object).unwrap();
+        let id = RequestId {
+            kind: Kind::PowerRemediation,
+            key: Key::new("ns", "a"),
+        };
+        let index = Index::new(Vec::new());
+        let target = crate::hosts::target(&index, &id.key, &view, None);
+        let words = |words_of_persons| {
+            let config = Config {
+                words_of_persons,
+                ..Config::default()
+            };
+            let facts = request_facts(&index, &config, &id, &view, &target);
+            let policy = facts.policy.unwrap();
+            assert_eq!(policy.words_of_persons, words_of_persons);
+            let read = [
+                facts.confirm_fenced,
+                facts.override_other_node,
+                facts.override_owner,
+            ];
+            read.iter().flatten().count()
+        };
+        assert_eq!(words(WordsOfPersons::Accepted), 3);
+        assert_eq!(words(WordsOfPersons::Ignored), 0);
     }
 }
