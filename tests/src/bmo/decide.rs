@@ -73,6 +73,11 @@ pub fn decide(
         verdict.act = Some(Act::Enrol);
         return verdict;
     }
+    // Only a change of the status is no news: then it is not looked at, and its power is not copied.
+    let is_news = memory.seen != host.reboots;
+    if !is_news && memory.retry.is_some_and(|retry| now < retry) {
+        return verdict;
+    }
     let status = &mut verdict.status;
     status.powered_on = node
         .power
@@ -99,9 +104,7 @@ pub fn decide(
         verdict.memory.seen.clone_from(&host.reboots);
         return verdict;
     }
-    // Only a change of the status is no news.
-    let is_news = memory.seen != host.reboots;
-    if node.is_busy() || !is_news && memory.retry.is_some_and(|retry| now < retry) {
+    if node.is_busy() {
         return verdict;
     }
     power(host, node, verdict)

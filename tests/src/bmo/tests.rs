@@ -204,20 +204,21 @@ fn error_count_doubles_retry_backoff() {
         assert_eq!(verdict.status.operational, "error");
         let retry = at(100) + settings.backoff * wait;
         assert_eq!(verdict.memory.retry, Some(retry), "{errors}");
-        memory = verdict.memory;
+        let backing_off = verdict.memory;
         host.status = verdict.status;
         let early = decide(
             &host,
             &on(),
-            &memory,
+            &backing_off,
             false,
             &settings,
             retry - Duration::from_millis(1),
         );
         assert_eq!(early.act, None);
-        let due = decide(&host, &on(), &memory, false, &settings, retry);
+        let due = decide(&host, &on(), &backing_off, false, &settings, retry);
         let hard = Some(Act::Power(Change::HardOff));
         assert_eq!(due.act, hard, "after an error it is hard");
+        memory = due.memory;
     }
     let reached = decide(&host, &off(), &memory, false, &settings, at(1000));
     assert_eq!(reached.status.errors, 0);
@@ -343,4 +344,27 @@ fn webhook_refuses_a_hold_that_cannot_be_parsed_and_no_unknown_field() {
     }
     let off = json!({ "spec": { "online": false, "disablePowerOff": true } });
     assert!(judge(&off).is_err());
+}
+
+/// Somebody waits for it: without this, a host that is held could wait for hours.
+#[test]
+fn only_a_changed_annotation_ends_a_backoff_early() {
+    let settings = Settings::default();
+    let host = held(r#"{"mode":"hard"}"#);
+    let mut failed = on();
+    failed.fail("wrong password");
+    let memory = ask(&host, &failed).memory;
+    assert!(memory.retry.is_some());
+    let later = |host: &Host, node: &Node| {
+        let now = Duration::from_millis(500);
+        decide(host, node, &memory, false, &settings, now)
+    };
+    // Ironic has it as off meanwhile, and that is not even copied.
+    let asleep = later(&host, &off());
+    assert_eq!((asleep.act, asleep.status), (None, host.status.clone()));
+    let renewed = held(r#"{"mode":"hard","renewed":"now"}"#);
+    assert_eq!(later(&renewed, &off()).status.powered_on, Some(false));
+    let tried = later(&renewed, &failed);
+    assert_eq!(tried.act, Some(Act::Power(Change::HardOff)));
+    assert_eq!(tried.memory.retry, None);
 }

@@ -86,6 +86,7 @@ impl Fixture for World {
                     &["weary-1"],
                     Settings {
                         backoff: Duration::from_secs(3600),
+                        force: false,
                         ..Settings::default()
                     },
                 )

@@ -72,7 +72,7 @@ pub struct World {
     pub away: Metal3,
     /// The same, and nobody starts them again.
     pub alone: Metal3,
-    /// baremetal-operator backs off for so long that a test does not wait for it.
+    /// baremetal-operator backs off for so long that a test does not wait for it, and Ironic's sync does not force.
     pub weary: Metal3,
 }
 
