@@ -236,8 +236,8 @@ fn durations_in_picture_of_demo_are_those_between_its_lines() {
             continue;
         };
         let before = lines.iter().filter(|other| other.at <= line.at);
-        let before = before.filter(|other| other.what.starts_with(&format!("{step}: ")));
-        let Some(before) = before.last() else {
+        let mut before = before.filter(|other| other.what.starts_with(&format!("{step}: ")));
+        let Some(before) = before.next_back() else {
             continue;
         };
         let between = line.at - before.at;
