@@ -673,19 +673,6 @@ async fn ordinary_write_conflict_is_no_warning() {
     }
 }
 
-/// The agents were asked to release it before, and report no hold.
-#[tokio::test]
-async fn hold_that_was_released_long_ago_is_no_warning() {
-    let fixture = Fixture::new(&state(Step::Succeeded)).await;
-    let mut engine = fixture.engine();
-    let o = observed(&mut engine).await;
-    let log = LogCapture::start();
-    let ended = Command::RemoveFinalizer(Outcome::Succeeded);
-    assert!(engine.act(&ended, &o).await.is_ok());
-    let warned = log.take(tracing::Level::WARN);
-    assert!(warned.is_empty(), "{warned:?}");
-}
-
 /// Releases of Rancher fail on it.
 #[tokio::test]
 async fn taint_has_a_time_only_if_that_is_switched_on() {
