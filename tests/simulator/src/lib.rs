@@ -10,6 +10,7 @@ mod breakage;
 mod causes;
 pub mod faults;
 pub mod fleet;
+mod habits;
 pub mod kernel;
 pub mod oracle;
 mod programs;
@@ -19,6 +20,7 @@ mod run;
 
 pub use breakage::Breakage;
 pub use causes::{Causes, CausesReport};
+pub use habits::Habit;
 pub use rackhand_interpose::CountingAllocator;
 pub use region::{Region, RegionReport};
 pub use report::Report;

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     breakage::Breakage,
     faults::{self, AgentProcess, Roster},
-    fleet::{Fleet, FleetSpec},
+    fleet::{Fleet, FleetSpec, Os},
+    habits::Habit,
     kernel::{Kernel, World},
     oracle::{Counts, Violation},
     programs::Site,
@@ -37,6 +38,8 @@ pub struct Options {
     /// An assumption that does not hold, for a test of the oracle: some hosts hang at the start, and no other
     /// faults come.
     pub breakage: Option<Breakage>,
+    /// A habit of the API server, while which some hosts hang; no other faults come.
+    pub habit: Option<Habit>,
 }
 
 impl Options {
@@ -51,6 +54,7 @@ impl Options {
             follow: false,
             keep_log: false,
             breakage: None,
+            habit: None,
         }
     }
 }
@@ -70,6 +74,8 @@ pub struct Outcome {
     pub healed: Vec<Duration>,
     /// Starts of controllers and agents.
     pub starts: u32,
+    /// Remediations that began while a habit acted, and all hosts of that time that are not well at the end.
+    pub habit: Option<(u64, Vec<String>)>,
     /// Requests to the API server.
     pub api_requests: u64,
     /// The time on a core that it took.
@@ -107,6 +113,8 @@ const LOOK: Duration = Duration::from_secs(30);
 const ANSWER: Duration = Duration::from_secs(1);
 /// The stack of a simulation's thread, which is that of all its processes.
 const STACK: usize = 16 << 20;
+/// How long after its beginning a habit has reached everybody.
+const HABIT_IS_KNOWN: Duration = Duration::from_secs(90);
 /// How long everything takes to start.
 const START: Duration = Duration::from_secs(120);
 
@@ -212,6 +220,41 @@ pub(crate) fn set_up(dir: &Path, world: World) -> Result<(Kernel, Arc<Roster>)> 
     Ok((kernel, Arc::new(roster)))
 }
 
+/// Hosts of each health check hang while the API server has a habit, which ends in the middle of the time.
+/// Returns the remediations that began meanwhile, and what is left at the end.
+fn act_by_habit(
+    kernel: &mut Kernel,
+    roster: &Roster,
+    habit: Habit,
+    end: Duration,
+) -> Result<(u64, Vec<String>)> {
+    let simulation = kernel.simulation();
+    simulation.world().begin_habit(habit);
+    if habit == Habit::CrdsLate {
+        for controller in &roster.controllers {
+            simulation.world().kill(*controller);
+        }
+    }
+    // Watches that have begun go on for a minute.
+    let hangs = START + HABIT_IS_KNOWN;
+    kernel.run_until(hangs)?;
+    {
+        let mut world = simulation.world();
+        let hung = world.fleet.one_of_each_check();
+        for id in hung {
+            world.fail_os(id, Os::Hung);
+        }
+    }
+    kernel.run_until(START + (end - START) / 2)?;
+    let begun = simulation.world().fleet.oracle.counts.remediations;
+    simulation.world().end_habit(habit);
+    kernel.run_until(end)?;
+    simulation.world().ask_journals();
+    kernel.run_until(end + ANSWER)?;
+    let left = simulation.world().leftovers();
+    Ok((begun, left))
+}
+
 fn simulate(dir: &Path, options: &Options) -> Result<Outcome> {
     let mut spec = FleetSpec::of(options.hosts, options.racks, options.seed);
     // Where a BMC does not keep to an assumption, outlets would make up for it.
@@ -234,6 +277,11 @@ fn simulate(dir: &Path, options: &Options) -> Result<Outcome> {
     if let Some(breakage) = options.breakage {
         simulation.world().begin_breakage(breakage);
         kernel.run_until(end)?;
+        time = end;
+    }
+    let mut of_habit = None;
+    if let Some(habit) = options.habit {
+        of_habit = Some(act_by_habit(&mut kernel, &roster, habit, end)?);
         time = end;
     }
     while time < end {
@@ -276,6 +324,7 @@ fn simulate(dir: &Path, options: &Options) -> Result<Outcome> {
         violations: world.fleet.oracle.violations.clone(),
         counts: world.fleet.oracle.counts.clone(),
         healed,
+        habit: of_habit,
         starts: processes.map(|id| world.state(*id).lives).sum(),
         api_requests: world.api.counts.values().sum(),
         cpu: rackhand_interpose::cpu_time(),

@@ -104,7 +104,25 @@ async fn calls(client: Client) -> Vec<(String, Value)> {
     applies(&client, &mut notes).await;
     lists(&client, &mut notes).await;
     watches(&client, &mut notes).await;
+    serving(&client, &mut notes).await;
     notes.0
+}
+
+/// A path that is not served is answered without naming an object (F12).
+async fn serving(client: &Client, notes: &mut Notes) {
+    let ready = http::Request::get("/readyz").body(Vec::new()).unwrap();
+    notes.note("readyz", client.request_text(ready).await.unwrap());
+    let unserved = dynamic(client, "rackhand.dev", "Unserved", true);
+    let Err(kube::Error::Api(status)) = unserved.get("it").await else {
+        panic!("a kind without a CRD is served");
+    };
+    let named = status
+        .details
+        .is_some_and(|details| !details.name.is_empty());
+    notes.note(
+        "unserved kind",
+        json!({ "code": status.code, "named": named }),
+    );
 }
 
 async fn objects(client: &Client, notes: &mut Notes) {

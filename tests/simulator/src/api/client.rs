@@ -177,7 +177,7 @@ impl World {
         let node = self.node_of_pod_to_delete(&request);
         let reply = self.api.handle(&request);
         let code = match &reply {
-            Reply::Document(code, _) => *code,
+            Reply::Document(code, _) | Reply::Text(code, _) => *code,
             Reply::Watch(_) => 200,
         };
         if let (200, Some(node)) = (code, node) {
@@ -194,6 +194,7 @@ impl World {
             Reply::Document(code, object) => serde_json::to_vec(&*object)
                 .map_err(io::Error::from)
                 .and_then(|json| response(code, ResponseBody::Whole(Some(json.into())))),
+            Reply::Text(code, text) => response(code, ResponseBody::Whole(Some(text.into()))),
             Reply::Watch(watch) => {
                 let (lines, body) = mpsc::unbounded_channel();
                 self.open_watch(process, watch, lines);

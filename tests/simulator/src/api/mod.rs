@@ -9,6 +9,7 @@ mod derived;
 mod patch;
 mod request;
 pub mod resource;
+mod serving;
 mod store;
 mod watch;
 
@@ -18,5 +19,6 @@ pub use client::{ApiCondition, connect};
 pub(crate) use derived::NODE_LEASES;
 pub use request::{Reply, Request, Selection};
 pub use resource::Resource;
+pub use serving::Restriction;
 pub use store::{ApiServer, Key};
 pub use watch::WatchRequest;

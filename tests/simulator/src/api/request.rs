@@ -34,6 +34,8 @@ pub struct Request {
 pub enum Reply {
     /// A status and a document.
     Document(u16, Arc<Value>),
+    /// A status and a text.
+    Text(u16, &'static str),
     /// A watch begins.
     Watch(WatchRequest),
 }
@@ -92,17 +94,21 @@ impl ApiServer {
         let parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();
         match parts.as_slice() {
             ["version"] => return document(200, version()),
-            ["apis"] => return document(200, group_list()),
+            ["readyz"] if self.serving.is_ready() => return Ok(Reply::Text(200, "ok")),
+            ["readyz"] => return Ok(Reply::Text(500, "readyz check failed")),
+            ["apis"] => return document(200, group_list(&self.serving)),
             ["api", "v1"] => {
-                return document(200, resource_list("", "v1").unwrap_or_default());
+                let list = resource_list("", "v1", &self.serving);
+                return document(200, list.unwrap_or_default());
             }
             ["apis", group, version] => {
-                let list = resource_list(group, version);
+                let list = resource_list(group, version, &self.serving);
                 return document(200, list.ok_or_else(unknown_path)?);
             }
             _ => {}
         }
-        let target = target(&request.path).ok_or_else(unknown_path)?;
+        let target = target(&request.path).filter(|target| self.serving.serves(&target.resource));
+        let target = target.ok_or_else(unknown_path)?;
         let verb = match request.method.as_str() {
             "GET" if request.query.get("watch").is_some_and(|w| w == "true") => "watch",
             "GET" if target.name.is_none() => "list",
@@ -122,6 +128,9 @@ impl ApiServer {
             name,
             part,
         } = target;
+        if !self.serving.permits(&resource) {
+            return Err(forbidden(verb, &resource));
+        }
         let selection = Selection::of(&request.query, &namespace, name.as_deref());
         if resource == LEASES && selection.reaches(NODE_LEASES) {
             self.write_renewals(name.as_deref());
@@ -271,6 +280,14 @@ impl ApiServer {
 
 pub(super) fn too_old() -> Failure {
     Failure::new(410, "Expired", "too old resource version")
+}
+
+fn forbidden(verb: &str, resource: &Resource) -> Failure {
+    let message = format!(
+        "{}.{} is forbidden: User cannot {verb} resource {:?} in API group {:?}",
+        resource.plural, resource.group, resource.plural, resource.group
+    );
+    Failure::new(403, "Forbidden", message)
 }
 
 fn unknown_path() -> Failure {

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::serving::Serving;
+
 /// A kind of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource {
@@ -149,7 +151,7 @@ const OPENSHIFT: &str = "machine.openshift.io";
 const OURS: &str = "rackhand.dev";
 
 /// Every kind that is served.
-pub const RESOURCES: [Resource; 25] = [
+pub const RESOURCES: [Resource; 27] = [
     NODES,
     NAMESPACES,
     PODS,
@@ -173,8 +175,17 @@ pub const RESOURCES: [Resource; 25] = [
     CLUSTERS,
     MACHINES,
     MACHINE_HEALTH_CHECKS,
+    // The preferred version of its group, which has none of the other kinds.
+    kind(
+        OPENSHIFT,
+        "v1",
+        "controlplanemachinesets",
+        "ControlPlaneMachineSet",
+    ),
     OPENSHIFT_MACHINES,
     OPENSHIFT_HEALTH_CHECKS,
+    // Of another provider, in the preferred version of the shared group.
+    kind(CAPM3, "v1beta2", "awsmachines", "AWSMachine"),
     METAL3_MACHINES,
     METAL3_REMEDIATIONS,
     METAL3_REMEDIATION_TEMPLATES,
@@ -192,27 +203,40 @@ pub(super) fn find(wanted: impl Fn(&Resource) -> bool) -> Option<Resource> {
     RESOURCES.into_iter().find(wanted)
 }
 
-fn groups() -> Vec<&'static str> {
+/// The versions of a group that are served, the preferred one first: a stable one before a beta.
+fn versions(group: &str, serving: &Serving) -> Vec<&'static str> {
+    let here = RESOURCES
+        .iter()
+        .filter(|r| r.group == group && serving.serves(r));
+    let mut versions: Vec<&str> = here.map(|r| r.version).collect();
+    versions.sort_unstable_by_key(|version| {
+        let stability = ["alpha", "beta"].map(|word| version.contains(word));
+        (stability, std::cmp::Reverse(*version))
+    });
+    versions.dedup();
+    versions
+}
+
+/// The response at `/apis`.
+pub(super) fn group_list(serving: &Serving) -> Value {
     let mut groups: Vec<&str> = RESOURCES.iter().map(|r| r.group).collect();
     groups.sort_unstable();
     groups.dedup();
     groups.retain(|group| !group.is_empty());
-    groups
-}
-
-/// The response at `/apis`.
-pub(super) fn group_list() -> Value {
-    let groups = groups().into_iter().map(|group| {
-        let version = find(|r| r.group == group).map_or("v1", |r| r.version);
-        let version = json!({ "groupVersion": format!("{group}/{version}"), "version": version });
-        json!({ "name": group, "versions": [version], "preferredVersion": version })
+    let groups = groups.into_iter().filter_map(|group| {
+        let versions: Vec<Value> = versions(group, serving)
+            .into_iter()
+            .map(|v| json!({ "groupVersion": format!("{group}/{v}"), "version": v }))
+            .collect();
+        let preferred = versions.first()?.clone();
+        Some(json!({ "name": group, "versions": versions, "preferredVersion": preferred }))
     });
     json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups.collect::<Vec<_>>() })
 }
 
 /// The response at `/apis/GROUP/VERSION`; `None`: there is no such group.
-pub(super) fn resource_list(group: &str, version: &str) -> Option<Value> {
-    let here = |r: &&Resource| r.group == group && r.version == version;
+pub(super) fn resource_list(group: &str, version: &str, serving: &Serving) -> Option<Value> {
+    let here = |r: &&Resource| r.group == group && r.version == version && serving.serves(r);
     let found: Vec<&Resource> = RESOURCES.iter().filter(here).collect();
     let api_version = found.first()?.api_version();
     let mut list = Vec::new();

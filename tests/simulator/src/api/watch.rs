@@ -210,12 +210,18 @@ impl World {
 
     /// Breaks the watches of a process, or all.
     pub fn break_watches(&mut self, of: Option<ProcessId>) {
+        self.break_watches_where(|watch| of.is_none_or(|process| watch.process == process));
+    }
+
+    /// Breaks the watches of some kinds.
+    pub(super) fn break_watches_of(&mut self, wanted: impl Fn(&Resource) -> bool) {
+        self.break_watches_where(|watch| wanted(&watch.request.resource));
+    }
+
+    fn break_watches_where(&mut self, wanted: impl Fn(&Watch) -> bool) {
         let open = self.api.watches.open.iter();
-        let broken: Vec<u64> = open
-            .filter(|(_, watch)| of.is_none_or(|process| watch.process == process))
-            .map(|(id, _)| *id)
-            .collect();
-        for id in broken {
+        let broken = open.filter(|(_, watch)| wanted(watch)).map(|(id, _)| *id);
+        for id in broken.collect::<Vec<_>>() {
             self.send_line(id, Err(std::io::ErrorKind::ConnectionReset.into()));
         }
     }

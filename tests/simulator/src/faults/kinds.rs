@@ -43,24 +43,29 @@ pub(super) enum Fault {
     WatchesLate,
     WatchesBroken,
     HistoryCompacted,
+    ApiStarts,
+    RightsTaken,
+    VersionDropped,
+    CrdLate,
+    TimelessConditions,
     NodeFrozen,
     UpgradeOfControllers,
     UpgradeOfAgents,
 }
 
 use Fault::{
-    AgentClock, AgentKilled, AgentPaused, ApiAway, ApiLinkSilent, ApiLinkSlow, BmcDies, BmcForgets,
-    BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff, BmcReset, BmcSilent,
-    BmcSlow, ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended,
-    HistoryCompacted, HostAndBmcFail, HostHangs, HostHangsForAWhile, HostIsSwitchedOn,
+    AgentClock, AgentKilled, AgentPaused, ApiAway, ApiLinkSilent, ApiLinkSlow, ApiStarts, BmcDies,
+    BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff, BmcReset,
+    BmcSilent, BmcSlow, ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended,
+    CrdLate, HistoryCompacted, HostAndBmcFail, HostHangs, HostHangsForAWhile, HostIsSwitchedOn,
     HostLosesPower, HostPanics, JournalWiped, LinkLossy, LinkReset, LinkSilent, LinkSlow,
     NodeDeleted, NodeFrozen, OutletSwitchedOn, OutletWelded, PduIgnoresCommands, PduLosesAnswer,
-    PduSilent, RemediationDeleted, UpgradeOfAgents, UpgradeOfControllers, WatchesBroken,
-    WatchesLate,
+    PduSilent, RemediationDeleted, RightsTaken, TimelessConditions, UpgradeOfAgents,
+    UpgradeOfControllers, VersionDropped, WatchesBroken, WatchesLate,
 };
 
 /// Every fault, its share of all, its name, and for how many seconds it may last.
-pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 43] = [
+pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 48] = [
     (HostHangs, 14, "host hangs", (0, 0)),
     (HostHangsForAWhile, 6, "host hangs for a while", (20, 900)),
     // A health check of medik8s gives a remediation up after half an hour, and then needs a person.
@@ -143,6 +148,21 @@ pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 43] = [
     (WatchesLate, 3, "watches late", (5, 120)),
     (WatchesBroken, 4, "watches broken", (0, 0)),
     (HistoryCompacted, 2, "history compacted", (0, 0)),
+    (
+        ApiStarts,
+        2,
+        "API server starts and lists its CRDs late",
+        (5, 90),
+    ),
+    (RightsTaken, 3, "rights on a kind are taken away", (30, 600)),
+    (VersionDropped, 1, "a version is not served", (30, 600)),
+    (
+        CrdLate,
+        1,
+        "controllers start before a CRD is there",
+        (20, 300),
+    ),
+    (TimelessConditions, 2, "conditions have no time", (60, 900)),
     (
         UpgradeOfControllers,
         1,

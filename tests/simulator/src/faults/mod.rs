@@ -9,22 +9,24 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use kinds::{
     FAULTS,
     Fault::{
-        self, AgentClock, AgentKilled, AgentPaused, ApiAway, ApiLinkSilent, ApiLinkSlow, BmcDies,
-        BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff,
-        BmcReset, BmcSilent, BmcSlow, ControllerClock, ControllerKilled, ControllerPaused,
-        ControllerSuspended, HistoryCompacted, HostAndBmcFail, HostHangs, HostHangsForAWhile,
-        HostIsSwitchedOn, HostLosesPower, HostPanics, JournalWiped, LinkLossy, LinkReset,
-        LinkSilent, LinkSlow, NodeDeleted, NodeFrozen, OutletSwitchedOn, OutletWelded,
-        PduIgnoresCommands, PduLosesAnswer, PduSilent, RemediationDeleted, UpgradeOfAgents,
-        UpgradeOfControllers, WatchesBroken, WatchesLate,
+        self, AgentClock, AgentKilled, AgentPaused, ApiAway, ApiLinkSilent, ApiLinkSlow, ApiStarts,
+        BmcDies, BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer,
+        BmcReportsOff, BmcReset, BmcSilent, BmcSlow, ControllerClock, ControllerKilled,
+        ControllerPaused, ControllerSuspended, CrdLate, HistoryCompacted, HostAndBmcFail,
+        HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostPanics, JournalWiped,
+        LinkLossy, LinkReset, LinkSilent, LinkSlow, NodeDeleted, NodeFrozen, OutletSwitchedOn,
+        OutletWelded, PduIgnoresCommands, PduLosesAnswer, PduSilent, RemediationDeleted,
+        RightsTaken, TimelessConditions, UpgradeOfAgents, UpgradeOfControllers, VersionDropped,
+        WatchesBroken, WatchesLate,
     },
 };
 use pdus::act_on_pdu;
 use targets::{act_on_agent, act_on_controller, act_on_host};
 
 use crate::{
-    api::ApiCondition,
+    api::{ApiCondition, Restriction},
     fleet::HostId,
+    habits::{DENIABLE, DROPPABLE, LATE, dropped},
     kernel::{Condition, ProcessId, World},
 };
 
@@ -67,7 +69,9 @@ pub fn begin(world: &mut World, roster: &Arc<Roster>, until: Duration) {
 pub fn heal(world: &mut World, roster: &Roster) {
     world.log(format_args!("everything is healed"));
     set_api(world, false);
+    world.lift_all();
     for id in world.fleet.ids() {
+        world.remove_timeless(id);
         let bmc = &mut world.fleet.host_mut(id).bmc;
         *bmc = crate::fleet::BmcCondition {
             failed_at: bmc.failed_at,
@@ -193,6 +197,14 @@ fn act(
             world.fleet.oracle.disturbed.add_for_all(until);
             Some("all".to_owned())
         }
+        ApiStarts | RightsTaken | VersionDropped | CrdLate => restrict(world, roster, fault, lasts),
+        TimelessConditions => {
+            let count = world.fleet.ids().count();
+            let id = HostId::at(world.rng.usize(..count));
+            world.take_times(id);
+            world.after(lasts, move |world| world.remove_timeless(id));
+            Some(world.fleet.host(id).name.clone())
+        }
         UpgradeOfControllers => {
             upgrade(world, &roster.controllers);
             Some("in turn".to_owned())
@@ -203,6 +215,40 @@ fn act(
             Some("in turn".to_owned())
         }
     }
+}
+
+/// The API server does not serve or permit something for a while.
+fn restrict(
+    world: &mut World,
+    roster: &Arc<Roster>,
+    fault: Fault,
+    lasts: Duration,
+) -> Option<String> {
+    let place = world.rng.usize(..DENIABLE.len());
+    let denied = *DENIABLE.get(place)?;
+    let late = *LATE.get(place % LATE.len())?;
+    let (restriction, target) = match fault {
+        ApiStarts => (Restriction::Starting, "all"),
+        RightsTaken => (Restriction::Denied(denied), denied.plural),
+        VersionDropped => {
+            let of = *DROPPABLE.get(place % DROPPABLE.len())?;
+            (dropped(of), of.group)
+        }
+        _ => (Restriction::NotEstablished(late), late.plural),
+    };
+    if fault == ApiStarts {
+        world.break_watches(None);
+    }
+    world.restrict(restriction);
+    if fault == CrdLate {
+        for controller in &roster.controllers {
+            world.kill(*controller);
+        }
+    }
+    world.after(lasts, move |world| world.lift(restriction));
+    let until = world.now() + lasts + RESTART;
+    world.fleet.oracle.disturbed.add_for_all(until);
+    Some(target.to_owned())
 }
 
 fn upgrade(world: &mut World, processes: &[ProcessId]) {

@@ -248,6 +248,13 @@ impl Fleet {
         (0..self.hosts.len()).map(HostId)
     }
 
+    /// The first host of each health check.
+    pub(crate) fn one_of_each_check(&self) -> Vec<HostId> {
+        let mut seen = BTreeSet::new();
+        let first = |id: &HostId| seen.insert(self.host(*id).check);
+        self.ids().filter(first).collect()
+    }
+
     /// The host of a name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<HostId> {

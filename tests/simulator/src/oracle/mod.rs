@@ -18,6 +18,7 @@ use crate::{
         },
     },
     fleet::{Check, HostId, NAMESPACE, OUT_OF_SERVICE, Os, Power, has_taint},
+    habits::feeds,
     kernel::World,
 };
 
@@ -30,6 +31,9 @@ const SWITCHED_OFF_AGAIN: Duration = Duration::from_secs(60);
 
 /// How long after a taint the holds of its host are asked for.
 const HOLDS: Duration = Duration::from_secs(2);
+
+/// How long a request may be on its way, or its sender be suspended, after it was decided on.
+const SENT: Duration = Duration::from_secs(150);
 
 /// What has been counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -223,6 +227,7 @@ impl World {
                     self.log(format_args!("remediation of {owner} begins"));
                     self.fleet.oracle.counts.remediations += 1;
                     self.judge_limit(&owner);
+                    self.judge_feeds(&owner);
                 }
                 ChangeKind::Deleted => {
                     self.log(format_args!("remediation of {owner} is gone"));
@@ -283,6 +288,25 @@ impl World {
         if let Some(id) = self.fleet.find(&name) {
             self.break_under_taint(id);
             self.after(HOLDS, move |world| world.judge_holds(id));
+        }
+    }
+
+    /// F12: a health check that cannot read what it depends on makes no remediation.
+    fn judge_feeds(&mut self, host: &str) {
+        let Some(id) = self.fleet.find(host) else {
+            return;
+        };
+        let (check, now) = (self.fleet.host(id).check, self.now());
+        let unread = feeds(check).iter().find(|feed| {
+            let since = self.api.serving.unreadable_since(feed);
+            since.is_some_and(|since| now.saturating_sub(since) > SENT)
+        });
+        if let Some(feed) = unread {
+            self.violate(format!(
+                "F12: a remediation of {host} begins by check {}, which cannot read {}",
+                check.name(),
+                feed.plural
+            ));
         }
     }
 

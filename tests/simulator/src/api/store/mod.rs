@@ -18,6 +18,7 @@ use super::{
     derived::Derived,
     patch,
     resource::Resource,
+    serving::Serving,
     watch::{Watch, Watches},
 };
 use crate::kernel::wall_clock;
@@ -59,6 +60,8 @@ pub struct ApiServer {
     pub(in crate::api) changes: Vec<Change>,
     /// It does not answer.
     pub away: bool,
+    /// What it serves and permits.
+    pub(crate) serving: Serving,
     /// Requests that were answered, by verb and kind.
     pub counts: BTreeMap<(&'static str, &'static str), u64>,
 }
@@ -83,6 +86,7 @@ impl ApiServer {
             watches: Watches::default(),
             changes: Vec::new(),
             away: false,
+            serving: Serving::default(),
             counts: BTreeMap::new(),
         }
     }
