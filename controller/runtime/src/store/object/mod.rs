@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     future::Future,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use kube::{
@@ -15,7 +15,7 @@ use kube::{
 };
 use parking_lot::RwLock;
 use rackhand_api::names::{GROUP, groups, kinds};
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::Instant};
 
 use crate::store::api::{ApiError, call, words};
 

@@ -63,13 +63,15 @@ impl Engine<NodeHealthChecks> {
     /// Whether all inputs of a decision are known.
     fn knows(&self, check: &NodeCheck) -> bool {
         let external = &self.dialect.external;
+        let openshift = &self.dialect.openshift;
         // A disabled check does nothing, and the cause may also keep the other inputs unknown.
         let ready = match &check.disabled {
+            _ if openshift.disabled().is_some() => true,
             None => false,
             Some(Some(_)) => true,
             Some(None) => kinds_of(check).iter().all(|kind| external.synced(kind)),
         };
-        self.dialect.nodes_known && self.dialect.openshift.is_known() && ready
+        self.dialect.nodes_known && openshift.is_known() && ready
     }
 
     /// Evaluates a check and enqueues its actions.
