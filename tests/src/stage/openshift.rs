@@ -9,8 +9,24 @@ use serde_json::Value;
 use super::Stage;
 use crate::cluster::{apply, apply_yaml};
 
-/// CRDs of the OpenShift kinds that the tests need.
+/// CRDs of the OpenShift kinds that the tests need. As on OpenShift, the preferred version of the group has none of the
+/// kinds that Rackhand reads.
 pub const OPENSHIFT_KINDS: &str = r#"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: controlplanemachinesets.machine.openshift.io
+spec:
+  group: machine.openshift.io
+  names: { kind: ControlPlaneMachineSet, plural: controlplanemachinesets }
+  scope: Namespaced
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema:
+        openAPIV3Schema: { type: object, x-kubernetes-preserve-unknown-fields: true }
+---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:

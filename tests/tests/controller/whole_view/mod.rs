@@ -8,3 +8,4 @@ mod fleet;
 mod fresh;
 mod limits;
 mod mode;
+mod unread;
