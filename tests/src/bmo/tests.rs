@@ -361,7 +361,7 @@ fn only_a_changed_annotation_ends_a_backoff_early() {
     };
     // Ironic has it as off meanwhile, and that is not even copied.
     let asleep = later(&host, &off());
-    assert_eq!((asleep.act, asleep.status), (None, host.status.clone()));
+    assert_eq!((asleep.act, asleep.status), (None, host.status));
     let renewed = held(r#"{"mode":"hard","renewed":"now"}"#);
     assert_eq!(later(&renewed, &off()).status.powered_on, Some(false));
     let tried = later(&renewed, &failed);
