@@ -303,10 +303,9 @@ impl World {
         let passed: Duration = until(at);
         self.read = None;
         let copy = self.copy.as_mut().map(|copy| &mut copy.state);
-        for state in [self.record.as_mut(), copy, self.kept.as_mut()] {
-            if let Some(state) = state {
-                shift_state(state, passed);
-            }
+        let states = [self.record.as_mut(), copy, self.kept.as_mut()];
+        for state in states.into_iter().flatten() {
+            shift_state(state, passed);
         }
     }
 

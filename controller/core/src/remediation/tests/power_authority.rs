@@ -215,7 +215,7 @@ fn f9_rival_that_came_and_went_ends_the_remediation_after_this_attempt() {
 
     // The Node is back, or it is not.
     let restoring = State {
-        rival: s.rival.clone(),
+        rival: s.rival,
         finalizer: true,
         ..mk_state(Step::Restoring)
     };
