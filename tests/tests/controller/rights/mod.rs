@@ -103,9 +103,8 @@ async fn controller_rbac_rights_are_sufficient_and_minimal() {
         right.verb == "get" && READ_IF_ABSENT.contains(&kind)
     };
     // A verb of the admission policy of `persons`, which no request has, and what `preflight` reads about that policy.
-    let of_policy = |right: &Right| {
-        right.verb == "attribute" || right.group == "admissionregistration.k8s.io"
-    };
+    let of_policy =
+        |right: &Right| right.verb == "attribute" || right.group == "admissionregistration.k8s.io";
     let is_used = |right: &Right| {
         if_absent(right) || of_policy(right) || audit.done.iter().any(|done| right.covers(done))
     };
