@@ -42,7 +42,7 @@ pub trait Bmc: Send + Sync + fmt::Debug {
     /// [`ErrorKind::ButtonOnly`].
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted>;
 
-    /// Reads the power state. If the BMC has several drivers, those that lead to another system than the expected
+    /// Reads the power state. If the BMC has several drivers, the drivers that lead to another system than the expected
     /// one are not used; with a single driver, the caller compares the identity.
     fn checked_power(&self, _expected: Expected) -> BmcFuture<'_, PowerReading> {
         self.power()

@@ -220,7 +220,7 @@ mod tests {
 
     use super::*;
 
-    /// A thousand hosts, every twentieth of which takes the whole time limit.
+    /// A thousand hosts; every twentieth takes the whole time limit.
     #[tokio::test(start_paused = true)]
     async fn dead_hosts_do_not_delay_other_hosts() {
         let (limit, quick) = (Duration::from_secs(5), Duration::from_millis(20));
@@ -247,7 +247,7 @@ mod tests {
         );
     }
 
-    /// More hosts than are changed at once, the first of which is dead.
+    /// More hosts than are changed at once; the first is dead.
     #[tokio::test(start_paused = true)]
     async fn dead_host_delays_none_of_many() {
         let (limit, quick) = (Duration::from_secs(300), Duration::from_millis(20));

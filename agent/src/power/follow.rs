@@ -86,7 +86,7 @@ pub(super) async fn follow(
 }
 
 /// Reads events until the outcome or the loss of the connection. Each connection sends all events
-/// from the start; `shown` counts those that were printed.
+/// from the start; `shown` counts the printed ones.
 async fn listen(
     mut events: Streaming<v1::AwaitResponse>,
     (host, device): (&str, v1::PowerDevice),

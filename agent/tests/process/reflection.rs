@@ -15,7 +15,7 @@ use tonic_reflection::pb::v1::{
     server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
 };
 
-/// Messages of which only the descriptor is known.
+/// Messages known by their descriptor only.
 #[derive(Clone)]
 struct Dynamic(MessageDescriptor);
 

@@ -203,7 +203,7 @@ pub const CONTRACT_V1BETA1_LABEL: &str = "cluster.x-k8s.io/v1beta1";
 pub const CONTRACT_V1BETA2_LABEL: &str = "cluster.x-k8s.io/v1beta2";
 /// Joins a ClusterRole to the rights of Cluster API's own manager.
 pub const CAPI_AGGREGATE_LABEL: &str = "cluster.x-k8s.io/aggregate-to-manager";
-/// On a CRD: `clusterctl move` considers its objects, and moves those that belong to a Cluster by their owners.
+/// On a CRD: `clusterctl move` considers its objects, and moves what belongs to a Cluster through its owners.
 pub const CLUSTERCTL_LABEL: &str = "clusterctl.cluster.x-k8s.io";
 /// On a CRD: `clusterctl move` moves all objects of the namespace, also those without an owner.
 pub const CLUSTERCTL_MOVE_LABEL: &str = "clusterctl.cluster.x-k8s.io/move";

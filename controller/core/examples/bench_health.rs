@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use rackhand_core::checks::machines::{
-    Check, ClusterFacts, Condition, ConditionRule, Fleet, Limit, MachineFacts, NodeFacts, NodeView,
-    RequestView, Target, plan,
+    Check, ClusterFacts, Condition, ConditionRule, Fleet, Limit, MachineFacts, MachineRemediation,
+    NodeFacts, NodeView, Target, plan,
 };
 use rackhand_core::values::int_or_percent::IntOrPercent;
 
@@ -81,7 +81,7 @@ fn machine(i: usize) -> Target {
             awaits_owner: false,
         },
         node: node(i, "True", at(0)),
-        request: RequestView::None,
+        request: MachineRemediation::None,
     }
 }
 

@@ -38,7 +38,7 @@ pub use rackhand_core::values::duration::time_span;
 pub use run::{Connections, run, run_over};
 pub use serve::controller_client::{ControllerAddress, ControllerTrust};
 pub use serve::explain::{
-    CheckGroup, CheckSubject, ExplainError, RequestKind, ShownSettings, Subject, View,
+    CheckGroup, CheckSubject, ExplainError, RemediationKind, ShownSettings, Subject, View,
     explain_by_leader, explain_cluster, explain_files, settings_of_cluster, settings_of_files,
 };
 pub use serve::page::{PageProxy, ProxyError};

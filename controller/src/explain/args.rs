@@ -115,7 +115,7 @@ pub(crate) struct Remediation {
 
     /// Kind of the remediation, if both kinds have an object of this name.
     #[arg(long, value_enum)]
-    pub(crate) kind: Option<RequestKindArg>,
+    pub(crate) kind: Option<RemediationKindArg>,
 
     #[command(flatten)]
     pub(crate) leader: LeaderAddress,
@@ -127,7 +127,7 @@ pub(crate) struct Remediation {
 
 /// The kind of a remediation.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum RequestKindArg {
+pub(crate) enum RemediationKindArg {
     #[value(alias = "PowerRemediation", alias = "prem")]
     Power,
     #[value(alias = "Metal3Remediation", alias = "m3r")]

@@ -12,8 +12,9 @@ use anyhow::Context;
 use clap::ArgMatches;
 use jiff::Timestamp;
 use rackhand_runtime::{
-    CheckGroup, CheckSubject, Config, ControllerAddress, RequestKind, ShownSettings, Subject, View,
-    explain_by_leader, explain_cluster, explain_files, settings_of_cluster, settings_of_files,
+    CheckGroup, CheckSubject, Config, ControllerAddress, RemediationKind, ShownSettings, Subject,
+    View, explain_by_leader, explain_cluster, explain_files, settings_of_cluster,
+    settings_of_files,
 };
 
 use crate::{
@@ -22,7 +23,7 @@ use crate::{
     leader::LeaderConnection,
     settings,
 };
-use args::{CheckGroupArg, How, Mhc, Nhc, Remediation, RequestKindArg, TableOutput};
+use args::{CheckGroupArg, How, Mhc, Nhc, Remediation, RemediationKindArg, TableOutput};
 
 pub(crate) use args::Explain;
 
@@ -48,8 +49,8 @@ async fn remediation(asked: Remediation, line: &CommandLine<'_>) -> anyhow::Resu
         namespace: asked.namespace,
         name: asked.name,
         kind: asked.kind.map(|kind| match kind {
-            RequestKindArg::Power => RequestKind::PowerRemediation,
-            RequestKindArg::Metal3 => RequestKind::Metal3Remediation,
+            RemediationKindArg::Power => RemediationKind::PowerRemediation,
+            RemediationKindArg::Metal3 => RemediationKind::Metal3Remediation,
         }),
     };
     let kubeconfig = line.args.kubeconfig();

@@ -9,9 +9,9 @@ use jiff::SignedDuration;
 use rackhand_core::remediation::{
     AgentFacts, AgentId, AgentView, BareMetalHostFacts, BmcAccess, BoundPod, Collected, Decision,
     Drain, HostRef, HostView, JournalFacts, LeaseMemory, MachineView, MoveBlock, NodeAction,
-    NodeComparison, NodeFacts, NodeLife, Observation, OnExhausted, OperationEvent, OperationView,
-    OtherNode, OtherNodes, PinnedOperation, PodDeletion, PodDeletions, PodRef, Policy,
-    RequestFacts, Shell, State, Step, Taint, WorkloadView, node_comparison, step,
+    NodeComparison, NodeFacts, NodeLife, ObjectFacts, Observation, OnExhausted, OperationEvent,
+    OperationView, OtherNode, OtherNodes, PinnedOperation, PodDeletion, PodDeletions, PodRef,
+    Policy, Shell, State, Step, Taint, WorkloadView, node_comparison, step,
 };
 
 use crate::{
@@ -196,7 +196,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
     } = agent(w, shell, &host);
     shell.needs_access(Some(&host), false);
     let o = Observation {
-        request: RequestFacts {
+        request: ObjectFacts {
             ended_by_copy: None,
             made_by_check: None,
             checked: None,

@@ -30,7 +30,7 @@ const SUCCESS: &str = "completion code 0x00";
 const RESTART: Duration = Duration::from_secs(5);
 
 /// Calls that read many records have this many times the limit of a call: a BMC may have hundreds
-/// of sensors, each of which takes one or two requests. Other calls may run in between.
+/// of sensors, with one or two requests for each sensor. Other calls may run in between.
 const RECORDS: u32 = 4;
 
 /// One IPMI BMC.

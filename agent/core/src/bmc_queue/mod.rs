@@ -66,7 +66,7 @@ impl State {
         number
     }
 
-    /// Adds an operation, and returns those that it replaces. They end before their next command:
+    /// Adds an operation, and returns the operations that it replaces. They end before their next command:
     /// a waiting `on` would otherwise switch on a host that was just fenced. The operation whose
     /// turn it is keeps the turn until it leaves, because its command may be in flight.
     pub fn join(&mut self, host: &str, rank: OperationRank) -> (u64, Vec<u64>) {

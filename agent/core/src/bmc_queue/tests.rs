@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A queue with these operations on host `a`, none of which is replaced.
+/// A queue with these operations on host `a`; none is replaced.
 fn queue(ranks: &[OperationRank]) -> (State, Vec<u64>) {
     let mut state = State::default();
     let numbers = ranks.iter().map(|rank| {

@@ -248,7 +248,7 @@ pub struct SetBack {
 pub enum NotSetBack {
     /// No term of the election was claimed.
     #[error(
-        "no term of election {0:?} was ever claimed at this agent; `term list` shows those that were"
+        "no term of election {0:?} was ever claimed at this agent; `term list` shows the claimed ones"
     )]
     UnknownElection(String),
     /// The term is not above the requested one.

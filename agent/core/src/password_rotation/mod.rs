@@ -77,7 +77,7 @@ impl PasswordRotation {
         }
     }
 
-    /// What is to be done now.
+    /// The next step.
     pub fn step(&self) -> Step {
         self.step
     }

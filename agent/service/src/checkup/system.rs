@@ -85,7 +85,7 @@ pub(super) fn actions(seen: &Observations) -> Check {
 /// of on needs none.
 pub(super) fn off_proof(seen: &Observations) -> Check {
     const NAME: &str = "off-proof";
-    const WITHOUT: &str = "a host that is off already when it is to be fenced is proven off only by its outlets \
+    const WITHOUT: &str = "a host that is already off before its fencing is proven off only by its outlets \
                            (outlets, standby_watts) or by a person";
     match facts(seen, NAME) {
         Err(check) => *check,

@@ -359,7 +359,7 @@ impl Engine {
         self.shared.pdus.outlets(config, pdu, limit).await
     }
 
-    /// Number of running operations, and of those that wait for their PDU.
+    /// Number of running operations, and of operations that wait for their PDU.
     pub(crate) fn load(&self) -> (usize, usize) {
         (self.running().len(), self.shared.power_on_stagger.waiting())
     }

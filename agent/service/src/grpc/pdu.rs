@@ -39,7 +39,7 @@ impl PowerService {
         let Some(pdu) = config.inventory.pdus.get(&request.pdu) else {
             return Err(Status::not_found(format!(
                 "PDU {} is not in the configuration of rack {}, or has no address there; `pdu list` \
-                 shows those that have one",
+                 shows the hosts that have one",
                 request.pdu, config.rack
             )));
         };

@@ -22,7 +22,7 @@ pub struct HostEvidence {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<String>,
     /// How far the host had booted, why it last started, and the faults of its
-    /// chassis, as far as the BMC reports them.
+    /// chassis, if the BMC reports them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub boot: Vec<String>,

@@ -126,7 +126,7 @@ pub struct HostRemediation {
     /// When the failure was detected and the remediation requested.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub created_at: Timestamp,
-    /// The steps, and when each began. Those that a leader entered shortly before it ended may be missing.
+    /// The steps, and when each began. The last steps before a leader ended may be missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 40), extend("x-kubernetes-list-type" = "atomic"))]
     pub steps: Vec<HostStep>,

@@ -120,11 +120,11 @@ pub struct MachineHealthCheckSpec {
         "message": "must be 0, or 30s or more"
     }]))]
     pub node_startup_timeout: Option<GoDuration>,
-    /// v1beta1: conditions of a Node, any of which makes its Machine unhealthy.
+    /// v1beta1: conditions of a Node. Any one makes its Machine unhealthy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "atomic"))]
     pub unhealthy_conditions: Vec<NodeCheckV1Beta1>,
-    /// v1beta1: conditions of a Machine, any of which makes it unhealthy.
+    /// v1beta1: conditions of a Machine. Any one makes it unhealthy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
     pub unhealthy_machine_conditions: Vec<MachineCheckV1Beta1>,
@@ -221,11 +221,11 @@ pub struct Checks {
         ])
     )]
     pub node_startup_timeout_seconds: Option<i32>,
-    /// Conditions of a Node, any of which makes its Machine unhealthy.
+    /// Conditions of a Node. Any one makes its Machine unhealthy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
     pub unhealthy_node_conditions: Vec<NodeCheck>,
-    /// Conditions of a Machine, any of which makes it unhealthy.
+    /// Conditions of a Machine. Any one makes it unhealthy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
     pub unhealthy_machine_conditions: Vec<MachineCheck>,

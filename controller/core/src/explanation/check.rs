@@ -115,7 +115,7 @@ pub struct TargetView {
     pub counts: bool,
     /// Its remediations, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub remediations: Vec<RequestView>,
+    pub remediations: Vec<TargetRemediation>,
     /// What is done about it now, or why nothing is.
     pub does: String,
 }
@@ -139,7 +139,7 @@ pub struct CauseView {
 /// A remediation of a target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RequestView {
+pub struct TargetRemediation {
     /// Kind and name, with the namespace where it is not the check's.
     pub remediation: String,
     /// The other object that it belongs to.

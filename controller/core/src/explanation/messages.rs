@@ -4,7 +4,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use super::check::TargetView;
 use crate::{
-    checks::machines::{ConditionRule, Limit, RequestView, Verdict},
+    checks::machines::{ConditionRule, Limit, MachineRemediation, Verdict},
     values::duration::go_duration,
     values::int_or_percent::IntOrPercent,
 };
@@ -50,14 +50,17 @@ pub(super) fn verdict_reason(verdict: &Verdict) -> String {
 }
 
 /// Whether a request of this Machine exists.
-pub(super) fn is_under_way(request: &RequestView) -> bool {
-    matches!(request, RequestView::Open | RequestView::Deleting)
+pub(super) fn is_under_way(request: &MachineRemediation) -> bool {
+    matches!(
+        request,
+        MachineRemediation::Open | MachineRemediation::Deleting
+    )
 }
 
 /// Why nothing is done about a machine for which nothing is due; `None`: it depends on the dialect.
 pub(super) fn waiting_reason(
     verdict: &Verdict,
-    request: &RequestView,
+    request: &MachineRemediation,
     deleting: bool,
     open: bool,
 ) -> Option<&'static str> {
@@ -67,7 +70,7 @@ pub(super) fn waiting_reason(
         }
         Verdict::Unhealthy { .. } if deleting => Some("nothing: it is being deleted"),
         Verdict::Unhealthy { .. } if !open => Some("nothing: the limit forbids it"),
-        Verdict::Healthy if *request == RequestView::Deleting => {
+        Verdict::Healthy if *request == MachineRemediation::Deleting => {
             Some("waits for its remediation to end")
         }
         Verdict::Skipped(_) => Some("nothing: it is left out"),

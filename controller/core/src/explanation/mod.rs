@@ -15,7 +15,7 @@ mod remediation;
 mod table;
 
 pub use check::{
-    CauseView, CheckView, LimitView, NextChangeView, RequestView, StormView, TargetView,
+    CauseView, CheckView, LimitView, NextChangeView, StormView, TargetRemediation, TargetView,
 };
 pub use evidence::evidence_lines;
 pub use machines::{MachineCheckFacts, MachineEntry, RecordedCondition, explain_machines};

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use jiff::Timestamp;
 
 use super::{
-    check::{CheckView, RequestView, TargetView},
+    check::{CheckView, TargetRemediation, TargetView},
     remediation::RemediationView,
 };
 use crate::{values::columns::write_columns, values::duration::time_span};
@@ -121,7 +121,7 @@ impl CheckView {
     }
 }
 
-impl Display for RequestView {
+impl Display for TargetRemediation {
     /// Without times, which depend on the present.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.remediation)?;

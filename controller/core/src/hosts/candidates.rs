@@ -7,7 +7,7 @@ use rackhand_identity::{IdentityMatch, compare_system_uuids};
 
 use super::{HostQuery, InventoryHost, KnownNodes, NodeKey, Racks, bindings::Binding, node_of};
 
-/// Hosts with one providerID or system UUID of which at most one may be the host. More are not looked through.
+/// Maximum number of hosts with one providerID or system UUID. At most one is the right host; more are not examined.
 const SHARED: usize = 64;
 /// Refused hosts that a message names.
 const NAMED: usize = 4;

@@ -1,7 +1,7 @@
 //! Concurrency of remediations: which one may begin (F6).
 //!
 //! Invariants: no two remediations act on one host, Machine, Node or BMC, nor on two control-plane
-//! machines of one cluster at a time; and one that cannot begin does not block those that can.
+//! machines of one cluster at a time; and a remediation that cannot begin blocks no other.
 
 use jiff::Timestamp;
 
@@ -14,7 +14,7 @@ use crate::{
 /// Members without a healthy etcd that a message names.
 const NAMED: usize = 5;
 
-/// An unfinished remediation, as far as it concerns other remediations.
+/// What other remediations need to know of an unfinished one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ActiveRemediation {
     /// `Kind namespace/name`, for messages.
@@ -39,7 +39,7 @@ pub struct ActiveRemediation {
 }
 
 impl ActiveRemediation {
-    /// The order of those that could begin; the least goes first. It is one order for hosts, control planes and
+    /// The order of remediations that could begin; the least goes first. It is one order for hosts, control planes and
     /// budgets, so that no two wait for each other.
     pub fn precedence(&self) -> (Timestamp, &str) {
         let delay = self.policy.workload.precedence_delay();
@@ -59,7 +59,7 @@ pub struct OtherMachine {
     pub is_healthy: bool,
 }
 
-/// The members of etcd of which a machine is one.
+/// The members of the etcd to which a machine belongs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ControlPlane {
     /// Number of members, including this one.

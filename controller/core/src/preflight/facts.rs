@@ -208,7 +208,7 @@ pub enum Manager {
 /// Which of them run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ManagerFacts {
-    /// Those that were found, with `namespace/name` of the Deployment and its image.
+    /// Controllers that were found, with `namespace/name` of the Deployment and its image.
     pub found: Vec<(Manager, String, String)>,
     /// Why Deployments cannot be listed.
     pub unknown: Option<String>,

@@ -11,7 +11,7 @@ use super::{
     identity::is_compared,
 };
 
-/// A certificate that ends sooner is to be renewed.
+/// A certificate that ends sooner should be renewed.
 const RENEW: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 pub(super) fn own_certificate(

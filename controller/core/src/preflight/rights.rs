@@ -144,7 +144,7 @@ impl Right {
 const READ: &[&str] = &["get", "list", "watch"];
 const LIST: &[&str] = &["list", "watch"];
 /// `attribute` is a verb of the shipped admission policy: what only Rackhand writes on a remediation.
-const REQUESTS: &[&str] = &[
+const REMEDIATIONS: &[&str] = &[
     "get",
     "list",
     "watch",
@@ -167,7 +167,7 @@ pub const RIGHTS: &[Right] = &[
     right(Role::Controller, OURS, "powerpolicies", LIST),
     right(Role::Controller, OURS, "powerpolicies/status", &["patch"]),
     right(Role::Controller, OURS, "powerremediationtemplates", READ),
-    right(Role::Controller, OURS, "powerremediations", REQUESTS),
+    right(Role::Controller, OURS, "powerremediations", REMEDIATIONS),
     right(Role::Controller, OURS, "rackagents/status", &["patch"]),
     right(
         Role::Controller,
@@ -242,7 +242,7 @@ pub const RIGHTS: &[Right] = &[
         "nodehealthchecks/status",
         &["patch"],
     ),
-    right(Role::Controller, CAPM3, "metal3remediations", REQUESTS),
+    right(Role::Controller, CAPM3, "metal3remediations", REMEDIATIONS),
     right(
         Role::Controller,
         CAPM3,

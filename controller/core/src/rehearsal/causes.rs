@@ -116,7 +116,7 @@ impl SharedCauses {
         }
     }
 
-    /// When a cause ends of which most hosts have recovered.
+    /// When a mostly recovered cause ends.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         let ends = self.policies.iter().flat_map(|judged| {
             let recovery = SignedDuration::try_from(judged.rules.recovery);

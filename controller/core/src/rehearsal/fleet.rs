@@ -12,9 +12,9 @@ use jiff::Timestamp;
 use super::{Member, MemberFacts};
 use crate::{
     checks::machines::{
-        self, Action, OpenShiftAction, OpenShiftCheck, RequestView, Target, Verdict,
+        self, Action, MachineRemediation, OpenShiftAction, OpenShiftCheck, Target, Verdict,
     },
-    checks::nodes::{self, NodeCheckStatus, Outside, Request, RequestId, Step},
+    checks::nodes::{self, NodeCheckStatus, Outside, RemediationId, Request, Step},
 };
 
 /// What a check wants for a member now.
@@ -121,7 +121,7 @@ impl NodeFleet {
         }
     }
 
-    fn change(&mut self, node: &str, id: &RequestId, change: impl FnOnce(&mut Request)) {
+    fn change(&mut self, node: &str, id: &RemediationId, change: impl FnOnce(&mut Request)) {
         let requests = self.requests.get_mut(node);
         let found = requests.and_then(|all| all.iter_mut().find(|r| r.id == *id));
         if let Some(request) = found {
@@ -130,7 +130,7 @@ impl NodeFleet {
         }
     }
 
-    fn remove_request(&mut self, node: &str, id: &RequestId) {
+    fn remove_request(&mut self, node: &str, id: &RemediationId) {
         self.fleet.remove_request(id);
         if let Some(requests) = self.requests.get_mut(node) {
             requests.retain(|request| request.id != *id);
@@ -145,7 +145,7 @@ impl NodeFleet {
         self.created += 1;
         let uid = format!("rehearsed-{}", self.created);
         let request = Request {
-            id: RequestId {
+            id: RemediationId {
                 api_version: step.template.api_version,
                 kind: step.template.request_kind,
                 namespace: step.template.namespace,
@@ -244,8 +244,8 @@ fn put_machine<P: machines::Policy>(
     now: Timestamp,
 ) {
     let request = match is_requested {
-        true => RequestView::Open,
-        false => RequestView::None,
+        true => MachineRemediation::Open,
+        false => MachineRemediation::None,
     };
     let target = Target {
         machine,
@@ -304,8 +304,8 @@ impl CheckFleet {
     /// A remediation that the check wanted exists from now on.
     pub(super) fn requested(&mut self, member: &str, now: Timestamp) {
         match self {
-            Self::Machines(fleet) => fleet.set_request(member, RequestView::Open, now),
-            Self::OpenShift(fleet) => fleet.set_request(member, RequestView::Open, now),
+            Self::Machines(fleet) => fleet.set_request(member, MachineRemediation::Open, now),
+            Self::OpenShift(fleet) => fleet.set_request(member, MachineRemediation::Open, now),
             Self::Nodes(nodes) => nodes.requested(member, now),
         }
     }
@@ -313,8 +313,8 @@ impl CheckFleet {
     /// The remediation of a member is over.
     pub(super) fn ended(&mut self, member: &str, now: Timestamp) {
         match self {
-            Self::Machines(fleet) => fleet.set_request(member, RequestView::None, now),
-            Self::OpenShift(fleet) => fleet.set_request(member, RequestView::None, now),
+            Self::Machines(fleet) => fleet.set_request(member, MachineRemediation::None, now),
+            Self::OpenShift(fleet) => fleet.set_request(member, MachineRemediation::None, now),
             // A NodeHealthCheck deletes the remediation itself, once the Node is healthy.
             Self::Nodes(_) => {}
         }

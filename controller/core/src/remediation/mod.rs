@@ -46,7 +46,7 @@ pub use observation::workload_view::{
     BoundVolume, Drain, LeaseFacts, NodeFacts, Taint, WorkloadView,
 };
 pub use observation::{
-    BareMetalHostFacts, HostView, MachineView, MoveBlock, Observation, RequestFacts,
+    BareMetalHostFacts, HostView, MachineView, MoveBlock, ObjectFacts, Observation,
 };
 pub use orphaned_holds::left_hold::{LeftHoldAction, left_hold};
 pub use orphaned_holds::left_keys::{LeftKeyAction, LeftKeys, LeftNode, left_keys, removable_from};

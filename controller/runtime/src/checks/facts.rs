@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use rackhand_api::{names::kinds, views::ConditionCheck};
-use rackhand_core::checks::machines::{Condition, ConditionRule, NodeFacts, NodeView, RequestView};
+use rackhand_core::checks::machines::{
+    Condition, ConditionRule, MachineRemediation, NodeFacts, NodeView,
+};
 
 use crate::store::{
     index::{Connection, Index},
@@ -62,20 +64,20 @@ pub(super) fn request(
     machine_uid: &str,
     owners: &[(String, String, String)],
     deleting: bool,
-) -> RequestView {
+) -> MachineRemediation {
     let of_machine = |kind: &str| kind == kinds::MACHINE;
     match owners.iter().find(|(kind, _, _)| of_machine(kind)) {
         Some((_, _, uid)) if uid == machine_uid => {
             if deleting {
-                RequestView::Deleting
+                MachineRemediation::Deleting
             } else {
-                RequestView::Open
+                MachineRemediation::Open
             }
         }
-        Some((kind, name, uid)) => RequestView::Foreign {
+        Some((kind, name, uid)) => MachineRemediation::Foreign {
             owner: format!("{kind} {name} (UID {uid})"),
         },
-        None => RequestView::Foreign {
+        None => MachineRemediation::Foreign {
             owner: "nothing (it has no ownerReference to a Machine)".into(),
         },
     }

@@ -9,7 +9,7 @@ use rackhand_api::{
     views::{ClusterView, MachineHealthCheckView, MachineView, Meta, TemplateRef, group_of},
 };
 use rackhand_core::checks::machines::{
-    Check, ClusterFacts, Condition, MachineFacts, NodeFacts, NodeView, RequestView, Target,
+    Check, ClusterFacts, Condition, MachineFacts, MachineRemediation, NodeFacts, NodeView, Target,
 };
 
 use super::{dialects::cluster_api_facts as cluster_api, facts};
@@ -104,7 +104,7 @@ impl FleetObjects {
                 node: self.node(machine.node_name.as_deref()),
                 request: match &view.remediation_template {
                     Some(template) => self.request(template, &machine, &cluster.namespace),
-                    None => RequestView::None,
+                    None => MachineRemediation::None,
                 },
             };
             found.targets.push((machine, target));
@@ -140,7 +140,7 @@ impl FleetObjects {
         template: &TemplateRef,
         machine: &MachineView,
         namespace: &str,
-    ) -> RequestView {
+    ) -> MachineRemediation {
         let group = group_of(&template.api_version);
         self.request_of(group, template.request_kind(), machine, namespace)
     }
@@ -152,10 +152,10 @@ impl FleetObjects {
         kind: &str,
         machine: &MachineView,
         namespace: &str,
-    ) -> RequestView {
+    ) -> MachineRemediation {
         let key = Key::new(namespace, &machine.meta.name);
         let Some(found) = self.get(group, kind, &key) else {
-            return RequestView::None;
+            return MachineRemediation::None;
         };
         let meta = Meta::of(found);
         let owners: Vec<_> = meta

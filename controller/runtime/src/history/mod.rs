@@ -52,7 +52,7 @@ pub(crate) struct Histories {
     namespace: Option<String>,
     /// What is shown of them.
     shown: Arc<History>,
-    /// What is to be written.
+    /// Entries to write.
     queue: Mutex<Queue>,
     bell: Notify,
 }

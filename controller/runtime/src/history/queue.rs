@@ -1,4 +1,4 @@
-//! The entries that are to be written, by host.
+//! Entries to write, by host.
 //!
 //! Pure. One that still changes waits for a moment, so that several steps become one write.
 
@@ -21,7 +21,7 @@ const BACKOFF: Duration = Duration::from_secs(2);
 /// Hosts with entries that wait. What comes after is given up: the API server is away for long.
 const HOSTS: usize = 20_000;
 
-/// What is to be written into one object.
+/// Entries to write into one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Batch {
     pub(super) spec: HostHistorySpec,
@@ -45,7 +45,7 @@ impl Batch {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     waiting: BTreeMap<String, Batch>,
-    /// Those that are being written.
+    /// Objects with a write in flight.
     writing: BTreeMap<String, Batch>,
 }
 
@@ -75,7 +75,7 @@ impl Queue {
         true
     }
 
-    /// Removes and returns up to `limit` batches that are due, those that have waited longest first.
+    /// Removes and returns up to `limit` due batches, the oldest first.
     pub(super) fn take_due(&mut self, now: Instant, limit: usize) -> Vec<(String, Batch)> {
         let mut due: Vec<(Instant, String)> = self
             .waiting

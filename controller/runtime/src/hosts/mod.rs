@@ -42,7 +42,7 @@ pub(crate) use traces::traces;
 use crate::store::{
     index::{Entry, Index},
     object::{Key, Kind},
-    request::RequestView,
+    remediation::RemediationObject,
 };
 
 /// Remediations by UID as last evaluated.
@@ -99,7 +99,7 @@ fn machine_key(machine: &MachineView) -> Key {
 pub(crate) fn target(
     index: &Index,
     request: &Key,
-    view: &RequestView,
+    view: &RemediationObject,
     state: Option<&State>,
 ) -> Target {
     let marked = state
@@ -150,7 +150,7 @@ pub(crate) fn target(
 /// Adds the Machine of OpenShift that the remediation is for, which names the Node.
 pub(crate) fn of_openshift(
     target: &mut Target,
-    view: &RequestView,
+    view: &RemediationObject,
     machine: Option<DynamicObject>,
 ) {
     let owner = view.openshift_machine().map(|owner| owner.uid.as_str());

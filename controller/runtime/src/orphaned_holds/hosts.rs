@@ -30,9 +30,9 @@ use crate::{
         api::{ApiError, call, optional, words},
         clock,
         index::Connection,
-        live_requests::find_gone,
+        live_remediations::find_gone,
         object::{Key, Kind, api, list_pages},
-        request::RequestView,
+        remediation::RemediationObject,
     },
 };
 
@@ -80,7 +80,7 @@ impl Search {
         Ok(())
     }
 
-    /// Removes what remediations that are gone have left on a host, as far as that is possible now.
+    /// Removes what it can of the traces that remediations left on a host when they were deleted.
     async fn end(
         &mut self,
         context: &OrphanedHolds,
@@ -309,16 +309,17 @@ fn remediation_of(context: &OrphanedHolds, host: &Key, target: &Target) -> Optio
         let is_of_host = state
             .and_then(|s| s.host.as_ref())
             .is_some_and(|h| h.bmh.as_deref() == Some(name.as_str()));
-        let is_of_target = entry
-            .view
-            .as_ref()
-            .is_ok_and(|view: &std::sync::Arc<RequestView>| {
-                let owner = view.machine();
-                let of_machine = owner.is_some_and(|owner| {
-                    machine.as_ref() == Some(&Key::new(&*id.key.namespace, &owner.name))
+        let is_of_target =
+            entry
+                .view
+                .as_ref()
+                .is_ok_and(|view: &std::sync::Arc<RemediationObject>| {
+                    let owner = view.machine();
+                    let of_machine = owner.is_some_and(|owner| {
+                        machine.as_ref() == Some(&Key::new(&*id.key.namespace, &owner.name))
+                    });
+                    of_machine || target.node.as_deref() == Some(id.key.name.as_str())
                 });
-                of_machine || target.node.as_deref() == Some(id.key.name.as_str())
-            });
         let is_over = state.is_some_and(|s| s.step.is_terminal());
         if is_over || !(is_of_host || is_of_target) {
             continue;

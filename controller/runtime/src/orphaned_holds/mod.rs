@@ -27,7 +27,7 @@ use crate::{
     store::{
         api::ApiError,
         index::Index,
-        live_requests::{has_finalizer, list_requests},
+        live_remediations::{has_finalizer, list_remediations},
         object::Served,
         watch::pause,
     },
@@ -113,7 +113,7 @@ async fn left(context: &OrphanedHolds) -> Result<Vec<AgentHold>, ApiError> {
     // Listed after the agents have reported their holds. A remediation has the finalizer before it
     // has a hold.
     let namespace = context.namespace.as_deref().unwrap_or_default();
-    let existing = list_requests(&context.client, &context.served, namespace).await?;
+    let existing = list_remediations(&context.client, &context.served, namespace).await?;
     holds.retain(|held| is_left(held, &existing));
     Ok(holds)
 }

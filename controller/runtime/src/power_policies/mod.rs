@@ -71,7 +71,7 @@ pub(crate) async fn run(context: PolicyStatus, cancel: CancellationToken) {
     }
 }
 
-/// The remediations under way and those that are held, by policy.
+/// Numbers of running and of held remediations, by policy.
 fn counts(context: &PolicyStatus) -> (BTreeMap<String, i32>, BTreeMap<String, i32>) {
     let (mut active, mut held) = (BTreeMap::new(), BTreeMap::new());
     for remediation in context.active.lock().values() {

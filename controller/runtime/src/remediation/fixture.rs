@@ -39,7 +39,7 @@ use crate::{
         fake_api::Objects,
         index::{Connection, Index},
         object::{Key, Kind, Served},
-        request::RequestId,
+        remediation::RemediationId,
     },
 };
 
@@ -413,7 +413,7 @@ impl Fixture {
         self.objects.put(CHECK, check);
     }
 
-    /// Makes the Machine one of three control-plane members, of which the others are healthy.
+    /// Makes the Machine one of three control-plane members; the others are healthy.
     pub(crate) fn control_plane(&self) {
         let role = json!({ "metadata": { "labels": { "cluster.x-k8s.io/control-plane": "" } } });
         self.objects.change(MACHINE, &role);
@@ -460,7 +460,7 @@ impl Fixture {
     }
 
     pub(crate) fn engine(&self) -> Engine {
-        let id = RequestId::new(Kind::PowerRemediation, Key::new("ns", "m1"));
+        let id = RemediationId::new(Kind::PowerRemediation, Key::new("ns", "m1"));
         Engine::new(
             self.context.clone(),
             id,

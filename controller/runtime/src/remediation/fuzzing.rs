@@ -6,7 +6,7 @@ use kube::api::DynamicObject;
 use rackhand_core::hosts::Racks;
 
 use super::{
-    observe::facts::{bmh_facts, machine_facts, request_facts, wanted_node_action},
+    observe::facts::{bmh_facts, machine_facts, object_facts, wanted_node_action},
     record::displayed_state,
 };
 use crate::{
@@ -44,7 +44,7 @@ pub(crate) fn remediations(objects: Vec<DynamicObject>) -> Result<usize, String>
         let state = displayed_state::displayed_state(id.kind, &entry.object)?;
         let mut target = target(&index, &id.key, view, state.as_ref());
         find_machine(&index, &mut target);
-        request_facts(&index, &config, id, view, &target);
+        object_facts(&index, &config, id, view, &target);
         machine_facts(&index, &target);
         wanted_node_action(&index, &config, view, &target);
         let found = host(&index, &racks, &target, None, state.as_ref());

@@ -8,16 +8,16 @@ use rackhand_core::explanation::{RemediationFacts, RemediationView, explain_reme
 
 use crate::{
     history::History, hosts::topology::Topologies, shared_causes::SharedCauses,
-    store::request::RequestId,
+    store::remediation::RemediationId,
 };
 
 /// The facts of every remediation that runs in this process, the history of steps, the causes that
 /// failed hosts share, and where hosts are by their BMCs.
 #[derive(Default)]
 pub(crate) struct LiveFacts {
-    facts: Mutex<BTreeMap<RequestId, Arc<RemediationFacts>>>,
+    facts: Mutex<BTreeMap<RemediationId, Arc<RemediationFacts>>>,
     /// The last view of each remediation that has ended, until its object is deleted.
-    ended: Mutex<BTreeMap<RequestId, RemediationView>>,
+    ended: Mutex<BTreeMap<RemediationId, RemediationView>>,
     pub(crate) history: Arc<History>,
     pub(crate) causes: Arc<SharedCauses>,
     pub(crate) topologies: Arc<Topologies>,
@@ -28,7 +28,7 @@ impl LiveFacts {
     /// of it; `None` if no decision about it was made in this process.
     pub(crate) fn view(
         &self,
-        id: &RequestId,
+        id: &RemediationId,
         now: Timestamp,
         ahead: SignedDuration,
     ) -> Option<RemediationView> {
@@ -44,12 +44,12 @@ impl LiveFacts {
         self.facts.lock().values().cloned().collect()
     }
 
-    pub(super) fn put(&self, id: &RequestId, facts: RemediationFacts) {
+    pub(super) fn put(&self, id: &RemediationId, facts: RemediationFacts) {
         self.facts.lock().insert(id.clone(), Arc::new(facts));
     }
 
     /// Keeps the last view of a remediation that has ended.
-    pub(super) fn end(&self, id: &RequestId, now: Timestamp, ahead: SignedDuration) {
+    pub(super) fn end(&self, id: &RemediationId, now: Timestamp, ahead: SignedDuration) {
         let facts = self.facts.lock().remove(id);
         if let Some(facts) = facts {
             let view = explain_remediation(&facts, now, ahead);
@@ -57,7 +57,7 @@ impl LiveFacts {
         }
     }
 
-    pub(super) fn remove(&self, id: &RequestId) {
+    pub(super) fn remove(&self, id: &RemediationId) {
         self.facts.lock().remove(id);
         self.ended.lock().remove(id);
     }

@@ -35,7 +35,7 @@ use crate::{
     store::{
         index::{ChangeQueue, Index},
         object::Served,
-        request::RequestId,
+        remediation::RemediationId,
     },
 };
 
@@ -56,7 +56,7 @@ pub(crate) struct Context {
     pub(crate) active: Arc<ActiveRemediations>,
     /// Remediations that are not in `active`, because this process has not evaluated them yet, or they are of
     /// another shard. Locked after `active`.
-    pub(crate) unevaluated: Mutex<BTreeSet<RequestId>>,
+    pub(crate) unevaluated: Mutex<BTreeSet<RemediationId>>,
     /// The inputs of the last decision of each remediation.
     pub(crate) live: Arc<LiveFacts>,
     /// What each did is written into the history of its host.
@@ -67,7 +67,7 @@ pub(crate) struct Context {
     pub(crate) leases: LeaseObservations,
 }
 
-/// Runs every remediation, and deletes what is recorded of those that are gone, until `cancel`. `of_causes` receives
+/// Runs every remediation, and deletes the records of deleted ones, until `cancel`. `of_causes` receives
 /// the changes that concern shared causes; `listed` is cancelled once the remediations were listed.
 pub(crate) async fn run(
     context: Arc<Context>,

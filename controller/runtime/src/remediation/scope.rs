@@ -10,12 +10,12 @@ use super::{
     Context, observe::snapshot::Snapshot, record::remediation_state::Record,
     tasks::wakeup::WatchInterest,
 };
-use crate::store::{object::Key, request::RequestId};
+use crate::store::{object::Key, remediation::RemediationId};
 
 /// The remediation, and the services that its parts use.
 pub(super) struct Scope {
     pub(super) context: Arc<Context>,
-    pub(super) id: RequestId,
+    pub(super) id: RemediationId,
     pub(super) uid: String,
     pub(super) interest: Arc<Mutex<WatchInterest>>,
 }

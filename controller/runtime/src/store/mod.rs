@@ -10,11 +10,11 @@ pub(crate) mod conditions;
 pub(crate) mod fake_api;
 pub(crate) mod host_evidence;
 pub(crate) mod index;
-pub(crate) mod live_requests;
+pub(crate) mod live_remediations;
 #[cfg(test)]
 pub(crate) mod log_capture;
 pub(crate) mod metrics;
 pub(crate) mod object;
 pub(crate) mod power_policy;
-pub(crate) mod request;
+pub(crate) mod remediation;
 pub(crate) mod watch;

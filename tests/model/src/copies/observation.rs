@@ -5,9 +5,10 @@ use std::{collections::BTreeMap, time::Duration};
 use jiff::SignedDuration;
 use rackhand_core::remediation::{
     AgentView, BareMetalHostFacts, BmcAccess, Collected, CommandTaken, Drain, HostRef, HostView,
-    JournalFacts, LeaseFacts, MachineView, MoveBlock, NodeAction, NodeFacts, Observation, OffProof,
-    OnExhausted, OperationOutcome, OperationView, OtherNodes, PinnedOperation, PodDeletions,
-    Policy, PowerState, PowerView, Reason, RequestFacts, State, Taint, WorkloadView, operation_id,
+    JournalFacts, LeaseFacts, MachineView, MoveBlock, NodeAction, NodeFacts, ObjectFacts,
+    Observation, OffProof, OnExhausted, OperationOutcome, OperationView, OtherNodes,
+    PinnedOperation, PodDeletions, Policy, PowerState, PowerView, Reason, State, Taint,
+    WorkloadView, operation_id,
 };
 
 use super::world::{World, key, uid};
@@ -48,7 +49,7 @@ impl World {
         let copy = self.copy.as_ref().filter(|_| self.record.is_none());
         let copy = copy.map(|copy| &copy.state);
         Observation {
-            request: RequestFacts {
+            request: ObjectFacts {
                 ended_by_copy: copy.map(|s| s.step).filter(|step| step.is_terminal()),
                 made_by_check: None,
                 checked: None,

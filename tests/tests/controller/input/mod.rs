@@ -6,6 +6,7 @@ mod agents;
 mod checks;
 mod remediations;
 mod state;
+mod tenant;
 mod world;
 
 use anyhow::Result;

@@ -19,7 +19,7 @@ use rackhand_tests::{
 
 const CHECK: &str = "worker-healthcheck";
 /// Requests of one page: enough for kubectl to write more than the buffer of a pipe holds.
-const REQUESTS: usize = 50;
+const REMEDIATIONS: usize = 50;
 
 const POLICY: &str = "
 apiVersion: rackhand.dev/v1alpha1
@@ -248,7 +248,7 @@ async fn pages(stage: &Stage, ports: [u16; 2], kubeconfigs: [&PathBuf; 2]) -> Re
     ] {
         let kubelet = stage.start_port_forwarding(&pod, ports[at]).await?;
         let (mut process, url) = page(stage, name, kubeconfig, &[]).await?;
-        for _ in 0..REQUESTS {
+        for _ in 0..REMEDIATIONS {
             // Each one opens a connection of its own.
             let shown = reqwest::Client::new().get(&url).send().await?;
             let shown = shown.error_for_status()?.text().await?;

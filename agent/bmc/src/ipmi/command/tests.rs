@@ -26,7 +26,7 @@ fn run<T>(future: impl Future<Output = T> + Send) -> T {
     runtime.unwrap().block_on(future)
 }
 
-/// Arbitrary bytes, some of which resemble records, or a completion code.
+/// Arbitrary bytes, some like records, or a completion code.
 fn answer() -> impl Strategy<Value = Result<Vec<u8>, u8>> {
     let sdr = (any::<u16>(), 1_u8..3, vec(any::<u8>(), 0..70)).prop_map(|(next, kind, rest)| {
         let length = u8::try_from(rest.len()).unwrap();

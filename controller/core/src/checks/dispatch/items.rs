@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::Item;
-use crate::checks::machines::RequestView;
+use crate::checks::machines::MachineRemediation;
 
 /// The result of an effect.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -98,9 +98,9 @@ impl Phase {
     }
 
     /// The request of a member as it counts against the limit (F10); `seen`: as the index shows it.
-    pub fn counted(self, seen: RequestView) -> RequestView {
-        if seen == RequestView::None && self.request_may_exist() {
-            RequestView::Open
+    pub fn counted(self, seen: MachineRemediation) -> MachineRemediation {
+        if seen == MachineRemediation::None && self.request_may_exist() {
+            MachineRemediation::Open
         } else {
             seen
         }

@@ -1,4 +1,4 @@
-//! The queue of machines for which something is to be done.
+//! The queue of machines with a pending action.
 //!
 //! Owns the order: requests before conditions, one effect at a time for a machine, a backoff per
 //! machine after a failure. Must never hold the effect, only the machine: the effect is decided when
@@ -48,7 +48,7 @@ impl Default for Window {
     }
 }
 
-/// Machines for which something is to be done. `K` is the key of a check, `T` a time of a monotonic
+/// Machines with a pending action. `K` is the key of a check, `T` a time of a monotonic
 /// clock.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Queue<K: Ord, T: Ord> {

@@ -8,7 +8,8 @@ use crate::values::int_or_percent::IntOrPercent;
 use crate::{
     checks::machines::{
         Action, Check, ClusterFacts, Condition, ConditionRule, Counts, Fleet, FleetCounts, Limit,
-        LimitStatus, MachineFacts, NodeFacts, NodeView, Policy as _, RequestView, Target, Verdict,
+        LimitStatus, MachineFacts, MachineRemediation, NodeFacts, NodeView, Policy as _, Target,
+        Verdict,
     },
     watches::freshness::{Catchup, Listed, Listing},
 };
@@ -157,7 +158,7 @@ fn target(machine: usize, stand: Stand) -> Target {
                 last_transition: Some(Timestamp::MIN),
             }],
         }),
-        request: RequestView::None,
+        request: MachineRemediation::None,
     }
 }
 
@@ -200,9 +201,9 @@ fn allows(
 ) -> bool {
     let count = |machine: usize, stand: Option<&Stand>| {
         let request = if handed.contains(&*format!("m{machine}")) {
-            RequestView::Open
+            MachineRemediation::Open
         } else {
-            RequestView::None
+            MachineRemediation::None
         };
         let verdict = match stand? {
             Stand::Failed => Verdict::Unhealthy { causes: vec![] },
@@ -329,7 +330,7 @@ fn run(check: &Check, writes: &[Write], order: &[usize]) -> BTreeSet<Arc<str>> {
                     stand => {
                         let mut target = target(*machine, stand);
                         if handed.contains(&*target.machine.name) {
-                            target.request = RequestView::Open;
+                            target.request = MachineRemediation::Open;
                         }
                         fleet.put(target, Timestamp::UNIX_EPOCH);
                     }
@@ -363,7 +364,7 @@ fn run(check: &Check, writes: &[Write], order: &[usize]) -> BTreeSet<Arc<str>> {
                     allows(check, writes, seen, written, &handed),
                     "{machine} was handed over at {now} although the limit was closed all the time"
                 );
-                fleet.set_request(&machine, RequestView::Open, Timestamp::UNIX_EPOCH);
+                fleet.set_request(&machine, MachineRemediation::Open, Timestamp::UNIX_EPOCH);
                 handed.insert(machine.clone());
                 handover.withdraw(&machine);
             }

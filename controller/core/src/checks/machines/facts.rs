@@ -112,7 +112,7 @@ pub enum NodeView {
 
 /// The remediation of a Machine (an object of the template's kind with its name).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum RequestView {
+pub enum MachineRemediation {
     /// There is no request of this name.
     None,
     /// The request exists and belongs to this Machine.
@@ -134,5 +134,5 @@ pub struct Target<M = MachineFacts> {
     /// The Node of the Machine.
     pub node: NodeView,
     /// The remediation of the Machine.
-    pub request: RequestView,
+    pub request: MachineRemediation,
 }

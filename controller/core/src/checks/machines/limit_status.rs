@@ -3,7 +3,7 @@
 //! Owns the counting of a fleet and the comparison with the limit. Must always count a machine whose
 //! health is unknown, or whose remediation is not over, so that it makes no room for another one.
 
-use super::{Check, RequestView, Verdict};
+use super::{Check, MachineRemediation, Verdict};
 
 /// How many machines the message of an exceeded limit names; the others are only counted.
 const NAMED: usize = 10;
@@ -58,8 +58,11 @@ pub struct Counts {
 /// Starting machines count, as in Cluster API (docs/reference/cluster-api.md, Q5): in a mass failure,
 /// replacements that do not come up must exceed the limit. Machines whose health is unknown count too:
 /// they are never remediated, and must not make room for others.
-pub fn counts_against_limit(verdict: &Verdict, request: &RequestView) -> bool {
-    let under_remediation = matches!(request, RequestView::Open | RequestView::Deleting);
+pub fn counts_against_limit(verdict: &Verdict, request: &MachineRemediation) -> bool {
+    let under_remediation = matches!(
+        request,
+        MachineRemediation::Open | MachineRemediation::Deleting
+    );
     match verdict {
         Verdict::Skipped(_) => false,
         Verdict::Healthy | Verdict::NotEvaluated(_) => under_remediation,
@@ -71,7 +74,7 @@ pub fn counts_against_limit(verdict: &Verdict, request: &RequestView) -> bool {
 
 impl Counts {
     /// The counts of a machine by Cluster API's rules.
-    pub fn of(verdict: &Verdict, request: &RequestView) -> Self {
+    pub fn of(verdict: &Verdict, request: &MachineRemediation) -> Self {
         Self {
             expected: verdict.is_target(),
             healthy: matches!(verdict, Verdict::Healthy | Verdict::NotEvaluated(_)),

@@ -30,7 +30,8 @@ mod verdict;
 
 pub use condition::{HealthConditionWrite, health_condition};
 pub use facts::{
-    ClusterFacts, Condition, LONG_AGO, MachineFacts, NodeFacts, NodeView, RequestView, Target,
+    ClusterFacts, Condition, LONG_AGO, MachineFacts, MachineRemediation, NodeFacts, NodeView,
+    Target,
 };
 pub use fleet::{Fleet, FleetChanges, PendingAction};
 pub use limit_status::{Counts, FleetCounts, LimitStatus, counts_against_limit};

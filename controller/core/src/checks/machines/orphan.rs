@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// A check, as far as it concerns one Machine.
+/// What one Machine needs to know of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CheckState {
     /// `metadata.uid` of the check.

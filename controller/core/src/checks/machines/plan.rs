@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::{
     Check, ClusterFacts, Counts, FleetCounts, FutureCause, HealthConditionWrite, LimitStatus,
-    RequestView, Target, Verdict, counts_against_limit, health_condition, judge,
+    MachineRemediation, Target, Verdict, counts_against_limit, health_condition, judge,
 };
 
 /// The values for the status of the check.
@@ -153,7 +153,7 @@ pub fn plan(check: &Check, cluster: &ClusterFacts, fleet: &[Target], now: Timest
 pub fn action(check: &Check, target: &Target, verdict: &Verdict, open: bool) -> Option<Action> {
     let (facts, machine) = (&target.machine, target.machine.name.clone());
     match (verdict, &target.request) {
-        (Verdict::Healthy, RequestView::Open) if check.external => {
+        (Verdict::Healthy, MachineRemediation::Open) if check.external => {
             Some(Action::DeleteRequest { machine })
         }
         // A check removes only the condition that it has set, not the owner's response.
@@ -162,15 +162,15 @@ pub fn action(check: &Check, target: &Target, verdict: &Verdict, open: bool) -> 
         }
         (Verdict::Unhealthy { .. }, _) if !open || facts.deleting => None,
         (Verdict::Unhealthy { .. }, request) if check.external => match request {
-            RequestView::None => Some(Action::CreateRequest {
+            MachineRemediation::None => Some(Action::CreateRequest {
                 machine,
                 uid: facts.uid.clone(),
             }),
-            RequestView::Foreign { owner } => Some(Action::ReportForeignRequest {
+            MachineRemediation::Foreign { owner } => Some(Action::ReportForeignRequest {
                 machine,
                 owner: owner.clone(),
             }),
-            RequestView::Open | RequestView::Deleting => None,
+            MachineRemediation::Open | MachineRemediation::Deleting => None,
         },
         // False: the owner has been asked already, or has taken the machine over.
         (Verdict::Unhealthy { .. }, _) if facts.owner_remediated != Some(false) => {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::{Template, facts::RequestId, rules::group};
+use super::{Template, facts::RemediationId, rules::group};
 
 /// The status of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tried {
     /// Identifies the remediation.
-    pub id: RequestId,
+    pub id: RemediationId,
     /// UID of the remediation.
     pub uid: String,
     /// Name of the template, if the remediation records it.

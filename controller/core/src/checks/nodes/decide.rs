@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::check_status::{Flag, NodeCheckStatus, Phase, Tried};
 use super::class::Class;
-use super::facts::{NodeFacts, Request, RequestId};
+use super::facts::{NodeFacts, RemediationId, Request};
 use super::lease::HeldLease;
 use super::quorum::ControlPlane;
 use super::rules::{Check, Step};
@@ -43,7 +43,7 @@ pub enum Action {
         /// Name of the Node.
         node: String,
         /// Remediation object that is created.
-        request: RequestId,
+        request: RemediationId,
         /// UID of the remediation.
         uid: String,
     },
@@ -52,7 +52,7 @@ pub enum Action {
         /// Name of the Node.
         node: String,
         /// Remediation object that is deleted.
-        request: RequestId,
+        request: RemediationId,
         /// When the Node became healthy.
         since: Option<Timestamp>,
     },
@@ -61,7 +61,7 @@ pub enum Action {
         /// Name of the Node.
         node: String,
         /// Remediation object that is annotated.
-        request: RequestId,
+        request: RemediationId,
         /// Value of the annotation.
         at: Timestamp,
     },
@@ -70,7 +70,7 @@ pub enum Action {
         /// Name of the Node.
         node: String,
         /// Remediation object that is older than two days.
-        request: RequestId,
+        request: RemediationId,
     },
     /// Renew the Lease of the Node.
     RenewLease {
@@ -108,7 +108,7 @@ pub struct Finished {
     /// Name of the Node.
     pub node: String,
     /// Remediation object that has ended.
-    pub request: RequestId,
+    pub request: RemediationId,
     /// How long the remediation existed.
     pub lasted: Duration,
 }
@@ -173,7 +173,7 @@ pub(super) struct NodeState<'a> {
     pub(super) foreign: Option<&'a Request>,
 }
 
-/// The fleet of a check, as far as the decision needs it.
+/// The facts about the fleet of a check that a decision needs.
 pub(super) struct FleetView<'a> {
     pub(super) check: &'a Check,
     pub(super) selected: u32,

@@ -40,7 +40,7 @@ pub enum Exclusion {
 
 /// Kind and name of a remediation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId {
+pub struct RemediationId {
     /// Group and version of the kind.
     pub api_version: String,
     /// Kind of the object.
@@ -55,7 +55,7 @@ pub struct RequestId {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// Identifies the remediation.
-    pub id: RequestId,
+    pub id: RemediationId,
     /// `metadata.uid`.
     pub uid: String,
     /// Name of the Node that is remediated.

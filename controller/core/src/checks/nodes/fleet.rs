@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use super::check_status::NodeCheckStatus;
 use super::class::{Class, classify};
 use super::decide::{FleetView, NodeState, Outside, Plan, decide};
-use super::facts::{NodeFacts, Request, RequestId};
+use super::facts::{NodeFacts, RemediationId, Request};
 use super::quorum::{ControlPlane, PlaneNode};
 use super::rules::Check;
 use crate::checks::machines::deadline;
@@ -30,8 +30,8 @@ pub struct Fleet {
     now: Timestamp,
     members: BTreeMap<Arc<str>, Member>,
     /// Every watched remediation, of any check.
-    requests: BTreeMap<RequestId, Request>,
-    by_node: BTreeMap<String, BTreeSet<RequestId>>,
+    requests: BTreeMap<RemediationId, Request>,
+    by_node: BTreeMap<String, BTreeSet<RemediationId>>,
     /// Nodes become unhealthy strictly after their deadline.
     deadlines: BTreeSet<(Timestamp, Arc<str>)>,
     matching: BTreeSet<Arc<str>>,
@@ -111,7 +111,7 @@ impl Fleet {
     }
 
     /// Removes a remediation.
-    pub fn remove_request(&mut self, id: &RequestId) {
+    pub fn remove_request(&mut self, id: &RemediationId) {
         let Some(node) = self.requests.get(id).map(|r| r.node.clone()) else {
             return;
         };

@@ -16,7 +16,7 @@ pub(super) struct PlaneNode {
     pub(super) remediated: bool,
 }
 
-/// The Nodes of the control plane, those that only run etcd included.
+/// The Nodes of the control plane, including Nodes that run etcd only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ControlPlane {
     /// Each Node once.

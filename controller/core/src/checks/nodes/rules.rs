@@ -17,7 +17,7 @@ pub struct Check {
     pub name: String,
     /// `metadata.uid`, by which remediations name their owner.
     pub uid: String,
-    /// Conditions, any of which makes a Node unhealthy.
+    /// Conditions. Any one makes a Node unhealthy.
     pub conditions: Vec<ConditionRule>,
     /// The limit on remediation.
     pub limit: Limit,

@@ -6,13 +6,14 @@ use jiff::Timestamp;
 
 use super::{
     super::{
-        check::{CauseView, RequestView, TargetView},
+        check::{CauseView, TargetRemediation, TargetView},
         messages::{verdict_reason, waiting_reason},
     },
     Dialect, Evaluation, MachineCheckFacts, MachineEntry,
 };
 use crate::checks::machines::{
-    Cause, Judgement, NodeView, Onset, RequestView as Request, Target, UnknownReason, Verdict,
+    Cause, Judgement, MachineRemediation as Request, NodeView, Onset, Target, UnknownReason,
+    Verdict,
 };
 
 /// What the check evaluates for one Machine, and why.
@@ -77,14 +78,14 @@ pub(super) fn judge<P: Dialect>(
 }
 
 /// The request of a Machine, if there is one.
-fn request_view(request: &Request, kind: &str, machine: &str) -> Option<RequestView> {
+fn request_view(request: &Request, kind: &str, machine: &str) -> Option<TargetRemediation> {
     let (state, owner) = match request {
         Request::None => return None,
         Request::Open => ("running", None),
         Request::Deleting => ("deleting", None),
         Request::Foreign { owner } => ("foreign", Some(owner.clone())),
     };
-    Some(RequestView {
+    Some(TargetRemediation {
         remediation: format!("{kind} {machine}"),
         owner,
         template: None,

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::{
     checks::nodes::{
-        Action, CauseDeadline, Check, ConditionRule, Delay, Limit, Plan, RequestId, Step,
+        Action, CauseDeadline, Check, ConditionRule, Delay, Limit, Plan, RemediationId, Step,
         fewest_healthy,
     },
     explanation::{TargetView, messages::listed},
@@ -54,7 +54,7 @@ pub(super) fn templates(check: &Check) -> Vec<String> {
 }
 
 /// Kind, namespace and name.
-pub(super) fn request_name(id: &RequestId) -> String {
+pub(super) fn request_name(id: &RemediationId) -> String {
     match id.namespace.as_str() {
         "" => format!("{} {}", id.kind, id.name),
         namespace => format!("{} {namespace}/{}", id.kind, id.name),

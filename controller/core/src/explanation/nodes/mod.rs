@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::{
-    check::{CauseView, CheckView, LimitView, NextChangeView, RequestView, StormView, TargetView},
+    check::{
+        CauseView, CheckView, LimitView, NextChangeView, StormView, TargetRemediation, TargetView,
+    },
     machines::rank,
 };
 use crate::checks::nodes::{
@@ -217,7 +219,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// The remediations of a Node, as the status records them and as they are.
-    fn remediations(&self, node: &str) -> Vec<RequestView> {
+    fn remediations(&self, node: &str) -> Vec<TargetRemediation> {
         let requests = self.requests(node);
         let steps = &self.facts.rules.steps;
         let view = |tried: &Tried| {
@@ -236,7 +238,7 @@ impl<'a> Evaluation<'a> {
                 let timeout = messages::step_timeout(step);
                 tried.started.checked_add(timeout).ok()
             });
-            RequestView {
+            TargetRemediation {
                 remediation: messages::request_name(&tried.id),
                 owner: None,
                 template: tried.template.clone(),

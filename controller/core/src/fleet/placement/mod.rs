@@ -33,7 +33,7 @@ pub struct PolicyFacts {
     pub policies: BTreeSet<String>,
     /// Where the host is.
     pub placement: Placement,
-    /// What waits for the host, for the order of those that wait for a budget.
+    /// What waits for the host: its priority in the queue for a budget.
     pub workload: HostWorkload,
     /// The policy that holds the remediation, if one does.
     pub held_by: Option<String>,
@@ -50,7 +50,7 @@ pub struct CountedFacts {
 }
 
 impl PolicyFacts {
-    /// What is to be recorded of a remediation that begins.
+    /// The record of a remediation that begins.
     pub fn counted(&self) -> CountedFacts {
         CountedFacts {
             policies: self.policies.clone(),

@@ -1,8 +1,8 @@
-//! What waits for a host to be off, which decides the order of those that wait for a budget.
+//! What waits for a host to be off: the priority of its remediation in the queue for a budget.
 
 use std::time::Duration;
 
-/// A pod of a Node, as far as it matters to what waits for the host.
+/// The facts about a pod that decide what waits for its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(
     clippy::struct_excessive_bools,

@@ -95,7 +95,7 @@ impl BmcCounts {
         *count = count.saturating_add(1);
     }
 
-    /// Hosts of which there is a reading.
+    /// Hosts with a reading.
     pub fn read(self) -> u32 {
         self.on + self.off + self.no_response + self.agent_lost
     }

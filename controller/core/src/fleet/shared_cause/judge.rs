@@ -229,7 +229,7 @@ fn opened(
     }
 }
 
-/// An open cause of which few hosts are failed now; `None` once the others had their time.
+/// An open cause that is ending; `None` when its recovery time has passed.
 fn fading(
     failures: &Failures,
     rules: &SharedCauseRules,
@@ -299,7 +299,7 @@ impl Judgement {
         })
     }
 
-    /// The open cause of which the failure of a host is a part. Of several the one with most failed hosts.
+    /// The open cause that contains this host; if several do, the one with most failed hosts.
     pub fn cause_of(&self, failures: &Failures, host: &str) -> Option<&Cause> {
         let failure = failures.of_host(host)?;
         let of_host = failures.domains(host).into_iter().flatten();

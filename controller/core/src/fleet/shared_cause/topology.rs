@@ -59,7 +59,7 @@ impl DiscoveredTopology {
         self.rack.is_none() && self.switches.is_empty()
     }
 
-    /// What is known after another reading. Fewer of the same switches replace those that are known only after
+    /// What is known after another reading. A reading with fewer of the same switches replaces the known ones only after
     /// a day: a port without a link has no neighbour.
     pub fn updated(self, new: Self) -> Self {
         let is_less =

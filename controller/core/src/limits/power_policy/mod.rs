@@ -62,7 +62,7 @@ pub struct Subject {
     pub annotations: BTreeSet<String>,
     /// Whether a person has approved this remediation.
     pub approved: bool,
-    /// Policies among those that select the host of which this is only assumed, because the labels
+    /// Policies only assumed to select the host, because the labels
     /// of its Node cannot be read.
     pub assumed: BTreeSet<String>,
     /// Finished attempts on the same host that switched it off, also those of this remediation.
@@ -135,7 +135,7 @@ impl fmt::Display for Hold {
     }
 }
 
-/// Decides whether `me` may begin. `policies` are those that select its host; `others` are the unfinished
+/// Decides whether `me` may begin. `policies` select its host; `others` are the unfinished
 /// remediations.
 pub fn evaluate(
     policies: &[PowerPolicy],

@@ -227,7 +227,7 @@ pub fn newer_entries<'a>(entries: &'a [LogEntry], newest: &LogPosition) -> &'a [
     entries.get(after..).unwrap_or_default()
 }
 
-/// Groups equal entries and keeps the latest groups, and before them those that are not OK.
+/// Groups equal entries and keeps the latest groups; groups that are not OK take precedence.
 pub fn records(entries: &[LogEntry]) -> Vec<LogRecord> {
     let mut groups: Vec<LogRecord> = Vec::new();
     for entry in entries {

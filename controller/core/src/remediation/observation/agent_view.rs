@@ -21,7 +21,7 @@ pub enum AgentView {
 /// Whether address and credentials of the BMC are known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum BmcAccess {
-    /// Both are in the inventory, or in the BareMetalHost and its Secret as far as these were read.
+    /// Both are in the inventory, or in the parts of the BareMetalHost and its Secret that were read.
     Known,
     /// The BareMetalHost, and with it the address, is gone by a live read.
     HostGone {

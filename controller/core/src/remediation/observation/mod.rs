@@ -49,7 +49,7 @@ impl MoveBlock {
 
 /// The remediation object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct RequestFacts {
+pub struct ObjectFacts {
     /// `metadata.uid`.
     pub uid: String,
     /// Whether the object has a deletionTimestamp.
@@ -218,7 +218,7 @@ pub struct BareMetalHostFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Observation {
     /// The remediation object.
-    pub request: RequestFacts,
+    pub request: ObjectFacts,
     /// The Machine; `None` if that is gone. [`MachineView::not_asked`] for a request that names a
     /// Node.
     pub machine: Option<MachineView>,

@@ -1,7 +1,7 @@
 //! A hold at an agent whose remediation has ended, or is gone with a restore of etcd.
 //!
 //! Invariant: the hold is released only when outlets that were switched off for the remediation are on again
-//! (F9). The host itself is not switched on: nobody knows any more whether it is to be on.
+//! (F9). The host itself is not switched on: its desired power state is unknown.
 
 use super::super::{EntryProgress, JournalEntry, outdated::outlets_left_off};
 

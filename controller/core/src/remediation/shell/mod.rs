@@ -31,7 +31,7 @@ pub struct Shell {
     pub uid: String,
     /// Whether `state` was read, or written, since the last write that failed.
     pub loaded: bool,
-    /// The state in the object, as far as this process knows.
+    /// The state in the object, as last read or written by this process.
     pub state: Option<State>,
     /// What the journals of the agents have beyond the state that was read; `None`: they were not read since.
     pub journal: Option<JournalFacts>,
@@ -59,7 +59,7 @@ pub struct Shell {
     pub hold_refused: Option<HoldRefusal>,
 }
 
-/// The agent as far as it is known, and its operation of the current state.
+/// What is known of the agent, and its operation of the current state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AgentFacts {
     /// Whether the agent can be used.

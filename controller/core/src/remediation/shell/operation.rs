@@ -36,7 +36,7 @@ pub enum OperationEvent {
     Ended,
 }
 
-/// An operation whose events are to be received.
+/// An operation whose events are received.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Follow {
     /// Id of the operation, derived from the remediation and its attempt.

@@ -25,7 +25,7 @@ pub enum Turn {
     Again,
     /// A command was carried out.
     Did(Command),
-    /// Nothing is to be done before this time, or before a change.
+    /// Nothing to do before this time or a change.
     Wait(Option<Timestamp>),
     /// A call failed.
     Failed,

@@ -109,7 +109,7 @@ pub struct AgentId {
 }
 
 impl AgentId {
-    /// Whether both are the same agent with the same journal, as far as the journals are known.
+    /// Whether both are the same agent with the same journal. Journals are compared where both are known.
     pub fn is_same(&self, other: &Self) -> bool {
         let known = !self.journal.is_empty() && !other.journal.is_empty();
         self.agent == other.agent && (!known || self.journal == other.journal)

@@ -1,8 +1,8 @@
-//! How far a remediation is, as far as it concerns other remediations.
+//! The progress of a remediation that other remediations depend on.
 
 use super::{Mode, State, Step};
 
-/// Progress of a remediation, as far as it concerns other remediations.
+/// The progress of a remediation that other remediations depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Progress {
     /// Nothing has begun, and the remediation waits for something other than another remediation. It

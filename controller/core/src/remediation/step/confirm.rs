@@ -232,7 +232,7 @@ impl StepContext<'_> {
             .or_else(|| self.silent_too_long(s))
     }
 
-    /// Ends a withdrawn remediation, or one whose host is to be off, if no taint was set.
+    /// Ends a withdrawn remediation, or one whose host its owner wants off, if no taint was set.
     pub(super) fn end_untainted(&self, s: &State) -> Option<Decision> {
         if s.attempt.taint.is_some() {
             return None;

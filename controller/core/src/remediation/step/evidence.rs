@@ -18,7 +18,7 @@ use super::{
 /// Maximum age of the reading before a taint or a power-on.
 pub const LATEST_READING_AGE: Duration = Duration::from_secs(2);
 
-/// The latest reading of the BMC, as far as it is valid now.
+/// The latest reading of the BMC, if it is still valid.
 pub(super) enum LatestReading {
     /// Exactly off.
     Off,

@@ -459,7 +459,7 @@ impl StepContext<'_> {
         self.o.bmh.as_ref().is_some_and(|b| b.our_hold)
     }
 
-    /// Set if the BareMetalHost is to be off (`spec.online` is false).
+    /// Set if the owner wants the BareMetalHost off (`spec.online` is false).
     pub(super) fn offline(&self) -> Option<Reason> {
         let bmh = self.o.bmh.as_ref()?;
         (!bmh.online).then(|| Reason::HostOffline(bmh.name.clone()))

@@ -146,7 +146,7 @@ pub(super) fn mk_host() -> HostRef {
 /// A failed node on a provisioned host; the finalizer is on, the BareMetalHost is not held yet.
 pub(super) fn mk_observation() -> Observation {
     Observation {
-        request: RequestFacts {
+        request: ObjectFacts {
             ended_by_copy: None,
             made_by_check: None,
             checked: None,

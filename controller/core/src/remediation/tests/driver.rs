@@ -77,7 +77,7 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn new(plan: Plan) -> Self {
-        let request = RequestFacts {
+        let request = ObjectFacts {
             ended_by_copy: None,
             made_by_check: None,
             checked: None,

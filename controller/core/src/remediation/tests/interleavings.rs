@@ -11,7 +11,7 @@ use super::{
 use crate::limits::concurrency::{ActiveRemediation, ControlPlane, check_concurrency};
 
 /// Requests of one control plane.
-const REQUESTS: usize = 3;
+const REMEDIATIONS: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Stored {
@@ -32,7 +32,7 @@ struct Request {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Model {
-    requests: [Request; REQUESTS],
+    requests: [Request; REMEDIATIONS],
     /// The memory of the process, which a restart clears.
     memory: BTreeMap<usize, Progress>,
 }
@@ -71,7 +71,7 @@ impl Model {
             attempts: 0,
         };
         Self {
-            requests: [request; REQUESTS],
+            requests: [request; REMEDIATIONS],
             memory: BTreeMap::new(),
         }
     }
@@ -83,7 +83,7 @@ impl Model {
             (None, Stored::Begun) => Some(Progress::Begun),
             (None, Stored::Pending | Stored::Over) => None,
         };
-        (0..REQUESTS)
+        (0..REMEDIATIONS)
             .filter(|i| *i != me)
             .filter_map(|i| Some(active(i, progress(i)?)))
             .collect()
@@ -177,7 +177,7 @@ impl Model {
         }
         let mut then = self.clone();
         for _ in 0..2 {
-            for i in (0..REQUESTS).rev() {
+            for i in (0..REMEDIATIONS).rev() {
                 if then.requests[i].stored == Stored::Pending && !then.requests[i].begins {
                     then.look(i);
                 }

@@ -139,7 +139,7 @@ fn random_policy(r: &mut Rng) -> Result<Policy, PolicyError> {
 
 pub(super) fn random_observation(r: &mut Rng) -> Observation {
     let mut o = mk_observation();
-    o.request = RequestFacts {
+    o.request = ObjectFacts {
         ended_by_copy: None,
         made_by_check: None,
         deleting: r.one_in(5),

@@ -253,7 +253,7 @@ impl<M: MachineDialect> Spec<M> {
         external: &ExternalRequests<RequestOwners>,
         machine: &Key,
         uid: &str,
-    ) -> rackhand_core::checks::machines::RequestView {
+    ) -> rackhand_core::checks::machines::MachineRemediation {
         self.source.request(context, external, machine, uid)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 use rackhand_core::{
     checks::dispatch::{Phase, Turn, Wanted},
-    checks::machines::{RequestView, Verdict},
+    checks::machines::{MachineRemediation, Verdict},
 };
 
 use super::{
@@ -149,7 +149,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
             let now = Timestamp::now();
             check
                 .fleet
-                .set_request(&item.member, RequestView::Open, now);
+                .set_request(&item.member, MachineRemediation::Open, now);
         }
         self.settle(&item.check);
     }

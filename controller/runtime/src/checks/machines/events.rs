@@ -44,7 +44,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
                     self.machine_changed(&key);
                     self.examine_machine(&key);
                 }
-                Change::Object(kind, key) if Kind::REQUESTS.contains(&kind) => {
+                Change::Object(kind, key) if Kind::REMEDIATIONS.contains(&kind) => {
                     self.request_touched(&RequestSource::Index(kind), &key);
                     self.examine_machine(&key);
                 }

@@ -1,7 +1,7 @@
 //! Source of the remediations of a check.
 
 use rackhand_api::views::{Meta, TemplateRef};
-use rackhand_core::checks::machines::RequestView;
+use rackhand_core::checks::machines::MachineRemediation;
 
 use super::RequestOwners;
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     },
     store::{
         object::{Key, Kind},
-        request::RequestId,
+        remediation::RemediationId,
     },
 };
 
@@ -49,14 +49,14 @@ impl RequestSource {
         external: &ExternalRequests<RequestOwners>,
         machine: &Key,
         uid: &str,
-    ) -> RequestView {
+    ) -> MachineRemediation {
         match self {
-            Self::Nowhere => RequestView::None,
+            Self::Nowhere => MachineRemediation::None,
             Self::Index(kind) => {
                 let found = context
                     .index
-                    .request(&RequestId::new(*kind, machine.clone()));
-                found.map_or(RequestView::None, |found| {
+                    .request(&RemediationId::new(*kind, machine.clone()));
+                found.map_or(MachineRemediation::None, |found| {
                     let meta = Meta::of(&found.object);
                     let owners = meta.owners.iter();
                     let owners: Vec<_> = owners
@@ -67,7 +67,7 @@ impl RequestSource {
             }
             Self::External(kind) => external
                 .get(kind, machine)
-                .map_or(RequestView::None, |seen| {
+                .map_or(MachineRemediation::None, |seen| {
                     facts::request(uid, &seen.owners, seen.deleting)
                 }),
         }
@@ -85,7 +85,7 @@ impl RequestSource {
             Self::Index(kind) => {
                 let found = context
                     .index
-                    .request(&RequestId::new(*kind, machine.clone()))?;
+                    .request(&RemediationId::new(*kind, machine.clone()))?;
                 found.object.metadata.uid.clone()
             }
             Self::External(kind) => Some(external.get(kind, machine)?.uid),

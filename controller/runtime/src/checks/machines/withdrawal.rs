@@ -9,7 +9,7 @@ use crate::{
     checks::{engine::panicked, remediations::withdrawal::CreatedRemediation},
     store::{
         object::{Key, Kind},
-        request::RequestId,
+        remediation::RemediationId,
     },
 };
 
@@ -92,8 +92,8 @@ impl<M: MachineDialect> Engine<Machines<M>> {
 
     /// Examines the remediations of one Machine.
     pub(super) fn examine_machine(&mut self, machine: &Key) {
-        for kind in Kind::REQUESTS {
-            let id = RequestId::new(kind, machine.clone());
+        for kind in Kind::REMEDIATIONS {
+            let id = RemediationId::new(kind, machine.clone());
             let entry = self.context.index.request(&id);
             if let Some(made) =
                 entry.and_then(|entry| CreatedRemediation::read(&entry.object, M::OWNER))

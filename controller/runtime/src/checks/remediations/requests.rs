@@ -35,7 +35,7 @@ use crate::{
 /// The kind of a remediation that this controller carries out and watches.
 pub(in crate::checks) fn is_ours(kind: &str, api_version: &str) -> Option<Kind> {
     let group = group_of(api_version);
-    Kind::REQUESTS
+    Kind::REMEDIATIONS
         .into_iter()
         .find(|known| known.kind() == kind && known.group() == group)
 }

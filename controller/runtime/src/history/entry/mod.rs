@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use super::shared_cause::merged_cause;
 use crate::store::{
     object::{Key, Kind},
-    request::RequestId,
+    remediation::RemediationId,
 };
 
 /// Characters that a name of an object may have.
@@ -169,12 +169,12 @@ pub(crate) fn unrecorded(entry: &HostRemediation, now: Timestamp) -> HostRemedia
 }
 
 /// The remediation object of an entry.
-pub(crate) fn request_id(entry: &HostRemediation) -> Option<RequestId> {
-    let kind = Kind::REQUESTS
+pub(crate) fn request_id(entry: &HostRemediation) -> Option<RemediationId> {
+    let kind = Kind::REMEDIATIONS
         .into_iter()
         .find(|k| k.kind() == entry.kind)?;
     let key = Key::new(&*entry.namespace, &*entry.name);
-    Some(RequestId::new(kind, key))
+    Some(RemediationId::new(kind, key))
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ fn bmh(name: &str, uid: &str, consumer: &Value) -> DynamicObject {
 
 fn by_node(index: &Index) -> Target {
     let request = object(json!({ "metadata": { "name": "n1", "namespace": "nhc", "uid": "r" } }));
-    let view = RequestView::read(Kind::PowerRemediation, &request).unwrap();
+    let view = RemediationObject::read(Kind::PowerRemediation, &request).unwrap();
     let mut target = super::target(index, &Key::new("nhc", "n1"), &view, None);
     find_machine(index, &mut target);
     target
@@ -218,7 +218,7 @@ fn of_machine(
     index: &Index,
     machine: Option<DynamicObject>,
     state: Option<&State>,
-) -> (RequestView, Target) {
+) -> (RemediationObject, Target) {
     let request = object(json!({ "metadata": {
         "name": "m1", "namespace": "api", "uid": "r",
         "ownerReferences": [{
@@ -226,7 +226,7 @@ fn of_machine(
             "uid": "u1",
         }],
     }}));
-    let view = RequestView::read(Kind::PowerRemediation, &request).unwrap();
+    let view = RemediationObject::read(Kind::PowerRemediation, &request).unwrap();
     let mut target = super::target(index, &Key::new("api", "m1"), &view, state);
     of_openshift(&mut target, &view, machine);
     find_machine(index, &mut target);

@@ -108,7 +108,7 @@ pub(super) async fn block_move(
     patch_both(scope, memory, o, host, MoveBlock::is_missing, body).await
 }
 
-/// Lets clusterctl move the object and the host, as far as we made it wait (F9).
+/// Lets clusterctl move the object and the host again, where we made it wait (F9).
 pub(super) async fn unblock_move(
     scope: &Scope,
     memory: &mut Memory,

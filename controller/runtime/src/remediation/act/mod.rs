@@ -21,10 +21,10 @@ use crate::{
         record::displayed_state,
         scope::{Memory, Scope},
     },
-    store::{api::ApiError, live_requests::finalizer, object::Key},
+    store::{api::ApiError, live_remediations::finalizer, object::Key},
 };
 
-/// Carries it out. Returns the host if an operation of it has begun, which is to be followed then.
+/// Carries out a command. Returns the host if an operation has begun; the caller follows it.
 pub(super) async fn carry_out(
     scope: &Scope,
     memory: &mut Memory,

@@ -22,7 +22,7 @@ use super::{
     scope::{Memory, Scope},
     tasks::wakeup::WatchInterest,
 };
-use crate::store::{api::ApiError, clock, request::RequestId, watch::pause};
+use crate::store::{api::ApiError, clock, remediation::RemediationId, watch::pause};
 
 /// Carries out one remediation, until it has ended.
 pub(super) struct Engine {
@@ -58,7 +58,7 @@ fn takes_hold(state: Option<&State>, decision: &Decision) -> bool {
 
 /// Logs a failed iteration. That somebody else wrote the object first is no warning, unless it happens again and
 /// again: the next iteration reads it.
-fn log_failure(remediation: &RequestId, error: &ApiError, failures: u32) {
+fn log_failure(remediation: &RemediationId, error: &ApiError, failures: u32) {
     if error.is_conflict() && failures < FAILURES_TOLD {
         tracing::debug!(%remediation, %error, failures, "not carried out; trying again");
     } else {
@@ -69,7 +69,7 @@ fn log_failure(remediation: &RequestId, error: &ApiError, failures: u32) {
 impl Engine {
     pub(super) fn new(
         context: Arc<Context>,
-        id: RequestId,
+        id: RemediationId,
         uid: String,
         wake: Arc<Notify>,
         interest: Arc<Mutex<WatchInterest>>,

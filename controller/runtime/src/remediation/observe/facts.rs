@@ -21,7 +21,7 @@ use rackhand_api::{
 };
 use rackhand_core::remediation::{
     BareMetalHostFacts, LONGEST_EVIDENCE, MachineView as MachineFacts, MoveBlock, NodeAction,
-    PodDeletion, Policy, RequestFacts, WordsOfPersons, node_action,
+    ObjectFacts, PodDeletion, Policy, WordsOfPersons, node_action,
 };
 
 use crate::{
@@ -32,9 +32,9 @@ use crate::{
     store::{
         api::{call, optional, words},
         index::Index,
-        live_requests::finalizer,
+        live_remediations::finalizer,
         object::{Key, Kind, Served, api},
-        request::{RequestId, RequestView},
+        remediation::{RemediationId, RemediationObject},
     },
 };
 
@@ -54,13 +54,13 @@ pub(crate) async fn openshift_machine(
 }
 
 /// The facts of the request itself.
-pub(crate) fn request_facts(
+pub(crate) fn object_facts(
     index: &Index,
     config: &Config,
-    id: &RequestId,
-    view: &RequestView,
+    id: &RemediationId,
+    view: &RemediationObject,
     target: &Target,
-) -> RequestFacts {
+) -> ObjectFacts {
     let cluster = target.cluster.as_ref().and_then(|key| index.cluster(key));
     let cluster_paused = cluster
         .and_then(|e| e.view.ok())
@@ -79,7 +79,7 @@ pub(crate) fn request_facts(
         .as_ref()
         .map(|copy| copy.step)
         .filter(|s| s.is_terminal());
-    RequestFacts {
+    ObjectFacts {
         uid: meta.uid.clone(),
         ended_by_copy,
         made_by_check: meta.created.filter(|_| made_by_check(meta)),
@@ -143,8 +143,8 @@ fn made_by_check(meta: &Meta) -> bool {
 
 /// The policy with what the annotations of a Metal3Remediation or of its Cluster say, because CAPM3's schema
 /// has no fields for it. A PowerRemediation has them.
-fn annotated(policy: Policy, index: &Index, view: &RequestView, target: &Target) -> Policy {
-    let RequestView::Metal3(remediation) = view else {
+fn annotated(policy: Policy, index: &Index, view: &RemediationObject, target: &Target) -> Policy {
+    let RemediationObject::Metal3(remediation) = view else {
         return policy;
     };
     let cluster = target.cluster.as_ref().and_then(|key| index.cluster(key));
@@ -182,7 +182,7 @@ fn annotated(policy: Policy, index: &Index, view: &RequestView, target: &Target)
 pub(crate) fn wanted_node_action(
     index: &Index,
     config: &Config,
-    view: &RequestView,
+    view: &RemediationObject,
     target: &Target,
 ) -> NodeAction {
     let word = |meta: &Meta| match meta
@@ -385,8 +385,8 @@ mod tests {
             "spec": { "nodeName": "n" },
         });
         let object: DynamicObject = serde_json::from_value(object).unwrap();
-        let view = RequestView::read(Kind::PowerRemediation, &object).unwrap();
-        let id = RequestId {
+        let view = RemediationObject::read(Kind::PowerRemediation, &object).unwrap();
+        let id = RemediationId {
             kind: Kind::PowerRemediation,
             key: Key::new("ns", "a"),
         };
@@ -397,7 +397,7 @@ mod tests {
                 words_of_persons,
                 ..Config::default()
             };
-            let facts = request_facts(&index, &config, &id, &view, &target);
+            let facts = object_facts(&index, &config, &id, &view, &target);
             let policy = facts.policy.unwrap();
             assert_eq!(policy.words_of_persons, words_of_persons);
             let read = [

@@ -17,7 +17,7 @@ use crate::{
     store::{
         api::{ApiError, call, optional, words},
         object::{Key, Kind, api, list},
-        request::RequestView,
+        remediation::RemediationObject,
     },
 };
 
@@ -26,7 +26,7 @@ use crate::{
 /// BareMetalHost baremetal-operator is not told to keep the host off (F2).
 pub(super) async fn read_absent(
     scope: &Scope,
-    view: &RequestView,
+    view: &RemediationObject,
     state: Option<&State>,
 ) -> Result<(), ApiError> {
     let index = &scope.context.index;

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 
 use self::{
     concurrency::{active, competing_controller, overrules_quorum},
-    facts::{bmh_facts, machine_facts, openshift_machine, request_facts, wanted_node_action},
+    facts::{bmh_facts, machine_facts, object_facts, openshift_machine, wanted_node_action},
     operation::OperationStream,
     other_nodes::{Subject, node_named_by_inventory},
     power_policy::{KnownNode, ObservedPolicies, PolicyInput, is_approved, policy_input},
@@ -44,9 +44,9 @@ use crate::{
         api::{ApiError, call, optional},
         clock,
         index::Index,
-        live_requests::find_gone,
+        live_remediations::find_gone,
         object::{Key, Kind, api},
-        request::RequestView,
+        remediation::RemediationObject,
     },
 };
 
@@ -249,7 +249,7 @@ impl Observer {
             let wall = clock::wall_now();
             input.subject.cause_holds = causes.holds(&input.policies, (host, rack), failing, wall);
         }
-        let mut request = request_facts(&scope.context.index, config, &scope.id, &view, &target);
+        let mut request = object_facts(&scope.context.index, config, &scope.id, &view, &target);
         if let Some(error) = unread {
             request.policy = Err(PolicyError::Field {
                 field: error.field,
@@ -333,9 +333,9 @@ fn without_spec(
     scope: &Scope,
     object: &DynamicObject,
     state: Option<&State>,
-) -> Option<RequestView> {
+) -> Option<RemediationObject> {
     state.filter(|s| s.step != Step::Pending)?;
-    RequestView::without_spec(scope.id.kind, object).ok()
+    RemediationObject::without_spec(scope.id.kind, object).ok()
 }
 
 /// Reads the Machine of OpenShift of the request. These are few and not watched. A remediation
@@ -343,7 +343,7 @@ fn without_spec(
 async fn read_openshift(
     scope: &Scope,
     target: &mut Target,
-    view: &RequestView,
+    view: &RemediationObject,
     state: Option<&State>,
 ) -> Option<Reason> {
     let key = target.openshift.clone()?;

@@ -243,7 +243,7 @@ async fn machines_now(scope: &Scope, me: &MachineView) -> Result<Vec<MachineView
     Ok(views.into_values().filter(|m| is_beside(m, me)).collect())
 }
 
-/// The Nodes with a role, and those that the Machines name.
+/// The Nodes with a role, and the Nodes that the Machines name.
 async fn nodes_now(
     client: Client,
     cluster: &Key,

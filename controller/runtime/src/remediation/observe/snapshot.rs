@@ -10,13 +10,13 @@ use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::views::{BareMetalHostView, MachineView};
 use serde_json::Value;
 
-use crate::store::{index::Entry, object::Key, request::RequestView};
+use crate::store::{index::Entry, object::Key, remediation::RemediationObject};
 
 /// The objects of one observation.
 #[derive(Default)]
 pub(in crate::remediation) struct Snapshot {
     /// The remediation object, or the answer to our last write of it.
-    pub(in crate::remediation) request: Option<Entry<RequestView>>,
+    pub(in crate::remediation) request: Option<Entry<RemediationObject>>,
     /// The BareMetalHost.
     pub(in crate::remediation) host: Option<(Key, Entry<BareMetalHostView>)>,
     /// The Machine of Cluster API.

@@ -9,12 +9,9 @@ use rackhand_api::{
 };
 use rackhand_core::remediation::{LONGEST_EVIDENCE, Policy, PolicyError};
 
-use crate::{
-    config::Config,
-    store::{object::Kind, request::RequestView},
-};
+use crate::{config::Config, store::remediation::RemediationObject};
 
-impl RequestView {
+impl RemediationObject {
     pub(crate) fn policy(&self, config: &Config) -> Result<Policy, PolicyError> {
         match self {
             Self::Metal3(view) => metal3_policy(view.strategy.as_ref(), config),

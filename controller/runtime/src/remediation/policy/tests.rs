@@ -19,8 +19,8 @@ fn object(spec: &Value) -> DynamicObject {
     .unwrap()
 }
 
-fn asking(kind: Kind, strategy: &Value) -> RequestView {
-    RequestView::read(kind, &object(&json!({ "strategy": strategy }))).unwrap()
+fn asking(kind: Kind, strategy: &Value) -> RemediationObject {
+    RemediationObject::read(kind, &object(&json!({ "strategy": strategy }))).unwrap()
 }
 
 fn policy(kind: Kind, strategy: &Value) -> Result<Policy, PolicyError> {
@@ -86,7 +86,7 @@ fn power_remediation_policy_reads_all_fields_with_defaults() {
     assert_eq!(seconds, [30, 1, 2, 3, 4, 5, 6, 7]);
     assert!(policy(Kind::PowerRemediation, &json!({ "retryLimit": -1 })).is_err());
     let unknown = json!({ "strategy": { "type": "Reprovision" } });
-    let error = RequestView::read(Kind::PowerRemediation, &object(&unknown)).unwrap_err();
+    let error = RemediationObject::read(Kind::PowerRemediation, &object(&unknown)).unwrap_err();
     assert!(error.to_string().contains("Reprovision"), "{error}");
 }
 
@@ -149,7 +149,7 @@ fn l1_timeouts_beyond_agent_bounds_are_clamped() {
 fn power_remediation_targets_owner_machine_or_named_node() {
     let read = |metadata: Value| {
         let object = serde_json::from_value(json!({ "metadata": metadata })).unwrap();
-        RequestView::read(Kind::PowerRemediation, &object).unwrap()
+        RemediationObject::read(Kind::PowerRemediation, &object).unwrap()
     };
     let owner = |group: &str, kind: &str| json!([{ "apiVersion": group, "kind": kind, "name": "o", "uid": "u" }]);
     let by_machine = read(json!({
@@ -174,7 +174,7 @@ fn power_remediation_targets_owning_openshift_machine_unless_node_is_named() {
             "name": "m1", "namespace": "openshift-machine-api", "annotations": annotations,
             "ownerReferences": [{ "apiVersion": owner, "kind": "Machine", "name": "m1", "uid": "u" }],
         }}));
-        let view = RequestView::read(Kind::PowerRemediation, &object.unwrap()).unwrap();
+        let view = RemediationObject::read(Kind::PowerRemediation, &object.unwrap()).unwrap();
         view.openshift_machine().map(|owner| owner.name.clone())
     };
     let openshift = "machine.openshift.io/v1beta1";

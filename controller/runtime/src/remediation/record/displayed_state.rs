@@ -37,13 +37,13 @@ use crate::{
         api::{ApiError, call, optional},
         clock::{self, whole_seconds},
         index::{Entry, Index},
-        live_requests::finalizer,
+        live_remediations::finalizer,
         object::{Kind, api},
-        request::RequestView,
+        remediation::RemediationObject,
     },
 };
 
-/// Reason and status in the object, as far as this process knows.
+/// Reason and status in the object, as last read or written by this process.
 #[derive(Default)]
 pub(in crate::remediation) struct RecordedStatus {
     /// The reason that was reported last.
@@ -449,7 +449,7 @@ pub(in crate::remediation) async fn patch(
 fn apply_response(scope: &Scope, memory: &mut Memory, mut object: DynamicObject) {
     object.metadata.managed_fields = None;
     memory.snapshot.request = Some(Entry {
-        view: RequestView::read(scope.id.kind, &object).map(Arc::new),
+        view: RemediationObject::read(scope.id.kind, &object).map(Arc::new),
         object: Arc::new(object.clone()),
     });
     scope.context.index.apply(scope.id.kind, object);

@@ -125,7 +125,7 @@ impl StateRecorder {
             .await
     }
 
-    /// Reports repeated failures in the object, as far as that can be written (L1).
+    /// Reports repeated failures in the object, if it can be written (L1).
     pub(in crate::remediation) async fn report_failure(
         &mut self,
         scope: &Scope,

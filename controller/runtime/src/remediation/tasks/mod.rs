@@ -35,7 +35,7 @@ use crate::{
     store::{
         index::{Change, ChangeQueue},
         object::Kind,
-        request::RequestId,
+        remediation::RemediationId,
         watch::pause,
     },
 };
@@ -59,14 +59,14 @@ pub(super) async fn run(
     listed: CancellationToken,
     cancel: CancellationToken,
 ) {
-    while let Err(error) = claim::claim_requests(&context).await {
+    while let Err(error) = claim::claim_remediations(&context).await {
         tracing::warn!(%error, "the remediations cannot be listed and claimed; none begins before that");
         if pause(&cancel, LIST_RETRY).await {
             return;
         }
     }
     listed.cancel();
-    let mut tasks: BTreeMap<RequestId, Task> = BTreeMap::new();
+    let mut tasks: BTreeMap<RemediationId, Task> = BTreeMap::new();
     let mut running = JoinSet::new();
     for (id, _) in context.index.requests() {
         // All of them before the first one is evaluated (F6).
@@ -74,7 +74,7 @@ pub(super) async fn run(
         inbox.push(Change::Object(id.kind, id.key));
     }
     let mut unclaimed: BTreeSet<String> = BTreeSet::new();
-    let mut later: BTreeSet<RequestId> = BTreeSet::new();
+    let mut later: BTreeSet<RemediationId> = BTreeSet::new();
     let mut later_at: Option<Instant> = None;
     let mut compared_at = Instant::now();
     loop {
@@ -97,15 +97,15 @@ pub(super) async fn run(
                 continue;
             }
         };
-        let mut touched: BTreeSet<RequestId> = BTreeSet::new();
+        let mut touched: BTreeSet<RemediationId> = BTreeSet::new();
         for change in &changes {
             if shared_causes::concerns(change) {
                 of_causes.push(change.clone());
             }
             if let Change::Object(kind, key) = change
-                && Kind::REQUESTS.contains(kind)
+                && Kind::REMEDIATIONS.contains(kind)
             {
-                let id = RequestId::new(*kind, key.clone());
+                let id = RemediationId::new(*kind, key.clone());
                 if let Some(entry) = context.index.request(&id) {
                     report_unclaimed(&context, &entry.object, &mut unclaimed);
                 }
@@ -130,7 +130,7 @@ pub(super) async fn run(
     while running.join_next().await.is_some() {}
 }
 
-fn wake_tasks(tasks: &BTreeMap<RequestId, Task>, who: &BTreeSet<RequestId>) {
+fn wake_tasks(tasks: &BTreeMap<RemediationId, Task>, who: &BTreeSet<RemediationId>) {
     for task in who.iter().filter_map(|id| tasks.get(id)) {
         task.wake.notify_one();
     }
@@ -139,9 +139,9 @@ fn wake_tasks(tasks: &BTreeMap<RequestId, Task>, who: &BTreeSet<RequestId>) {
 /// Starts the task of a new object and ends that of an object that is gone, or another shard's.
 fn refresh(
     context: &Arc<Context>,
-    tasks: &mut BTreeMap<RequestId, Task>,
+    tasks: &mut BTreeMap<RemediationId, Task>,
     running: &mut JoinSet<()>,
-    id: &RequestId,
+    id: &RemediationId,
     cancel: &CancellationToken,
 ) {
     let filter = context.config.watch_filter.as_deref();
@@ -194,7 +194,7 @@ fn refresh(
 }
 
 /// The trace span that the log lines of a remediation share with those of the agents, at every log level.
-fn trace_span(uid: &str, id: &RequestId) -> Span {
+fn trace_span(uid: &str, id: &RemediationId) -> Span {
     let Some(trace) = TraceContext::of_remediation(uid, "") else {
         return Span::none();
     };

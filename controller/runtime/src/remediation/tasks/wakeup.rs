@@ -10,7 +10,7 @@ use std::{
 use crate::store::{
     index::Change,
     object::{Key, Kind},
-    request::RequestId,
+    remediation::RemediationId,
 };
 
 /// The objects whose changes wake a remediation.
@@ -69,7 +69,7 @@ impl FromIterator<Change> for ChangeBatch {
 
 impl WatchInterest {
     /// How soon these changes wake the remediation.
-    pub(super) fn wakeup(&self, id: &RequestId, changes: &ChangeBatch) -> Wakeup {
+    pub(super) fn wakeup(&self, id: &RemediationId, changes: &ChangeBatch) -> Wakeup {
         if self.concerns_workload(changes) || self.concerns_racks(&changes.racks) {
             return Wakeup::Now;
         }
@@ -95,7 +95,7 @@ impl WatchInterest {
         }
     }
 
-    fn wakeup_for(&self, id: &RequestId, kind: Kind, changed: &BTreeSet<Key>) -> Wakeup {
+    fn wakeup_for(&self, id: &RemediationId, kind: Kind, changed: &BTreeSet<Key>) -> Wakeup {
         let own = match kind {
             // No decision depends on these; changes of agents are announced separately.
             Kind::MachineHealthCheck
@@ -109,7 +109,7 @@ impl WatchInterest {
             Kind::Cluster => None,
             Kind::Machine => Some(&self.machine),
             Kind::BareMetalHost => Some(&self.host),
-            // That another remediation has ended matters to those that wait for it (F6).
+            // Remediations that wait for another one need to know that it has ended (F6).
             Kind::Metal3Remediation
             | Kind::PowerRemediation
             | Kind::Metal3Machine
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn remediation_with_chosen_host_wakes_for_its_own_objects_only() {
         let key = |name: &str| Key::new("ns", name);
-        let id = RequestId::new(Kind::Metal3Remediation, key("m1"));
+        let id = RemediationId::new(Kind::Metal3Remediation, key("m1"));
         let mut interest = WatchInterest {
             machine: Some(key("m1")),
             host: Some(key("h1")),
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn only_the_own_node_and_cluster_wake() {
         let cluster = |name: &str| Key::new("ns", name);
-        let id = RequestId::new(Kind::Metal3Remediation, cluster("m1"));
+        let id = RemediationId::new(Kind::Metal3Remediation, cluster("m1"));
         let interest = WatchInterest {
             cluster: Some(cluster("c")),
             node: Some("n1".into()),
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn agent_of_another_rack_wakes_only_while_no_host_is_found() {
-        let id = RequestId::new(Kind::PowerRemediation, Key::new("ns", "r"));
+        let id = RemediationId::new(Kind::PowerRemediation, Key::new("ns", "r"));
         let mut interest = WatchInterest::default();
         let wakes = |interest: &WatchInterest, rack: &str| {
             let batch = ChangeBatch::from_iter([Change::Agent(rack.into())]);

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{CheckGroup, CheckSubject, ExplainError, RequestKind, Subject, View, explain_with};
+use super::{CheckGroup, CheckSubject, ExplainError, RemediationKind, Subject, View, explain_with};
 use crate::{
     config::Config,
     remediation::LiveFacts,
@@ -21,7 +21,7 @@ use crate::{
         clock,
         index::Index,
         object::{Key, Kind},
-        request::RequestId,
+        remediation::RemediationId,
     },
 };
 
@@ -87,10 +87,10 @@ impl Question {
         match self {
             Self::Remediation { namespace, name } => remediation(namespace, name, None),
             Self::PowerRemediation { namespace, name } => {
-                remediation(namespace, name, Some(RequestKind::PowerRemediation))
+                remediation(namespace, name, Some(RemediationKind::PowerRemediation))
             }
             Self::Metal3Remediation { namespace, name } => {
-                remediation(namespace, name, Some(RequestKind::Metal3Remediation))
+                remediation(namespace, name, Some(RemediationKind::Metal3Remediation))
             }
             Self::MachineHealthCheck {
                 namespace,
@@ -121,10 +121,10 @@ impl Question {
                 let namespace = in_namespace(&namespace);
                 match kind {
                     None => Self::Remediation { namespace, name },
-                    Some(RequestKind::PowerRemediation) => {
+                    Some(RemediationKind::PowerRemediation) => {
                         Self::PowerRemediation { namespace, name }
                     }
-                    Some(RequestKind::Metal3Remediation) => {
+                    Some(RemediationKind::Metal3Remediation) => {
                         Self::Metal3Remediation { namespace, name }
                     }
                 }
@@ -184,7 +184,7 @@ impl Explainer {
     }
 
     /// The view of a remediation by the engine's clock, whatever the wall clock is set to.
-    fn view(&self, id: &RequestId) -> Option<RemediationView> {
+    fn view(&self, id: &RemediationId) -> Option<RemediationView> {
         self.live
             .view(id, clock::monotonic_now(), clock::wall_ahead())
     }
@@ -194,13 +194,13 @@ impl Explainer {
         &self,
         namespace: &str,
         name: &str,
-        kind: Option<RequestKind>,
+        kind: Option<RemediationKind>,
     ) -> Result<RemediationView, ExplainError> {
-        let kinds = Kind::REQUESTS.into_iter();
+        let kinds = Kind::REMEDIATIONS.into_iter();
         let mut found = kinds
             .filter(|of| kind.is_none_or(|kind| kind.kind() == *of))
             .filter_map(|of| {
-                let id = RequestId::new(of, Key::new(namespace, name));
+                let id = RemediationId::new(of, Key::new(namespace, name));
                 Some((self.index.request(&id)?.object, id))
             });
         let because = match (found.next(), found.next()) {
@@ -277,8 +277,8 @@ mod tests {
         };
         for subject in [
             named(None),
-            named(Some(RequestKind::PowerRemediation)),
-            named(Some(RequestKind::Metal3Remediation)),
+            named(Some(RemediationKind::PowerRemediation)),
+            named(Some(RemediationKind::Metal3Remediation)),
             check(None),
             check(Some(CheckGroup::OpenShift)),
             Subject::Check(CheckSubject::Nodes {

@@ -40,7 +40,7 @@ use snapshot::Snapshot;
 
 /// The kind of a remediation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RequestKind {
+pub enum RemediationKind {
     /// A PowerRemediation of Rackhand.
     PowerRemediation,
     /// A Metal3Remediation of CAPM3.
@@ -57,7 +57,7 @@ pub enum Subject {
         /// Name of the object.
         name: String,
         /// Kind of the remediation, if both kinds have an object of this name.
-        kind: Option<RequestKind>,
+        kind: Option<RemediationKind>,
     },
     /// A health check.
     Check(CheckSubject),
@@ -170,9 +170,9 @@ fn view(
     }
 }
 
-// === impl RequestKind ===
+// === impl RemediationKind ===
 
-impl RequestKind {
+impl RemediationKind {
     fn kind(self) -> Kind {
         match self {
             Self::PowerRemediation => Kind::PowerRemediation,

@@ -39,7 +39,7 @@ pub(crate) use tombstones::Tombstones;
 use crate::store::{
     object::{Key, Kind},
     power_policy::StoredPolicy,
-    request::{RequestId, RequestView},
+    remediation::{RemediationId, RemediationObject},
 };
 
 /// An object and its parsed view.
@@ -96,9 +96,9 @@ struct Inner {
     metal3_machines: BTreeMap<Key, Entry<Metal3MachineView>>,
     hosts: BTreeMap<Key, Entry<BareMetalHostView>>,
     host_links: host_links::HostLinks,
-    requests: BTreeMap<RequestId, Entry<RequestView>>,
+    requests: BTreeMap<RemediationId, Entry<RemediationObject>>,
     /// The remediations that name a Node of the management cluster.
-    requests_by_node: BTreeSet<RequestId>,
+    requests_by_node: BTreeSet<RemediationId>,
     rack_agents: BTreeMap<Key, Arc<DynamicObject>>,
     /// RemediationStates, by the UID of their remediation.
     states: BTreeMap<Key, Arc<DynamicObject>>,
@@ -196,8 +196,8 @@ impl Inner {
         self.host_links.replace(key, old.as_deref(), None);
     }
 
-    fn put_request(&mut self, id: RequestId, object: Arc<DynamicObject>) -> bool {
-        let read = |object: &DynamicObject| RequestView::read(id.kind, object);
+    fn put_request(&mut self, id: RemediationId, object: Arc<DynamicObject>) -> bool {
+        let read = |object: &DynamicObject| RemediationObject::read(id.kind, object);
         if !put(&mut self.requests, &id, object, read) {
             return false;
         }
@@ -261,7 +261,7 @@ impl Index {
             ),
             Kind::BareMetalHost => inner.put_host(&key, object),
             Kind::Metal3Remediation | Kind::PowerRemediation => {
-                inner.put_request(RequestId::new(kind, key.clone()), object)
+                inner.put_request(RemediationId::new(kind, key.clone()), object)
             }
             Kind::RackAgent => put_object(&mut inner.rack_agents, &key, object),
             Kind::RemediationState => put_object(&mut inner.states, &key, object),
@@ -297,7 +297,7 @@ impl Index {
             Kind::Metal3Machine => drop(inner.metal3_machines.remove(key)),
             Kind::BareMetalHost => inner.remove_host(key),
             Kind::Metal3Remediation | Kind::PowerRemediation => {
-                let id = RequestId::new(kind, key.clone());
+                let id = RemediationId::new(kind, key.clone());
                 inner.requests.remove(&id);
                 inner.requests_by_node.remove(&id);
             }
@@ -384,11 +384,11 @@ impl Index {
             .collect()
     }
 
-    pub(crate) fn request(&self, id: &RequestId) -> Option<Entry<RequestView>> {
+    pub(crate) fn request(&self, id: &RemediationId) -> Option<Entry<RemediationObject>> {
         self.inner.read().requests.get(id).cloned()
     }
 
-    pub(crate) fn requests(&self) -> Vec<(RequestId, Entry<RequestView>)> {
+    pub(crate) fn requests(&self) -> Vec<(RemediationId, Entry<RemediationObject>)> {
         let inner = self.inner.read();
         let requests = inner.requests.iter();
         requests

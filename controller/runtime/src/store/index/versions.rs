@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 use super::{Entry, Index};
 use crate::store::{
     object::{Key, Kind},
-    request::RequestId,
+    remediation::RemediationId,
 };
 
 fn version<V>(entry: Option<&Entry<V>>) -> Option<String> {
@@ -29,7 +29,7 @@ impl Index {
             Kind::Metal3Machine => version(inner.metal3_machines.get(key)),
             Kind::BareMetalHost => version(inner.hosts.get(key)),
             Kind::Metal3Remediation | Kind::PowerRemediation => {
-                version(inner.requests.get(&RequestId::new(kind, key.clone())))
+                version(inner.requests.get(&RemediationId::new(kind, key.clone())))
             }
             Kind::RackAgent => object_version(inner.rack_agents.get(key)?),
             Kind::RemediationState => object_version(inner.states.get(key)?),

@@ -103,7 +103,7 @@ impl Kind {
     ];
 
     /// The kinds of remediations that this controller carries out.
-    pub(crate) const REQUESTS: [Self; 2] = [Self::Metal3Remediation, Self::PowerRemediation];
+    pub(crate) const REMEDIATIONS: [Self; 2] = [Self::Metal3Remediation, Self::PowerRemediation];
 
     pub(crate) fn group(self) -> &'static str {
         match self {

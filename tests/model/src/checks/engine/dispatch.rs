@@ -5,7 +5,7 @@ use std::time::Duration;
 use rackhand_core::{
     checks::dispatch::{Item, Phase, Turn, Wanted},
     checks::handover::{SETTLE, Step},
-    checks::machines::{Action, Policy, RequestView},
+    checks::machines::{Action, MachineRemediation, Policy},
 };
 
 use super::{
@@ -125,7 +125,7 @@ impl Engine {
         let task = Task::Create(item.clone(), request);
         state
             .fleet
-            .set_request(&item.member, RequestView::Open, NOW);
+            .set_request(&item.member, MachineRemediation::Open, NOW);
         self.tasks.push(task);
         self.settle(item.check, breakage);
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rackhand_core::checks::machines::{
-    Check, ClusterFacts, Condition, ConditionRule, Limit, MachineFacts, NodeFacts, NodeView,
-    RequestView, Target,
+    Check, ClusterFacts, Condition, ConditionRule, Limit, MachineFacts, MachineRemediation,
+    NodeFacts, NodeView, Target,
 };
 use rackhand_core::values::int_or_percent::IntOrPercent;
 
@@ -84,14 +84,19 @@ pub(super) fn node_view(api: &Api, name: Name) -> NodeView {
     }
 }
 
-pub(super) fn request_view(api: &Api, check: &CheckValue, machine: Name, uid: u8) -> RequestView {
+pub(super) fn request_view(
+    api: &Api,
+    check: &CheckValue,
+    machine: Name,
+    uid: u8,
+) -> MachineRemediation {
     match api.requests.seen(request_name(machine, check.template)) {
-        None => RequestView::None,
-        Some(request) if request.of.1 != uid => RequestView::Foreign {
+        None => MachineRemediation::None,
+        Some(request) if request.of.1 != uid => MachineRemediation::Foreign {
             owner: request.of.1.to_string(),
         },
-        Some(request) if request.deleting => RequestView::Deleting,
-        Some(_) => RequestView::Open,
+        Some(request) if request.deleting => MachineRemediation::Deleting,
+        Some(_) => MachineRemediation::Open,
     }
 }
 

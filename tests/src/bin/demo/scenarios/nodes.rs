@@ -33,7 +33,7 @@ pub(super) const EXPLORE: &str = "kubectl get nhc -o wide
   kubectl -n rackhand-system get events
   kubectl -n medik8s-leases get leases";
 
-const REQUESTS: &str = "PowerRemediation";
+const REMEDIATIONS: &str = "PowerRemediation";
 const SYSTEM: &str = "rackhand-system";
 const NODE_NAME: &str = "remediation.medik8s.io/node-name";
 const TEMPLATE: &str = "remediation.medik8s.io/template-name";
@@ -278,7 +278,7 @@ async fn uid_of(stage: &Stage, pod: &str) -> Result<(String, String)> {
 /// Checks by all versions of the objects: the check created the remediations of a Node from these templates,
 /// one after another, and all are gone.
 fn tried(story: &Story<'_>, node: &str, templates: &[&str]) -> Result<()> {
-    let mut records = story.recorder.all(REQUESTS);
+    let mut records = story.recorder.all(REMEDIATIONS);
     records.retain(|record| record.annotation(NODE_NAME) == Some(node));
     one_after_another(&records, templates)
 }
@@ -353,7 +353,7 @@ mod tests {
         };
         Record {
             at: Instant::now(),
-            kind: REQUESTS,
+            kind: REMEDIATIONS,
             name: template.to_owned(),
             gone,
             object: json!({

@@ -1,4 +1,4 @@
-//! Which conditions a fleet keeps: those that a rule of its check names.
+//! Conditions that a fleet keeps: only types that a rule of its check names.
 
 use std::collections::BTreeSet;
 

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{
-    Check, CheckStatus, ClusterFacts, FleetCounts, FutureCause, Judgement, LimitStatus, NodeView,
-    Policy, RequestView, Target,
+    Check, CheckStatus, ClusterFacts, FleetCounts, FutureCause, Judgement, LimitStatus,
+    MachineRemediation, NodeView, Policy, Target,
 };
 pub use changes::{FleetChanges, PendingAction};
 use condition_filter::{kinds, trim, trim_node};
@@ -113,7 +113,7 @@ impl<P: Policy> Fleet<P> {
     }
 
     /// Replaces the request of a machine.
-    pub fn set_request(&mut self, machine: &str, request: RequestView, now: Timestamp) {
+    pub fn set_request(&mut self, machine: &str, request: MachineRemediation, now: Timestamp) {
         self.change(machine, now, |target| {
             let differs = target.request != request;
             target.request = request;
@@ -271,8 +271,12 @@ impl<P: Policy> Fleet<P> {
     /// Whether a machine has a request, including one that is being deleted.
     pub fn is_requested(&self, machine: &str) -> bool {
         let member = self.members.get(machine);
-        member
-            .is_some_and(|m| matches!(m.target.request, RequestView::Open | RequestView::Deleting))
+        member.is_some_and(|m| {
+            matches!(
+                m.target.request,
+                MachineRemediation::Open | MachineRemediation::Deleting
+            )
+        })
     }
 
     /// The machines, skipped ones included, in the order of their names.

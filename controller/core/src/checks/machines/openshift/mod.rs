@@ -13,8 +13,8 @@ use jiff::Timestamp;
 
 use super::{
     Check, ClusterFacts, Condition, ConditionRule, Counts, FleetCounts, HealthConditionWrite,
-    Judgement, Limit, LimitStatus, MachineFacts, NodeView, Onset, Policy, RequestView, Target,
-    Verdict, judge, onsets,
+    Judgement, Limit, LimitStatus, MachineFacts, MachineRemediation, NodeView, Onset, Policy,
+    Target, Verdict, judge, onsets,
 };
 use crate::values::int_or_percent::IntOrPercent;
 
@@ -180,7 +180,10 @@ pub fn no_cluster() -> ClusterFacts {
 /// Whether a Machine counts as healthy. Unlike with Cluster API, a starting Machine does not, nor does
 /// one that is marked for external remediation, nor one whose request still exists (F10).
 pub fn counts_as_healthy(verdict: &Verdict, target: &OpenShiftTarget) -> bool {
-    let under_way = matches!(target.request, RequestView::Open | RequestView::Deleting);
+    let under_way = matches!(
+        target.request,
+        MachineRemediation::Open | MachineRemediation::Deleting
+    );
     *verdict == Verdict::Healthy && !target.machine.external_remediation && !under_way
 }
 
@@ -205,19 +208,21 @@ pub fn openshift_action(
     };
     let uid = facts.uid.clone();
     match (check.strategy, &target.request) {
-        (OpenShiftStrategy::Template, RequestView::Open) if !unhealthy => {
+        (OpenShiftStrategy::Template, MachineRemediation::Open) if !unhealthy => {
             Some(OpenShiftAction::DeleteRequest { machine })
         }
         _ if !unhealthy || !open => None,
         (OpenShiftStrategy::Template, _) if facts.deleting => None,
-        (OpenShiftStrategy::Template, RequestView::None) => {
+        (OpenShiftStrategy::Template, MachineRemediation::None) => {
             Some(OpenShiftAction::CreateRequest { machine, uid })
         }
-        (OpenShiftStrategy::Template, RequestView::Foreign { owner }) => {
+        (OpenShiftStrategy::Template, MachineRemediation::Foreign { owner }) => {
             let owner = owner.clone();
             Some(OpenShiftAction::ReportForeignRequest { machine, owner })
         }
-        (OpenShiftStrategy::Template, RequestView::Open | RequestView::Deleting) => None,
+        (OpenShiftStrategy::Template, MachineRemediation::Open | MachineRemediation::Deleting) => {
+            None
+        }
         (OpenShiftStrategy::ExternalBaremetal, _) if facts.failed.is_none() => {
             (!facts.external_remediation).then_some(OpenShiftAction::MarkExternal { machine })
         }

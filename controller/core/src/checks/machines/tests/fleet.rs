@@ -27,7 +27,7 @@ enum Event {
     /// Also: relabelled so that it is not selected any more.
     Remove(usize),
     Node(usize, NodeView),
-    Request(usize, RequestView),
+    Request(usize, MachineRemediation),
     Rules(Check),
     Limit(Limit),
     Pause(bool),
@@ -159,10 +159,10 @@ impl World {
                 for action in self.plan().actions {
                     match action {
                         Action::CreateRequest { machine, .. } => {
-                            self.set_request(fleet, &machine, RequestView::Open);
+                            self.set_request(fleet, &machine, MachineRemediation::Open);
                         }
                         Action::DeleteRequest { machine } => {
-                            self.set_request(fleet, &machine, RequestView::None);
+                            self.set_request(fleet, &machine, MachineRemediation::None);
                         }
                         Action::MarkOwnerRemediated { .. }
                         | Action::UnmarkOwnerRemediated { .. }
@@ -176,7 +176,7 @@ impl World {
         fleet.advance(self.now);
     }
 
-    fn set_request(&mut self, fleet: &mut Fleet, machine: &str, request: RequestView) {
+    fn set_request(&mut self, fleet: &mut Fleet, machine: &str, request: MachineRemediation) {
         if let Some(target) = self.machines.get_mut(machine) {
             target.request = request.clone();
         }
@@ -301,14 +301,14 @@ proptest! {
         for event in events {
             // Only the controller itself may create a request.
             let event = match event {
-                Event::Put(i, target) => Event::Put(i, Target { request: RequestView::None, ..target }),
+                Event::Put(i, target) => Event::Put(i, Target { request: MachineRemediation::None, ..target }),
                 Event::Request(..) | Event::Limit(_) | Event::Rules(_) => continue,
                 event => event,
             };
             // A machine under remediation may leave the fleet and come back; only targets count.
             let open = |world: &World, fleet: &Fleet| {
                 let counts = |(name, target): &(&String, &Target)| {
-                    target.request == RequestView::Open
+                    target.request == MachineRemediation::Open
                         && fleet.wanted(name).unwrap().verdict.is_target()
                 };
                 world.machines.iter().filter(counts).count()
@@ -339,7 +339,7 @@ fn named(turn: &FleetChanges) -> Vec<&str> {
 fn unchanged_input_reports_no_fleet_changes() {
     let mut fleet = mk_fleet(mk_check(), vec![mk_healthy("a"), mk_healthy("b")], at(10));
     fleet.set_node("a", mk_node("True", at(0)), at(20));
-    fleet.set_request("a", RequestView::None, at(20));
+    fleet.set_request("a", MachineRemediation::None, at(20));
     fleet.set_cluster(mk_cluster(), at(20));
     fleet.set_unreachable(None, at(20));
     fleet.set_check(mk_check(), at(20), |_| None);

@@ -120,8 +120,8 @@ fn minimum_and_maximum_timestamps_do_not_overflow() {
 #[test]
 fn fleet_tracks_machines_with_conditions_in_the_future() {
     let mut fleet = mk_fleet(vec![
-        mk_target("b", mk_node("Unknown", at(1000)), RequestView::None),
-        mk_target("a", mk_node("False", at(500)), RequestView::None),
+        mk_target("b", mk_node("Unknown", at(1000)), MachineRemediation::None),
+        mk_target("a", mk_node("False", at(500)), MachineRemediation::None),
         mk_healthy("c"),
     ]);
     assert_eq!(of_fleet(&fleet), ["a", "b"]);
@@ -161,7 +161,7 @@ fn openshift_check_reports_conditions_in_the_future() {
             external_remediation: false,
         },
         node,
-        request: RequestView::None,
+        request: MachineRemediation::None,
     };
     let fleet = [
         target("a", Some(at(0)), mk_node("Unknown", at(1000))),
@@ -187,7 +187,7 @@ fn clock_skew_message_names_five_machines_and_is_stable_over_time() {
     let mut fleet: Vec<Target> = (0..7)
         .map(|i| {
             let node = mk_node("Unknown", at(1000));
-            mk_target(&format!("m-{i}"), node, RequestView::None)
+            mk_target(&format!("m-{i}"), node, MachineRemediation::None)
         })
         .collect();
     let message =

@@ -121,7 +121,7 @@ fn empty_fleet_is_within_the_limit_with_zero_remediations_allowed() {
 
 #[test]
 fn q1_f10_machine_counts_until_its_remediation_is_gone() {
-    for request in [RequestView::Open, RequestView::Deleting] {
+    for request in [MachineRemediation::Open, MachineRemediation::Deleting] {
         let fleet = [
             with_request(mk_healthy("a"), request.clone()),
             mk_unhealthy("b"),
@@ -145,13 +145,13 @@ fn q1_f10_machine_counts_until_its_remediation_is_gone() {
 
 #[test]
 fn f10_starting_machine_under_remediation_counts() {
-    let fleet = [with_request(mk_starting("a"), RequestView::Open)];
+    let fleet = [with_request(mk_starting("a"), MachineRemediation::Open)];
     assert_eq!(gate_of(max(1), &fleet).not_healthy, 1);
 }
 
 #[test]
 fn f10_remediation_of_another_machine_does_not_count() {
-    let foreign = RequestView::Foreign {
+    let foreign = MachineRemediation::Foreign {
         owner: "other".into(),
     };
     let fleet = [with_request(mk_healthy("a"), foreign)];
@@ -161,7 +161,7 @@ fn f10_remediation_of_another_machine_does_not_count() {
 #[test]
 fn f10_unknown_and_deleting_machines_count_against_the_limit() {
     let fleet = [
-        mk_target("a", unreachable(), RequestView::None),
+        mk_target("a", unreachable(), MachineRemediation::None),
         mk_deleting("b"),
         mk_unhealthy("c"),
         mk_healthy("d"),
@@ -172,7 +172,11 @@ fn f10_unknown_and_deleting_machines_count_against_the_limit() {
 
 #[test]
 fn f10_suspect_machine_counts_before_its_deadline() {
-    let fleet = [mk_target("a", mk_node("False", at(200)), RequestView::None)];
+    let fleet = [mk_target(
+        "a",
+        mk_node("False", at(200)),
+        MachineRemediation::None,
+    )];
     assert_eq!(gate_of(max(1), &fleet).not_healthy, 1);
 }
 
@@ -188,7 +192,7 @@ fn f10_limit_holds_after_a_restart() {
 
     // After a restart the controller sees its requests and remembers nothing.
     for target in &mut fleet[3..] {
-        target.request = RequestView::Open;
+        target.request = MachineRemediation::Open;
     }
     fleet.push(mk_unhealthy("sick-02"));
     let second = plan(&check, &mk_cluster(), &fleet, at(301));
@@ -256,7 +260,7 @@ fn q4_machines_without_ready_infrastructure_count_as_in_cluster_api() {
     };
     let mut new = mk_healthy("new");
     new.machine.health_condition = None;
-    let mut marked = with_request(mk_unhealthy("marked"), RequestView::Open);
+    let mut marked = with_request(mk_unhealthy("marked"), MachineRemediation::Open);
     marked.machine.health_condition = Some(false);
     let fleet = [mk_unhealthy("a"), new, marked, mk_starting("none")];
     let plan = plan(&mk_check(), &cluster, &fleet, at(300));
@@ -287,7 +291,7 @@ fn skipped_machines_are_not_expected() {
 #[test]
 fn closed_limit_message_names_limit_counts_and_machines() {
     let mut fleet = mk_fleet(3, 2);
-    fleet.push(mk_target("lost", unreachable(), RequestView::None));
+    fleet.push(mk_target("lost", unreachable(), MachineRemediation::None));
     assert_eq!(
         gate_of(percent(40), &fleet).message,
         "Remediation is not allowed: 3 of 6 machines are not healthy, 2 of them unhealthy; \
@@ -328,7 +332,7 @@ fn removing_counts_reverts_adding_them() {
     let mut tally = FleetCounts::default();
     let verdicts = [Verdict::Healthy, Verdict::Unhealthy { causes: vec![] }];
     for verdict in &verdicts {
-        tally.add(Counts::of(verdict, &RequestView::Open));
+        tally.add(Counts::of(verdict, &MachineRemediation::Open));
     }
     assert_eq!(
         tally,
@@ -340,7 +344,7 @@ fn removing_counts_reverts_adding_them() {
         }
     );
     for verdict in &verdicts {
-        tally.remove(Counts::of(verdict, &RequestView::Open));
+        tally.remove(Counts::of(verdict, &MachineRemediation::Open));
     }
     assert_eq!(tally, FleetCounts::default());
 }

@@ -102,7 +102,7 @@ fn mk_node(ready: &str, since: Timestamp) -> NodeView {
     })
 }
 
-fn mk_target(name: &str, node: NodeView, request: RequestView) -> Target {
+fn mk_target(name: &str, node: NodeView, request: MachineRemediation) -> Target {
     Target {
         machine: mk_machine(name),
         node,
@@ -112,17 +112,17 @@ fn mk_target(name: &str, node: NodeView, request: RequestView) -> Target {
 
 /// A machine that is healthy at any time.
 fn mk_healthy(name: &str) -> Target {
-    mk_target(name, mk_node("True", at(0)), RequestView::None)
+    mk_target(name, mk_node("True", at(0)), MachineRemediation::None)
 }
 
 /// A machine that is unhealthy from 300 on.
 fn mk_unhealthy(name: &str) -> Target {
-    mk_target(name, mk_node("Unknown", at(0)), RequestView::None)
+    mk_target(name, mk_node("Unknown", at(0)), MachineRemediation::None)
 }
 
 /// A machine that is suspect until 600 because it has no Node yet.
 fn mk_starting(name: &str) -> Target {
-    mk_target(name, NodeView::NotJoined, RequestView::None)
+    mk_target(name, NodeView::NotJoined, MachineRemediation::None)
 }
 
 fn unreachable() -> NodeView {
@@ -140,7 +140,7 @@ fn never_seen() -> NodeView {
     }
 }
 
-fn with_request(mut target: Target, request: RequestView) -> Target {
+fn with_request(mut target: Target, request: MachineRemediation) -> Target {
     target.request = request;
     target
 }

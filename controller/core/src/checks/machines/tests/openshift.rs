@@ -31,7 +31,7 @@ fn target(name: &str, node: NodeView) -> OpenShiftTarget {
     OpenShiftTarget {
         machine: machine(name),
         node,
-        request: RequestView::None,
+        request: MachineRemediation::None,
     }
 }
 
@@ -113,7 +113,7 @@ fn openshift_counts_only_fully_healthy_machines_as_healthy() {
     marked.machine.external_remediation = true;
     assert_eq!(plan(marked), 0);
     let mut requested = mk_healthy_target("requested");
-    requested.request = RequestView::Open;
+    requested.request = MachineRemediation::Open;
     assert_eq!(plan(requested), 0, "F10: its remediation is not over");
 }
 
@@ -208,9 +208,13 @@ fn each_openshift_strategy_has_its_action() {
     let (machine, uid) = (name(), "uid-m".to_owned());
     let create = OpenShiftAction::CreateRequest { machine, uid };
     assert_eq!(done(template, &|_| {}), Some(create));
-    assert_eq!(done(template, &|t| t.request = RequestView::Open), None);
+    assert_eq!(
+        done(template, &|t| t.request = MachineRemediation::Open),
+        None
+    );
     assert_eq!(done(template, &|t| t.machine.deleting = true), None);
-    let foreign = |t: &mut OpenShiftTarget| t.request = RequestView::Foreign { owner: "x".into() };
+    let foreign =
+        |t: &mut OpenShiftTarget| t.request = MachineRemediation::Foreign { owner: "x".into() };
     assert!(matches!(
         done(template, &foreign),
         Some(OpenShiftAction::ReportForeignRequest { .. })
@@ -222,7 +226,7 @@ fn openshift_recovered_machine_loses_its_remediation_over_the_limit() {
     let mut check = check(OpenShiftStrategy::Template);
     check.max_unhealthy = Some(IntOrPercent::Int(0));
     let mut back = mk_healthy_target("back");
-    back.request = RequestView::Open;
+    back.request = MachineRemediation::Open;
     let plan = plan_openshift(&check, &[back, mk_unhealthy_target("b")], at(400));
     assert!(!plan.open);
     let machine = "back".to_owned();

@@ -10,10 +10,10 @@ use super::*;
 
 #[derive(Debug, Clone)]
 enum Event {
-    Put(usize, OpenShiftMachine, NodeView, RequestView),
+    Put(usize, OpenShiftMachine, NodeView, MachineRemediation),
     Remove(usize),
     Node(usize, NodeView),
-    Request(usize, RequestView),
+    Request(usize, MachineRemediation),
     Rules(OpenShiftCheck),
     Workload(bool),
     Wait(u64),

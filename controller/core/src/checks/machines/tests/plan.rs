@@ -48,11 +48,11 @@ fn healthy_fleet_needs_no_action() {
 fn q10_every_unhealthy_machine_gets_a_remediation() {
     let fleet = [
         mk_unhealthy("c"),
-        with_request(mk_unhealthy("a"), RequestView::Open),
+        with_request(mk_unhealthy("a"), MachineRemediation::Open),
         mk_unhealthy("b"),
         with_request(
             mk_unhealthy("d"),
-            RequestView::Foreign {
+            MachineRemediation::Foreign {
                 owner: "old/d".into(),
             },
         ),
@@ -86,7 +86,10 @@ fn q1_limit_allows_all_unhealthy_machines_or_none() {
 
 #[test]
 fn remediation_being_deleted_is_not_created_again() {
-    let fleet = [with_request(mk_unhealthy("a"), RequestView::Deleting)];
+    let fleet = [with_request(
+        mk_unhealthy("a"),
+        MachineRemediation::Deleting,
+    )];
     assert_eq!(planned(&mk_check(), &fleet).actions, []);
     assert_eq!(
         planned(&mk_check(), &[mk_unhealthy("a")]).actions,
@@ -109,11 +112,11 @@ fn deleting_machine_gets_no_remediation_and_no_owner_mark() {
 
 #[test]
 fn recovered_machine_loses_its_remediation_once() {
-    let open = [with_request(mk_healthy("a"), RequestView::Open)];
+    let open = [with_request(mk_healthy("a"), MachineRemediation::Open)];
     assert_eq!(planned(&mk_check(), &open).actions, [delete("a")]);
     for request in [
-        RequestView::Deleting,
-        RequestView::Foreign { owner: "b".into() },
+        MachineRemediation::Deleting,
+        MachineRemediation::Foreign { owner: "b".into() },
     ] {
         let fleet = [with_request(mk_healthy("a"), request)];
         assert_eq!(planned(&mk_check(), &fleet).actions, []);
@@ -123,10 +126,10 @@ fn recovered_machine_loses_its_remediation_once() {
 #[test]
 fn remediation_is_kept_until_its_machine_is_healthy() {
     let fleet = [
-        with_request(mk_starting("a"), RequestView::Open),
-        mk_target("b", unreachable(), RequestView::Open),
-        mk_target("c", mk_node("False", at(299)), RequestView::Open),
-        with_request(deleting(mk_healthy("d")), RequestView::Open),
+        with_request(mk_starting("a"), MachineRemediation::Open),
+        mk_target("b", unreachable(), MachineRemediation::Open),
+        mk_target("c", mk_node("False", at(299)), MachineRemediation::Open),
+        with_request(deleting(mk_healthy("d")), MachineRemediation::Open),
     ];
     let plan = planned(&mk_check(), &fleet);
     assert_eq!(plan.actions, []);
@@ -136,7 +139,7 @@ fn remediation_is_kept_until_its_machine_is_healthy() {
 #[test]
 fn q8_recovered_machine_loses_its_remediation_over_the_limit() {
     let fleet = [
-        with_request(mk_healthy("a"), RequestView::Open),
+        with_request(mk_healthy("a"), MachineRemediation::Open),
         mk_unhealthy("b"),
     ];
     let plan = planned(&closed(), &fleet);
@@ -147,7 +150,7 @@ fn q8_recovered_machine_loses_its_remediation_over_the_limit() {
 #[test]
 fn q6_deadline_timer_runs_over_the_limit() {
     let fleet = [
-        mk_target("a", mk_node("False", at(200)), RequestView::None),
+        mk_target("a", mk_node("False", at(200)), MachineRemediation::None),
         mk_unhealthy("b"),
     ];
     let plan = planned(&closed(), &fleet);
@@ -157,7 +160,11 @@ fn q6_deadline_timer_runs_over_the_limit() {
 
 #[test]
 fn q11_recovered_machine_loses_its_false_condition() {
-    for request in [RequestView::None, RequestView::Open, RequestView::Deleting] {
+    for request in [
+        MachineRemediation::None,
+        MachineRemediation::Open,
+        MachineRemediation::Deleting,
+    ] {
         for check in [mk_check(), closed(), owner_remediates()] {
             let mut target = with_request(mk_healthy("a"), request.clone());
             target.machine.health_condition = Some(false);
@@ -200,8 +207,8 @@ fn without_template_the_owner_is_marked_unless_it_took_over() {
 #[test]
 fn without_template_existing_remediations_are_not_touched() {
     let fleet = [
-        with_request(mk_healthy("a"), RequestView::Open),
-        with_request(mk_unhealthy("b"), RequestView::Open),
+        with_request(mk_healthy("a"), MachineRemediation::Open),
+        with_request(mk_unhealthy("b"), MachineRemediation::Open),
     ];
     assert_eq!(planned(&owner_remediates(), &fleet).actions, [mark("b")]);
 }
@@ -211,7 +218,7 @@ fn paused_check_or_cluster_evaluates_without_acting() {
     let fleet = [
         mk_unhealthy("a"),
         mk_starting("b"),
-        with_request(mk_healthy("c"), RequestView::Open),
+        with_request(mk_healthy("c"), MachineRemediation::Open),
     ];
     let check = Check {
         paused: true,
@@ -237,15 +244,15 @@ fn paused_check_or_cluster_evaluates_without_acting() {
 fn plan_wakes_at_the_earliest_deadline() {
     let fleet = [
         mk_starting("a"),
-        mk_target("b", mk_node("False", at(100)), RequestView::None),
-        mk_target("c", mk_node("False", at(200)), RequestView::None),
+        mk_target("b", mk_node("False", at(100)), MachineRemediation::None),
+        mk_target("c", mk_node("False", at(200)), MachineRemediation::None),
     ];
     assert_eq!(planned(&mk_check(), &fleet).wake_at, Some(at(400)));
 }
 
 #[test]
 fn annotated_machine_is_remediated_while_its_cluster_is_unreachable() {
-    let mut target = mk_target("a", unreachable(), RequestView::None);
+    let mut target = mk_target("a", unreachable(), MachineRemediation::None);
     target.machine.remediate_annotation = true;
     assert_eq!(planned(&mk_check(), &[target]).actions, [create("a")]);
 }

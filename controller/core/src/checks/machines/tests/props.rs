@@ -92,12 +92,12 @@ pub(super) fn any_node() -> impl Strategy<Value = NodeView> {
     ]
 }
 
-pub(super) fn any_request() -> impl Strategy<Value = RequestView> {
+pub(super) fn any_request() -> impl Strategy<Value = MachineRemediation> {
     prop_oneof![
-        4 => Just(RequestView::None),
-        2 => Just(RequestView::Open),
-        1 => Just(RequestView::Deleting),
-        1 => Just(RequestView::Foreign { owner: "other".into() }),
+        4 => Just(MachineRemediation::None),
+        2 => Just(MachineRemediation::Open),
+        1 => Just(MachineRemediation::Deleting),
+        1 => Just(MachineRemediation::Foreign { owner: "other".into() }),
     ]
 }
 
@@ -194,7 +194,7 @@ proptest! {
         let plan = plan(&check, &cluster, &fleet, now);
         let open = |target: &&Target| {
             plan.verdicts[&target.machine.name].is_target()
-                && matches!(target.request, RequestView::Open | RequestView::Deleting)
+                && matches!(target.request, MachineRemediation::Open | MachineRemediation::Deleting)
         };
         let created = plan.actions.iter().filter(|action| remediates(action)).count();
         prop_assert!(created == 0 || fleet.iter().filter(open).count() + created <= usize::try_from(limit).unwrap());
@@ -211,7 +211,7 @@ proptest! {
             let name = &target.machine.name;
             let wants = plan.gate.open
                 && matches!(plan.verdicts[name], Verdict::Unhealthy { .. })
-                && target.request == RequestView::None
+                && target.request == MachineRemediation::None
                 && !target.machine.deleting;
             let got = plan.actions.iter().filter(|action| **action == create(name)).count();
             prop_assert_eq!(got, usize::from(wants), "{}", name);
@@ -230,7 +230,7 @@ proptest! {
         for target in &fleet {
             let name = &target.machine.name;
             let recovered = plan.verdicts[name] == Verdict::Healthy
-                && target.request == RequestView::Open;
+                && target.request == MachineRemediation::Open;
             prop_assert_eq!(plan.actions.contains(&delete(name)), recovered);
         }
     }

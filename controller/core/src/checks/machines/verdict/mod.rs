@@ -109,7 +109,7 @@ pub enum Verdict {
         /// Whether only the startup timeout runs, so that the machine is still starting.
         starting: bool,
     },
-    /// The machine is to be remediated.
+    /// The machine needs remediation.
     Unhealthy {
         /// Every failed rule, machine rules first.
         causes: Vec<Cause>,
@@ -123,7 +123,7 @@ pub enum Verdict {
 pub struct Judgement {
     /// The verdict on the machine now.
     pub verdict: Verdict,
-    /// When the verdict changes by time alone. Also set for an unhealthy machine of which one more rule
+    /// When the verdict changes by time alone. Also set for an unhealthy machine when one more rule
     /// is about to fail, because its condition lists all failed rules.
     pub changes_at: Option<Timestamp>,
     /// Causes whose recorded time is in the future, in the order of the rules. Their timeouts begin only
@@ -293,7 +293,7 @@ impl Judgement {
     }
 }
 
-/// The matching rules, in their order: those that have failed and those whose timeout still runs.
+/// The matching rules in their order: first all failed rules, then all whose timeout still runs.
 struct Findings {
     now: Timestamp,
     failed: Vec<Cause>,

@@ -183,7 +183,7 @@ proptest! {
         let mut now = at(0);
         let mut fleet = Fleet::new(check.clone(), now);
         let mut nodes: BTreeMap<String, (NodeFacts, bool)> = BTreeMap::new();
-        let mut all: BTreeMap<RequestId, Request> = BTreeMap::new();
+        let mut all: BTreeMap<RemediationId, Request> = BTreeMap::new();
         let (mut outside, mut memory) = (Outside::default(), NodeCheckStatus::default());
         for event in events {
             match event {

@@ -107,7 +107,7 @@ fn bad(name: &str) -> NodeFacts {
 /// A remediation of [`check`].
 fn request(node: &str, template: &str, created: Timestamp) -> Request {
     Request {
-        id: RequestId {
+        id: RemediationId {
             api_version: "x.y/v1".into(),
             kind: "XRemediation".into(),
             namespace: "ns".into(),

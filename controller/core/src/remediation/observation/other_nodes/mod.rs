@@ -248,7 +248,7 @@ impl OtherNode {
 }
 
 impl OtherNodes {
-    /// The Nodes that may run on the host, as far as they are known.
+    /// The known Nodes that may run on the host.
     pub fn known(&self) -> &[OtherNode] {
         match self {
             Self::NotCompared | Self::Failed { .. } => &[],
@@ -281,7 +281,7 @@ struct Renewals {
 
 impl LeaseRenewals {
     /// The Lease of a Node that is not Ready was read: `renewed` is its renewTime, and `duration` its
-    /// leaseDurationSeconds, of which a kubelet uses a quarter as its renewal interval. It is not renewed if two
+    /// leaseDurationSeconds. A kubelet uses a quarter of it as its renewal interval. It is not renewed if two
     /// reads more than that interval and 2 s apart show the same renewTime.
     pub fn observe(
         &mut self,

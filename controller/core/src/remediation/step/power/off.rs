@@ -350,7 +350,7 @@ impl StepContext<'_> {
         Some(after(since, self.policy.power_off_timeout))
     }
 
-    /// F11: ends a power-off whose request is withdrawn, or whose host is to be off. What was sent
+    /// F11: ends a power-off whose remediation is withdrawn, or whose host its owner wants off. What was sent
     /// decides how.
     fn withdraw_power_off(&self, mut s: State) -> Decision {
         let offline = self.offline();

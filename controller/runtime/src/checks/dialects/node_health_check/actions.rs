@@ -16,7 +16,7 @@ use rackhand_api::{
     },
     views::NodeTemplateRef,
 };
-use rackhand_core::checks::nodes::{Action, Check, Disabled, HeldLease, RequestId, Step};
+use rackhand_core::checks::nodes::{Action, Check, Disabled, HeldLease, RemediationId, Step};
 use serde_json::{Value, json};
 
 use super::{
@@ -57,9 +57,9 @@ pub(in crate::checks) struct Outcome {
     /// Current versions of remediations.
     pub(super) seen: Vec<DynamicObject>,
     /// Remediations that no longer exist.
-    pub(super) gone: Vec<RequestId>,
+    pub(super) gone: Vec<RemediationId>,
     /// The created remediation.
-    pub(super) created: Option<RequestId>,
+    pub(super) created: Option<RemediationId>,
     /// The current Lease of the Node; `Some(None)` if it no longer exists.
     pub(super) lease: Option<Option<HeldLease>>,
     /// The pause before the next attempt and the cause, if no remediation was created.
@@ -251,7 +251,7 @@ impl ActionBatch {
 
     async fn delete(
         &self,
-        request: RequestId,
+        request: RemediationId,
         uid: String,
         outcome: &mut Outcome,
     ) -> Result<(), ApiError> {
@@ -267,7 +267,7 @@ impl ActionBatch {
 
     async fn annotate(
         &self,
-        request: RequestId,
+        request: RemediationId,
         key: &'static str,
         value: Option<String>,
         outcome: &mut Outcome,

@@ -15,7 +15,7 @@ use rackhand_api::{
 };
 use rackhand_core::{
     checks::machines::Condition,
-    checks::nodes::{Exclusion, NodeFacts, Request, RequestId},
+    checks::nodes::{Exclusion, NodeFacts, RemediationId, Request},
 };
 use serde_json::Value;
 
@@ -67,9 +67,9 @@ pub(super) fn is_of_openshift(node: &SeenNode) -> bool {
 }
 
 /// The identity of a remediation.
-pub(crate) fn request_id(object: &DynamicObject) -> RequestId {
+pub(crate) fn request_id(object: &DynamicObject) -> RemediationId {
     let types = object.types.clone().unwrap_or_default();
-    RequestId {
+    RemediationId {
         api_version: types.api_version,
         kind: types.kind,
         namespace: object.metadata.namespace.clone().unwrap_or_default(),
@@ -130,7 +130,7 @@ impl ExternalRequest for Request {
 }
 
 /// The kind and namespace of a remediation.
-pub(super) fn kind_of(id: &RequestId) -> ExternalKind {
+pub(super) fn kind_of(id: &RemediationId) -> ExternalKind {
     ExternalKind {
         api_version: id.api_version.clone(),
         kind: id.kind.clone(),
@@ -139,8 +139,8 @@ pub(super) fn kind_of(id: &RequestId) -> ExternalKind {
 }
 
 /// The identity of a remediation of a kind.
-pub(super) fn id_of(kind: &ExternalKind, key: &Key) -> RequestId {
-    RequestId {
+pub(super) fn id_of(kind: &ExternalKind, key: &Key) -> RemediationId {
+    RemediationId {
         api_version: kind.api_version.clone(),
         kind: kind.kind.clone(),
         namespace: key.namespace.clone(),

@@ -9,7 +9,7 @@ use prometheus_client::{
     metrics::{family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
-use rackhand_core::checks::nodes::RequestId;
+use rackhand_core::checks::nodes::RemediationId;
 
 use crate::store::metrics::register;
 
@@ -64,7 +64,7 @@ impl NodeMetrics {
         }
     }
 
-    fn labels(node: &str, request: &RequestId) -> Labels {
+    fn labels(node: &str, request: &RemediationId) -> Labels {
         Labels {
             name: node.to_owned(),
             namespace: request.namespace.clone(),
@@ -72,12 +72,12 @@ impl NodeMetrics {
         }
     }
 
-    pub(super) fn set_ongoing(&self, node: &str, request: &RequestId) {
+    pub(super) fn set_ongoing(&self, node: &str, request: &RemediationId) {
         let labels = Self::labels(node, request);
         self.ongoing.get_or_create(&labels).set(1);
     }
 
-    pub(super) fn observe_end(&self, node: &str, request: &RequestId, lasted: Duration) {
+    pub(super) fn observe_end(&self, node: &str, request: &RemediationId, lasted: Duration) {
         let labels = Self::labels(node, request);
         self.ongoing.get_or_create(&labels).set(0);
         self.durations
@@ -85,7 +85,7 @@ impl NodeMetrics {
             .observe(lasted.as_secs_f64());
     }
 
-    pub(super) fn count_old(&self, node: &str, request: &RequestId) {
+    pub(super) fn count_old(&self, node: &str, request: &RemediationId) {
         let labels = OldLabels {
             name: node.to_owned(),
             namespace: request.namespace.clone(),
@@ -103,10 +103,10 @@ mod tests {
     fn metrics_have_medik8s_names_and_labels() {
         let mut registry = Registry::default();
         let metrics = NodeMetrics::register(&mut registry);
-        let request = RequestId {
+        let request = RemediationId {
             kind: "XRemediation".into(),
             namespace: "ns".into(),
-            ..RequestId::default()
+            ..RemediationId::default()
         };
         metrics.set_ongoing("n", &request);
         metrics.count_old("n", &request);

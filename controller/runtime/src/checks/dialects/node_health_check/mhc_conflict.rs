@@ -99,7 +99,7 @@ impl OpenShift {
         why
     }
 
-    /// Marks all facts as unreadable of which nothing was reported, and returns them.
+    /// Marks all facts that were never reported as unreadable, and returns them.
     pub(crate) fn give_up(&mut self) -> Vec<(Fact, String)> {
         let unread: Vec<_> = Fact::ALL
             .into_iter()

@@ -7,7 +7,7 @@ use rackhand_api::{
     views::{HealthyDelay, NodeHealthCheckView, NodeTemplateRef},
 };
 use rackhand_core::checks::nodes::{
-    Check, Delay, Entry, Flag, Limit, NodeCheckStatus, RequestId, Step, Template, Tried,
+    Check, Delay, Entry, Flag, Limit, NodeCheckStatus, RemediationId, Step, Template, Tried,
 };
 
 use crate::checks::facts;
@@ -82,7 +82,7 @@ pub(crate) fn memory(view: &NodeHealthCheckView) -> NodeCheckStatus {
         let tried = entry.remediations.iter().filter_map(|tried| {
             let resource = &tried.resource;
             Some(Tried {
-                id: RequestId {
+                id: RemediationId {
                     api_version: resource.api_version.clone()?,
                     kind: resource.kind.clone()?,
                     namespace: resource.namespace.clone().unwrap_or_default(),

@@ -122,7 +122,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use rackhand_api::views::NodeHealthCheckView;
-    use rackhand_core::checks::nodes::{Entry, Phase, RequestId};
+    use rackhand_core::checks::nodes::{Entry, Phase, RemediationId};
 
     use super::*;
     use crate::checks::dialects::node_health_check::rules;
@@ -132,7 +132,7 @@ mod tests {
         let at = |s: i64| Timestamp::from_second(1_800_000_000 + s).unwrap();
         let flag = |on, s| Flag { on, since: at(s) };
         let tried = |template: &str, timed_out| Tried {
-            id: RequestId {
+            id: RemediationId {
                 api_version: "x.y/v1".into(),
                 kind: "X".into(),
                 namespace: "ns".into(),

@@ -26,7 +26,7 @@ use crate::{
         api::{call, optional},
         index::Index,
         object::{Key, Kind},
-        request::RequestId,
+        remediation::RemediationId,
     },
 };
 
@@ -78,7 +78,7 @@ impl Mark {
 
 /// The progress of the remediation of a Machine's mark, from the index.
 pub(super) fn mark(index: &Index, machine: &Key, uid: &str) -> Mark {
-    let id = RequestId::new(Kind::PowerRemediation, machine.clone());
+    let id = RemediationId::new(Kind::PowerRemediation, machine.clone());
     let found = index.request(&id);
     read(found.as_ref().map(|entry| &*entry.object), uid)
 }

@@ -8,8 +8,8 @@ use rackhand_api::{
     views::{MachineView, OpenShiftHealthCheckView},
 };
 use rackhand_core::checks::machines::{
-    Claim, ExternalStep, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy, RequestView, Verdict,
-    external_step,
+    Claim, ExternalStep, MachineRemediation, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy,
+    Verdict, external_step,
 };
 use rackhand_core::values::int_or_percent::IntOrPercent;
 
@@ -28,7 +28,7 @@ pub(super) fn claim(
     check: &OpenShiftHealthCheckView,
     rules: &OpenShiftCheck,
     dry_run: bool,
-    request: &RequestView,
+    request: &MachineRemediation,
     machine: &MachineView,
 ) -> Claim {
     let marked = rules.strategy == OpenShiftStrategy::ExternalBaremetal
@@ -39,7 +39,11 @@ pub(super) fn claim(
         created: check.meta.created,
         name: check.meta.name.clone(),
         able: !dry_run,
-        requested: marked || matches!(request, RequestView::Open | RequestView::Deleting),
+        requested: marked
+            || matches!(
+                request,
+                MachineRemediation::Open | MachineRemediation::Deleting
+            ),
     }
 }
 

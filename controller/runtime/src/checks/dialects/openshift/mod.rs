@@ -49,7 +49,7 @@ pub(crate) struct OpenShift;
 pub(crate) fn concerns(change: &Change) -> bool {
     match change {
         Change::Object(Kind::OpenShiftMachine | Kind::OpenShiftCheck, _) => true,
-        Change::Object(kind, _) => Kind::REQUESTS.contains(kind),
+        Change::Object(kind, _) => Kind::REMEDIATIONS.contains(kind),
         Change::Node(cluster, _) | Change::Workload(cluster) => *cluster == Key::local(),
         Change::Agent(_) => false,
     }

@@ -8,8 +8,8 @@ use rackhand_api::{
     views::{BareMetalHostView, MachineView, OpenShiftHealthCheckView},
 };
 use rackhand_core::checks::machines::{
-    Claim, ExternalStep, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy, OpenShiftTarget,
-    RequestView, Verdict,
+    Claim, ExternalStep, MachineRemediation, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy,
+    OpenShiftTarget, Verdict,
 };
 
 use super::{external_remediation, facts};
@@ -107,7 +107,7 @@ impl FleetObjects {
         rules: &OpenShiftCheck,
         machine: &MachineView,
         namespace: &str,
-    ) -> RequestView {
+    ) -> MachineRemediation {
         match (rules.strategy, &view.remediation_template) {
             (OpenShiftStrategy::Template, Some(template)) => {
                 self.request(template, machine, namespace)
@@ -115,7 +115,7 @@ impl FleetObjects {
             (OpenShiftStrategy::ExternalBaremetal, _) => {
                 self.request_of(GROUP, kinds::POWER_REMEDIATION, machine, namespace)
             }
-            _ => RequestView::None,
+            _ => MachineRemediation::None,
         }
     }
 

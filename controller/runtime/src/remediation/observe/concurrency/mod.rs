@@ -29,7 +29,7 @@ use crate::{
     store::{
         index::Index,
         object::Key,
-        request::{RequestId, RequestView},
+        remediation::{RemediationId, RemediationObject},
     },
 };
 
@@ -157,7 +157,7 @@ pub(crate) fn competing_controller(uid: &str, bmh: Option<&BareMetalHostFacts>) 
 fn begun_by_others(
     index: &Index,
     active: &BTreeMap<String, ActiveRemediation>,
-    unevaluated: &BTreeSet<RequestId>,
+    unevaluated: &BTreeSet<RemediationId>,
 ) -> Vec<ActiveRemediation> {
     let begun = unevaluated.iter().filter_map(|id| {
         let object = index.request(id)?.object;
@@ -170,7 +170,7 @@ fn begun_by_others(
 
 /// A request that has begun by its stored state, whatever its spec says; `None` if it has not. One
 /// whose state cannot be parsed may have begun.
-fn begun(index: &Index, id: &RequestId, object: &DynamicObject) -> Option<ActiveRemediation> {
+fn begun(index: &Index, id: &RemediationId, object: &DynamicObject) -> Option<ActiveRemediation> {
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
     let stored = recorded_state(index, uid);
     let state = match &stored {
@@ -178,7 +178,7 @@ fn begun(index: &Index, id: &RequestId, object: &DynamicObject) -> Option<Active
         Ok(state) => state.as_ref(),
         Err(_) => None,
     };
-    let view = RequestView::without_spec(id.kind, object).ok()?;
+    let view = RemediationObject::without_spec(id.kind, object).ok()?;
     let target = target(index, &id.key, &view, state);
     let host = state.and_then(|s| s.host.as_ref());
     let mut active = active(index, id, &view, &target, host, state);
@@ -190,8 +190,8 @@ fn begun(index: &Index, id: &RequestId, object: &DynamicObject) -> Option<Active
 /// This remediation as the concurrency check of others needs it.
 pub(crate) fn active(
     index: &Index,
-    id: &RequestId,
-    view: &RequestView,
+    id: &RemediationId,
+    view: &RemediationObject,
     target: &Target,
     host: Option<&HostRef>,
     state: Option<&State>,
@@ -256,7 +256,7 @@ fn nodes_plane<'a>(index: &Index, target: &'a Target) -> Option<(&'a Key, Option
 }
 
 /// Whether a person has overruled the quorum for this remediation.
-pub(super) fn overrules_quorum(config: &Config, view: &RequestView) -> bool {
+pub(super) fn overrules_quorum(config: &Config, view: &RemediationObject) -> bool {
     let meta = view.meta();
     persons_word(config, meta, OVERRIDE_QUORUM_ANNOTATION).as_ref() == Some(&meta.uid)
 }

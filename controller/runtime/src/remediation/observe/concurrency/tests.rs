@@ -50,7 +50,7 @@ fn place_of(index: &Index, name: &str) -> Target {
             "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine", "name": name, "uid": name,
         }],
     }}));
-    let view = RequestView::read(Kind::PowerRemediation, &request).unwrap();
+    let view = RemediationObject::read(Kind::PowerRemediation, &request).unwrap();
     target(index, &Key::new("ns", name), &view, None)
 }
 
@@ -117,8 +117,8 @@ fn f6_without_machines_control_plane_nodes_are_counted() {
     assert_eq!(counted(&index, &by_node("a")), (3, 1));
     assert!(control_plane(&index, &by_node("w"), None).is_none());
     let request = object(json!({ "metadata": { "name": "a", "namespace": "ns", "uid": "r" } }));
-    let view = RequestView::read(Kind::PowerRemediation, &request).unwrap();
-    let id = RequestId::new(Kind::PowerRemediation, Key::new("ns", "a"));
+    let view = RemediationObject::read(Kind::PowerRemediation, &request).unwrap();
+    let id = RemediationId::new(Kind::PowerRemediation, Key::new("ns", "a"));
     let me = |state: Option<&State>| active(&index, &id, &view, &by_node("a"), None, state);
     assert_eq!(me(None).control_plane_of, ["local"]);
     // A host that is kept off does not block members that keep the quorum without it; its Node and host stay
@@ -160,8 +160,8 @@ fn f6_nodes_with_the_etcd_role_are_the_members_where_any_has_it() {
     // A server without etcd costs no quorum, and still takes its turn with the members.
     assert!(control_plane(&index, &by_node("c0"), None).is_none());
     let request = object(json!({ "metadata": { "name": "a", "namespace": "ns", "uid": "r" } }));
-    let view = RequestView::read(Kind::PowerRemediation, &request).unwrap();
-    let id = RequestId::new(Kind::PowerRemediation, Key::new("ns", "a"));
+    let view = RemediationObject::read(Kind::PowerRemediation, &request).unwrap();
+    let id = RemediationId::new(Kind::PowerRemediation, Key::new("ns", "a"));
     for (name, of) in [
         ("e0", vec!["local"]),
         ("c0", vec!["local"]),
@@ -243,7 +243,7 @@ fn quorum_is_overruled_only_by_the_uid_of_the_remediation() {
             "name": "a", "namespace": "ns", "uid": "r",
             "annotations": { "rackhand.dev/override-quorum": value },
         }}));
-        let view = RequestView::read(Kind::PowerRemediation, &request).unwrap();
+        let view = RemediationObject::read(Kind::PowerRemediation, &request).unwrap();
         let config = Config::default();
         assert_eq!(overrules_quorum(&config, &view), overrules, "{value}");
         let ignoring = Config {
@@ -348,7 +348,7 @@ fn f6_openshift_master_counts_as_control_plane_without_node() {
             "uid": "u1",
         }],
     }}));
-    let view = RequestView::read(Kind::PowerRemediation, &request).unwrap();
+    let view = RemediationObject::read(Kind::PowerRemediation, &request).unwrap();
     let with = |role: &str| {
         let machine = object(json!({
             "metadata": {
@@ -364,7 +364,7 @@ fn f6_openshift_master_counts_as_control_plane_without_node() {
     let master = with("master");
     assert_eq!(counted(&index, &master), (3, 1));
     assert!(has_guard(&index, &master));
-    let id = RequestId::new(Kind::PowerRemediation, Key::new("ns", "m1"));
+    let id = RemediationId::new(Kind::PowerRemediation, Key::new("ns", "m1"));
     let me = active(&index, &id, &view, &master, None, None);
     assert_eq!(me.control_plane_of, ["local"]);
     assert_eq!(me.machine.as_deref(), Some("ns/m1"));

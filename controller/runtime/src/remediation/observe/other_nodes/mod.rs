@@ -23,7 +23,7 @@ use crate::{
     store::{api::ApiError, index::Index, object::Key},
 };
 
-/// What a remediation is about, as far as Nodes are compared with it.
+/// What Nodes are compared with: host and Node of a remediation.
 pub(crate) struct Subject<'a> {
     pub(crate) target: &'a Target,
     pub(crate) host: Option<&'a HostRef>,
@@ -133,7 +133,7 @@ fn compared(host: &HostIdentity, found: &[Candidate], lives: Vec<NodeLife>) -> O
     OtherNodes::Compared(others.collect())
 }
 
-/// The Nodes of the cluster that have something in common with the host, without those that a naming reference gives
+/// The Nodes of the cluster that have something in common with the host, except Nodes that a naming reference gives
 /// to another BMC.
 fn candidates(
     index: &Index,

@@ -37,7 +37,7 @@ use crate::{
         index::Index,
         object::{Key, Kind},
         power_policy::{NodeLabels, Selected},
-        request::RequestView,
+        remediation::RemediationObject,
     },
 };
 
@@ -64,7 +64,7 @@ pub(in crate::remediation) struct ObservedPolicies {
 }
 
 impl ObservedPolicies {
-    /// As the index is now, which is to be read after this.
+    /// The index as it is now. Read it after this.
     pub(super) fn of(index: &Index, target: &Target, host: Option<&HostRef>) -> Self {
         let objects = selecting_objects(target, host);
         let versions = PolicyVersions::of(index, &objects);
@@ -72,7 +72,7 @@ impl ObservedPolicies {
     }
 }
 
-/// The Node as far as it is known.
+/// What is known of the Node.
 pub(super) enum KnownNode<'a> {
     Read(&'a Node),
     /// The host has no Node.
@@ -239,7 +239,7 @@ pub(crate) fn attempts_of(remediation: &HostRemediation) -> Vec<PastAttempt> {
 const _: () = assert!(REMEDIATIONS == REMEMBERED_REMEDIATIONS);
 
 /// Whether a person has approved this remediation.
-pub(super) fn is_approved(config: &Config, view: &RequestView) -> bool {
+pub(super) fn is_approved(config: &Config, view: &RemediationObject) -> bool {
     let meta = view.meta();
     persons_word(config, meta, APPROVED_ANNOTATION).as_ref() == Some(&meta.uid)
 }

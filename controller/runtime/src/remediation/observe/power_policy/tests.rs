@@ -194,7 +194,7 @@ fn f15_approval_counts_by_its_uid_unless_words_of_persons_are_ignored() {
             "annotations": { "rackhand.dev/approved": value },
         }}))
         .unwrap();
-        let view = RequestView::read(Kind::PowerRemediation, &object).unwrap();
+        let view = RemediationObject::read(Kind::PowerRemediation, &object).unwrap();
         let config = Config {
             words_of_persons,
             ..Config::default()

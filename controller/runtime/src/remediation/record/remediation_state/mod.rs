@@ -25,7 +25,7 @@ use crate::{
         api::{ApiError, call, optional, words},
         index::Index,
         object::{Key, Kind},
-        request::RequestId,
+        remediation::RemediationId,
     },
 };
 
@@ -90,13 +90,15 @@ pub(in crate::remediation) fn claimed_by(object: &DynamicObject) -> Option<&str>
 }
 
 /// The remediation that it belongs to; `None` if it names none that a controller carries out.
-pub(in crate::remediation) fn remediation(object: &DynamicObject) -> Option<RequestId> {
+pub(in crate::remediation) fn remediation(object: &DynamicObject) -> Option<RemediationId> {
     let spec = spec_of(object)?;
     let text = |field: &str| spec.get(field)?.as_str();
     let of = text("kind")?;
-    let kind = Kind::REQUESTS.into_iter().find(|kind| kind.kind() == of)?;
+    let kind = Kind::REMEDIATIONS
+        .into_iter()
+        .find(|kind| kind.kind() == of)?;
     let key = Key::new(text("namespace")?, text("name")?);
-    Some(RequestId::new(kind, key))
+    Some(RemediationId::new(kind, key))
 }
 
 /// The saved labels and annotations of the Node that the remediation with this UID has deleted.
@@ -124,13 +126,13 @@ pub(in crate::remediation) async fn resource(context: &Context) -> Result<ApiRes
 }
 
 /// Creates or replaces a RemediationState; `current`: as it was read last; `change`: fields of its spec, `null`
-/// for those that are removed. The response is in the index.
+/// for removed ones. The response is in the index.
 ///
 /// # Errors
 /// It was not written, or has changed since (409).
 pub(in crate::remediation) async fn put(
     context: &Context,
-    (id, uid): (&RequestId, &str),
+    (id, uid): (&RemediationId, &str),
     current: Option<&DynamicObject>,
     change: Value,
 ) -> Result<DynamicObject, ApiError> {

@@ -14,7 +14,7 @@ use crate::{
     store::{
         api::{ApiError, call, optional, words},
         object::{Kind, api},
-        request::RequestId,
+        remediation::RemediationId,
         watch::pause,
     },
 };
@@ -43,7 +43,7 @@ pub(crate) async fn run(context: Arc<Context>, cancel: CancellationToken) {
 /// Deletes it if a live read does not find its remediation (F12), and it has not changed since.
 pub(super) async fn delete_unneeded(
     context: &Context,
-    id: &RequestId,
+    id: &RemediationId,
     object: &DynamicObject,
 ) -> Result<(), ApiError> {
     let uid = object.name_any();

@@ -20,7 +20,7 @@ use crate::{
     store::{
         api::{ApiError, words},
         object::{Key, Kind, list},
-        request::RequestId,
+        remediation::RemediationId,
     },
 };
 
@@ -32,14 +32,14 @@ const CONCURRENT_CLAIMS: usize = 16;
 /// # Errors
 /// A remediation cannot be listed or claimed now, so nothing may begin yet. Those that were claimed stay claimed;
 /// the caller tries again.
-pub(super) async fn claim_requests(context: &Context) -> Result<(), ApiError> {
+pub(super) async fn claim_remediations(context: &Context) -> Result<(), ApiError> {
     let states = remediation_state::resource(context).await?;
     let kind = Kind::RemediationState;
     for object in list(&context.client, &states, "", kind.kind()).await? {
         context.index.apply(kind, object);
     }
     let mut unclaimed = Vec::new();
-    for kind in Kind::REQUESTS {
+    for kind in Kind::REMEDIATIONS {
         // What is not known to be absent is not skipped (F12).
         let served = context
             .served
@@ -80,7 +80,7 @@ fn needs_claim(context: &Context, object: &DynamicObject) -> bool {
 
 /// Claims one remediation, if its state has not changed since it was listed.
 async fn claim(context: &Context, kind: Kind, object: DynamicObject) -> Result<(), ApiError> {
-    let id = RequestId::new(kind, Key::of(&object));
+    let id = RemediationId::new(kind, Key::of(&object));
     let uid = object.metadata.uid.clone().unwrap_or_default();
     let listed = context.index.remediation_state(&uid);
     let claim = json!({ "claimedBy": context.identity });

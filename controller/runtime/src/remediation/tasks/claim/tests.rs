@@ -26,7 +26,7 @@ fn recorded(fixture: &Fixture) -> DynamicObject {
 
 /// What a leader writes to let the remediation begin, on what it has read.
 async fn begin(fixture: &Fixture, read: Option<&DynamicObject>) -> Result<(), ApiError> {
-    let id = RequestId::new(Kind::PowerRemediation, Key::new("ns", "m1"));
+    let id = RemediationId::new(Kind::PowerRemediation, Key::new("ns", "m1"));
     let begun = serde_json::to_value(state(Step::Holding)).unwrap();
     let change = json!({ "state": begun });
     let of = (&id, "uid-r1");
@@ -39,7 +39,7 @@ async fn f6_late_beginning_of_an_earlier_leader_is_refused() {
     for step in [Step::Pending, Step::Retrying] {
         let fixture = Fixture::new(&state(step)).await;
         let seen_by_earlier = recorded(&fixture);
-        claim_requests(&fixture.context).await.unwrap();
+        claim_remediations(&fixture.context).await.unwrap();
         assert_eq!(claim_of(&fixture).as_deref(), Some(IDENTITY));
         // The index has the claimed version, so that the writes of this leader are taken.
         let indexed = fixture.context.index.remediation_state("uid-r1").unwrap();
@@ -60,7 +60,7 @@ async fn f6_first_state_of_an_earlier_leader_is_refused() {
         .context
         .index
         .delete(Kind::RemediationState, &Key::new("", "uid-r1"));
-    claim_requests(&fixture.context).await.unwrap();
+    claim_remediations(&fixture.context).await.unwrap();
     assert_eq!(claim_of(&fixture).as_deref(), Some(IDENTITY));
     let late = begin(&fixture, None).await;
     assert!(late.as_ref().is_err_and(ApiError::is_conflict), "{late:?}");
@@ -77,8 +77,8 @@ async fn f6_remediation_that_has_begun_is_listed_and_not_claimed() {
     let latest = json!({ "metadata": { "labels": { "latest": "yes" } } });
     fixture.objects.change(REQUEST, &latest);
     fixture.objects.change(STATE, &latest);
-    claim_requests(&fixture.context).await.unwrap();
-    let id = RequestId::new(Kind::PowerRemediation, Key::new("ns", "m1"));
+    claim_remediations(&fixture.context).await.unwrap();
+    let id = RemediationId::new(Kind::PowerRemediation, Key::new("ns", "m1"));
     let indexed = fixture.context.index.request(&id).unwrap();
     assert!(indexed.object.labels().contains_key("latest"));
     assert_eq!(claim_of(&fixture), None);
@@ -93,11 +93,11 @@ async fn f6_remediation_that_changes_meanwhile_is_claimed_in_its_new_version() {
     let error = claim(&fixture.context, Kind::PowerRemediation, listed);
     let error = error.await.unwrap_err();
     assert!(error.is_conflict(), "{error}");
-    claim_requests(&fixture.context).await.unwrap();
+    claim_remediations(&fixture.context).await.unwrap();
     assert_eq!(claim_of(&fixture).as_deref(), Some(IDENTITY));
     // A claim that stands is not written again.
     let object: Option<Value> = fixture.objects.get(STATE);
-    claim_requests(&fixture.context).await.unwrap();
+    claim_remediations(&fixture.context).await.unwrap();
     assert_eq!(fixture.objects.get(STATE), object);
 }
 

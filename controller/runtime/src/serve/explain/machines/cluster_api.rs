@@ -12,7 +12,9 @@ use rackhand_api::{
     views::{ClusterView, MachineHealthCheckView, MachineView},
 };
 use rackhand_core::{
-    checks::machines::{Check, Claim, ClusterFacts, MachineFacts, RequestView, Target, acting},
+    checks::machines::{
+        Check, Claim, ClusterFacts, MachineFacts, MachineRemediation, Target, acting,
+    },
     explanation::{MachineCheckFacts, MachineEntry},
 };
 
@@ -164,7 +166,7 @@ fn acted_for(
             .filter(|o| o.selector.matches(&machine.meta.labels))
         {
             let template = other.remediation_template.as_ref();
-            let request = template.map_or(RequestView::None, |template| {
+            let request = template.map_or(MachineRemediation::None, |template| {
                 snapshot.seen.request(template, machine, &cluster.namespace)
             });
             names.push(other.meta.name.as_str());
@@ -178,13 +180,20 @@ fn acted_for(
     found
 }
 
-fn claim(check: &MachineHealthCheckView, ownership: &Ownership, request: &RequestView) -> Claim {
+fn claim(
+    check: &MachineHealthCheckView,
+    ownership: &Ownership,
+    request: &MachineRemediation,
+) -> Claim {
     let meta = &check.meta;
     Claim {
         created: meta.created,
         name: meta.name.clone(),
         able: !ownership.paused(meta) && !meta.is_annotated_true(DRY_RUN_ANNOTATION),
-        requested: matches!(request, RequestView::Open | RequestView::Deleting),
+        requested: matches!(
+            request,
+            MachineRemediation::Open | MachineRemediation::Deleting
+        ),
     }
 }
 

@@ -35,7 +35,7 @@ use crate::{
 };
 
 const MACHINES: &str = "cluster.x-k8s.io/v1beta2";
-const REQUESTS: &str = "infrastructure.cluster.x-k8s.io/v1beta1";
+const REMEDIATIONS: &str = "infrastructure.cluster.x-k8s.io/v1beta1";
 const ENOUGH: Duration = Duration::from_secs(30);
 
 /// Recorded requests, and how the fake API server answers.
@@ -117,11 +117,11 @@ impl Server {
             told.lease = Some(body.clone());
             return (StatusCode::OK, body);
         }
-        if path == format!("/apis/{REQUESTS}") {
+        if path == format!("/apis/{REMEDIATIONS}") {
             let resource = |kind: &str, name: &str| json!({ "name": name, "kind": kind, "namespaced": true, "singularName": "", "verbs": ["get"] });
             return (
                 StatusCode::OK,
-                json!({ "kind": "APIResourceList", "groupVersion": REQUESTS, "resources": [
+                json!({ "kind": "APIResourceList", "groupVersion": REMEDIATIONS, "resources": [
                     resource("Metal3Remediation", "metal3remediations"),
                     resource("Metal3RemediationTemplate", "metal3remediationtemplates"),
                 ]}),
@@ -132,7 +132,7 @@ impl Server {
             return (
                 StatusCode::OK,
                 json!({
-                    "apiVersion": REQUESTS, "kind": "Metal3RemediationTemplate",
+                    "apiVersion": REMEDIATIONS, "kind": "Metal3RemediationTemplate",
                     "metadata": { "name": last, "namespace": "ns" },
                     "spec": { "template": { "spec": {} } },
                 }),
@@ -256,7 +256,7 @@ fn check(limit: &str, version: u64) -> Value {
             "remediation": {
                 "triggerIf": { "unhealthyLessThanOrEqualTo": limit },
                 "templateRef": {
-                    "apiVersion": REQUESTS, "kind": "Metal3RemediationTemplate", "name": "t",
+                    "apiVersion": REMEDIATIONS, "kind": "Metal3RemediationTemplate", "name": "t",
                 },
             },
         },

@@ -33,7 +33,7 @@ pub(super) const ENOUGH: Duration = Duration::from_secs(30);
 /// Longer than the minimum interval of status writes.
 pub(super) const QUIET: Duration = Duration::from_millis(450);
 pub(super) const TEMPLATES: &str = "/apis/x.y/v1/namespaces/ns/xremediationtemplates/";
-pub(super) const REQUESTS: &str = "/apis/x.y/v1/namespaces/ns/xremediations";
+pub(super) const REMEDIATIONS: &str = "/apis/x.y/v1/namespaces/ns/xremediations";
 pub(super) const OPENSHIFT_CHECKS: &str = "/apis/machine.openshift.io/v1beta1/machinehealthchecks";
 pub(super) const OPENSHIFT_CHECKS_OF_NS: &str =
     "/apis/machine.openshift.io/v1beta1/namespaces/ns/machinehealthchecks";
@@ -104,7 +104,7 @@ impl Server {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
                 let held = |told: &RecordedEvent| {
-                    told.closed && asked.method == Method::POST && asked.path == REQUESTS
+                    told.closed && asked.method == Method::POST && asked.path == REMEDIATIONS
                 };
                 while held(&server.0.lock()) {
                     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -222,7 +222,7 @@ impl Server {
             told.objects.remove(path);
             return ok(json!({ "kind": "Status", "status": "Success" }));
         }
-        if path == REQUESTS && told.refusing.0 > 0 {
+        if path == REMEDIATIONS && told.refusing.0 > 0 {
             told.refusing.0 -= 1;
             return failure(StatusCode::from_u16(told.refusing.1).unwrap());
         }
@@ -247,7 +247,7 @@ impl Server {
     }
 
     pub(super) fn created(&self) -> usize {
-        self.count(&format!("POST {REQUESTS}"))
+        self.count(&format!("POST {REMEDIATIONS}"))
     }
 }
 

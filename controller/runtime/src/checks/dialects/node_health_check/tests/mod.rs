@@ -19,7 +19,7 @@ async fn lease_precedes_single_remediation_and_both_are_deleted_on_recovery() {
     let first: Vec<String> = rig.server.0.lock().writes.iter().take(2).cloned().collect();
     assert_eq!(
         first,
-        [format!("POST {LEASES}"), format!("POST {REQUESTS}")]
+        [format!("POST {LEASES}"), format!("POST {REMEDIATIONS}")]
     );
     assert_eq!(rig.server.created(), 1);
     let status = rig.server.0.lock().statuses.last().cloned().unwrap();
@@ -37,7 +37,7 @@ async fn lease_precedes_single_remediation_and_both_are_deleted_on_recovery() {
 
     rig.put_node("b", "True");
     rig.settle().await;
-    assert_eq!(rig.server.count(&format!("DELETE {REQUESTS}/b")), 1);
+    assert_eq!(rig.server.count(&format!("DELETE {REMEDIATIONS}/b")), 1);
     assert_eq!(rig.server.count(&format!("DELETE {LEASES}/node-b")), 1);
     let status = rig.server.0.lock().statuses.last().cloned().unwrap();
     assert_eq!(
@@ -119,7 +119,7 @@ async fn failed_creation_is_retried_and_existing_remediation_is_adopted() {
     });
     {
         let mut told = rig.server.0.lock();
-        told.objects.insert(format!("{REQUESTS}/b"), made);
+        told.objects.insert(format!("{REMEDIATIONS}/b"), made);
         told.closed = false;
     }
     rig.settle().await;
@@ -142,7 +142,7 @@ async fn failed_creation_for_one_node_does_not_block_others() {
         .lock()
         .objects
         .keys()
-        .filter(|p| p.starts_with(REQUESTS))
+        .filter(|p| p.starts_with(REMEDIATIONS))
         .count();
     assert!(made >= 1, "the other remediation is created at once");
     rig.until("the first remediation is retried", |s| s.created() == 3)
@@ -282,11 +282,11 @@ async fn invalid_template_during_remediation_disables_check_without_writes() {
     // The Node recovers meanwhile; its remediation stays until the check is enabled again.
     rig.put_node("b", "True");
     rig.settle().await;
-    assert_eq!(rig.server.count(&format!("DELETE {REQUESTS}/b")), 0);
+    assert_eq!(rig.server.count(&format!("DELETE {REMEDIATIONS}/b")), 0);
     rig.server.0.lock().objects.insert(at, good);
     rig.engine.handle_event(WatchEvent::Template(of));
     rig.settle().await;
-    assert_eq!(rig.server.count(&format!("DELETE {REQUESTS}/b")), 1);
+    assert_eq!(rig.server.count(&format!("DELETE {REMEDIATIONS}/b")), 1);
 }
 
 #[tokio::test]
@@ -392,7 +392,7 @@ async fn new_engine_resumes_from_status_and_objects() {
         .0
         .lock()
         .objects
-        .insert(format!("{REQUESTS}/b-before"), old);
+        .insert(format!("{REMEDIATIONS}/b-before"), old);
     rig.put_check("c", &json!({}));
     rig.settle().await;
     assert_eq!(rig.server.created(), 0, "no second remediation is created");
@@ -403,5 +403,8 @@ async fn new_engine_resumes_from_status_and_objects() {
     );
     rig.put_node("b", "True");
     rig.settle().await;
-    assert_eq!(rig.server.count(&format!("DELETE {REQUESTS}/b-before")), 1);
+    assert_eq!(
+        rig.server.count(&format!("DELETE {REMEDIATIONS}/b-before")),
+        1
+    );
 }

@@ -11,7 +11,7 @@ use rackhand_core::{overview::TimelineEntry, remediation::State};
 use super::super::status::{attempts, evidence};
 use crate::{
     history::entry::{shortened, steps},
-    store::{clock::to_second, host_evidence::to_api, request::RequestId},
+    store::{clock::to_second, host_evidence::to_api, remediation::RemediationId},
 };
 
 /// Readings of the BMC that are kept of the evidence.
@@ -19,7 +19,7 @@ const READINGS: usize = 4;
 
 /// What an entry is made from.
 pub(super) struct EntryFacts<'a> {
-    pub(super) id: &'a RequestId,
+    pub(super) id: &'a RemediationId,
     /// The remediation object, as last seen.
     pub(super) object: &'a DynamicObject,
     pub(super) state: &'a State,

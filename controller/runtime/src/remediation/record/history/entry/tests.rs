@@ -54,7 +54,7 @@ fn made(
         })
         .collect();
     let facts = EntryFacts {
-        id: &RequestId::new(Kind::PowerRemediation, Key::new("ns", "node-7")),
+        id: &RemediationId::new(Kind::PowerRemediation, Key::new("ns", "node-7")),
         object: &object(annotations),
         state,
         timeline: &timeline,

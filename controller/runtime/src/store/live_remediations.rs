@@ -29,14 +29,14 @@ pub(crate) fn has_finalizer(kind: Kind, finalizers: &[String]) -> bool {
 /// # Errors
 /// A kind cannot be listed. PowerRemediation is a kind that is always installed: where it is not served, the API
 /// server shows less than there is.
-pub(crate) async fn list_requests(
+pub(crate) async fn list_remediations(
     client: &Client,
     served: &Served,
     namespace: &str,
 ) -> Result<BTreeMap<String, bool>, ApiError> {
     let mut existing = BTreeMap::new();
     let every = ListParams::default();
-    for kind in Kind::REQUESTS {
+    for kind in Kind::REMEDIATIONS {
         let found = served.find(client, kind.group(), kind.kind()).await;
         let found = found.map_err(|e| ApiError::other(kind.kind(), words(&e)))?;
         let Some(resource) = found else {
@@ -68,7 +68,7 @@ pub(crate) async fn find_gone(
     mut uids: BTreeSet<String>,
 ) -> Result<BTreeSet<String>, ApiError> {
     if !uids.is_empty() {
-        let existing = list_requests(client, served, "").await?;
+        let existing = list_remediations(client, served, "").await?;
         uids.retain(|uid| !existing.contains_key(uid));
     }
     Ok(uids)
@@ -88,7 +88,7 @@ mod tests {
             let group = |name: &str| {
                 let version =
                     json!({ "groupVersion": format!("{name}/v1alpha1"), "version": "v1alpha1" });
-                json!({ "name": name, "versions": [version.clone()], "preferredVersion": version })
+                json!({ "name": name, "versions": [version], "preferredVersion": version })
             };
             let answer = match asked.path.as_str() {
                 "/apis" if with_ours => json!({ "groups": [group("rackhand.dev")] }),

@@ -13,19 +13,19 @@ use super::object::{Key, Kind};
 
 /// Identifies a remediation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct RequestId {
-    /// One of [`Kind::REQUESTS`].
+pub(crate) struct RemediationId {
+    /// One of [`Kind::REMEDIATIONS`].
     pub(crate) kind: Kind,
     pub(crate) key: Key,
 }
 
-impl RequestId {
+impl RemediationId {
     pub(crate) fn new(kind: Kind, key: Key) -> Self {
         Self { kind, key }
     }
 }
 
-impl fmt::Display for RequestId {
+impl fmt::Display for RemediationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind.kind(), self.key)
     }
@@ -33,12 +33,12 @@ impl fmt::Display for RequestId {
 
 /// The parsed contents of a remediation.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum RequestView {
+pub(crate) enum RemediationObject {
     Metal3(Metal3RemediationView),
     Power(PowerRemediationView),
 }
 
-impl RequestView {
+impl RemediationObject {
     pub(crate) fn read(kind: Kind, object: &DynamicObject) -> Result<Self, ViewError> {
         if kind == Kind::PowerRemediation {
             PowerRemediationView::from_dynamic(object).map(Self::Power)
