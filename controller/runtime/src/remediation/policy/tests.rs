@@ -10,6 +10,7 @@ use super::{
     super::act::power::{off_deadline, on_deadline},
     *,
 };
+use crate::store::object::Kind;
 
 fn object(spec: &Value) -> DynamicObject {
     serde_json::from_value(json!({
