@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rackhand_core::remediation::{
-    Begun, BootLog, Command, HostEvidence, LeaseMemory, Next, Outcome, Pace, PowerDevice,
-    PowerReading, PowerView, State, Taint, Turn, deletion_is_justified,
+    Begun, BootLog, Command, HostEvidence, LeaseMemory, Next, Pace, PowerDevice, PowerReading,
+    PowerView, RemediationOutcome, State, Taint, Turn, deletion_is_justified,
 };
 
 use crate::{
@@ -34,7 +34,10 @@ impl World {
                 self.judge_outlets_left();
                 self.judge_other_host();
                 let off = matches!(self.host.power, Power::Off | Power::GoingOff(_));
-                let told = matches!(outcome, Outcome::Failed | Outcome::Escalated);
+                let told = matches!(
+                    outcome,
+                    RemediationOutcome::Failed | RemediationOutcome::Escalated
+                );
                 if off && !told && self.hold.is_none() && !self.was_silent {
                     self.broken(Wrong::LeftOff);
                 }

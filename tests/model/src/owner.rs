@@ -4,7 +4,7 @@
 //! to the state that it has stored; on a held host only to off, because the power-on of a held host is
 //! [`crate::actions::Fault::Button`].
 
-use rackhand_core::remediation::{Outcome, PowerDevice, State};
+use rackhand_core::remediation::{PowerDevice, RemediationOutcome, State};
 
 use crate::{
     judge::Wrong,
@@ -89,9 +89,9 @@ impl World {
     }
 
     /// F16: a host that is back is not switched off again by Ironic, with nobody watching.
-    pub(crate) fn judge_undone(&mut self, outcome: Outcome, state: Option<&State>) {
+    pub(crate) fn judge_undone(&mut self, outcome: RemediationOutcome, state: Option<&State>) {
         let told = state.is_some_and(|s| s.attempt.handover.unreported.is_some());
-        let succeeded = outcome == Outcome::Succeeded;
+        let succeeded = outcome == RemediationOutcome::Succeeded;
         if self.hold.is_some() && succeeded && !self.owner.stored && !told {
             self.broken(Wrong::Undone);
         }

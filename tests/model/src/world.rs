@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 use rackhand_agent_core::ledger::Sequence;
-use rackhand_core::remediation::{LeaseMemory, Next, Outcome, Shell, State, Taint};
+use rackhand_core::remediation::{LeaseMemory, Next, RemediationOutcome, Shell, State, Taint};
 
 use crate::{
     agent::Agent,
@@ -216,7 +216,7 @@ pub struct World {
     /// The controller has claimed its term at the agent, as far as it knows.
     pub claimed: bool,
     /// The remediation has ended.
-    pub done: Option<Outcome>,
+    pub done: Option<RemediationOutcome>,
     /// The host.
     pub host: Host,
     /// Its BMC.

@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 
-use super::{Assumed, HostKey, Outcome, Rehearsal};
+use super::{Assumed, HostKey, Rehearsal, RehearsalOutcome};
 use crate::{
     fleet::shared_cause::CauseHold,
     limits::concurrency::{ActiveRemediation, check_concurrency},
@@ -78,7 +78,7 @@ impl Rehearsal {
                     self.report
                         .hold(assumed.number, &hold.policy, &hold.detail, None, self.now);
                     self.report
-                        .end(assumed.number, Outcome::Exhausted, self.now);
+                        .end(assumed.number, RehearsalOutcome::Exhausted, self.now);
                     self.settle(member);
                     return;
                 }

@@ -34,7 +34,7 @@ use past::Past;
 pub use compare::{Difference, compare};
 pub use facts::{CheckRules, HostFacts, MemberFacts, NodeRecord, RehearsedCheck};
 pub use report::{
-    CauseSpan, HeldSpan, LimitSpan, Outcome, RehearsalReport, RehearsedRemediation, Totals,
+    CauseSpan, HeldSpan, LimitSpan, RehearsalOutcome, RehearsalReport, RehearsedRemediation, Totals,
 };
 
 /// A member in the history.
@@ -179,7 +179,7 @@ impl Rehearsal {
             .and_then(|h| h.remediation);
         if let Some(assumed) = gone {
             self.report
-                .end(assumed.number, Outcome::MachineDeleted, self.now);
+                .end(assumed.number, RehearsalOutcome::MachineDeleted, self.now);
         }
         self.changed();
     }
@@ -251,7 +251,7 @@ impl Rehearsal {
                 self.causes.recover(node);
             }
             self.report
-                .end(assumed.number, Outcome::Remediated, self.now);
+                .end(assumed.number, RehearsalOutcome::Remediated, self.now);
             if let Some(fleet) = self.fleets.get_mut(*check) {
                 fleet.ended(member, self.now);
                 let ready = host.recorded.ready(host.facts.node.as_deref(), self.now);
@@ -292,15 +292,16 @@ impl Rehearsal {
                 }
                 Wanted::HandOver { causes, .. } if !host.is_settled => {
                     let number = self.report.request(name, &member, node, causes, self.now);
-                    self.report.end(number, Outcome::HandedOver, self.now);
+                    self.report
+                        .end(number, RehearsalOutcome::HandedOver, self.now);
                     host.is_settled = true;
                 }
                 Wanted::Request { .. } | Wanted::HandOver { .. } => {}
                 // One that has begun is finished first (F11).
                 Wanted::Withdraw { .. } | Wanted::TimeOut { .. } => {
                     let outcome = match wanted {
-                        Wanted::TimeOut { .. } => Outcome::TimedOut,
-                        _ => Outcome::RecoveredBefore,
+                        Wanted::TimeOut { .. } => RehearsalOutcome::TimedOut,
+                        _ => RehearsalOutcome::RecoveredBefore,
                     };
                     let waiting = host.remediation.take_if(|r| r.begun.is_none());
                     if let Some(assumed) = waiting {

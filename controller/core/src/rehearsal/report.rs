@@ -49,7 +49,7 @@ pub struct RehearsedRemediation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
     /// How it would have ended.
-    pub outcome: Outcome,
+    pub outcome: RehearsalOutcome,
     /// What held it before it began, in the order of time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldSpan>,
@@ -58,9 +58,9 @@ pub struct RehearsedRemediation {
     pub warnings: Vec<String>,
 }
 
-/// Outcome of a rehearsed remediation.
+/// RehearsalOutcome of a rehearsed remediation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum Outcome {
+pub enum RehearsalOutcome {
     /// It waits at the end of the history.
     Waiting,
     /// It is under way at the end of the history.
@@ -79,7 +79,7 @@ pub enum Outcome {
     HandedOver,
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for RehearsalOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Waiting => "waiting",
@@ -198,7 +198,7 @@ impl RehearsalReport {
             requested: now,
             begun: None,
             ended: None,
-            outcome: Outcome::Waiting,
+            outcome: RehearsalOutcome::Waiting,
             held: Vec::new(),
             warnings: Vec::new(),
         });
@@ -295,15 +295,17 @@ impl RehearsalReport {
     pub(super) fn begin(&mut self, number: usize, warnings: Vec<String>, now: Timestamp) {
         if let Some(remediation) = self.remediations.get_mut(number) {
             remediation.begun = Some(now);
-            remediation.outcome = Outcome::UnderWay;
+            remediation.outcome = RehearsalOutcome::UnderWay;
             remediation.warnings = warnings;
         }
         let under_way = self.remediations.iter();
-        let count = under_way.filter(|r| r.outcome == Outcome::UnderWay).count();
+        let count = under_way
+            .filter(|r| r.outcome == RehearsalOutcome::UnderWay)
+            .count();
         self.totals.most_concurrent = self.totals.most_concurrent.max(count);
     }
 
-    pub(super) fn end(&mut self, number: usize, outcome: Outcome, now: Timestamp) {
+    pub(super) fn end(&mut self, number: usize, outcome: RehearsalOutcome, now: Timestamp) {
         if let Some(remediation) = self.remediations.get_mut(number) {
             remediation.ended = Some(now);
             remediation.outcome = outcome;
@@ -333,7 +335,7 @@ impl RehearsalReport {
         for remediation in &self.remediations {
             match (remediation.begun, remediation.outcome) {
                 (Some(_), _) => totals.begun += 1,
-                (None, Outcome::Waiting) => totals.waiting += 1,
+                (None, RehearsalOutcome::Waiting) => totals.waiting += 1,
                 (None, _) => totals.not_begun += 1,
             }
             if !remediation.shared_causes().is_empty() {

@@ -67,7 +67,7 @@ pub use state::{
     RefusedEntry, State, Step, TaintOwner, before_first_off, on_wall, progress_again,
 };
 pub use step::{
-    BEGIN_WITHIN, Command, Decision, Interrupt, LATEST_READING_AGE, Next, Note, Outcome,
+    BEGIN_WITHIN, Command, Decision, Interrupt, LATEST_READING_AGE, Next, Note, RemediationOutcome,
     operation_id, outcome, step,
 };
 

@@ -11,7 +11,7 @@ use rackhand_core::checks::dispatch::HandoverState;
 
 use super::{
     Context,
-    engine::{Engine, queue::Item, status_schedule::StatusSchedule},
+    engine::{CheckEngine, queue::Item, status_schedule::StatusSchedule},
 };
 use crate::{
     clusters::sync::SyncError,
@@ -61,42 +61,42 @@ pub(super) trait Dialect: Sized + Send + 'static {
     // Changes.
 
     /// Called at the start of the engine, after every check of the index has been read.
-    fn start(_: &mut Engine<Self>) {}
+    fn start(_: &mut CheckEngine<Self>) {}
 
     /// Called after the engine has stopped.
-    fn stop(_: &mut Engine<Self>) {}
+    fn stop(_: &mut CheckEngine<Self>) {}
 
     /// A check was added, changed or deleted.
-    fn refresh(engine: &mut Engine<Self>, check: &Key);
+    fn refresh(engine: &mut CheckEngine<Self>, check: &Key);
 
     /// The resync of a check is due.
-    fn resync(engine: &mut Engine<Self>, check: &Key);
+    fn resync(engine: &mut CheckEngine<Self>, check: &Key);
 
     /// The index has changed.
-    fn apply(engine: &mut Engine<Self>, changes: BTreeSet<Change>);
+    fn apply(engine: &mut CheckEngine<Self>, changes: BTreeSet<Change>);
 
     /// A watch of this dialect reports a change.
-    fn handle_event(engine: &mut Engine<Self>, event: Self::WatchEvent);
+    fn handle_event(engine: &mut CheckEngine<Self>, event: Self::WatchEvent);
 
     /// The deadline of a check has passed.
-    fn advance(engine: &mut Engine<Self>, check: &Key, now: Timestamp);
+    fn advance(engine: &mut CheckEngine<Self>, check: &Key, now: Timestamp);
 
     /// A timer of this dialect is due.
-    fn fire(engine: &mut Engine<Self>, timer: Self::Timer);
+    fn fire(engine: &mut CheckEngine<Self>, timer: Self::Timer);
 
     /// Evaluates changed checks before the next member is processed.
-    fn evaluate(_: &mut Engine<Self>) {}
+    fn evaluate(_: &mut CheckEngine<Self>) {}
 
     // Actions for a member.
 
     /// Processes a member from the queue: queries the action that it needs now, and starts it.
-    fn turn(engine: &mut Engine<Self>, item: Item);
+    fn turn(engine: &mut CheckEngine<Self>, item: Item);
 
     /// The retry of a member is due.
-    fn retry(engine: &mut Engine<Self>, item: &Item);
+    fn retry(engine: &mut CheckEngine<Self>, item: &Item);
 
     /// A task has ended.
-    fn finish(engine: &mut Engine<Self>, done: Self::Done);
+    fn finish(engine: &mut CheckEngine<Self>, done: Self::Done);
 
     // When members are handed over (F13).
 
@@ -104,16 +104,21 @@ pub(super) trait Dialect: Sized + Send + 'static {
     fn settles(check: &Self::Check) -> bool;
 
     /// Waits until the view of a check has reached what a live read shows.
-    fn reach(engine: &Engine<Self>, check: &Key) -> BoxFuture<'static, Result<(), SyncError>>;
+    fn reach(engine: &CheckEngine<Self>, check: &Key) -> BoxFuture<'static, Result<(), SyncError>>;
 
     /// A live read has ended. `cleared` are the members that may be remediated now; `changed` tells whether
     /// its success has changed since the last read.
-    fn cleared(engine: &mut Engine<Self>, check: &Key, cleared: BTreeSet<Arc<str>>, changed: bool);
+    fn cleared(
+        engine: &mut CheckEngine<Self>,
+        check: &Key,
+        cleared: BTreeSet<Arc<str>>,
+        changed: bool,
+    );
 
     // Status.
 
     /// The new status of a check; `None` if it is unchanged.
-    fn summary(engine: &mut Engine<Self>, check: &Key) -> Option<Self::Summary>;
+    fn summary(engine: &mut CheckEngine<Self>, check: &Key) -> Option<Self::Summary>;
 
     /// Writes the status of a check.
     fn write_status(

@@ -54,7 +54,7 @@ use crate::{
 use dialects::{
     cluster_api::ClusterApi, node_health_check::NodeHealthChecks, openshift::OpenShift,
 };
-use engine::Engine;
+use engine::CheckEngine;
 use machines::Machines;
 
 /// Dependencies of every evaluation.
@@ -75,7 +75,7 @@ pub(crate) async fn run_cluster_api(
     inbox: Arc<ChangeQueue>,
     cancel: CancellationToken,
 ) {
-    let engine = Engine::new(context, Machines::<ClusterApi>::default());
+    let engine = CheckEngine::new(context, Machines::<ClusterApi>::default());
     engine.run(&inbox, &cancel).await;
 }
 
@@ -85,7 +85,7 @@ pub(crate) async fn run_openshift(
     inbox: Arc<ChangeQueue>,
     cancel: CancellationToken,
 ) {
-    let engine = Engine::new(context, Machines::<OpenShift>::default());
+    let engine = CheckEngine::new(context, Machines::<OpenShift>::default());
     engine.run(&inbox, &cancel).await;
 }
 
@@ -95,6 +95,6 @@ pub(crate) async fn run_node_health_checks(
     inbox: Arc<ChangeQueue>,
     cancel: CancellationToken,
 ) {
-    let engine = Engine::new(context, NodeHealthChecks::default());
+    let engine = CheckEngine::new(context, NodeHealthChecks::default());
     engine.run(&inbox, &cancel).await;
 }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Context, act,
-    engine::{Engine, ReconcileError},
+    engine::{ReconcileError, RemediationLoop},
     observe::{Observed, power_policy::ObservedPolicies},
     record::{
         displayed_state,
@@ -74,7 +74,7 @@ pub(crate) struct Fixture {
 }
 
 /// The parts of an engine one by one.
-impl Engine {
+impl RemediationLoop {
     pub(crate) async fn loaded(&mut self) -> bool {
         displayed_state::load(&self.scope, &mut self.memory).is_ok()
             && load_state(&self.scope, &mut self.memory).await.is_ok()
@@ -459,9 +459,9 @@ impl Fixture {
         }
     }
 
-    pub(crate) fn engine(&self) -> Engine {
+    pub(crate) fn engine(&self) -> RemediationLoop {
         let id = RemediationId::new(Kind::PowerRemediation, Key::new("ns", "m1"));
-        Engine::new(
+        RemediationLoop::new(
             self.context.clone(),
             id,
             "uid-r1".into(),

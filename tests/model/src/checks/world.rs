@@ -1,7 +1,7 @@
 //! The world of health checks: a fleet at the API server, the engine that watches it, and how its calls
 //! take effect.
 
-use rackhand_core::checks::dispatch::Outcome;
+use rackhand_core::checks::dispatch::EffectOutcome;
 
 use super::{
     Watch,
@@ -61,7 +61,7 @@ impl World {
             Task::Create(item, request) => {
                 self.create(&item, request, answered, breakage);
                 let result = if answered {
-                    Ok(Outcome::RequestCreated)
+                    Ok(EffectOutcome::RequestCreated)
                 } else {
                     Err(())
                 };
@@ -72,7 +72,7 @@ impl World {
                     self.delete(name, uid, answered, breakage);
                 }
                 let result = if answered {
-                    Ok(Outcome::RequestDeleted)
+                    Ok(EffectOutcome::RequestDeleted)
                 } else {
                     Err(())
                 };

@@ -13,7 +13,7 @@ use rackhand_tests::{repository::root, stage::binaries};
 use super::placeholders::with_placeholders;
 
 /// Kinds of Kubernetes itself that the pages name.
-const BUILT_IN: [&str; 11] = [
+const BUILT_IN: [&str; 12] = [
     "crd",
     "events",
     "lease",
@@ -25,6 +25,7 @@ const BUILT_IN: [&str; 11] = [
     "pods",
     "secret",
     "secrets",
+    "validatingwebhookconfiguration",
 ];
 /// Kinds of projects whose CRDs are not here.
 const FOREIGN: [&str; 1] = ["networkfences"];

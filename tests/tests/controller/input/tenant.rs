@@ -61,6 +61,7 @@ impl Tenant {
         self.decided().await?;
         for step in [Step::Holding, Step::PoweringOff, Step::PoweringOn] {
             for finalizers in [&[][..], &[FINALIZER]] {
+                self.delete().await?;
                 self.write(step, finalizers).await?;
                 self.decided().await?;
             }
@@ -160,6 +161,19 @@ impl Tenant {
         self.kubectl(&["apply", "--filename", &file])
             .await
             .map(drop)
+    }
+
+    /// Deletes the remediation: one that has ended is not decided about again.
+    async fn delete(&self) -> Result<()> {
+        let patch = "--patch={\"metadata\":{\"finalizers\":null}}";
+        for command in [
+            &["patch", "metal3remediation", HOST, "--type=merge", patch][..],
+            &["delete", "metal3remediation", HOST, "--ignore-not-found"],
+        ] {
+            let whose = ["--namespace", USER];
+            self.stage.kubectl(&[&whose, command].concat()).await?;
+        }
+        Ok(())
     }
 
     /// The policy of the manifests refuses the annotation. Clusters before Kubernetes 1.30 have no such policies.

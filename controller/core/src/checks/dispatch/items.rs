@@ -7,7 +7,7 @@ use crate::checks::machines::MachineRemediation;
 
 /// The result of an effect.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum EffectOutcome {
     /// The request was created, or exists already.
     RequestCreated,
     /// The request was not created, and why.
@@ -74,7 +74,7 @@ pub struct ItemState {
     /// Whether a new effect may begin.
     pub phase: Phase,
     /// The outcome of the last effect, until the conditions of the Machine show it.
-    pub unreported: Option<Outcome>,
+    pub unreported: Option<EffectOutcome>,
     /// Why the request that is due was not created, for the status of the check.
     pub not_created: Option<Unusable>,
 }
@@ -181,15 +181,15 @@ impl<K: Ord + Clone> Items<K> {
     pub fn effect_ended(
         &mut self,
         item: &Item<K>,
-        outcome: Outcome,
+        outcome: EffectOutcome,
         is_seen: bool,
         shown: bool,
     ) -> Option<Duration> {
         let held = Phase::Backoff { may_exist: false };
         let (phase, again) = match &outcome {
-            Outcome::RequestCreated if !is_seen => (Phase::Creating, Some(SEE_AGAIN)),
-            Outcome::RequestNotCreated(_) => (held, Some(TRY_AGAIN)),
-            Outcome::LeftToOthers => (held, Some(LEFT_FOR)),
+            EffectOutcome::RequestCreated if !is_seen => (Phase::Creating, Some(SEE_AGAIN)),
+            EffectOutcome::RequestNotCreated(_) => (held, Some(TRY_AGAIN)),
+            EffectOutcome::LeftToOthers => (held, Some(LEFT_FOR)),
             _ => (Phase::Ready, None),
         };
         self.change(item, |state| {

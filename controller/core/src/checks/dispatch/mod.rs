@@ -13,7 +13,7 @@ mod turn;
 use std::sync::Arc;
 
 pub use handover_state::HandoverState;
-pub use items::{ItemState, Items, LEFT_FOR, Outcome, Phase, SEE_AGAIN, TRY_AGAIN, Unusable};
+pub use items::{EffectOutcome, ItemState, Items, LEFT_FOR, Phase, SEE_AGAIN, TRY_AGAIN, Unusable};
 pub use overlaps::Overlaps;
 pub use queue::{IN_FLIGHT, Queue, Window};
 pub use turn::{Turn, Wanted};

@@ -57,7 +57,7 @@ impl<E> Wanted<'_, E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::dispatch::{Outcome, Phase};
+    use crate::checks::dispatch::{EffectOutcome, Phase};
 
     fn mk_wanted(state: Option<&ItemState>) -> Wanted<'_, &'static str> {
         Wanted {
@@ -95,7 +95,7 @@ mod tests {
             ..ItemState::default()
         };
         let unreported = ItemState {
-            unreported: Some(Outcome::RequestCreated),
+            unreported: Some(EffectOutcome::RequestCreated),
             ..ItemState::default()
         };
         for (state, queued) in [(held, None), (unreported, Some(true))] {

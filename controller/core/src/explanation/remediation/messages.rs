@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use crate::{
     explanation::evidence::evidence_lines,
     remediation::{
-        Command, DrainPolicy, OffEvidence, OnExhausted, Outcome, Policy, PowerDevice, State, Step,
-        Strategy, UnreachablePolicy,
+        Command, DrainPolicy, OffEvidence, OnExhausted, Policy, PowerDevice, RemediationOutcome,
+        State, Step, Strategy, UnreachablePolicy,
     },
     values::duration::time_span,
 };
@@ -78,12 +78,12 @@ fn by_device(device: PowerDevice) -> &'static str {
     }
 }
 
-pub(super) fn outcome_message(outcome: Outcome) -> &'static str {
+pub(super) fn outcome_message(outcome: RemediationOutcome) -> &'static str {
     match outcome {
-        Outcome::Succeeded => "finished: the node is back",
-        Outcome::Escalated => "finished: the Machine's owner takes over",
-        Outcome::Failed => "finished without success",
-        Outcome::Withdrawn => "finished: the remediation was withdrawn",
+        RemediationOutcome::Succeeded => "finished: the node is back",
+        RemediationOutcome::Escalated => "finished: the Machine's owner takes over",
+        RemediationOutcome::Failed => "finished without success",
+        RemediationOutcome::Withdrawn => "finished: the remediation was withdrawn",
     }
 }
 

@@ -91,10 +91,10 @@ fn hosts_that_recover_end_the_hold_of_the_others() {
     assert_eq!(
         outcomes,
         [
-            ("n0", Outcome::RecoveredBefore, None),
-            ("n1", Outcome::RecoveredBefore, None),
-            ("n2", Outcome::Remediated, Some(ended)),
-            ("n3", Outcome::Remediated, Some(ended)),
+            ("n0", RehearsalOutcome::RecoveredBefore, None),
+            ("n1", RehearsalOutcome::RecoveredBefore, None),
+            ("n2", RehearsalOutcome::Remediated, Some(ended)),
+            ("n3", RehearsalOutcome::Remediated, Some(ended)),
         ]
     );
     assert_eq!(report.shared_causes[0].to, Some(ended));

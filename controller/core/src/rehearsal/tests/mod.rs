@@ -186,7 +186,7 @@ fn failed_node_is_remediated_after_its_timeout_and_counts_as_ready_afterwards() 
     };
     assert_eq!((only.machine.as_str(), only.requested), ("n1", at(160)));
     assert_eq!((only.begun, only.ended), (Some(at(160)), Some(at(460))));
-    assert_eq!(only.outcome, Outcome::Remediated);
+    assert_eq!(only.outcome, RehearsalOutcome::Remediated);
     assert!(only.causes[0].contains("Ready"), "{:?}", only.causes);
     assert_eq!((report.totals.begun, report.totals.most_concurrent), (1, 1));
 }
@@ -258,9 +258,13 @@ fn node_that_recovers_while_a_policy_holds_is_not_switched() {
     };
     assert_eq!(
         (one.outcome, one.begun, one.ended),
-        (Outcome::RecoveredBefore, None, Some(at(600) + SETTLE))
+        (
+            RehearsalOutcome::RecoveredBefore,
+            None,
+            Some(at(600) + SETTLE)
+        )
     );
-    assert_eq!(other.outcome, Outcome::Remediated);
+    assert_eq!(other.outcome, RehearsalOutcome::Remediated);
     assert_eq!(other.held[0].until, other.begun);
     assert_eq!((report.totals.begun, report.totals.not_begun), (1, 1));
 }
@@ -294,8 +298,8 @@ fn machine_of_a_check_without_template_is_handed_over_once() {
     put(&mut rehearsal, "n1", "Unknown", 100);
     rehearsal.remove(0, "n1", at(2000));
     let report = rehearsal.finish(at(60 * MINUTE));
-    let outcomes: Vec<Outcome> = report.remediations.iter().map(|r| r.outcome).collect();
-    assert_eq!(outcomes, [Outcome::HandedOver]);
+    let outcomes: Vec<RehearsalOutcome> = report.remediations.iter().map(|r| r.outcome).collect();
+    assert_eq!(outcomes, [RehearsalOutcome::HandedOver]);
     assert_eq!(report.totals.begun, 0);
 }
 
@@ -316,7 +320,8 @@ fn node_of_a_node_health_check_is_remediated_once_for_each_failure() {
     assert_eq!(begun, expected.map(|(name, s)| (name, at(s).as_second())));
     let all = &report.remediations;
     assert!(
-        all.iter().all(|r| r.outcome == Outcome::Remediated),
+        all.iter()
+            .all(|r| r.outcome == RehearsalOutcome::Remediated),
         "{all:#?}"
     );
 }
@@ -326,8 +331,12 @@ fn remediation_that_waits_longer_than_its_step_is_followed_by_the_next_step() {
     let mut rehearsal = nodes_of(vec![budget(0)]);
     put_node(&mut rehearsal, "n1", "Unknown", 100);
     let report = rehearsal.finish(at(120 * MINUTE));
-    let outcomes: Vec<Outcome> = report.remediations.iter().map(|r| r.outcome).collect();
-    assert_eq!(outcomes.first(), Some(&Outcome::TimedOut), "{report:#?}");
+    let outcomes: Vec<RehearsalOutcome> = report.remediations.iter().map(|r| r.outcome).collect();
+    assert_eq!(
+        outcomes.first(),
+        Some(&RehearsalOutcome::TimedOut),
+        "{report:#?}"
+    );
     assert_eq!(outcomes.len(), 2, "{report:#?}");
     assert_eq!(report.totals.begun, 0);
 }
@@ -385,8 +394,11 @@ fn earlier_remediations_count_for_cooldown_and_attempts() {
     assert!(held.held[0].message.contains("cooldown"), "{held:?}");
     assert_eq!(
         rehearse(attempts.clone(), &[-6000]).outcome,
-        Outcome::Remediated
+        RehearsalOutcome::Remediated
     );
     let ended = rehearse(attempts, &[-6000, -3000]);
-    assert_eq!((ended.outcome, ended.begun), (Outcome::Exhausted, None));
+    assert_eq!(
+        (ended.outcome, ended.begun),
+        (RehearsalOutcome::Exhausted, None)
+    );
 }

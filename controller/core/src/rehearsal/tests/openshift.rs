@@ -53,15 +53,19 @@ fn machine_of_openshift_is_remediated_by_template_or_mark_and_replaced_without_e
     for (strategy, outcome, begun) in [
         (
             OpenShiftStrategy::Template,
-            Outcome::Remediated,
+            RehearsalOutcome::Remediated,
             Some(at(160)),
         ),
         (
             OpenShiftStrategy::ExternalBaremetal,
-            Outcome::Remediated,
+            RehearsalOutcome::Remediated,
             Some(at(160)),
         ),
-        (OpenShiftStrategy::Delete, Outcome::HandedOver, None),
+        (
+            OpenShiftStrategy::Delete,
+            RehearsalOutcome::HandedOver,
+            None,
+        ),
     ] {
         let mut rehearsal = openshift_fleet(strategy, Vec::new());
         put_openshift(&mut rehearsal, "n1", "Unknown", 100);
@@ -84,8 +88,13 @@ fn machine_that_recovers_while_it_is_held_is_not_switched() {
         put_openshift(&mut rehearsal, "n1", "Unknown", 100);
         put_openshift(&mut rehearsal, "n1", "True", 600);
         let report = rehearsal.finish(at(60 * MINUTE));
-        let outcomes: Vec<Outcome> = report.remediations.iter().map(|r| r.outcome).collect();
-        assert_eq!(outcomes, [Outcome::RecoveredBefore], "{strategy:?}");
+        let outcomes: Vec<RehearsalOutcome> =
+            report.remediations.iter().map(|r| r.outcome).collect();
+        assert_eq!(
+            outcomes,
+            [RehearsalOutcome::RecoveredBefore],
+            "{strategy:?}"
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     super::{Mode, OnExhausted, OperationOutcome, OperationView, PowerDevice, Reason, State, Step},
-    Command, Decision, Next, Note, Outcome, StepContext, after, operation_id,
+    Command, Decision, Next, Note, RemediationOutcome, StepContext, after, operation_id,
 };
 
 impl StepContext<'_> {
@@ -86,7 +86,9 @@ impl StepContext<'_> {
         let unblock = || self.unblock_move(&s, reason.clone());
         match power.or(taint).or_else(unblock) {
             Some(d) => d,
-            None if reason == Reason::Withdrawn => self.finish(s, reason, Outcome::Withdrawn),
+            None if reason == Reason::Withdrawn => {
+                self.finish(s, reason, RemediationOutcome::Withdrawn)
+            }
             None if s.refused_entry.as_ref().is_some_and(|r| r.reason == reason)
                 && self.withdrawn().is_none() =>
             {
@@ -281,20 +283,20 @@ impl StepContext<'_> {
         {
             return self.act(s, reason, command);
         }
-        let outcome = outcome(&s).unwrap_or(Outcome::Failed);
+        let outcome = outcome(&s).unwrap_or(RemediationOutcome::Failed);
         self.finish(s, reason, outcome)
     }
 }
 
 /// The outcome by the stored state; `None` if the remediation has not ended.
-pub fn outcome(s: &State) -> Option<Outcome> {
+pub fn outcome(s: &State) -> Option<RemediationOutcome> {
     match s.step {
-        Step::Succeeded => Some(Outcome::Succeeded),
+        Step::Succeeded => Some(RemediationOutcome::Succeeded),
         Step::Escalated if matches!(s.attempt.end_reason, Some(Reason::ExhaustedTold(_))) => {
-            Some(Outcome::Failed)
+            Some(RemediationOutcome::Failed)
         }
-        Step::Escalated => Some(Outcome::Escalated),
-        Step::Blocked => Some(Outcome::Failed),
+        Step::Escalated => Some(RemediationOutcome::Escalated),
+        Step::Blocked => Some(RemediationOutcome::Failed),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use super::{
         HostView, Mode, NodeGonePolicy, PinnedNode, Reason, State, Step, WorkloadView, on_wall,
         policy::HEALTH_GRACE,
     },
-    Command, Decision, Next, Outcome, StepContext, after,
+    Command, Decision, Next, RemediationOutcome, StepContext, after,
 };
 
 impl StepContext<'_> {
@@ -30,7 +30,7 @@ impl StepContext<'_> {
         }
         match self.withdrawn() {
             Some(why @ Reason::Withdrawn) if s.step == Step::Pending && !s.outlets_may_be_off() => {
-                return self.finish(s, why, Outcome::Withdrawn);
+                return self.finish(s, why, RemediationOutcome::Withdrawn);
             }
             Some(why) => return self.abort(s, why),
             None => {}

@@ -40,7 +40,7 @@ pub enum Command {
     /// Adds our finalizer to the object.
     AddFinalizer,
     /// Removes our finalizer, which ends the remediation.
-    RemoveFinalizer(Outcome),
+    RemoveFinalizer(RemediationOutcome),
     /// Sets our hold key on the BareMetalHost (F2).
     AddHold,
     /// Changes the value of our hold key, so that baremetal-operator looks at the host at once (F16).
@@ -134,9 +134,9 @@ pub struct Interrupt {
     pub serial: String,
 }
 
-/// Outcome of a remediation.
+/// RemediationOutcome of a remediation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Outcome {
+pub enum RemediationOutcome {
     /// The Node is healthy again.
     Succeeded,
     /// The Machine's owner takes over.
@@ -157,7 +157,7 @@ pub enum Next {
     /// Decide again after a change, or at this time, because not every change is announced (L1).
     Wait(Timestamp),
     /// Nothing is left to do.
-    Done(Outcome),
+    Done(RemediationOutcome),
 }
 
 /// A Kubernetes Event to send.
@@ -320,7 +320,7 @@ impl StepContext<'_> {
             if let Some(d) = self.finish_lost_power_off(&s) {
                 return d;
             }
-            return self.finish(s, Reason::Withdrawn, Outcome::Withdrawn);
+            return self.finish(s, Reason::Withdrawn, RemediationOutcome::Withdrawn);
         }
         if let Some(step) = self.o.request.ended_by_copy {
             return self.stay_ended(step);
@@ -399,7 +399,12 @@ impl StepContext<'_> {
     }
 
     /// Ends the work on the object; our finalizer is removed last (F9).
-    pub(super) fn finish(&self, state: State, reason: Reason, outcome: Outcome) -> Decision {
+    pub(super) fn finish(
+        &self,
+        state: State,
+        reason: Reason,
+        outcome: RemediationOutcome,
+    ) -> Decision {
         if self.holds() {
             return self.act(state, reason, Command::RemoveHold);
         }

@@ -263,7 +263,7 @@ fn power_loss_during_boot_costs_no_attempt() {
             let run = mk(&[(on + later, Fault::SwitchedOff)]);
             let state = run.state.as_ref().unwrap();
             let one = state.attempts.len() == 1 && run.world.hosts[0].power_on_repeats == 2;
-            if run.outcome != Some(Outcome::Succeeded) || !one {
+            if run.outcome != Some(RemediationOutcome::Succeeded) || !one {
                 run.world.fail(&format!("switched off after {later} ms"));
             }
         }

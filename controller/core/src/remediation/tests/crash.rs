@@ -11,7 +11,9 @@ fn run(plan: &Plan, crashes: &[CrashAt]) -> Run {
     run.crashes = crashes.to_vec();
     run.go();
     let host = &run.world.hosts[0];
-    if run.outcome != Some(Outcome::Succeeded) || (host.offs, host.power_on_repeats) != (1, 1) {
+    if run.outcome != Some(RemediationOutcome::Succeeded)
+        || (host.offs, host.power_on_repeats) != (1, 1)
+    {
         let (offs, power_on_repeats) = (host.offs, host.power_on_repeats);
         run.world.fail(&format!(
             "{crashes:?}: {:?}, {offs} off, {power_on_repeats} on",

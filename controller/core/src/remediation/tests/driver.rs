@@ -70,7 +70,7 @@ pub(super) struct Run {
     /// Whether this turn may crash at random; at every turn crashes are forced by the tests of crashes.
     crashes_at_random: bool,
     pub(super) crashes: Vec<CrashAt>,
-    pub(super) outcome: Option<Outcome>,
+    pub(super) outcome: Option<RemediationOutcome>,
     pub(super) reason: Reason,
     pub(super) commands: Vec<Command>,
 }

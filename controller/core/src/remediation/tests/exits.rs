@@ -20,14 +20,14 @@ fn remediation_deleted_after_its_node_is_back_has_succeeded() {
     o.request.deleting = true;
     let s = mk_state(Step::Restoring);
     // The Node is as it was before the power-off.
-    let withdrawn = Command::RemoveFinalizer(Outcome::Withdrawn);
+    let withdrawn = Command::RemoveFinalizer(RemediationOutcome::Withdrawn);
     assert_eq!(does(&o, &s, 5), withdrawn);
     node(&mut o).ready = true;
     assert_eq!(does(&o, &s, 5), withdrawn);
     node(&mut o).boot_id = "another".into();
     assert_eq!(
         does(&o, &s, 5),
-        Command::RemoveFinalizer(Outcome::Succeeded)
+        Command::RemoveFinalizer(RemediationOutcome::Succeeded)
     );
     let mut given_up = s;
     given_up.attempt.end_reason = Some(Reason::BootTimeout);
@@ -46,7 +46,7 @@ fn f9_withdrawal_during_boot_removes_the_taint_before_the_finalizer() {
     node(&mut o).taint = Taint::Absent;
     assert_eq!(
         does(&o, &s, 600),
-        Command::RemoveFinalizer(Outcome::Withdrawn)
+        Command::RemoveFinalizer(RemediationOutcome::Withdrawn)
     );
     // Without a taint of ours nothing has to be awaited.
     let mut untainted = mk_state(Step::Booting);
@@ -176,7 +176,7 @@ fn online_false_aborts_and_leaves_the_host_off() {
                 Next::Done(outcome) => break outcome,
             }
         };
-        assert_eq!(outcome, Outcome::Failed);
+        assert_eq!(outcome, RemediationOutcome::Failed);
         assert!(done.contains(&Command::RemoveHold));
     }
 }
@@ -211,7 +211,10 @@ fn f9_failing_power_on_does_not_block_a_deleted_remediation() {
     assert_eq!(does(&o, &s, 600), Command::Release);
     o.completed.insert(Command::Release);
     let (s, _) = writes(&o, &s, 600);
-    assert_eq!(does(&o, &s, 600), Command::RemoveFinalizer(Outcome::Failed));
+    assert_eq!(
+        does(&o, &s, 600),
+        Command::RemoveFinalizer(RemediationOutcome::Failed)
+    );
 }
 
 #[test]
@@ -255,12 +258,12 @@ fn l1_attempts_are_counted_as_in_capm3_before_escalation() {
     bmh(&mut o).unhealthy_mark = true;
     assert_eq!(
         does(&o, &s, 1300),
-        Command::RemoveFinalizer(Outcome::Escalated)
+        Command::RemoveFinalizer(RemediationOutcome::Escalated)
     );
     o.request.finalizer = false;
     assert_eq!(
         decide(&o, Some(&s), at(1300)).next,
-        Next::Done(Outcome::Escalated)
+        Next::Done(RemediationOutcome::Escalated)
     );
     // A limit lowered below the count ends it too.
     policy(&mut o).retry_limit = 0;
@@ -273,7 +276,7 @@ fn remediation_by_node_has_no_machine_to_escalate() {
     o.machine = Some(MachineView::not_asked());
     assert_eq!(
         does(&o, &mk_direct_state(Step::Escalated), 0),
-        Command::RemoveFinalizer(Outcome::Escalated)
+        Command::RemoveFinalizer(RemediationOutcome::Escalated)
     );
     assert_eq!(
         writes(&o, &mk_direct_state(Step::Pending), 0).0.step,

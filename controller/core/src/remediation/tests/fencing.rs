@@ -88,12 +88,12 @@ fn failed_node_passes_through_all_steps_in_order() {
     assert_eq!(s.attempts.len(), 1);
     assert_eq!(
         does(&o, &s, 92),
-        Command::RemoveFinalizer(Outcome::Succeeded)
+        Command::RemoveFinalizer(RemediationOutcome::Succeeded)
     );
     o.request.finalizer = false;
     assert_eq!(
         decide(&o, Some(&s), at(92)).next,
-        Next::Done(Outcome::Succeeded)
+        Next::Done(RemediationOutcome::Succeeded)
     );
 }
 

@@ -359,7 +359,7 @@ fn f16_owner_that_never_reports_on_ends_the_remediation_after_10_minutes_with_an
         let silent = d.notes.iter().filter(|note| note.reason == "OwnerSilent");
         assert_eq!(silent.count(), 1, "{d:?}");
         let ended = d.state.step == Step::Succeeded
-            || d.next == Next::Do(Command::RemoveFinalizer(Outcome::Succeeded));
+            || d.next == Next::Do(Command::RemoveFinalizer(RemediationOutcome::Succeeded));
         assert!(ended, "{d:?}");
         // A host that is off by then is not back.
         o.power = mk_power(659, PowerState::Off);
@@ -515,7 +515,7 @@ fn f16_absent_owner_holds_the_end_and_undoes_nothing_when_it_returns() {
         // One that is not held yet is power-cycled now.
         let before = run.world.hosts[0].offs.max(1);
         run.go_until(900_000);
-        assert_eq!(run.outcome, Some(Outcome::Succeeded), "{from}");
+        assert_eq!(run.outcome, Some(RemediationOutcome::Succeeded), "{from}");
         for _ in 0..300 {
             run.world.tick();
         }
@@ -542,7 +542,7 @@ fn f16_person_takes_the_power_of_an_owner_that_is_away_with_its_webhook() {
         // Its ValidatingWebhookConfiguration is removed, and then it starts.
         run.world.plan.webhook = false;
         run.go_until(1_200_000);
-        assert_eq!(run.outcome, Some(Outcome::Succeeded), "{from}");
+        assert_eq!(run.outcome, Some(RemediationOutcome::Succeeded), "{from}");
         run.world.bmo_down = false;
         for _ in 0..300 {
             run.world.tick();

@@ -263,7 +263,7 @@ fn the_log_of_the_boot_is_read_once_the_node_is_back_and_clean() {
     o.collected = Collected::default();
     assert_eq!(
         does(&o, &s, 2),
-        Command::RemoveFinalizer(Outcome::Succeeded)
+        Command::RemoveFinalizer(RemediationOutcome::Succeeded)
     );
 }
 

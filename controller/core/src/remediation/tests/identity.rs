@@ -50,11 +50,14 @@ fn f5_lease_renewal_after_confirmed_off_undoes_the_remediation() {
             (s.step, s.attempt.end_reason.clone()),
             (Step::Blocked, Some(Reason::LeaseRenewed("node-7".into())))
         );
-        assert_eq!(does(&o, &s, 7), Command::RemoveFinalizer(Outcome::Failed));
+        assert_eq!(
+            does(&o, &s, 7),
+            Command::RemoveFinalizer(RemediationOutcome::Failed)
+        );
         o.request.finalizer = false;
         assert_eq!(
             decide(&o, Some(&s), at(7)).next,
-            Next::Done(Outcome::Failed)
+            Next::Done(RemediationOutcome::Failed)
         );
     }
 }
@@ -258,7 +261,7 @@ fn f5_refused_entry_is_tried_again_once_it_is_corrected() {
     o.request.deleting = true;
     assert_eq!(
         does(&o, &s, 20),
-        Command::RemoveFinalizer(Outcome::Withdrawn)
+        Command::RemoveFinalizer(RemediationOutcome::Withdrawn)
     );
 }
 

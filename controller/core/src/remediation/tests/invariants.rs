@@ -100,7 +100,10 @@ impl Run {
         if hold || finalizer || w.agent_holds || w.cluster.taint == Taint::Ours {
             w.fail("F9: something of ours was left behind");
         }
-        let done = matches!(outcome, Outcome::Succeeded | Outcome::Withdrawn);
+        let done = matches!(
+            outcome,
+            RemediationOutcome::Succeeded | RemediationOutcome::Withdrawn
+        );
         if done && w.request.node_backup && node_there {
             w.fail("F9: labels and annotations of a Node were not restored");
         }
@@ -108,7 +111,7 @@ impl Run {
             w.fail("F5: a host switched off by mistake was left off");
         }
         let others = w.switched_by_others;
-        if outcome == Outcome::Succeeded && !came_back && !w.excused && !others {
+        if outcome == RemediationOutcome::Succeeded && !came_back && !w.excused && !others {
             w.fail("succeeded with a node that is not healthy");
         }
         let reached_out = !w.plan.for_good() && !offline;

@@ -328,7 +328,7 @@ fn f9_removed_state_never_turns_our_taint_into_a_foreign_one() {
     ));
     // A remediation that did nothing ends at once.
     o.request.finalizer = false;
-    assert_eq!(does_first(&o), Next::Done(Outcome::Withdrawn));
+    assert_eq!(does_first(&o), Next::Done(RemediationOutcome::Withdrawn));
 }
 
 fn does_first(o: &Observation) -> Next {

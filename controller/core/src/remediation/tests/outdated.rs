@@ -242,7 +242,7 @@ fn f11_nothing_is_switched_on_the_word_of_an_outdated_state_and_what_it_added_is
             }
             Next::Wait(_) => panic!("it waits: {}", d.reason),
             Next::Done(outcome) => {
-                assert_eq!(outcome, Outcome::Failed);
+                assert_eq!(outcome, RemediationOutcome::Failed);
                 break;
             }
         }
@@ -253,7 +253,7 @@ fn f11_nothing_is_switched_on_the_word_of_an_outdated_state_and_what_it_added_is
             Command::RemoveTaint,
             Command::RemoveHold,
             Command::Release,
-            Command::RemoveFinalizer(Outcome::Failed)
+            Command::RemoveFinalizer(RemediationOutcome::Failed)
         ]
     );
 }

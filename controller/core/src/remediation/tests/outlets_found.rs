@@ -99,7 +99,7 @@ fn f9_withdrawn_remediation_returns_outlets_that_were_found_before_anything_was_
     let mut o = mk_found_in(1);
     (o.request.deleting, o.request.finalizer) = (true, false);
     let d = decide(&o, Some(&mk_direct_state(Step::Pending)), at(5));
-    assert_eq!(d.next, Next::Done(Outcome::Withdrawn));
+    assert_eq!(d.next, Next::Done(RemediationOutcome::Withdrawn));
     o.request.deleting = false;
     assert_eq!(
         does(&o, &mk_direct_state(Step::Pending), 5),

@@ -138,7 +138,7 @@ fn remediation_of_a_nonexistent_node_switches_nothing() {
     assert_eq!(s.step, Step::Blocked);
     assert_eq!(
         decide(&o, Some(&s), at(0)).next,
-        Next::Done(Outcome::Failed)
+        Next::Done(RemediationOutcome::Failed)
     );
 }
 
@@ -184,7 +184,10 @@ fn f4_f9_timed_out_health_check_after_power_off_restores_the_host() {
     let (s, _) = writes(&o, &s, 20);
     assert_eq!((s.step, s.attempts.len()), (Step::Blocked, 1));
     assert_eq!(s.failed(), Some(&Reason::TimedOut));
-    assert_eq!(does(&o, &s, 20), Command::RemoveFinalizer(Outcome::Failed));
+    assert_eq!(
+        does(&o, &s, 20),
+        Command::RemoveFinalizer(RemediationOutcome::Failed)
+    );
 }
 
 fn legacy() -> Observation {

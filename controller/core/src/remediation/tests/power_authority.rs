@@ -199,7 +199,10 @@ fn f9_rival_that_came_and_went_ends_the_remediation_after_this_attempt() {
         assert_eq!((s.step, reason.label()), (Step::Blocked, "RivalController"));
         assert_eq!(s.attempt.number, 1);
         let d = decide(o, Some(&s), at(now + 60));
-        assert!(matches!(d.next, Next::Done(Outcome::Failed)), "{d:?}");
+        assert!(
+            matches!(d.next, Next::Done(RemediationOutcome::Failed)),
+            "{d:?}"
+        );
         s
     };
     let (mut o, mut s) = (mk_held(), mk_state(Step::Draining));

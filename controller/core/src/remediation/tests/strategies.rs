@@ -208,7 +208,7 @@ fn escalate_marks_the_machine_and_retire_also_the_host() {
             assert_eq!(does(&o, &s, 700), Command::Escalate { retire });
             bmh(&mut o).unhealthy_mark = true;
         }
-        let end = Command::RemoveFinalizer(Outcome::Escalated);
+        let end = Command::RemoveFinalizer(RemediationOutcome::Escalated);
         assert_eq!(does(&o, &s, 700), end);
     }
 }
@@ -218,7 +218,10 @@ fn notify_only_reports_the_failure() {
     let (o, s, reason) = attempts_exhausted(OnExhausted::Notify);
     assert_eq!((s.step, reason.label()), (Step::Escalated, "ExhaustedTold"));
     assert!(s.failed().is_some());
-    assert_eq!(does(&o, &s, 700), Command::RemoveFinalizer(Outcome::Failed));
+    assert_eq!(
+        does(&o, &s, 700),
+        Command::RemoveFinalizer(RemediationOutcome::Failed)
+    );
 }
 
 #[test]

@@ -42,10 +42,10 @@ fn f11_withdrawal_before_any_action_only_removes_the_finalizer() {
     o.request.deleting = true;
     assert_eq!(
         does(&o, &mk_state(Step::Pending), 0),
-        Command::RemoveFinalizer(Outcome::Withdrawn)
+        Command::RemoveFinalizer(RemediationOutcome::Withdrawn)
     );
     o.request.finalizer = false;
-    let done = Next::Done(Outcome::Withdrawn);
+    let done = Next::Done(RemediationOutcome::Withdrawn);
     assert_eq!(decide(&o, Some(&mk_state(Step::Pending)), at(0)).next, done);
     assert_eq!(decide(&o, None, at(0)).next, done);
 }
@@ -63,7 +63,7 @@ fn f11_withdrawal_while_holding_needs_no_agent() {
     o.completed.insert(Command::RemoveHold);
     assert_eq!(
         does(&o, &s, 0),
-        Command::RemoveFinalizer(Outcome::Withdrawn)
+        Command::RemoveFinalizer(RemediationOutcome::Withdrawn)
     );
 }
 
@@ -75,7 +75,7 @@ fn f7_withdrawal_removes_a_hold_that_is_not_observed_yet() {
     // A former leader may have sent it.
     assert_eq!(does(&o, &s, 0), Command::RemoveHold);
     o.completed.insert(Command::RemoveHold);
-    let end = Command::RemoveFinalizer(Outcome::Withdrawn);
+    let end = Command::RemoveFinalizer(RemediationOutcome::Withdrawn);
     assert_eq!(does(&o, &s, 0), end);
     o.completed.clear();
     o.bmh = None;
@@ -105,7 +105,7 @@ fn f11_withdrawal_before_the_power_off_aborts() {
         free.completed.insert(Command::Release);
         assert_eq!(
             does(&free, &s, 0),
-            Command::RemoveFinalizer(Outcome::Withdrawn)
+            Command::RemoveFinalizer(RemediationOutcome::Withdrawn)
         );
     }
 }

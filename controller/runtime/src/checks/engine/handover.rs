@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use rackhand_core::checks::handover::Step;
 
-use super::{Engine, queue::Item, results::Done};
+use super::{CheckEngine, queue::Item, results::Done};
 use crate::{
     checks::dialect::{Dialect, Evaluated},
     clusters::sync::SyncError,
     store::object::Key,
 };
 
-impl<D: Dialect> Engine<D> {
+impl<D: Dialect> CheckEngine<D> {
     /// Whether a member may be remediated now. Otherwise it waits for the live read of its batch.
     pub(in crate::checks) fn is_cleared(&mut self, item: &Item) -> bool {
         let now = self.started.elapsed();

@@ -49,7 +49,7 @@ pub(super) enum Timer<T> {
 }
 
 /// All checks of a dialect, with the state of their members.
-pub(super) struct Engine<D: Dialect> {
+pub(super) struct CheckEngine<D: Dialect> {
     pub(super) context: Arc<Context>,
     pub(super) checks: BTreeMap<Key, D::Check>,
     pub(super) dialect: D,
@@ -74,9 +74,9 @@ pub(super) struct Engine<D: Dialect> {
     pub(super) tasks: Tasks<Done<D>>,
 }
 
-// === impl Engine ===
+// === impl CheckEngine ===
 
-impl<D: Dialect> Engine<D> {
+impl<D: Dialect> CheckEngine<D> {
     /// Creates an engine without checks; [`Self::run`] reads them.
     pub(super) fn new(context: Arc<Context>, dialect: D) -> Self {
         let (sender, events) = mpsc::unbounded_channel();

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Engine, queue::Item};
+use super::{CheckEngine, queue::Item};
 use crate::{
     checks::dialect::Dialect,
     clusters::sync::SyncError,
@@ -16,7 +16,7 @@ pub(in crate::checks) enum Done<D: Dialect> {
     Dialect(D::Done),
 }
 
-impl<D: Dialect> Engine<D> {
+impl<D: Dialect> CheckEngine<D> {
     /// Starts a task of the dialect. `panicked` is its result if it panics.
     pub(in crate::checks) fn spawn(
         &mut self,

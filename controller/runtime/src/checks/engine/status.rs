@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use super::{
-    Engine, Timer,
+    CheckEngine, Timer,
     results::{Done, panicked},
 };
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     store::{api::ApiError, object::Key},
 };
 
-impl<D: Dialect> Engine<D> {
+impl<D: Dialect> CheckEngine<D> {
     /// Schedules a status write of a check.
     pub(in crate::checks) fn status_due(&mut self, key: &Key) {
         if let Some(check) = self.checks.get_mut(key) {

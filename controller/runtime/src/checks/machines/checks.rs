@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use rackhand_core::checks::dispatch::{Phase, SEE_AGAIN};
 
 use super::{
-    CheckState, Engine, Machines,
+    CheckEngine, CheckState, Machines,
     dialect::{MachineDialect, Spec, Unread},
     request_source::RequestSource,
 };
@@ -15,7 +15,7 @@ use crate::{
     store::object::Key,
 };
 
-impl<M: MachineDialect> Engine<Machines<M>> {
+impl<M: MachineDialect> CheckEngine<Machines<M>> {
     /// Applies a change of a check or of its Cluster.
     pub(super) fn refresh(&mut self, key: &Key) {
         let spec = M::read(&self.context, key);

@@ -17,7 +17,7 @@ use crate::{
         conditions::Notices,
         metrics::CheckMetrics,
         remediations::{
-            external_requests::ExternalRequests, requests::Outcome, template::Unusable,
+            external_requests::ExternalRequests, requests::EffectOutcome, template::Unusable,
             withdrawal::Owner,
         },
     },
@@ -61,7 +61,7 @@ pub(in crate::checks) enum Effect<X> {
         owner: String,
     },
     /// Only write the outcome to the conditions of the Machine.
-    Report(Outcome),
+    Report(EffectOutcome),
     /// An action that only this dialect has.
     Extra(X),
 }
@@ -161,7 +161,7 @@ pub(in crate::checks) trait MachineDialect: Sized + 'static {
     fn creates(extra: &Self::Extra) -> bool;
 
     /// Carries out an effect of this dialect.
-    fn perform(job: Job<Self>) -> impl Future<Output = Result<Outcome, ApiError>> + Send;
+    fn perform(job: Job<Self>) -> impl Future<Output = Result<EffectOutcome, ApiError>> + Send;
 
     /// Whether a Machine is under remediation without a remediation object.
     fn is_marked(_context: &Context, _spec: &Spec<Self>, _machine: &Key) -> bool {
@@ -232,7 +232,7 @@ pub(in crate::checks) trait MachineDialect: Sized + 'static {
 pub(in crate::checks) struct MachineStatus {
     pub(in crate::checks) uid: String,
     pub(in crate::checks) health: Option<rackhand_core::checks::machines::HealthConditionWrite>,
-    pub(in crate::checks) outcome: Option<Outcome>,
+    pub(in crate::checks) outcome: Option<EffectOutcome>,
     pub(in crate::checks) healthy: bool,
 }
 
@@ -264,7 +264,7 @@ impl<X> Effect<X> {
     /// Whether the effect hands an unhealthy Machine over to remediation (F13).
     pub(in crate::checks) fn hands_over<M: MachineDialect<Extra = X>>(&self) -> bool {
         match self {
-            Self::CreateRequest { .. } | Self::Report(Outcome::OwnerMarked) => true,
+            Self::CreateRequest { .. } | Self::Report(EffectOutcome::OwnerMarked) => true,
             Self::DeleteRequest | Self::ReportForeignRequest { .. } | Self::Report(_) => false,
             Self::Extra(extra) => M::hands_over(extra),
         }

@@ -9,7 +9,7 @@ use rackhand_core::{
 };
 
 use super::{
-    Engine, Machines,
+    CheckEngine, Machines,
     dialect::{Effect, Job, MachineDialect, MachineStatus},
     results::Done,
 };
@@ -20,14 +20,14 @@ use crate::{
             queue::{Item, MemberKey},
         },
         remediations::{
-            requests::{self, Maker, Outcome},
+            requests::{self, EffectOutcome, Maker},
             template::{self, Unusable},
         },
     },
     store::object::Key,
 };
 
-impl<M: MachineDialect> Engine<Machines<M>> {
+impl<M: MachineDialect> CheckEngine<Machines<M>> {
     /// Processes a member. The fleet is queried now, not when the member was enqueued (F10).
     pub(super) fn turn(&mut self, item: Item) {
         let Some(check) = self.checks.get_mut(&item.check) else {
@@ -81,7 +81,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
             Some(Effect::ReportForeignRequest { owner }) => {
                 let unusable = Unusable::foreign(&owner);
                 self.complain(&item, Some(&unusable));
-                let outcome = Some(Outcome::RequestNotCreated(unusable));
+                let outcome = Some(EffectOutcome::RequestNotCreated(unusable));
                 self.show(item, MachineStatus { outcome, ..status });
             }
             Some(Effect::Extra(extra)) => self.perform(item, extra),
@@ -173,7 +173,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
                     let (version, kind) = (&template.api_version, template.request_kind());
                     requests::delete_of_machine(&context, version, kind, &item.key(), uid).await
                 }
-                None => Ok(Outcome::RequestDeleted),
+                None => Ok(EffectOutcome::RequestDeleted),
             };
             Done::Acted(item, deleted)
         });

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::{CheckState, Engine, Machines, dialect::MachineDialect, request_source::RequestSource};
+use super::{
+    CheckEngine, CheckState, Machines, dialect::MachineDialect, request_source::RequestSource,
+};
 use crate::{
     checks::{
         engine::queue::{Item, MemberKey},
@@ -17,7 +19,7 @@ use crate::{
     },
 };
 
-impl<M: MachineDialect> Engine<Machines<M>> {
+impl<M: MachineDialect> CheckEngine<Machines<M>> {
     /// Applies changes to each fleet.
     pub(super) fn apply(&mut self, changes: BTreeSet<Change>) {
         // The connection is processed first; otherwise Nodes of an unreachable cluster would look deleted.

@@ -35,7 +35,7 @@ use super::{
     conditions::stale_view,
     dialect::{Dialect, Evaluated, Progress},
     engine::{
-        Engine,
+        CheckEngine,
         queue::{Item, MemberKey},
     },
     metrics::CheckCounts,
@@ -121,52 +121,52 @@ impl<M: MachineDialect> Dialect for Machines<M> {
 
     const CHECK: Kind = M::CHECK;
 
-    fn start(engine: &mut Engine<Self>) {
+    fn start(engine: &mut CheckEngine<Self>) {
         engine.examine_requests(|_| true);
     }
 
-    fn stop(engine: &mut Engine<Self>) {
+    fn stop(engine: &mut CheckEngine<Self>) {
         M::evaluates_some(&engine.context.index, false);
     }
 
-    fn refresh(engine: &mut Engine<Self>, check: &Key) {
+    fn refresh(engine: &mut CheckEngine<Self>, check: &Key) {
         engine.refresh(check);
     }
 
-    fn resync(engine: &mut Engine<Self>, check: &Key) {
+    fn resync(engine: &mut CheckEngine<Self>, check: &Key) {
         engine.resync(check);
     }
 
-    fn apply(engine: &mut Engine<Self>, changes: BTreeSet<Change>) {
+    fn apply(engine: &mut CheckEngine<Self>, changes: BTreeSet<Change>) {
         engine.apply(changes);
     }
 
-    fn handle_event(engine: &mut Engine<Self>, event: WatchEvent) {
+    fn handle_event(engine: &mut CheckEngine<Self>, event: WatchEvent) {
         engine.handle_event(&event);
     }
 
-    fn advance(engine: &mut Engine<Self>, check: &Key, now: Timestamp) {
+    fn advance(engine: &mut CheckEngine<Self>, check: &Key, now: Timestamp) {
         if let Some(state) = engine.checks.get_mut(check) {
             state.fleet.advance(now);
         }
         engine.settle(check);
     }
 
-    fn fire(engine: &mut Engine<Self>, made: CreatedRemediation) {
+    fn fire(engine: &mut CheckEngine<Self>, made: CreatedRemediation) {
         engine.dialect.withdrawing.remove(&made.uid);
         engine.examine(made);
     }
 
-    fn turn(engine: &mut Engine<Self>, item: Item) {
+    fn turn(engine: &mut CheckEngine<Self>, item: Item) {
         engine.turn(item);
     }
 
-    fn retry(engine: &mut Engine<Self>, item: &Item) {
+    fn retry(engine: &mut CheckEngine<Self>, item: &Item) {
         engine.request_changed(item);
         engine.reconsider(item);
     }
 
-    fn finish(engine: &mut Engine<Self>, done: Done) {
+    fn finish(engine: &mut CheckEngine<Self>, done: Done) {
         engine.handle_result(done);
     }
 
@@ -174,7 +174,7 @@ impl<M: MachineDialect> Dialect for Machines<M> {
         check.spec.rules.can_close(check.fleet.tally().expected)
     }
 
-    fn reach(engine: &Engine<Self>, check: &Key) -> BoxFuture<'static, Result<(), SyncError>> {
+    fn reach(engine: &CheckEngine<Self>, check: &Key) -> BoxFuture<'static, Result<(), SyncError>> {
         let Some(state) = engine.checks.get(check) else {
             return Box::pin(async { Ok(()) });
         };
@@ -198,7 +198,12 @@ impl<M: MachineDialect> Dialect for Machines<M> {
         })
     }
 
-    fn cleared(engine: &mut Engine<Self>, check: &Key, cleared: BTreeSet<Arc<str>>, changed: bool) {
+    fn cleared(
+        engine: &mut CheckEngine<Self>,
+        check: &Key,
+        cleared: BTreeSet<Arc<str>>,
+        changed: bool,
+    ) {
         // Remediations of kinds outside the index may have been added or deleted.
         if let Some(state) = engine.checks.get(check)
             && let RequestSource::External(_) = &state.spec.source
@@ -215,7 +220,7 @@ impl<M: MachineDialect> Dialect for Machines<M> {
         }
     }
 
-    fn summary(engine: &mut Engine<Self>, check: &Key) -> Option<Summary> {
+    fn summary(engine: &mut CheckEngine<Self>, check: &Key) -> Option<Summary> {
         let failed = engine.items.not_created(check);
         let overlapping = overlaps::message(&engine.dialect.overlaps, check);
         let state = engine.checks.get_mut(check)?;
@@ -239,7 +244,7 @@ impl<M: MachineDialect> Dialect for Machines<M> {
     }
 }
 
-impl<M: MachineDialect> Engine<Machines<M>> {
+impl<M: MachineDialect> CheckEngine<Machines<M>> {
     /// Applies changes of a fleet: enqueues members with an action, schedules the status and the next
     /// deadline.
     fn settle(&mut self, key: &Key) {

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use rackhand_core::checks::machines::{Claim, acting};
 
-use super::{CheckState, Engine, Machines, dialect::MachineDialect};
+use super::{CheckEngine, CheckState, Machines, dialect::MachineDialect};
 use crate::{checks::engine::queue::Item, store::object::Key};
 
-impl<M: MachineDialect> Engine<Machines<M>> {
+impl<M: MachineDialect> CheckEngine<Machines<M>> {
     /// The checks of the same cluster: only they can select the same Machines.
     fn siblings(&self, check: &Key) -> BTreeSet<Key> {
         let cluster = self.dialect.clusters.get(check);

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use rackhand_core::checks::dispatch::{Phase, TRY_AGAIN};
 
-use super::{Engine, Machines, dialect::MachineDialect};
+use super::{CheckEngine, Machines, dialect::MachineDialect};
 use crate::{
     checks::{
         engine::{
             Timer,
             queue::{Item, MemberKey},
         },
-        remediations::{requests::Outcome, template::Read, withdrawal::CreatedRemediation},
+        remediations::{requests::EffectOutcome, template::Read, withdrawal::CreatedRemediation},
     },
     store::{api::ApiError, object::Key},
 };
@@ -22,14 +22,14 @@ const WITHDRAW_AGAIN: Duration = Duration::from_secs(5);
 
 /// The result of a task.
 pub(in crate::checks) enum Done {
-    Acted(Item, Result<Outcome, ApiError>),
-    Shown(Item, Option<Outcome>, Result<(), ApiError>),
+    Acted(Item, Result<EffectOutcome, ApiError>),
+    Shown(Item, Option<EffectOutcome>, Result<(), ApiError>),
     Template(Key, Result<Read, ApiError>),
     Report(Key, Result<(), ApiError>),
     Withdrawn(CreatedRemediation, Result<bool, ApiError>),
 }
 
-impl<M: MachineDialect> Engine<Machines<M>> {
+impl<M: MachineDialect> CheckEngine<Machines<M>> {
     /// A task has ended.
     pub(super) fn handle_result(&mut self, done: Done) {
         let now = Instant::now();
@@ -50,9 +50,9 @@ impl<M: MachineDialect> Engine<Machines<M>> {
         }
     }
 
-    fn acted(&mut self, item: &Item, result: Result<Outcome, ApiError>, now: Instant) {
+    fn acted(&mut self, item: &Item, result: Result<EffectOutcome, ApiError>, now: Instant) {
         self.end_turn(item, &result);
-        let took_effect = matches!(result, Ok(Outcome::Done));
+        let took_effect = matches!(result, Ok(EffectOutcome::Done));
         match result {
             Ok(outcome) => {
                 self.queue.succeeded(item);
@@ -64,7 +64,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
                         .is_some()
                 });
                 let why = match &outcome {
-                    Outcome::RequestNotCreated(why) => Some(why),
+                    EffectOutcome::RequestNotCreated(why) => Some(why),
                     _ => None,
                 };
                 self.complain(item, why);
@@ -96,7 +96,7 @@ impl<M: MachineDialect> Engine<Machines<M>> {
     fn shown(
         &mut self,
         item: &Item,
-        outcome: Option<Outcome>,
+        outcome: Option<EffectOutcome>,
         result: Result<(), ApiError>,
         now: Instant,
     ) {
@@ -105,8 +105,11 @@ impl<M: MachineDialect> Engine<Machines<M>> {
             Ok(()) => self.queue.succeeded(item),
             Err(error) => {
                 // The outcome for the owner follows from the next verdict.
-                let kept = |outcome: &Outcome| {
-                    !matches!(outcome, Outcome::OwnerMarked | Outcome::OwnerUnmarked)
+                let kept = |outcome: &EffectOutcome| {
+                    !matches!(
+                        outcome,
+                        EffectOutcome::OwnerMarked | EffectOutcome::OwnerUnmarked
+                    )
                 };
                 if let Some(outcome) = outcome.filter(kept)
                     && self.checks.contains_key(&item.check)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kube::api::DynamicObject;
 
-use super::{Engine, Machines, dialect::MachineDialect, results::Done};
+use super::{CheckEngine, Machines, dialect::MachineDialect, results::Done};
 use crate::{
     checks::{engine::panicked, remediations::withdrawal::CreatedRemediation},
     store::{
@@ -60,7 +60,7 @@ impl Version {
     }
 }
 
-impl<M: MachineDialect> Engine<Machines<M>> {
+impl<M: MachineDialect> CheckEngine<Machines<M>> {
     /// Records the current state of a check and its Cluster. Returns whether its remediations may have become
     /// orphans since the last call: whether anything but the status, which each verdict writes, has changed.
     pub(super) fn record_examined(&mut self, key: &Key) -> bool {

@@ -16,7 +16,7 @@ use rackhand_api::{
     },
     views::{MachineView, RemediationTemplateView, TemplateRef, group_of},
 };
-pub(in crate::checks) use rackhand_core::checks::dispatch::Outcome;
+pub(in crate::checks) use rackhand_core::checks::dispatch::EffectOutcome;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -56,13 +56,13 @@ pub(in crate::checks) async fn create(
     known: Option<Entry<MachineView>>,
     uid: &str,
     read: Read,
-) -> Result<Outcome, ApiError> {
+) -> Result<EffectOutcome, ApiError> {
     let gone = || ApiError::other(machine.to_string(), "the Machine is gone");
     let entry = known.ok_or_else(gone)?;
     let failed = |unusable: Unusable| {
         let Unusable { reason, why } = &unusable;
         context.events.send(&entry.object, true, reason, why);
-        Ok(Outcome::RequestNotCreated(unusable))
+        Ok(EffectOutcome::RequestNotCreated(unusable))
     };
     let template = match read {
         Ok(template) => template,
@@ -88,10 +88,10 @@ pub(in crate::checks) async fn create(
             if let Some(kind) = is_ours(&template.kind, &template.api_version) {
                 context.index.apply(kind, object);
             }
-            Ok(Outcome::RequestCreated)
+            Ok(EffectOutcome::RequestCreated)
         }
         // Created by the previous leader, and not observed yet.
-        Err(error) if error.is_conflict() => Ok(Outcome::RequestCreated),
+        Err(error) if error.is_conflict() => Ok(EffectOutcome::RequestCreated),
         Err(error) if matches!(error.label(), "invalid" | "forbidden") => failed(Unusable {
             reason: "RemediationRequestCreationFailed",
             why: error.to_string(),
@@ -237,14 +237,14 @@ pub(in crate::checks) async fn delete_of_machine(
     kind: &str,
     request: &Key,
     uid: String,
-) -> Result<Outcome, ApiError> {
+) -> Result<EffectOutcome, ApiError> {
     let deleted = delete(context, api_version, kind, request, uid).await?;
     match (deleted, is_ours(kind, api_version)) {
         (Deleted::Left(object), Some(kind)) => context.index.apply(kind, *object),
         (Deleted::Gone, Some(kind)) => context.index.delete(kind, request),
         _ => {}
     }
-    Ok(Outcome::RequestDeleted)
+    Ok(EffectOutcome::RequestDeleted)
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use super::{
 use crate::store::{api::ApiError, clock, remediation::RemediationId, watch::pause};
 
 /// Carries out one remediation, until it has ended.
-pub(super) struct Engine {
+pub(super) struct RemediationLoop {
     pub(super) scope: Scope,
     pub(super) memory: Memory,
     pub(super) observer: Observer,
@@ -66,7 +66,7 @@ fn log_failure(remediation: &RemediationId, error: &ApiError, failures: u32) {
     }
 }
 
-impl Engine {
+impl RemediationLoop {
     pub(super) fn new(
         context: Arc<Context>,
         id: RemediationId,

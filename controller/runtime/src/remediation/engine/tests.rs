@@ -1,7 +1,7 @@
 use rackhand_api::names;
 use rackhand_core::remediation::{
-    AgentView, Command, HostView, Mode, Observation, OtherNodes, Outcome, PowerView, Reason,
-    WorkloadView,
+    AgentView, Command, HostView, Mode, Observation, OtherNodes, PowerView, Reason,
+    RemediationOutcome, WorkloadView,
 };
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn off_now() -> PowerView {
     }
 }
 
-async fn observed(engine: &mut Engine) -> Observation {
+async fn observed(engine: &mut RemediationLoop) -> Observation {
     assert!(engine.loaded().await);
     let now = Timestamp::now();
     // Boxed, because the futures of the callers would contain it several times.
@@ -98,7 +98,7 @@ async fn f7_patches_carry_observed_resource_version() {
     guards(Step::Tainting, Command::BackUpNode, STATE).await;
     guards(Step::Escalated, Command::Escalate { retire: true }, MACHINE).await;
     guards(Step::Escalated, Command::Escalate { retire: true }, HOST).await;
-    let outcome = Outcome::Succeeded;
+    let outcome = RemediationOutcome::Succeeded;
     guards(Step::Succeeded, Command::RemoveFinalizer(outcome), REQUEST).await;
 }
 

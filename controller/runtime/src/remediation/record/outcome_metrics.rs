@@ -2,10 +2,10 @@
 //!
 //! Pure. An outcome that an earlier process has counted is not counted again.
 
-use rackhand_core::remediation::{Outcome, Reason, State, outcome};
+use rackhand_core::remediation::{Reason, RemediationOutcome, State, outcome};
 
 /// The outcome and the label of its reason.
-pub(super) type CountedOutcome = (Outcome, &'static str);
+pub(super) type CountedOutcome = (RemediationOutcome, &'static str);
 
 /// What this process knows about the end of one remediation.
 #[derive(Default)]
@@ -19,7 +19,11 @@ pub(in crate::remediation) struct OutcomeMetrics {
 
 impl OutcomeMetrics {
     /// The finalizer is about to be removed; the outcome counts after that.
-    pub(in crate::remediation) fn removing_finalizer(&mut self, outcome: Outcome, reason: &Reason) {
+    pub(in crate::remediation) fn removing_finalizer(
+        &mut self,
+        outcome: RemediationOutcome,
+        reason: &Reason,
+    ) {
         self.pending = Some((outcome, reason.label()));
     }
 
@@ -45,7 +49,7 @@ impl OutcomeMetrics {
     pub(in crate::remediation) fn finished(
         &mut self,
         state: Option<&State>,
-        outcome_now: Outcome,
+        outcome_now: RemediationOutcome,
         reason: &Reason,
     ) -> Option<CountedOutcome> {
         let earlier = self.last_reason.is_none() || state.and_then(outcome).is_some();
@@ -63,7 +67,9 @@ impl OutcomeMetrics {
         &mut self,
         state: Option<&State>,
     ) -> Option<CountedOutcome> {
-        let how = state.and_then(outcome).unwrap_or(Outcome::Withdrawn);
+        let how = state
+            .and_then(outcome)
+            .unwrap_or(RemediationOutcome::Withdrawn);
         let ended = self
             .pending
             .take()
@@ -100,15 +106,18 @@ mod tests {
             None
         );
         let counted = outcome_metrics.state_written(Some(&over), &reason, false);
-        assert_eq!(counted, Some((Outcome::Failed, "NodeNotFound")));
+        assert_eq!(counted, Some((RemediationOutcome::Failed, "NodeNotFound")));
         assert_eq!(
-            outcome_metrics.finished(Some(&over), Outcome::Failed, &reason),
+            outcome_metrics.finished(Some(&over), RemediationOutcome::Failed, &reason),
             None
         );
         assert_eq!(outcome_metrics.deleted(Some(&over)), None);
         // The next process observes the final state and does not count it again.
         let mut next = OutcomeMetrics::default();
-        assert_eq!(next.finished(Some(&over), Outcome::Failed, &reason), None);
+        assert_eq!(
+            next.finished(Some(&over), RemediationOutcome::Failed, &reason),
+            None
+        );
         assert_eq!(next.deleted(Some(&over)), None);
     }
 
@@ -121,14 +130,20 @@ mod tests {
             None
         );
         let counted = outcome_metrics.deleted(Some(&pending));
-        assert_eq!(counted, Some((Outcome::Withdrawn, "MachineNotFound")));
+        assert_eq!(
+            counted,
+            Some((RemediationOutcome::Withdrawn, "MachineNotFound"))
+        );
         assert_eq!(outcome_metrics.deleted(Some(&pending)), None);
         // A remediation that another finalizer keeps is counted once, too.
         let mut outcome_metrics = OutcomeMetrics::default();
         outcome_metrics.state_written(Some(&pending), &reason, false);
-        let counted =
-            outcome_metrics.finished(Some(&pending), Outcome::Withdrawn, &Reason::Withdrawn);
-        assert_eq!(counted, Some((Outcome::Withdrawn, "Withdrawn")));
+        let counted = outcome_metrics.finished(
+            Some(&pending),
+            RemediationOutcome::Withdrawn,
+            &Reason::Withdrawn,
+        );
+        assert_eq!(counted, Some((RemediationOutcome::Withdrawn, "Withdrawn")));
         assert_eq!(outcome_metrics.deleted(Some(&pending)), None);
         // A remediation that was never evaluated is not counted.
         assert_eq!(OutcomeMetrics::default().deleted(None), None);
@@ -143,20 +158,28 @@ mod tests {
                 outcome_metrics.state_written(Some(&over), &Reason::Recovered, true),
                 None
             );
-            outcome_metrics.removing_finalizer(Outcome::Succeeded, &Reason::Recovered);
+            outcome_metrics.removing_finalizer(RemediationOutcome::Succeeded, &Reason::Recovered);
             outcome_metrics
         };
-        let ended = Some((Outcome::Succeeded, "Recovered"));
+        let ended = Some((RemediationOutcome::Succeeded, "Recovered"));
         let mut outcome_metrics = mk();
         assert_eq!(outcome_metrics.finalizer_removed(), ended);
         assert_eq!(
-            outcome_metrics.finished(Some(&over), Outcome::Succeeded, &Reason::Recovered),
+            outcome_metrics.finished(
+                Some(&over),
+                RemediationOutcome::Succeeded,
+                &Reason::Recovered
+            ),
             None
         );
         // The response to the removal of the finalizer was lost.
         let mut outcome_metrics = mk();
         assert_eq!(
-            outcome_metrics.finished(Some(&over), Outcome::Succeeded, &Reason::Recovered),
+            outcome_metrics.finished(
+                Some(&over),
+                RemediationOutcome::Succeeded,
+                &Reason::Recovered
+            ),
             ended
         );
         assert_eq!(mk().deleted(Some(&over)), ended);

@@ -180,7 +180,7 @@ fn refresh(
         let (wake, interest) = (task.wake.clone(), task.interest.clone());
         move || {
             let (context, id, uid) = (context.clone(), id.clone(), uid.clone());
-            engine::Engine::new(context, id, uid, wake.clone(), interest.clone())
+            engine::RemediationLoop::new(context, id, uid, wake.clone(), interest.clone())
         }
     };
     let (metrics, stop) = (context.metrics.clone(), task.stop.clone());

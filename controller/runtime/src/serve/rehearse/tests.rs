@@ -1,4 +1,4 @@
-use rackhand_core::rehearsal::Outcome;
+use rackhand_core::rehearsal::RehearsalOutcome;
 use serde_json::{Value, json};
 
 use super::*;
@@ -103,7 +103,8 @@ fn recording_of_machines_and_nodes_is_rehearsed_with_a_budget_per_rack() {
     );
     let all = &rehearsed.report.remediations;
     assert!(
-        all.iter().all(|r| r.outcome == Outcome::Remediated),
+        all.iter()
+            .all(|r| r.outcome == RehearsalOutcome::Remediated),
         "{all:#?}"
     );
     let [difference] = rehearsed.differences.as_slice() else {

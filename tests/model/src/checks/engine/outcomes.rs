@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rackhand_core::checks::dispatch::{Item, Outcome};
+use rackhand_core::checks::dispatch::{EffectOutcome, Item};
 
 use super::{
     super::{
@@ -46,7 +46,7 @@ impl Engine {
         &mut self,
         api: &Api,
         item: &Item<Name>,
-        result: Result<Outcome, ()>,
+        result: Result<EffectOutcome, ()>,
         breakage: Option<Breakage>,
     ) {
         self.queue.end(item);

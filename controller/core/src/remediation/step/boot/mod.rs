@@ -10,7 +10,7 @@ use super::{
     super::{
         NodeFacts, OffEvidence, PinnedNode, Reason, State, Step, Taint, TaintOwner, WorkloadView,
     },
-    Command, Decision, Outcome, RECHECK, StepContext, after,
+    Command, Decision, RECHECK, RemediationOutcome, StepContext, after,
     node::identity::contradiction_with_pinned,
 };
 
@@ -189,8 +189,8 @@ impl StepContext<'_> {
             // A health check deletes the request as soon as the Node is back.
             let back = self.has_booted(&s) && self.node().is_some_and(|n| n.ready);
             let outcome = match back && s.attempt.end_reason.is_none() {
-                true => Outcome::Succeeded,
-                false => Outcome::Withdrawn,
+                true => RemediationOutcome::Succeeded,
+                false => RemediationOutcome::Withdrawn,
             };
             if back && let Some(d) = self.await_owner_on(&s) {
                 return d;

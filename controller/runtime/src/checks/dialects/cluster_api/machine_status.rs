@@ -12,7 +12,7 @@ use super::facts::WAITING_FOR_REMEDIATION as WAITING;
 use crate::{
     checks::{
         Context, engine::status_writer::patch_status, machines::dialect::MachineStatus,
-        remediations::requests::Outcome,
+        remediations::requests::EffectOutcome,
     },
     leader::writer::Lane,
     store::{
@@ -64,21 +64,21 @@ pub(super) async fn write(
         });
     }
     match outcome {
-        Some(Outcome::RequestCreated) => new.push(NewCondition {
+        Some(EffectOutcome::RequestCreated) => new.push(NewCondition {
             type_: EXTERNALLY_REMEDIATED,
             status: "False",
             reason: WAITING,
             message: "",
             severity: None,
         }),
-        Some(Outcome::RequestNotCreated(unusable)) => new.push(NewCondition {
+        Some(EffectOutcome::RequestNotCreated(unusable)) => new.push(NewCondition {
             type_: EXTERNALLY_REMEDIATED,
             status: "False",
             reason: unusable.reason,
             message: &unusable.why,
             severity: None,
         }),
-        Some(Outcome::OwnerMarked) => {
+        Some(EffectOutcome::OwnerMarked) => {
             for (list, severity) in [(&mut old, Some("Warning")), (&mut new, None)] {
                 list.push(NewCondition {
                     type_: OWNER_REMEDIATED,
@@ -89,7 +89,7 @@ pub(super) async fn write(
                 });
             }
         }
-        Some(Outcome::OwnerUnmarked) => gone.push(OWNER_REMEDIATED),
+        Some(EffectOutcome::OwnerUnmarked) => gone.push(OWNER_REMEDIATED),
         _ => {}
     }
     // A recovered Machine no longer waits for remediation.
@@ -105,7 +105,7 @@ pub(super) async fn write(
         .is_none_or(|c| !c.is_false());
     // The owner acts on this condition, so it is not sent in the class of reports.
     let lane = match outcome {
-        Some(Outcome::OwnerMarked | Outcome::OwnerUnmarked) => Lane::Requests,
+        Some(EffectOutcome::OwnerMarked | EffectOutcome::OwnerUnmarked) => Lane::Requests,
         _ => Lane::Reports,
     };
     patch_status(context, lane, Kind::Machine, key, body).await?;

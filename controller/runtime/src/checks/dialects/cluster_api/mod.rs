@@ -24,7 +24,7 @@ use crate::{
             },
             request_source::RequestSource,
         },
-        remediations::{requests::Outcome, withdrawal::Owner},
+        remediations::{requests::EffectOutcome, withdrawal::Owner},
     },
     store::{
         api::ApiError,
@@ -126,8 +126,8 @@ impl MachineDialect for ClusterApi {
             Action::CreateRequest { uid, .. } => Effect::CreateRequest { uid },
             Action::DeleteRequest { .. } => Effect::DeleteRequest,
             Action::ReportForeignRequest { owner, .. } => Effect::ReportForeignRequest { owner },
-            Action::MarkOwnerRemediated { .. } => Effect::Report(Outcome::OwnerMarked),
-            Action::UnmarkOwnerRemediated { .. } => Effect::Report(Outcome::OwnerUnmarked),
+            Action::MarkOwnerRemediated { .. } => Effect::Report(EffectOutcome::OwnerMarked),
+            Action::UnmarkOwnerRemediated { .. } => Effect::Report(EffectOutcome::OwnerUnmarked),
         })
     }
 
@@ -139,7 +139,7 @@ impl MachineDialect for ClusterApi {
         match *extra {}
     }
 
-    async fn perform(job: Job<Self>) -> Result<Outcome, ApiError> {
+    async fn perform(job: Job<Self>) -> Result<EffectOutcome, ApiError> {
         match job.extra {}
     }
 

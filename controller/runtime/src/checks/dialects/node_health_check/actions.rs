@@ -53,7 +53,7 @@ pub(super) struct ActionBatch {
 
 /// The result of a batch of actions.
 #[derive(Debug, Default)]
-pub(in crate::checks) struct Outcome {
+pub(in crate::checks) struct BatchOutcome {
     /// Current versions of remediations.
     pub(super) seen: Vec<DynamicObject>,
     /// Remediations that no longer exist.
@@ -90,7 +90,7 @@ impl ActionBatch {
         &self,
         lasts: Duration,
         anew: bool,
-        outcome: &mut Outcome,
+        outcome: &mut BatchOutcome,
     ) -> Result<Option<String>, ApiError> {
         match self.lease().take(lasts, anew).await? {
             Taken::Ours(lease) => {
@@ -105,8 +105,8 @@ impl ActionBatch {
     }
 
     /// Carries out the actions in order until the first failure.
-    pub(super) async fn run(&self, actions: Vec<Action>) -> (Outcome, Result<(), ApiError>) {
-        let mut outcome = Outcome::default();
+    pub(super) async fn run(&self, actions: Vec<Action>) -> (BatchOutcome, Result<(), ApiError>) {
+        let mut outcome = BatchOutcome::default();
         for action in actions {
             if let Err(error) = self.one(action, &mut outcome).await {
                 return (outcome, Err(error));
@@ -115,7 +115,7 @@ impl ActionBatch {
         (outcome, Ok(()))
     }
 
-    async fn one(&self, action: Action, outcome: &mut Outcome) -> Result<(), ApiError> {
+    async fn one(&self, action: Action, outcome: &mut BatchOutcome) -> Result<(), ApiError> {
         match action {
             Action::Create {
                 step,
@@ -200,7 +200,7 @@ impl ActionBatch {
         step: &Step,
         control_plane: bool,
         (lease, anew): (Duration, bool),
-        outcome: &mut Outcome,
+        outcome: &mut BatchOutcome,
     ) -> Result<(), ApiError> {
         let of = &step.template;
         let Some(reference) = self.references.iter().find(|r| template(r) == *of) else {
@@ -253,7 +253,7 @@ impl ActionBatch {
         &self,
         request: RemediationId,
         uid: String,
-        outcome: &mut Outcome,
+        outcome: &mut BatchOutcome,
     ) -> Result<(), ApiError> {
         let (version, kind) = (&request.api_version, &request.kind);
         let key = Key::new(&*request.namespace, &*request.name);
@@ -270,7 +270,7 @@ impl ActionBatch {
         request: RemediationId,
         key: &'static str,
         value: Option<String>,
-        outcome: &mut Outcome,
+        outcome: &mut BatchOutcome,
     ) -> Result<(), ApiError> {
         let what = format!("{} {}/{}", request.kind, request.namespace, request.name);
         let found = self

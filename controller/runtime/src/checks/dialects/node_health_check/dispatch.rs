@@ -13,14 +13,14 @@ use rackhand_core::{
 
 use super::{
     NodeHealthChecks, Timer,
-    actions::{ActionBatch, Outcome},
+    actions::{ActionBatch, BatchOutcome},
     evaluation::is_one_shot,
     facts,
     leases::lease_name,
     templates,
 };
 use crate::{
-    checks::engine::{self, Engine, panicked, queue::Item},
+    checks::engine::{self, CheckEngine, panicked, queue::Item},
     store::{api::ApiError, object::Key},
 };
 
@@ -34,10 +34,10 @@ const READ_AGAIN: Duration = Duration::from_secs(2);
 /// The result of a task.
 pub(in crate::checks) enum Done {
     Templates(Key, Arc<Check>, Result<Option<Disabled>, ApiError>),
-    Acted(Item, Vec<Action>, Box<Outcome>, Result<(), ApiError>),
+    Acted(Item, Vec<Action>, Box<BatchOutcome>, Result<(), ApiError>),
 }
 
-impl Engine<NodeHealthChecks> {
+impl CheckEngine<NodeHealthChecks> {
     pub(super) fn read_templates(&mut self, key: &Key) {
         let Some(state) = self.checks.get_mut(key) else {
             return;
@@ -151,7 +151,7 @@ impl Engine<NodeHealthChecks> {
         &mut self,
         item: &Item,
         once: Vec<Action>,
-        outcome: Outcome,
+        outcome: BatchOutcome,
         result: Result<(), ApiError>,
     ) {
         self.end_turn(item, &result);

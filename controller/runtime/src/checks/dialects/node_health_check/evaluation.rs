@@ -14,13 +14,13 @@ use rackhand_core::{
 use super::{NodeCheck, NodeHealthChecks, events::kinds_of, leases::lease_name, status};
 use crate::{
     checks::{
-        engine::{Engine, queue::Item},
+        engine::{CheckEngine, queue::Item},
         metrics::CheckCounts,
     },
     store::object::Key,
 };
 
-impl Engine<NodeHealthChecks> {
+impl CheckEngine<NodeHealthChecks> {
     /// Marks every check for evaluation.
     pub(super) fn evaluate_all(&mut self) {
         self.dialect.dirty.extend(self.checks.keys().cloned());

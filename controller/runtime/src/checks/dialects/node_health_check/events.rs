@@ -25,7 +25,7 @@ use super::{
 use crate::{
     checks::{
         dialect::Progress,
-        engine::{self, Engine, RESYNC},
+        engine::{self, CheckEngine, RESYNC},
         facts::unreachable,
         remediations::external_requests::{self, ExternalKind},
     },
@@ -74,7 +74,7 @@ pub(super) fn kinds_of(check: &NodeCheck) -> BTreeSet<ExternalKind> {
         .collect()
 }
 
-impl Engine<NodeHealthChecks> {
+impl CheckEngine<NodeHealthChecks> {
     /// Applies changes of the index.
     pub(super) fn apply(&mut self, changes: BTreeSet<Change>) {
         let local = Key::local();

@@ -43,7 +43,7 @@ use crate::{
     checks::{
         Context,
         dialect::{Dialect, Evaluated, Progress},
-        engine::{Engine, queue::Item, status_writer},
+        engine::{CheckEngine, queue::Item, status_writer},
         remediations::external_requests::{ExternalRequests, KindWatches},
     },
     clusters::sync::{Feed, SyncError},
@@ -135,53 +135,53 @@ impl Dialect for NodeHealthChecks {
 
     const CHECK: Kind = Kind::NodeHealthCheck;
 
-    fn stop(engine: &mut Engine<Self>) {
+    fn stop(engine: &mut CheckEngine<Self>) {
         let index = &engine.context.index;
         index.watch_own_nodes(Self::CHECK, false);
     }
 
-    fn refresh(engine: &mut Engine<Self>, check: &Key) {
+    fn refresh(engine: &mut CheckEngine<Self>, check: &Key) {
         engine.refresh(check);
     }
 
-    fn resync(engine: &mut Engine<Self>, check: &Key) {
+    fn resync(engine: &mut CheckEngine<Self>, check: &Key) {
         engine.refresh(check);
     }
 
-    fn apply(engine: &mut Engine<Self>, changes: BTreeSet<Change>) {
+    fn apply(engine: &mut CheckEngine<Self>, changes: BTreeSet<Change>) {
         engine.apply(changes);
     }
 
-    fn handle_event(engine: &mut Engine<Self>, event: WatchEvent) {
+    fn handle_event(engine: &mut CheckEngine<Self>, event: WatchEvent) {
         engine.handle_event(event);
     }
 
-    fn advance(engine: &mut Engine<Self>, check: &Key, _: Timestamp) {
+    fn advance(engine: &mut CheckEngine<Self>, check: &Key, _: Timestamp) {
         engine.dialect.dirty.insert(check.clone());
     }
 
-    fn fire(engine: &mut Engine<Self>, timer: Timer) {
+    fn fire(engine: &mut CheckEngine<Self>, timer: Timer) {
         match timer {
             Timer::Facts => engine.facts_are_late(),
             Timer::Templates(check) => engine.read_templates(&check),
         }
     }
 
-    fn evaluate(engine: &mut Engine<Self>) {
+    fn evaluate(engine: &mut CheckEngine<Self>) {
         while let Some(check) = engine.dialect.dirty.pop_first() {
             engine.evaluate(&check);
         }
     }
 
-    fn turn(engine: &mut Engine<Self>, item: Item) {
+    fn turn(engine: &mut CheckEngine<Self>, item: Item) {
         engine.turn(&item);
     }
 
-    fn retry(engine: &mut Engine<Self>, item: &Item) {
+    fn retry(engine: &mut CheckEngine<Self>, item: &Item) {
         engine.dialect.dirty.insert(item.check.clone());
     }
 
-    fn finish(engine: &mut Engine<Self>, done: Done) {
+    fn finish(engine: &mut CheckEngine<Self>, done: Done) {
         engine.handle_result(done);
     }
 
@@ -189,7 +189,7 @@ impl Dialect for NodeHealthChecks {
         can_close(check.check.limit, check.fleet.selected())
     }
 
-    fn reach(engine: &Engine<Self>, check: &Key) -> BoxFuture<'static, Result<(), SyncError>> {
+    fn reach(engine: &CheckEngine<Self>, check: &Key) -> BoxFuture<'static, Result<(), SyncError>> {
         let kinds = engine.checks.get(check).map(events::kinds_of);
         let (context, external) = (engine.context.clone(), engine.dialect.external.clone());
         Box::pin(async move {
@@ -205,11 +205,11 @@ impl Dialect for NodeHealthChecks {
         })
     }
 
-    fn cleared(engine: &mut Engine<Self>, check: &Key, _: BTreeSet<Arc<str>>, _: bool) {
+    fn cleared(engine: &mut CheckEngine<Self>, check: &Key, _: BTreeSet<Arc<str>>, _: bool) {
         engine.dialect.dirty.insert(check.clone());
     }
 
-    fn summary(engine: &mut Engine<Self>, check: &Key) -> Option<Self::Summary> {
+    fn summary(engine: &mut CheckEngine<Self>, check: &Key) -> Option<Self::Summary> {
         let check = engine.checks.get(check)?;
         let stale = status::differs(&check.object, &check.memory);
         stale.then(|| (check.object.clone(), check.memory.clone()))

@@ -20,7 +20,7 @@ use crate::{
     checks::{
         Context,
         machines::dialect::Job,
-        remediations::{requests::Outcome, withdrawal::made_by},
+        remediations::{requests::EffectOutcome, withdrawal::made_by},
     },
     store::{
         api::{ApiError, optional, words},
@@ -74,7 +74,7 @@ impl Extra {
 // === impl Job ===
 
 impl Job<OpenShift> {
-    pub(super) async fn run(self) -> Result<Outcome, ApiError> {
+    pub(super) async fn run(self) -> Result<EffectOutcome, ApiError> {
         let key = &self.machine;
         match &self.extra {
             Extra::Mark => self.mark(key).await?,
@@ -88,7 +88,7 @@ impl Job<OpenShift> {
             }
             Extra::DeleteMachine { uid, .. } => self.delete_machine(key, uid).await?,
         }
-        Ok(Outcome::Done)
+        Ok(EffectOutcome::Done)
     }
 
     /// The Machine in the index, if it still has the UID that was evaluated.
@@ -174,7 +174,7 @@ impl Job<OpenShift> {
         Ok(())
     }
 
-    async fn request_for_mark(&self, key: &Key, uid: &str) -> Result<Outcome, ApiError> {
+    async fn request_for_mark(&self, key: &Key, uid: &str) -> Result<EffectOutcome, ApiError> {
         let context = &self.context;
         let entry = self.machine(key, uid)?;
         let unread = |error: &_| ApiError::other(key.to_string(), error);
@@ -186,7 +186,7 @@ impl Job<OpenShift> {
                                which acts on the same annotation; Rackhand does not touch it";
                 let reason = "LeftToOpenShift";
                 context.events.send(&entry.object, false, reason, message);
-                return Ok(Outcome::LeftToOthers);
+                return Ok(EffectOutcome::LeftToOthers);
             }
             MarkCarrier::Unknown(why) => return Err(ApiError::other(key.to_string(), why)),
         }
@@ -212,7 +212,7 @@ impl Job<OpenShift> {
             Err(error) if error.is_conflict() => {}
             Err(error) => return Err(error),
         }
-        Ok(Outcome::Done)
+        Ok(EffectOutcome::Done)
     }
 }
 

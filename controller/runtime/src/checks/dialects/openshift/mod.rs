@@ -32,7 +32,7 @@ use crate::{
             request_source::RequestSource,
         },
         metrics::CheckMetrics,
-        remediations::{requests::Outcome, template::Unusable, withdrawal::Owner},
+        remediations::{requests::EffectOutcome, template::Unusable, withdrawal::Owner},
     },
     store::{
         api::ApiError,
@@ -189,7 +189,7 @@ impl MachineDialect for OpenShift {
         matches!(extra, Extra::RequestForMark { .. })
     }
 
-    async fn perform(job: Job<Self>) -> Result<Outcome, ApiError> {
+    async fn perform(job: Job<Self>) -> Result<EffectOutcome, ApiError> {
         job.run().await
     }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     remediation::{
-        engine::{Engine, ReconcileError},
+        engine::{ReconcileError, RemediationLoop},
         fixture::{Fixture, HOST, MACHINE, METAL3_MACHINE, cluster, node, state},
     },
     store::object::Kind,
@@ -45,7 +45,7 @@ fn put_lease(fixture: &Fixture, renewed: &str) {
     fixture.objects.put(LEASE, lease);
 }
 
-async fn observed(engine: &mut Engine) -> OtherNodes {
+async fn observed(engine: &mut RemediationLoop) -> OtherNodes {
     assert!(engine.loaded().await);
     match Box::pin(engine.observe(crate::store::clock::monotonic_now())).await {
         Ok(Ok(seen)) => seen.observation.other_nodes,

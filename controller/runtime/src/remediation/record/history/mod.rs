@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use rackhand_core::{
     fleet::shared_cause::CauseSummary,
-    remediation::{Outcome, outcome},
+    remediation::{RemediationOutcome, outcome},
 };
 
 use self::entry::{EntryFacts, entry};
@@ -17,12 +17,12 @@ use crate::{
 };
 
 /// The name of an outcome, in metrics and in the history.
-pub(in crate::remediation) fn outcome_label(outcome: Outcome) -> &'static str {
+pub(in crate::remediation) fn outcome_label(outcome: RemediationOutcome) -> &'static str {
     match outcome {
-        Outcome::Succeeded => "succeeded",
-        Outcome::Escalated => "escalated",
-        Outcome::Failed => "failed",
-        Outcome::Withdrawn => "withdrawn",
+        RemediationOutcome::Succeeded => "succeeded",
+        RemediationOutcome::Escalated => "escalated",
+        RemediationOutcome::Failed => "failed",
+        RemediationOutcome::Withdrawn => "withdrawn",
     }
 }
 

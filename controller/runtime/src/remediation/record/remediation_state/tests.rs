@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     remediation::{
-        engine::Engine,
+        engine::RemediationLoop,
         fixture::{Fixture, REQUEST, STATE, state},
     },
     store::{
@@ -28,12 +28,12 @@ fn of_step(step: Step) -> Value {
     serde_json::to_value(state(step)).unwrap()
 }
 
-async fn turn(engine: &mut Engine) {
+async fn turn(engine: &mut RemediationLoop) {
     assert!(Box::pin(engine.run_once()).await.is_ok());
 }
 
 /// An engine whose request has no record, and a copy that says this.
-async fn forged(step: Step) -> (Fixture, Engine) {
+async fn forged(step: Step) -> (Fixture, RemediationLoop) {
     let fixture = Fixture::new(&state(step)).await;
     forget(&fixture);
     let bare = json!({ "metadata": { "finalizers": null } });

@@ -17,7 +17,7 @@ use crate::{
     checks::{
         CheckMetrics, Context, Ownership,
         dialects::node_health_check::{NodeHealthChecks, concerns},
-        engine::Engine,
+        engine::CheckEngine,
     },
     clusters::{Workloads, sync::Syncs},
     config::HealthChecks,
@@ -283,7 +283,7 @@ pub(super) fn node(name: &str, ready: &str) -> Value {
 /// An engine with its fake API server.
 pub(super) struct Fixture {
     pub(super) server: Server,
-    pub(super) engine: Engine<NodeHealthChecks>,
+    pub(super) engine: CheckEngine<NodeHealthChecks>,
     pub(super) index: Arc<Index>,
     pub(super) inbox: Arc<ChangeQueue>,
     cancel: CancellationToken,
@@ -345,7 +345,7 @@ impl Fixture {
         });
         Self {
             server,
-            engine: Engine::new(context, NodeHealthChecks::default()),
+            engine: CheckEngine::new(context, NodeHealthChecks::default()),
             index,
             inbox,
             cancel,

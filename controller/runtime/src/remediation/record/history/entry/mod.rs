@@ -29,7 +29,7 @@ pub(super) struct EntryFacts<'a> {
     pub(super) node_cause: Option<String>,
     /// What failed together with its host.
     pub(super) shared_cause: Option<HostSharedCause>,
-    /// Outcome and reason.
+    /// RemediationOutcome and reason.
     pub(super) outcome: Option<(&'static str, &'static str)>,
     pub(super) now: Timestamp,
 }
