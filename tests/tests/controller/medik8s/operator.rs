@@ -171,8 +171,18 @@ pub(super) async fn stops(w: &World) -> Result<()> {
         host.counters()
     );
     // The next step of an escalation, while the first object is still there.
-    host.never_boots(false);
     let second = w.remediate(check, &uid, node, "full", true).await?;
+    // Until it is switched off the host must not come back by itself: no replica may lead for a while.
+    wait_until("the host is off again", LONG, || {
+        let now = host.counters().offs;
+        async move {
+            Ok((now == offs + 1)
+                .then_some(())
+                .ok_or_else(|| now.to_string()))
+        }
+    })
+    .await?;
+    host.never_boots(false);
     let over = |o: &DynamicObject| condition(o, "Succeeded") == "True" && no_finalizer(o);
     w.wait(&second, "brings it back", over).await?;
     ensure!(host.counters().offs == offs + 1, "{:?}", host.counters());
