@@ -204,3 +204,22 @@ fn forgotten_cluster_is_down_and_its_node_change_is_queued() {
     assert!(matches!(index.connection(&cluster), Connection::Down(_)));
     assert_eq!(waiting(&inbox).len(), 2);
 }
+
+#[test]
+fn f12_node_whose_deletion_was_seen_does_not_come_back_by_a_late_read() {
+    let (index, cluster) = (Index::new(Vec::new()), Key::new("ns", "c"));
+    let of = |uid: &str, version: &str| {
+        let mut node = node("True", 1);
+        node.metadata.name = Some("n1".into());
+        node.metadata.uid = Some(uid.into());
+        node.metadata.resource_version = Some(version.into());
+        node
+    };
+    index.apply_node(&cluster, of("a", "1"));
+    index.deleted_node(&cluster, &of("a", "1").into());
+    index.apply_node(&cluster, of("a", "1"));
+    assert!(index.node(&cluster, "n1").is_none());
+    // Another Node of this name is another one.
+    index.apply_node(&cluster, of("b", "2"));
+    assert!(index.node(&cluster, "n1").is_some());
+}

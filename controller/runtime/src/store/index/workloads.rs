@@ -244,6 +244,10 @@ impl Inner {
         node: SeenNode,
         version: Option<String>,
     ) -> bool {
+        // A read that was answered before the deletion may arrive after it, and nothing would remove the Node again.
+        if self.tombstones.holds(node.uid().as_deref()) {
+            return false;
+        }
         if !self.workloads.contains_key(cluster) {
             self.workloads.insert(cluster.clone(), Workload::default());
         }
