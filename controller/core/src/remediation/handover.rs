@@ -24,23 +24,17 @@ impl HoldRefusal {
     /// Longest part of an answer.
     const LONGEST: usize = 120;
 
-    /// By the words of a change that failed; `None` if that is no word of the webhook: without the right to change
-    /// the host, for example, its owner may be there and act on the key.
-    pub fn of(why: &str, at: Timestamp) -> Option<Self> {
-        let from = why.find(WEBHOOK_FAILED).or_else(|| why.find(NO_ANSWER))?;
-        let said = why.get(from..)?.chars();
-        Some(Self {
+    /// `why`: the answer of the API server, from which only the first part is kept.
+    pub fn new(why: &str, at: Timestamp) -> Self {
+        Self {
             at,
-            why: said.take(Self::LONGEST).collect(),
-        })
+            why: why.chars().take(Self::LONGEST).collect(),
+        }
     }
 }
 
 /// By this an API server says that it could not ask a webhook. One that was asked and refuses is not away.
-pub(super) const WEBHOOK_FAILED: &str = "failed calling webhook";
-
-/// By this a call says that the API server did not answer in time, as while it waits for a webhook.
-const NO_ANSWER: &str = "no answer within ";
+pub const WEBHOOK_FAILED: &str = "failed calling webhook";
 
 /// What has happened to the power of a host whose owner is baremetal-operator, in one attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -27,7 +27,7 @@ mod state;
 mod step;
 
 pub use evidence::{CommandTaken, OffEvidence, OffProof, confirmed_off, latest_reading_stands};
-pub use handover::{Handover, HoldRefusal};
+pub use handover::{Handover, HoldRefusal, WEBHOOK_FAILED};
 pub use host_evidence::{
     BootLog, Collected, HostEvidence, LogEntry, LogPosition, LogRecord, SensorAlarm, Severity,
     newer_entries, records,

@@ -5,6 +5,8 @@
 
 mod calls;
 mod connections;
+#[cfg(test)]
+pub(crate) mod fixture;
 mod holds;
 mod journals;
 mod metrics;

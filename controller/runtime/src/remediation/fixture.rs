@@ -1,6 +1,6 @@
 //! An engine for tests, with a fake API server and an index with the same objects.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::core::{ApiResource, GroupVersionKind};
@@ -10,7 +10,6 @@ use rackhand_core::remediation::{
     Command, CommandTaken, HostRef, Mode, Observation, OffEvidence, OffProof, PinnedNode,
     PowerReading, PowerState, Reason, State, Step, TaintOwner,
 };
-use rackhand_transport::{ClientTls, TlsFiles};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +23,7 @@ use super::{
     },
 };
 use crate::{
-    agents::{AgentMetrics, AgentStatus, Agents},
+    agents::{AgentMetrics, AgentStatus, Agents, fixture::unseen_certificate},
     clusters::{LeaseObservations, NodeComparisons, Workloads, sync::Syncs},
     config::Config,
     history::Histories,
@@ -332,7 +331,10 @@ impl Fixture {
         let agents = Agents::new(
             leader,
             "election".into(),
-            (tls(), Arc::new(rackhand_transport::connect_lazy)),
+            (
+                unseen_certificate(),
+                Arc::new(rackhand_transport::connect_lazy),
+            ),
             index.clone(),
             AgentMetrics::register(&mut registry),
             status,
@@ -469,26 +471,4 @@ impl Fixture {
             Arc::default(),
         )
     }
-}
-
-/// A client certificate that no agent receives.
-fn tls() -> ClientTls {
-    rustls::crypto::ring::default_provider()
-        .install_default()
-        .ok();
-    let dir = tempfile::tempdir().unwrap();
-    let key = rcgen::KeyPair::generate().unwrap();
-    let mut params = rcgen::CertificateParams::default();
-    let id = "spiffe://test/controller".try_into().unwrap();
-    params.subject_alt_names.push(rcgen::SanType::URI(id));
-    let cert = params.self_signed(&key).unwrap();
-    let files = BTreeMap::from([
-        ("tls.crt", cert.pem()),
-        ("tls.key", key.serialize_pem()),
-        ("ca.crt", cert.pem()),
-    ]);
-    for (name, text) in files {
-        std::fs::write(dir.path().join(name), text).unwrap();
-    }
-    ClientTls::controller(TlsFiles::in_dir(dir.path())).unwrap()
 }

@@ -10,6 +10,7 @@ use kube::{
     config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
     core::Status,
 };
+use rackhand_core::remediation::WEBHOOK_FAILED;
 
 /// Timeout of one call, short enough that a failed Lease renewal can be repeated before the renew deadline.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -63,6 +64,17 @@ impl ApiError {
     /// Whether the API server has answered, with or without an error.
     pub(crate) fn is_answer(&self) -> bool {
         self.code().is_some()
+    }
+
+    /// What says that a webhook of the object is away: the API server could not call it, or did not answer in time, as
+    /// while it waits for one. A webhook that was called and refuses is not away.
+    pub(crate) fn absent_webhook(&self) -> Option<String> {
+        if let Self::Timeout { .. } = self {
+            return Some(format!("no answer within {CALL_TIMEOUT:?}"));
+        }
+        let status = self.status().filter(|status| status.code == 500)?;
+        let from = status.message.find(WEBHOOK_FAILED)?;
+        Some(status.message.get(from..)?.to_owned())
     }
 
     pub(crate) fn is_forbidden(&self) -> bool {
@@ -363,6 +375,36 @@ mod tests {
                 panic!("accepted: {user}");
             };
             assert!(error.to_string().contains(told), "{user}: {error}");
+        }
+    }
+
+    #[test]
+    fn f16_only_a_webhook_that_cannot_be_called_is_away() {
+        let failed = |code, message: &str| {
+            let status = Status {
+                code,
+                message: message.into(),
+                ..Status::default()
+            };
+            let source = Box::new(kube::Error::Api(Box::new(status)));
+            let what = "BareMetalHost m/h".to_owned();
+            ApiError::Kube { what, source }.absent_webhook()
+        };
+        let away = "failed calling webhook \"baremetalhost.metal3.io\": connection refused";
+        let said = format!("Internal error occurred: {away}");
+        assert_eq!(failed(500, &said).as_deref(), Some(away));
+        let what = "BareMetalHost m/h".to_owned();
+        assert!(ApiError::Timeout { what }.absent_webhook().is_some());
+        // Nor is one whose refusal has these words.
+        for (code, message) in [
+            (403, "baremetalhosts \"h\" is forbidden"),
+            (
+                403,
+                "admission webhook \"w\" denied the request: failed calling webhook",
+            ),
+            (500, "etcdserver: request timed out"),
+        ] {
+            assert_eq!(failed(code, message), None, "{message}");
         }
     }
 }

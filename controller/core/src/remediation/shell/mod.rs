@@ -306,10 +306,11 @@ impl Shell {
         }
     }
 
-    /// Records that a command was not carried out.
-    pub fn failed(&mut self, command: &Command, why: &str, now: Timestamp) {
+    /// Records that a command was not carried out. `refusal`: set if the webhook of the host's owner was away; without
+    /// the right to change the host, for example, its owner may be there and act on the key.
+    pub fn failed(&mut self, command: &Command, refusal: Option<HoldRefusal>) {
         if changes_hold(command) {
-            self.hold_refused = HoldRefusal::of(why, now);
+            self.hold_refused = refusal;
         }
     }
 }

@@ -313,9 +313,7 @@ impl World {
         let is_away = self.bmo_down && self.plan.webhook;
         if let Some(bmh) = self.bmh.as_mut().filter(|_| changes_hold) {
             let why = "failed calling webhook \"baremetalhost.metal3.io\"";
-            bmh.hold_refused = is_away
-                .then(|| HoldRefusal::of(why, time(self.now)))
-                .flatten();
+            bmh.hold_refused = is_away.then(|| HoldRefusal::new(why, time(self.now)));
         }
         is_away && (changes_hold || changes_host) && self.bmh.is_some()
     }

@@ -157,17 +157,17 @@ impl Agents {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeMap, sync::Arc};
+    use std::sync::Arc;
 
     use prometheus_client::registry::Registry;
     use rackhand_api::kinds::rack_agent::RackAgentSpec;
-    use rackhand_transport::{ClientTls, TlsFiles};
     use serde_json::json;
     use tokio::sync::Notify;
     use tokio_util::sync::CancellationToken;
 
     use super::*;
     use crate::{
+        agents::fixture::unseen_certificate,
         agents::{AgentMetrics, AgentStatus, SeenJournals},
         leader::{
             LeaderMetrics,
@@ -177,28 +177,6 @@ mod tests {
         },
         store::{fake_api::Objects, index::Index, log_capture::LogCapture, object::Served},
     };
-
-    /// A client certificate that no agent receives.
-    fn tls() -> ClientTls {
-        rustls::crypto::ring::default_provider()
-            .install_default()
-            .ok();
-        let dir = tempfile::tempdir().unwrap();
-        let key = rcgen::KeyPair::generate().unwrap();
-        let mut params = rcgen::CertificateParams::default();
-        let id = "spiffe://test/controller".try_into().unwrap();
-        params.subject_alt_names.push(rcgen::SanType::URI(id));
-        let cert = params.self_signed(&key).unwrap();
-        let files = BTreeMap::from([
-            ("tls.crt", cert.pem()),
-            ("tls.key", key.serialize_pem()),
-            ("ca.crt", cert.pem()),
-        ]);
-        for (name, text) in files {
-            std::fs::write(dir.path().join(name), text).unwrap();
-        }
-        ClientTls::controller(TlsFiles::in_dir(dir.path())).unwrap()
-    }
 
     async fn agents() -> Arc<Agents> {
         let client = Objects::default().client();
@@ -211,7 +189,10 @@ mod tests {
         Agents::new(
             leader,
             "election".into(),
-            (tls(), Arc::new(rackhand_transport::connect_lazy)),
+            (
+                unseen_certificate(),
+                Arc::new(rackhand_transport::connect_lazy),
+            ),
             Arc::new(Index::new(Vec::new())),
             AgentMetrics::register(&mut registry),
             status,

@@ -9,7 +9,8 @@ use parking_lot::Mutex;
 use rackhand_core::{
     explanation::RemediationFacts,
     remediation::{
-        Command, Decision, FAILURES_TOLD, Next, Observation, Pace, State, Step, Turn, step,
+        Command, Decision, FAILURES_TOLD, HoldRefusal, Next, Observation, Pace, State, Step, Turn,
+        step,
     },
 };
 use tokio::sync::Notify;
@@ -213,8 +214,10 @@ impl RemediationLoop {
                 let begun =
                     act::carry_out(&self.scope, &mut self.memory, &command, &observation).await;
                 if let Err(ReconcileError::Failed(error)) = &begun {
-                    let (why, now) = (error.to_string(), clock::monotonic_now());
-                    self.memory.shell.failed(&command, &why, now);
+                    let now = clock::monotonic_now();
+                    let refusal = error.absent_webhook();
+                    let refusal = refusal.map(|why| HoldRefusal::new(&why, now));
+                    self.memory.shell.failed(&command, refusal);
                 }
                 let begun = begun?;
                 if let Some(host) = begun {

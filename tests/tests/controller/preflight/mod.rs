@@ -1,5 +1,7 @@
 //! `preflight` on a system in order, and on one in which several things are broken.
 
+mod holds;
+
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},

@@ -1,5 +1,8 @@
 //! Hosts whose BMCs are dead, and that two PDUs or an enclosure feed: the second way to cut the power.
 
+mod restored;
+mod unproven;
+
 use anyhow::{Context, Result, ensure};
 use rackhand_tests::{
     enclosure::Enclosure,
