@@ -19,9 +19,9 @@ use rackhand_agent_service::{Agent, Hardware, config::Config};
 use rackhand_sim::{
     pki::Pki,
     rack::{
-        Rack, RackConfig,
+        HostConfig, Rack, RackConfig,
         ipmi::{IpmiBmc, IpmiConfig},
-        redfish::{Profile, Vendor},
+        redfish::{Profile, Recording, Vendor},
     },
 };
 use secrecy::{ExposeSecret, SecretString};
@@ -67,13 +67,23 @@ pub(crate) async fn sim(args: SimArgs) -> anyhow::Result<ExitCode> {
     // 128 bits as text would be longer than the 20 bytes that IPMI allows.
     let password = uuid::Uuid::new_v4().simple().to_string();
     let password = SecretString::from(password.chars().take(20).collect::<String>());
-    let rack = Rack::bare(hosts(args.hosts, &password), Some(&pki)).await?;
+    let config = if args.recording.is_empty() {
+        hosts(args.hosts, &password)
+    } else {
+        recorded(&args.recording, &password)?
+    };
+    let count = config.hosts.len();
+    let rack = Rack::bare(config, Some(&pki)).await?;
     // Objects that live as long as the command.
     let (mut ipmi, mut dead) = (Vec::new(), Vec::new());
     let mut known = Vec::new();
-    let living = usize::from(args.hosts.saturating_sub(args.dead));
+    let (dead_hosts, speaks) = match args.recording.is_empty() {
+        true => (usize::from(args.dead), args.speaks),
+        false => (0, SimulatedProtocol::Redfish),
+    };
+    let living = count.saturating_sub(dead_hosts);
     for (index, (name, host)) in rack.hosts().iter().enumerate() {
-        let by_ipmi = index >= living || speaks_ipmi(args.speaks, index);
+        let by_ipmi = index >= living || speaks_ipmi(speaks, index);
         let address = if index >= living {
             // A BMC that never responds.
             let silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -97,6 +107,7 @@ pub(crate) async fn sim(args: SimArgs) -> anyhow::Result<ExitCode> {
             make: match by_ipmi {
                 _ if index >= living => "dead",
                 true => "ipmi",
+                false if host.config().bmc.recording.is_some() => "recorded",
                 false => make(index).1,
             },
             address,
@@ -176,6 +187,20 @@ fn hosts(count: u16, password: &SecretString) -> RackConfig {
     config
 }
 
+/// One host for each recorded service.
+fn recorded(folders: &[PathBuf], password: &SecretString) -> Result<RackConfig, Usage> {
+    let mut config = RackConfig::new("sim", Vec::<String>::new());
+    let width = folders.len().to_string().len().max(2);
+    for (number, folder) in (1..).zip(folders) {
+        let recording = Recording::read(folder).map_err(|error| Usage(error.to_string()))?;
+        let mut host = HostConfig::recorded(format!("sim-{number:0width$}"), recording);
+        USER.clone_into(&mut host.bmc.username);
+        host.bmc.password = password.clone();
+        config.hosts.push(host);
+    }
+    Ok(config)
+}
+
 /// The configuration of the agent.
 fn configuration(hosts: &[Host], ca: &Path, patience: Duration) -> String {
     let mut text = format!(
@@ -191,15 +216,22 @@ fn configuration(hosts: &[Host], ca: &Path, patience: Duration) -> String {
         } else {
             String::new()
         };
+        // A recorded system may report none, and recordings of one model the same.
+        let is_unique = hosts.iter().filter(|other| other.uuid == host.uuid).count() == 1;
+        let uuid = if is_unique && !host.uuid.is_empty() {
+            format!("system_uuid = \"{}\"\n", host.uuid)
+        } else {
+            String::new()
+        };
         let role = if index % 2 == 0 { "db" } else { "web" };
         // Writing to a String cannot fail.
         write!(
             text,
-            "\n[[hosts]]\nname = \"{}\"\nsystem_uuid = \"{}\"\n\
+            "\n[[hosts]]\nname = \"{}\"\n{uuid}\
              labels = {{ role = \"{role}\", make = \"{}\" }}\n\
              bmc.address = \"{}\"\nbmc.username = \"{USER}\"\n\
              bmc.password_file = \"password\"\n{trust}",
-            host.name, host.uuid, host.make, host.address
+            host.name, host.make, host.address
         )
         .ok();
     }

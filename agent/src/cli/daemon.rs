@@ -87,6 +87,10 @@ pub(crate) struct SimArgs {
     /// Protocol of the other BMCs.
     #[arg(long, value_enum, default_value_t = SimulatedProtocol::Both)]
     pub(crate) speaks: SimulatedProtocol,
+    /// Serve a recorded Redfish service: a folder of index.json files, as DMTF's mockup tools write them. Its
+    /// power can be switched. Repeat it for more hosts, one for each folder, instead of the simulated makes.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["hosts", "dead", "speaks"])]
+    pub(crate) recording: Vec<PathBuf>,
     /// Directory for configuration, inventory and journal; the default is a temporary directory.
     #[arg(long)]
     pub(crate) dir: Option<PathBuf>,

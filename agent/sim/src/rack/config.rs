@@ -5,12 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
 
 use super::power::PowerTimings;
-use super::redfish::Profile;
+use super::redfish::{Profile, Recording};
 
 #[derive(Clone, Debug)]
 pub struct RackConfig {
@@ -67,6 +68,17 @@ impl HostConfig {
         }
     }
 
+    /// A host that reports what a recorded service does, with power of its own.
+    pub fn recorded(name: impl Into<String>, recording: Recording) -> Self {
+        let mut host = Self::new(name);
+        host.uuid = recording.uuid().unwrap_or_default().to_owned();
+        host.serial = recording.serial().unwrap_or_default().to_owned();
+        host.starts_on = recording.was_on();
+        host.bmc.profile = recording.profile();
+        host.bmc.recording = Some(Arc::new(recording));
+        host
+    }
+
     /// The first three bytes of its pod addresses.
     pub fn pod_network(&self) -> [u8; 3] {
         let [first, second, ..] = hash(&self.name).to_be_bytes();
@@ -86,6 +98,8 @@ pub struct BmcConfig {
     pub password: SecretString,
     /// Behaviour of the BMC.
     pub profile: Profile,
+    /// The recorded service whose documents it serves instead of its own.
+    pub recording: Option<Arc<Recording>>,
     /// The GUID that it reports over IPMI.
     pub guid: GuidSource,
 }
@@ -110,6 +124,7 @@ impl Default for BmcConfig {
             username: "admin".to_owned(),
             password: SecretString::from("secret"),
             profile: Profile::default(),
+            recording: None,
             guid: GuidSource::default(),
         }
     }

@@ -6,6 +6,7 @@
 //! service.rs  the order of checks                    errors.rs           refusals
 //! path.rs     the known paths                        actions.rs          effects of POST
 //! documents/  responses to GET                       patch.rs            effects of PATCH and DELETE
+//! recording/  documents of a recorded service
 //! ```
 //!
 //! Owns the protocol. Must never hold power state: the host does. Checked by DMTF's validators
@@ -19,6 +20,7 @@ mod http;
 mod patch;
 mod path;
 mod profile;
+mod recording;
 mod service;
 mod vendor_profiles;
 
@@ -28,6 +30,7 @@ pub use profile::{
     Accepted, Allowable, Already, BootFacts, IfMatch, LedProperty, LogPlace, PostReport, Profile,
     Refusal, RestartFacts, TagKind, Telemetry,
 };
+pub use recording::{Recording, RecordingError};
 pub use vendor_profiles::Vendor;
 
 pub(super) use errors::refusal_body;

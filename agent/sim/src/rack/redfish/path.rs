@@ -2,7 +2,10 @@
 //!
 //! Pure. Owns: the paths of a profile, and the methods of each. The content is in `documents`.
 
-use super::profile::{Allowable, Profile, Telemetry};
+use super::{
+    profile::{Allowable, Profile, Telemetry},
+    recording::{self, Recording},
+};
 
 /// Path of the session collection, the only one that accepts a POST without credentials.
 pub(super) const SESSIONS: &str = "/redfish/v1/SessionService/Sessions";
@@ -49,6 +52,21 @@ pub(super) enum ResourcePath<'a> {
     Account(&'a str),
     Roles,
     Role(&'a str),
+    /// A document of a recorded service.
+    Recorded(&'a str),
+}
+
+/// Parses a path without a trailing slash, of a recorded service. Sessions and accounts are the simulator's.
+pub(super) fn find_recorded<'a>(
+    recording: &Recording,
+    profile: &Profile,
+    path: &'a str,
+) -> Option<ResourcePath<'a>> {
+    if recording.is_reset(path) {
+        return Some(ResourcePath::Reset);
+    }
+    let found = find(profile, path).filter(|found| found.is_of_the_simulator());
+    found.or_else(|| recording.has(path).then_some(ResourcePath::Recorded(path)))
 }
 
 /// Parses a path without a trailing slash.
@@ -174,9 +192,29 @@ impl ResourcePath<'_> {
 
     /// Whether it is readable without authentication.
     pub(super) fn is_open(self) -> bool {
+        match self {
+            Self::Versions | Self::Root | Self::Odata | Self::Metadata => true,
+            Self::Recorded(path) => path == recording::ROOT,
+            _ => false,
+        }
+    }
+
+    /// Whether the simulator answers it instead of a recording.
+    fn is_of_the_simulator(self) -> bool {
         matches!(
             self,
-            Self::Versions | Self::Root | Self::Odata | Self::Metadata
+            Self::Versions
+                | Self::Odata
+                | Self::Metadata
+                | Self::SessionService
+                | Self::Sessions
+                | Self::SessionMembers
+                | Self::Session(_)
+                | Self::AccountService
+                | Self::Accounts
+                | Self::Account(_)
+                | Self::Roles
+                | Self::Role(_)
         )
     }
 

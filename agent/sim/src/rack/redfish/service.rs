@@ -59,7 +59,10 @@ pub(super) fn answer(call: &Call<'_>) -> Answer {
     {
         return errors::wrong_version(profile);
     }
-    let place = path::find(profile, call.path);
+    let place = match &call.host.config().bmc.recording {
+        Some(recording) => path::find_recorded(recording, profile, call.path),
+        None => path::find(profile, call.path),
+    };
     let open = place.is_some_and(ResourcePath::is_open) && is_read(call.method);
     if !open && !call.host.bmc().is_ready(call.host.now()) {
         return errors::refused(profile, &profile.restart.refusal);

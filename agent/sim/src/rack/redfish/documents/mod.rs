@@ -117,6 +117,13 @@ pub(super) fn build(call: &Call<'_>, place: ResourcePath<'_>) -> Result<Answer, 
         | ResourcePath::SessionMembers => {
             return Err(errors::not_allowed(profile, place.allow()));
         }
+        ResourcePath::Recorded(path) => {
+            let recording = host.config().bmc.recording.as_ref();
+            let document = recording.and_then(|recording| {
+                recording.with_power(path, &host.reported_power(call.effects), host.real_power())
+            });
+            found(call, document)?
+        }
         in_chassis => found(call, telemetry::build(call, in_chassis))?,
     };
     Ok(Answer::json(StatusCode::OK, document))
