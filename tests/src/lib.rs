@@ -8,6 +8,7 @@
 //! - [`enclosure`]: a simulated enclosure whose sleds are hosts.
 //! - [`pdu`]: two simulated PDUs that feed hosts.
 //! - [`process`]: processes that never outlive their test.
+//! - [`real_host`]: real hosts in QEMU, with the kubelet, behind BMCs of other projects.
 //! - [`repository`]: the files of this repository, and programs in it.
 //! - [`pki`]: a certificate authority in a directory.
 //! - [`stage`]: all of it, with our own binaries as processes.
@@ -24,6 +25,7 @@ pub mod cluster;
 pub mod enclosure;
 pub mod pdu;
 pub mod process;
+pub mod real_host;
 pub mod repository;
 pub mod stage;
 pub mod udp_proxy;

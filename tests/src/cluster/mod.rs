@@ -20,6 +20,10 @@ use k8s_openapi::api::{
 use kube::{Api, Client, Config, api::PostParams, config::Kubeconfig};
 use nix::sys::signal::Signal;
 use parking_lot::Mutex;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, SanType,
+};
 use serde_json::{Value, json};
 
 pub use assets::Assets;
@@ -42,7 +46,22 @@ pub enum Parts {
     ApiOnly,
     /// Scheduler and controller-manager. A Node whose Lease is not renewed becomes Unknown after 4 s.
     Whole,
+    /// The same for real kubelets: the Node becomes Unknown after [`REAL_GRACE`].
+    WholeForReal,
 }
+
+impl Parts {
+    fn grace(self) -> Option<Duration> {
+        match self {
+            Self::ApiOnly => None,
+            Self::Whole => Some(Duration::from_secs(4)),
+            Self::WholeForReal => Some(REAL_GRACE),
+        }
+    }
+}
+
+/// How long a real kubelet may be silent until its Node becomes Unknown. An emulated processor is slow.
+pub const REAL_GRACE: Duration = Duration::from_secs(16);
 
 /// A server that tests stop, kill and start again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,8 +117,9 @@ impl ControlPlane {
         };
         let kubeconfig = plane.write_kubeconfig("admin", ADMIN_TOKEN)?;
         plane.wait_ready().await?;
-        if parts == Parts::Whole {
-            plane.controller_manager = Some(plane.start_controller_manager(&assets, &kubeconfig)?);
+        if let Some(grace) = parts.grace() {
+            let manager = plane.start_controller_manager(&assets, &kubeconfig, grace)?;
+            plane.controller_manager = Some(manager);
             plane.scheduler = Some(start_plain(
                 &assets,
                 "kube-scheduler",
@@ -243,6 +263,34 @@ impl ControlPlane {
         self.write_kubeconfig_of("kubernetes-admin", &user)
     }
 
+    /// The kubeconfig of a kubelet behind user-mode networking, with a client certificate of its own.
+    ///
+    /// # Errors
+    /// The certificate cannot be issued.
+    pub fn kubeconfig_of_kubelet(&self, node: &str, host: &str) -> Result<String> {
+        let key = KeyPair::from_pem(&std::fs::read_to_string(self.dir.join("ca.key"))?)?;
+        let issuer = Issuer::from_ca_cert_pem(&self.ca, key)?;
+        let (organization, name) = ("system:nodes", format!("system:node:{node}"));
+        let (certificate, key) = client_certificate(&issuer, organization, &name)?;
+        let port = self.url.rsplit(':').next().context("no port")?;
+        let text = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "test",
+            "contexts": [{ "name": "test", "context": { "cluster": "test", "user": name } }],
+            "clusters": [{ "name": "test", "cluster": {
+                "server": format!("https://{host}:{port}"),
+                "tls-server-name": "localhost",
+                "certificate-authority-data": base64_of(&self.ca),
+            }}],
+            "users": [{ "name": name, "user": {
+                "client-certificate-data": base64_of(&certificate),
+                "client-key-data": base64_of(&key),
+            }}],
+        });
+        Ok(serde_json::to_string_pretty(&text)?)
+    }
+
     fn write_kubeconfig(&self, user: &str, token: &str) -> Result<PathBuf> {
         self.write_kubeconfig_of(user, &json!({ "token": token }))
     }
@@ -289,10 +337,15 @@ impl ControlPlane {
         }
     }
 
-    fn start_controller_manager(&self, assets: &Assets, kubeconfig: &Path) -> Result<Process> {
+    fn start_controller_manager(
+        &self,
+        assets: &Assets,
+        kubeconfig: &Path,
+        grace: Duration,
+    ) -> Result<Process> {
         let more = [
             "--node-monitor-period=1s".to_owned(),
-            "--node-monitor-grace-period=4s".to_owned(),
+            format!("--node-monitor-grace-period={}s", grace.as_secs()),
             "--use-service-account-credentials=false".to_owned(),
             format!(
                 "--flex-volume-plugin-dir={}",
@@ -375,10 +428,6 @@ fn start_component(name: &str, command: &[String], dir: &Path) -> Result<Process
 
 /// Writes the certificate of the API server and the key of ServiceAccount tokens; returns the CA.
 fn write_keys(dir: &Path) -> Result<String> {
-    use rcgen::{
-        BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
-        IsCa, Issuer, KeyPair, SanType,
-    };
     let ca_key = KeyPair::generate()?;
     let mut ca = CertificateParams::new(Vec::new())?;
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -388,22 +437,12 @@ fn write_keys(dir: &Path) -> Result<String> {
     params
         .subject_alt_names
         .push(SanType::IpAddress(std::net::Ipv4Addr::LOCALHOST.into()));
+    std::fs::write(dir.join("ca.key"), ca_key.serialize_pem())?;
     let issuer = Issuer::new(ca, ca_key);
     let cert = params.signed_by(&key, &issuer)?;
-    let person = KeyPair::generate()?;
-    let mut params = CertificateParams::new(Vec::new())?;
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    params.distinguished_name = DistinguishedName::new();
-    let names = [
-        (DnType::OrganizationName, "system:masters"),
-        (DnType::CommonName, "kubernetes-admin"),
-    ];
-    for (kind, name) in names {
-        params.distinguished_name.push(kind, name);
-    }
-    let shown = params.signed_by(&person, &issuer)?;
-    std::fs::write(dir.join("person.crt"), shown.pem())?;
-    std::fs::write(dir.join("person.key"), person.serialize_pem())?;
+    let (person, person_key) = client_certificate(&issuer, "system:masters", "kubernetes-admin")?;
+    std::fs::write(dir.join("person.crt"), person)?;
+    std::fs::write(dir.join("person.key"), person_key)?;
     std::fs::write(dir.join("ca.crt"), ca_cert.pem())?;
     std::fs::write(dir.join("server.crt"), cert.pem())?;
     std::fs::write(dir.join("server.key"), key.serialize_pem())?;
@@ -415,6 +454,27 @@ fn write_keys(dir: &Path) -> Result<String> {
         format!("{ADMIN_TOKEN},admin,admin,system:masters\n"),
     )?;
     Ok(ca_cert.pem())
+}
+
+/// Certificate and key of a client of the API server.
+fn client_certificate(
+    issuer: &Issuer<'_, KeyPair>,
+    organization: &str,
+    name: &str,
+) -> Result<(String, String)> {
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    params.distinguished_name = DistinguishedName::new();
+    let names = [
+        (DnType::OrganizationName, organization),
+        (DnType::CommonName, name),
+    ];
+    for (kind, name) in names {
+        params.distinguished_name.push(kind, name);
+    }
+    let certificate = params.signed_by(&key, issuer)?;
+    Ok((certificate.pem(), key.serialize_pem()))
 }
 
 fn start_api_server(

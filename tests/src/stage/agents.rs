@@ -303,7 +303,7 @@ impl Stage {
                 format!("spiffe://rackhand/rack/{rack}"),
             ))?,
         };
-        let mut hosts = Vec::new();
+        let mut hosts = spec.real.clone();
         if spec.link == HostLink::Inventory {
             for (place, name) in spec.hosts.iter().chain(&spec.also_lists).enumerate() {
                 let sim = self.host(name)?;

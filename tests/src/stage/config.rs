@@ -78,6 +78,8 @@ pub struct RackSpec {
     pub also_lists: Vec<String>,
     /// The cluster that its inventory names.
     pub cluster: Option<String>,
+    /// Entries of its inventory for hosts that are no simulated ones.
+    pub real: Vec<serde_json::Value>,
 }
 
 impl RackSpec {
@@ -97,6 +99,7 @@ impl RackSpec {
             system_uuid: None,
             also_lists: Vec::new(),
             cluster: None,
+            real: Vec::new(),
         }
     }
 

@@ -51,6 +51,7 @@ pub use crowd::{Crowd, Round, rank};
 pub use faults::FaultSetup;
 pub use fixture::{Fixture, SharedFixture};
 pub use nodes::{NODE_CHECK, NODE_LEASES};
+pub(crate) use objects::machine;
 pub use openshift::OPENSHIFT_KINDS;
 pub use provider::Provider;
 pub use query::{Seen, TAINT, is_ready, ready, wait_until};
@@ -134,6 +135,8 @@ impl Stage {
         let turn = TURN.acquire().await?;
         let parts = if config.crowd {
             Parts::ApiOnly
+        } else if config.racks.iter().any(|rack| !rack.real.is_empty()) {
+            Parts::WholeForReal
         } else {
             Parts::Whole
         };

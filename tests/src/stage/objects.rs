@@ -304,7 +304,7 @@ impl Stage {
     }
 }
 
-pub(super) fn machine(spec: &RackSpec, host: &str) -> Value {
+pub(crate) fn machine(spec: &RackSpec, host: &str) -> Value {
     let infrastructure = if spec.link == HostLink::Inventory {
         json!({ "apiVersion": "infrastructure.example/v1", "kind": "PlainMachine", "name": host })
     } else {

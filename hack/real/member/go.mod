@@ -1,0 +1,3 @@
+module rackhand/hack/real/member
+
+go 1.26.0

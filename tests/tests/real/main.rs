@@ -1,0 +1,14 @@
+//! Rackhand with real hosts: kernel, containerd and kubelet in QEMU, behind BMCs of other projects.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs,
+    unreachable_pub
+)]
+
+mod alone;
+mod hung;
+mod refused;
+mod scene;
