@@ -41,9 +41,9 @@ build_manager() {
 
 compile_manager() {
 	local log=$1 module=$here/envtest/capi config
-	built_dir=$capi_dir go_build "$log" "$module" "$2" "$capi_module" || return
-	mv "$capi_dir/cluster-api" "$capi_dir/manager"
-	config=$(in_module "$module" go list -m -f '{{.Dir}}' "$capi_module")/config || return
+	built_dir=$capi_dir go_build "$log" "$module" "$2" "$capi_module/core" || return
+	mv "$capi_dir/core" "$capi_dir/manager"
+	config=$(in_module "$module" go list -m -f '{{.Dir}}' "$capi_module")/core/config || return
 	# Go keeps its modules read-only.
 	cp -r --no-preserve=mode "$config" "$capi_dir/config"
 }
