@@ -9,6 +9,7 @@
 )]
 
 mod alone;
+mod habits;
 mod hung;
 mod refused;
 mod scene;
