@@ -26,10 +26,12 @@ TOGETHER = {"cooperative": 64, "failure_table": 64, "fencing": 64, "docs": 1}
 # What hack/test --quick runs beside the tests without a control plane.
 QUICK = ("path::", "ipmi_remediation::", "overlap::")
 # Programs without a control plane that take too long for it.
-SLOW = {"bmc", "rack"}
+SLOW = {"bmc", "rack", "real"}
 
 RESULT = re.compile(r"^test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored")
 LINE = re.compile(r"^test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)")
+# The tests with real hosts take minutes each; without arguments this one of them runs.
+REAL, ONE_REAL = "real", ["--exact", "alone::host_that_panics_and_halts_is_brought_back"]
 # What --proofs runs, one after another.
 PROOFS = {
     "model checker, every world with one fault": ["hack/check-model", "--unless-explored", "--budget", "1"],
@@ -206,9 +208,12 @@ def threads_of(own, otherwise):
     return otherwise
 
 
-def jobs_of(programs, filters, own):
+def jobs_of(programs, options, filters, own):
     cores = os.cpu_count() or 2
     for name, executable, directory in programs:
+        if name == REAL and not (options or filters):
+            yield Job(name, [executable, *own, *ONE_REAL], directory, ONE_REAL[1:], 1)
+            continue
         tests = listed(executable, directory, filters, own)
         if not tests:
             continue
@@ -370,7 +375,7 @@ def main(arguments):
     options, filters, own = parse([a for a in arguments if a not in ("--quick", "--proofs")])
     TARGET.mkdir(parents=True, exist_ok=True)
     doc_only = "--doc" in options
-    jobs = [] if doc_only else list(jobs_of(build(options), filters, own))
+    jobs = [] if doc_only else list(jobs_of(build(options), options, filters, own))
     if quick:
         jobs = [job for job in jobs if in_quick(job)]
     elif not any(option.startswith(CHOOSING) for option in options):

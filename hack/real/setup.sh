@@ -20,12 +20,24 @@ real_obstacle() {
 	fi
 }
 
+# real_missing: likewise, what `hack/setup real` would install.
+real_missing() {
+	local pair
+	for pair in "${real_programs[@]}"; do
+		if ! PATH=$PATH:/usr/sbin have "${pair%%:*}"; then
+			printf '%s is missing, which hack/setup real installs' "${pair#*:}"
+			return
+		fi
+	done
+}
+
 want_real() { [[ -n $(real_obstacle) ]] || want_programs "${real_programs[@]}"; }
 
 real_dir=
 ensure_real() {
 	local obstacle sum log
 	obstacle=$(real_obstacle)
+	[[ -n $obstacle ]] || obstacle=$(real_missing)
 	if [[ -n $obstacle ]]; then
 		say "no real hosts: $obstacle"
 		return
