@@ -203,7 +203,7 @@ fn wanted(args: &BootSetArgs) -> v1::BootOverride {
 }
 
 /// Spelling as an argument of `boot-device set`.
-fn device_word(device: v1::BootDevice) -> &'static str {
+pub(crate) fn device_word(device: v1::BootDevice) -> &'static str {
     match device {
         v1::BootDevice::None | v1::BootDevice::Unspecified => "none",
         v1::BootDevice::Pxe => "pxe",

@@ -29,14 +29,7 @@ struct Sensor {
 impl Sensor {
     fn of(sensor: v1::Sensor) -> Self {
         Self {
-            kind: match sensor.kind() {
-                v1::SensorKind::Temperature => "temperature",
-                v1::SensorKind::Power => "power",
-                v1::SensorKind::Fan => "fan",
-                v1::SensorKind::Voltage => "voltage",
-                v1::SensorKind::Current => "current",
-                v1::SensorKind::Other | v1::SensorKind::Unspecified => "other",
-            },
+            kind: kind_word(sensor.kind()),
             health: severity_word(sensor.health(), "unknown"),
             name: sensor.name,
             value: sensor.value,
@@ -49,6 +42,18 @@ impl Sensor {
             None => "-".to_owned(),
             Some(value) => format!("{} {}", rounded(value), self.unit),
         }
+    }
+}
+
+/// Name of what a sensor measures.
+pub(crate) fn kind_word(kind: v1::SensorKind) -> &'static str {
+    match kind {
+        v1::SensorKind::Temperature => "temperature",
+        v1::SensorKind::Power => "power",
+        v1::SensorKind::Fan => "fan",
+        v1::SensorKind::Voltage => "voltage",
+        v1::SensorKind::Current => "current",
+        v1::SensorKind::Other | v1::SensorKind::Unspecified => "other",
     }
 }
 

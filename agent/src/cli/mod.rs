@@ -31,7 +31,7 @@ pub(crate) use daemon::{
     SimulatedProtocol,
 };
 pub(crate) use event_log::{EventsAction, EventsArgs, EventsClearArgs, EventsListArgs};
-pub(crate) use host::{HostAction, HostArgs, HostCheckArgs};
+pub(crate) use host::{HostAction, HostArgs, HostCertifyArgs, HostCheckArgs};
 pub(crate) use identify::{IdentifyArgs, Led};
 pub(crate) use inventory::{ImportArgs, InventoryAction, InventoryArgs};
 pub(crate) use operations::{OperationsAction, OperationsArgs};

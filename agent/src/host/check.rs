@@ -85,7 +85,8 @@ impl Row {
     }
 }
 
-fn word(verdict: v1::Verdict) -> &'static str {
+/// Name of a verdict.
+pub(super) fn word(verdict: v1::Verdict) -> &'static str {
     match verdict {
         v1::Verdict::Ok => "ok",
         v1::Verdict::Warning => "warning",

@@ -1,5 +1,6 @@
-//! `host list` and `host show`: the hosts that the running agent serves.
+//! `host`: the hosts that the running agent serves.
 
+mod certify;
 mod check;
 pub(crate) mod fan_out;
 pub(crate) mod selection;
@@ -137,6 +138,7 @@ pub(crate) async fn host(args: HostArgs) -> anyhow::Result<ExitCode> {
             Ok(missing(&names, &known))
         }
         HostAction::Check(args) => check::check(args).await,
+        HostAction::Certify(args) => certify::certify(args).await,
         HostAction::Show(args) => {
             let known = known(&mut connect(&args.common).await?).await?;
             let names = meant(std::slice::from_ref(&args.host), &known)?;

@@ -139,7 +139,10 @@ pub(crate) struct Row {
     pub(crate) result: &'static str,
     pub(crate) message: String,
     pub(crate) commands_sent: u32,
-    seconds: f64,
+    pub(crate) seconds: f64,
+    /// The outcome with its evidence, once the agent has reported it.
+    #[serde(skip)]
+    pub(crate) outcome: Option<v1::Outcome>,
     #[serde(skip)]
     pub(crate) end: ExitStatus,
     /// Whether the agent or the connection to it caused the failure, in which case the request may be repeated.
@@ -157,6 +160,7 @@ impl Row {
             message: String::new(),
             commands_sent: 0,
             seconds: 0.0,
+            outcome: None,
             end: ExitStatus::Failed,
             may_repeat: false,
         }
@@ -386,6 +390,7 @@ fn is_proven(to: PowerRequest, outcome: &v1::Outcome) -> bool {
 }
 
 fn settle(row: &mut Row, to: PowerRequest, outcome: v1::Outcome) {
+    row.outcome = Some(outcome.clone());
     row.result = outcome_word(&outcome);
     row.may_repeat = outcome.code() == v1::OutcomeCode::Interrupted
         || outcome.detail() == v1::OutcomeDetail::CallerGone;
