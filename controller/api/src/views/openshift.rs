@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use kube::api::DynamicObject;
+use serde_json::Value;
 
 use super::condition::{Condition, find_condition};
 use super::fields::{Fields, ViewError};
@@ -60,9 +61,7 @@ impl OpenShiftHealthCheckView {
             selector: LabelSelector::read(&fields)?,
             node_startup_timeout: fields.duration("spec.nodeStartupTimeout")?,
             node_checks: checks(&fields, "spec.unhealthyConditions")?,
-            max_unhealthy: fields
-                .int_or_percent("spec.maxUnhealthy")
-                .map_err(|error| format!("{} {}", error.field, error.problem)),
+            max_unhealthy: max_unhealthy(&fields),
             remediation_template: TemplateRef::read(&fields, "spec.remediationTemplate")?,
             external_baremetal: strategy
                 .is_some_and(|value| value == names::OPENSHIFT_EXTERNAL_BAREMETAL),
@@ -79,4 +78,16 @@ impl OpenShiftHealthCheckView {
     pub fn condition(&self, condition_type: &str) -> Option<&Condition> {
         find_condition(&self.conditions, condition_type)
     }
+}
+
+/// The limit. OpenShift's schema accepts a quoted integer, and its controller reads it as an integer.
+fn max_unhealthy(fields: &Fields<'_>) -> Result<Option<IntOrPercent>, String> {
+    const FIELD: &str = "spec.maxUnhealthy";
+    let text = fields.get(FIELD).and_then(Value::as_str);
+    if let Some(count) = text.and_then(|text| text.parse().ok()) {
+        return Ok(Some(IntOrPercent::Int(count)));
+    }
+    fields
+        .int_or_percent(FIELD)
+        .map_err(|error| format!("{} {}", error.field, error.problem))
 }

@@ -43,13 +43,22 @@ fn openshift_check_is_read_as_documented() {
 }
 
 #[test]
-fn invalid_limit_does_not_hide_the_check() {
+fn quoted_integer_is_a_limit() {
     let view = OpenShiftHealthCheckView::from_dynamic(&object(json!({
         "metadata": {"name": "check"}, "spec": {"maxUnhealthy": "3", "selector": {}}
     })))
     .unwrap();
+    assert_eq!(view.max_unhealthy, Ok(Some(IntOrPercent::Int(3))));
+}
+
+#[test]
+fn invalid_limit_does_not_hide_the_check() {
+    let view = OpenShiftHealthCheckView::from_dynamic(&object(json!({
+        "metadata": {"name": "check"}, "spec": {"maxUnhealthy": "few", "selector": {}}
+    })))
+    .unwrap();
     let why = view.max_unhealthy.unwrap_err();
-    assert!(why.starts_with("spec.maxUnhealthy is \"3\""), "{why}");
+    assert!(why.starts_with("spec.maxUnhealthy is \"few\""), "{why}");
     assert!(view.selector.is_empty() && view.selector.matches(&Default::default()));
     let bad = OpenShiftHealthCheckView::from_dynamic(&object(json!({
         "metadata": {"name": "check"}, "spec": {"nodeStartupTimeout": 5}
