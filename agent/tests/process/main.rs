@@ -10,6 +10,7 @@
 )]
 
 mod callers;
+mod certify;
 mod cli;
 mod closed_pipe;
 mod direct;

@@ -1,21 +1,20 @@
 //! In what state a certification leaves the host, and what a person does about it. Pure.
 
-use super::record::{Part, Power, Record, Step};
+use super::record::{Done, Power, Reading, Record};
+use crate::output::{brief, exit_code::Fault};
 
 /// A sentence on the state of the host; `now` is a reading after the end.
-pub(super) fn leftover(host: &str, record: &Record, now: &Part<super::record::Reading>) -> String {
+pub(super) fn leftover(host: &str, record: &Record, now: &Result<Reading, Fault>) -> String {
     let Some(found @ (Power::On | Power::Off)) = record.found() else {
-        return match record
-            .step(Step::Found)
-            .and_then(|done| done.readings.last())
-        {
-            Some(Part::Error(why)) => format!(
-                "host {host}: its BMC cannot be read, and nothing was switched: {why}; `host check {host}` tells what \
-                 to do"
+        return match now {
+            Err(fault) => format!(
+                "host {host}: nothing was switched, because its BMC cannot be read: {}; `host check {host}` tells \
+                 what to do",
+                brief(host, &fault.message)
             ),
-            _ => format!(
-                "host {host}: it is neither on nor off, and nothing was switched; run it again once `power status \
-                 {host}` reports on or off"
+            Ok(_) => format!(
+                "host {host}: nothing was switched, because it was neither on nor off; run it again once `power \
+                 status {host}` reports on or off"
             ),
         };
     };
@@ -23,7 +22,7 @@ pub(super) fn leftover(host: &str, record: &Record, now: &Part<super::record::Re
         Power::Off => format!("`power off {host}` switches it off"),
         _ => format!("`power on {host}` switches it on"),
     };
-    let is_refused = |done: &super::record::Done| {
+    let is_refused = |done: &Done| {
         let ended = done.ended.as_ref();
         ended.filter(|ended| ended.ends_all()).cloned()
     };
@@ -37,15 +36,16 @@ pub(super) fn leftover(host: &str, record: &Record, now: &Part<super::record::Re
         );
     }
     match now {
-        Part::Read(now) if now.power == found => {
+        Ok(now) if now.power == found => {
             format!("host {host}: {}, as it was found", found.word())
         }
-        Part::Read(now) => format!(
+        Ok(now) => format!(
             "host {host}: it was found {}, and is {} now; {to}",
             found.word(),
             now.power.word()
         ),
-        Part::Error(why) => {
+        Err(fault) => {
+            let why = brief(host, &fault.message);
             let last = record.readings().next_back();
             let last = last.map_or("not known", |reading| reading.power.word());
             format!(
@@ -60,7 +60,9 @@ pub(super) fn leftover(host: &str, record: &Record, now: &Part<super::record::Re
 #[cfg(test)]
 mod tests {
     use super::super::plan::tests::{done, reading};
+    use super::super::record::Step;
     use super::*;
+    use crate::output::exit_code::ExitStatus;
 
     fn record(last: Step, result: &str, power: Option<Power>) -> Record {
         Record {
@@ -75,16 +77,19 @@ mod tests {
     #[test]
     fn state_and_next_step_are_named() {
         let off = Some(Power::Off);
-        let now = Part::Read(reading(Power::Off));
+        let now = Ok(reading(Power::Off));
         let said = leftover("n1", &record(Step::HardOff, "confirmed", off), &now);
         assert_eq!(
             said,
             "host n1: it was found on, and is off now; `power on n1` switches it on"
         );
-        let on = Part::Read(reading(Power::On));
+        let on = Ok(reading(Power::On));
         let said = leftover("n1", &record(Step::On, "confirmed", off), &on);
         assert_eq!(said, "host n1: on, as it was found");
-        let gone = Part::Error("no route".to_owned());
+        let gone = Err(Fault {
+            end: ExitStatus::Unreachable,
+            message: "host n1: no route".to_owned(),
+        });
         let said = leftover("n1", &record(Step::HardOff, "unreachable", None), &gone);
         for expected in [
             "no route",

@@ -140,9 +140,10 @@ pub(super) async fn certify(args: HostCertifyArgs) -> anyhow::Result<ExitCode> {
     }
     let now = run.read_power(LAST_READ).await;
     errln!("{}", leftover(name, &record, &now));
-    let end = match report.overall {
-        Grade::Failed => ExitStatus::Failed,
-        _ => ExitStatus::Done,
+    let end = match (&now, report.overall) {
+        (Err(fault), _) => fault.end,
+        (Ok(_), Grade::Failed) => ExitStatus::Failed,
+        (Ok(_), _) => ExitStatus::Done,
     };
     Ok(end.code())
 }

@@ -155,7 +155,10 @@ fn step_row(done: &Done) -> Vec<String> {
             ended.message.clone(),
         ],
         None => {
-            let count = format!("{} readings", done.readings.len());
+            let count = match done.readings.len() {
+                1 => "1 reading".to_owned(),
+                count => format!("{count} readings"),
+            };
             let none = String::new;
             vec![step, none(), none(), none(), power, count]
         }

@@ -156,11 +156,11 @@ impl Run {
 
     async fn read_into(&self, done: &mut Done) {
         let read = self.read_power(READ).await;
-        done.readings.push(read);
+        done.readings.push(self.part(read));
     }
 
-    /// Reads the power.
-    pub(super) async fn read_power(&self, timeout: Duration) -> Part<Reading> {
+    /// Reads the power. An error is for the operator: it may name the host and its BMC.
+    pub(super) async fn read_power(&self, timeout: Duration) -> Result<Reading, Fault> {
         let asked = v1::ReadPowerRequest {
             target: target(&self.host),
             timeout: limit(timeout),
@@ -177,7 +177,7 @@ impl Run {
             Some(ReadPower::Failure(failure)) => Err(Fault::of_failure(failure)),
             None => Err(Fault::empty()),
         });
-        self.part(read.map(|reading| self.reading(reading)))
+        read.map(|reading| self.reading(reading))
     }
 
     fn reading(&self, reading: v1::PowerReading) -> Reading {

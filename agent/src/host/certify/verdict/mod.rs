@@ -53,7 +53,7 @@ pub(super) fn verdicts(record: &Record) -> Vec<Verdict> {
         ("identity is reported", "F5", identity),
         ("identity is readable while off", "F5", identity_while_off),
         ("on works", "F4", on_works),
-        ("on while on is harmless", "F16", on_while_on),
+        ("on while on is harmless", "F4", on_while_on),
         ("reset works", "", reset_works),
         ("reset while off is harmless", "F3", reset_while_off),
         ("soft off works", "", soft_off),
@@ -301,7 +301,7 @@ fn on_works(record: &Record) -> Finding {
         Some(ended) => (Grade::Failed, told(ended)),
         None => (
             Grade::Passed,
-            format!("confirmed {} times", ons(record).count()),
+            format!("{} power-ons, all confirmed", ons(record).count()),
         ),
     }
 }
