@@ -146,9 +146,14 @@ fn open_kind(kind: &str, plural: &str) -> Value {
 /// # Errors
 /// A part cannot be built.
 pub fn cluster_api_release() -> Result<PathBuf> {
+    prepared("--print-capi")
+}
+
+/// The folder that `hack/setup` prints with this option, once it has built what is missing.
+pub(super) fn prepared(option: &str) -> Result<PathBuf> {
     let setup = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hack/setup");
     let output = Command::new(&setup)
-        .arg("--print-capi")
+        .arg(option)
         .output()
         .with_context(|| format!("running {}", setup.display()))?;
     if !output.status.success() {

@@ -1,13 +1,19 @@
-//! The kinds of OpenShift's Machine API: the used fields with the limits and defaults of OpenShift's schema.
-//! The status of a Machine accepts any value, so that a test can write malformed ones.
+//! The kinds of OpenShift's Machine API: the used fields with the limits and defaults of OpenShift's schema, whose
+//! status of a Machine accepts any value, so that a test can write malformed ones; or the published ones, with
+//! OpenShift's own machine-healthcheck controller as a process under its published rights.
 
-use anyhow::Result;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
 use kube::Api;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-use super::Stage;
-use crate::cluster::{apply, apply_yaml};
+use super::{NAMESPACE, Stage, cluster_api::prepared};
+use crate::{
+    cluster::{apply, apply_yaml, parse_yaml},
+    process::{Process, free_port},
+};
 
 /// CRDs of the OpenShift kinds that the tests need. As on OpenShift, the preferred version of the group has none of the
 /// kinds that Rackhand reads.
@@ -138,6 +144,13 @@ spec:
 
 /// API group of the kinds.
 const GROUP: &str = "machine.openshift.io";
+/// Name of the process of OpenShift's controller, and of its log.
+const HEALTH_CHECKS: &str = "machine-healthcheck";
+/// The ServiceAccount of that controller; its rights are of the same name, except those to remediations.
+const ACCOUNT: &str = "machine-api-controllers";
+const RIGHTS: [&str; 2] = [ACCOUNT, "machine-api-operator-ext-remediation"];
+/// Its namespace, in place of which the tests use theirs.
+const HOME: &str = "openshift-machine-api";
 
 impl Stage {
     /// Installs the kinds, and the controller's rights to act on them.
@@ -147,6 +160,49 @@ impl Stage {
     pub async fn install_openshift(&self) -> Result<()> {
         apply_yaml(&self.client, OPENSHIFT_KINDS).await?;
         self.install("openshift").await
+    }
+
+    /// Installs the published kinds, and the rights of both controllers.
+    ///
+    /// # Errors
+    /// The release cannot be built, or the API server rejects an object.
+    pub async fn install_openshift_release(&self) -> Result<()> {
+        let dir = openshift_release()?;
+        for file in ["02_machine.Default.crd", "07_machinehealthcheck.crd"] {
+            for object in manifest(&dir, file)? {
+                apply(&self.client, object).await?;
+            }
+        }
+        for object in manifest(&dir, "09_rbac")? {
+            let (name, namespace) = (
+                &object["metadata"]["name"],
+                &object["metadata"]["namespace"],
+            );
+            let is_its = RIGHTS.iter().any(|right| name == right);
+            if is_its && (namespace.is_null() || namespace == NAMESPACE) {
+                apply(&self.client, object).await?;
+            }
+        }
+        self.install("openshift").await
+    }
+
+    /// Starts OpenShift's controller of MachineHealthChecks.
+    ///
+    /// # Errors
+    /// It cannot be built, or does not start.
+    pub async fn start_openshift_controller(&self) -> Result<Process> {
+        let (health, metrics) = (free_port()?, free_port()?);
+        let account = self.plane.kubeconfig_of(NAMESPACE, ACCOUNT).await?;
+        let program = openshift_release()?.join(HEALTH_CHECKS);
+        let command = vec![
+            program.display().to_string(),
+            format!("--kubeconfig={}", account.display()),
+            format!("--namespace={NAMESPACE}"),
+            format!("--health-addr=127.0.0.1:{health}"),
+            format!("--metrics-bind-address=127.0.0.1:{metrics}"),
+            "-v=3".to_owned(),
+        ];
+        Process::start(HEALTH_CHECKS, &command, &[], &self.dir)
     }
 
     /// API of the Machines of OpenShift.
@@ -171,4 +227,16 @@ impl Stage {
         object["metadata"]["namespace"] = super::NAMESPACE.into();
         apply(&self.client, object).await
     }
+}
+
+/// The folder with OpenShift's controller and its manifests, from `hack/setup`, which builds it if it is missing.
+fn openshift_release() -> Result<PathBuf> {
+    prepared("--print-openshift")
+}
+
+/// The objects of a published manifest, with the namespace of the tests.
+fn manifest(dir: &Path, name: &str) -> Result<Vec<Value>> {
+    let path = dir.join(format!("install/0000_30_machine-api-operator_{name}.yaml"));
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    parse_yaml(&text.replace(HOME, NAMESPACE))
 }

@@ -7,6 +7,7 @@ pub mod acts;
 pub mod marks;
 mod overlap;
 mod shows;
+mod upstream;
 pub mod world;
 
 use anyhow::{Result, ensure};

@@ -67,11 +67,16 @@ impl World {
         pool: &str,
         status: Value,
     ) -> Result<DynamicObject> {
-        let owner = json!({ "ownerReferences": [{
+        let owner = json!({ "ownerReferences": self.owner_references().await? });
+        self.machine(name, pool, owner, status).await
+    }
+
+    /// A controller, which no garbage collection misses.
+    pub async fn owner_references(&self) -> Result<Value> {
+        Ok(json!([{
             "apiVersion": "v1", "kind": "ConfigMap", "name": "kube-root-ca.crt",
             "uid": self.owner().await?, "controller": true,
-        }]});
-        self.machine(name, pool, owner, status).await
+        }]))
     }
 
     /// The UID of an existing owner, because objects with a missing owner are garbage-collected.
