@@ -29,7 +29,7 @@ use cli::Command;
 /// The mode of the program, selected by `argv[0]`.
 enum Work {
     Fence(Vec<String>),
-    Command(Command),
+    Command(Box<Command>),
 }
 
 fn main() -> ExitCode {
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
         Work::Fence(arguments.collect())
     } else {
-        Work::Command(cli::parsed().command)
+        Work::Command(Box::new(cli::parsed().command))
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     let result = runtime.block_on(async {
         match work {
             Work::Fence(arguments) => Ok(fence::run(arguments).await),
-            Work::Command(command) => client::direct::around(command, obey).await,
+            Work::Command(command) => client::direct::around(*command, obey).await,
         }
     });
     match (result, output::stdio::finish()) {

@@ -42,9 +42,12 @@ pub(super) struct Verdict {
 
 type Finding = (Grade, String);
 
+/// A rule, the fencing rules that need it, and how it is judged.
+type Rule = (&'static str, &'static str, fn(&Record) -> Finding);
+
 /// One verdict per rule, in the order of the report.
 pub(super) fn verdicts(record: &Record) -> Vec<Verdict> {
-    let rules: [(&'static str, &'static str, fn(&Record) -> Finding); 15] = [
+    let rules: [Rule; 15] = [
         ("off is confirmed", "F1", off_is_confirmed),
         ("off is stable", "F1, F3", off_is_stable),
         ("off while off is harmless", "F1", off_while_off),
@@ -61,16 +64,15 @@ pub(super) fn verdicts(record: &Record) -> Vec<Verdict> {
         ("times are within the defaults", "L1", times),
         ("the host was left as it was found", "F9", restored),
     ];
-    let judge =
-        |(rule, needed_by, judge): &(&'static str, &'static str, fn(&Record) -> Finding)| {
-            let (grade, found) = judge(record);
-            Verdict {
-                rule,
-                needed_by,
-                grade,
-                found,
-            }
-        };
+    let judge = |(rule, needed_by, judge): &Rule| {
+        let (grade, found) = judge(record);
+        Verdict {
+            rule,
+            needed_by,
+            grade,
+            found,
+        }
+    };
     rules.iter().map(judge).collect()
 }
 

@@ -17,8 +17,7 @@ fn good() -> Record {
         })
     };
     let (on, off) = (Some(Power::On), Some(Power::Off));
-    let mut record = Record::default();
-    record.steps = vec![
+    let steps = vec![
         done(Step::Found, "", on),
         done(Step::SoftOff, "confirmed", off),
         done(Step::OnAgain, "confirmed", on),
@@ -31,6 +30,10 @@ fn good() -> Record {
         done(Step::OffWhileOff, "confirmed", off),
         done(Step::On, "confirmed", on),
     ];
+    let mut record = Record {
+        steps,
+        ..Record::default()
+    };
     at(&mut record, Step::Found).snapshot = snapshot(300.0);
     at(&mut record, Step::StaysOff).snapshot = snapshot(12.0);
     for (step, proof) in [
