@@ -22,8 +22,10 @@ use crate::{
 pub(super) const TEST_ADDRESS: &str = "10.0.2.2";
 /// Prefix of the host's provider ID.
 pub(super) const PROVIDER: &str = "rackhand://";
-/// Timeout of an answer of QEMU.
-const ANSWER: Duration = Duration::from_secs(30);
+/// Timeout of an answer of QEMU or of a shell.
+const ANSWER: Duration = Duration::from_secs(60);
+/// What the shell writes when it has read a line.
+const READ: &str = "read";
 
 /// A QEMU machine with a real kubelet.
 pub struct RealHost {
@@ -55,10 +57,12 @@ impl RealHost {
             ("-uuid", uuid.clone()),
             ("-kernel", prepared.path("kernel")),
             ("-initrd", prepared.path("initrd")),
+            // On a busy system the kernel would find that the emulated timer does not work.
             (
                 "-append",
                 format!(
-                    "root=/dev/vda rw console=ttyS0 net.ifnames=0 systemd.machine_id={machine_id}"
+                    "root=/dev/vda rw console=ttyS0 net.ifnames=0 no_timer_check \
+                     systemd.machine_id={machine_id}"
                 ),
             ),
             // A killed QEMU process loses nothing of what the system's cache of files contains.
@@ -211,13 +215,22 @@ impl RealHost {
         self.qmp("set_link", &json!({ "name": "card0", "up": plugged }))
     }
 
-    /// Runs a line in the root shell at its second serial line, and returns without its result.
+    /// Runs a line in the root shell at its second serial line, and returns when the shell has read it.
     ///
     /// # Errors
-    /// The host is off.
+    /// The host is off, or its shell does not answer.
     pub fn shell(&self, line: &str) -> Result<()> {
         let mut socket = UnixStream::connect(self.dir.join("shell"))?;
-        writeln!(socket, "{line}").with_context(|| format!("shell of {}", self.name))
+        socket.set_read_timeout(Some(ANSWER))?;
+        // QEMU drops what the serial line has not taken when the connection closes.
+        writeln!(socket, "\necho {READ}; {line}")?;
+        for answer in BufReader::new(socket).lines() {
+            let answer = answer.with_context(|| format!("shell of {}", self.name))?;
+            if answer.ends_with(READ) {
+                return Ok(());
+            }
+        }
+        bail!("the shell of {} closed its line", self.name)
     }
 
     /// A command of QEMU's monitor.

@@ -179,7 +179,7 @@ impl RealSite {
     /// It is not Ready in time.
     pub async fn wait_ready(&self, name: &str) -> Result<Node> {
         let nodes: Api<Node> = Api::all(self.stage.client.clone());
-        wait_until(&format!("{name}: Ready"), 2 * LONG, || async {
+        wait_until(&format!("{name}: Ready"), 4 * LONG, || async {
             Ok(match nodes.get_opt(name).await? {
                 Some(node) if is_ready(&node) => Ok(node),
                 Some(_) => Err("not Ready".to_owned()),

@@ -82,7 +82,7 @@ async fn record(
 async fn habits(site: &RealSite) -> Result<()> {
     let host = site.host(HOST)?;
     let unknown = |now: &BTreeMap<&'static str, String>| {
-        now["ready"].starts_with("Unknown") && now["taints"].contains("NoExecute")
+        now["ready"].starts_with("Unknown") && now["taints"].contains("unreachable")
     };
     let well = |now: &BTreeMap<&'static str, String>| {
         now["ready"].starts_with("True") && now["taints"].is_empty()

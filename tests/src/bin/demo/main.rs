@@ -5,6 +5,7 @@
 
 mod fact;
 mod plain;
+mod real;
 mod scenarios;
 mod screen;
 mod summary;
@@ -34,6 +35,10 @@ struct Args {
     /// Ctrl-C.
     #[arg(long, conflicts_with = "scenario")]
     page: bool,
+    /// Show it with two real hosts instead: Debian's kernel, containerd and the kubelet in QEMU, behind
+    /// BMCs of ipmi_sim. As root, on Debian; takes some minutes.
+    #[arg(long, conflicts_with_all = ["scenario", "keep", "page", "racks", "hosts"])]
+    real: bool,
     /// Directory for all files; emptied at the start.
     #[arg(long, default_value = ".demo")]
     dir: PathBuf,
@@ -87,6 +92,7 @@ async fn run(args: &Args) -> Result<()> {
     let dir = emptied(&args.dir)?;
     let shown = async {
         match args.scenario {
+            None if args.real => Ok(Shown::ended(real::show(&dir).await)),
             None => plain::show(args, &dir).await,
             Some(choice) => scenarios::show(choice, args.keep, &dir).await,
         }
