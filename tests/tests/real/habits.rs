@@ -1,5 +1,6 @@
 //! What the API shows of a real kubelet that stands still, is cut off, and boots: the order of its Lease, conditions,
-//! taints and boot ID.
+//! taints and boot ID. `kubelet.json` is a record of it: the only Node of its cluster, with seconds since each phase
+//! began. A cluster without any other Node gets no taint of effect NoExecute.
 
 use std::{collections::BTreeMap, sync::Mutex, time::Instant};
 
