@@ -4,23 +4,18 @@
 
 use serde_json::Value;
 
-use super::client::Redfish;
-use crate::{
-    BmcError, BootState,
-    redfish::protocol::{call_budget::Call, document::text},
-};
+use super::resources::Reader;
+use crate::{BmcError, BootState, redfish::protocol::document::text};
 
 /// Maximum length of a state, in characters.
 const MAX_STATE: usize = 64;
 
-impl Redfish {
-    pub(super) async fn read_boot_state(&self, call: &Call) -> Result<BootState, BmcError> {
-        let found = self.locator.read(&self.access, call).await?;
-        Ok(BootState {
-            progress: progress(&found.body),
-            ..BootState::default()
-        })
-    }
+pub(super) async fn read(reader: Reader<'_>) -> Result<BootState, BmcError> {
+    let found = reader.system().await?;
+    Ok(BootState {
+        progress: progress(&found.body),
+        ..BootState::default()
+    })
 }
 
 /// `LastState`, with the state of the vendor behind `OEM` (ComputerSystem v1.13 and later).

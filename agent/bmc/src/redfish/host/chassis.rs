@@ -7,12 +7,11 @@
 use reqwest::StatusCode;
 use serde_json::Value;
 
-use super::{client::Redfish, discovery::SystemResource};
+use super::resources::{Reader, SystemResource};
 use crate::{
     BmcError, ErrorKind, PowerState,
     redfish::{
         protocol::{
-            call_budget::Call,
             document::{self, last_part, links, text},
             errors,
         },
@@ -45,97 +44,95 @@ fn combined(system: &str, name: &str, chassis: PowerState, word: &str) -> (Power
     (state, format!("{system}, but chassis {name} {word}"))
 }
 
-impl Redfish {
-    /// The power state of the host and its raw text: off only if every chassis of the system that
-    /// reports a power state is off, too.
-    ///
-    /// # Errors
-    ///
-    /// A chassis could not be read, so its power state is unknown.
-    pub(super) async fn host_power(
-        &self,
-        call: &Call,
-        found: &SystemResource,
-    ) -> Result<(PowerState, String), BmcError> {
-        let system = &found.system;
-        let own = (system.state, system.raw.clone());
-        if system.state == PowerState::On && self.is_off_late() {
-            let contradiction = self.chassis_off(call, found).await;
-            return Ok(contradiction.map_or(own, |raw| (system.state, raw)));
-        }
-        if system.state != PowerState::Off {
-            return Ok(own);
-        }
-        let chassis = links(&found.body, &["Links", "Chassis"]);
-        if chassis.len() > MAX_CHASSIS {
-            let message = format!(
-                "the system is linked to {} chassis; at most {MAX_CHASSIS} are read",
-                chassis.len()
-            );
-            return Err(self.error(ErrorKind::Protocol, message));
-        }
-        for link in &chassis {
-            let name = last_part(link);
-            if vendor::is_board_chassis(name) {
-                continue;
-            }
-            let Some(body) = self.chassis(call, link).await? else {
-                continue;
-            };
-            match reported(&body) {
-                None | Some((PowerState::Off, _)) => {}
-                Some((state, word)) => {
-                    let name = self.access.http.reporter.quote(name);
-                    return Ok(combined(&system.raw, &name, state, &word));
-                }
-            }
-        }
-        Ok(own)
+/// The power state of the host and its raw text: off only if every chassis of the system that
+/// reports a power state is off, too.
+///
+/// # Errors
+///
+/// A chassis could not be read, so its power state is unknown.
+pub(super) async fn host_power(
+    reader: Reader<'_>,
+    found: &SystemResource,
+    is_off_late: bool,
+) -> Result<(PowerState, String), BmcError> {
+    let system = &found.system;
+    let own = (system.state, system.raw.clone());
+    if system.state == PowerState::On && is_off_late {
+        let contradiction = chassis_off(reader, found).await;
+        return Ok(contradiction.map_or(own, |raw| (system.state, raw)));
     }
+    if system.state != PowerState::Off {
+        return Ok(own);
+    }
+    let chassis = links(&found.body, &["Links", "Chassis"]);
+    if chassis.len() > MAX_CHASSIS {
+        let message = format!(
+            "the system is linked to {} chassis; at most {MAX_CHASSIS} are read",
+            chassis.len()
+        );
+        return Err(reader.error(ErrorKind::Protocol, message));
+    }
+    for link in &chassis {
+        let name = last_part(link);
+        if vendor::is_board_chassis(name) {
+            continue;
+        }
+        let Some(body) = read_chassis(reader, link).await? else {
+            continue;
+        };
+        match reported(&body) {
+            None | Some((PowerState::Off, _)) => {}
+            Some((state, word)) => {
+                let name = reader.reporter().quote(name);
+                return Ok(combined(&system.raw, &name, state, &word));
+            }
+        }
+    }
+    Ok(own)
+}
 
-    /// The raw text for a system that reports on while all of its chassis that report a power state
-    /// are off. It proves nothing, because either of the two may be out of date.
-    async fn chassis_off(&self, call: &Call, found: &SystemResource) -> Option<String> {
-        let mut off = None;
-        for link in links(&found.body, &["Links", "Chassis"])
-            .iter()
-            .take(MAX_CHASSIS)
-        {
-            let name = last_part(link);
-            if vendor::is_board_chassis(name) {
-                continue;
-            }
-            let body = self.chassis(call, link).await.ok().flatten();
-            match body.as_ref().and_then(reported) {
-                None => {}
-                Some((PowerState::Off, word)) => {
-                    off = off.or_else(|| Some((name.to_owned(), word)));
-                }
-                Some(_) => return None,
-            }
+/// The raw text for a system that reports on while all of its chassis that report a power state
+/// are off. It proves nothing, because either of the two may be out of date.
+async fn chassis_off(reader: Reader<'_>, found: &SystemResource) -> Option<String> {
+    let mut off = None;
+    for link in links(&found.body, &["Links", "Chassis"])
+        .iter()
+        .take(MAX_CHASSIS)
+    {
+        let name = last_part(link);
+        if vendor::is_board_chassis(name) {
+            continue;
         }
-        let (name, word) = off?;
-        let name = self.access.http.reporter.quote(&name);
-        Some(format!("{}, but chassis {name} {word}", found.system.raw))
+        let body = read_chassis(reader, link).await.ok().flatten();
+        match body.as_ref().and_then(reported) {
+            None => {}
+            Some((PowerState::Off, word)) => {
+                off = off.or_else(|| Some((name.to_owned(), word)));
+            }
+            Some(_) => return None,
+        }
     }
+    let (name, word) = off?;
+    let name = reader.reporter().quote(&name);
+    Some(format!("{}, but chassis {name} {word}", found.system.raw))
+}
 
-    /// Reads a chassis; `None`: it does not exist, or not for this user.
-    async fn chassis(&self, call: &Call, link: &str) -> Result<Option<Value>, BmcError> {
-        const DOING: &str = "reading the chassis";
-        let url = self.access.http.resolve(link)?;
-        let answer = self.access.get(call, &url).await?;
-        let absent = [
-            StatusCode::FORBIDDEN,
-            StatusCode::NOT_FOUND,
-            StatusCode::GONE,
-            StatusCode::METHOD_NOT_ALLOWED,
-            StatusCode::NOT_IMPLEMENTED,
-        ];
-        if absent.contains(&answer.status) {
-            return Ok(None);
-        }
-        errors::document(&self.access.http.reporter, DOING, answer).map(Some)
+/// Reads a chassis; `None`: it does not exist, or not for this user.
+async fn read_chassis(reader: Reader<'_>, link: &str) -> Result<Option<Value>, BmcError> {
+    const DOING: &str = "reading the chassis";
+    let url = reader.resolve(link)?;
+    let answer = reader.get(&url).await?;
+    let absent = [
+        StatusCode::FORBIDDEN,
+        StatusCode::NOT_FOUND,
+        StatusCode::GONE,
+        StatusCode::METHOD_NOT_ALLOWED,
+        StatusCode::NOT_IMPLEMENTED,
+    ];
+    if absent.contains(&answer.status) {
+        return Ok(None);
     }
+    errors::document(reader.reporter(), DOING, answer).map(Some)
 }
 
 #[cfg(test)]

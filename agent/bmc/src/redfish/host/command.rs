@@ -8,179 +8,185 @@ use serde_json::json;
 
 use super::{
     action::{self, Choice, Facts},
-    client::Redfish,
-    patch::Outcome,
+    resources::{ChangeOutcome, Reader, Writer},
 };
 use crate::{
     Accepted, BmcError, ErrorKind, PowerCommand, PowerState, StateBefore,
     redfish::{
-        protocol::{call_budget::Call, document::System, response::Answer},
+        protocol::{document::System, response::Answer},
         vendor::{self, Cause},
     },
 };
 
-impl Redfish {
-    pub(super) async fn switch(
-        &self,
-        call: &Call,
-        command: PowerCommand,
-    ) -> Result<Accepted, BmcError> {
-        let turn = self.changing.lock().await;
-        let system = self.locator.read(&self.access, call).await?.system;
-        let reset = system.reset.as_ref().ok_or_else(|| {
-            self.error(
-                ErrorKind::Unsupported,
-                "the system has no Reset action; update the BMC",
-            )
-        })?;
-        let allowed = self.allowed(call, reset).await?;
-        let facts = Facts {
-            state: system.state,
-            allowed: allowed.as_deref(),
-            soft_off_by_button: self.soft_off_by_button,
-            restart_hangs: vendor::restart_hangs(&system.identity),
-        };
-        let word = match action::choose(command, facts) {
-            Choice::Send(word) => word,
-            Choice::Already => {
-                return Ok(Accepted::not_needed(format!("already {}", aim(command))));
-            }
-            other => return Err(self.not_sent(command, other, &system, allowed.as_deref())),
-        };
-        let target = self.access.http.resolve(&reset.target)?;
-        let body = json!({ "ResetType": word });
-        let answer = self.act(call, &target, &body).await?;
-        // A task may take long; a hard off does not wait for that of a soft off.
-        drop(turn);
-        let before = StateBefore {
-            state: system.state,
-            same_connection: false,
-        };
-        let accepted = self.judge(call, command, word, &answer).await?;
-        Ok(Accepted {
-            before: Some(before),
-            ..accepted
-        })
-    }
+/// Sends a command, unless the host is in the requested state or only the power button could reach it.
+pub(super) async fn send(
+    writer: Writer<'_>,
+    command: PowerCommand,
+    soft_off_by_button: bool,
+) -> Result<Accepted, BmcError> {
+    let reader = writer.reader();
+    let turn = writer.turn().await;
+    let system = reader.system().await?.system;
+    let reset = system.reset.as_ref().ok_or_else(|| {
+        reader.error(
+            ErrorKind::Unsupported,
+            "the system has no Reset action; update the BMC",
+        )
+    })?;
+    let allowed = reader.allowed(reset).await?;
+    let facts = Facts {
+        state: system.state,
+        allowed: allowed.as_deref(),
+        soft_off_by_button,
+        restart_hangs: vendor::restart_hangs(&system.identity),
+    };
+    let word = match action::choose(command, facts) {
+        Choice::Send(word) => word,
+        Choice::Already => {
+            return Ok(Accepted::not_needed(format!("already {}", aim(command))));
+        }
+        other => {
+            return Err(not_sent(
+                reader,
+                command,
+                other,
+                &system,
+                allowed.as_deref(),
+            ));
+        }
+    };
+    let target = reader.resolve(&reset.target)?;
+    let body = json!({ "ResetType": word });
+    let answer = turn.act(&target, &body).await?;
+    // A task may take long; a hard off does not wait for that of a soft off.
+    drop(turn);
+    let before = StateBefore {
+        state: system.state,
+        same_connection: false,
+    };
+    let accepted = judge(writer, command, word, &answer).await?;
+    Ok(Accepted {
+        before: Some(before),
+        ..accepted
+    })
+}
 
-    fn not_sent(
-        &self,
-        command: PowerCommand,
-        choice: Choice,
-        system: &System,
-        allowed: Option<&[String]>,
-    ) -> BmcError {
-        let quote = |text: &str| self.access.http.reporter.quote(text);
-        let words = command.words();
-        match choice {
-            Choice::ButtonOnly => {
-                let message = format!(
-                    "{words}: the BMC has only the power button for it, whose effect depends on the \
-                     power state"
-                );
-                self.error(ErrorKind::ButtonOnly, message)
-            }
-            Choice::NotNow => {
-                let raw = quote(&system.raw);
-                let message = format!("{words}: not sent, because the power state is {raw:?}");
-                self.error(ErrorKind::Busy, message)
-            }
-            Choice::ButtonForbidden => {
-                let message = format!(
-                    "{words}: the BMC has only the power button for it; {}, or allow the button",
-                    action::advice(command)
-                );
-                self.error(ErrorKind::Unsupported, message)
-            }
-            Choice::Hangs => {
-                let model = quote(system.identity.model.as_deref().unwrap_or_default());
-                let message = format!(
-                    "{words}: {model} is known to hang on it; {}",
-                    action::advice(command)
-                );
-                self.error(ErrorKind::Unsupported, message)
-            }
-            Choice::Unsupported | Choice::Send(_) | Choice::Already => {
-                let offer = quote(&allowed.unwrap_or_default().join(", "));
-                let message = format!(
-                    "no reset type for {words}; it offers {offer}; {}",
-                    action::advice(command)
-                );
-                self.error(ErrorKind::Unsupported, message)
-            }
+fn not_sent(
+    reader: Reader<'_>,
+    command: PowerCommand,
+    choice: Choice,
+    system: &System,
+    allowed: Option<&[String]>,
+) -> BmcError {
+    let quote = |text: &str| reader.reporter().quote(text);
+    let words = command.words();
+    match choice {
+        Choice::ButtonOnly => {
+            let message = format!(
+                "{words}: the BMC has only the power button for it, whose effect depends on the \
+                 power state"
+            );
+            reader.error(ErrorKind::ButtonOnly, message)
+        }
+        Choice::NotNow => {
+            let raw = quote(&system.raw);
+            let message = format!("{words}: not sent, because the power state is {raw:?}");
+            reader.error(ErrorKind::Busy, message)
+        }
+        Choice::ButtonForbidden => {
+            let message = format!(
+                "{words}: the BMC has only the power button for it; {}, or allow the button",
+                action::advice(command)
+            );
+            reader.error(ErrorKind::Unsupported, message)
+        }
+        Choice::Hangs => {
+            let model = quote(system.identity.model.as_deref().unwrap_or_default());
+            let message = format!(
+                "{words}: {model} is known to hang on it; {}",
+                action::advice(command)
+            );
+            reader.error(ErrorKind::Unsupported, message)
+        }
+        Choice::Unsupported | Choice::Send(_) | Choice::Already => {
+            let offer = quote(&allowed.unwrap_or_default().join(", "));
+            let message = format!(
+                "no reset type for {words}; it offers {offer}; {}",
+                action::advice(command)
+            );
+            reader.error(ErrorKind::Unsupported, message)
         }
     }
+}
 
-    /// Meaning of the response to a command: taken, refused as done already, or refused.
-    async fn judge(
-        &self,
-        call: &Call,
-        command: PowerCommand,
-        word: &str,
-        answer: &Answer,
-    ) -> Result<Accepted, BmcError> {
-        let messages = answer.messages();
-        let error = match self.outcome(call, command.words(), answer).await {
-            Outcome::Yes(short) => return Ok(Accepted::taken(word, short)),
-            Outcome::No(says) => return Err(self.refused(call, command, answer, &says).await),
-            Outcome::Failed(error) => error,
-        };
-        if answer.status.is_client_error()
-            && let Some(state) = command.leads_to()
-            && messages.mean_already(state)
-        {
-            let short = format!("{}: already {}", answer.status.as_u16(), aim(command));
-            return Ok(Accepted::already_there(word, short));
-        }
-        let about_state = [
-            StatusCode::BAD_REQUEST,
-            StatusCode::CONFLICT,
-            StatusCode::UNPROCESSABLE_ENTITY,
-        ];
-        let causes = [Cause::State, Cause::Settling];
-        if about_state.contains(&answer.status) || causes.iter().any(|cause| messages.has(*cause)) {
-            let says = self.access.http.reporter.says(&messages);
-            return Err(self.refused(call, command, answer, &says).await);
-        }
-        Err(error)
+/// Meaning of the response to a command: taken, refused as done already, or refused.
+async fn judge(
+    writer: Writer<'_>,
+    command: PowerCommand,
+    word: &str,
+    answer: &Answer,
+) -> Result<Accepted, BmcError> {
+    let reader = writer.reader();
+    let messages = answer.messages();
+    let error = match writer.outcome(command.words(), answer).await {
+        ChangeOutcome::Yes(short) => return Ok(Accepted::taken(word, short)),
+        ChangeOutcome::No(says) => return Err(refused(reader, command, answer, &says).await),
+        ChangeOutcome::Failed(error) => error,
+    };
+    if answer.status.is_client_error()
+        && let Some(state) = command.leads_to()
+        && messages.mean_already(state)
+    {
+        let short = format!("{}: already {}", answer.status.as_u16(), aim(command));
+        return Ok(Accepted::already_there(word, short));
     }
+    let about_state = [
+        StatusCode::BAD_REQUEST,
+        StatusCode::CONFLICT,
+        StatusCode::UNPROCESSABLE_ENTITY,
+    ];
+    let causes = [Cause::State, Cause::Settling];
+    if about_state.contains(&answer.status) || causes.iter().any(|cause| messages.has(*cause)) {
+        let says = reader.reporter().says(&messages);
+        return Err(refused(reader, command, answer, &says).await);
+    }
+    Err(error)
+}
 
-    /// The error of a refused command. The power state is read for its message only: the state proves nothing
-    /// about the refusal.
-    async fn refused(
-        &self,
-        call: &Call,
-        command: PowerCommand,
-        answer: &Answer,
-        says: &str,
-    ) -> BmcError {
-        let code = answer.status.as_u16();
-        let words = command.words();
-        let messages = answer.messages();
-        let now = match self.locator.read(&self.access, call).await {
-            Ok(found) => format!(
-                "power state {:?}",
-                self.access.http.reporter.quote(&found.system.raw)
-            ),
-            Err(_) => "power state unreadable".to_owned(),
-        };
-        let error = |kind, wait| BmcError {
-            retry_after: answer.retry_after().or(wait),
-            ..self.error(kind, format!("{words} refused ({code}, {now}){says}"))
-        };
-        // On iDRAC10 the previous off is not complete; other BMCs report with it that the host is
-        // off.
-        let is_on = command.leads_to() == Some(PowerState::On);
-        let is_settling = is_on && messages.has(Cause::Settling);
-        if messages.has(Cause::NotReady) {
-            error(ErrorKind::Busy, Some(vendor::NOT_READY_WAIT))
-        } else if is_settling {
-            error(ErrorKind::Busy, Some(vendor::SETTLING_WAIT))
-        } else if messages.has(Cause::Unsupported) {
-            error(ErrorKind::Unsupported, None)
-        } else {
-            error(ErrorKind::Refused, None)
-        }
+/// The error of a refused command. The power state is read for its message only: the state proves nothing
+/// about the refusal.
+async fn refused(
+    reader: Reader<'_>,
+    command: PowerCommand,
+    answer: &Answer,
+    says: &str,
+) -> BmcError {
+    let code = answer.status.as_u16();
+    let words = command.words();
+    let messages = answer.messages();
+    let now = match reader.system().await {
+        Ok(found) => format!(
+            "power state {:?}",
+            reader.reporter().quote(&found.system.raw)
+        ),
+        Err(_) => "power state unreadable".to_owned(),
+    };
+    let error = |kind, wait| BmcError {
+        retry_after: answer.retry_after().or(wait),
+        ..reader.error(kind, format!("{words} refused ({code}, {now}){says}"))
+    };
+    // On iDRAC10 the previous off is not complete; other BMCs report with it that the host is
+    // off.
+    let is_on = command.leads_to() == Some(PowerState::On);
+    let is_settling = is_on && messages.has(Cause::Settling);
+    if messages.has(Cause::NotReady) {
+        error(ErrorKind::Busy, Some(vendor::NOT_READY_WAIT))
+    } else if is_settling {
+        error(ErrorKind::Busy, Some(vendor::SETTLING_WAIT))
+    } else if messages.has(Cause::Unsupported) {
+        error(ErrorKind::Unsupported, None)
+    } else {
+        error(ErrorKind::Refused, None)
     }
 }
 

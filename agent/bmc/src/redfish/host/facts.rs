@@ -5,55 +5,46 @@
 
 use serde_json::Value;
 
-use super::{client::Redfish, manager};
+use super::{account, manager, resources::Reader};
 use crate::{
     BmcError, Facts,
-    redfish::protocol::{
-        call_budget::Call,
-        document::{link, text, values},
-    },
+    redfish::protocol::document::{link, text, values},
 };
 
 /// Privilege that `ComputerSystem.Reset` requires (Redfish DSP8011, privilege registry).
 const NEEDED: &str = "ConfigureComponents";
 
-impl Redfish {
-    /// Reads the facts. Service root and system must be readable; other facts are optional.
-    pub(super) async fn read_facts(&self, call: &Call) -> Result<Facts, BmcError> {
-        let url = self.access.http.resolve("/redfish/v1/")?;
-        let root = self.fetch(call, &url, "reading the service root").await?;
-        let system = self.locator.read(&self.access, call).await?.system;
-        let actions = match &system.reset {
-            Some(reset) => self.allowed(call, reset).await?,
-            None => Some(Vec::new()),
-        };
-        let mut facts = Facts {
-            service: Some(service(&root)),
-            actions,
-            ..Facts::default()
-        };
-        if let Ok(manager) = self.manager(call).await
-            && let Some(body) = self.optional(call, &manager).await
-        {
-            facts.firmware = text(&body, "FirmwareVersion");
-            facts.uptime = manager::uptime(&body);
-            facts.clock = text(&body, "DateTime").and_then(|at| at.parse().ok());
-        }
-        if let Ok((_, account)) = self.account(call, &root).await {
-            facts.privilege = text(&account, "RoleId");
-            let role = match link(&account, &["Links", "Role"]) {
-                Some(link) => self.optional(call, &link).await,
-                None => None,
-            };
-            facts.may_switch = may_switch(facts.privilege.as_deref(), role.as_ref());
-        }
-        Ok(facts)
+/// Reads the facts. Service root and system must be readable; other facts are optional.
+pub(super) async fn read(reader: Reader<'_>) -> Result<Facts, BmcError> {
+    let root = reader
+        .follow("/redfish/v1/", "reading the service root")
+        .await?;
+    let system = reader.system().await?.system;
+    let actions = match &system.reset {
+        Some(reset) => reader.allowed(reset).await?,
+        None => Some(Vec::new()),
+    };
+    let mut facts = Facts {
+        service: Some(service(&root)),
+        actions,
+        ..Facts::default()
+    };
+    if let Ok(manager) = manager::only(reader).await
+        && let Some(body) = reader.optional(&manager).await
+    {
+        facts.firmware = text(&body, "FirmwareVersion");
+        facts.uptime = manager::uptime(&body);
+        facts.clock = text(&body, "DateTime").and_then(|at| at.parse().ok());
     }
-
-    pub(super) async fn optional(&self, call: &Call, link: &str) -> Option<Value> {
-        let url = self.access.http.resolve(link).ok()?;
-        self.fetch(call, &url, "reading for a diagnosis").await.ok()
+    if let Ok((_, account)) = account::find(reader, &root).await {
+        facts.privilege = text(&account, "RoleId");
+        let role = match link(&account, &["Links", "Role"]) {
+            Some(link) => reader.optional(&link).await,
+            None => None,
+        };
+        facts.may_switch = may_switch(facts.privilege.as_deref(), role.as_ref());
     }
+    Ok(facts)
 }
 
 /// `Redfish 1.15.0 (Dell Integrated Dell Remote Access Controller)`.

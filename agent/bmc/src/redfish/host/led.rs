@@ -7,12 +7,11 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::client::Redfish;
+use super::resources::{Reader, Writer};
 use crate::{
     Accepted, BmcError, ErrorKind, Identify, SystemIdentity,
     redfish::{
         protocol::{
-            call_budget::Call,
             document::{links, text, values},
             errors,
         },
@@ -64,79 +63,70 @@ fn requests(led: &Led, lit: bool, identity: &SystemIdentity) -> Vec<Value> {
     }
 }
 
-impl Redfish {
-    pub(super) async fn set_identify_led(
-        &self,
-        call: &Call,
-        wanted: Identify,
-    ) -> Result<Accepted, BmcError> {
-        let lit = match wanted {
-            Identify::On => true,
-            Identify::Off => false,
-            Identify::For(_) => {
-                let message =
-                    "Redfish has no timer for the identify LED; switch it on, and off later";
-                return Err(self.error(ErrorKind::Unsupported, message));
-            }
+pub(super) async fn set(writer: Writer<'_>, wanted: Identify) -> Result<Accepted, BmcError> {
+    let reader = writer.reader();
+    let lit = match wanted {
+        Identify::On => true,
+        Identify::Off => false,
+        Identify::For(_) => {
+            let message = "Redfish has no timer for the identify LED; switch it on, and off later";
+            return Err(reader.error(ErrorKind::Unsupported, message));
+        }
+    };
+    let found = reader.system().await?;
+    let identity = &found.system.identity;
+    if let Some(led) = led(&found.body) {
+        let requests = requests(&led, lit, identity);
+        return set_led(writer, &found.url, found.etag.as_deref(), &requests).await;
+    }
+    let chassis = links(&found.body, &["Links", "Chassis"]);
+    for link in chassis.iter().take(MAX_CHASSIS) {
+        let url = reader.resolve(link)?;
+        let answer = reader.get(&url).await?;
+        let in_header = answer.etag();
+        let Ok(body) = errors::document(reader.reporter(), DOING, answer) else {
+            continue;
         };
-        let found = self.locator.read(&self.access, call).await?;
-        let identity = &found.system.identity;
-        if let Some(led) = led(&found.body) {
+        if let Some(led) = led(&body) {
+            let etag = in_header.or_else(|| text(&body, "@odata.etag"));
             let requests = requests(&led, lit, identity);
-            return self
-                .set_led(call, &found.url, found.etag.as_deref(), &requests)
-                .await;
+            return set_led(writer, &url, etag.as_deref(), &requests).await;
         }
-        let chassis = links(&found.body, &["Links", "Chassis"]);
-        for link in chassis.iter().take(MAX_CHASSIS) {
-            let url = self.access.http.resolve(link)?;
-            let answer = self.access.get(call, &url).await?;
-            let in_header = answer.etag();
-            let reporter = &self.access.http.reporter;
-            let Ok(body) = errors::document(reporter, DOING, answer) else {
-                continue;
-            };
-            if let Some(led) = led(&body) {
-                let etag = in_header.or_else(|| text(&body, "@odata.etag"));
-                let requests = requests(&led, lit, identity);
-                return self.set_led(call, &url, etag.as_deref(), &requests).await;
-            }
-        }
-        Err(self.no_led())
     }
+    Err(no_led(reader))
+}
 
-    /// Writes the first body that the BMC accepts.
-    async fn set_led(
-        &self,
-        call: &Call,
-        url: &Url,
-        etag: Option<&str>,
-        requests: &[Value],
-    ) -> Result<Accepted, BmcError> {
-        let mut refusal = None;
-        for request in requests {
-            let answer = self.patch(call, url, etag, request).await?;
-            let is_wrong_value = answer.status == StatusCode::BAD_REQUEST;
-            match self.changed(call, DOING, &answer).await {
-                Ok(answer) => {
-                    let command = request.to_string();
-                    return Ok(Accepted::taken(command, answer));
-                }
-                Err(error) if is_wrong_value && error.kind != ErrorKind::Busy => {
-                    refusal.get_or_insert(error);
-                }
-                Err(error) => return Err(error),
+/// Writes the first body that the BMC accepts.
+async fn set_led(
+    writer: Writer<'_>,
+    url: &Url,
+    etag: Option<&str>,
+    requests: &[Value],
+) -> Result<Accepted, BmcError> {
+    let reader = writer.reader();
+    let mut refusal = None;
+    for request in requests {
+        let answer = writer.patch(url, etag, request).await?;
+        let is_wrong_value = answer.status == StatusCode::BAD_REQUEST;
+        match writer.changed(DOING, &answer).await {
+            Ok(answer) => {
+                let command = request.to_string();
+                return Ok(Accepted::taken(command, answer));
             }
+            Err(error) if is_wrong_value && error.kind != ErrorKind::Busy => {
+                refusal.get_or_insert(error);
+            }
+            Err(error) => return Err(error),
         }
-        Err(refusal.unwrap_or_else(|| self.no_led()))
     }
+    Err(refusal.unwrap_or_else(|| no_led(reader)))
+}
 
-    fn no_led(&self) -> BmcError {
-        self.error(
-            ErrorKind::Unsupported,
-            "the BMC has no identify LED that supports this setting",
-        )
-    }
+fn no_led(reader: Reader<'_>) -> BmcError {
+    reader.error(
+        ErrorKind::Unsupported,
+        "the BMC has no identify LED that supports this setting",
+    )
 }
 
 /// Parses a document as one with an LED.

@@ -8,13 +8,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::client::Redfish;
+use super::resources::{Reader, Writer};
 use crate::{
     Accepted, BmcError, ErrorKind,
-    redfish::protocol::{
-        call_budget::Call,
-        document::{Action, Collection, links, text},
-    },
+    redfish::protocol::document::{Action, Collection, links, text},
 };
 
 const DOING: &str = "restarting the BMC";
@@ -46,79 +43,75 @@ fn reset_type(allowed: Option<&[String]>) -> Option<&'static str> {
         .find(|word| allowed.is_none_or(|allowed| allowed.iter().any(|offer| offer == word)))
 }
 
-impl Redfish {
-    /// Links to the managers of the system; to all of the service if the system names none.
-    async fn managers(&self, call: &Call) -> Result<Vec<String>, BmcError> {
-        let found = self.locator.read(&self.access, call).await?;
-        let mut managers = managed_by(&found.body);
-        if managers.is_empty()
-            && let Some(link) = self.access.root().await?.managers
-        {
-            let url = self.access.http.resolve(&link)?;
-            let body = self.fetch(call, &url, "listing the managers").await?;
-            let page = Collection::of(&body).unwrap_or_default();
-            managers = page.members;
-            if page.next.is_some() {
-                managers.push("and more".to_owned());
-            }
-        }
-        Ok(managers)
-    }
-
-    /// Link to the only manager of the system.
-    pub(super) async fn manager(&self, call: &Call) -> Result<String, BmcError> {
-        let managers = self.managers(call).await?;
-        match managers.as_slice() {
-            [only] => Ok(only.clone()),
-            [] => Err(self.error(ErrorKind::Unsupported, NO_MANAGER)),
-            _ => {
-                let list = self.access.http.reporter.quote(&managers.join(", "));
-                let message = format!(
-                    "{DOING}: several managers, and none is the one; restart the right one by its \
-                     own means: {list}"
-                );
-                Err(self.error(ErrorKind::System, message))
-            }
+/// Links to the managers of the system; to all of the service if the system names none.
+async fn managers(reader: Reader<'_>) -> Result<Vec<String>, BmcError> {
+    let found = reader.system().await?;
+    let mut managers = managed_by(&found.body);
+    if managers.is_empty()
+        && let Some(link) = reader.root().await?.managers
+    {
+        let body = reader.follow(&link, "listing the managers").await?;
+        let page = Collection::of(&body).unwrap_or_default();
+        managers = page.members;
+        if page.next.is_some() {
+            managers.push("and more".to_owned());
         }
     }
+    Ok(managers)
+}
 
-    /// Uptime of the managers of the system; the shortest one if there are several.
-    pub(super) async fn manager_uptime(&self, call: &Call) -> Result<Duration, BmcError> {
-        let mut least: Option<Duration> = None;
-        for link in self.managers(call).await?.iter().take(MAX_MANAGERS) {
-            let url = self.access.http.resolve(link)?;
-            let body = self.fetch(call, &url, "reading the manager").await?;
-            let uptime = uptime(&body).ok_or_else(|| {
-                let message = "the manager reports no LastResetTime before its DateTime";
-                self.error(ErrorKind::Unsupported, message)
-            })?;
-            least = Some(least.map_or(uptime, |least| least.min(uptime)));
+/// Link to the only manager of the system.
+pub(super) async fn only(reader: Reader<'_>) -> Result<String, BmcError> {
+    let managers = managers(reader).await?;
+    match managers.as_slice() {
+        [only] => Ok(only.clone()),
+        [] => Err(reader.error(ErrorKind::Unsupported, NO_MANAGER)),
+        _ => {
+            let list = reader.reporter().quote(&managers.join(", "));
+            let message = format!(
+                "{DOING}: several managers, and none is the one; restart the right one by its \
+                 own means: {list}"
+            );
+            Err(reader.error(ErrorKind::System, message))
         }
-        least.ok_or_else(|| self.error(ErrorKind::Unsupported, NO_MANAGER))
     }
+}
 
-    pub(super) async fn reset_manager(&self, call: &Call) -> Result<Accepted, BmcError> {
-        let link = self.manager(call).await?;
-        let url = self.access.http.resolve(&link)?;
-        let body = self.fetch(call, &url, "reading the manager").await?;
-        let unsupported = |why: &str| self.error(ErrorKind::Unsupported, format!("{DOING}: {why}"));
-        let reset = Action::of(&body, "#Manager.Reset")
-            .ok_or_else(|| unsupported("its manager has no Reset action"))?;
-        let allowed = self.allowed(call, &reset).await?;
-        let word = reset_type(allowed.as_deref())
-            .ok_or_else(|| unsupported("its manager supports no restart"))?;
-        let target = self.access.http.resolve(&reset.target)?;
-        let turn = self.changing.lock().await;
-        let body = json!({ "ResetType": word });
-        let answer = self.act(call, &target, &body).await?;
-        drop(turn);
-        // The task is not polled, because the BMC that would respond is restarting.
-        let answer = match answer.status {
-            reqwest::StatusCode::ACCEPTED => "202".to_owned(),
-            _ => self.changed(call, DOING, &answer).await?,
-        };
-        Ok(Accepted::taken(word, answer))
+/// Uptime of the managers of the system; the shortest one if there are several.
+pub(super) async fn least_uptime(reader: Reader<'_>) -> Result<Duration, BmcError> {
+    let mut least: Option<Duration> = None;
+    for link in managers(reader).await?.iter().take(MAX_MANAGERS) {
+        let body = reader.follow(link, "reading the manager").await?;
+        let uptime = uptime(&body).ok_or_else(|| {
+            let message = "the manager reports no LastResetTime before its DateTime";
+            reader.error(ErrorKind::Unsupported, message)
+        })?;
+        least = Some(least.map_or(uptime, |least| least.min(uptime)));
     }
+    least.ok_or_else(|| reader.error(ErrorKind::Unsupported, NO_MANAGER))
+}
+
+pub(super) async fn reset(writer: Writer<'_>) -> Result<Accepted, BmcError> {
+    let reader = writer.reader();
+    let link = only(reader).await?;
+    let body = reader.follow(&link, "reading the manager").await?;
+    let unsupported = |why: &str| reader.error(ErrorKind::Unsupported, format!("{DOING}: {why}"));
+    let reset = Action::of(&body, "#Manager.Reset")
+        .ok_or_else(|| unsupported("its manager has no Reset action"))?;
+    let allowed = reader.allowed(&reset).await?;
+    let word = reset_type(allowed.as_deref())
+        .ok_or_else(|| unsupported("its manager supports no restart"))?;
+    let target = reader.resolve(&reset.target)?;
+    let turn = writer.turn().await;
+    let body = json!({ "ResetType": word });
+    let answer = turn.act(&target, &body).await?;
+    drop(turn);
+    // The task is not polled, because the BMC that would respond is restarting.
+    let answer = match answer.status {
+        reqwest::StatusCode::ACCEPTED => "202".to_owned(),
+        _ => writer.changed(DOING, &answer).await?,
+    };
+    Ok(Accepted::taken(word, answer))
 }
 
 #[cfg(test)]

@@ -6,13 +6,10 @@
 
 use serde_json::Value;
 
-use super::client::Redfish;
+use super::resources::Reader;
 use crate::{
     BmcError, MAX_NEIGHBORS, Neighbor, Topology,
-    redfish::protocol::{
-        call_budget::Call,
-        document::{Collection, last_part, link, links, text},
-    },
+    redfish::protocol::document::{Collection, last_part, link, links, text},
 };
 
 /// Characters of a name. LLDP allows 255 bytes; no person gives a longer name than this.
@@ -25,58 +22,44 @@ const MAX_ADAPTERS: usize = 8;
 /// Ports of an adapter that are read.
 const MAX_PORTS: usize = 16;
 
-impl Redfish {
-    /// Reads the topology. The system must be readable; other resources are optional.
-    pub(super) async fn read_topology(&self, call: &Call) -> Result<Topology, BmcError> {
-        let mut topology = Topology::default();
-        let system = self.locator.read(&self.access, call).await?;
-        let chassis = links(&system.body, &["Links", "Chassis"]);
-        for link in chassis.iter().take(MAX_CHASSIS) {
-            let Some(body) = self.optional(call, link).await else {
+/// Reads the topology. The system must be readable; other resources are optional.
+pub(super) async fn read(reader: Reader<'_>) -> Result<Topology, BmcError> {
+    let mut topology = Topology::default();
+    let system = reader.system().await?;
+    let chassis = links(&system.body, &["Links", "Chassis"]);
+    for link in chassis.iter().take(MAX_CHASSIS) {
+        let Some(body) = reader.optional(link).await else {
+            continue;
+        };
+        if topology.rack.is_none() {
+            topology.rack = rack(&body);
+        }
+        for adapter in linked_members(reader, &body, "NetworkAdapters", MAX_ADAPTERS).await {
+            let Some(adapter) = reader.optional(&adapter).await else {
                 continue;
             };
-            if topology.rack.is_none() {
-                topology.rack = rack(&body);
-            }
-            for adapter in self
-                .linked_members(call, &body, "NetworkAdapters", MAX_ADAPTERS)
-                .await
-            {
-                let Some(adapter) = self.optional(call, &adapter).await else {
-                    continue;
-                };
-                for port in self
-                    .linked_members(call, &adapter, "Ports", MAX_PORTS)
-                    .await
-                {
-                    let port = self.optional(call, &port).await;
-                    topology.neighbors.extend(port.as_ref().and_then(neighbor));
-                    if topology.neighbors.len() >= MAX_NEIGHBORS {
-                        return Ok(topology);
-                    }
+            for port in linked_members(reader, &adapter, "Ports", MAX_PORTS).await {
+                let port = reader.optional(&port).await;
+                topology.neighbors.extend(port.as_ref().and_then(neighbor));
+                if topology.neighbors.len() >= MAX_NEIGHBORS {
+                    return Ok(topology);
                 }
             }
         }
-        Ok(topology)
     }
+    Ok(topology)
+}
 
-    /// Links of the members of the collection that a resource links, at most `limit`.
-    async fn linked_members(
-        &self,
-        call: &Call,
-        body: &Value,
-        name: &str,
-        limit: usize,
-    ) -> Vec<String> {
-        let Some(collection) = link(body, &[name]) else {
-            return Vec::new();
-        };
-        let collection = self.optional(call, &collection).await;
-        let members = collection.as_ref().and_then(Collection::of);
-        let mut members = members.unwrap_or_default().members;
-        members.truncate(limit);
-        members
-    }
+/// Links of the members of the collection that a resource links, at most `limit`.
+async fn linked_members(reader: Reader<'_>, body: &Value, name: &str, limit: usize) -> Vec<String> {
+    let Some(collection) = link(body, &[name]) else {
+        return Vec::new();
+    };
+    let collection = reader.optional(&collection).await;
+    let members = collection.as_ref().and_then(Collection::of);
+    let mut members = members.unwrap_or_default().members;
+    members.truncate(limit);
+    members
 }
 
 /// The rack of a chassis, with its row where both are known.

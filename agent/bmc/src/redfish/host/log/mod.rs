@@ -13,13 +13,13 @@ use self::{
     entry::Order,
     selection::{Candidate, Owner},
 };
-use super::{client::Redfish, discovery::SystemResource, manager::managed_by};
+use super::{
+    manager::managed_by,
+    resources::{Reader, SystemResource, Writer},
+};
 use crate::{
     Accepted, BmcError, ErrorKind, EventLog, LogEntry,
-    redfish::protocol::{
-        call_budget::Call,
-        document::{Action, Collection, Features, link},
-    },
+    redfish::protocol::document::{Action, Collection, Features, link},
 };
 
 /// Maximum number of pages read from one log; Dell's have 50 entries, OpenBMC's 1000.
@@ -93,181 +93,169 @@ fn onward(first: &Page, limit: usize, features: Features) -> NextPage {
     }
 }
 
-impl Redfish {
-    pub(super) async fn read_log(&self, call: &Call, limit: usize) -> Result<EventLog, BmcError> {
-        let service = self.log_service(call).await?;
-        let link = link(&service, &["Entries"]).ok_or_else(|| {
-            let message = format!("{READING}: the log has no entries; update the BMC");
-            self.error(ErrorKind::Unsupported, message)
-        })?;
-        let url = self.access.http.resolve(&link)?;
-        let features = self.access.root().await?.features;
-        let mut first = self.page(call, &url, None).await?;
-        if let Some(query) = features.expand
-            && first.members.first().is_some_and(entry::is_bare)
-        {
-            // Expansion is optional: without it, entries are read one by one.
-            if let Ok(expanded) = self.page(call, &url, Some(query)).await {
-                first = expanded;
-            }
+pub(super) async fn read(reader: Reader<'_>, limit: usize) -> Result<EventLog, BmcError> {
+    let service = log_service(reader).await?;
+    let link = link(&service, &["Entries"]).ok_or_else(|| {
+        let message = format!("{READING}: the log has no entries; update the BMC");
+        reader.error(ErrorKind::Unsupported, message)
+    })?;
+    let url = reader.resolve(&link)?;
+    let features = reader.root().await?.features;
+    let mut first = page(reader, &url, None).await?;
+    if let Some(query) = features.expand
+        && first.members.first().is_some_and(entry::is_bare)
+    {
+        // Expansion is optional: without it, entries are read one by one.
+        if let Ok(expanded) = page(reader, &url, Some(query)).await {
+            first = expanded;
         }
-        let (total, seen_whole) = (first.total, first.next.is_none());
-        let members = self
-            .newest_members(call, &url, first, limit, features)
-            .await?;
-        let total = total.or(seen_whole.then_some(members.len()));
-        let mut entries = Vec::new();
-        for member in self.filled(call, entry::newest(members, limit)).await? {
-            entries.push(self.plain_entry(entry::entry(&member)));
-        }
-        Ok(EventLog { entries, total })
     }
-
-    /// Members that include the newest `limit` entries of the log.
-    async fn newest_members(
-        &self,
-        call: &Call,
-        url: &Url,
-        first: Page,
-        limit: usize,
-        features: Features,
-    ) -> Result<Vec<Value>, BmcError> {
-        let (mut members, mut next) = match onward(&first, limit, features) {
-            NextPage::Enough => return Ok(first.members),
-            NextPage::Follow => (first.members, first.next),
-            NextPage::Skip(skip) => {
-                let query = match (features.expand, first.members.first()) {
-                    (Some(expand), Some(member)) if !entry::is_bare(member) => {
-                        format!("{expand}&$skip={skip}")
-                    }
-                    _ => format!("$skip={skip}"),
-                };
-                let page = self.page(call, url, Some(&query)).await?;
-                (page.members, page.next)
-            }
-        };
-        let newest_first = entry::order(&members) == Order::NewestFirst;
-        for _ in 1..MAX_PAGES {
-            let Some(link) = next.take() else { break };
-            if newest_first && members.len() >= limit {
-                break;
-            }
-            let page = self
-                .page(call, &self.access.http.resolve(&link)?, None)
-                .await?;
-            members.extend(page.members);
-            if !newest_first {
-                let surplus = members.len().saturating_sub(limit);
-                members.drain(..surplus);
-            }
-            next = page.next;
-        }
-        if next.is_some() && !(newest_first && members.len() >= limit) {
-            let message = format!("{READING}: the log has more than {MAX_PAGES} pages; clear it");
-            return Err(self.error(ErrorKind::Unsupported, message));
-        }
-        Ok(members)
+    let (total, seen_whole) = (first.total, first.next.is_none());
+    let members = newest_members(reader, &url, first, limit, features).await?;
+    let total = total.or(seen_whole.then_some(members.len()));
+    let mut entries = Vec::new();
+    for member in filled(reader, entry::newest(members, limit)).await? {
+        entries.push(plain_entry(reader, entry::entry(&member)));
     }
+    Ok(EventLog { entries, total })
+}
 
-    /// Reads the entries of members that are only links.
-    async fn filled(&self, call: &Call, members: Vec<Value>) -> Result<Vec<Value>, BmcError> {
-        let surplus = members.len().saturating_sub(MAX_SINGLE);
-        let mut entries = Vec::new();
-        for (index, member) in members.into_iter().enumerate() {
-            let link = link(&member, &[]).filter(|_| entry::is_bare(&member));
-            match link {
-                None => entries.push(member),
-                Some(_) if index < surplus => {}
-                Some(link) => {
-                    let url = self.access.http.resolve(&link)?;
-                    entries.push(entry::slim(&self.fetch(call, &url, READING).await?));
+/// Members that include the newest `limit` entries of the log.
+async fn newest_members(
+    reader: Reader<'_>,
+    url: &Url,
+    first: Page,
+    limit: usize,
+    features: Features,
+) -> Result<Vec<Value>, BmcError> {
+    let (mut members, mut next) = match onward(&first, limit, features) {
+        NextPage::Enough => return Ok(first.members),
+        NextPage::Follow => (first.members, first.next),
+        NextPage::Skip(skip) => {
+            let query = match (features.expand, first.members.first()) {
+                (Some(expand), Some(member)) if !entry::is_bare(member) => {
+                    format!("{expand}&$skip={skip}")
                 }
+                _ => format!("$skip={skip}"),
+            };
+            let page = page(reader, url, Some(&query)).await?;
+            (page.members, page.next)
+        }
+    };
+    let newest_first = entry::order(&members) == Order::NewestFirst;
+    for _ in 1..MAX_PAGES {
+        let Some(link) = next.take() else { break };
+        if newest_first && members.len() >= limit {
+            break;
+        }
+        let page = page(reader, &reader.resolve(&link)?, None).await?;
+        members.extend(page.members);
+        if !newest_first {
+            let surplus = members.len().saturating_sub(limit);
+            members.drain(..surplus);
+        }
+        next = page.next;
+    }
+    if next.is_some() && !(newest_first && members.len() >= limit) {
+        let message = format!("{READING}: the log has more than {MAX_PAGES} pages; clear it");
+        return Err(reader.error(ErrorKind::Unsupported, message));
+    }
+    Ok(members)
+}
+
+/// Reads the entries of members that are only links.
+async fn filled(reader: Reader<'_>, members: Vec<Value>) -> Result<Vec<Value>, BmcError> {
+    let surplus = members.len().saturating_sub(MAX_SINGLE);
+    let mut entries = Vec::new();
+    for (index, member) in members.into_iter().enumerate() {
+        let link = link(&member, &[]).filter(|_| entry::is_bare(&member));
+        match link {
+            None => entries.push(member),
+            Some(_) if index < surplus => {}
+            Some(link) => {
+                entries.push(entry::slim(&reader.follow(&link, READING).await?));
             }
         }
-        Ok(entries)
     }
+    Ok(entries)
+}
 
-    async fn page(&self, call: &Call, url: &Url, query: Option<&str>) -> Result<Page, BmcError> {
-        let mut url = url.clone();
-        if query.is_some() {
-            url.set_query(query);
-        }
-        self.fetch(call, &url, READING).await.map(Page::of)
+async fn page(reader: Reader<'_>, url: &Url, query: Option<&str>) -> Result<Page, BmcError> {
+    let mut url = url.clone();
+    if query.is_some() {
+        url.set_query(query);
     }
+    reader.fetch(&url, READING).await.map(Page::of)
+}
 
-    /// The document of the event log service.
-    async fn log_service(&self, call: &Call) -> Result<Value, BmcError> {
-        let found = self.locator.read(&self.access, call).await?;
-        let mut candidates = self.logs_of(call, &found.body, Owner::System).await?;
-        if !selection::is_settled(&candidates) {
-            candidates.extend(self.manager_logs(call, &found).await?);
-        }
-        let Some(chosen) = selection::choose(&candidates) else {
-            let links: Vec<_> = candidates.into_iter().map(|log| log.link).collect();
-            let list = self.access.http.reporter.quote(&links.join(", "));
-            let message = if links.is_empty() {
-                "the BMC has no logs".to_owned()
-            } else {
-                format!("none of the BMC's logs is known as the event log: {list}")
-            };
-            return Err(self.error(ErrorKind::Unsupported, message));
+/// The document of the event log service.
+async fn log_service(reader: Reader<'_>) -> Result<Value, BmcError> {
+    let found = reader.system().await?;
+    let mut candidates = logs_of(reader, &found.body, Owner::System).await?;
+    if !selection::is_settled(&candidates) {
+        candidates.extend(manager_logs(reader, &found).await?);
+    }
+    let Some(chosen) = selection::choose(&candidates) else {
+        let links: Vec<_> = candidates.into_iter().map(|log| log.link).collect();
+        let list = reader.reporter().quote(&links.join(", "));
+        let message = if links.is_empty() {
+            "the BMC has no logs".to_owned()
+        } else {
+            format!("none of the BMC's logs is known as the event log: {list}")
         };
-        let url = self.access.http.resolve(&chosen.link)?;
-        self.fetch(call, &url, READING).await
-    }
+        return Err(reader.error(ErrorKind::Unsupported, message));
+    };
+    reader.follow(&chosen.link, READING).await
+}
 
-    async fn manager_logs(
-        &self,
-        call: &Call,
-        found: &SystemResource,
-    ) -> Result<Vec<Candidate>, BmcError> {
-        let mut logs = Vec::new();
-        for manager in managed_by(&found.body).iter().take(MAX_MANAGERS) {
-            let url = self.access.http.resolve(manager)?;
-            let body = self.fetch(call, &url, READING).await?;
-            logs.extend(self.logs_of(call, &body, Owner::Manager).await?);
-        }
-        Ok(logs)
+async fn manager_logs(
+    reader: Reader<'_>,
+    found: &SystemResource,
+) -> Result<Vec<Candidate>, BmcError> {
+    let mut logs = Vec::new();
+    for manager in managed_by(&found.body).iter().take(MAX_MANAGERS) {
+        let body = reader.follow(manager, READING).await?;
+        logs.extend(logs_of(reader, &body, Owner::Manager).await?);
     }
+    Ok(logs)
+}
 
-    async fn logs_of(
-        &self,
-        call: &Call,
-        body: &Value,
-        owner: Owner,
-    ) -> Result<Vec<Candidate>, BmcError> {
-        let Some(link) = link(body, &["LogServices"]) else {
-            return Ok(Vec::new());
-        };
-        let url = self.access.http.resolve(&link)?;
-        let body = self.fetch(call, &url, READING).await?;
-        let page = Collection::of(&body).unwrap_or_default();
-        let members = page.members.into_iter();
-        Ok(members.map(|link| Candidate { link, owner }).collect())
-    }
+async fn logs_of(
+    reader: Reader<'_>,
+    body: &Value,
+    owner: Owner,
+) -> Result<Vec<Candidate>, BmcError> {
+    let Some(link) = link(body, &["LogServices"]) else {
+        return Ok(Vec::new());
+    };
+    let body = reader.follow(&link, READING).await?;
+    let page = Collection::of(&body).unwrap_or_default();
+    let members = page.members.into_iter();
+    Ok(members.map(|link| Candidate { link, owner }).collect())
+}
 
-    pub(super) async fn clear_log(&self, call: &Call) -> Result<Accepted, BmcError> {
-        const DOING: &str = "clearing the event log";
-        let service = self.log_service(call).await?;
-        let clear = Action::of(&service, "#LogService.ClearLog").ok_or_else(|| {
-            let message = format!("{DOING}: the log cannot be cleared");
-            self.error(ErrorKind::Unsupported, message)
-        })?;
-        let target = self.access.http.resolve(&clear.target)?;
-        let turn = self.changing.lock().await;
-        let answer = self.act(call, &target, &json!({})).await?;
-        drop(turn);
-        let answer = self.changed(call, DOING, &answer).await?;
-        Ok(Accepted::taken("ClearLog", answer))
-    }
+pub(super) async fn clear(writer: Writer<'_>) -> Result<Accepted, BmcError> {
+    const DOING: &str = "clearing the event log";
+    let reader = writer.reader();
+    let service = log_service(reader).await?;
+    let clear = Action::of(&service, "#LogService.ClearLog").ok_or_else(|| {
+        let message = format!("{DOING}: the log cannot be cleared");
+        reader.error(ErrorKind::Unsupported, message)
+    })?;
+    let target = reader.resolve(&clear.target)?;
+    let turn = writer.turn().await;
+    let answer = turn.act(&target, &json!({})).await?;
+    drop(turn);
+    let answer = writer.changed(DOING, &answer).await?;
+    Ok(Accepted::taken("ClearLog", answer))
+}
 
-    fn plain_entry(&self, mut entry: LogEntry) -> LogEntry {
-        let reporter = &self.access.http.reporter;
-        entry.id = reporter.plain(&entry.id, 100);
-        entry.message = reporter.plain(&entry.message, MAX_MESSAGE);
-        entry.sensor = entry.sensor.map(|sensor| reporter.plain(&sensor, 100));
-        entry
-    }
+fn plain_entry(reader: Reader<'_>, mut entry: LogEntry) -> LogEntry {
+    let reporter = reader.reporter();
+    entry.id = reporter.plain(&entry.id, 100);
+    entry.message = reporter.plain(&entry.message, MAX_MESSAGE);
+    entry.sensor = entry.sensor.map(|sensor| reporter.plain(&sensor, 100));
+    entry
 }
 
 /// Parses a document as every kind of log document.

@@ -8,18 +8,16 @@ mod document;
 #[cfg(test)]
 mod document_tests;
 
+use std::time::Duration;
+
 use serde_json::Value;
 use tokio::time::Instant;
 
 use self::document::Reading;
-use super::client::Redfish;
+use super::resources::Reader;
 use crate::{
     BmcError, ErrorKind, Sensor, SensorRole,
-    redfish::protocol::{
-        call_budget::Call,
-        document::{Collection, Features, link, links},
-        errors,
-    },
+    redfish::protocol::document::{Collection, Features, link, links},
 };
 
 /// Maximum number of documents read in one call, besides the system and the service root:
@@ -97,9 +95,8 @@ fn with_roles(readings: Vec<Reading>) -> Vec<Sensor> {
 }
 
 /// Reads documents within the limits of number and time.
-struct Reader<'a> {
-    bmc: &'a Redfish,
-    call: &'a Call,
+struct SensorReader<'a> {
+    bmc: Reader<'a>,
     left: usize,
     until: Instant,
     /// The first error.
@@ -107,7 +104,7 @@ struct Reader<'a> {
     readings: Vec<Reading>,
 }
 
-impl Reader<'_> {
+impl SensorReader<'_> {
     async fn get(&mut self, link: &str, query: Option<&str>) -> Option<Value> {
         if self.left == 0 || Instant::now() >= self.until {
             return None;
@@ -138,12 +135,11 @@ impl Reader<'_> {
     }
 
     async fn try_get(&self, link: &str, query: Option<&str>) -> Result<Value, BmcError> {
-        let mut url = self.bmc.access.http.resolve(link)?;
+        let mut url = self.bmc.resolve(link)?;
         if query.is_some() {
             url.set_query(query);
         }
-        let answer = self.bmc.access.get(self.call, &url).await?;
-        errors::document(&self.bmc.access.http.reporter, "reading sensors", answer)
+        self.bmc.fetch(&url, "reading sensors").await
     }
 
     async fn read(&mut self, step: &Step, features: Features) {
@@ -227,49 +223,46 @@ impl Reader<'_> {
     }
 }
 
-impl Redfish {
-    /// Reads at most [`MAX_READS`] documents, and stops after three quarters of the time limit; the
-    /// sensors read until then are returned.
-    pub(super) async fn read_sensors(&self, call: &Call) -> Result<Vec<Sensor>, BmcError> {
-        let until = Instant::now() + self.timeouts.call * 3 / 4;
-        let found = self.locator.read(&self.access, call).await?;
-        let features = self.access.root().await?.features;
-        let mut reader = Reader {
-            bmc: self,
-            call,
-            left: MAX_READS,
-            until,
-            error: None,
-            readings: Vec::new(),
+/// Reads at most [`MAX_READS`] documents, and stops after three quarters of the time limit; the
+/// sensors read until then are returned.
+pub(super) async fn read(bmc: Reader<'_>, call_limit: Duration) -> Result<Vec<Sensor>, BmcError> {
+    let until = Instant::now() + call_limit * 3 / 4;
+    let found = bmc.system().await?;
+    let features = bmc.root().await?.features;
+    let mut reader = SensorReader {
+        bmc,
+        left: MAX_READS,
+        until,
+        error: None,
+        readings: Vec::new(),
+    };
+    let chassis = links(&found.body, &["Links", "Chassis"]);
+    for link in chassis.iter().take(MAX_CHASSIS) {
+        let Some(body) = reader.get(link, None).await else {
+            continue;
         };
-        let chassis = links(&found.body, &["Links", "Chassis"]);
-        for link in chassis.iter().take(MAX_CHASSIS) {
-            let Some(body) = reader.get(link, None).await else {
-                continue;
-            };
-            for step in plan(&body, features) {
-                reader.read(&step, features).await;
-            }
-        }
-        match reader.error {
-            Some(error) if reader.readings.is_empty() => Err(error),
-            _ if chassis.is_empty() => Err(self.error(
-                ErrorKind::Unsupported,
-                "the BMC names no chassis of the system, and so no sensors",
-            )),
-            _ => Ok(with_roles(reader.readings)
-                .into_iter()
-                .map(|sensor| self.plain_sensor(sensor))
-                .collect()),
+        for step in plan(&body, features) {
+            reader.read(&step, features).await;
         }
     }
+    match reader.error {
+        Some(error) if reader.readings.is_empty() => Err(error),
+        _ if chassis.is_empty() => Err(bmc.error(
+            ErrorKind::Unsupported,
+            "the BMC names no chassis of the system, and so no sensors",
+        )),
+        _ => Ok(with_roles(reader.readings)
+            .into_iter()
+            .map(|sensor| plain_sensor(bmc, sensor))
+            .collect()),
+    }
+}
 
-    fn plain_sensor(&self, mut sensor: Sensor) -> Sensor {
-        let reporter = &self.access.http.reporter;
-        sensor.name = reporter.plain(&sensor.name, 100);
-        sensor.unit = reporter.plain(&sensor.unit, 20);
-        sensor
-    }
+fn plain_sensor(bmc: Reader<'_>, mut sensor: Sensor) -> Sensor {
+    let reporter = bmc.reporter();
+    sensor.name = reporter.plain(&sensor.name, 100);
+    sensor.unit = reporter.plain(&sensor.unit, 20);
+    sensor
 }
 
 /// Parses a document as every kind of sensor document.

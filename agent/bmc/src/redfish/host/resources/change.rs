@@ -5,14 +5,15 @@
 
 use reqwest::{StatusCode, header::HeaderValue};
 use serde_json::Value;
+use tokio::sync::MutexGuard;
 use url::Url;
 
-use super::client::Redfish;
+use super::Reader;
 use crate::{
     BmcError, ErrorKind,
     redfish::{
+        Timeouts,
         protocol::{
-            call_budget::Call,
             errors,
             http::Change,
             response::{Answer, Body},
@@ -74,7 +75,7 @@ fn next(
 }
 
 /// Result of a change.
-pub(super) enum Outcome {
+pub(in crate::redfish::host) enum ChangeOutcome {
     /// Success, with a summary of the response.
     Yes(String),
     /// Accepted, but failed later, with the text of the BMC.
@@ -83,39 +84,70 @@ pub(super) enum Outcome {
     Failed(BmcError),
 }
 
-impl Redfish {
-    /// Sends an action once; an idempotent action that the BMC denied is sent once more. The caller holds the lock
-    /// of changes.
-    pub(super) async fn act(
+/// Changes the resources of one BMC, in one call.
+#[derive(Clone, Copy)]
+pub(in crate::redfish::host) struct Writer<'a> {
+    reader: Reader<'a>,
+    timeouts: Timeouts,
+}
+
+/// The turn of one call to change the BMC; no other change is in flight meanwhile.
+pub(in crate::redfish::host) struct Turn<'a> {
+    writer: Writer<'a>,
+    _changing: MutexGuard<'a, ()>,
+}
+
+impl Turn<'_> {
+    /// Sends an action once; an idempotent action that the BMC denied is sent once more.
+    pub(in crate::redfish::host) async fn act(
         &self,
-        call: &Call,
         target: &Url,
         body: &Value,
     ) -> Result<Answer, BmcError> {
+        let Reader { resources, call } = self.writer.reader;
         call.command_is_sent();
         let change = Change::action(target, body);
         let may_repeat = change.may_repeat();
-        let mut answer = self.access.change(change).await?;
+        let mut answer = resources.access.change(change).await?;
         let is_denied = may_repeat && errors::is_denial(&answer);
-        if is_denied && call.may_pause(self.timeouts.denied).await {
-            answer = self.access.change(Change::action(target, body)).await?;
+        if is_denied && call.may_pause(self.writer.timeouts.denied).await {
+            let again = Change::action(target, body);
+            answer = resources.access.change(again).await?;
         }
         if !answer.status.is_success() {
             call.command_is_refused();
         }
         Ok(answer)
     }
+}
 
-    /// Sends a PATCH to a resource with this ETag. The lock of changes is held for the request
-    /// only: a hard off does not wait for a task or a read-back.
-    pub(super) async fn patch(
-        &self,
-        call: &Call,
+impl<'a> Writer<'a> {
+    pub(in crate::redfish::host) fn new(reader: Reader<'a>, timeouts: Timeouts) -> Self {
+        Self { reader, timeouts }
+    }
+
+    pub(in crate::redfish::host) fn reader(self) -> Reader<'a> {
+        self.reader
+    }
+
+    /// Waits until no other change is in flight.
+    pub(in crate::redfish::host) async fn turn(self) -> Turn<'a> {
+        Turn {
+            writer: self,
+            _changing: self.reader.resources.changing.lock().await,
+        }
+    }
+
+    /// Sends a PATCH to a resource with this ETag. It has the turn for the request only: a hard off does not wait
+    /// for a task or a read-back.
+    pub(in crate::redfish::host) async fn patch(
+        self,
         url: &Url,
         etag: Option<&str>,
         body: &Value,
     ) -> Result<Answer, BmcError> {
-        let _turn = self.changing.lock().await;
+        let Reader { resources, call } = self.reader;
+        let _turn = self.turn().await;
         let mut tried = Vec::new();
         let mut last: Option<Answer> = None;
         let mut wants_any = usable(etag).is_none() && self.wants_any().await;
@@ -128,7 +160,7 @@ impl Redfish {
             };
             let change = Change::patch(url, body, condition.header());
             call.command_is_sent();
-            let answer = self.access.change(change).await?;
+            let answer = resources.access.change(change).await?;
             if !answer.status.is_success() {
                 call.command_is_refused();
             }
@@ -141,26 +173,31 @@ impl Redfish {
     }
 
     /// Whether this firmware requires `If-Match: *`; `false` if the service root is unreadable.
-    async fn wants_any(&self) -> bool {
-        let root = self.access.root().await;
+    async fn wants_any(self) -> bool {
+        let root = self.reader.root().await;
         root.is_ok_and(|root| vendor::wants_any_etag(&root))
     }
 
     /// Interprets the response to a change, and polls its task.
-    pub(super) async fn outcome(&self, call: &Call, doing: &str, answer: &Answer) -> Outcome {
-        let reporter = &self.access.http.reporter;
+    pub(in crate::redfish::host) async fn outcome(
+        self,
+        doing: &str,
+        answer: &Answer,
+    ) -> ChangeOutcome {
+        let Reader { resources, call } = self.reader;
+        let reporter = resources.reporter();
         let status = answer.status;
         let code = status.as_u16();
         if status == StatusCode::ACCEPTED {
-            return match task::follow(&self.access, call, answer, self.timeouts.task).await {
-                TaskOutcome::Done => Outcome::Yes(format!("{code}: task completed")),
-                TaskOutcome::Unknown(why) => Outcome::Yes(format!("{code}: {why}")),
-                TaskOutcome::Failed(why) => Outcome::No(format!(": {why}")),
+            return match task::follow(&resources.access, call, answer, self.timeouts.task).await {
+                TaskOutcome::Done => ChangeOutcome::Yes(format!("{code}: task completed")),
+                TaskOutcome::Unknown(why) => ChangeOutcome::Yes(format!("{code}: {why}")),
+                TaskOutcome::Failed(why) => ChangeOutcome::No(format!(": {why}")),
             };
         }
         if !status.is_success() {
             let error = errors::of_status(reporter, doing, answer);
-            return Outcome::Failed(BmcError {
+            return ChangeOutcome::Failed(BmcError {
                 maybe_sent: errors::is_lost(status),
                 ..error
             });
@@ -169,32 +206,31 @@ impl Redfish {
             // Not from the Redfish service, but the request has arrived.
             let message = format!("{doing}: HTTP {code} with an HTML page");
             let error = reporter.error(ErrorKind::Protocol, message);
-            return Outcome::Failed(BmcError {
+            return ChangeOutcome::Failed(BmcError {
                 maybe_sent: true,
                 ..error
             });
         }
         let messages = answer.messages();
         if messages.contradict_success() {
-            return Outcome::No(reporter.says(&messages));
+            return ChangeOutcome::No(reporter.says(&messages));
         }
-        Outcome::Yes(code.to_string())
+        ChangeOutcome::Yes(code.to_string())
     }
 
     /// The summary of a successful response to a change.
-    pub(super) async fn changed(
-        &self,
-        call: &Call,
+    pub(in crate::redfish::host) async fn changed(
+        self,
         doing: &str,
         answer: &Answer,
     ) -> Result<String, BmcError> {
-        match self.outcome(call, doing, answer).await {
-            Outcome::Yes(short) => Ok(short),
-            Outcome::No(says) => {
+        match self.outcome(doing, answer).await {
+            ChangeOutcome::Yes(short) => Ok(short),
+            ChangeOutcome::No(says) => {
                 let message = format!("{doing}: refused ({}){says}", answer.status.as_u16());
-                Err(self.error(ErrorKind::Refused, message))
+                Err(self.reader.error(ErrorKind::Refused, message))
             }
-            Outcome::Failed(error) => Err(error),
+            ChangeOutcome::Failed(error) => Err(error),
         }
     }
 }

@@ -40,13 +40,13 @@ pub(super) struct Locator {
 
 /// The system resource, just read.
 #[derive(Debug)]
-pub(super) struct SystemResource {
-    pub(super) url: Url,
-    pub(super) system: System,
+pub(in crate::redfish::host) struct SystemResource {
+    pub(in crate::redfish::host) url: Url,
+    pub(in crate::redfish::host) system: System,
     /// The whole document, for properties that power commands do not need.
-    pub(super) body: Value,
+    pub(in crate::redfish::host) body: Value,
     /// ETag of the resource: the header, otherwise `@odata.etag`.
-    pub(super) etag: Option<String>,
+    pub(in crate::redfish::host) etag: Option<String>,
 }
 
 /// Result of reading a resource that should be a system.
