@@ -1,20 +1,13 @@
-//! Corroboration of an off that the observation of the BMC does not prove (F1), and refusals of a power-off by a
-//! BMC that reports off.
+//! Corroboration of an off that the observation of the BMC does not prove (F1).
 
 use std::time::Duration;
 
-use super::{CallFailure, OffProof, Operation, Outcome, Phase, proof};
-use crate::{ErrorKind, PowerSource, PowerState, operation::Goal};
+use super::{OffProof, proof};
+use crate::PowerState;
 
 /// Number of attempts to corroborate an off, and the time between two.
 const ATTEMPTS: u32 = 2;
 const AGAIN: Duration = Duration::from_secs(5);
-
-/// Number of refused power-offs after which no further one is sent to a BMC that reports off: a refusal proves
-/// nothing, however often it is repeated.
-const REFUSALS: u32 = 5;
-/// Longest pause between two refused power-offs.
-const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
 /// State of the corroboration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -38,90 +31,47 @@ impl Corroboration {
             (self.first_off, self.due, self.found) = (None, None, None);
         }
     }
-}
 
-impl Operation {
-    /// Proof of the off that was read; `None`: there is none so far.
-    pub fn proof(&self) -> Option<OffProof> {
-        if !self.off_taken {
-            return None;
-        }
-        // The outlets report for themselves; the BMC does not take part.
-        if matches!(self.confirmed, Some((.., PowerSource::Outlets))) {
-            return Some(OffProof::OtherDevice);
-        }
-        self.watch.proof().or(self.corroboration.found)
+    /// Makes an attempt due, unless one is.
+    pub(super) fn need(&mut self, now: Duration) {
+        self.due.get_or_insert(now);
     }
 
-    /// Time at which an off that was read often enough must be corroborated.
-    pub(super) fn corroborates_at(&self) -> Option<Duration> {
-        let is_off = matches!(self.phase, Phase::Soft | Phase::Off) && self.confirmed.is_some();
-        self.corroboration.due.filter(|_| is_off)
+    /// When the next attempt is due; `None`: nothing has to be corroborated.
+    pub(super) fn due(&self) -> Option<Duration> {
+        self.due
     }
 
-    /// Records that off was read often enough, but is not proven.
-    pub(super) fn is_unproven(&mut self, now: Duration) {
-        self.corroboration.due.get_or_insert(now);
+    /// The proof that an attempt has found.
+    pub(super) fn found(&self) -> Option<OffProof> {
+        self.found
+    }
+
+    /// The uptime of the manager that was read last.
+    pub(super) fn last_uptime(&self) -> Option<Duration> {
+        self.uptime
     }
 
     /// Records the uptime of the manager that was read at `now`; `None`: it reports none. Returns whether it
     /// proves off.
-    pub fn uptime(&mut self, now: Duration, uptime: Option<Duration>) -> bool {
-        let first_off = self.corroboration.first_off;
-        self.corroboration.uptime = uptime;
-        let is_proof = matches!((uptime, first_off), (Some(uptime), Some(first))
-            if proof::proves_off(uptime, now, first));
-        if is_proof {
-            self.corroborated(now, Some(OffProof::ManagerUptime));
-        }
-        is_proof
+    pub(super) fn uptime(&mut self, now: Duration, uptime: Option<Duration>) -> bool {
+        self.uptime = uptime;
+        matches!((uptime, self.first_off), (Some(uptime), Some(first))
+            if proof::proves_off(uptime, now, first))
     }
 
-    /// Records the result of an attempt to corroborate off.
-    pub fn corroborated(&mut self, now: Duration, found: Option<OffProof>) {
-        if self.ended.is_some() {
-            return;
-        }
-        self.corroboration.found = found;
-        self.corroboration.due = None;
+    /// Records the result of an attempt. `false`: it found nothing, and there is no further attempt.
+    pub(super) fn attempted(&mut self, now: Duration, found: Option<OffProof>) -> bool {
+        self.found = found;
+        self.due = None;
         if found.is_some() {
-            let (needed, _) = self.request.goal.proof();
-            if self.confirmed.is_some_and(|(count, ..)| count >= needed) {
-                self.is_off(now);
-            }
-            return;
+            return true;
         }
-        self.corroboration.attempts += 1;
-        if self.corroboration.attempts >= ATTEMPTS {
-            self.ended = Some(self.unproven());
-        } else {
-            self.corroboration.due = Some(now.saturating_add(AGAIN));
+        self.attempts += 1;
+        let is_over = self.attempts >= ATTEMPTS;
+        if !is_over {
+            self.due = Some(now.saturating_add(AGAIN));
         }
-    }
-
-    pub(super) fn unproven(&self) -> Outcome {
-        Outcome::Unproven {
-            uptime: self.corroboration.uptime,
-        }
-    }
-
-    /// Pause after a failed command. The pauses between refused power-offs to a host that reads off grow, and the
-    /// last refusal ends the operation.
-    pub(super) fn pause_of_refusal(&mut self, failed: &CallFailure) -> Duration {
-        let pause = self.request.timing.retry_after;
-        let reads_off = self.seen.is_some_and(|(state, _)| state == PowerState::Off);
-        if !reads_off || self.off_taken || self.phase != Phase::Off {
-            return pause;
-        }
-        self.refused_off += 1;
-        let is_refusal = matches!(
-            failed.kind,
-            ErrorKind::Refused | ErrorKind::Protocol | ErrorKind::Unsupported
-        );
-        if is_refusal && self.refused_off >= REFUSALS && !matches!(self.request.goal, Goal::On) {
-            self.ended = Some(Outcome::NotTaken);
-        }
-        let factor = 1_u32 << self.refused_off.saturating_sub(1).min(8);
-        pause.saturating_mul(factor).min(LONGEST_PAUSE.max(pause))
+        !is_over
     }
 }

@@ -3,6 +3,7 @@
 mod abandonment;
 mod button;
 mod corroboration;
+mod off_refusals;
 mod plan;
 mod verdict;
 
@@ -14,8 +15,8 @@ use super::{
 };
 use crate::{Accepted, ErrorKind, PowerCommand, PowerSource, PowerState};
 use button::Button;
-
 use corroboration::Corroboration;
+use off_refusals::OffRefusals;
 
 /// The current part of the goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,14 +92,12 @@ pub struct Operation {
     /// The observation of the BMC, which can prove that it knows the state.
     watch: Watch,
     corroboration: Corroboration,
-    /// Number of power-offs that were refused while the host read off.
-    refused_off: u32,
+    off_refusals: OffRefusals,
     /// The next command is not sent before this time.
     next_send: Duration,
     /// Time of the last command of this phase.
     sent_at: Option<Duration>,
-    /// Presses of the power button; `None`: the operation does not know that the BMC needs the button.
-    button: Option<Button>,
+    button: Button,
     /// Start of the latest sequence of equal readings, without a failed reading or a command in between.
     same_since: Duration,
     auth_failures: u32,
@@ -137,11 +136,11 @@ impl Operation {
             off_taken: false,
             watch: Watch::default(),
             corroboration: Corroboration::default(),
-            refused_off: 0,
+            off_refusals: OffRefusals::default(),
             next_send: Duration::ZERO,
             // A host that is still powering off is not switched on before it is off.
             sent_at: (!late_off.is_zero()).then_some(Duration::ZERO),
-            button: None,
+            button: Button::default(),
             same_since: Duration::ZERO,
             auth_failures: 0,
         }
@@ -281,7 +280,7 @@ impl Operation {
         self.fresh = false;
         self.confirmed = None;
         self.sent_at = Some(now);
-        self.count_press();
+        self.button.count(self.phase);
         if matches!(self.phase, Phase::Soft | Phase::OneTimeCommand(_)) {
             self.once = OneTimeCommand::Unanswered;
             self.patient_since = Some(now);
@@ -332,7 +331,7 @@ impl Operation {
     /// Records that a command was accepted, or that the driver sent none because none was needed.
     pub fn answered(&mut self, now: Duration, accepted: &Accepted) {
         if !accepted.was_sent() {
-            self.undo_press();
+            self.button.undo(self.phase);
         }
         let (off_taken, watch) = (self.off_taken, self.watch.clone());
         self.sent(now, Ok(()));
@@ -345,6 +344,32 @@ impl Operation {
         self.watch = watch;
         let switches_off = matches!(self.phase, Phase::Soft | Phase::Off);
         self.watch.accepted(now, accepted, switches_off);
+    }
+
+    /// Whether the failed call sent nothing because the BMC has only the power button, which is next.
+    fn turns_to_button(&mut self, now: Duration, failed: &CallFailure) -> bool {
+        if !self.button.becomes_needed(self.phase, failed) {
+            return false;
+        }
+        self.sends = self.sends.saturating_sub(1);
+        self.once = OneTimeCommand::NotSent;
+        self.sent_at = None;
+        self.next_read = now;
+        true
+    }
+
+    /// Pause after a failed command. The pauses between refused power-offs to a host that reads off grow, and the
+    /// last refusal ends the operation.
+    fn pause_of_refusal(&mut self, failed: &CallFailure) -> Duration {
+        let pause = self.request.timing.retry_after;
+        let reads_off = self.seen.is_some_and(|(state, _)| state == PowerState::Off);
+        if !reads_off || self.off_taken || self.phase != Phase::Off {
+            return pause;
+        }
+        if self.off_refusals.count(failed) && !matches!(self.request.goal, Goal::On) {
+            self.ended = Some(Outcome::NotTaken);
+        }
+        self.off_refusals.pause(pause)
     }
 
     /// Stops before the next command.

@@ -84,6 +84,21 @@ impl Operation {
         }
     }
 
+    /// The command, or the press of the button that replaces it, and the time at which it may be sent.
+    fn command_or_press(
+        &self,
+        state: PowerState,
+        (due, command): (Duration, PowerCommand),
+    ) -> Option<(Duration, PowerCommand)> {
+        let Some(press) = self.button.press(self.phase) else {
+            return Some((due, command));
+        };
+        let trusted = self
+            .button
+            .trusted_at(&self.request.timing, self.same_since)?;
+        (state == press.from).then_some((self.next_send.max(trusted), press.command))
+    }
+
     /// Due time of a command that may be repeated in this state.
     fn repeat_at(&self, state: PowerState, wanted: PowerState) -> Option<Duration> {
         let settling = self.request.timing.resend_settling;

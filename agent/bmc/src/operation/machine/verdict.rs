@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{OneTimeCommand, Operation, Phase};
+use super::{OffProof, OneTimeCommand, Operation, Phase};
 use crate::{
-    PowerCommand, PowerState,
+    PowerCommand, PowerSource, PowerState,
     operation::{Goal, Observation, Outcome},
 };
 
@@ -57,13 +57,13 @@ impl Operation {
         )
     }
 
-    pub(super) fn is_off(&mut self, now: Duration) {
+    fn is_off(&mut self, now: Duration) {
         match self.request.goal {
             _ if !self.off_taken => self.ended = Some(Outcome::NotTaken),
             Goal::Cycle { hold_off, .. } => {
                 self.enter(Phase::Hold(now.saturating_add(hold_off)), now);
             }
-            _ if self.proof().is_none() => self.is_unproven(now),
+            _ if self.proof().is_none() => self.corroboration.need(now),
             Goal::SoftOff { .. } if self.phase == Phase::Off && self.sent_at.is_some() => {
                 self.ended = Some(Outcome::Forced);
             }
@@ -73,6 +73,54 @@ impl Operation {
                     commanded: self.sends > 0,
                 });
             }
+        }
+    }
+
+    /// Proof of the off that was read; `None`: there is none so far.
+    pub fn proof(&self) -> Option<OffProof> {
+        if !self.off_taken {
+            return None;
+        }
+        // The outlets report for themselves; the BMC does not take part.
+        if matches!(self.confirmed, Some((.., PowerSource::Outlets))) {
+            return Some(OffProof::OtherDevice);
+        }
+        self.watch.proof().or(self.corroboration.found())
+    }
+
+    /// Time at which an off that was read often enough must be corroborated.
+    pub(super) fn corroborates_at(&self) -> Option<Duration> {
+        let is_off = matches!(self.phase, Phase::Soft | Phase::Off) && self.confirmed.is_some();
+        self.corroboration.due().filter(|_| is_off)
+    }
+
+    /// Records the uptime of the manager that was read at `now`; `None`: it reports none. Returns whether it
+    /// proves off.
+    pub fn uptime(&mut self, now: Duration, uptime: Option<Duration>) -> bool {
+        let is_proof = self.corroboration.uptime(now, uptime);
+        if is_proof {
+            self.corroborated(now, Some(OffProof::ManagerUptime));
+        }
+        is_proof
+    }
+
+    /// Records the result of an attempt to corroborate off.
+    pub fn corroborated(&mut self, now: Duration, found: Option<OffProof>) {
+        if self.ended.is_some() {
+            return;
+        }
+        if !self.corroboration.attempted(now, found) {
+            self.ended = Some(self.unproven());
+        }
+        let (needed, _) = self.request.goal.proof();
+        if found.is_some() && self.confirmed.is_some_and(|(count, ..)| count >= needed) {
+            self.is_off(now);
+        }
+    }
+
+    fn unproven(&self) -> Outcome {
+        Outcome::Unproven {
+            uptime: self.corroboration.last_uptime(),
         }
     }
 
