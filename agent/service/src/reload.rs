@@ -144,7 +144,7 @@ impl AdminState for Reloader {
 
     fn metrics(&self) -> BoxFuture<'_, String> {
         Box::pin(async {
-            let holds = tokio::time::timeout(READ_HOLDS, self.engine.holds()).await;
+            let holds = tokio::time::timeout(READ_HOLDS, self.engine.holds.by_host_key()).await;
             let holds = holds.ok().and_then(Result::ok).map(|holds| holds.len());
             self.metrics.render(&self.sample(holds))
         })
@@ -155,11 +155,11 @@ impl Reloader {
     fn sample(&self, holds: Option<usize>) -> Sampled {
         let (running, waiting) = self.engine.load();
         let mut sampled = Sampled {
-            hosts: self.engine.config().inventory.hosts.len(),
+            hosts: self.engine.settings.load().inventory.hosts.len(),
             running,
             waiting,
             holds,
-            journal: self.engine.journal_state(),
+            journal: self.engine.journal_status.state(),
             ..Sampled::default()
         };
         if let Some(tls) = &self.tls {

@@ -176,13 +176,12 @@ impl Agent {
         let engine = Engine::start(config, journal, driver, metrics.clone());
         // On a copy, nothing is continued: the agent that owns the journal does that.
         if if_damaged == IfDamaged::Replace {
-            engine.conclude_rotations();
-            engine.look_after(interrupted);
+            engine.recover(interrupted);
         }
         let health = HealthReporter::new();
         health.set_serving::<PowerServer<PowerService>>().await;
         let services = Services {
-            power: PowerServer::new(PowerService::new(engine.clone())),
+            power: PowerServer::new(PowerService::new(&engine)),
             health: HealthServer::new(HealthService::from_health_reporter(health.clone())),
             metrics: metrics.clone(),
             admission: Admission::new(CALLS_PER_IDENTITY),
@@ -283,14 +282,14 @@ impl Agent {
     /// # Errors
     /// The journal cannot be read.
     pub async fn held_hosts(&self) -> Result<Vec<(String, String)>, JournalError> {
-        let holds = self.engine.holds_in_journal().await?.into_iter();
+        let holds = self.engine.holds.in_journal().await?.into_iter();
         Ok(holds.map(|(_, hold)| (hold.host, hold.owner)).collect())
     }
 
     /// Returns when a part of the agent has ended unexpectedly, or when the journal is lost and
     /// only a new process can continue.
     pub async fn failed(&mut self) {
-        let lost = self.engine.journal_lost();
+        let lost = self.engine.journal_status.lost();
         tokio::select! {
             () = lost.cancelled() => {}
             ended = self.servers.join_next() => if ended.is_none() {
@@ -305,7 +304,7 @@ impl Agent {
         self.health
             .set_not_serving::<PowerServer<PowerService>>()
             .await;
-        let grace = self.engine.config().times.shutdown_grace;
+        let grace = self.engine.settings.load().times.shutdown_grace;
         self.engine.shutdown(grace).await;
         self.stop.cancel();
         // Connections that stay open do not delay the shutdown.

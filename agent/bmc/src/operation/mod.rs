@@ -24,7 +24,7 @@ use crate::{
 pub use machine::{Operation, Proof};
 pub use outcome::{Expected, Mismatch, Outcome, state_word};
 pub use proof::{LEAST_UPTIME, LONGEST_GAP, OffProof, Watch};
-pub use runner::{Evidence, Hooks, Report, Signal, Stopped, run, run_since};
+pub use runner::{Hooks, Report, Signal, Stopped, run, run_since};
 
 /// The requested result, and its confirmation.
 ///

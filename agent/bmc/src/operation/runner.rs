@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{
     CallFailure, Next, Observation, OffProof, Operation, OperationRequest, Outcome, Proof, Watch,
 };
-use crate::{Accepted, Bmc, BmcError, ErrorKind, PowerCommand, PowerReading};
+use crate::{Accepted, Bmc, BmcError, ErrorKind, PowerCommand, PowerReading, PowerState};
 
 /// Number of readings in a report that confirms nothing.
 const RECENT: usize = 3;
@@ -122,6 +122,12 @@ pub struct Report {
     pub outcome: Outcome,
     /// The readings that confirm the outcome, oldest first; without a confirmation, the last ones.
     pub readings: Vec<PowerReading>,
+    /// When each of them was complete, from the beginning of the operation.
+    pub reading_times: Vec<Duration>,
+    /// The first power-off that the BMC accepted, and when, from the beginning of the operation (F1).
+    pub off_taken: Option<(Accepted, Duration)>,
+    /// Whether the operation noticed that its caller was gone.
+    pub was_abandoned: bool,
     /// Proof of the confirmed off; `None`: off was not confirmed.
     pub proof: Option<OffProof>,
     /// Number of commands sent.
@@ -132,25 +138,15 @@ pub struct Report {
     pub elapsed: Duration,
 }
 
-/// The readings of an operation that its report needs.
-#[derive(Debug)]
-pub struct Evidence<R> {
-    recent: VecDeque<R>,
-    confirming: Vec<R>,
+/// The readings of an operation that its report needs, each with its time.
+#[derive(Debug, Default)]
+struct Readings {
+    recent: VecDeque<(PowerReading, Duration)>,
+    confirming: Vec<(PowerReading, Duration)>,
 }
 
-impl<R> Default for Evidence<R> {
-    fn default() -> Self {
-        Self {
-            recent: VecDeque::new(),
-            confirming: Vec::new(),
-        }
-    }
-}
-
-impl<R: Clone> Evidence<R> {
-    /// Adds a reading.
-    pub fn add(&mut self, reading: R, proof: Proof) {
+impl Readings {
+    fn add(&mut self, reading: (PowerReading, Duration), proof: Proof) {
         match proof {
             Proof::None => self.confirming.clear(),
             Proof::First => self.confirming = vec![reading.clone()],
@@ -163,13 +159,13 @@ impl<R: Clone> Evidence<R> {
         self.recent.push_back(reading);
     }
 
-    /// The confirming readings of an operation that is done; otherwise the last ones.
-    pub fn into_readings(self, is_done: bool) -> Vec<R> {
-        if is_done && !self.confirming.is_empty() {
-            self.confirming
-        } else {
-            self.recent.into()
-        }
+    /// The confirming readings of an operation that is done, with their times; otherwise the last ones.
+    fn of_report(self, is_done: bool) -> (Vec<PowerReading>, Vec<Duration>) {
+        let readings = match is_done && !self.confirming.is_empty() {
+            true => self.confirming,
+            false => self.recent.into(),
+        };
+        readings.into_iter().unzip()
     }
 }
 
@@ -194,13 +190,19 @@ pub async fn run_since<H: Hooks>(
         begun,
         bmc,
         operation,
-        evidence: Evidence::default(),
+        readings: Readings::default(),
+        off_taken: None,
+        was_abandoned: false,
         error: None,
         hooks,
     };
     let outcome = run.outcome().await;
+    let (readings, reading_times) = run.readings.of_report(outcome.is_done());
     Report {
-        readings: run.evidence.into_readings(outcome.is_done()),
+        readings,
+        reading_times,
+        off_taken: run.off_taken,
+        was_abandoned: run.was_abandoned,
         proof: run.operation.proof().filter(|_| outcome.is_done()),
         outcome,
         commands: run.operation.sends(),
@@ -213,7 +215,9 @@ struct Run<'a, H> {
     begun: Instant,
     bmc: &'a dyn Bmc,
     operation: Operation,
-    evidence: Evidence<PowerReading>,
+    readings: Readings,
+    off_taken: Option<(Accepted, Duration)>,
+    was_abandoned: bool,
     error: Option<BmcError>,
     hooks: &'a mut H,
 }
@@ -225,6 +229,7 @@ impl<H: Hooks> Run<'_, H> {
                 Signal::Cancel => self.operation.cancel(),
                 Signal::CallerGone => {
                     self.operation.abandon(self.begun.elapsed());
+                    self.was_abandoned = true;
                     self.hooks.abandoned();
                 }
                 Signal::Continue | Signal::Stop => {}
@@ -312,7 +317,7 @@ impl<H: Hooks> Run<'_, H> {
         match result {
             Ok(reading) => {
                 self.hooks.reading(&reading, proof);
-                self.evidence.add(reading, proof);
+                self.readings.add((reading, now), proof);
             }
             Err(error) => self.failed(error),
         }
@@ -360,6 +365,9 @@ impl<H: Hooks> Run<'_, H> {
             Ok(accepted) => {
                 self.operation.answered(now, &accepted);
                 self.hooks.accepted(&accepted);
+                if command.leads_to() == Some(PowerState::Off) && accepted.was_sent() {
+                    self.off_taken.get_or_insert((accepted, now));
+                }
             }
             Err(error) => {
                 self.operation.sent(now, Err(CallFailure::from(&error)));

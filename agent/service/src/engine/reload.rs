@@ -37,17 +37,17 @@ pub enum NotTaken {
 impl Engine {
     /// Applies another configuration.
     pub(crate) fn reload(&self, new: Config) -> Result<Changes, NotTaken> {
-        let old = self.config();
+        let old = self.settings.load();
         let fixed = fixed(&old, &new);
         if !fixed.is_empty() {
             return Err(NotTaken::Fixed(fixed));
         }
         let changes = changes(&old, &new);
         let new = Arc::new(new);
-        let taken = || self.shared.config.store(new.clone());
-        let changed = self.shared.clients.change(&new.inventory, taken);
+        let taken = || self.settings.store(new.clone());
+        let changed = self.clients.change(&new.inventory, taken);
         changed.map_err(NotTaken::Busy)?;
-        self.shared.power_on_stagger.recompute();
+        self.power_on_stagger.recompute();
         Ok(changes)
     }
 }

@@ -49,7 +49,7 @@ async fn failed_journal_makes_the_agent_unready_until_it_recovers() {
             standby: false,
             sequence: 0,
         };
-        engine.claim("prod".into(), asked).await
+        engine.terms.claim("prod".into(), asked).await
     };
     assert_eq!(claim(3).await.unwrap(), Ok(3));
     assert_eq!(engine.not_ready(), None);
@@ -66,13 +66,13 @@ async fn failed_journal_makes_the_agent_unready_until_it_recovers() {
         why.starts_with("the journal cannot be written, so no command is accepted: "),
         "{why}"
     );
-    assert!(!engine.journal_state().writable);
-    assert!(!engine.journal_lost().is_cancelled());
+    assert!(!engine.journal_status.state().writable);
+    assert!(!engine.journal_status.lost().is_cancelled());
 
     disk.set(Fault::None);
     while engine.not_ready().is_some() {
         tokio::task::yield_now().await;
     }
-    assert!(engine.journal_state().writable);
+    assert!(engine.journal_status.state().writable);
     assert_eq!(claim(4).await.unwrap(), Ok(4));
 }

@@ -1,5 +1,7 @@
 //! The streams by which calling processes renew their leases (F17).
 
+use std::sync::Arc;
+
 use rackhand_agent_core::caller::LEASE;
 use rackhand_proto::{convert::duration_to_proto, v1};
 use tokio::{sync::mpsc, time::timeout};
@@ -7,13 +9,20 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::info;
 
-use super::{Answer, PowerService, Streaming as Answers, caller::Caller};
-use crate::engine::Attendance;
+use super::{Answer, Streaming as Answers, caller::Caller};
+use crate::engine::{Attendance, Callers, Tasks};
 
 type Sender = mpsc::Sender<Result<v1::AttendResponse, Status>>;
 
-impl PowerService {
-    pub(super) async fn attended(
+/// The call by which a process keeps its lease.
+#[derive(Clone)]
+pub(super) struct AttendCalls {
+    pub(super) callers: Arc<Callers>,
+    pub(super) tasks: Tasks,
+}
+
+impl AttendCalls {
+    pub(super) async fn attend(
         &self,
         request: Request<Streaming<v1::AttendRequest>>,
     ) -> Answer<Answers<v1::AttendResponse>> {
@@ -26,11 +35,11 @@ impl PowerService {
         let first = timeout(LEASE, renewals.message()).await;
         let first = first.map_err(|_| Status::invalid_argument("no message has come"))??;
         let caller = first.unwrap_or_default().caller;
-        let attendance = self.engine.callers().attend(&caller, &operator)?;
+        let attendance = self.callers.attend(&caller, &operator)?;
         // A small buffer suffices: a caller that does not read the answers does not need them.
         let (answers, answered) = mpsc::channel(4);
-        let stop = self.engine.stopping();
-        self.engine.spawn(async move {
+        let stop = self.tasks.stopping();
+        self.tasks.spawn(async move {
             tokio::select! {
                 why = attend(&attendance, &mut renewals, &answers) => {
                     info!(caller, by = operator, "the lease of a caller is over: {why}");

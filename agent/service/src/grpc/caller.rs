@@ -3,7 +3,10 @@
 use rackhand_agent_core::ledger::Authority;
 use rackhand_proto::v1;
 use rackhand_transport::{Identity, tls::PeerInfo};
+use tokio_util::sync::CancellationToken;
 use tonic::{Request, Status, transport::server::UdsConnectInfo};
+
+use crate::engine::Callers;
 
 /// A caller that may use the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,5 +114,30 @@ pub(super) fn owner(authority: &Authority, owner: String) -> Result<String, Stat
             "the owner is longer than 512 characters",
         )),
         Authority::Controller { .. } => Ok(owner),
+    }
+}
+
+/// The operator who calls. A controller may switch power and nothing else.
+pub(super) fn by_hand(caller: &Caller, what: &str) -> Result<String, Status> {
+    match caller {
+        Caller::Operator(name) => Ok(format!("operator {name}")),
+        Caller::Controller => Err(Status::permission_denied(format!(
+            "only an operator may {what}"
+        ))),
+    }
+}
+
+/// The lease that a request depends on (F17); `None`: the request names none.
+pub(super) fn living(
+    callers: &Callers,
+    caller: &Caller,
+    name: &str,
+) -> Result<Option<CancellationToken>, Status> {
+    match caller {
+        _ if name.is_empty() => Ok(None),
+        Caller::Operator(operator) => callers.living(name, operator).map(Some),
+        Caller::Controller => Err(Status::invalid_argument(
+            "a controller names no caller: its operations live until their deadlines",
+        )),
     }
 }

@@ -1,6 +1,6 @@
 //! Validation of a Begin request, without the journal.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use rackhand_agent_core::ledger::{Action, Authority, Device};
 use rackhand_bmc::operation::{self, Expected, Goal, Timing};
@@ -9,11 +9,10 @@ use rackhand_proto::{
     limits::{CONFIRMATIONS, check_deadline},
     v1::{self, begin_request::Action as RequestedAction},
 };
-use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use super::caller::{Caller, owner};
-use crate::engine::{Engine, Siblings, Target, ValidatedRequest, resolve};
+use super::caller::{Caller, living, owner};
+use crate::engine::{Callers, Settings, Siblings, Target, ValidatedRequest, resolve};
 
 /// Time for the BMC and the host beyond the requested waits.
 const AMPLE: Duration = Duration::from_secs(60);
@@ -24,79 +23,92 @@ const HOLD_OFF: Duration = Duration::from_secs(10);
 /// A cycle blocks other operations on its BMC, fencing included.
 const LONGEST_HOLD_OFF: Duration = Duration::from_secs(60);
 
-pub(super) fn validate(
-    engine: &Engine,
-    caller: Caller,
-    request: v1::BeginRequest,
-) -> Result<ValidatedRequest, Status> {
-    let id = operation_id(request.operation_id)?;
-    let is_controller = caller.is_controller();
-    let config = engine.config();
-    let times = &config.times;
-    let target = resolve(&config, request.target, is_controller)?;
-    let device = power_device(request.device, &target)?;
-    let living = living(engine, &caller, &request.caller)?;
-    let authority = caller.authority(request.term, Some(request.sequence))?;
-    let owner = owner(&authority, request.owner)?;
-    let expected = match (device, target.expected(request.expect.as_ref())?) {
-        (Device::Bmc, expected) => expected,
-        // A PDU does not know which system it feeds.
-        (Device::Outlets, _) => Expected::default(),
-    };
-    let (action, goal) = goal(request.action)?;
-    check_action(device, action, &target.host)?;
-    let siblings = siblings(
-        &target,
-        (device, action),
-        &request.with_siblings,
-        is_controller,
-    )?;
-    let deadline = time("deadline", request.deadline.as_ref())?;
-    // The default is long enough for the requested goal.
-    let deadline = deadline.unwrap_or(times.operation.max(goal.least().saturating_add(AMPLE)));
-    check_deadline(deadline, goal.least()).map_err(Status::invalid_argument)?;
-    if action == (Action::Off { hold: true })
-        && owner.trim().is_empty()
-        && matches!(authority, Authority::Controller { .. })
-    {
-        return Err(Status::invalid_argument("a hold needs an owner"));
-    }
-    Ok(ValidatedRequest {
-        id,
-        target,
-        action,
-        device,
-        operation: operation::OperationRequest {
-            goal,
-            deadline,
-            expected,
-            timing: Timing {
-                poll_max: times.poll_max,
-                resend_after: times.resend_after,
-                ..Timing::default()
-            },
-        },
-        siblings,
-        owner,
-        authority,
-        force: request.force,
-        latest: latest(engine, request.latest)?,
-        caller: living,
-    })
+/// Validates requests to begin an operation.
+#[derive(Clone)]
+pub(super) struct RequestValidator {
+    pub(super) settings: Settings,
+    pub(super) callers: Arc<Callers>,
+    /// Changes with each start of the agent.
+    pub(super) instance: Arc<str>,
 }
 
-/// The lease that a request depends on (F17); `None`: the request names none.
-pub(super) fn living(
-    engine: &Engine,
-    caller: &Caller,
-    name: &str,
-) -> Result<Option<CancellationToken>, Status> {
-    match caller {
-        _ if name.is_empty() => Ok(None),
-        Caller::Operator(operator) => engine.callers().living(name, operator).map(Some),
-        Caller::Controller => Err(Status::invalid_argument(
-            "a controller names no caller: its operations live until their deadlines",
-        )),
+impl RequestValidator {
+    pub(super) fn validate(
+        &self,
+        caller: Caller,
+        request: v1::BeginRequest,
+    ) -> Result<ValidatedRequest, Status> {
+        let id = operation_id(request.operation_id)?;
+        let is_controller = caller.is_controller();
+        let config = self.settings.load();
+        let times = &config.times;
+        let target = resolve(&config, request.target, is_controller)?;
+        let device = power_device(request.device, &target)?;
+        let living = living(&self.callers, &caller, &request.caller)?;
+        let authority = caller.authority(request.term, Some(request.sequence))?;
+        let owner = owner(&authority, request.owner)?;
+        let expected = match (device, target.expected(request.expect.as_ref())?) {
+            (Device::Bmc, expected) => expected,
+            // A PDU does not know which system it feeds.
+            (Device::Outlets, _) => Expected::default(),
+        };
+        let (action, goal) = goal(request.action)?;
+        check_action(device, action, &target.host)?;
+        let siblings = siblings(
+            &target,
+            (device, action),
+            &request.with_siblings,
+            is_controller,
+        )?;
+        let deadline = time("deadline", request.deadline.as_ref())?;
+        // The default is long enough for the requested goal.
+        let deadline = deadline.unwrap_or(times.operation.max(goal.least().saturating_add(AMPLE)));
+        check_deadline(deadline, goal.least()).map_err(Status::invalid_argument)?;
+        if action == (Action::Off { hold: true })
+            && owner.trim().is_empty()
+            && matches!(authority, Authority::Controller { .. })
+        {
+            return Err(Status::invalid_argument("a hold needs an owner"));
+        }
+        Ok(ValidatedRequest {
+            id,
+            target,
+            action,
+            device,
+            operation: operation::OperationRequest {
+                goal,
+                deadline,
+                expected,
+                timing: Timing {
+                    poll_max: times.poll_max,
+                    resend_after: times.resend_after,
+                    ..Timing::default()
+                },
+            },
+            siblings,
+            owner,
+            authority,
+            force: request.force,
+            latest: self.latest(request.latest)?,
+            caller: living,
+        })
+    }
+
+    /// The time since the start of this agent after which the request begins nothing.
+    fn latest(&self, latest: Option<v1::AgentTime>) -> Result<Option<Duration>, Status> {
+        let Some(latest) = latest else {
+            return Ok(None);
+        };
+        if latest.instance != *self.instance {
+            return Err(Status::unavailable(
+                "the agent was restarted since the term was claimed; nothing was started, claim the term again",
+            ));
+        }
+        let since_start = latest.since_start.unwrap_or_default();
+        let since_start = Duration::try_from(since_start);
+        since_start.map(Some).map_err(|_| {
+            Status::invalid_argument("latest.since_start: a time before the start of the agent")
+        })
     }
 }
 
@@ -152,23 +164,6 @@ fn siblings(
         Device::Outlets => Siblings::of(target, named)
             .map_err(|why| Status::invalid_argument(format!("with_siblings: {why}"))),
     }
-}
-
-/// The time since the start of this agent after which the request begins nothing.
-fn latest(engine: &Engine, latest: Option<v1::AgentTime>) -> Result<Option<Duration>, Status> {
-    let Some(latest) = latest else {
-        return Ok(None);
-    };
-    if latest.instance != *engine.instance {
-        return Err(Status::unavailable(
-            "the agent was restarted since the term was claimed; nothing was started, claim the term again",
-        ));
-    }
-    let since_start = latest.since_start.unwrap_or_default();
-    let since_start = Duration::try_from(since_start);
-    since_start.map(Some).map_err(|_| {
-        Status::invalid_argument("latest.since_start: a time before the start of the agent")
-    })
 }
 
 fn goal(action: Option<RequestedAction>) -> Result<(Action, Goal), Status> {

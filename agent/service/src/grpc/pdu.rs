@@ -6,36 +6,47 @@ use rackhand_bmc::pdu::{HostOutlet, OutletReading, OutletState};
 use rackhand_proto::v1::{self, read_pdu_response::Result as Read};
 use tonic::{Request, Response, Status};
 
-use super::{PowerService, bmc_call::by_hand, caller::Caller};
+use super::{
+    Answer,
+    caller::{Caller, by_hand},
+    targets::Targets,
+};
 use crate::{
     config::{Inventory, PduEntry},
-    engine::convert::pdu_failure_to_proto,
+    engine::{Reads, convert::pdu_failure_to_proto},
 };
 
 /// Several exchanges: a PDU has up to a few hundred outlets.
 const CALLS: u32 = 1;
 
-impl PowerService {
-    pub(super) fn pdus(
+/// The calls about PDUs.
+#[derive(Clone)]
+pub(super) struct PduCalls {
+    pub(super) targets: Targets,
+    pub(super) reads: Reads,
+}
+
+impl PduCalls {
+    pub(super) fn list(
         &self,
         request: &Request<v1::ListPdusRequest>,
-    ) -> Result<Response<v1::ListPdusResponse>, Status> {
+    ) -> Answer<v1::ListPdusResponse> {
         by_hand(&Caller::of(request)?, "list PDUs")?;
-        let config = self.engine.config();
+        let config = self.targets.config();
         let inventory = &config.inventory;
         let pdus = inventory.pdus.values();
         let pdus = pdus.map(|pdu| pdu_to_proto(inventory, pdu)).collect();
         Ok(Response::new(v1::ListPdusResponse { pdus }))
     }
 
-    pub(super) async fn pdu_read(
+    pub(super) async fn read(
         &self,
         request: Request<v1::ReadPduRequest>,
-    ) -> Result<Response<v1::ReadPduResponse>, Status> {
+    ) -> Answer<v1::ReadPduResponse> {
         by_hand(&Caller::of(&request)?, "read PDUs")?;
         let request = request.into_inner();
-        let limit = self.limit(request.timeout.as_ref(), CALLS)?;
-        let config = self.engine.config();
+        let limit = self.targets.limit(request.timeout.as_ref(), CALLS)?;
+        let config = self.targets.config();
         let Some(pdu) = config.inventory.pdus.get(&request.pdu) else {
             return Err(Status::not_found(format!(
                 "PDU {} is not in the configuration of rack {}, or has no address there; `pdu list` \
@@ -43,7 +54,7 @@ impl PowerService {
                 request.pdu, config.rack
             )));
         };
-        let result = match self.engine.read_pdu(&config, pdu, limit).await {
+        let result = match self.reads.outlets(&config, pdu, limit).await {
             Ok(readings) => Read::Outlets(v1::OutletReadings {
                 outlets: readings
                     .into_iter()

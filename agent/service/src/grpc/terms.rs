@@ -1,32 +1,93 @@
 //! Terms of leaders, and setting one back by hand.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
-use rackhand_agent_core::ledger::{KnownTerm, SetBack};
-use rackhand_proto::{convert::timestamp_to_proto, v1};
+use rackhand_agent_core::ledger::{KnownTerm, SetBack, Term};
+use rackhand_proto::{
+    convert::{duration_to_proto, timestamp_to_proto},
+    v1,
+};
 use tonic::{Request, Response, Status};
 
-use super::{PowerService, caller::Caller};
-use crate::journal::wall_clock;
+use super::{
+    Answer,
+    caller::{Caller, check_term},
+    hosts::HostList,
+};
+use crate::{
+    engine::{Clock, JournalStatus, Terms},
+    journal::wall_clock,
+};
 
 /// Maximum length of a reason, in bytes.
 const LONGEST: usize = 512;
 
-impl PowerService {
-    pub(super) async fn terms(
+/// The calls about terms.
+#[derive(Clone)]
+pub(super) struct TermCalls {
+    pub(super) terms: Arc<Terms>,
+    pub(super) hosts: HostList,
+    pub(super) journal: JournalStatus,
+    pub(super) instance: Arc<str>,
+    pub(super) clock: Clock,
+}
+
+impl TermCalls {
+    pub(super) async fn claim(
+        &self,
+        request: Request<v1::ClaimTermRequest>,
+    ) -> Answer<v1::ClaimTermResponse> {
+        if !Caller::of(&request)?.is_controller() {
+            return Err(Status::permission_denied(
+                "only a controller has a leader term",
+            ));
+        }
+        let v1::ClaimTermRequest {
+            term,
+            standby,
+            known_journals,
+            sequence,
+            list_hosts,
+        } = request.into_inner();
+        let term = check_term(term)?;
+        self.terms.check_journal(&known_journals).await?;
+        let asked = Term {
+            number: term.number,
+            holder: term.holder,
+            standby,
+            sequence,
+        };
+        let result = self.terms.claim(term.election, asked).await?;
+        let hosts = match result {
+            Ok(_) if list_hosts => Some(self.hosts.list().await?),
+            _ => None,
+        };
+        Ok(Response::new(v1::ClaimTermResponse {
+            accepted: result.is_ok(),
+            highest: result.unwrap_or_else(|known| known.number),
+            instance: self.instance.to_string(),
+            journal: Some(self.journal.identity()),
+            since_start: Some(duration_to_proto(self.clock.since_start())),
+            hosts,
+        }))
+    }
+
+    pub(super) async fn list(
         &self,
         request: Request<v1::ListTermsRequest>,
-    ) -> Result<Response<v1::ListTermsResponse>, Status> {
+    ) -> Answer<v1::ListTermsResponse> {
         Caller::of(&request)?;
-        let terms = self.engine.terms().await?;
+        let terms = self.terms.all().await?;
         Ok(Response::new(v1::ListTermsResponse {
             terms: terms.into_iter().map(term_to_proto).collect(),
         }))
     }
 
-    pub(super) async fn term_set_back(
+    pub(super) async fn set_back(
         &self,
         request: Request<v1::SetBackTermRequest>,
-    ) -> Result<Response<v1::SetBackTermResponse>, Status> {
+    ) -> Answer<v1::SetBackTermResponse> {
         let name = Caller::local(&request)?;
         let v1::SetBackTermRequest {
             election,
@@ -45,7 +106,7 @@ impl PowerService {
             reason,
             now: wall_clock(),
         };
-        let known = self.engine.set_back_term(asked).await?;
+        let known = self.terms.set_back(asked).await?;
         Ok(Response::new(v1::SetBackTermResponse {
             term: Some(term_to_proto(known)),
         }))

@@ -1,4 +1,5 @@
 //! Who may command: terms of leaders, holds on hosts, and leases of calling processes.
 
 pub(super) mod callers;
-mod claims;
+pub(super) mod holds;
+pub(super) mod terms;

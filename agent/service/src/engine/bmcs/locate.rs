@@ -1,16 +1,30 @@
 //! Identification of the host of a target among the held hosts.
 
+use std::sync::Arc;
+
 use futures::future::join_all;
 use rackhand_agent_core::{host_key::HostKeys, ledger::Host};
 use tonic::Status;
 
-use super::clients::Located;
+use super::clients::{Clients, Located};
 use crate::{
-    engine::{Shared, Target, journal_status},
+    engine::{Target, journal_status},
     host_key::host_key,
+    journal::Journal,
 };
 
-impl Shared {
+/// Finds the host of a target among the held hosts.
+#[derive(Clone)]
+pub(in crate::engine) struct HostLocator {
+    clients: Arc<Clients>,
+    journal: Journal,
+}
+
+impl HostLocator {
+    pub(in crate::engine) fn new(clients: Arc<Clients>, journal: Journal) -> Self {
+        Self { clients, journal }
+    }
+
     /// The host by the addresses known already, with a lookup only for names that were never looked
     /// up. This is enough to switch it off, and fast.
     pub(in crate::engine) async fn locate_known(&self, target: &Target) -> Host {

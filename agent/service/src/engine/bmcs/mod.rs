@@ -2,7 +2,7 @@
 
 pub(super) mod bmc_queue;
 pub(super) mod clients;
-pub(super) mod evidence;
-mod locate;
+pub(super) mod locate;
 mod probe;
 pub(super) mod reads;
+pub(super) mod report;

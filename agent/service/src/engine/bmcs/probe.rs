@@ -15,40 +15,41 @@ use rackhand_proto::v1::Check;
 use tokio::{net::TcpStream, time::Instant, time::timeout};
 use tonic::Status;
 
-use super::{bmc_queue::BmcQueue, clients::DriverClient};
+use super::{
+    bmc_queue::BmcQueue,
+    clients::{Clients, DriverClient},
+};
 use crate::{
     checkup::{Observations, judge},
     config::Config,
-    engine::{Engine, Target},
+    engine::{Target, pdus::Pdus},
 };
 
-impl Engine {
-    /// Probes every driver of the host, one after the other, within `limit`.
-    pub(crate) async fn check(
-        &self,
-        target: &Target,
-        limit: Duration,
-    ) -> Result<Result<Vec<Check>, BmcError>, Status> {
-        let expected = target.expected(None)?;
-        let clients = &self.shared.clients;
-        let ways = match clients.ways(target).await {
-            Ok(ways) => ways,
-            Err(error) => return Ok(Err(error)),
-        };
-        let queue = clients.queue(target);
-        let until = Instant::now() + limit;
-        let mut checks = Vec::new();
-        for way in ways {
-            let mut seen = first_look(&way, &target.config, &expected).await;
-            if seen.forbidden.is_none() && seen.name.is_ok() && !matches!(seen.tcp, Some(Err(_))) {
-                look(&way, &queue, until, &mut seen).await;
-            }
-            way.close().await;
-            checks.extend(judge(&seen));
+/// Probes every driver of the host, one after the other, within `limit`.
+pub(super) async fn check(
+    clients: &Clients,
+    pdus: &Arc<Pdus>,
+    target: &Target,
+    limit: Duration,
+) -> Result<Result<Vec<Check>, BmcError>, Status> {
+    let expected = target.expected(None)?;
+    let ways = match clients.ways(target).await {
+        Ok(ways) => ways,
+        Err(error) => return Ok(Err(error)),
+    };
+    let queue = clients.queue(target);
+    let until = Instant::now() + limit;
+    let mut checks = Vec::new();
+    for way in ways {
+        let mut seen = first_look(&way, &target.config, &expected).await;
+        if seen.forbidden.is_none() && seen.name.is_ok() && !matches!(seen.tcp, Some(Err(_))) {
+            look(&way, &queue, until, &mut seen).await;
         }
-        checks.extend(self.shared.pdus.check(target, limit).await);
-        Ok(Ok(checks))
+        way.close().await;
+        checks.extend(judge(&seen));
     }
+    checks.extend(pdus.check(target, limit).await);
+    Ok(Ok(checks))
 }
 
 /// Checks name, networks and route, for which the BMC need not be acquired.

@@ -1,25 +1,93 @@
-//! Readings of a BMC other than power: boot device, sensors, event log.
+//! Readings outside of an operation: power, outlets, and everything else that a BMC reports.
 //!
 //! Must never: make a power operation wait.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use rackhand_agent_core::bmc_queue::CallClass;
-use rackhand_bmc::{Bmc, BmcError, BmcFuture, ErrorKind};
+use rackhand_agent_core::{bmc_queue::CallClass, ledger::Device};
+use rackhand_bmc::{Bmc, BmcError, BmcFuture, ErrorKind, PowerReading, pdu::OutletReading};
+use rackhand_proto::v1::Check;
 use tokio::time::timeout;
+use tonic::Status;
 
-use super::clients::CallKind;
-use crate::engine::{Engine, Target};
+use super::{
+    clients::{CallKind, Clients},
+    probe,
+    report::{self, Extent, FailureReport},
+};
+use crate::{
+    config::{Config, PduEntry},
+    engine::{Target, pdus::Pdus, settings::Clock},
+};
 
-impl Engine {
+/// Reads BMCs and PDUs outside of an operation.
+#[derive(Clone)]
+pub(crate) struct Reads {
+    clients: Arc<Clients>,
+    pdus: Arc<Pdus>,
+    clock: Clock,
+}
+
+impl Reads {
+    pub(in crate::engine) fn new(clients: Arc<Clients>, pdus: Arc<Pdus>, clock: Clock) -> Self {
+        Self {
+            clients,
+            pdus,
+            clock,
+        }
+    }
+
+    /// Reads the power of a host from its BMC or its outlets, with the time since the start of the agent.
+    pub(crate) async fn power(
+        &self,
+        target: &Target,
+        device: Device,
+        limit: Duration,
+    ) -> Result<(PowerReading, Duration), BmcError> {
+        let reading = match device {
+            Device::Bmc => self.clients.read(target, limit).await?,
+            Device::Outlets => self.pdus.read(target, limit).await?,
+        };
+        Ok((reading, self.clock.since_start()))
+    }
+
+    /// Reads every outlet of a PDU.
+    pub(crate) async fn outlets(
+        &self,
+        config: &Arc<Config>,
+        pdu: &PduEntry,
+        limit: Duration,
+    ) -> Result<Vec<OutletReading>, BmcError> {
+        self.pdus.outlets(config, pdu, limit).await
+    }
+
+    /// Checks every driver and every PDU of the host, for a diagnosis.
+    pub(crate) async fn check(
+        &self,
+        target: &Target,
+        limit: Duration,
+    ) -> Result<Result<Vec<Check>, BmcError>, Status> {
+        probe::check(&self.clients, &self.pdus, target, limit).await
+    }
+
+    /// Collects what may show why the host failed.
+    pub(crate) async fn report(
+        &self,
+        target: &Target,
+        limit: Duration,
+        extent: Extent,
+    ) -> FailureReport {
+        report::collect(self, self.clock, target, limit, extent).await
+    }
+
     /// Reads something other than power, and yields to each operation.
-    pub(crate) async fn read_other<T: Send>(
+    pub(crate) async fn other<T: Send>(
         &self,
         target: &Target,
         limit: Duration,
         call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send + Sync,
     ) -> Result<T, BmcError> {
-        let clients = &self.shared.clients;
+        let clients = &self.clients;
         let queue = clients.queue(target);
         let mut made_way = false;
         let reading = async {

@@ -1,7 +1,6 @@
 //! Rotation of the passwords of BMCs to new random ones.
 //!
-//! Owns: the steps of [`PasswordRotation`] at the BMC and in the password file, and the continuation of rotations
-//! that were interrupted. Must never: change a password that is not stored durably, or one that another host uses.
+//! Owns: the steps of [`PasswordRotation`] at the BMC and in the password file. Must never: change a password that is not stored durably, or one that another host uses.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -9,16 +8,15 @@ use rackhand_agent_core::password_rotation::{Answer, End, PasswordRotation, Step
 use rackhand_bmc::{Accepted, BmcError, ErrorKind, SystemIdentity};
 use secrecy::SecretString;
 use tokio::time::{Instant, timeout};
-use tracing::{info, warn};
 
 use crate::{
     blocking,
     config::{BmcEntry, Config, PasswordError},
     driver::BmcSpec,
     engine::{
-        Engine, Shared, Target,
-        bmcs::reads::fault,
-        changes::{Change, Work, WorkFuture},
+        Target,
+        bmcs::{clients::Clients, reads::fault},
+        changes::{Work, WorkFuture},
         target::Access,
     },
     password_file::PasswordFile,
@@ -26,10 +24,6 @@ use crate::{
 
 /// Minimum time of the last step, so that a rotation near its limit is still concluded.
 const MIN_STEP: Duration = Duration::from_secs(2);
-/// Interval between two searches for interrupted rotations.
-const LOOK: Duration = Duration::from_secs(60);
-/// Longest wait between two attempts to continue a rotation. Each attempt may count as two failed log-ins.
-const MAX_WAIT: Duration = Duration::from_secs(1800);
 
 /// A rotation of every password of one host.
 pub(crate) struct Rotate {
@@ -40,11 +34,16 @@ pub(crate) struct Rotate {
 impl Work for Rotate {
     fn run<'a>(
         &'a self,
-        shared: &'a Shared,
+        clients: &'a Clients,
         target: &'a Target,
         limit: Duration,
     ) -> WorkFuture<'a> {
-        Box::pin(shared.rotate(target, limit, self.only_interrupted))
+        let rotation = HostRotation {
+            clients,
+            target,
+            until: Instant::now() + limit,
+        };
+        Box::pin(rotation.run(self.only_interrupted))
     }
 
     /// The steps check it, because the password of the configuration may no longer count.
@@ -66,21 +65,22 @@ impl Account {
     }
 }
 
-impl Shared {
-    /// Rotates the passwords of a host one after the other; an error leaves the others as they are.
-    async fn rotate(
-        &self,
-        target: &Target,
-        limit: Duration,
-        only_interrupted: bool,
-    ) -> Result<Accepted, BmcError> {
-        let until = Instant::now() + limit;
+/// The rotation of the passwords of one host.
+struct HostRotation<'a> {
+    clients: &'a Clients,
+    target: &'a Target,
+    /// The end of its time limit.
+    until: Instant,
+}
+
+impl HostRotation<'_> {
+    /// Rotates the passwords one after the other; an error leaves the others as they are.
+    async fn run(self, only_interrupted: bool) -> Result<Accepted, BmcError> {
         let mut proven = Vec::new();
-        for account in self.accounts(target).await? {
-            let resumed = on_disk(target, &account.file, |file| Ok(file.has_next())).await?;
+        for account in self.accounts().await? {
+            let resumed = on_disk(self.target, &account.file, |file| Ok(file.has_next())).await?;
             if resumed || !only_interrupted {
-                self.rotate_account(target, &account, resumed, until)
-                    .await?;
+                self.rotate(&account, resumed).await?;
                 proven.push(account.names());
             }
         }
@@ -92,7 +92,8 @@ impl Shared {
     ///
     /// # Errors
     /// A password does not come from a file of this host alone.
-    async fn accounts(&self, target: &Target) -> Result<Vec<Account>, BmcError> {
+    async fn accounts(&self) -> Result<Vec<Account>, BmcError> {
+        let target = self.target;
         let refuse = |message: String| fault(target, ErrorKind::Configuration, message);
         let Access::Inventory(host) = &target.access else {
             let message =
@@ -126,13 +127,8 @@ impl Shared {
         Ok(accounts.into_iter().map(account).collect())
     }
 
-    async fn rotate_account(
-        &self,
-        target: &Target,
-        account: &Account,
-        resumed: bool,
-        until: Instant,
-    ) -> Result<(), BmcError> {
+    async fn rotate(&self, account: &Account, resumed: bool) -> Result<(), BmcError> {
+        let target = self.target;
         let drivers = account.drivers.len();
         let (old, new, mut rotation) = if resumed {
             let read = on_disk(target, &account.file, |file| {
@@ -181,7 +177,7 @@ impl Shared {
                 password: with.clone(),
                 ..spec.clone()
             };
-            let result = self.step(target, spec, change_to, until).await;
+            let result = self.step(spec, change_to).await;
             rotation = rotation.answered(answer(&result, change_to.is_some()));
             last = result.err().or(last);
         };
@@ -209,14 +205,10 @@ impl Shared {
     }
 
     /// Logs in, and changes the password if `change_to` is given.
-    async fn step(
-        &self,
-        target: &Target,
-        spec: BmcSpec,
-        change_to: Option<&SecretString>,
-        until: Instant,
-    ) -> Result<(), BmcError> {
-        let limit = until
+    async fn step(&self, spec: BmcSpec, change_to: Option<&SecretString>) -> Result<(), BmcError> {
+        let target = self.target;
+        let limit = self
+            .until
             .saturating_duration_since(Instant::now())
             .max(MIN_STEP);
         let bmc = self.clients.connect(&target.address, vec![spec]).await?;
@@ -238,74 +230,6 @@ impl Shared {
         });
         timeout(MIN_STEP, bmc.close()).await.ok();
         result
-    }
-
-    /// Hosts with an interrupted rotation.
-    async fn interrupted_rotations(&self) -> Vec<Target> {
-        let config = self.config.load_full();
-        let looked = blocking::run(move || {
-            let hosts = config.inventory.hosts.iter().filter(|host| {
-                let mut paths = host.bmcs().filter_map(|bmc| bmc.password.path());
-                paths.any(|path| PasswordFile::new(path).has_next())
-            });
-            hosts.map(|host| Target::of(&config, host)).collect()
-        });
-        looked.await.unwrap_or_default()
-    }
-}
-
-impl Engine {
-    /// Concludes interrupted rotations, from the start of the agent to its stop.
-    pub(crate) fn conclude_rotations(&self) {
-        let shared = self.shared.clone();
-        self.spawn(async move {
-            let mut waits: BTreeMap<String, (Duration, Instant)> = BTreeMap::new();
-            loop {
-                for target in shared.interrupted_rotations().await {
-                    let now = Instant::now();
-                    if waits.get(&target.key).is_some_and(|(_, next)| *next > now) {
-                        continue;
-                    }
-                    match shared.conclude(&target).await {
-                        true => drop(waits.remove(&target.key)),
-                        false => {
-                            let last = waits.get(&target.key).map(|(wait, _)| *wait);
-                            let wait = last.map_or(LOOK, |last| (last * 2).min(MAX_WAIT));
-                            waits.insert(target.key.clone(), (wait, Instant::now() + wait));
-                        }
-                    }
-                }
-                if timeout(LOOK, shared.stop.cancelled()).await.is_ok() {
-                    return;
-                }
-            }
-        });
-    }
-}
-
-impl Shared {
-    /// Whether it is known now which password of the host counts.
-    async fn conclude(&self, target: &Target) -> bool {
-        let change = Change {
-            action: "rotate-password",
-            what: "conclude an interrupted rotation of the password".to_owned(),
-            owner: "agent".to_owned(),
-            minds_holds: false,
-            force: false,
-            id: None,
-        };
-        let work = Rotate {
-            only_interrupted: true,
-        };
-        let limit = target.config.times.call.saturating_mul(2);
-        let host = &target.host;
-        match self.change(target, limit, &change, &work).await {
-            Ok(Ok(accepted)) => info!(host, answer = %accepted.answer, "password rotated"),
-            Ok(Err(error)) => warn!(host, %error, "interrupted rotation of the password"),
-            Err(status) => warn!(host, error = status.message(), "interrupted rotation"),
-        }
-        let left = self.interrupted_rotations().await;
-        !left.iter().any(|left| left.key == target.key)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Start of operations. An operation id is started at most once, even by concurrent requests.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::Arc;
 
 use rackhand_agent_core::{
     bmc_queue::OperationRank,
@@ -12,31 +12,33 @@ use tokio::sync::oneshot;
 use tonic::Status;
 use tracing::{info, warn};
 
-use super::{handle::Handle, runner::Run};
+use super::{
+    Operations, REMEMBERED, ValidatedRequest,
+    handle::Handle,
+    record_status,
+    runner::{Interruption, Run},
+};
 use crate::{
-    engine::{
-        Engine, REMEMBERED, ValidatedRequest, bmcs::bmc_queue::QueuePosition, journal_status,
-        record_status,
-    },
+    engine::{bmcs::bmc_queue::QueuePosition, journal_status},
     journal::{refused_status, wall_clock},
 };
 
-impl Engine {
+impl Operations {
     /// Starts an operation, or returns the status of the one with this id.
     pub(crate) async fn begin(
         &self,
         request: ValidatedRequest,
     ) -> Result<(bool, v1::OperationStatus), Status> {
-        if self.closing.is_cancelled() {
+        if self.tasks.is_closing() {
             return Err(Status::unavailable(
                 "the agent is stopping; try again later",
             ));
         }
         // A task of its own: a caller that disconnects must not leave journal and map different.
         let (answer, answered) = oneshot::channel();
-        let engine = self.clone();
-        self.spawn(async move {
-            let result = engine.admit(request).await;
+        let operations = self.clone();
+        self.tasks.spawn(async move {
+            let result = operations.admit(request).await;
             answer.send(result).ok();
         });
         answered
@@ -48,7 +50,7 @@ impl Engine {
         &self,
         request: ValidatedRequest,
     ) -> Result<(bool, v1::OperationStatus), Status> {
-        if !is_in_time(request.latest, self.shared.since_start()) {
+        if !is_in_time(request.latest, self.context.clock.since_start()) {
             let host = request.target.host;
             return Err(refused_status(&Refused::TooLate { host }));
         }
@@ -88,8 +90,8 @@ impl Engine {
             tokio::task::yield_now().await;
         }
         let at = match request.action.may_power_on() {
-            true => self.shared.locate(&request.target).await,
-            false => Ok(self.shared.locate_known(&request.target).await),
+            true => self.context.locator.locate(&request.target).await,
+            false => Ok(self.context.locator.locate_known(&request.target).await),
         };
         let at = match at {
             Ok(at) => at,
@@ -118,7 +120,7 @@ impl Engine {
             lifetime: lifetime(&request, now),
             now,
         };
-        let result = match self.shared.journal.admit(admission).await {
+        let result = match self.context.journal.admit(admission).await {
             Ok(Admitted::Started { overridden }) => {
                 self.launch(request, handle.clone(), keys, overridden);
                 return Ok((true, handle.status()));
@@ -143,7 +145,7 @@ impl Engine {
         overridden: Option<Hold>,
     ) {
         if overridden.is_some() {
-            self.shared.metrics.overridden();
+            self.context.metrics.overridden();
         }
         info!(
             operation = %request.id, host = %request.target.host, action = request.action.word(), device = ?request.device,
@@ -154,7 +156,7 @@ impl Engine {
         }
         handle.set_admitted(true);
         // Before the task is spawned, to keep the order of the requests.
-        let queue = self.shared.clients.queue(&request.target);
+        let queue = self.context.clients.queue(&request.target);
         let (place, overtaken) = QueuePosition::take(
             queue,
             OperationRank::of(request.action),
@@ -165,19 +167,23 @@ impl Engine {
             info!(operation = %other.id, host = %other.host, by = %request.id, "operation is overtaken");
             other.overtake(&request.id);
         }
+        let interruption = Interruption::new(
+            handle.cancel.clone(),
+            request.caller,
+            self.tasks.stopping(),
+        );
         let run = Run {
-            shared: self.shared.clone(),
+            context: self.context.clone(),
             handle,
             target: request.target,
             action: request.action,
             device: request.device,
             siblings: request.siblings,
             request: request.operation,
-            caller: request.caller,
-            knows_caller_gone: AtomicBool::new(false),
+            interruption,
         };
         let (handles, id) = (self.handles.clone(), request.id);
-        self.spawn(async move {
+        self.tasks.spawn(async move {
             run.run(place).await;
             let mut handles = handles.lock();
             handles.finished.push_back(id);

@@ -9,9 +9,10 @@ use tokio::time::timeout;
 use tonic::{Code, Status};
 use tracing::{info, warn};
 
+use super::{Operations, ValidatedRequest, shared_outlets::Siblings};
 use crate::{
-    engine::{Engine, Siblings, ValidatedRequest, convert, target::Target},
-    journal::wall_clock,
+    engine::{bmcs::reads::Reads, convert, settings::Settings, target::Target, tasks::Tasks},
+    journal::{Journal, wall_clock},
 };
 
 /// Time between two attempts to begin the power-on.
@@ -19,19 +20,30 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// Minimum time for the power-on that finishes a cycle: the BMC may be away as well.
 const LAST_ON: Duration = Duration::from_secs(300);
 
-impl Engine {
+/// The recovery of the operations that the last stop of the agent interrupted.
+#[derive(Clone)]
+pub(in crate::engine) struct Recovery {
+    pub(in crate::engine) operations: Operations,
+    pub(in crate::engine) reads: Reads,
+    pub(in crate::engine) journal: Journal,
+    pub(in crate::engine) settings: Settings,
+    pub(in crate::engine) tasks: Tasks,
+}
+
+impl Recovery {
     /// Takes care of the hosts of interrupted operations.
-    pub(crate) fn look_after(&self, interrupted: Vec<String>) {
+    pub(in crate::engine) fn look_after(&self, interrupted: Vec<String>) {
         if !interrupted.is_empty() {
-            let (engine, ids) = (self.clone(), interrupted.clone());
-            self.spawn(async move { engine.finish_cycles(ids).await });
+            let (recovery, ids) = (self.clone(), interrupted.clone());
+            self.tasks
+                .spawn(async move { recovery.finish_cycles(ids).await });
         }
         self.read_hosts(interrupted);
     }
 
     /// Begins the power-ons that interrupted cycles of operators owe (F17). Holds apply as usual.
     async fn finish_cycles(&self, interrupted: Vec<String>) {
-        let owed = match self.shared.journal.owed_power_ons(interrupted).await {
+        let owed = match self.journal.owed_power_ons(interrupted).await {
             Ok(owed) => owed,
             Err(error) => {
                 warn!(%error, "cannot read the hosts that an interrupted cycle left off");
@@ -59,9 +71,12 @@ impl Engine {
     async fn finish_cycle(&self, owed: OwedPowerOn) -> Result<(), Status> {
         loop {
             let request = self.power_on(&owed).map_err(Status::failed_precondition)?;
-            match self.begin(request).await {
+            match self.operations.begin(request).await {
                 Err(status) if status.code() == Code::Unavailable => {
-                    if timeout(AGAIN, self.stopping().cancelled()).await.is_ok() {
+                    if timeout(AGAIN, self.tasks.stopping().cancelled())
+                        .await
+                        .is_ok()
+                    {
                         return Err(status);
                     }
                 }
@@ -71,7 +86,7 @@ impl Engine {
     }
 
     fn power_on(&self, owed: &OwedPowerOn) -> Result<ValidatedRequest, String> {
-        let config = self.config();
+        let config = self.settings.load();
         let hosts = config.inventory.hosts.iter();
         let mut known = hosts.map(|host| Target::of(&config, host));
         let target = known
@@ -127,10 +142,11 @@ impl Engine {
                 operation,
                 "the operation was interrupted by the last stop of the agent"
             );
-            let (shared, config) = (self.shared.clone(), self.config());
+            let (reads, journal) = (self.reads.clone(), self.journal.clone());
+            let (config, stop) = (self.settings.load(), self.tasks.stopping());
             let limit = config.times.call;
-            self.spawn(async move {
-                let Ok(Some(record)) = shared.journal.operation(operation.clone()).await else {
+            self.tasks.spawn(async move {
+                let Ok(Some(record)) = journal.operation(operation.clone()).await else {
                     return;
                 };
                 // The password of a BMC that a controller provided is not kept, so that BMC is read
@@ -141,20 +157,20 @@ impl Engine {
                     return;
                 };
                 let reading = tokio::select! {
-                    reading = shared.read(&target, record.device, limit) => reading,
-                    () = shared.stop.cancelled() => return,
+                    reading = reads.power(&target, record.device, limit) => reading,
+                    () = stop.cancelled() => return,
                 };
                 match reading {
                     Err(error) => warn!(operation, host = target.host, %error, "cannot be read"),
-                    Ok(reading) => {
+                    Ok((reading, since_start)) => {
                         info!(
                             operation,
                             host = target.host,
                             power = state_word(reading.state),
                             "read"
                         );
-                        let reading = convert::reading_to_proto(&reading, shared.since_start());
-                        if let Err(error) = shared.journal.amend(operation, reading).await {
+                        let reading = convert::reading_to_proto(&reading, since_start);
+                        if let Err(error) = journal.amend(operation, reading).await {
                             warn!(%error, "cannot record a reading");
                         }
                     }

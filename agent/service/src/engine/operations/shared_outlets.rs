@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use super::runner::Run;
 use crate::{
-    engine::{Shared, target::Target},
+    engine::{bmcs::clients::Clients, target::Target},
     journal::{JournalError, wall_clock},
 };
 
@@ -92,7 +92,7 @@ impl Run {
         let siblings = self.siblings.hosts.iter().map(async |target| Sibling {
             key: target.key.clone(),
             host: target.host.clone(),
-            at: self.shared.locate_known(target).await,
+            at: self.context.locator.locate_known(target).await,
             named: self.siblings.named.contains(&target.host),
         });
         let siblings = join_all(siblings).await;
@@ -101,18 +101,18 @@ impl Run {
             siblings: siblings.clone(),
             now: wall_clock(),
         };
-        let reserved = self.shared.journal.reserve(reservation).await;
+        let reserved = self.context.journal.reserve(reservation).await;
         let added = reserved
             .map_err(NotPrepared::Journal)?
             .map_err(|refused| NotPrepared::Refused(refused.to_string()))?;
         let checked = tokio::select! {
             checked = self.check_siblings(siblings, cut) => checked,
-            () = self.interrupted() => Err(NotPrepared::Interrupted),
+            () = self.interruption.wait() => Err(NotPrepared::Interrupted),
         };
         if checked.is_err()
-            && let Err(error) = self.shared.journal.release_reserved(added).await
+            && let Err(error) = self.context.journal.release_reserved(added).await
         {
-            self.shared.metrics.journal_error();
+            self.context.metrics.journal_error();
             warn!(operation = %self.handle.id, %error, "cannot release the other hosts of its outlets");
         }
         checked
@@ -124,7 +124,8 @@ impl Run {
         cut: PowerCut,
     ) -> Result<(), NotPrepared> {
         let targets = self.siblings.hosts.iter();
-        let readings = join_all(targets.map(|target| self.shared.sibling_power(target))).await;
+        let readings =
+            join_all(targets.map(|target| sibling_power(&self.context.clients, target))).await;
         let read: Vec<_> = siblings.into_iter().zip(readings).collect();
         for (sibling, power) in &read {
             info!(operation = %self.handle.id, host = %self.handle.host, sibling = sibling.host, named = sibling.named, %power, "sibling read");
@@ -139,30 +140,28 @@ impl Run {
     /// Whether all outlets of the host are off already.
     async fn outlets_are_off(&self) -> bool {
         let limit = self.target.config.times.call;
-        let reading = self.shared.pdus.read(&self.target, limit).await;
+        let reading = self.context.pdus.read(&self.target, limit).await;
         reading.is_ok_and(|reading| reading.state == PowerState::Off)
     }
 }
 
-impl Shared {
-    /// The power that the BMC of a sibling reports now.
-    async fn sibling_power(&self, target: &Target) -> SiblingPower {
-        let reading = match self.clients.read(target, target.config.times.call).await {
-            Ok(reading) => reading,
-            Err(error) => return SiblingPower::Unread(error.message),
-        };
-        // The BMC of another system proves nothing about this one (F5).
-        let mismatch = target
-            .expected(None)
-            .map(|expected| expected.mismatch(&reading.identity));
-        match (mismatch, reading.state) {
-            (Err(status), _) => SiblingPower::Unread(status.message().to_owned()),
-            (Ok(Some(mismatch)), _) => SiblingPower::Unread(format!(
-                "its BMC reports {} {}, and {} is expected",
-                mismatch.what, mismatch.found, mismatch.expected
-            )),
-            (Ok(None), PowerState::Off) => SiblingPower::Off,
-            (Ok(None), state) => SiblingPower::NotOff(state_word(state).to_owned()),
-        }
+/// The power that the BMC of a sibling reports now.
+async fn sibling_power(clients: &Clients, target: &Target) -> SiblingPower {
+    let reading = match clients.read(target, target.config.times.call).await {
+        Ok(reading) => reading,
+        Err(error) => return SiblingPower::Unread(error.message),
+    };
+    // The BMC of another system proves nothing about this one (F5).
+    let mismatch = target
+        .expected(None)
+        .map(|expected| expected.mismatch(&reading.identity));
+    match (mismatch, reading.state) {
+        (Err(status), _) => SiblingPower::Unread(status.message().to_owned()),
+        (Ok(Some(mismatch)), _) => SiblingPower::Unread(format!(
+            "its BMC reports {} {}, and {} is expected",
+            mismatch.what, mismatch.found, mismatch.expected
+        )),
+        (Ok(None), PowerState::Off) => SiblingPower::Off,
+        (Ok(None), state) => SiblingPower::NotOff(state_word(state).to_owned()),
     }
 }

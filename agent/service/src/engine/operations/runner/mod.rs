@@ -1,16 +1,10 @@
 //! The task of one operation: the hooks of the shared runner, which wait for the BMC, record each command in the
 //! journal before it is sent, and publish events.
 
+mod interruption;
 mod outcome;
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use rackhand_agent_core::{
@@ -20,8 +14,8 @@ use rackhand_agent_core::{
 use rackhand_bmc::{
     Accepted, Bmc, BmcError, BmcFuture, PowerCommand, PowerReading, PowerState,
     operation::{
-        self, Evidence, Expected, Goal, Hooks, OffProof, Operation, OperationRequest, Proof,
-        Signal, Stopped, Watch,
+        self, Expected, Goal, Hooks, OffProof, Operation, OperationRequest, Proof, Signal, Stopped,
+        Watch,
     },
 };
 use rackhand_proto::{
@@ -29,39 +23,39 @@ use rackhand_proto::{
     v1::{self, await_response::Event},
 };
 use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
+    OperationContext,
     handle::Handle,
     shared_outlets::{NotPrepared, Siblings},
 };
 use crate::{
     engine::{
-        Shared,
-        bmcs::bmc_queue::{Call, QueuePosition},
-        convert::{failure_to_proto, proof_to_proto, reading_to_proto, taken_to_proto},
+        bmcs::{
+            bmc_queue::{Call, QueuePosition},
+            clients::Clients,
+        },
+        convert::{failure_to_proto, reading_to_proto},
         target::Target,
     },
     journal::{JournalError, interrupted, wall_clock},
 };
+pub(super) use interruption::Interruption;
 use outcome::outcome_word;
 
 /// Validity of a grant by a PDU: before it is used, the BMC is read once more.
 const PDU_TURN: Duration = Duration::from_secs(30);
 
 pub(super) struct Run {
-    pub(super) shared: Arc<Shared>,
+    pub(super) context: Arc<OperationContext>,
     pub(super) handle: Arc<Handle>,
     pub(super) target: Target,
     pub(super) action: Action,
     pub(super) device: Device,
     pub(super) siblings: Siblings,
     pub(super) request: OperationRequest,
-    /// Cancelled when the lease of its caller ends (F17); `None`: the operation lasts until its deadline.
-    pub(super) caller: Option<CancellationToken>,
-    /// Whether the operation has noticed the end of the lease, which no longer interrupts it.
-    pub(super) knows_caller_gone: AtomicBool,
+    pub(super) interruption: Interruption,
 }
 
 impl Run {
@@ -73,11 +67,11 @@ impl Run {
         let id = self.handle.id.clone();
         let took = self.handle.begun.elapsed();
         let word = outcome_word(outcome.code());
-        self.shared
+        self.context
             .metrics
             .operation(self.handle.action, word, took);
-        if let Err(error) = self.shared.journal.finish(id, at, outcome.clone()).await {
-            self.shared.metrics.journal_error();
+        if let Err(error) = self.context.journal.finish(id, at, outcome.clone()).await {
+            self.context.metrics.journal_error();
             warn!(operation = %self.handle.id, host = %self.handle.host, %error, "cannot record the outcome");
         }
         info!(
@@ -102,7 +96,7 @@ impl Run {
         let lag = self.request.timing.state_lag;
         let now = wall_clock();
         let since = now.saturating_sub(i64::try_from(lag.as_nanos()).unwrap_or(i64::MAX));
-        let last = self.shared.journal.last_command(keys, action, since).await;
+        let last = self.context.journal.last_command(keys, action, since).await;
         // Without the records, the last command may have been sent just now.
         let last = last.unwrap_or(Some(now));
         let rest = last.map_or(Duration::ZERO, |at| {
@@ -119,7 +113,7 @@ impl Run {
     fn device(&self) -> Result<Box<dyn Bmc + '_>, BmcError> {
         match self.device {
             Device::Bmc => Ok(Box::new(TargetBmc {
-                shared: &self.shared,
+                clients: &self.context.clients,
                 target: &self.target,
                 address: self.target.address.to_string(),
             })),
@@ -128,7 +122,7 @@ impl Run {
                     Goal::Off { .. } => CallClass::Fence,
                     _ => CallClass::Operation,
                 };
-                let outlets = self.shared.pdus.host(&self.target, class)?;
+                let outlets = self.context.pdus.host(&self.target, class)?;
                 Ok(Box::new(outlets))
             }
         }
@@ -139,11 +133,10 @@ impl Run {
         let is_late = tokio::select! {
             () = position.turn() => false,
             () = sleep_until(deadline) => true,
-            () = self.handle.cancel.cancelled() => false,
-            () = self.caller_gone() => false,
-            () = self.shared.stop.cancelled() => return interrupted(0),
+            () = self.interruption.cancelled_or_alone() => false,
+            () = self.interruption.stopped() => return interrupted(0),
         };
-        if is_late && !self.handle.cancel.is_cancelled() {
+        if is_late && !self.interruption.is_cancelled() {
             return self.no_turn();
         }
         let bmc = match self.device() {
@@ -155,29 +148,17 @@ impl Run {
             position: &position,
             call: None,
             pdu_turn: None,
-            readings: Evidence::default(),
             told_failure: None,
             sends_off: false,
             cut: PowerCut::default(),
             sends_on: false,
-            off_taken: None,
             stop_cause: None,
         };
         let begun = self.handle.begun;
         let mut request = self.request.clone();
         request.timing.button_after = self.button_after().await;
         let report = operation::run_since(begun, bmc.as_ref(), request, &mut hooks).await;
-        let RunHooks {
-            readings,
-            off_taken,
-            stop_cause,
-            ..
-        } = hooks;
-        let mut outcome = self.outcome_of(&report, stop_cause);
-        outcome.readings = readings.into_readings(report.outcome.is_done());
-        outcome.power_off_taken = off_taken;
-        outcome.off_proof = proof_to_proto(report.proof).into();
-        outcome
+        self.outcome_of(&report, hooks.stop_cause)
     }
 }
 
@@ -188,7 +169,6 @@ struct RunHooks<'a> {
     call: Option<Call<'a>>,
     /// Time at which the PDU granted a power-on that has not been sent yet.
     pdu_turn: Option<Instant>,
-    readings: Evidence<v1::PowerReading>,
     /// The last published failure, if no other event followed.
     told_failure: Option<v1::Failure>,
     /// Whether the last command is a power-off.
@@ -197,8 +177,6 @@ struct RunHooks<'a> {
     cut: PowerCut,
     /// Whether a power-on was sent and is unanswered.
     sends_on: bool,
-    /// The first power-off that the BMC accepted (F1).
-    off_taken: Option<v1::CommandTaken>,
     /// Why the last command was not sent.
     stop_cause: Option<StopCause>,
 }
@@ -234,7 +212,7 @@ impl RunHooks<'_> {
     }
 
     fn not_written(&mut self, error: &JournalError) -> Stopped {
-        self.run.shared.metrics.journal_error();
+        self.run.context.metrics.journal_error();
         self.stop_cause = Some(StopCause::Journal(error.to_string()));
         Stopped
     }
@@ -243,7 +221,7 @@ impl RunHooks<'_> {
 impl Hooks for RunHooks<'_> {
     fn watched(&self, begun: Instant) -> Watch {
         match self.run.device {
-            Device::Bmc => self.run.shared.clients.watch(&self.run.target, begun),
+            Device::Bmc => self.run.context.clients.watch(&self.run.target, begun),
             Device::Outlets => Watch::default(),
         }
     }
@@ -253,17 +231,16 @@ impl Hooks for RunHooks<'_> {
         if run.device == Device::Outlets || run.target.outlets().is_empty() {
             return None;
         }
-        let pdus = &run.shared.pdus;
+        let pdus = &run.context.pdus;
         let is_unpowered = pdus.is_unpowered(&run.target, run.target.config.times.call);
         tokio::select! {
             is_unpowered = is_unpowered => is_unpowered.then_some(OffProof::Outlets),
-            () = run.interrupted() => None,
+            () = run.interruption.wait() => None,
         }
     }
 
-    fn reading(&mut self, reading: &PowerReading, proof: Proof) {
-        let shown = reading_to_proto(reading, self.run.shared.since_start());
-        self.readings.add(shown.clone(), proof);
+    fn reading(&mut self, reading: &PowerReading, _proof: Proof) {
+        let shown = reading_to_proto(reading, self.run.context.clock.since_start());
         self.cut.read(reading.state == PowerState::Off);
         self.told_failure = None;
         self.event(Event::Reading(shown));
@@ -272,7 +249,7 @@ impl Hooks for RunHooks<'_> {
     fn sending(&mut self, command: PowerCommand) {
         self.sends_off = command.leads_to() == Some(PowerState::Off);
         self.sends_on = command.leads_to() == Some(PowerState::On);
-        self.run.shared.metrics.command(command_word(command));
+        self.run.context.metrics.command(command_word(command));
         self.told_failure = None;
         self.event(Event::CommandSent(v1::CommandSent {
             command: command_word(command).to_owned(),
@@ -283,9 +260,6 @@ impl Hooks for RunHooks<'_> {
     fn accepted(&mut self, accepted: &Accepted) {
         self.turn_is_used();
         if self.sends_off && accepted.was_sent() {
-            let since_start = self.run.shared.since_start();
-            self.off_taken
-                .get_or_insert_with(|| taken_to_proto(accepted, since_start));
             self.cut.accepted();
         }
         self.event(Event::CommandSent(v1::CommandSent {
@@ -312,7 +286,7 @@ impl Hooks for RunHooks<'_> {
         }
         // A call waits for its PDU only, not for a BMC that hangs in the call of a reader.
         if self.run.device == Device::Outlets {
-            return !self.run.is_interrupted();
+            return !self.run.interruption.is_now();
         }
         let class = match forces {
             true => CallClass::Fence,
@@ -323,7 +297,7 @@ impl Hooks for RunHooks<'_> {
                 self.call = Some(call);
                 true
             }
-            () = self.run.interrupted() => false,
+            () = self.run.interruption.wait() => false,
         }
     }
 
@@ -345,18 +319,18 @@ impl Hooks for RunHooks<'_> {
         let Some(pdu) = self.run.target.pdu() else {
             return;
         };
-        let Shared {
+        let OperationContext {
             power_on_stagger,
-            config,
+            settings,
             ..
-        } = &*self.run.shared;
-        let interval = || config.load().staging.of(pdu);
+        } = &*self.run.context;
+        let interval = || settings.load().staging.of(pdu);
         let report = |rest, ahead| self.run.report_wait(pdu, rest, ahead);
         tokio::select! {
             () = power_on_stagger.wait(pdu, interval, report) => {
                 self.pdu_turn = Some(Instant::now());
             }
-            () = self.run.interrupted() => {}
+            () = self.run.interruption.wait() => {}
         }
     }
 
@@ -375,7 +349,7 @@ impl Hooks for RunHooks<'_> {
                 Err(NotPrepared::Journal(error)) => return Err(self.not_written(&error)),
             }
         }
-        let (journal, id, at) = (&run.shared.journal, run.handle.id.clone(), wall_clock());
+        let (journal, id, at) = (&run.context.journal, run.handle.id.clone(), wall_clock());
         let written = match is_shared && command == PowerCommand::On {
             true => {
                 journal
@@ -388,59 +362,21 @@ impl Hooks for RunHooks<'_> {
     }
 
     fn signal(&self) -> Signal {
-        if self.run.handle.cancel.is_cancelled() {
-            Signal::Cancel
-        } else if self.run.shared.stop.is_cancelled() {
-            Signal::Stop
-        } else if self.run.is_caller_gone() {
-            Signal::CallerGone
-        } else {
-            Signal::Continue
-        }
+        self.run.interruption.signal()
     }
 
     fn abandoned(&mut self) {
-        if !self.run.knows_caller_gone.swap(true, Ordering::Relaxed) {
+        if self.run.interruption.notice_caller_gone() {
             info!(operation = %self.run.handle.id, host = %self.run.handle.host, "the caller is gone");
         }
     }
 
     async fn interrupted(&mut self) {
-        self.run.interrupted().await;
+        self.run.interruption.wait().await;
     }
 }
 
 impl Run {
-    fn is_interrupted(&self) -> bool {
-        let is_news = self.is_caller_gone() && !self.knows_caller_gone.load(Ordering::Relaxed);
-        is_news || self.handle.cancel.is_cancelled() || self.shared.stop.is_cancelled()
-    }
-
-    fn is_caller_gone(&self) -> bool {
-        self.caller
-            .as_ref()
-            .is_some_and(CancellationToken::is_cancelled)
-    }
-
-    /// Completes when the caller is gone, unless the operation has noticed that already.
-    async fn caller_gone(&self) {
-        match &self.caller {
-            Some(caller) if !self.knows_caller_gone.load(Ordering::Relaxed) => {
-                caller.cancelled().await;
-            }
-            _ => std::future::pending().await,
-        }
-    }
-
-    /// Completes when the operation is cancelled, its caller is gone or the agent stops.
-    pub(super) async fn interrupted(&self) {
-        tokio::select! {
-            () = self.handle.cancel.cancelled() => {}
-            () = self.caller_gone() => {}
-            () = self.shared.stop.cancelled() => {}
-        }
-    }
-
     fn report_wait(&self, pdu: &str, rest: Duration, ahead: usize) {
         let now = Timestamp::now();
         let until = now.checked_add(rest).unwrap_or(now);
@@ -455,7 +391,7 @@ impl Run {
 
 /// The BMC of a target, through the clients of the agent.
 struct TargetBmc<'a> {
-    shared: &'a Shared,
+    clients: &'a Clients,
     target: &'a Target,
     address: String,
 }
@@ -480,7 +416,7 @@ impl Bmc for TargetBmc<'_> {
     }
 
     fn checked_power(&self, expected: Expected) -> BmcFuture<'_, PowerReading> {
-        let clients = &self.shared.clients;
+        let clients = self.clients;
         Box::pin(async move { clients.read_now(self.target, &expected).await })
     }
 
@@ -489,12 +425,12 @@ impl Bmc for TargetBmc<'_> {
         command: PowerCommand,
         expected: Expected,
     ) -> BmcFuture<'_, Accepted> {
-        let clients = &self.shared.clients;
+        let clients = self.clients;
         Box::pin(async move { clients.command(self.target, command, &expected).await })
     }
 
     fn uptime(&self) -> BmcFuture<'_, Duration> {
-        Box::pin(self.shared.clients.uptime(self.target))
+        Box::pin(self.clients.uptime(self.target))
     }
 
     fn close(&self) -> BmcFuture<'_, ()> {

@@ -1,7 +1,5 @@
 //! The outcome of an operation, as callers get it.
 
-use std::sync::atomic::Ordering;
-
 use rackhand_agent_core::ledger::Device;
 use rackhand_bmc::{
     BmcError, ErrorKind, PowerState,
@@ -11,12 +9,12 @@ use rackhand_proto::v1;
 
 use super::{Run, StopCause};
 use crate::{
-    engine::convert::{detail, failure_to_proto},
+    engine::convert::{detail, failure_to_proto, proof_to_proto, reading_to_proto, taken_to_proto},
     journal::interrupted,
 };
 
 impl Run {
-    /// The outcome of a report, without its readings.
+    /// The outcome of a report.
     pub(super) fn outcome_of(&self, report: &Report, cause: Option<StopCause>) -> v1::Outcome {
         let host = &self.target.host;
         let failure = report.error.as_ref();
@@ -35,7 +33,7 @@ impl Run {
         match &report.outcome {
             done if done.is_done() => {
                 outcome.failure = None;
-                if self.knows_caller_gone.load(Ordering::Relaxed) {
+                if report.was_abandoned {
                     outcome.message =
                         format!("{}; its caller was gone before that", outcome.message);
                 }
@@ -102,7 +100,26 @@ impl Run {
                 }
             }
         }
-        outcome
+        self.with_evidence(outcome, report)
+    }
+
+    /// The outcome with the readings and the command that prove it.
+    fn with_evidence(&self, outcome: v1::Outcome, report: &Report) -> v1::Outcome {
+        let clock = self.context.clock;
+        let begun = clock
+            .since_start()
+            .saturating_sub(self.handle.begun.elapsed());
+        let readings = report.readings.iter().zip(&report.reading_times);
+        let taken = report.off_taken.as_ref();
+        v1::Outcome {
+            readings: readings
+                .map(|(reading, at)| reading_to_proto(reading, begun.saturating_add(*at)))
+                .collect(),
+            power_off_taken: taken
+                .map(|(taken, at)| taken_to_proto(taken, begun.saturating_add(*at))),
+            off_proof: proof_to_proto(report.proof).into(),
+            ..outcome
+        }
     }
 
     /// The outcome of an operation whose device cannot be used.

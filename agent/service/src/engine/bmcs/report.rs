@@ -9,7 +9,8 @@ use rackhand_bmc::{
 };
 use tokio::time::Instant;
 
-use crate::engine::{Engine, Target};
+use super::reads::Reads;
+use crate::engine::{Target, settings::Clock};
 
 /// Maximum time for one part. It is below the time after which a dropped call counts as unanswered at the
 /// circuit breaker, so that a BMC whose event log hangs is still switched off at once.
@@ -18,9 +19,18 @@ const PART: Duration = Duration::from_secs(4);
 /// circuit breaker just before the power-off.
 const UNANSWERED: u32 = 2;
 
+/// The parts of a report to read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extent {
+    /// Number of entries of the event log.
+    pub(crate) entries: usize,
+    /// Whether the event log is the only part.
+    pub(crate) log_only: bool,
+}
+
 /// The parts that were read; `None` for a part that was not requested, or for which no time was left.
 #[derive(Debug, Default)]
-pub(crate) struct Evidence {
+pub(crate) struct FailureReport {
     pub(crate) power: Option<Result<(PowerReading, Duration), BmcError>>,
     pub(crate) log: Option<Result<EventLog, BmcError>>,
     pub(crate) boot: Option<Result<BootState, BmcError>>,
@@ -30,7 +40,7 @@ pub(crate) struct Evidence {
 
 /// The time that is left, and the calls that the BMC has not answered.
 struct Budget<'a> {
-    engine: &'a Engine,
+    reads: &'a Reads,
     target: &'a Target,
     end: Instant,
     unanswered: u32,
@@ -49,7 +59,7 @@ impl Budget<'_> {
             return None;
         }
         let limit = (left / share).min(PART);
-        let result = self.engine.read_other(self.target, limit, call).await;
+        let result = self.reads.other(self.target, limit, call).await;
         let is_silent =
             |error: &BmcError| matches!(error.kind, ErrorKind::Timeout | ErrorKind::Unreachable);
         if result.as_ref().is_err_and(is_silent) {
@@ -59,35 +69,34 @@ impl Budget<'_> {
     }
 }
 
-impl Engine {
-    /// Reads the parts one after the other, the event log first because it is the most valuable one. No part may
-    /// use up the time of the later ones.
-    pub(crate) async fn collect(
-        &self,
-        target: &Target,
-        limit: Duration,
-        entries: usize,
-        log_only: bool,
-    ) -> Evidence {
-        let mut budget = Budget {
-            engine: self,
-            target,
-            end: Instant::now() + limit,
-            unanswered: 0,
-        };
-        let mut evidence = Evidence::default();
-        if log_only {
-            evidence.log = budget.part(1, move |bmc| bmc.event_log(entries)).await;
-            return evidence;
-        }
-        let power = budget.part(3, |bmc| bmc.power()).await;
-        evidence.power = power.map(|read| read.map(|reading| (reading, self.shared.since_start())));
-        evidence.log = budget.part(2, move |bmc| bmc.event_log(entries)).await;
-        evidence.boot = budget.part(2, |bmc| bmc.boot_state()).await;
-        let sensors = budget.part(1, |bmc| bmc.sensors()).await;
-        evidence.sensors = sensors.map(|read| read.map(alarms));
-        evidence
+/// Reads the parts one after the other, the event log first because it is the most valuable one. No part may use up the
+/// time of the later ones.
+pub(super) async fn collect(
+    reads: &Reads,
+    clock: Clock,
+    target: &Target,
+    limit: Duration,
+    extent: Extent,
+) -> FailureReport {
+    let mut budget = Budget {
+        reads,
+        target,
+        end: Instant::now() + limit,
+        unanswered: 0,
+    };
+    let entries = extent.entries;
+    let mut report = FailureReport::default();
+    if extent.log_only {
+        report.log = budget.part(1, move |bmc| bmc.event_log(entries)).await;
+        return report;
     }
+    let power = budget.part(3, |bmc| bmc.power()).await;
+    report.power = power.map(|read| read.map(|reading| (reading, clock.since_start())));
+    report.log = budget.part(2, move |bmc| bmc.event_log(entries)).await;
+    report.boot = budget.part(2, |bmc| bmc.boot_state()).await;
+    let sensors = budget.part(1, |bmc| bmc.sensors()).await;
+    report.sensors = sensors.map(|read| read.map(alarms));
+    report
 }
 
 fn alarms(sensors: Vec<Sensor>) -> Vec<Sensor> {

@@ -11,43 +11,52 @@ use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response, Status};
 
 use super::{
-    Answer, PowerService,
-    bmc_call::RECORDS,
+    Answer,
+    bmc_reads::entries,
     caller::Caller,
     convert::{log_to_proto, sensors_to_proto},
-    event_log::entries,
-    operation_request::validate,
+    operation_request::RequestValidator,
+    targets::{RECORDS, Targets},
 };
 use crate::engine::{
-    Evidence,
+    Extent, FailureReport, Operations, Reads,
     convert::{failure_to_proto, reading_to_proto},
 };
 
-impl PowerService {
-    pub(super) async fn evidence(
+/// The call that collects a report about a host, after a diagnostic interrupt if that is requested.
+#[derive(Clone)]
+pub(super) struct ReportCalls {
+    pub(super) targets: Targets,
+    pub(super) reads: Reads,
+    pub(super) validator: RequestValidator,
+    pub(super) operations: Operations,
+}
+
+impl ReportCalls {
+    pub(super) async fn collect(
         &self,
         request: Request<v1::CollectEvidenceRequest>,
     ) -> Answer<v1::CollectEvidenceResponse> {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
-        let target = self.target(&caller, request.target)?;
-        let limit = self.limit(request.timeout.as_ref(), RECORDS)?;
+        let target = self.targets.find(&caller, request.target)?;
+        let limit = self.targets.limit(request.timeout.as_ref(), RECORDS)?;
         let end = Instant::now() + limit;
         let interrupt = match request.interrupt {
             None => None,
             Some(begin) => Some(self.interrupt(caller, begin, end).await),
         };
         let left = end.saturating_duration_since(Instant::now());
-        let count = entries(request.log_entries);
-        let read = self
-            .engine
-            .collect(&target, left, count, request.log_only)
-            .await;
+        let extent = Extent {
+            entries: entries(request.log_entries),
+            log_only: request.log_only,
+        };
+        let report = self.reads.report(&target, left, extent).await;
         Ok(Response::new(v1::CollectEvidenceResponse {
             interrupt: interrupt.map(|result| v1::InterruptResult {
                 result: Some(result),
             }),
-            ..evidence_to_proto(&target.host, read)
+            ..report_to_proto(&target.host, report)
         }))
     }
 
@@ -75,13 +84,13 @@ impl PowerService {
                 "interrupt: only power_nmi may be begun before evidence is read",
             ));
         }
-        let request = validate(&self.engine, caller, begin)?;
+        let request = self.validator.validate(caller, begin)?;
         let id = request.id.clone();
-        let (_, status) = self.engine.begin(request).await?;
+        let (_, status) = self.operations.begin(request).await?;
         if status.finished {
             return Ok(status);
         }
-        let events = self.engine.follow(&id).await?;
+        let events = self.operations.follow(&id).await?;
         let outcome = events.filter_map(async |response| match response.event {
             Some(v1::await_response::Event::Outcome(outcome)) => Some(outcome),
             _ => None,
@@ -97,20 +106,20 @@ impl PowerService {
     }
 }
 
-fn evidence_to_proto(host: &str, read: Evidence) -> v1::CollectEvidenceResponse {
-    let power = read.power.map(|power| match power {
+fn report_to_proto(host: &str, report: FailureReport) -> v1::CollectEvidenceResponse {
+    let power = report.power.map(|power| match power {
         Ok((reading, since)) => Power::Reading(reading_to_proto(&reading, since)),
         Err(error) => Power::Failure(failure_to_proto(host, &error)),
     });
-    let log = read.log.map(|log| match log {
+    let log = report.log.map(|log| match log {
         Ok(log) => Events::Log(log_to_proto(log)),
         Err(error) => Events::Failure(failure_to_proto(host, &error)),
     });
-    let boot = read.boot.map(|boot| match boot {
+    let boot = report.boot.map(|boot| match boot {
         Ok(state) => Boot::State(boot_state_to_proto(state)),
         Err(error) => Boot::Failure(failure_to_proto(host, &error)),
     });
-    let sensors = read.sensors.map(|sensors| match sensors {
+    let sensors = report.sensors.map(|sensors| match sensors {
         Ok(sensors) => Sensors::Sensors(sensors_to_proto(sensors)),
         Err(error) => Sensors::Failure(failure_to_proto(host, &error)),
     });
