@@ -37,7 +37,7 @@ impl Press {
         let (from, command) = match phase {
             Phase::On => (PowerState::Off, PowerCommand::OnByButton),
             Phase::Soft => (PowerState::On, PowerCommand::SoftOffByButton),
-            Phase::Off | Phase::Hold(_) | Phase::OneTimeCommand(_) => return None,
+            Phase::Off | Phase::StayOff(_) | Phase::OneTimeCommand(_) => return None,
         };
         Some(Self { from, command })
     }

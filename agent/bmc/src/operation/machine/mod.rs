@@ -25,8 +25,8 @@ enum Phase {
     Soft,
     /// Hard off, until it is confirmed.
     Off,
-    /// Confirmed off, and held off until this time.
-    Hold(Duration),
+    /// Confirmed off, and left off until this time.
+    StayOff(Duration),
     /// On, until a reading confirms it.
     On,
     /// A non-idempotent command without a power state of its own.
@@ -413,7 +413,7 @@ impl Operation {
                     _ => {}
                 }
             }
-            Phase::Hold(until) if now >= until => self.enter(Phase::On, now),
+            Phase::StayOff(until) if now >= until => self.enter(Phase::On, now),
             _ => {}
         }
     }

@@ -31,7 +31,7 @@ impl Operation {
     }
 
     pub(super) fn read_at(&self) -> Duration {
-        if let Phase::Hold(until) = self.phase {
+        if let Phase::StayOff(until) = self.phase {
             return until;
         }
         if self.looks_at_limit()
@@ -55,7 +55,7 @@ impl Operation {
         }
         let (state, _) = self.seen?;
         match self.phase {
-            Phase::Hold(_) => None,
+            Phase::StayOff(_) => None,
             // A second press of the button could cancel the first, or force the host off.
             Phase::Soft | Phase::OneTimeCommand(_) if self.once != OneTimeCommand::NotSent => None,
             // A press of the button switches on a host that is off, and forces off one that is

@@ -43,7 +43,7 @@ impl Operation {
                 }
             }
             Phase::OneTimeCommand(command) => self.after_once(command, begun, now, seen),
-            Phase::Hold(_) => {}
+            Phase::StayOff(_) => {}
         }
     }
 
@@ -61,7 +61,7 @@ impl Operation {
         match self.request.goal {
             _ if !self.off_taken => self.ended = Some(Outcome::NotTaken),
             Goal::Cycle { hold_off, .. } => {
-                self.enter(Phase::Hold(now.saturating_add(hold_off)), now);
+                self.enter(Phase::StayOff(now.saturating_add(hold_off)), now);
             }
             _ if self.proof().is_none() => self.corroboration.need(now),
             Goal::SoftOff { .. } if self.phase == Phase::Off && self.sent_at.is_some() => {
@@ -224,7 +224,7 @@ impl Operation {
                 return self.unproven();
             }
             (Phase::Soft | Phase::Off, _) => PowerState::Off,
-            (Phase::Hold(_) | Phase::On | Phase::OneTimeCommand(_), _) => PowerState::On,
+            (Phase::StayOff(_) | Phase::On | Phase::OneTimeCommand(_), _) => PowerState::On,
         };
         Outcome::Unconfirmed {
             wanted,

@@ -14,7 +14,7 @@ use crate::{
     Accepted, BmcError, ErrorKind, PowerCommand, PowerState, StateBefore,
     redfish::{
         protocol::{document::System, response::Answer},
-        vendor::{self, Cause},
+        vendor::{self, Meaning},
     },
 };
 
@@ -145,8 +145,9 @@ async fn judge(
         StatusCode::CONFLICT,
         StatusCode::UNPROCESSABLE_ENTITY,
     ];
-    let causes = [Cause::State, Cause::Settling];
-    if about_state.contains(&answer.status) || causes.iter().any(|cause| messages.has(*cause)) {
+    let meanings = [Meaning::State, Meaning::Settling];
+    if about_state.contains(&answer.status) || meanings.iter().any(|meaning| messages.has(*meaning))
+    {
         let says = reader.reporter().says(&messages);
         return Err(refused(reader, command, answer, &says).await);
     }
@@ -178,12 +179,12 @@ async fn refused(
     // On iDRAC10 the previous off is not complete; other BMCs report with it that the host is
     // off.
     let is_on = command.leads_to() == Some(PowerState::On);
-    let is_settling = is_on && messages.has(Cause::Settling);
-    if messages.has(Cause::NotReady) {
+    let is_settling = is_on && messages.has(Meaning::Settling);
+    if messages.has(Meaning::NotReady) {
         error(ErrorKind::Busy, Some(vendor::NOT_READY_WAIT))
     } else if is_settling {
         error(ErrorKind::Busy, Some(vendor::SETTLING_WAIT))
-    } else if messages.has(Cause::Unsupported) {
+    } else if messages.has(Meaning::Unsupported) {
         error(ErrorKind::Unsupported, None)
     } else {
         error(ErrorKind::Refused, None)

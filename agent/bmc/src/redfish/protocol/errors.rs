@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     BmcError, ErrorKind,
-    redfish::vendor::{self, Cause},
+    redfish::vendor::{self, Meaning},
 };
 
 /// An exchange without a usable response.
@@ -227,7 +227,7 @@ pub(crate) fn of_status(reporter: &Reporter, doing: &str, answer: &Answer) -> Bm
     let code = status.as_u16();
     let busy = |why: &str| {
         let default = messages
-            .has(Cause::NotReady)
+            .has(Meaning::NotReady)
             .then_some(vendor::NOT_READY_WAIT);
         BmcError {
             retry_after: answer.retry_after().or(default),
@@ -235,27 +235,27 @@ pub(crate) fn of_status(reporter: &Reporter, doing: &str, answer: &Answer) -> Bm
         }
     };
     let error = |kind, why: &str| reporter.error(kind, format!("{doing}: {why} ({code}){says}"));
-    if messages.has(Cause::SessionLimit) {
+    if messages.has(Meaning::SessionLimit) {
         return busy("all sessions of the BMC are taken; close some or allow Basic authentication");
     }
-    if messages.has(Cause::PasswordChange) {
+    if messages.has(Meaning::PasswordChange) {
         let why = "the BMC requires a new password for this user first";
         return error(ErrorKind::Authentication, why);
     }
-    if messages.has(Cause::NotReady) {
+    if messages.has(Meaning::NotReady) {
         return busy("the BMC is not ready");
     }
-    if messages.has(Cause::Post) {
+    if messages.has(Meaning::Post) {
         return busy(IN_POST);
     }
     // With a 401, Dell's AccessDenied means a wrong password.
-    if messages.has(Cause::Privilege) && status != StatusCode::UNAUTHORIZED {
+    if messages.has(Meaning::Privilege) && status != StatusCode::UNAUTHORIZED {
         return error(ErrorKind::Privilege, PRIVILEGE);
     }
-    if messages.has(Cause::Credentials) {
+    if messages.has(Meaning::Credentials) {
         return error(ErrorKind::Authentication, CREDENTIALS);
     }
-    if messages.has(Cause::Unsupported) {
+    if messages.has(Meaning::Unsupported) {
         return error(ErrorKind::Unsupported, "the BMC cannot do this");
     }
     match status {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::document;
 use crate::{
     PowerState,
-    redfish::vendor::{self, Cause},
+    redfish::vendor::{self, Meaning},
 };
 
 /// Maximum number of messages kept; some BMCs add one for each property.
@@ -25,8 +25,8 @@ pub(in crate::redfish) struct Message {
     pub(in crate::redfish) args: Vec<String>,
     /// Message text; may be empty.
     pub(in crate::redfish) text: String,
-    /// Cause, as classified by the vendor table.
-    pub(in crate::redfish) cause: Cause,
+    /// Meaning, as classified by the vendor table.
+    pub(in crate::redfish) meaning: Meaning,
     /// Whether `Severity` or `MessageSeverity` is `Critical`.
     pub(super) critical: bool,
 }
@@ -62,16 +62,16 @@ impl Messages {
         Self(messages)
     }
 
-    /// Whether one of the messages has this cause.
-    pub(in crate::redfish) fn has(&self, cause: Cause) -> bool {
-        self.0.iter().any(|message| message.cause == cause)
+    /// Whether one of the messages has this meaning.
+    pub(in crate::redfish) fn has(&self, meaning: Meaning) -> bool {
+        self.0.iter().any(|message| message.meaning == meaning)
     }
 
     /// Whether one of the messages reports that the host is in this state already, and none another reason.
     pub(crate) fn mean_already(&self, state: PowerState) -> bool {
-        let is_other = [Cause::NotReady, Cause::Unsupported, Cause::Privilege]
+        let is_other = [Meaning::NotReady, Meaning::Unsupported, Meaning::Privilege]
             .iter()
-            .any(|cause| self.has(*cause));
+            .any(|meaning| self.has(*meaning));
         let mut messages = self.0.iter();
         !is_other && messages.any(|message| vendor::is_already(&message.id, &message.args, state))
     }
@@ -79,7 +79,7 @@ impl Messages {
     /// Whether the body contradicts its success status: it has a critical message, and none of
     /// success. iLO sends `Base.x.Success` inside an `error` object.
     pub(crate) fn contradict_success(&self) -> bool {
-        !self.has(Cause::Success) && self.0.iter().any(|message| message.critical)
+        !self.has(Meaning::Success) && self.0.iter().any(|message| message.critical)
     }
 
     /// All messages as one text.
@@ -134,12 +134,12 @@ fn message(value: &Value) -> Option<Message> {
 }
 
 fn plain(id: String, text: String, critical: bool) -> Message {
-    let cause = vendor::cause(&id);
+    let meaning = vendor::meaning(&id);
     Message {
         id,
         args: Vec::new(),
         text,
-        cause,
+        meaning,
         critical,
     }
 }
@@ -160,7 +160,7 @@ mod tests {
                  "Severity": "Critical", "Resolution": "Retry in 30 seconds."},
             ],
         }}));
-        assert!(messages.has(Cause::NotReady));
+        assert!(messages.has(Meaning::NotReady));
         assert!(messages.contradict_success());
         assert_eq!(messages.text(), "iDRAC is not ready. (IDRAC.2.8.SYS518)");
     }
@@ -171,7 +171,7 @@ mod tests {
             "code": "iLO.0.10.ExtendedInfo",
             "@Message.ExtendedInfo": [{"MessageId": "Base.0.10.Success"}],
         }}));
-        assert!(messages.has(Cause::Success));
+        assert!(messages.has(Meaning::Success));
         assert!(!messages.contradict_success());
     }
 

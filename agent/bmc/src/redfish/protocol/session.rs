@@ -14,7 +14,7 @@ use super::{
     http::{Change, Http},
     response::{Answer, Body},
 };
-use crate::{BmcError, ErrorKind, redfish::vendor::Cause};
+use crate::{BmcError, ErrorKind, redfish::vendor::Meaning};
 
 /// Result of opening a session, other than an error that applies to every authentication method.
 pub(super) enum SessionAttempt {
@@ -58,10 +58,10 @@ pub(super) async fn open(
         });
     }
     let messages = answer.messages();
-    if messages.has(Cause::SessionLimit) {
+    if messages.has(Meaning::SessionLimit) {
         return Ok(SessionAttempt::Full(refusal()));
     }
-    if messages.has(Cause::PasswordChange) || messages.has(Cause::NotReady) {
+    if messages.has(Meaning::PasswordChange) || messages.has(Meaning::NotReady) {
         return Err(refusal());
     }
     match answer.status {

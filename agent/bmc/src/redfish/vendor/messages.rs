@@ -6,7 +6,7 @@ use crate::{PowerState, redfish::protocol::extended_info::Message};
 
 /// Meaning of a BMC message for a power command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::redfish) enum Cause {
+pub(in crate::redfish) enum Meaning {
     /// Success, whatever the status.
     Success,
     /// The system is in the requested state, or in one that does not allow the command.
@@ -33,49 +33,49 @@ pub(in crate::redfish) enum Cause {
 struct Fact {
     /// The last part of a MessageId; registry and version before it differ between releases.
     message: &'static str,
-    cause: Cause,
+    meaning: Meaning,
 }
 
-const fn fact(message: &'static str, cause: Cause) -> Fact {
-    Fact { message, cause }
+const fn fact(message: &'static str, meaning: Meaning) -> Fact {
+    Fact { message, meaning }
 }
 
 const MESSAGES: &[Fact] = &[
     // DMTF Base registry (DSP8011).
-    fact("Success", Cause::Success),
-    fact("Created", Cause::Success),
-    fact("ServiceTemporarilyUnavailable", Cause::NotReady),
-    fact("ServiceInUnknownState", Cause::NotReady),
-    fact("ServiceShuttingDown", Cause::NotReady),
-    fact("ResourceInStandby", Cause::NotReady),
-    fact("ResourceInUse", Cause::NotReady),
-    fact("SessionLimitExceeded", Cause::SessionLimit),
-    fact("PasswordChangeRequired", Cause::PasswordChange),
-    fact("InsufficientPrivilege", Cause::Privilege),
-    fact("AccessDenied", Cause::Privilege),
-    fact("NoValidSession", Cause::Credentials),
-    fact("ResourceAtUriUnauthorized", Cause::Credentials),
-    fact("AuthenticationTokenRequired", Cause::Credentials),
-    fact("ActionNotSupported", Cause::Unsupported),
-    fact("ActionParameterNotSupported", Cause::Unsupported),
-    fact("ActionParameterUnknown", Cause::Unsupported),
-    fact("ActionParameterValueNotInList", Cause::Unsupported),
-    fact("PropertyNotWritable", Cause::Unsupported),
-    fact("PropertyUnknown", Cause::Unsupported),
-    fact("PropertyValueNotInList", Cause::Unsupported),
+    fact("Success", Meaning::Success),
+    fact("Created", Meaning::Success),
+    fact("ServiceTemporarilyUnavailable", Meaning::NotReady),
+    fact("ServiceInUnknownState", Meaning::NotReady),
+    fact("ServiceShuttingDown", Meaning::NotReady),
+    fact("ResourceInStandby", Meaning::NotReady),
+    fact("ResourceInUse", Meaning::NotReady),
+    fact("SessionLimitExceeded", Meaning::SessionLimit),
+    fact("PasswordChangeRequired", Meaning::PasswordChange),
+    fact("InsufficientPrivilege", Meaning::Privilege),
+    fact("AccessDenied", Meaning::Privilege),
+    fact("NoValidSession", Meaning::Credentials),
+    fact("ResourceAtUriUnauthorized", Meaning::Credentials),
+    fact("AuthenticationTokenRequired", Meaning::Credentials),
+    fact("ActionNotSupported", Meaning::Unsupported),
+    fact("ActionParameterNotSupported", Meaning::Unsupported),
+    fact("ActionParameterUnknown", Meaning::Unsupported),
+    fact("ActionParameterValueNotInList", Meaning::Unsupported),
+    fact("PropertyNotWritable", Meaning::Unsupported),
+    fact("PropertyUnknown", Meaning::Unsupported),
+    fact("PropertyValueNotInList", Meaning::Unsupported),
     // Dell: iDRAC10 rejects On with this message for a while after Off.
-    fact("ActionParameterValueConflict", Cause::Settling),
+    fact("ActionParameterValueConflict", Meaning::Settling),
     // Dell: Lifecycle Controller or iDRAC starting, or busy after a previous action.
-    fact("SYS518", Cause::NotReady),
-    fact("SYS446", Cause::NotReady),
-    fact("SWC0700", Cause::NotReady),
-    fact("RAC0218", Cause::SessionLimit),
+    fact("SYS518", Meaning::NotReady),
+    fact("SYS446", Meaning::NotReady),
+    fact("SWC0700", Meaning::NotReady),
+    fact("RAC0218", Meaning::SessionLimit),
     // HPE: success with an `error` object.
-    fact("SystemResetRequired", Cause::Success),
-    fact("ResetInProgress", Cause::NotReady),
+    fact("SystemResetRequired", Meaning::Success),
+    fact("ResetInProgress", Meaning::NotReady),
     // HPE: "Power is off", and changes of settings while the host is in POST.
-    fact("InvalidOperationForSystemState", Cause::State),
-    fact("UnableToModifyDuringSystemPOST", Cause::Post),
+    fact("InvalidOperationForSystemState", Meaning::State),
+    fact("UnableToModifyDuringSystemPOST", Meaning::Post),
 ];
 
 /// A message with which a make refuses a power command because the host is in the requested state already.
@@ -139,12 +139,12 @@ pub(in crate::redfish) fn is_already(message_id: &str, args: &[String], state: P
 }
 
 /// The meaning of a MessageId such as `Base.1.8.InsufficientPrivilege` or `IDRAC.2.8.SYS518`.
-pub(in crate::redfish) fn cause(message_id: &str) -> Cause {
+pub(in crate::redfish) fn meaning(message_id: &str) -> Meaning {
     let last = message_id.rsplit('.').next().unwrap_or_default();
     MESSAGES
         .iter()
         .find(|fact| fact.message.eq_ignore_ascii_case(last))
-        .map_or(Cause::Other, |fact| fact.cause)
+        .map_or(Meaning::Other, |fact| fact.meaning)
 }
 
 /// Whether a message denies access without a reason.
@@ -201,20 +201,20 @@ mod tests {
     #[test]
     fn message_cause_ignores_registry_and_version() {
         for (id, expected) in [
-            ("Base.1.8.Success", Cause::Success),
-            ("Base.0.10.Success", Cause::Success),
-            ("Success", Cause::Success),
-            ("iLO.2.14.InvalidOperationForSystemState", Cause::State),
-            ("IDRAC.2.8.SYS518", Cause::NotReady),
-            ("IDRAC.1.6.RAC0218", Cause::SessionLimit),
-            ("Base.1.18.ActionParameterValueConflict", Cause::Settling),
-            ("iLO.2.14.UnableToModifyDuringSystemPOST", Cause::Post),
-            ("Base.1.12.PropertyNotWritable", Cause::Unsupported),
-            ("Base.1.8.GeneralError", Cause::Other),
-            ("Base.1.8.Successful.Not", Cause::Other),
-            ("", Cause::Other),
+            ("Base.1.8.Success", Meaning::Success),
+            ("Base.0.10.Success", Meaning::Success),
+            ("Success", Meaning::Success),
+            ("iLO.2.14.InvalidOperationForSystemState", Meaning::State),
+            ("IDRAC.2.8.SYS518", Meaning::NotReady),
+            ("IDRAC.1.6.RAC0218", Meaning::SessionLimit),
+            ("Base.1.18.ActionParameterValueConflict", Meaning::Settling),
+            ("iLO.2.14.UnableToModifyDuringSystemPOST", Meaning::Post),
+            ("Base.1.12.PropertyNotWritable", Meaning::Unsupported),
+            ("Base.1.8.GeneralError", Meaning::Other),
+            ("Base.1.8.Successful.Not", Meaning::Other),
+            ("", Meaning::Other),
         ] {
-            assert_eq!(cause(id), expected, "{id}");
+            assert_eq!(meaning(id), expected, "{id}");
         }
     }
 }

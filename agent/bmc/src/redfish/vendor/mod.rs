@@ -13,7 +13,7 @@ mod systems;
 pub(super) use chassis::{is_board_chassis, is_constant_chassis};
 pub(super) use logs::{LogRank, log_rank};
 pub(super) use messages::{
-    Cause, NOT_READY_WAIT, SETTLING_WAIT, cause, is_already, is_bare_denial,
+    Meaning, NOT_READY_WAIT, SETTLING_WAIT, is_already, is_bare_denial, meaning,
 };
 pub(super) use sensors::{Source, role};
 pub(super) use settings::{
