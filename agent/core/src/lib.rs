@@ -1,6 +1,6 @@
 //! All decisions of the rack agent, as pure functions of plain data and an explicit `now`.
 //!
-//! Owns: admission of operations ([`ledger`]), the lease of their callers ([`caller`]), matching of host addresses ([`host_key`]), the order
+//! Owns: which operations start ([`ledger`]), the lease of their callers ([`caller`]), matching of host addresses ([`host_key`]), the order
 //! of operations and calls at a BMC ([`bmc_queue`]), the change of a BMC's password ([`password_rotation`]), and
 //! staggered power-on ([`power_on_stagger`]).
 //! Must never: read a clock, do I/O, or depend on a client or a storage engine; no function here is

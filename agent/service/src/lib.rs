@@ -5,8 +5,8 @@
 //! sent, or connect to a BMC outside of its allowed networks.
 
 mod admin;
-mod admission;
 mod blocking;
+mod call_limits;
 mod checkup;
 pub mod config;
 mod driver;

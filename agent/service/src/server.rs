@@ -30,9 +30,8 @@ use tower::layer::util::{Identity, Stack};
 use tracing::{Span, error, error_span, info, warn};
 
 use crate::{
-    admin,
-    admission::{Admission, CALLS_PER_IDENTITY},
-    blocking,
+    admin, blocking,
+    call_limits::{CALLS_PER_IDENTITY, CallLimits},
     config::{Config, Remote},
     driver::Driver,
     engine::{Changes, Engine},
@@ -184,7 +183,7 @@ impl Agent {
             power: PowerServer::new(PowerService::new(&engine)),
             health: HealthServer::new(HealthService::from_health_reporter(health.clone())),
             metrics: metrics.clone(),
-            admission: Admission::new(CALLS_PER_IDENTITY),
+            limits: CallLimits::new(CALLS_PER_IDENTITY),
         };
         let reloader = Reloader::new(engine.clone(), tls, metrics, path, sources);
         let agent = Self {
@@ -327,11 +326,11 @@ struct Services {
     power: PowerServer<PowerService>,
     health: HealthServer<HealthService>,
     metrics: Arc<Metrics>,
-    admission: Admission,
+    limits: CallLimits,
 }
 
 impl Services {
-    fn server(&self) -> Server<Stack<Admission, Stack<Refused, Identity>>> {
+    fn server(&self) -> Server<Stack<CallLimits, Stack<Refused, Identity>>> {
         Server::builder()
             .trace_fn(trace_span)
             // Longer than the longest reading; streams are not limited by it.
@@ -342,7 +341,7 @@ impl Services {
             .http2_keepalive_interval(Some(Duration::from_secs(15)))
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
             .layer(Refused(self.metrics.clone()))
-            .layer(self.admission.clone())
+            .layer(self.limits.clone())
     }
 }
 

@@ -10,9 +10,9 @@ use rackhand_agent_core::{
     bmc_queue::{self, OperationRank},
     host_key::{HostKey, HostKeys},
     ledger::{
-        self, Action, Admission, Admitted, Authority, Change, Device, Host, Lifetime, Outcome,
-        PowerCut, Release, Reservation, Sequence, Sibling, SiblingPower, Term, check_siblings,
-        release_reserved,
+        self, Action, Authority, Change, Device, Host, Lifetime, PowerCut, RecordedOutcome,
+        Release, Reservation, Sequence, Sibling, SiblingPower, StartAnswer, StartRequest, Term,
+        check_siblings, release_reserved,
     },
 };
 use rackhand_core::remediation::{EntryProgress, JournalEntry};
@@ -131,7 +131,7 @@ impl Agent {
         } else {
             Action::Off { hold: true }
         };
-        let admission = Admission {
+        let admission = StartRequest {
             id: id.to_owned(),
             key: HOST.into(),
             host: "host-7".into(),
@@ -150,9 +150,9 @@ impl Agent {
         };
         let (admitted, changes) = value(admission.decide(&self.ledger));
         match admitted {
-            Admitted::Known(_) => return Beginning::Known,
-            Admitted::Refused(_) => return Beginning::Refused,
-            Admitted::Started { .. } => self.commit(changes),
+            StartAnswer::Known(_) => return Beginning::Known,
+            StartAnswer::Refused(_) => return Beginning::Refused,
+            StartAnswer::Started { .. } => self.commit(changes),
         }
         let (number, overtaken) = self.queue.join(HOST, OperationRank::of(action));
         for run in &mut self.runs {
@@ -234,7 +234,7 @@ impl Agent {
             is_release: op.action == "release",
             progress: match op.outcome {
                 None => EntryProgress::Running,
-                Some(Outcome::Reported(End::Confirmed)) => EntryProgress::Confirmed,
+                Some(RecordedOutcome::Reported(End::Confirmed)) => EntryProgress::Confirmed,
                 Some(_) => EntryProgress::Ended,
             },
         };
@@ -301,7 +301,7 @@ impl Agent {
 
     /// Whether the agent lets an operator switch the other host that the outlets feed.
     pub(crate) fn admits_sibling(&self, on: bool) -> bool {
-        let admission = Admission {
+        let admission = StartRequest {
             id: "sibling".into(),
             key: SIBLING.into(),
             host: "host-8".into(),
@@ -320,7 +320,7 @@ impl Agent {
             now: self.clock(),
         };
         let (admitted, _) = value(admission.decide(&self.ledger));
-        matches!(admitted, Admitted::Started { .. })
+        matches!(admitted, StartAnswer::Started { .. })
     }
 
     /// An operation makes sure that it may switch off outlets that also feed another host, of which this was
@@ -383,7 +383,7 @@ impl Agent {
     pub(crate) fn ends(&mut self, which: usize, end: End) {
         let run = self.runs.remove(which);
         self.queue.leave(HOST, run.number);
-        let outcome = Outcome::Reported(end);
+        let outcome = RecordedOutcome::Reported(end);
         let change = value(ledger::finish(&self.ledger, &run.id, self.clock(), outcome));
         self.commit(change);
     }

@@ -27,7 +27,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use rackhand_agent_core::ledger::{Operation, Outcome};
+use rackhand_agent_core::ledger::{Operation, RecordedOutcome};
 use rackhand_core::remediation::{
     AgentPin, Attempt, AttemptRecord, Collected, LeaseMemory, OffEvidence, Shell, State,
 };
@@ -333,9 +333,9 @@ fn hash_agent<H: Hasher>(agent: &Agent, term: u64, h: &mut H) {
         } = operation;
         (id, action, sending.is_empty()).hash(h);
         hash_some(outcome.as_ref(), h, |outcome, h| match outcome {
-            Outcome::Reported(end) => (0, end).hash(h),
-            Outcome::Interrupted { .. } => 1.hash(h),
-            Outcome::Released { .. } => 2.hash(h),
+            RecordedOutcome::Reported(end) => (0, end).hash(h),
+            RecordedOutcome::Interrupted { .. } => 1.hash(h),
+            RecordedOutcome::Released { .. } => 2.hash(h),
         });
     }
     let queue: Vec<(u64, bool)> = queue.operations(HOST).collect();

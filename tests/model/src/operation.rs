@@ -1,7 +1,7 @@
 //! The operations of the agent: each sends its command, reads what has come of it, and ends.
 
 use jiff::Timestamp;
-use rackhand_agent_core::ledger::{Outcome, PowerCut, SiblingPower};
+use rackhand_agent_core::ledger::{PowerCut, RecordedOutcome, SiblingPower};
 use rackhand_core::remediation::{
     CommandTaken, OffProof, OperationOutcome, OperationView, PowerReading, PowerState,
 };
@@ -87,7 +87,7 @@ pub struct Op {
     /// A command was sent.
     pub sent: bool,
     /// How it ended; `None`: it runs.
-    pub end: Option<Outcome<End>>,
+    pub end: Option<RecordedOutcome<End>>,
 }
 
 impl Op {
@@ -95,15 +95,15 @@ impl Op {
     pub fn view(&self) -> OperationView {
         let outcome = match self.end {
             None => return OperationView::Running,
-            Some(Outcome::Reported(End::Confirmed)) => self.confirmed(),
-            Some(Outcome::Reported(End::Unconfirmed)) => OperationOutcome::Unconfirmed {
+            Some(RecordedOutcome::Reported(End::Confirmed)) => self.confirmed(),
+            Some(RecordedOutcome::Reported(End::Unconfirmed)) => OperationOutcome::Unconfirmed {
                 why: "the BMC did not report it in time".into(),
             },
-            Some(Outcome::Reported(End::Mismatch)) => OperationOutcome::IdentityMismatch {
+            Some(RecordedOutcome::Reported(End::Mismatch)) => OperationOutcome::IdentityMismatch {
                 why: "another serial number".into(),
             },
-            Some(Outcome::Reported(End::Cancelled)) => OperationOutcome::Cancelled,
-            Some(Outcome::Interrupted { .. } | Outcome::Released { .. }) => {
+            Some(RecordedOutcome::Reported(End::Cancelled)) => OperationOutcome::Cancelled,
+            Some(RecordedOutcome::Interrupted { .. } | RecordedOutcome::Released { .. }) => {
                 OperationOutcome::Interrupted
             }
         };
@@ -115,7 +115,7 @@ impl Op {
 
     /// Whether the deadline has passed without a confirmation.
     pub fn is_unconfirmed(&self) -> bool {
-        self.end == Some(Outcome::Reported(End::Unconfirmed))
+        self.end == Some(RecordedOutcome::Reported(End::Unconfirmed))
     }
 
     /// The outcome with its evidence. The agent's clock starts with the command.

@@ -210,7 +210,9 @@ impl World {
             bmc.filter_map(|op| op.outcome.as_ref())
         };
         let is = |end: End| {
-            ends().any(|outcome| *outcome == rackhand_agent_core::ledger::Outcome::Reported(end))
+            ends().any(|outcome| {
+                *outcome == rackhand_agent_core::ledger::RecordedOutcome::Reported(end)
+            })
         };
         if is(End::Mismatch) {
             self.broken(Wrong::Identity);

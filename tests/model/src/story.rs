@@ -1,6 +1,6 @@
 //! A path through the world as a story, one line for each action.
 
-use rackhand_agent_core::ledger::Outcome;
+use rackhand_agent_core::ledger::RecordedOutcome;
 use rackhand_core::remediation::{Command, Next, PowerState, Taint};
 
 use crate::{
@@ -238,7 +238,7 @@ fn agent(w: &World) -> String {
         "BMC"
     };
     match (after.and_then(|op| op.end), w.read_by(&run.id)) {
-        (Some(Outcome::Reported(end)), _) => format!("The agent ends the {what}: {end:?}."),
+        (Some(RecordedOutcome::Reported(end)), _) => format!("The agent ends the {what}: {end:?}."),
         (_, None) => format!("The agent's {what} has no answer of the {source}."),
         (_, Some(_)) if run.phase == Phase::Command => {
             format!("The agent sends the {what} to the {source}.")

@@ -5,7 +5,6 @@
 //! implements it in memory, for tests and for the model checker. Must never: answer before the caller
 //! has persisted the changes, or keep a secret.
 
-mod admission;
 mod authority;
 mod claims;
 mod holds;
@@ -15,11 +14,11 @@ mod records;
 mod refusal;
 mod release;
 mod shared_outlets;
+mod start;
 mod state;
 mod terms;
 mod version;
 
-pub use admission::{Admission, AdmissionDecision, Admitted};
 pub use authority::{Action, Authority};
 pub use claims::{Arrival, Claims};
 pub use holds::{Host, HostHolds, hold_on};
@@ -28,13 +27,16 @@ pub use operations::{
     settle,
 };
 pub use owed_power_on::{OwedPowerOn, owed_power_on_id, owed_power_ons};
-pub use records::{Device, Hold, Lifetime, Operation, Outcome, Sequence, Term, TermSetBack};
+pub use records::{
+    Device, Hold, Lifetime, Operation, RecordedOutcome, Sequence, Term, TermSetBack,
+};
 pub use refusal::Refused;
 pub use release::{Release, ReleaseDecision};
 pub use shared_outlets::{
     PowerCut, Reservation, ReservationDecision, Reserved, SharedOutletsRefused, Sibling,
     SiblingPower, check_siblings, release_reserved, release_siblings,
 };
+pub use start::{StartAnswer, StartDecision, StartRequest};
 pub use state::Ledger;
 pub use terms::{
     Claimed, KnownTerm, NotSetBack, SetBack, SetBackDecision, check_term, claim, disown_terms,

@@ -1,8 +1,8 @@
-//! Operations after their admission, and their retention.
+//! Operations after they have started, and their retention.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Change, Outcome, Records, release_siblings};
+use super::{Change, RecordedOutcome, Records, release_siblings};
 use crate::host_key::HostKeys;
 
 /// Maximum number of operations removed in one transaction.
@@ -92,7 +92,7 @@ pub fn finish<V: Records>(
     records: &V,
     id: &str,
     now: i64,
-    outcome: Outcome<V::Report>,
+    outcome: RecordedOutcome<V::Report>,
 ) -> Result<Option<Change<V::Report>>, V::Error> {
     let operation = records.operation(id)?;
     Ok(operation.map(|mut operation| {
@@ -110,7 +110,12 @@ fn interrupt<V: Records>(
 ) -> Result<Option<Change<V::Report>>, V::Error> {
     let operation = records.operation(id)?;
     let commands_sent = operation.map_or(0, |operation| operation.sending.len());
-    finish(records, id, now, Outcome::Interrupted { commands_sent })
+    finish(
+        records,
+        id,
+        now,
+        RecordedOutcome::Interrupted { commands_sent },
+    )
 }
 
 /// Ends the operations that an earlier process left running, and returns their ids. None of them is
@@ -132,7 +137,7 @@ pub fn interrupt_running<V: Records>(
     Ok((running, changes))
 }
 
-/// After failed writes: records the missing outcomes, and ends operations that were admitted
+/// After failed writes: records the missing outcomes, and ends operations that were accepted
 /// although the caller got an error. `is_live`: whether an operation of this process is running.
 ///
 /// # Errors
@@ -150,7 +155,7 @@ pub fn settle<V: Records>(
             records,
             id,
             *at,
-            Outcome::Reported(outcome.clone()),
+            RecordedOutcome::Reported(outcome.clone()),
         )?);
     }
     for id in records.running()? {

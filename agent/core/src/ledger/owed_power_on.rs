@@ -32,7 +32,7 @@ pub fn owed_power_on_id(cycle: &str) -> String {
 
 /// The power-ons that are owed to hosts for these operations, which were interrupted: of each cycle of an operator
 /// that may have sent a power-off, unless a later operation on the same host was interrupted too, whose caller
-/// decides again. Holds are left to the admission.
+/// decides again. Holds are left to the decision about its start.
 ///
 /// # Errors
 ///

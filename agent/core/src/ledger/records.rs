@@ -91,7 +91,7 @@ pub struct Operation<R> {
     /// Times at which a command was about to be sent, in nanoseconds of the Unix epoch.
     pub sending: Vec<i64>,
     /// Outcome; absent while the operation runs.
-    pub outcome: Option<Outcome<R>>,
+    pub outcome: Option<RecordedOutcome<R>>,
     /// End, in nanoseconds of the Unix epoch.
     pub ended: i64,
     /// Description of a change other than power; of a power operation, the other hosts that it may leave without
@@ -176,9 +176,13 @@ impl<R> Operation<R> {
         convert: impl FnOnce(R) -> Result<T, E>,
     ) -> Result<Operation<T>, E> {
         let outcome = self.outcome.map(|outcome| match outcome {
-            Outcome::Reported(report) => convert(report).map(Outcome::Reported),
-            Outcome::Interrupted { commands_sent } => Ok(Outcome::Interrupted { commands_sent }),
-            Outcome::Released { host, owner } => Ok(Outcome::Released { host, owner }),
+            RecordedOutcome::Reported(report) => convert(report).map(RecordedOutcome::Reported),
+            RecordedOutcome::Interrupted { commands_sent } => {
+                Ok(RecordedOutcome::Interrupted { commands_sent })
+            }
+            RecordedOutcome::Released { host, owner } => {
+                Ok(RecordedOutcome::Released { host, owner })
+            }
         });
         Ok(Operation {
             id: self.id,
@@ -202,9 +206,9 @@ impl<R> Operation<R> {
     }
 }
 
-/// Outcome of an operation.
+/// Outcome of an operation, as its record states it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Outcome<R> {
+pub enum RecordedOutcome<R> {
     /// The result that its runner reports.
     Reported(R),
     /// The agent ended before the operation did.

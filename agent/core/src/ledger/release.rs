@@ -1,7 +1,7 @@
 //! Release of holds.
 
 use super::{
-    Authority, Change, Hold, Host, HostHolds, Operation, Outcome, Records, Refused,
+    Authority, Change, Hold, Host, HostHolds, Operation, RecordedOutcome, Records, Refused,
     holds::lift,
     shared_outlets::release_siblings,
     terms::{check_sequence, check_term, take_sequence},
@@ -80,7 +80,7 @@ impl Release {
                 String::new()
             },
             detail: format!("hold of {}", hold.owner),
-            outcome: Some(Outcome::Released {
+            outcome: Some(RecordedOutcome::Released {
                 host: hold.host.clone(),
                 owner: hold.owner.clone(),
             }),

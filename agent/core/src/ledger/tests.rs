@@ -38,8 +38,8 @@ fn host() -> Host {
     }
 }
 
-fn request(id: &str, action: Action, authority: Authority, owner: &str) -> Admission {
-    Admission {
+fn request(id: &str, action: Action, authority: Authority, owner: &str) -> StartRequest {
+    StartRequest {
         id: id.into(),
         key: HOST.into(),
         host: "node-7".into(),
@@ -55,7 +55,7 @@ fn request(id: &str, action: Action, authority: Authority, owner: &str) -> Admis
     }
 }
 
-fn admit(ledger: &mut Test, request: Admission) -> Admitted<&'static str> {
+fn accept(ledger: &mut Test, request: StartRequest) -> StartAnswer<&'static str> {
     let Ok(decision) = request.decide(ledger);
     decide(ledger, decision)
 }
@@ -71,21 +71,24 @@ fn claim_term(ledger: &mut Test, number: u64, standby: bool) -> Result<u64, Term
     decide(ledger, decision)
 }
 
-fn started(admitted: &Admitted<&'static str>) -> bool {
-    matches!(admitted, Admitted::Started { .. })
+fn started(answer: &StartAnswer<&'static str>) -> bool {
+    matches!(answer, StartAnswer::Started { .. })
 }
 
 fn begun(ids: &[&str]) -> Test {
     let mut ledger = Test::default();
     for id in ids {
         let off = Action::Off { hold: false };
-        assert!(started(&admit(&mut ledger, request(id, off, ann(), "ann"))));
+        assert!(started(&accept(
+            &mut ledger,
+            request(id, off, ann(), "ann")
+        )));
     }
     ledger
 }
 
 fn end(ledger: &mut Test, id: &str, now: i64) {
-    let Ok(change) = finish(ledger, id, now, Outcome::Reported("done"));
+    let Ok(change) = finish(ledger, id, now, RecordedOutcome::Reported("done"));
     ledger.apply(change);
 }
 
@@ -96,12 +99,12 @@ fn f9_hold_stays_until_the_bmc_is_told_to_switch_on() {
         claim_term(&mut ledger, 1, false).unwrap();
         let authority = |n| if is_leader { leader(1, n) } else { ann() };
         let off = request("off", Action::Off { hold: true }, authority(1), "r1");
-        assert!(started(&admit(&mut ledger, off)));
-        let on = Admission {
+        assert!(started(&accept(&mut ledger, off)));
+        let on = StartRequest {
             device,
             ..request("on", Action::On, authority(2), "r1")
         };
-        assert!(started(&admit(&mut ledger, on)));
+        assert!(started(&accept(&mut ledger, on)));
         ledger.holds.len()
     };
     // Where the outlets are on, a remediation still switches on by the BMC, or releases.
@@ -121,12 +124,12 @@ fn interrupted_operation_ends_once_and_is_not_restarted() {
     let Ok(decision) = interrupt_running(&ledger, 4);
     assert_eq!(decide(&mut ledger, decision), ["a", "b"]);
     let outcome = |id: &str| ledger.operations[id].outcome.clone();
-    let interrupted = |commands_sent| Some(Outcome::Interrupted { commands_sent });
+    let interrupted = |commands_sent| Some(RecordedOutcome::Interrupted { commands_sent });
     assert_eq!(outcome("a"), interrupted(0));
     assert_eq!(outcome("b"), interrupted(1));
-    assert_eq!(outcome("c"), Some(Outcome::Reported("done")));
+    assert_eq!(outcome("c"), Some(RecordedOutcome::Reported("done")));
     let again = request("b", Action::Off { hold: false }, ann(), "ann");
-    assert!(matches!(admit(&mut ledger, again), Admitted::Known(_)));
+    assert!(matches!(accept(&mut ledger, again), StartAnswer::Known(_)));
     let Ok((ids, changes)) = interrupt_running(&ledger, 5);
     assert!(ids.is_empty() && changes.is_empty());
 }
@@ -138,12 +141,15 @@ fn settle_writes_missed_outcomes_and_ends_orphans() {
     let Ok(changes) = settle(&ledger, |id| id == "live", &outcomes, 9);
     ledger.apply(changes);
     let operation = |id: &str| &ledger.operations[id];
-    assert_eq!(operation("missed").outcome, Some(Outcome::Reported("done")));
+    assert_eq!(
+        operation("missed").outcome,
+        Some(RecordedOutcome::Reported("done"))
+    );
     assert_eq!(operation("missed").ended, 7);
     assert_eq!(operation("live").outcome, None);
     assert_eq!(
         operation("told-otherwise").outcome,
-        Some(Outcome::Interrupted { commands_sent: 0 })
+        Some(RecordedOutcome::Interrupted { commands_sent: 0 })
     );
 }
 
@@ -273,12 +279,12 @@ fn f6_command_sent_before_the_claim_is_rejected() {
             "rem-1",
         )
     };
-    let late = admit(&mut ledger, off(7));
+    let late = accept(&mut ledger, off(7));
     assert!(matches!(
         late,
-        Admitted::Refused(Refused::StaleSequence { .. })
+        StartAnswer::Refused(Refused::StaleSequence { .. })
     ));
-    assert!(started(&admit(&mut ledger, off(9))));
+    assert!(started(&accept(&mut ledger, off(9))));
 }
 
 #[test]
@@ -334,7 +340,7 @@ proptest! {
                     let action = if on { Action::On } else { Action::Off { hold: true } };
                     let owner = format!("rem-{term}");
                     let begin = request(&id, action, leader(term, sequence), &owner);
-                    if started(&admit(&mut ledger, begin)) {
+                    if started(&accept(&mut ledger, begin)) {
                         prop_assert_eq!(term, known.number);
                         let holder = format!("pod-{term}");
                         prop_assert!(!known.standby && known.holder == holder);
@@ -345,9 +351,9 @@ proptest! {
                 }
                 Step::ByHand { on, force } => {
                     let action = if on { Action::On } else { Action::Off { hold: false } };
-                    let by_hand = Admission { force, ..request(&id, action, ann(), "ann") };
+                    let by_hand = StartRequest { force, ..request(&id, action, ann(), "ann") };
                     let allowed = !on || force || held.is_none();
-                    prop_assert_eq!(started(&admit(&mut ledger, by_hand)), allowed);
+                    prop_assert_eq!(started(&accept(&mut ledger, by_hand)), allowed);
                     prop_assert!(!on || !allowed || ledger.holds.is_empty());
                 }
                 Step::Release { term, sequence } => {

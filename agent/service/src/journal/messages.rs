@@ -1,6 +1,6 @@
 //! gRPC statuses and outcomes for results of the ledger.
 
-use rackhand_agent_core::ledger::{Outcome, Refused};
+use rackhand_agent_core::ledger::{RecordedOutcome, Refused};
 use rackhand_proto::v1;
 use rackhand_transport::Refusal;
 
@@ -24,11 +24,11 @@ pub(crate) fn refused_status(refused: &Refused) -> tonic::Status {
 }
 
 /// The message of an outcome.
-pub(crate) fn outcome_to_proto(outcome: Outcome<v1::Outcome>) -> v1::Outcome {
+pub(crate) fn outcome_to_proto(outcome: RecordedOutcome<v1::Outcome>) -> v1::Outcome {
     match outcome {
-        Outcome::Reported(outcome) => outcome,
-        Outcome::Interrupted { commands_sent } => interrupted(commands_sent),
-        Outcome::Released { host, owner } => v1::Outcome {
+        RecordedOutcome::Reported(outcome) => outcome,
+        RecordedOutcome::Interrupted { commands_sent } => interrupted(commands_sent),
+        RecordedOutcome::Released { host, owner } => v1::Outcome {
             code: v1::OutcomeCode::Confirmed.into(),
             message: format!("host {host}: the hold of {owner} was lifted"),
             ..v1::Outcome::default()

@@ -29,9 +29,9 @@ use tracing::{info, warn};
 use rackhand_agent_core::{
     host_key::HostKeys,
     ledger::{
-        self as rules, Action, Admission, Admitted, Authority, Hold, Host, KnownTerm, NotSetBack,
-        Outcome, OwedPowerOn, Records, Refused, Release, Reservation, Reserved, Retention, SetBack,
-        Term, Version,
+        self as rules, Action, Authority, Hold, Host, KnownTerm, NotSetBack, OwedPowerOn,
+        RecordedOutcome, Records, Refused, Release, Reservation, Reserved, Retention, SetBack,
+        StartAnswer, StartRequest, Term, Version,
     },
 };
 
@@ -289,19 +289,19 @@ impl Journal {
     }
 
     /// Decides on a new operation and records it, in one transaction.
-    pub(crate) async fn admit(
+    pub(crate) async fn accept(
         &self,
-        admission: Admission,
-    ) -> Result<Admitted<v1::Outcome>, JournalError> {
-        let id = admission.id.clone();
-        let admitted = self
+        start: StartRequest,
+    ) -> Result<StartAnswer<v1::Outcome>, JournalError> {
+        let id = start.id.clone();
+        let answer = self
             .writer
-            .write(move |tx| decide(tx, |view| admission.decide(view)))
+            .write(move |tx| decide(tx, |view| start.decide(view)))
             .await?;
-        if matches!(admitted, Admitted::Started { .. }) {
+        if matches!(answer, StartAnswer::Started { .. }) {
             self.running.begun(&id);
         }
-        Ok(admitted)
+        Ok(answer)
     }
 
     /// Releases a hold, if the caller may. `Ok(None)`: there was none.
@@ -385,7 +385,7 @@ impl Journal {
         self.running.over(&id, at, outcome.clone());
         let over = id.clone();
         let finish = move |tx: &Tx| {
-            let outcome = Outcome::Reported(outcome);
+            let outcome = RecordedOutcome::Reported(outcome);
             write(tx, rules::finish(&View(tx), &over, at, outcome)?)?;
             write(tx, rules::prune(&View(tx), at, keep)?)
         };
@@ -409,7 +409,7 @@ impl Journal {
             if let Some(outcome) = record.outcome.take() {
                 let mut outcome = outcome_to_proto(outcome);
                 outcome.readings = vec![reading];
-                record.outcome = Some(Outcome::Reported(outcome));
+                record.outcome = Some(RecordedOutcome::Reported(outcome));
                 put(tx, OPERATIONS, &id, &record)?;
             }
             Ok(())

@@ -151,8 +151,8 @@ async fn claim(journal: &Journal, term: u64) -> Result<Result<u64, Term>, Journa
     journal.claim("prod".into(), asked).await
 }
 
-fn off(id: &str) -> Admission {
-    Admission {
+fn off(id: &str) -> StartRequest {
+    StartRequest {
         id: id.into(),
         key: "bmc-7".into(),
         host: "node-7".into(),
@@ -210,13 +210,13 @@ async fn journal_on_a_full_disk_is_not_reopened() {
     let (journal, disk) = journal_on_a_disk(&dir);
     disk.set(Fault::FullBehind(128 * 1024));
     let mut n = 0;
-    while journal.admit(off(&format!("op-{n}"))).await.is_ok() {
+    while journal.accept(off(&format!("op-{n}"))).await.is_ok() {
         n += 1;
     }
     for _ in 0..3 {
         let reopened = journal.reopened();
         assert!(journal.trouble().is_some(), "after {n} operations");
-        journal.admit(off("more")).await.unwrap_err();
+        journal.accept(off("more")).await.unwrap_err();
         assert_eq!(
             journal.reopened(),
             reopened,
@@ -225,7 +225,7 @@ async fn journal_on_a_full_disk_is_not_reopened() {
     }
     disk.set(Fault::None);
     mended(&journal).await;
-    journal.admit(off("more")).await.unwrap();
+    journal.accept(off("more")).await.unwrap();
 }
 
 #[tokio::test]
@@ -247,11 +247,11 @@ async fn journal_recovers_after_a_single_failed_write() {
 async fn journal_is_readable_after_a_failed_write() {
     let dir = TempDir::new().unwrap();
     let (journal, disk) = journal_on_a_disk(&dir);
-    journal.admit(off("a")).await.unwrap();
+    journal.accept(off("a")).await.unwrap();
     let held = journal.holds().await.unwrap();
     assert_eq!(held.len(), 1);
     disk.set(Fault::Broken);
-    assert!(journal.admit(off("b")).await.is_err());
+    assert!(journal.accept(off("b")).await.is_err());
     disk.set(Fault::None);
     // A read of the failed file waits until it is reopened.
     mended(&journal).await;
@@ -264,7 +264,7 @@ async fn unwritten_outcome_is_written_after_recovery() {
     let dir = TempDir::new().unwrap();
     let (journal, disk) = journal_on_a_disk(&dir);
     for id in ["a", "b"] {
-        journal.admit(off(id)).await.unwrap();
+        journal.accept(off(id)).await.unwrap();
     }
     disk.set(Fault::Full);
     let done = v1::Outcome {
@@ -311,7 +311,7 @@ async fn written(dir: &TempDir) -> (IdentityRecord, Vec<u8>) {
     let journal = open(&path(dir), IfDamaged::Refuse).unwrap();
     claim(&journal, 7).await.unwrap().unwrap();
     for n in 0..20 {
-        journal.admit(off(&format!("op-{n}"))).await.unwrap();
+        journal.accept(off(&format!("op-{n}"))).await.unwrap();
     }
     let identity = journal.identity().clone();
     journal.close();

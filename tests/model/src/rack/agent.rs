@@ -11,7 +11,7 @@ use std::{
 
 use rackhand_agent_core::{
     bmc_queue,
-    ledger::{self, Action, Admission, Change, Outcome, Sequence, Version},
+    ledger::{self, Action, Change, RecordedOutcome, Sequence, StartRequest, Version},
 };
 
 use super::world::Rack;
@@ -98,7 +98,7 @@ pub struct Run {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Pending {
     /// The request.
-    pub request: Arc<Admission>,
+    pub request: Arc<StartRequest>,
     /// The time until which it may command the BMC.
     pub until: Option<i64>,
     /// The controller that leads waits for the answer.
@@ -206,7 +206,9 @@ impl Agent {
             _ if self.process.is_none() => View::NoAnswer,
             None => View::Unknown,
             Some(None) => View::Running,
-            Some(Some(outcome)) => View::Ended(*outcome == Outcome::Reported(End::Confirmed)),
+            Some(Some(outcome)) => {
+                View::Ended(*outcome == RecordedOutcome::Reported(End::Confirmed))
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Faults that are put around the agent's decisions on purpose, to show that the checker finds each.
 
-use rackhand_agent_core::ledger::{Action, Admission, Authority, Host};
+use rackhand_agent_core::ledger::{Action, Authority, Host, StartRequest};
 
 use super::{
     actions::Fault,
@@ -100,7 +100,7 @@ impl Breakage {
     }
 
     /// Distorts a request before the ledger decides about it.
-    pub fn request(self, request: &mut Admission, ledger: &Ledger) {
+    pub fn request(self, request: &mut StartRequest, ledger: &Ledger) {
         match (self, &mut request.authority) {
             (Self::TermIgnored, Authority::Controller { term, holder, .. }) => {
                 if let Some(known) = ledger.terms.get(ELECTION) {

@@ -1,7 +1,7 @@
 //! What an agent does with a call: the ledger decides, the disk has the changes, and then it answers.
 
 use rackhand_agent_core::ledger::{
-    self, Action, Admission, Admitted, Arrival, Authority, Release, Sequence, Term, Version,
+    self, Action, Arrival, Authority, Release, Sequence, StartAnswer, StartRequest, Term, Version,
 };
 
 use super::{
@@ -147,9 +147,9 @@ impl Rack {
         let held = holds.any(|hold| hold.owner == REMEDIATION);
         let (admitted, changes) = value(asked.decide(&*agent.disk.ledger));
         let answer = match admitted {
-            Admitted::Known(_) => Answer::Done,
-            Admitted::Refused(_) => Answer::Refused,
-            Admitted::Started { .. } => {
+            StartAnswer::Known(_) => Answer::Done,
+            StartAnswer::Refused(_) => Answer::Refused,
+            StartAnswer::Started { .. } => {
                 if unwritten {
                     process.promised.extend(changes);
                 } else {
@@ -183,7 +183,7 @@ impl Rack {
         }
     }
 
-    fn check_admission(&mut self, at: usize, admission: &Admission, held: bool) {
+    fn check_admission(&mut self, at: usize, admission: &StartRequest, held: bool) {
         let Authority::Controller { term, sequence, .. } = admission.authority else {
             if held && admission.action == Action::On && !admission.force {
                 self.broken(Wrong::Held);

@@ -14,7 +14,7 @@
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use ahash::AHasher;
-use rackhand_agent_core::ledger::{Authority, Outcome, Sequence, Term, Version};
+use rackhand_agent_core::ledger::{Authority, RecordedOutcome, Sequence, Term, Version};
 
 use super::{
     agent::{Agent, Disk, End, Process},
@@ -169,7 +169,7 @@ impl<'a> Side<'a> {
             let confirmed = known
                 .outcome
                 .as_ref()
-                .map(|outcome| *outcome == Outcome::Reported(End::Confirmed));
+                .map(|outcome| *outcome == RecordedOutcome::Reported(End::Confirmed));
             (id, &known.action, confirmed, known.force).hash(h);
             // Whether a power-on is owed after a crash.
             if known.election.is_empty() && confirmed.is_none() {

@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use rackhand_agent_core::ledger::{
-    Action, Admission, Authority, Device, Lifetime, Release, Term, Version,
+    Action, Authority, Device, Lifetime, Release, StartRequest, Term, Version,
 };
 
 use super::{
@@ -359,12 +359,12 @@ impl Rack {
         }
     }
 
-    fn admission(&mut self, agent: usize) -> Admission {
+    fn admission(&mut self, agent: usize) -> StartRequest {
         let action = match self.store.step {
             Step::Off => Action::Off { hold: true },
             _ => Action::On,
         };
-        Admission {
+        StartRequest {
             id: self.store.id(),
             key: HOST.to_owned(),
             host: HOST.to_owned(),

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use rackhand_agent_core::{
     bmc_queue::OperationRank,
-    ledger::{self, Action, Admission, Authority, Outcome, Retention},
+    ledger::{self, Action, Authority, RecordedOutcome, Retention, StartRequest},
 };
 
 use super::{
@@ -27,7 +27,7 @@ fn kept(ledger: &Ledger) -> Retention {
 
 impl Rack {
     /// Starts an operation, and ends those that it overtakes.
-    pub fn start_run(&mut self, at: usize, admission: &Admission, until: Option<i64>) {
+    pub fn start_run(&mut self, at: usize, admission: &StartRequest, until: Option<i64>) {
         let agent = self.agent(at);
         let is_new = agent.history.started.insert(admission.id.clone());
         let Some(process) = agent.process.as_mut() else {
@@ -174,7 +174,12 @@ impl Rack {
             return;
         }
         let ledger = &*agent.disk.ledger;
-        let finished = value(ledger::finish(ledger, &run.id, now, Outcome::Reported(end)));
+        let finished = value(ledger::finish(
+            ledger,
+            &run.id,
+            now,
+            RecordedOutcome::Reported(end),
+        ));
         let ledger = Arc::make_mut(&mut agent.disk.ledger);
         ledger.apply(finished);
         let pruned = value(ledger::prune(ledger, now, kept(ledger)));

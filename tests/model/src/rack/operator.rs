@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rackhand_agent_core::ledger::{Action, Admission, Authority, Device, Lifetime};
+use rackhand_agent_core::ledger::{Action, Authority, Device, Lifetime, StartRequest};
 
 use super::{
     agent::Pending,
@@ -13,8 +13,8 @@ use super::{
 pub const AGENT: usize = 0;
 
 /// A request of the operator.
-pub fn request(id: &str, action: Action, force: bool) -> Admission {
-    Admission {
+pub fn request(id: &str, action: Action, force: bool) -> StartRequest {
+    StartRequest {
         id: id.to_owned(),
         key: HOST.to_owned(),
         host: HOST.to_owned(),

@@ -1,6 +1,6 @@
 //! How an agent starts, how its journal is opened again, and how it gets another one.
 
-use rackhand_agent_core::ledger::{self, Action, Admitted};
+use rackhand_agent_core::ledger::{self, Action, StartAnswer};
 
 use super::{
     agent::{Disk, History, Process, value},
@@ -65,7 +65,7 @@ impl Rack {
             let admission = super::operator::request(&owed.id, Action::On, false);
             let agent = self.agent(at);
             let (admitted, changes) = value(admission.clone().decide(&*agent.disk.ledger));
-            if matches!(admitted, Admitted::Started { .. }) {
+            if matches!(admitted, StartAnswer::Started { .. }) {
                 agent.disk.commit(changes);
                 self.start_run(at, &admission, None);
             }

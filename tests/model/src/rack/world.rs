@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use rackhand_agent_core::{
     host_key::{HostKey, HostKeys},
-    ledger::{Admission, Authority, Host, Release, Term, Version},
+    ledger::{Authority, Host, Release, StartRequest, Term, Version},
 };
 
 use super::{agent::Agent, leader::Leader};
@@ -85,7 +85,7 @@ pub enum Call {
     /// Begins an operation.
     Begin {
         /// The request.
-        request: Arc<Admission>,
+        request: Arc<StartRequest>,
         /// The start of the agent that it is sent to, and the time until which it may command the BMC.
         latest: (u8, i64),
     },

@@ -2,8 +2,8 @@
 
 use super::{
     super::{
-        Action, Admission, Admitted, Authority, Device, Ledger, Lifetime, Outcome, Refused,
-        Release, finish, sending_shared_on,
+        Action, Authority, Device, Ledger, Lifetime, RecordedOutcome, Refused, Release,
+        StartAnswer, StartRequest, finish, sending_shared_on,
     },
     *,
 };
@@ -37,8 +37,8 @@ fn sibling(host: &str, named: bool) -> Sibling {
     }
 }
 
-fn request(id: &str, host: &str, action: Action, owner: &str) -> Admission {
-    Admission {
+fn request(id: &str, host: &str, action: Action, owner: &str) -> StartRequest {
+    StartRequest {
         id: id.into(),
         key: key(host),
         host: host.into(),
@@ -54,26 +54,26 @@ fn request(id: &str, host: &str, action: Action, owner: &str) -> Admission {
     }
 }
 
-fn admit(ledger: &mut Test, request: Admission) -> Admitted<&'static str> {
-    let Ok((admitted, changes)) = request.decide(ledger);
+fn accept(ledger: &mut Test, request: StartRequest) -> StartAnswer<&'static str> {
+    let Ok((answer, changes)) = request.decide(ledger);
     ledger.apply(changes);
-    admitted
+    answer
 }
 
-fn start(ledger: &mut Test, request: Admission) {
-    let admitted = admit(ledger, request);
-    assert!(matches!(admitted, Admitted::Started { .. }), "{admitted:?}");
+fn start(ledger: &mut Test, request: StartRequest) {
+    let answer = accept(ledger, request);
+    assert!(matches!(answer, StartAnswer::Started { .. }), "{answer:?}");
 }
 
 fn end(ledger: &mut Test, id: &str) {
-    let Ok(change) = finish(ledger, id, 2, Outcome::Reported("done"));
+    let Ok(change) = finish(ledger, id, 2, RecordedOutcome::Reported("done"));
     ledger.apply(change);
 }
 
 /// A power-off of `a` by its outlets, which also feed `b`.
 fn cut(force: bool) -> (Test, Reservation) {
     let mut ledger = Test::default();
-    let off = Admission {
+    let off = StartRequest {
         device: Device::Outlets,
         force,
         ..request("cut", "a", Action::Off { hold: true }, "r1")
@@ -161,8 +161,8 @@ fn reserved_sibling_is_not_switched_on_before_the_outlets_are() {
         (Action::Cycle, "r1"),
         (Action::Off { hold: true }, "r2"),
     ] {
-        let Admitted::Refused(Refused::Held(hold)) =
-            admit(&mut ledger, request("x", "b", action, owner))
+        let StartAnswer::Refused(Refused::Held(hold)) =
+            accept(&mut ledger, request("x", "b", action, owner))
         else {
             panic!("{action:?} of {owner} was started");
         };
@@ -238,7 +238,7 @@ fn hold_of_the_same_outlets_is_no_obstacle_for_another_owner() {
     let (mut ledger, reservation) = cut(false);
     reserve(&mut ledger, &reservation).unwrap();
     end(&mut ledger, "cut");
-    let by_hand = Admission {
+    let by_hand = StartRequest {
         device: Device::Outlets,
         ..request("again", "a", Action::Off { hold: false }, "operator ann")
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rackhand_agent_core::{
     bmc_queue::OperationRank,
     host_key::HostKeys,
-    ledger::{Action, Admission, Admitted, Hold, Lifetime, Refused, is_in_time},
+    ledger::{Action, Hold, Lifetime, Refused, StartAnswer, StartRequest, is_in_time},
 };
 use rackhand_proto::v1;
 use tokio::sync::oneshot;
@@ -38,7 +38,7 @@ impl Operations {
         let (answer, answered) = oneshot::channel();
         let operations = self.clone();
         self.tasks.spawn(async move {
-            let result = operations.admit(request).await;
+            let result = operations.accept(request).await;
             answer.send(result).ok();
         });
         answered
@@ -46,7 +46,7 @@ impl Operations {
             .map_err(|_| Status::unavailable("the agent is stopping; try again later"))?
     }
 
-    async fn admit(
+    async fn accept(
         &self,
         request: ValidatedRequest,
     ) -> Result<(bool, v1::OperationStatus), Status> {
@@ -72,7 +72,7 @@ impl Operations {
                     }
                 }
             };
-            if known.admitted().await {
+            if known.accepted().await {
                 let is_same = request.target.keys.mean(&known.key)
                     && known.action == handle.action
                     && known.device == handle.device;
@@ -97,13 +97,13 @@ impl Operations {
             Ok(at) => at,
             Err(status) => {
                 self.handles.lock().by_id.remove(&request.id);
-                handle.set_admitted(false);
+                handle.set_accepted(false);
                 return Err(status);
             }
         };
         let keys = at.keys.clone();
         let now = wall_clock();
-        let admission = Admission {
+        let start = StartRequest {
             id: request.id.clone(),
             key: request.target.key.clone(),
             host: request.target.host.clone(),
@@ -120,20 +120,20 @@ impl Operations {
             lifetime: lifetime(&request, now),
             now,
         };
-        let result = match self.context.journal.admit(admission).await {
-            Ok(Admitted::Started { overridden }) => {
+        let result = match self.context.journal.accept(start).await {
+            Ok(StartAnswer::Started { overridden }) => {
                 self.launch(request, handle.clone(), keys, overridden);
                 return Ok((true, handle.status()));
             }
-            Ok(Admitted::Known(record)) => Ok((false, record_status(&record))),
-            Ok(Admitted::Refused(refused)) => {
+            Ok(StartAnswer::Known(record)) => Ok((false, record_status(&record))),
+            Ok(StartAnswer::Refused(refused)) => {
                 info!(operation = %request.id, host = %request.target.host, by = %request.authority, "refused: {refused}");
                 Err(refused_status(&refused))
             }
             Err(error) => Err(journal_status(&error)),
         };
         self.handles.lock().by_id.remove(&request.id);
-        handle.set_admitted(false);
+        handle.set_accepted(false);
         result
     }
 
@@ -154,7 +154,7 @@ impl Operations {
         if let Some(hold) = overridden {
             warn!(host = %request.target.host, owner = %hold.owner, by = %request.authority, "a hold was overridden by force");
         }
-        handle.set_admitted(true);
+        handle.set_accepted(true);
         // Before the task is spawned, to keep the order of the requests.
         let queue = self.context.clients.queue(&request.target);
         let (place, overtaken) = QueuePosition::take(
@@ -167,11 +167,8 @@ impl Operations {
             info!(operation = %other.id, host = %other.host, by = %request.id, "operation is overtaken");
             other.overtake(&request.id);
         }
-        let interruption = Interruption::new(
-            handle.cancel.clone(),
-            request.caller,
-            self.tasks.stopping(),
-        );
+        let interruption =
+            Interruption::new(handle.cancel.clone(), request.caller, self.tasks.stopping());
         let run = Run {
             context: self.context.clone(),
             handle,

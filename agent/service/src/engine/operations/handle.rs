@@ -37,7 +37,7 @@ struct Log {
     /// Number of the oldest event that is kept.
     first: u64,
     events: VecDeque<v1::AwaitResponse>,
-    admitted: Option<bool>,
+    accepted: Option<bool>,
     outcome: Option<v1::Outcome>,
 }
 
@@ -75,12 +75,12 @@ impl Handle {
         self.overtaken_by.lock().clone()
     }
 
-    /// Waits until the journal has admitted or refused it.
-    pub(crate) async fn admitted(&self) -> bool {
+    /// Waits until the journal has accepted or refused it.
+    pub(crate) async fn accepted(&self) -> bool {
         let mut changed = self.changed.subscribe();
         loop {
-            if let Some(admitted) = self.log.lock().admitted {
-                return admitted;
+            if let Some(accepted) = self.log.lock().accepted {
+                return accepted;
             }
             if changed.changed().await.is_err() {
                 return false;
@@ -88,9 +88,9 @@ impl Handle {
         }
     }
 
-    pub(crate) fn set_admitted(&self, admitted: bool) {
-        self.log.lock().admitted = Some(admitted);
-        if admitted {
+    pub(crate) fn set_accepted(&self, accepted: bool) {
+        self.log.lock().accepted = Some(accepted);
+        if accepted {
             self.event(Event::Accepted(v1::Accepted {}));
         } else {
             self.changed.send_replace(());
@@ -193,7 +193,7 @@ mod tests {
 
     fn handle() -> Arc<Handle> {
         let handle = Handle::new("op".into(), "h".into(), "k".into(), "off", Device::Bmc);
-        handle.set_admitted(true);
+        handle.set_accepted(true);
         handle
     }
 

@@ -104,7 +104,7 @@ impl Operations {
     ) -> Result<impl Stream<Item = v1::AwaitResponse> + Send + use<>, Status> {
         let handle = self.handles.lock().by_id.get(id).cloned();
         if let Some(handle) = handle
-            && handle.admitted().await
+            && handle.accepted().await
         {
             return Ok(Either::Left(handle.follow()));
         }

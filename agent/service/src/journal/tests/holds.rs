@@ -25,11 +25,11 @@ async fn held_host_rejects_others_without_force() {
         refused(&journal, on("b", leader(7, 2), "rem-2")).await,
         message
     );
-    let forced = Admission {
+    let forced = StartRequest {
         force: true,
         ..on("b", ann(), "operator ann")
     };
-    let Admitted::Started { overridden } = journal.admit(forced).await.unwrap() else {
+    let StartAnswer::Started { overridden } = journal.accept(forced).await.unwrap() else {
         panic!("force was not enough")
     };
     assert_eq!(overridden.unwrap().owner, "rem-1");
@@ -83,13 +83,13 @@ async fn off_of_a_held_host_keeps_the_hold() {
     claim(&journal, 1).await.unwrap();
     started(&journal, off("a", leader(1, 1), "rem-1")).await;
     for (id, action) in [("b", Action::Off { hold: false }), ("c", Action::SoftOff)] {
-        let admission = Admission {
+        let start = StartRequest {
             action,
             ..off(id, ann(), "operator ann")
         };
-        let admitted = journal.admit(admission).await.unwrap();
-        let Admitted::Started { overridden: None } = admitted else {
-            panic!("{admitted:?}");
+        let answer = journal.accept(start).await.unwrap();
+        let StartAnswer::Started { overridden: None } = answer else {
+            panic!("{answer:?}");
         };
     }
     let holds = journal.holds().await.unwrap();
@@ -110,22 +110,22 @@ async fn held_host_rejects_actions_that_do_not_end_off() {
         // It would take the hold from its owner.
         Action::Off { hold: true },
     ] {
-        let admission = |force| Admission {
+        let start = |force| StartRequest {
             action,
             force,
             ..off(&format!("{action:?}"), ann(), "operator ann")
         };
-        let message = refused(&journal, admission(false)).await;
+        let message = refused(&journal, start(false)).await;
         assert!(message.starts_with("host node-7 is held off by rem-1"));
-        let admitted = journal.admit(admission(true)).await.unwrap();
+        let answer = journal.accept(start(true)).await.unwrap();
         assert!(
-            matches!(&admitted, Admitted::Started { overridden: Some(hold) } if hold.owner == "rem-1"),
-            "{admitted:?}"
+            matches!(&answer, StartAnswer::Started { overridden: Some(hold) } if hold.owner == "rem-1"),
+            "{answer:?}"
         );
         let left = journal.holds().await.unwrap();
         let ends_on = matches!(action, Action::On | Action::Cycle);
         assert_eq!(left.is_empty(), ends_on, "{action:?}");
-        let again = Admission {
+        let again = StartRequest {
             force: true,
             ..off(&format!("again {action:?}"), ann(), "rem-1")
         };
@@ -137,10 +137,10 @@ const BY_NAME: &str = "redfish://bmc-7.example:443/redfish/v1/Systems/1";
 const BY_IP: &str = "redfish://10.0.0.7:443/redfish/v1/Systems/1";
 
 /// A host that is known by these addresses, with the first one as its key.
-fn known(mut admission: Admission, addresses: &[&str]) -> Admission {
-    admission.key = addresses[0].to_owned();
-    admission.at.keys = HostKeys::new(addresses.iter().map(|address| HostKey::parse(address)));
-    admission
+fn known(mut start: StartRequest, addresses: &[&str]) -> StartRequest {
+    start.key = addresses[0].to_owned();
+    start.at.keys = HostKeys::new(addresses.iter().map(|address| HostKey::parse(address)));
+    start
 }
 
 #[tokio::test]
@@ -212,25 +212,25 @@ async fn unresolvable_host_is_switched_off_but_not_on() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     claim(&journal, 1).await.unwrap();
-    let unresolved = |mut admission: Admission| {
-        admission.at.unresolved = Some("bmc-7.example: no answer".to_owned());
-        known(admission, &[BY_NAME])
+    let unresolved = |mut start: StartRequest| {
+        start.at.unresolved = Some("bmc-7.example: no answer".to_owned());
+        known(start, &[BY_NAME])
     };
     for action in [Action::On, Action::Cycle, Action::Reset] {
-        let admission = |force| {
+        let start = |force| {
             let id = format!("{action:?} {force}");
-            unresolved(Admission {
+            unresolved(StartRequest {
                 action,
                 force,
                 ..on(&id, ann(), "operator ann")
             })
         };
-        let Admitted::Refused(refused) = journal.admit(admission(false)).await.unwrap() else {
-            panic!("{action:?} was admitted")
+        let StartAnswer::Refused(refused) = journal.accept(start(false)).await.unwrap() else {
+            panic!("{action:?} was answer")
         };
         assert_eq!(refused_status(&refused).code(), tonic::Code::Unavailable);
         assert!(refused.to_string().contains("bmc-7.example: no answer"));
-        started(&journal, admission(true)).await;
+        started(&journal, start(true)).await;
     }
     started(&journal, unresolved(off("b", leader(1, 1), "rem-1"))).await;
     // The owner took the hold under this name.
@@ -243,17 +243,17 @@ async fn unresolvable_hold_blocks_hosts_that_may_match() {
     let (journal, _) = fixture.open();
     claim(&journal, 1).await.unwrap();
     started(&journal, known(off("a", leader(1, 1), "rem-1"), &[BY_NAME])).await;
-    let admission = |id: &str, compared: Option<bool>| {
-        let mut admission = known(on(id, ann(), "operator ann"), &[BY_IP]);
+    let start = |id: &str, compared: Option<bool>| {
+        let mut start = known(on(id, ann(), "operator ann"), &[BY_IP]);
         let compared = compared.map(|is_same| (BY_NAME.to_owned(), is_same));
-        admission.at.compared = BTreeMap::from_iter(compared);
-        admission
+        start.at.compared = BTreeMap::from_iter(compared);
+        start
     };
-    let message = refused(&journal, admission("b", None)).await;
+    let message = refused(&journal, start("b", None)).await;
     assert!(message.contains("it may be this host"), "{message}");
-    let message = refused(&journal, admission("c", Some(true))).await;
+    let message = refused(&journal, start("c", Some(true))).await;
     assert!(message.contains("is held off by rem-1"), "{message}");
-    started(&journal, admission("d", Some(false))).await;
+    started(&journal, start("d", Some(false))).await;
     assert_eq!(journal.holds().await.unwrap().len(), 1);
     let off = known(off("e", ann(), "operator ann"), &[BY_IP]);
     started(&journal, off).await;

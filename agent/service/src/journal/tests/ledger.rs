@@ -10,7 +10,7 @@ type Memory = Ledger<v1::Outcome>;
 #[derive(Debug, Clone)]
 enum Step {
     Claim(Term),
-    Admit(Admission),
+    Start(StartRequest),
     Release(Release),
     SetBack(u64),
     Sending(u8),
@@ -36,9 +36,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let host = || prop_oneof![Just("bmc-7"), Just("10.0.0.7"), Just("bmc-8")];
     let owner = || prop_oneof![Just("rem-1"), Just("rem-2")];
     let id = || 0_u8..6;
-    let admission = (id(), host(), owner(), action, authority(), any::<bool>()).prop_map(
+    let start = (id(), host(), owner(), action, authority(), any::<bool>()).prop_map(
         |(id, host, owner, action, authority, force)| {
-            Step::Admit(Admission {
+            Step::Start(StartRequest {
                 key: host.into(),
                 at: at(host),
                 action,
@@ -62,7 +62,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     );
     let step = prop_oneof![
         3 => (1_u64..4, any::<bool>()).prop_map(|(n, standby)| Step::Claim(claimed(n, standby))),
-        4 => admission,
+        4 => start,
         2 => release,
         1 => (0_u64..4).prop_map(Step::SetBack),
         1 => id().prop_map(Step::Sending),
@@ -101,11 +101,11 @@ async fn check(
             let claimed = journal.claim(ELECTION.into(), term).await.unwrap();
             (format!("{claimed:?}"), in_memory(memory, decision))
         }
-        Step::Admit(request) => {
-            let Ok((admitted, changes)) = request.clone().decide(memory);
+        Step::Start(request) => {
+            let Ok((answer, changes)) = request.clone().decide(memory);
             memory.apply(changes);
-            let on_disk = journal.admit(request).await.unwrap();
-            (format!("{on_disk:?}"), format!("{admitted:?}"))
+            let on_disk = journal.accept(request).await.unwrap();
+            (format!("{on_disk:?}"), format!("{answer:?}"))
         }
         Step::Release(request) => {
             let Ok(decision) = request.decide(memory);
@@ -143,7 +143,7 @@ async fn check(
             if !memory.running.contains(&id) {
                 return Ok(());
             }
-            let outcome = Outcome::Reported(v1::Outcome::default());
+            let outcome = RecordedOutcome::Reported(v1::Outcome::default());
             let Ok(change) = rules::finish(memory, &id, n, outcome);
             memory.apply(change);
             let Ok(changes) = rules::prune(memory, n, KEEP);

@@ -62,8 +62,8 @@ fn at(address: &str) -> Host {
     }
 }
 
-fn off(id: &str, authority: Authority, owner: &str) -> Admission {
-    Admission {
+fn off(id: &str, authority: Authority, owner: &str) -> StartRequest {
+    StartRequest {
         id: id.into(),
         key: "bmc-7".into(),
         host: "node-7".into(),
@@ -79,8 +79,8 @@ fn off(id: &str, authority: Authority, owner: &str) -> Admission {
     }
 }
 
-fn on(id: &str, authority: Authority, owner: &str) -> Admission {
-    Admission {
+fn on(id: &str, authority: Authority, owner: &str) -> StartRequest {
+    StartRequest {
         action: Action::On,
         ..off(id, authority, owner)
     }
@@ -102,16 +102,16 @@ async fn claim(journal: &Journal, term: u64) -> Result<u64, Term> {
         .unwrap()
 }
 
-async fn refused(journal: &Journal, admission: Admission) -> String {
-    match journal.admit(admission).await.unwrap() {
-        Admitted::Refused(refused) => refused.to_string(),
+async fn refused(journal: &Journal, start: StartRequest) -> String {
+    match journal.accept(start).await.unwrap() {
+        StartAnswer::Refused(refused) => refused.to_string(),
         other => panic!("not refused: {other:?}"),
     }
 }
 
-async fn started(journal: &Journal, admission: Admission) {
-    let admitted = journal.admit(admission).await.unwrap();
-    assert!(matches!(admitted, Admitted::Started { .. }), "{admitted:?}");
+async fn started(journal: &Journal, start: StartRequest) {
+    let answer = journal.accept(start).await.unwrap();
+    assert!(matches!(answer, StartAnswer::Started { .. }), "{answer:?}");
 }
 
 #[tokio::test]
@@ -122,8 +122,8 @@ async fn known_operation_id_starts_nothing() {
     started(&journal, off("a", leader(7, 1), "rem-1")).await;
     claim(&journal, 8).await.unwrap();
     for authority in [leader(7, 1), leader(8, 1), ann()] {
-        let known = journal.admit(off("a", authority, "rem-1")).await.unwrap();
-        assert!(matches!(known, Admitted::Known(record) if record.host == "node-7"));
+        let known = journal.accept(off("a", authority, "rem-1")).await.unwrap();
+        assert!(matches!(known, StartAnswer::Known(record) if record.host == "node-7"));
     }
     assert_eq!(
         refused(&journal, on("a", leader(8, 1), "rem-1")).await,
@@ -200,26 +200,26 @@ async fn old_operations_are_removed_by_count_and_age() {
 }
 
 #[tokio::test]
-async fn concurrent_admissions_each_get_their_own_result() {
+async fn concurrent_starts_each_get_their_own_result() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     claim(&journal, 1).await.unwrap();
-    let admissions = (0..200_u64).map(|n| {
+    let starts = (0..200_u64).map(|n| {
         let journal = journal.clone();
         tokio::spawn(async move {
             // Every sequence number is used twice: one of each pair must be rejected.
-            let admission = Admission {
+            let start = StartRequest {
                 key: format!("bmc-{}", n / 2),
                 at: at(&format!("bmc-{}", n / 2)),
                 ..off(&format!("op-{n}"), leader(1, 1), "rem")
             };
             matches!(
-                journal.admit(admission).await.unwrap(),
-                Admitted::Started { .. }
+                journal.accept(start).await.unwrap(),
+                StartAnswer::Started { .. }
             )
         })
     });
-    let started = futures::future::join_all(admissions.collect::<Vec<_>>()).await;
+    let started = futures::future::join_all(starts.collect::<Vec<_>>()).await;
     assert_eq!(
         started.into_iter().filter(|s| *s.as_ref().unwrap()).count(),
         100
@@ -263,13 +263,13 @@ async fn operations_are_filtered_and_listed_newest_first() {
     let fixture = Fixture::new();
     let (journal, _) = fixture.open();
     for (number, host) in [(1_i64, "a"), (2, "b"), (3, "a"), (4, "b")] {
-        let admission = Admission {
+        let start = StartRequest {
             key: format!("bmc-{number}"),
             host: host.into(),
             now: number,
             ..on(&format!("op-{number}"), ann(), "")
         };
-        journal.admit(admission).await.unwrap();
+        journal.accept(start).await.unwrap();
     }
     journal
         .finish("op-3".into(), 9, v1::Outcome::default())
@@ -360,11 +360,11 @@ async fn f6_standby_agent_rejects_operations_until_claimed() {
     assert!(message.contains("stands by"), "{message}");
     // Its own operations are still known, and an operator is not a controller.
     let known = journal
-        .admit(off("a", leader(7, 3), "rem-1"))
+        .accept(off("a", leader(7, 3), "rem-1"))
         .await
         .unwrap();
-    assert!(matches!(known, Admitted::Known(_)));
-    let by_hand = Admission {
+    assert!(matches!(known, StartAnswer::Known(_)));
+    let by_hand = StartRequest {
         force: true,
         ..off("c", ann(), "operator ann")
     };

@@ -25,12 +25,12 @@ pub(crate) const CALLS_PER_IDENTITY: usize = 4096;
 
 /// Number of calls in flight, by caller.
 #[derive(Debug, Clone)]
-pub(crate) struct Admission {
+pub(crate) struct CallLimits {
     most: usize,
     calls: Arc<Mutex<HashMap<String, usize>>>,
 }
 
-impl Admission {
+impl CallLimits {
     pub(crate) fn new(most: usize) -> Self {
         Self {
             most,
@@ -38,7 +38,7 @@ impl Admission {
         }
     }
 
-    /// Admits one more call of this caller.
+    /// Counts one more call of this caller.
     fn take(&self, caller: &str) -> Result<Call, Status> {
         let mut calls = self.calls.lock();
         let count = calls.get(caller).copied().unwrap_or(0);
@@ -49,7 +49,7 @@ impl Admission {
         }
         calls.insert(caller.to_owned(), count + 1);
         Ok(Call {
-            admission: self.clone(),
+            limits: self.clone(),
             caller: caller.to_owned(),
         })
     }
@@ -58,13 +58,13 @@ impl Admission {
 /// A counted call; dropping it ends it.
 #[derive(Debug)]
 struct Call {
-    admission: Admission,
+    limits: CallLimits,
     caller: String,
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        let mut calls = self.admission.calls.lock();
+        let mut calls = self.limits.calls.lock();
         if let Some(count) = calls.get_mut(&self.caller) {
             *count -= 1;
             if *count == 0 {
@@ -99,23 +99,23 @@ fn caller<A>(request: &Request<A>) -> String {
     )
 }
 
-impl<S> Layer<S> for Admission {
-    type Service = Admitted<S>;
+impl<S> Layer<S> for CallLimits {
+    type Service = LimitedCalls<S>;
 
-    fn layer(&self, inner: S) -> Admitted<S> {
-        let admission = self.clone();
-        Admitted { inner, admission }
+    fn layer(&self, inner: S) -> LimitedCalls<S> {
+        let limits = self.clone();
+        LimitedCalls { inner, limits }
     }
 }
 
-/// The service with admission control.
+/// The service whose callers have a limit of concurrent calls.
 #[derive(Debug, Clone)]
-pub(crate) struct Admitted<S> {
+pub(crate) struct LimitedCalls<S> {
     inner: S,
-    admission: Admission,
+    limits: CallLimits,
 }
 
-impl<S, A> Service<Request<A>> for Admitted<S>
+impl<S, A> Service<Request<A>> for LimitedCalls<S>
 where
     S: Service<Request<A>, Response = Response<Body>>,
     S::Future: Send + 'static,
@@ -131,8 +131,8 @@ where
     fn call(&mut self, request: Request<A>) -> Self::Future {
         let peer = request.extensions().get::<PeerInfo>();
         let valid = peer.map_or(Ok(()), |peer| check_validity(peer, Timestamp::now()));
-        let admitted = valid.and_then(|()| self.admission.take(&caller(&request)));
-        let call = match admitted {
+        let taken = valid.and_then(|()| self.limits.take(&caller(&request)));
+        let call = match taken {
             Ok(call) => call,
             Err(status) => return Box::pin(async move { Ok(status.into_http()) }),
         };
@@ -180,17 +180,17 @@ mod tests {
 
     #[test]
     fn call_limit_applies_to_each_caller_separately() {
-        let admission = Admission::new(2);
-        let first = admission.take("operator ann").unwrap();
-        let _second = admission.take("operator ann").unwrap();
-        let refused = admission.take("operator ann").unwrap_err();
+        let limits = CallLimits::new(2);
+        let first = limits.take("operator ann").unwrap();
+        let _second = limits.take("operator ann").unwrap();
+        let refused = limits.take("operator ann").unwrap_err();
         assert_eq!(refused.code(), Code::ResourceExhausted);
         assert!(refused.message().contains("operator ann has 2 calls"));
-        let controller = admission.take("controller").unwrap();
+        let controller = limits.take("controller").unwrap();
         drop(first);
-        let third = admission.take("operator ann").unwrap();
+        let third = limits.take("operator ann").unwrap();
         drop((controller, third, _second));
-        assert!(admission.calls.lock().is_empty(), "no entry is left");
+        assert!(limits.calls.lock().is_empty(), "no entry is left");
     }
 
     #[test]

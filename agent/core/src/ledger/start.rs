@@ -1,4 +1,4 @@
-//! Admission of power operations.
+//! Requests to start an operation.
 
 use super::{
     Action, Authority, Change, Device, Hold, Host, HostHolds, Lifetime, Operation, Records,
@@ -9,7 +9,7 @@ use super::{
 
 /// A request to start an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Admission {
+pub struct StartRequest {
     /// Operation id, chosen by the caller.
     pub id: String,
     /// Host key: endpoint and system of the BMC.
@@ -36,10 +36,10 @@ pub struct Admission {
     pub now: i64,
 }
 
-/// The decision about a request.
+/// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Admitted<R> {
-    /// This id was admitted before; nothing is started.
+pub enum StartAnswer<R> {
+    /// This id was accepted before; nothing is started.
     Known(Box<Operation<R>>),
     /// The operation must be started.
     Started {
@@ -51,24 +51,24 @@ pub enum Admitted<R> {
 }
 
 /// The decision about a request, with the changes.
-pub type AdmissionDecision<R> = (Admitted<R>, Vec<Change<R>>);
+pub type StartDecision<R> = (StartAnswer<R>, Vec<Change<R>>);
 
-impl Admission {
+impl StartRequest {
     /// Decides on the operation.
     ///
     /// # Errors
     ///
     /// The stored records cannot be read.
-    pub fn decide<V: Records>(self, records: &V) -> Result<AdmissionDecision<V::Report>, V::Error> {
-        let unchanged = |admitted| Ok((admitted, Vec::new()));
+    pub fn decide<V: Records>(self, records: &V) -> Result<StartDecision<V::Report>, V::Error> {
+        let unchanged = |answer| Ok((answer, Vec::new()));
         if let Some(known) = records.operation(&self.id)? {
             let same = self.at.keys.mean(&known.key)
                 && known.action == self.action.word()
                 && known.device == self.device;
             return unchanged(if same {
-                Admitted::Known(Box::new(known))
+                StartAnswer::Known(Box::new(known))
             } else {
-                Admitted::Refused(Refused::OtherOperation {
+                StartAnswer::Refused(Refused::OtherOperation {
                     id: known.id,
                     action: known.action,
                     device: known.device,
@@ -77,10 +77,10 @@ impl Admission {
             });
         }
         if let Err(refused) = check_serves(records, &self.authority)? {
-            return unchanged(Admitted::Refused(refused));
+            return unchanged(StartAnswer::Refused(refused));
         }
         if let Err(refused) = check_sequence(records, &self.authority, &self.key, &self.host)? {
-            return unchanged(Admitted::Refused(refused));
+            return unchanged(StartAnswer::Refused(refused));
         }
         let holds = HostHolds::new(records.holds()?, &self.at);
         let others = self.foreign(&holds.on_host).cloned();
@@ -91,11 +91,11 @@ impl Admission {
                 None => self.check_doubt(&holds),
             };
             if let Some(refused) = refused {
-                return unchanged(Admitted::Refused(refused));
+                return unchanged(StartAnswer::Refused(refused));
             }
         }
         let changes = self.changes(&holds.on_host, others.as_ref());
-        Ok((Admitted::Started { overridden: others }, changes))
+        Ok((StartAnswer::Started { overridden: others }, changes))
     }
 
     /// The first hold of another owner.
