@@ -12,6 +12,7 @@
 mod agents;
 mod bmc_watch;
 mod checks;
+mod cli;
 mod clusters;
 mod config;
 mod history;
@@ -26,6 +27,11 @@ mod shared_causes;
 mod store;
 
 pub use agents::AgentConnector;
+pub use cli::controller_client::{
+    ControllerAddress, ControllerTrust, PageProxy, ProxyError, explain_by_leader,
+};
+pub use cli::preflight::preflight;
+pub use cli::rehearse::{RecordError, RehearsalInput, Rehearsed, record, rehearse};
 pub use clusters::{WorkloadConnector, is_tainted_by_rackhand, workload_cluster_client};
 pub use config::{Config, HealthChecks, MetricsConfig};
 pub use history::{cause_line, with_suspect};
@@ -36,14 +42,10 @@ pub use rackhand_core::remediation::{
 };
 pub use rackhand_core::values::duration::time_span;
 pub use run::{Connections, run, run_over};
-pub use serve::controller_client::{ControllerAddress, ControllerTrust};
 pub use serve::explain::{
     CheckGroup, CheckSubject, ExplainError, RemediationKind, ShownSettings, Subject, View,
-    explain_by_leader, explain_cluster, explain_files, settings_of_cluster, settings_of_files,
+    explain_cluster, explain_files, settings_of_cluster, settings_of_files,
 };
-pub use serve::page::{PageProxy, ProxyError};
-pub use serve::preflight::preflight;
-pub use serve::rehearse::{RecordError, RehearsalInput, Rehearsed, record, rehearse};
 pub use store::api::{ClientError, FIELD_MANAGER};
 pub use store::host_evidence::evidence_of_api;
 

@@ -1,11 +1,10 @@
-//! Explanations by the leader, and the request for them by the command line.
+//! Explanations by the leader, and the parameters of a request for them.
 //!
 //! A remediation is explained from the inputs of the last decision about it in this process, including agents
 //! and BMC. The objects of a health check are read from the cluster with the controller's rights.
 
 use std::sync::Arc;
 
-use http::Request;
 use kube::{Client, api::DynamicObject};
 use rackhand_core::explanation::RemediationView;
 use serde::{Deserialize, Serialize};
@@ -16,7 +15,6 @@ use super::{CheckGroup, CheckSubject, ExplainError, RemediationKind, Subject, Vi
 use crate::{
     config::Config,
     remediation::LiveFacts,
-    serve::controller_client::{ControllerAddress, controller_client},
     store::{
         clock,
         index::Index,
@@ -108,7 +106,7 @@ impl Question {
     }
 
     /// Converts a subject to parameters; `None` without a name.
-    fn of(subject: &Subject, default_namespace: &str) -> Option<Self> {
+    pub(crate) fn of(subject: &Subject, default_namespace: &str) -> Option<Self> {
         let in_namespace = |namespace: &Option<String>| {
             namespace.as_deref().unwrap_or(default_namespace).to_owned()
         };
@@ -230,31 +228,6 @@ fn recorded(object: &DynamicObject) -> String {
         Some(message) => format!("; its status reports: {message}"),
         None => " yet, and it has no status; `kubectl describe` shows its Events".into(),
     }
-}
-
-/// Requests the view from the controller at an address, as the user of the kubeconfig.
-///
-/// # Errors
-/// The cause why the controller has not answered.
-pub async fn explain_by_leader(
-    config: &Config,
-    address: &ControllerAddress,
-    subject: &Subject,
-) -> Result<View, ExplainError> {
-    let failed = |why: String| ExplainError::Cluster(format!("{}: {why}", address.url));
-    let client = controller_client(config.kubeconfig.as_deref(), address)
-        .await
-        .map_err(failed)?;
-    let question = Question::of(subject, client.default_namespace())
-        .ok_or_else(|| ExplainError::Request("name the object".into()))?;
-    let query = serde_urlencoded::to_string(&question).map_err(|e| failed(e.to_string()))?;
-    let request = Request::get(format!("{EXPLAIN_PATH}?{query}"))
-        .body(Vec::new())
-        .map_err(|e| failed(e.to_string()))?;
-    client
-        .request::<View>(request)
-        .await
-        .map_err(|e| failed(crate::store::api::words(&e)))
 }
 
 #[cfg(test)]

@@ -24,7 +24,6 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use files::documents;
 pub use group::CheckGroup;
-pub use leader::explain_by_leader;
 pub(crate) use leader::{EXPLAIN_PATH, Explainer, NoView, Question};
 pub use settings::{ShownSettings, settings_of_cluster, settings_of_files};
 
@@ -35,7 +34,7 @@ use crate::{
         object::{Key, Kind},
     },
 };
-pub(in crate::serve) use machines::assumed_cluster;
+pub(crate) use machines::assumed_cluster;
 use snapshot::Snapshot;
 
 /// The kind of a remediation.

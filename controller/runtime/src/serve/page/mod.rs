@@ -5,7 +5,6 @@
 
 mod facts;
 mod html;
-mod proxy;
 mod remediations;
 
 use std::sync::{Arc, OnceLock, Weak};
@@ -17,8 +16,6 @@ use axum::{
 };
 use jiff::Timestamp;
 use rackhand_core::overview::{LeaderView, Overview, overview};
-
-pub use proxy::{PageProxy, ProxyError};
 
 use super::explain::{Explainer, NoView, Subject};
 use crate::{

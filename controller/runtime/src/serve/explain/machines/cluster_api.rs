@@ -100,7 +100,7 @@ fn entry((machine, target): (MachineView, Target)) -> MachineEntry<MachineFacts>
 }
 
 /// A Cluster that is not in the files.
-pub(in crate::serve) fn assumed_cluster() -> ClusterFacts {
+pub(crate) fn assumed_cluster() -> ClusterFacts {
     ClusterFacts {
         paused: false,
         infrastructure_ready: Some(Timestamp::MIN),

@@ -3,7 +3,7 @@
 mod cluster_api;
 mod openshift;
 
-pub(in crate::serve) use cluster_api::assumed_cluster;
+pub(crate) use cluster_api::assumed_cluster;
 
 use std::collections::BTreeMap;
 

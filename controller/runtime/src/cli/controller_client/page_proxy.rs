@@ -15,11 +15,8 @@ use axum::{
 use kube::Client;
 use tokio::net::TcpListener;
 
-use super::PAGE_PATH;
-use crate::{
-    serve::controller_client::{ControllerAddress, controller_client},
-    store::api::words,
-};
+use super::{ControllerAddress, controller_client};
+use crate::{serve::page::PAGE_PATH, store::api::words};
 
 /// Headers of the controller's response that are forwarded to the browser.
 const FORWARDED: [header::HeaderName; 5] = [

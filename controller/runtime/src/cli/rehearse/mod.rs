@@ -16,7 +16,7 @@ use std::time::Duration;
 use rackhand_core::rehearsal::{Difference, Rehearsal, RehearsalReport, compare};
 use serde::Serialize;
 
-use super::explain::ExplainError;
+use crate::serve::explain::ExplainError;
 use history::History;
 use rules::{CheckSelector, Rules};
 use timeline::Timeline;

@@ -2,6 +2,9 @@
 //!
 //! Owns: the verification of the controller's certificate. Must never: send a token before that verification.
 
+mod explanation;
+mod page_proxy;
+
 use std::{path::PathBuf, sync::Arc};
 
 use http::Uri;
@@ -20,6 +23,9 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
 use tower::ServiceBuilder;
+
+pub use explanation::explain_by_leader;
+pub use page_proxy::{PageProxy, ProxyError};
 
 use crate::store::api::{call, connection_of, optional};
 
@@ -50,7 +56,7 @@ pub enum ControllerTrust {
 ///
 /// # Errors
 /// The kubeconfig cannot be used, or nothing tells which certificate the controller has.
-pub(crate) async fn controller_client(
+async fn controller_client(
     kubeconfig: Option<&std::path::Path>,
     address: &ControllerAddress,
 ) -> Result<Client, String> {
