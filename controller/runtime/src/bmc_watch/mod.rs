@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use self::metrics::BmcCounts;
 pub(crate) use self::metrics::BmcWatchMetrics;
 use crate::{
-    agents::Agents,
+    agents::{AgentConnections, AgentQueries},
     clusters::{Workloads, node_facts, node_label},
     hosts::{ActiveRemediations, bmc_endpoint, fleet, host, topology::Topologies},
     leader::{events::Events, writer::Writer},
@@ -83,7 +83,8 @@ pub(crate) struct BmcWatch {
     pub(crate) client: Client,
     pub(crate) index: Arc<Index>,
     pub(crate) workloads: Arc<Workloads>,
-    pub(crate) agents: Arc<Agents>,
+    pub(crate) agents: Arc<AgentConnections>,
+    pub(crate) queries: AgentQueries,
     pub(crate) writer: Writer,
     pub(crate) events: Events,
     pub(crate) metrics: Arc<BmcWatchMetrics>,
@@ -236,7 +237,7 @@ async fn read_topology(watch: &BmcWatch, name: &str, watched: &Watched) {
     };
     let owner = format!("topology-{}", watched.host.host);
     let read = watch
-        .agents
+        .queries
         .read_topology(&watched.host, endpoint, &owner, READING)
         .await;
     if let Err(error) = &read {
@@ -263,7 +264,7 @@ async fn read(watch: &BmcWatch, watched: &Watched, uuids: &NodeUuids) -> Result<
     let endpoint = endpoint(watch, watched).await?;
     let owner = format!("bmc-check-{}", watched.host.host);
     let view = watch
-        .agents
+        .queries
         .read_power(&watched.host, endpoint, PowerDevice::Bmc, &owner, READING)
         .await;
     let reading = view.result?;

@@ -126,7 +126,7 @@ impl Search {
         events.send(&object, false, "OrphanedHoldRemoved", &message);
         tracing::info!(host = %key, ?of, "removed orphaned hold keys");
         let owners = of.iter().map(String::as_str).collect();
-        context.agents.end_holds_of(&owners).await;
+        context.holds.end_of(&owners).await;
         Ok(())
     }
 

@@ -20,7 +20,7 @@ use rackhand_core::remediation::LeftHoldAction;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agents::{AgentHold, Agents, CallFailure},
+    agents::{AgentConnections, AgentHold, AgentHolds, CallFailure},
     clusters::Workloads,
     hosts::ActiveRemediations,
     leader::{events::Events, writer::Writer},
@@ -42,7 +42,8 @@ pub(crate) struct OrphanedHolds {
     pub(crate) served: Arc<Served>,
     pub(crate) index: Arc<Index>,
     pub(crate) workloads: Arc<Workloads>,
-    pub(crate) agents: Arc<Agents>,
+    pub(crate) agents: Arc<AgentConnections>,
+    pub(crate) holds: AgentHolds,
     pub(crate) writer: Writer,
     pub(crate) events: Events,
     /// Remediations that may act on a host.
@@ -71,7 +72,7 @@ pub(crate) async fn run(context: OrphanedHolds, cancel: CancellationToken) {
             let AgentHold {
                 agent, host, owner, ..
             } = &held;
-            match Box::pin(context.agents.end_hold(&held)).await {
+            match Box::pin(context.holds.end(&held)).await {
                 Ok(LeftHoldAction::Wait) => {}
                 Ok(LeftHoldAction::SwitchOutletsOn { .. }) => {
                     tracing::info!(
@@ -100,7 +101,7 @@ pub(crate) async fn run(context: OrphanedHolds, cancel: CancellationToken) {
 
 /// The holds that no remediation needs, by a live read (F12).
 async fn left(context: &OrphanedHolds) -> Result<Vec<AgentHold>, ApiError> {
-    let mut holds = context.agents.holds();
+    let mut holds = context.holds.list();
     let requests = context.index.requests().into_iter();
     let needed: BTreeSet<String> = requests
         .filter(|(id, entry)| has_finalizer(id.kind, entry.object.finalizers()))

@@ -328,9 +328,8 @@ impl Fixture {
             served.put(kind, ApiResource::from_gvk(&gvk));
         }
         let (status, _) = AgentStatus::new(client.clone(), served.clone(), writer.clone());
-        let agents = Agents::new(
-            leader,
-            "election".into(),
+        let (agents, _) = Agents::new(
+            (leader, "election".into()),
             (
                 unseen_certificate(),
                 Arc::new(rackhand_transport::connect_lazy),
@@ -364,7 +363,10 @@ impl Fixture {
             served,
             index,
             workloads,
-            agents,
+            agents: agents.connections,
+            queries: agents.queries,
+            commands: agents.commands,
+            holds: agents.holds,
             writer,
             events,
             metrics: Arc::new(RemediationMetrics::register(&mut registry)),

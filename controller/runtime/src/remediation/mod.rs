@@ -26,7 +26,7 @@ pub(crate) use observe::power_policy::attempts_of;
 pub(crate) use record::remediation_state::recorded_state;
 
 use crate::{
-    agents::Agents,
+    agents::{AgentCommands, AgentConnections, AgentHolds, AgentQueries},
     clusters::{LeaseObservations, NodeComparisons, Workloads},
     config::Config,
     history::Histories,
@@ -45,7 +45,10 @@ pub(crate) struct Context {
     pub(crate) served: Arc<Served>,
     pub(crate) index: Arc<Index>,
     pub(crate) workloads: Arc<Workloads>,
-    pub(crate) agents: Arc<Agents>,
+    pub(crate) agents: Arc<AgentConnections>,
+    pub(crate) queries: AgentQueries,
+    pub(crate) commands: AgentCommands,
+    pub(crate) holds: AgentHolds,
     pub(crate) writer: Writer,
     pub(crate) events: Events,
     pub(crate) metrics: Arc<RemediationMetrics>,

@@ -67,20 +67,19 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         showing.await;
         "agent status"
     });
-    let agents = Agents::new(
-        leader.clone(),
-        parts.election.clone(),
+    let (agents, connecting) = Agents::new(
+        (leader.clone(), parts.election.clone()),
         parts.agents.clone(),
         index.clone(),
         metrics.agents.clone(),
         status,
         events.clone(),
     );
-    parts.leader_state.leads(&agents);
+    parts.leader_state.leads(&agents.connections);
     {
-        let (running, cancel) = (agents.clone(), cancel.clone());
+        let cancel = cancel.clone();
         actors.spawn(async move {
-            running.run(changes_agents, cancel).await;
+            connecting.run(changes_agents, cancel).await;
             "agent connections"
         });
     }
@@ -125,7 +124,10 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         served: served.clone(),
         index: index.clone(),
         workloads: parts.workloads.clone(),
-        agents: agents.clone(),
+        agents: agents.connections.clone(),
+        queries: agents.queries.clone(),
+        commands: agents.commands.clone(),
+        holds: agents.holds.clone(),
         writer: writer.clone(),
         events: events.clone(),
         metrics: metrics.remediation.clone(),
@@ -143,7 +145,8 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         served: served.clone(),
         index: index.clone(),
         workloads: parts.workloads.clone(),
-        agents: agents.clone(),
+        agents: agents.connections.clone(),
+        holds: agents.holds.clone(),
         writer: writer.clone(),
         events: events.clone(),
         active: active.clone(),
@@ -173,7 +176,8 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
     let causes = Arc::new(shared_causes::CauseWatch {
         client: client.clone(),
         index: index.clone(),
-        agents: agents.clone(),
+        agents: agents.connections.clone(),
+        queries: agents.queries.clone(),
         events: events.clone(),
         metrics: metrics.shared_causes.clone(),
         active: active.clone(),
@@ -211,7 +215,8 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         client: client.clone(),
         index: index.clone(),
         workloads: parts.workloads.clone(),
-        agents,
+        agents: agents.connections,
+        queries: agents.queries,
         writer: writer.clone(),
         events: events.clone(),
         metrics: metrics.bmc_watch.clone(),

@@ -33,7 +33,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agents::Agents,
+    agents::{AgentConnections, AgentQueries},
     hosts::{ActiveRemediations, topology::Topologies},
     leader::events::Events,
     store::{
@@ -84,7 +84,8 @@ struct Judged {
 pub(crate) struct CauseWatch {
     pub(crate) client: Client,
     pub(crate) index: Arc<Index>,
-    pub(crate) agents: Arc<Agents>,
+    pub(crate) agents: Arc<AgentConnections>,
+    pub(crate) queries: AgentQueries,
     pub(crate) events: Events,
     pub(crate) metrics: Arc<SharedCauseMetrics>,
     /// Active remediations. A remediation that has begun reads the BMC of its host itself.

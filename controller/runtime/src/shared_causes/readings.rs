@@ -81,7 +81,7 @@ async fn read(watch: &CauseWatch, name: &HostName) -> Option<BmcReading> {
     };
     let owner = format!("shared-cause-{}", host.host);
     let view = watch
-        .agents
+        .queries
         .read_power(&host, endpoint, PowerDevice::Bmc, &owner, READING)
         .await;
     Some(match view.result.map(|reading| reading.state) {

@@ -11,8 +11,7 @@ use rackhand_proto::{
 };
 use rackhand_transport::classify;
 
-use super::traced;
-use crate::agents::Agents;
+use super::{AgentCommands, target, traced};
 
 /// Entries of the event log that are read.
 const ENTRIES: u32 = 50;
@@ -35,7 +34,7 @@ pub(crate) struct EvidenceRequest<'a> {
     pub(crate) interrupt: Option<&'a Interrupt>,
 }
 
-impl Agents {
+impl AgentCommands {
     /// Collects the readings from the BMC.
     ///
     /// # Errors
@@ -46,18 +45,18 @@ impl Agents {
     ) -> Result<v1::CollectEvidenceResponse, String> {
         let EvidenceRequest { limit, uid, .. } = request;
         let rack = &request.host.rack;
-        let at = self.of_rack(rack)?;
+        let at = self.connections.of_rack(rack)?;
         let mut client = at.client.clone();
-        let target = Self::target(request.host, request.endpoint);
+        let target = target(request.host, request.endpoint);
         let interrupt = request.interrupt.and_then(|interrupt| {
             let latest = at.clock.latest();
             // A leader that has lost its Lease sends no interrupt, and reads nothing either.
-            let (_, term) = self.authority(at, rack).ok()?;
+            let (_, term) = self.claimed(at, rack).ok()?;
             Some(v1::BeginRequest {
                 operation_id: interrupt.id.clone(),
                 target: Some(target.clone()),
                 term: Some(term),
-                sequence: self.sequence(),
+                sequence: self.authority.sequence(),
                 owner: uid.to_owned(),
                 action: Some(Action::PowerNmi(v1::PowerNmi {})),
                 deadline: Some(duration_to_proto(limit.max(LEAST))),

@@ -1,17 +1,16 @@
 //! The event stream of an operation.
 
-use std::sync::Arc;
-
 use rackhand_core::remediation::{AgentId, ObservedOperation, OperationView};
 use rackhand_proto::v1;
 use rackhand_transport::{CallErrorKind, Refusal, classify, journal_of};
 use tokio::sync::mpsc;
 
 use super::{
+    AgentQueries,
     convert::{finished, reading, staged},
     traced_operation,
 };
-use crate::agents::{Agents, CALL};
+use crate::agents::CALL;
 
 /// An event of an operation.
 #[derive(Debug)]
@@ -29,17 +28,17 @@ pub(crate) enum OperationEvent {
     Lost(String),
 }
 
-impl Agents {
+impl AgentQueries {
     /// Sends the events of an operation until its outcome, or until the receiver is dropped.
     pub(crate) async fn follow(
-        self: Arc<Self>,
+        self,
         rack: String,
         at: Option<String>,
         id: String,
         events: mpsc::UnboundedSender<OperationEvent>,
     ) {
-        let pinned = at.and_then(|name| self.of_name(&name));
-        let (mut client, asked) = match pinned.map_or_else(|| self.of_rack(&rack), Ok) {
+        let pinned = at.and_then(|name| self.connections.of_name(&name));
+        let (mut client, asked) = match pinned.map_or_else(|| self.connections.of_rack(&rack), Ok) {
             Ok(at) => (at.client, at.id),
             Err(why) => {
                 events.send(OperationEvent::Lost(why)).ok();
@@ -48,7 +47,7 @@ impl Agents {
         };
         // A probe shows sooner than the next call whether only this stream was lost.
         let lost = |why: String| {
-            self.probe_rack(&rack);
+            self.connections.probe_rack(&rack);
             events.send(OperationEvent::Lost(why)).ok();
         };
         let message = v1::AwaitRequest {

@@ -6,10 +6,10 @@ use rackhand_core::remediation::HostRef;
 use rackhand_proto::{convert::duration_to_proto, v1};
 use rackhand_transport::classify;
 
-use super::traced;
-use crate::agents::{Agents, CALL};
+use super::{AgentQueries, target, traced};
+use crate::agents::CALL;
 
-impl Agents {
+impl AgentQueries {
     /// Reads the topology that the BMC of a host reports; `None` if it reports none, or if the agent is of an
     /// earlier version.
     ///
@@ -22,9 +22,9 @@ impl Agents {
         owner: &str,
         timeout: Duration,
     ) -> Result<Option<v1::Topology>, String> {
-        let mut client = self.of_rack(&host.rack)?.client;
+        let mut client = self.connections.of_rack(&host.rack)?.client;
         let message = v1::ReadBmcRequest {
-            target: Some(Self::target(host, endpoint)),
+            target: Some(target(host, endpoint)),
             timeout: Some(duration_to_proto(timeout)),
             topology: true,
         };

@@ -5,11 +5,8 @@
 
 use rackhand_core::remediation::{AgentId, ServingChoice, ServingState, choose_serving};
 
-use super::clock::AgentClock;
-use crate::{
-    agents::{Agent, Agents, Client, State},
-    store::object::Key,
-};
+use super::{AgentConnections, agent::State, clock::AgentClock};
+use crate::{agents::Client, store::object::Key};
 
 /// An agent that answers.
 #[derive(Clone)]
@@ -25,34 +22,14 @@ pub(crate) struct AgentConnection {
     pub(crate) id: AgentId,
 }
 
-impl Agent {
-    fn connected(&self, key: &Key) -> Option<AgentConnection> {
-        match (&self.state, &self.client, &self.clock) {
-            (State::Ready { term, standby }, Some(client), Some(clock)) => Some(AgentConnection {
-                client: client.clone(),
-                term: *term,
-                standby: *standby,
-                clock: clock.clone(),
-                id: AgentId {
-                    agent: key.name.clone(),
-                    journal: self.journal.clone(),
-                },
-            }),
-            _ => None,
-        }
-    }
-}
-
-impl Agents {
+impl AgentConnections {
     /// Whether this agent serves its rack. The previous serving agent is kept while it answers.
     pub(super) fn serves(&self, key: &Key, rack: &str) -> bool {
         let agents = self.agents.read();
         let mut serving = self.serving.lock();
-        let standing = |current: &Key| match agents.get(current) {
-            Some(agent) if agent.spec.rack != rack => ServingState::Silent,
-            Some(agent) if !agent.tried => ServingState::Untried,
-            Some(agent) if matches!(agent.state, State::Ready { .. }) => ServingState::Answers,
-            _ => ServingState::Silent,
+        let standing = |current: &Key| {
+            let agent = agents.get(current);
+            agent.map_or(ServingState::Silent, |agent| agent.serving_state(rack))
         };
         let current = serving.get(rack);
         match choose_serving(key, current.map(|current| (current, standing(current)))) {
@@ -91,33 +68,6 @@ impl Agents {
         })
     }
 
-    /// All outlets that feed a host, as `PDU/outlet`, by the inventory of the agent that serves its rack.
-    /// Empty if they are not known, as with an agent of an earlier version.
-    pub(crate) fn outlets(&self, rack: &str, host: &str) -> Vec<String> {
-        let agents = self.agents.read();
-        let serving = self.serving.lock().get(rack).cloned();
-        let agent = serving.and_then(|key| agents.get(&key));
-        let hosts = agent.into_iter().flat_map(|agent| &agent.hosts);
-        let named = hosts.filter(|known| known.name == host);
-        named
-            .flat_map(|known| &known.outlets)
-            .map(|outlet| format!("{}/{}", outlet.pdu, outlet.outlet))
-            .collect()
-    }
-
-    /// System UUID and serial number of a host in the inventory of the agent that serves its rack, as one
-    /// text; `None` if the inventory does not have the host.
-    pub(crate) fn identity_of(&self, rack: &str, host: &str) -> Option<String> {
-        let agents = self.agents.read();
-        let serving = self.serving.lock().get(rack).cloned();
-        let agent = serving.and_then(|key| agents.get(&key))?;
-        let found = agent.hosts.iter().find(|known| known.name == host)?;
-        Some(format!(
-            "system UUID {:?}, serial {:?}, no system UUID: {}",
-            found.system_uuid, found.serial, found.no_system_uuid
-        ))
-    }
-
     /// The agents of a rack that answer, including standby agents.
     ///
     /// # Errors
@@ -135,6 +85,14 @@ impl Agents {
         } else {
             Ok(connected)
         }
+    }
+
+    /// The agents of a rack that do not answer, and may hold hosts.
+    pub(crate) fn silent_of_rack(&self, rack: &str) -> Vec<String> {
+        let agents = self.agents.read();
+        let of_rack = agents.of_rack(rack);
+        let silent = of_rack.filter(|(_, agent)| matches!(agent.state, State::Silent { .. }));
+        silent.map(|(key, _)| key.name.clone()).collect()
     }
 
     /// The agent of this name, serving or standby, if it answers.
@@ -162,13 +120,11 @@ mod tests {
     use prometheus_client::registry::Registry;
     use rackhand_api::kinds::rack_agent::RackAgentSpec;
     use serde_json::json;
-    use tokio::sync::Notify;
     use tokio_util::sync::CancellationToken;
 
     use super::*;
     use crate::{
-        agents::fixture::unseen_certificate,
-        agents::{AgentMetrics, AgentStatus, SeenJournals},
+        agents::{AgentMetrics, AgentStatus, connections::agent::Agent, journals::SeenJournals},
         leader::{
             LeaderMetrics,
             events::Events,
@@ -178,7 +134,7 @@ mod tests {
         store::{fake_api::Objects, index::Index, log_capture::LogCapture, object::Served},
     };
 
-    async fn agents() -> Arc<Agents> {
+    async fn agents() -> AgentConnections {
         let client = Objects::default().client();
         let (leader, _) = leader(&client).await;
         let mut registry = Registry::default();
@@ -186,13 +142,7 @@ mod tests {
         let (writer, _) = Writer::new(&leader, metrics, Lane::Requests);
         let (events, _) = Events::new(client.clone(), &leader, writer.clone());
         let (status, _) = AgentStatus::new(client, Arc::new(Served::default()), writer);
-        Agents::new(
-            leader,
-            "election".into(),
-            (
-                unseen_certificate(),
-                Arc::new(rackhand_transport::connect_lazy),
-            ),
+        AgentConnections::new(
             Arc::new(Index::new(Vec::new())),
             AgentMetrics::register(&mut registry),
             status,
@@ -201,7 +151,7 @@ mod tests {
     }
 
     /// Adds an agent of rack r1 that was tried, and that answers or does not.
-    fn put(agents: &Agents, name: &str, answers: bool) -> Key {
+    fn put(agents: &AgentConnections, name: &str, answers: bool) -> Key {
         let key = Key::new("", name);
         let spec = json!({ "rack": "r1", "endpoint": "agent.example.org:8443" });
         let spec: RackAgentSpec = serde_json::from_value(spec).unwrap();
@@ -215,21 +165,8 @@ mod tests {
                 why: "no answer".to_owned().into(),
             }
         };
-        let agent = Agent {
-            spec,
-            state,
-            client: None,
-            clock: None,
-            hosts: Vec::new(),
-            journal: String::new(),
-            reported_journals: SeenJournals::default(),
-            seen_journals: SeenJournals::default(),
-            holds: Vec::new(),
-            seen: answers,
-            tried: true,
-            probe_now: Arc::new(Notify::new()),
-            stop: CancellationToken::new(),
-        };
+        let mut agent = Agent::new(spec, SeenJournals::default(), CancellationToken::new());
+        (agent.state, agent.seen, agent.tried) = (state, answers, true);
         agents.agents.write().insert(key.clone(), agent);
         key
     }

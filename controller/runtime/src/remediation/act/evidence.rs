@@ -97,7 +97,7 @@ async fn read_evidence(
         log_only,
         interrupt,
     };
-    scope.context.agents.collect_evidence(request).await
+    scope.context.commands.collect_evidence(request).await
 }
 
 fn boot_log(

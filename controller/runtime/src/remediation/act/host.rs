@@ -92,7 +92,7 @@ pub(super) async fn remove_orphaned_holds(
     let of = keys
         .iter()
         .filter_map(|key| key.strip_prefix(HOLD_ANNOTATION_PREFIX));
-    scope.context.agents.end_holds_of(&of.collect()).await;
+    scope.context.holds.end_of(&of.collect()).await;
     Ok(())
 }
 

@@ -97,8 +97,8 @@ pub(super) async fn carry_out(
         Command::Cancel { id } => {
             let host = host_of(scope, host)?;
             let at = memory.shell.pinned_agent(id);
-            let agents = &scope.context.agents;
-            let cancelled = agents.cancel(&host, at.as_deref(), id).await;
+            let commands = &scope.context.commands;
+            let cancelled = commands.cancel(&host, at.as_deref(), id).await;
             ignore_rejection(scope, "cancel", cancelled)
         }
         Command::Release => {
@@ -107,7 +107,7 @@ pub(super) async fn carry_out(
             let endpoint = endpoint::read(scope, &host).await?.unwrap_or_default();
             let released = scope
                 .context
-                .agents
+                .commands
                 .release(&host, endpoint, &scope.uid)
                 .await;
             ignore_rejection(scope, "release", released)
@@ -177,8 +177,8 @@ async fn release_all_holds(scope: &Scope, memory: &Memory, host: Option<HostRef>
     }
     let endpoint = endpoint::read(scope, &host).await.ok();
     let endpoint = endpoint.and_then(Result::ok).flatten();
-    let agents = &scope.context.agents;
-    let released = agents
+    let commands = &scope.context.commands;
+    let released = commands
         .release_others(&host, endpoint, &scope.uid, None)
         .await;
     if let Err(error) = released {

@@ -65,7 +65,7 @@ pub(super) async fn off(
         owner: &owner,
         deadline,
     };
-    let begun = scope.context.agents.begin_power_off(wanted, off).await;
+    let begun = scope.context.commands.begin_power_off(wanted, off).await;
     begun_at(memory, host, begun)
 }
 
@@ -91,7 +91,7 @@ pub(super) async fn on(
         owner: &owner,
         deadline,
     };
-    let begun = scope.context.agents.begin_power_on(wanted).await;
+    let begun = scope.context.commands.begin_power_on(wanted).await;
     begun_at(memory, host, begun)
 }
 
@@ -126,8 +126,8 @@ pub(super) async fn read(
     endpoint: Option<v1::BmcEndpoint>,
 ) -> PowerView {
     let read = |device| {
-        let agents = &scope.context.agents;
-        agents.read_power(host, endpoint.clone(), device, &scope.uid, READ_TIMEOUT)
+        let queries = &scope.context.queries;
+        queries.read_power(host, endpoint.clone(), device, &scope.uid, READ_TIMEOUT)
     };
     if !memory
         .shell

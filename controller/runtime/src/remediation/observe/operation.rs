@@ -72,8 +72,8 @@ impl Observer {
             return;
         };
         let (sender, events) = mpsc::unbounded_channel();
-        let agents = scope.context.agents.clone();
-        let following = agents.follow(host.rack.clone(), at, id, sender);
+        let queries = scope.context.queries.clone();
+        let following = queries.follow(host.rack.clone(), at, id, sender);
         // Owned by the stream; ends with it or after the outcome.
         let task = tokio::spawn(following.in_current_span()).abort_handle();
         self.events = Some(OperationStream { events, task });
@@ -112,8 +112,8 @@ async fn compare_history(scope: &Scope, memory: &mut Memory, host: &HostRef) -> 
     if memory.shell.journal.is_some() {
         return Ok(());
     }
-    let agents = &scope.context.agents;
-    let journals = agents.history(&host.rack, &scope.uid).await?;
+    let queries = &scope.context.queries;
+    let journals = queries.history(&host.rack, &scope.uid).await?;
     memory.shell.journals_read(&journals);
     Ok(())
 }
@@ -129,8 +129,8 @@ pub(super) async fn pinned_operation(
     let Some(pin) = memory.shell.pinned_query(serving, now) else {
         return PinnedOperation::Unknown;
     };
-    let agents = &scope.context.agents;
-    agents
+    let queries = &scope.context.queries;
+    queries
         .operation_at(&pin.agent.agent, &pin.operation)
         .await
         .unwrap_or_else(|why| {

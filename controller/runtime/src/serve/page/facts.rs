@@ -24,7 +24,7 @@ use rackhand_core::{
 };
 
 use crate::{
-    agents::Agents,
+    agents::AgentConnections,
     hosts::{host_of_machine, host_of_openshift},
     remediation::LiveFacts,
     store::{
@@ -73,7 +73,7 @@ impl DisplayTime {
 pub(super) fn collect(
     leader: LeaderView,
     index: &Index,
-    agents: &Agents,
+    agents: &AgentConnections,
     live: &LiveFacts,
     now: DisplayTime,
 ) -> OverviewFacts {

@@ -19,7 +19,7 @@ use rackhand_core::overview::{LeaderView, Overview, overview};
 
 use super::explain::{Explainer, NoView, Subject};
 use crate::{
-    agents::Agents,
+    agents::AgentConnections,
     leader::Leader,
     store::{clock, index::Index},
 };
@@ -38,7 +38,7 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; c
 /// The agents of the leader, and since when it leads. The reference is weak, because agents hold handles of
 /// the writing tasks, which end when the last handle is dropped.
 #[derive(Default)]
-pub(crate) struct LeaderState(OnceLock<(Weak<Agents>, Timestamp)>);
+pub(crate) struct LeaderState(OnceLock<(Weak<AgentConnections>, Timestamp)>);
 
 /// Serves the page of the leader.
 pub(crate) struct Page {
@@ -50,7 +50,7 @@ pub(crate) struct Page {
 
 impl LeaderState {
     /// Records that this replica leads from now on.
-    pub(crate) fn leads(&self, agents: &Arc<Agents>) {
+    pub(crate) fn leads(&self, agents: &Arc<AgentConnections>) {
         let agents = Arc::downgrade(agents);
         self.0.set((agents, clock::monotonic_now())).ok();
     }

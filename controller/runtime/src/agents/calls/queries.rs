@@ -1,0 +1,177 @@
+//! Calls to agents that change nothing.
+
+use std::{sync::Arc, time::Duration};
+
+use rackhand_core::remediation::{
+    EntryProgress, HostRef, JournalEntry, PinnedOperation, PowerDevice, PowerView,
+};
+use rackhand_proto::{convert::duration_to_proto, v1};
+use rackhand_transport::classify;
+
+use super::{
+    convert::{device, reading},
+    target, traced, traced_operation,
+};
+use crate::{
+    agents::{CALL, connections::AgentConnections, within},
+    store::clock,
+};
+
+/// Maximum number of operations in one list of an agent.
+const LONGEST_HISTORY: u32 = 1_000;
+
+/// Queries agents. Nothing of it commands one.
+#[derive(Clone)]
+pub(crate) struct AgentQueries {
+    pub(super) connections: Arc<AgentConnections>,
+}
+
+/// The state of a pinned operation, from the agent's record of it.
+fn pinned_operation(record: Option<&v1::OperationInfo>, stands_by: bool) -> PinnedOperation {
+    match record {
+        Some(operation) if operation.outcome.is_none() => PinnedOperation::Running,
+        None if !stands_by => PinnedOperation::Unknown,
+        Some(_) | None => PinnedOperation::Ended,
+    }
+}
+
+fn journal_entry(operation: v1::OperationInfo) -> JournalEntry {
+    let progress = match &operation.outcome {
+        None => EntryProgress::Running,
+        Some(outcome) if outcome.code() == v1::OutcomeCode::Confirmed => EntryProgress::Confirmed,
+        Some(_) => EntryProgress::Ended,
+    };
+    JournalEntry {
+        progress,
+        is_off: operation.action == "off",
+        is_release: operation.action == "release",
+        id: operation.operation_id,
+        host: operation.host,
+    }
+}
+
+impl AgentQueries {
+    pub(in crate::agents) fn new(connections: Arc<AgentConnections>) -> Self {
+        Self { connections }
+    }
+
+    /// The state of an operation at one agent, whether it serves its rack or stands by. An agent that does
+    /// not stand by may still receive a request that is in flight, so an operation that it does not know may
+    /// still begin.
+    ///
+    /// # Errors
+    /// The agent does not answer.
+    pub(crate) async fn operation_at(
+        &self,
+        agent: &str,
+        id: &str,
+    ) -> Result<PinnedOperation, String> {
+        let at = self
+            .connections
+            .of_name(agent)
+            .ok_or("it is not connected")?;
+        let stands_by = at.standby;
+        let mut client = at.client;
+        let message = v1::ListOperationsRequest {
+            operation_id: id.to_owned(),
+            limit: 1,
+            ..v1::ListOperationsRequest::default()
+        };
+        let mut request = traced_operation(message, id);
+        request.set_timeout(CALL);
+        let listed = within(client.list_operations(request)).await?.operations;
+        Ok(pinned_operation(listed.first(), stands_by))
+    }
+
+    /// The journal entries about a remediation, from each agent of the rack that answers, the newest first.
+    ///
+    /// # Errors
+    /// No agent answers, or the serving agent does not.
+    pub(crate) async fn history(
+        &self,
+        rack: &str,
+        uid: &str,
+    ) -> Result<Vec<Vec<JournalEntry>>, String> {
+        let mut journals = Vec::new();
+        for at in self.connections.answering(rack)? {
+            let message = v1::ListOperationsRequest {
+                owner: uid.to_owned(),
+                limit: LONGEST_HISTORY,
+                ..v1::ListOperationsRequest::default()
+            };
+            let mut client = at.client;
+            let mut request = traced(message, uid, "history");
+            request.set_timeout(CALL);
+            let listed = match within(client.list_operations(request)).await {
+                Ok(listed) => listed,
+                // A standby agent must not delay the serving agent.
+                Err(_) if at.standby => continue,
+                Err(why) => return Err(format!("agent {}: {why}", at.id.agent)),
+            };
+            journals.push(listed.operations.into_iter().map(journal_entry).collect());
+        }
+        Ok(journals)
+    }
+
+    /// Reads the power state now, from the BMC or the outlets, for the remediation `uid`. `asked` is taken before the
+    /// request is sent, because the reading proves nothing about the time before.
+    pub(crate) async fn read_power(
+        &self,
+        host: &HostRef,
+        endpoint: Option<v1::BmcEndpoint>,
+        source: PowerDevice,
+        uid: &str,
+        timeout: Duration,
+    ) -> PowerView {
+        let asked = clock::monotonic_now();
+        let result = async {
+            let mut client = self.connections.of_rack(&host.rack)?.client;
+            let message = v1::ReadPowerRequest {
+                target: Some(target(host, endpoint)),
+                timeout: Some(duration_to_proto(timeout)),
+                device: device(source).into(),
+            };
+            let mut request = traced(message, uid, "read");
+            let patience = timeout.saturating_add(CALL);
+            request.set_timeout(patience);
+            let answer = tokio::time::timeout(patience, client.read_power(request))
+                .await
+                .map_err(|_| "the agent did not answer".to_owned())?
+                .map_err(|status| classify(&status).message)?
+                .into_inner();
+            match answer.result {
+                Some(v1::read_power_response::Result::Reading(r)) => reading(&r),
+                Some(v1::read_power_response::Result::Failure(f)) => Err(f.message),
+                None => Err("the agent answered nothing".into()),
+            }
+        };
+        let result = result.await;
+        PowerView {
+            asked,
+            answered: clock::monotonic_now(),
+            lease: None,
+            result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f6_missing_operation_counts_as_ended_only_at_standby_agent() {
+        let running = v1::OperationInfo::default();
+        let ended = v1::OperationInfo {
+            outcome: Some(v1::Outcome::default()),
+            ..v1::OperationInfo::default()
+        };
+        for stands_by in [false, true] {
+            let of = |record| pinned_operation(record, stands_by);
+            assert_eq!(of(Some(&running)), PinnedOperation::Running);
+            assert_eq!(of(Some(&ended)), PinnedOperation::Ended);
+        }
+        assert_eq!(pinned_operation(None, false), PinnedOperation::Unknown);
+        assert_eq!(pinned_operation(None, true), PinnedOperation::Ended);
+    }
+}
