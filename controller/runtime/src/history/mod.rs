@@ -18,7 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 pub use offenders::with_suspect;
 use parking_lot::Mutex;
-use rackhand_api::kinds::host_history::HostSharedCause;
+use rackhand_api::kinds::host_history::{HostHistoryStatus, HostSharedCause};
 use rackhand_core::{
     overview::{FinishedRemediation, TimelineEntry},
     remediation::State,
@@ -30,7 +30,7 @@ use tokio::sync::Notify;
 
 use crate::{
     leader::writer::Writer,
-    store::{index::Index, object::Served},
+    store::{api::ApiError, index::Index, object::Served},
 };
 use queue::Queue;
 
@@ -55,6 +55,20 @@ pub(crate) struct Histories {
     /// Entries to write.
     queue: Mutex<Queue>,
     bell: Notify,
+}
+
+/// Reads the histories of hosts, with what is not written yet.
+pub(crate) struct HistoryReader(Arc<Histories>);
+
+impl HistoryReader {
+    pub(crate) fn new(histories: Arc<Histories>) -> Self {
+        Self(histories)
+    }
+
+    /// The history of a host.
+    pub(crate) async fn read(&self, rack: &str, host: &str) -> Result<HostHistoryStatus, ApiError> {
+        self.0.read(rack, host).await
+    }
 }
 
 impl Histories {

@@ -131,7 +131,7 @@ impl Histories {
     }
 
     /// The history of a host, read live, with what this process has not written yet.
-    pub(crate) async fn read(&self, rack: &str, host: &str) -> Result<HostHistoryStatus, ApiError> {
+    pub(super) async fn read(&self, rack: &str, host: &str) -> Result<HostHistoryStatus, ApiError> {
         let objects = self.histories().await?;
         let name = object_name(rack, host);
         // Taken first: what is written meanwhile is merged twice, which changes nothing.

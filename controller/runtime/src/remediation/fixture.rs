@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::{
+    Client,
+    core::{ApiResource, GroupVersionKind},
+};
 use prometheus_client::registry::Registry;
 use rackhand_api::names::{POWER_REMEDIATION_FINALIZER, conditions::HEALTH_CHECK_SUCCEEDED};
 use rackhand_core::remediation::{
@@ -14,11 +17,11 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Context, act,
+    Claims, Context, Endpoints, Reporter, act,
     engine::{ReconcileError, RemediationLoop},
-    observe::{Observed, power_policy::ObservedPolicies},
+    observe::{self, Observed, power_policy::ObservedPolicies},
     record::{
-        displayed_state,
+        self, RecordStore, displayed_state,
         remediation_state::{load_state, write_record},
     },
 };
@@ -26,7 +29,7 @@ use crate::{
     agents::{AgentMetrics, AgentStatus, Agents, fixture::unseen_certificate},
     clusters::{LeaseObservations, NodeComparisons, Workloads, sync::Syncs},
     config::Config,
-    history::Histories,
+    history::{Histories, HistoryReader},
     leader::{
         LeaderMetrics,
         events::Events,
@@ -37,6 +40,7 @@ use crate::{
     store::{
         fake_api::Objects,
         index::{Connection, Index},
+        live_reader::LiveReader,
         object::{Key, Kind, Served},
         remediation::RemediationId,
     },
@@ -70,13 +74,18 @@ const KINDS: [(Kind, &str, &str); 8] = [
 pub(crate) struct Fixture {
     pub(crate) objects: Objects,
     pub(crate) context: Arc<Context>,
+    pub(crate) index: Arc<Index>,
+    pub(crate) served: Arc<Served>,
+    pub(crate) workloads: Arc<Workloads>,
+    pub(crate) writer: Writer,
+    client: Client,
 }
 
 /// The parts of an engine one by one.
 impl RemediationLoop {
     pub(crate) async fn loaded(&mut self) -> bool {
-        displayed_state::load(&self.scope, &mut self.memory).is_ok()
-            && load_state(&self.scope, &mut self.memory).await.is_ok()
+        displayed_state::load(&self.recording, &mut self.memory).is_ok()
+            && load_state(&self.recording, &mut self.memory).await.is_ok()
     }
 
     pub(crate) async fn observe(
@@ -84,7 +93,7 @@ impl RemediationLoop {
         now: Timestamp,
     ) -> Result<Result<Observed, Reason>, ReconcileError> {
         self.observer
-            .observe(&self.scope, &mut self.memory, now)
+            .observe(&self.observing, &mut self.memory, now)
             .await
     }
 
@@ -93,7 +102,7 @@ impl RemediationLoop {
         command: &Command,
         o: &Observation,
     ) -> Result<(), ReconcileError> {
-        let done = act::carry_out(&self.scope, &mut self.memory, command, o).await;
+        let done = act::carry_out(&self.acting, &mut self.memory, command, o).await;
         done.map(drop)
     }
 
@@ -106,7 +115,7 @@ impl RemediationLoop {
         let recorder = &mut self.recorder;
         recorder
             .record(
-                &self.scope,
+                &self.recording,
                 &mut self.memory,
                 Some(state),
                 reason,
@@ -120,11 +129,11 @@ impl RemediationLoop {
         &mut self,
         observed: &ObservedPolicies,
     ) -> Result<bool, Reason> {
-        self.observer.read_policies(&self.scope, observed).await
+        self.observer.read_policies(&self.observing, observed).await
     }
 
     pub(crate) async fn write_record(&mut self, state: &State) -> Result<(), ReconcileError> {
-        write_record(&self.scope, &mut self.memory, state).await
+        write_record(&self.recording, &mut self.memory, state).await
     }
 }
 
@@ -358,31 +367,103 @@ impl Fixture {
             None,
             live.history.clone(),
         );
-        let context = Arc::new(Context {
-            client,
-            served,
-            index,
-            workloads,
+        let config = Config {
+            namespace: Some("ns".into()),
+            ..Config::default()
+        };
+        let metrics = Arc::new(RemediationMetrics::register(&mut registry));
+        let (active, unevaluated) = (Arc::default(), Arc::<observe::Unevaluated>::default());
+        let histories = Arc::new(histories);
+        let reader = LiveReader::new(client.clone(), served.clone(), index.clone());
+        let reader = Arc::new(reader);
+        let endpoints = Arc::new(Endpoints::new(
+            client.clone(),
+            index.clone(),
+            reader.clone(),
+            agents.connections.clone(),
+        ));
+        let records = Arc::new(RecordStore::new(
+            client.clone(),
+            served.clone(),
+            index.clone(),
+            writer.clone(),
+        ));
+        let observe = observe::Context {
+            reader,
+            endpoints: endpoints.clone(),
+            index: index.clone(),
+            workloads: workloads.clone(),
+            agents: agents.connections.clone(),
+            queries: agents.queries.clone(),
+            config: Arc::new(config.clone()),
+            active: Arc::clone(&active),
+            unevaluated: unevaluated.clone(),
+            causes: live.causes.clone(),
+            history: live.history.clone(),
+            past: HistoryReader::new(histories.clone()),
+            comparisons: NodeComparisons::new(syncs),
+            leases: LeaseObservations::default(),
+        };
+        let act = act::Context {
+            client: client.clone(),
+            served: served.clone(),
+            index: index.clone(),
+            workloads: workloads.clone(),
             agents: agents.connections,
             queries: agents.queries,
             commands: agents.commands,
             holds: agents.holds,
-            writer,
-            events,
-            metrics: Arc::new(RemediationMetrics::register(&mut registry)),
-            config: Config {
-                namespace: Some("ns".into()),
-                ..Config::default()
-            },
+            endpoints,
+            records: records.clone(),
+            writer: writer.clone(),
+            metrics: metrics.clone(),
+            taint_time_added: config.taint_time_added,
+        };
+        let record = record::Context {
+            records: records.clone(),
+            index: index.clone(),
+            metrics: metrics.clone(),
+            history: live.history.clone(),
+            histories,
+            causes: live.causes.clone(),
+        };
+        let claims = Claims {
+            client: client.clone(),
+            served: served.clone(),
+            index: index.clone(),
+            records,
+            events: events.clone(),
             identity: IDENTITY.to_owned(),
-            active: Arc::default(),
-            unevaluated: parking_lot::Mutex::default(),
+            namespace: config.namespace,
+            watch_filter: None,
+        };
+        let reporter = Reporter {
+            index: index.clone(),
+            events: events.clone(),
+            metrics: metrics.clone(),
+        };
+        let context = Arc::new(Context {
+            observe: Arc::new(observe),
+            act: Arc::new(act),
+            record: Arc::new(record),
+            claims,
+            reporter: Arc::new(reporter),
+            index: index.clone(),
+            events,
+            metrics,
+            active,
+            unevaluated,
             live,
-            histories: Arc::new(histories),
-            comparisons: NodeComparisons::new(syncs),
-            leases: LeaseObservations::default(),
         });
-        let this = Self { objects, context };
+        let this = Self {
+            objects,
+            context,
+            index,
+            served,
+            workloads,
+            client,
+            writer,
+        };
         for (kind, _, path) in KINDS.iter().filter(|(_, _, path)| !path.is_empty()) {
             this.watch(*kind, path);
         }
@@ -399,11 +480,9 @@ impl Fixture {
         this.watch(Kind::PowerRemediation, REQUEST);
         let labels = json!({ "metadata": { "labels": { "metal3.io/uuid": "uid-h1" } } });
         this.objects.change(NODE, &labels);
-        let client = this.context.client.clone();
-        this.context.workloads.connect(&Key::local(), client);
-        this.context
-            .index
-            .set_connection(&Key::local(), Connection::Up);
+        let client = this.client.clone();
+        this.workloads.connect(&Key::local(), client);
+        this.index.set_connection(&Key::local(), Connection::Up);
         this
     }
 
@@ -436,10 +515,10 @@ impl Fixture {
             });
             let machine = self.objects.put(&machine_path, machine);
             let machine = serde_json::from_value(machine).unwrap();
-            self.context.index.apply(Kind::Machine, machine);
+            self.index.apply(Kind::Machine, machine);
             let node = node(&format!("n{number}"), "True", &json!({}));
             let node = serde_json::from_value(self.objects.put(&node_path, node)).unwrap();
-            self.context.index.apply_node(&cluster(), node);
+            self.index.apply_node(&cluster(), node);
         }
     }
 
@@ -447,7 +526,7 @@ impl Fixture {
     pub(crate) fn watch(&self, kind: Kind, path: &str) {
         let object = self.objects.get(path).unwrap();
         let object = serde_json::from_value(object).unwrap();
-        self.context.index.apply(kind, object);
+        self.index.apply(kind, object);
     }
 
     /// Changes an object as another client, and applies it to the index.
@@ -458,7 +537,7 @@ impl Fixture {
             Some((kind, _, _)) => self.watch(*kind, path),
             None => {
                 let node = serde_json::from_value(object).unwrap();
-                self.context.index.apply_node(&cluster(), node);
+                self.index.apply_node(&cluster(), node);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Runs remediations, one task per object: observe, decide in the core, carry out.
 
-mod act;
+pub(crate) mod act;
+mod endpoint;
 mod engine;
 #[cfg(test)]
 mod fixture;
@@ -8,66 +9,44 @@ mod fixture;
 pub(crate) mod fuzzing;
 mod live_facts;
 mod metrics;
-mod observe;
+pub(crate) mod observe;
 mod policy;
-mod record;
+pub(crate) mod record;
 mod scope;
 mod tasks;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
-use kube::Client;
-use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use endpoint::Endpoints;
 pub(crate) use live_facts::LiveFacts;
 pub(crate) use metrics::RemediationMetrics;
 pub(crate) use observe::power_policy::attempts_of;
 pub(crate) use record::remediation_state::recorded_state;
+pub(crate) use scope::Reporter;
+pub(crate) use tasks::claim::Claims;
 
 use crate::{
-    agents::{AgentCommands, AgentConnections, AgentHolds, AgentQueries},
-    clusters::{LeaseObservations, NodeComparisons, Workloads},
-    config::Config,
-    history::Histories,
     hosts::ActiveRemediations,
-    leader::{events::Events, writer::Writer},
-    store::{
-        index::{ChangeQueue, Index},
-        object::Served,
-        remediation::RemediationId,
-    },
+    leader::events::Events,
+    store::index::{ChangeQueue, Index},
 };
 
-/// Dependencies of every remediation.
+/// What the tasks of remediations and their loops need, and the parts that the loops join.
 pub(crate) struct Context {
-    pub(crate) client: Client,
-    pub(crate) served: Arc<Served>,
+    pub(crate) observe: Arc<observe::Context>,
+    pub(crate) act: Arc<act::Context>,
+    pub(crate) record: Arc<record::Context>,
+    pub(crate) claims: Claims,
+    pub(crate) reporter: Arc<Reporter>,
     pub(crate) index: Arc<Index>,
-    pub(crate) workloads: Arc<Workloads>,
-    pub(crate) agents: Arc<AgentConnections>,
-    pub(crate) queries: AgentQueries,
-    pub(crate) commands: AgentCommands,
-    pub(crate) holds: AgentHolds,
-    pub(crate) writer: Writer,
     pub(crate) events: Events,
     pub(crate) metrics: Arc<RemediationMetrics>,
-    pub(crate) config: Config,
-    /// The identity of this process in the leader Lease, which no other process has.
-    pub(crate) identity: String,
-    /// For the concurrency check (F6).
     pub(crate) active: Arc<ActiveRemediations>,
-    /// Remediations that are not in `active`, because this process has not evaluated them yet, or they are of
-    /// another shard. Locked after `active`.
-    pub(crate) unevaluated: Mutex<BTreeSet<RemediationId>>,
+    pub(crate) unevaluated: Arc<observe::Unevaluated>,
     /// The inputs of the last decision of each remediation.
     pub(crate) live: Arc<LiveFacts>,
-    /// What each did is written into the history of its host.
-    pub(crate) histories: Arc<Histories>,
-    /// Compares the Nodes of clusters with live lists.
-    pub(crate) comparisons: NodeComparisons,
-    /// What was observed of the Leases of Nodes.
-    pub(crate) leases: LeaseObservations,
 }
 
 /// Runs every remediation, and deletes the records of deleted ones, until `cancel`. `of_causes` receives
@@ -79,8 +58,12 @@ pub(crate) async fn run(
     listed: CancellationToken,
     cancel: CancellationToken,
 ) {
+    let (records, namespace) = (
+        context.claims.records.clone(),
+        context.claims.namespace.clone(),
+    );
     tokio::join!(
-        tasks::run(context.clone(), inbox, of_causes, listed, cancel.clone()),
-        record::remediation_state::delete_unneeded(context, cancel),
+        tasks::run(context, inbox, of_causes, listed, cancel.clone()),
+        records.sweep(namespace.as_deref(), &cancel),
     );
 }

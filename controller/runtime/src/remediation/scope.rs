@@ -1,4 +1,4 @@
-//! One remediation: the services that its parts use, and what is known of it.
+//! One remediation: the services of the part that works on it, and what is known of it.
 
 use std::sync::Arc;
 
@@ -7,27 +7,67 @@ use parking_lot::Mutex;
 use rackhand_core::remediation::Shell;
 
 use super::{
-    Context, observe::snapshot::Snapshot, record::remediation_state::Record,
+    RemediationMetrics, observe::snapshot::Snapshot, record::remediation_state::Record,
     tasks::wakeup::WatchInterest,
 };
-use crate::store::{object::Key, remediation::RemediationId};
+use crate::{
+    leader::events::Events,
+    store::{index::Index, object::Key, remediation::RemediationId},
+};
 
-/// The remediation, and the services that its parts use.
-pub(super) struct Scope {
-    pub(super) context: Arc<Context>,
+/// Sends Events about remediations.
+pub(crate) struct Reporter {
+    pub(crate) index: Arc<Index>,
+    pub(crate) events: Events,
+    pub(crate) metrics: Arc<RemediationMetrics>,
+}
+
+/// A remediation, and the services `C` of the part that works on it. Each part can report to people.
+pub(super) struct Scope<C> {
+    pub(super) context: Arc<C>,
     pub(super) id: RemediationId,
     pub(super) uid: String,
     pub(super) interest: Arc<Mutex<WatchInterest>>,
+    reporter: Arc<Reporter>,
 }
 
-impl Scope {
+impl<C> Scope<C> {
+    pub(super) fn new(
+        context: Arc<C>,
+        (id, uid): (RemediationId, String),
+        interest: Arc<Mutex<WatchInterest>>,
+        reporter: Arc<Reporter>,
+    ) -> Self {
+        Self {
+            context,
+            id,
+            uid,
+            interest,
+            reporter,
+        }
+    }
+
+    /// The same remediation for another part.
+    pub(super) fn with<D>(&self, context: Arc<D>) -> Scope<D> {
+        Scope {
+            context,
+            id: self.id.clone(),
+            uid: self.uid.clone(),
+            interest: self.interest.clone(),
+            reporter: self.reporter.clone(),
+        }
+    }
+
     pub(super) fn emit_event(&self, warning: bool, reason: &'static str, message: &str) {
         tracing::info!(remediation = %self.id, reason, "{message}");
-        self.context.metrics.count_event(reason);
-        if let Some(entry) = self.context.index.request(&self.id) {
-            self.context
-                .events
-                .send(&entry.object, warning, reason, message);
+        let Reporter {
+            index,
+            events,
+            metrics,
+        } = &*self.reporter;
+        metrics.count_event(reason);
+        if let Some(entry) = index.request(&self.id) {
+            events.send(&entry.object, warning, reason, message);
         }
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::Parts;
+use super::{Parts, remediations};
 use crate::{
     agents::{AgentStatus, Agents},
     bmc_watch, checks,
-    clusters::{LeaseObservations, NodeComparisons, node_absence, sync::Syncs},
+    clusters::{NodeComparisons, node_absence, sync::Syncs},
     history::Histories,
     hosts::ActiveRemediations,
     leader::{
@@ -119,27 +119,13 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         config.namespace.clone(),
         parts.live.history.clone(),
     ));
-    let remediations = Arc::new(remediation::Context {
-        client: client.clone(),
-        served: served.clone(),
-        index: index.clone(),
-        workloads: parts.workloads.clone(),
-        agents: agents.connections.clone(),
-        queries: agents.queries.clone(),
-        commands: agents.commands.clone(),
-        holds: agents.holds.clone(),
-        writer: writer.clone(),
-        events: events.clone(),
-        metrics: metrics.remediation.clone(),
-        config: config.clone(),
-        identity: leader.identity().to_owned(),
-        active: active.clone(),
-        unevaluated: parking_lot::Mutex::default(),
-        live: parts.live.clone(),
-        histories: histories.clone(),
-        comparisons: NodeComparisons::new(syncs.clone()),
-        leases: LeaseObservations::default(),
-    });
+    let remediations = remediations::context(
+        parts,
+        &agents,
+        (&writer, &events),
+        (&active, &histories),
+        NodeComparisons::new(syncs.clone()),
+    );
     let orphaned = OrphanedHolds {
         client: client.clone(),
         served: served.clone(),

@@ -10,6 +10,7 @@ pub(crate) mod conditions;
 pub(crate) mod fake_api;
 pub(crate) mod host_evidence;
 pub(crate) mod index;
+pub(crate) mod live_reader;
 pub(crate) mod live_remediations;
 #[cfg(test)]
 pub(crate) mod log_capture;

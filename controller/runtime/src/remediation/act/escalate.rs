@@ -11,10 +11,10 @@ use serde_json::json;
 
 use crate::{
     remediation::{
-        act::host,
+        act::{Scope, host},
         engine::ReconcileError,
         observe::snapshot::only_if_unchanged,
-        scope::{Memory, Scope},
+        scope::Memory,
     },
     store::{
         api::ApiError,

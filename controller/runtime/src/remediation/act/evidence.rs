@@ -12,10 +12,7 @@ use rackhand_proto::v1::{self, read_events_response::Result as Events};
 
 use crate::{
     agents::{EvidenceRequest, evidence, log_entries},
-    remediation::{
-        act::endpoint,
-        scope::{Memory, Scope},
-    },
+    remediation::{act::Scope, scope::Memory},
     store::clock,
 };
 
@@ -83,7 +80,7 @@ async fn read_evidence(
 ) -> Result<v1::CollectEvidenceResponse, String> {
     let limit = limit.min(LONGEST_CALL);
     let begun = std::time::Instant::now();
-    let endpoint = tokio::time::timeout(limit, endpoint::needed_endpoint(scope, memory, host));
+    let endpoint = tokio::time::timeout(limit, scope.context.endpoints.needed(memory, host));
     let endpoint = match endpoint.await {
         Ok(Ok(Some(endpoint))) => endpoint,
         Ok(Ok(None) | Err(_)) => return Err("the BMC's address or password is missing".into()),

@@ -13,11 +13,7 @@ use rackhand_core::remediation::{MoveBlock, Observation};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    remediation::{
-        engine::ReconcileError,
-        record::displayed_state,
-        scope::{Memory, Scope},
-    },
+    remediation::{act::Scope, engine::ReconcileError, scope::Memory},
     store::{
         api::{ApiError, call},
         clock,
@@ -137,7 +133,10 @@ async fn patch_both(
         patch_host(scope, memory, &host, "move_block", body.clone()).await?;
     }
     if wanted(o.request.move_block) {
-        displayed_state::patch(scope, memory, "move_block", body, false).await?;
+        let records = &scope.context.records;
+        records
+            .patch(scope, memory, "move_block", body, false)
+            .await?;
     }
     Ok(())
 }

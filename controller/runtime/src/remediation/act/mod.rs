@@ -2,7 +2,6 @@
 //!
 //! Does exactly what the command says; every command may be repeated.
 
-pub(super) mod endpoint;
 mod escalate;
 mod evidence;
 mod host;
@@ -11,18 +10,51 @@ mod node_backup;
 mod pods;
 pub(super) mod power;
 
+use std::sync::Arc;
+
+use kube::Client;
 use rackhand_core::remediation::{Command, HostRef, HostView, Observation};
 use serde_json::json;
 
-use crate::{
-    agents::{CallFailure, OffRequest},
-    remediation::{
-        engine::ReconcileError,
-        record::displayed_state,
-        scope::{Memory, Scope},
-    },
-    store::{api::ApiError, live_remediations::finalizer, object::Key},
+use super::{
+    RemediationMetrics,
+    endpoint::Endpoints,
+    engine::ReconcileError,
+    record::RecordStore,
+    scope::{self, Memory},
 };
+use crate::{
+    agents::{AgentCommands, AgentConnections, AgentHolds, AgentQueries, CallFailure, OffRequest},
+    clusters::Workloads,
+    leader::writer::Writer,
+    store::{
+        api::ApiError,
+        index::Index,
+        live_remediations::finalizer,
+        object::{Key, Served},
+    },
+};
+
+/// What carries out commands.
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    pub(crate) served: Arc<Served>,
+    pub(crate) index: Arc<Index>,
+    pub(crate) workloads: Arc<Workloads>,
+    pub(crate) agents: Arc<AgentConnections>,
+    pub(crate) queries: AgentQueries,
+    pub(crate) commands: AgentCommands,
+    pub(crate) holds: AgentHolds,
+    pub(crate) endpoints: Arc<Endpoints>,
+    pub(crate) records: Arc<RecordStore>,
+    pub(crate) writer: Writer,
+    pub(crate) metrics: Arc<RemediationMetrics>,
+    /// Whether a taint has a time.
+    pub(crate) taint_time_added: bool,
+}
+
+/// A remediation whose commands are carried out.
+pub(super) type Scope = scope::Scope<Context>;
 
 /// Carries out a command. Returns the host if an operation has begun; the caller follows it.
 pub(super) async fn carry_out(
@@ -104,7 +136,12 @@ pub(super) async fn carry_out(
         Command::Release => {
             let host = host_of(scope, host)?;
             // The agent finds a hold by the name of its host too, so the endpoint may be gone.
-            let endpoint = endpoint::read(scope, &host).await?.unwrap_or_default();
+            let endpoint = scope
+                .context
+                .endpoints
+                .read(&host)
+                .await?
+                .unwrap_or_default();
             let released = scope
                 .context
                 .commands
@@ -124,7 +161,7 @@ pub(super) async fn carry_out(
         }
         Command::ReadPower => {
             let host = host_of(scope, host)?;
-            let Some(endpoint) = endpoint::needed_endpoint(scope, memory, &host).await? else {
+            let Some(endpoint) = scope.context.endpoints.needed(memory, &host).await? else {
                 return Ok(None);
             };
             let view = power::read(scope, memory, &host, endpoint).await;
@@ -175,7 +212,7 @@ async fn release_all_holds(scope: &Scope, memory: &Memory, host: Option<HostRef>
     {
         return;
     }
-    let endpoint = endpoint::read(scope, &host).await.ok();
+    let endpoint = scope.context.endpoints.read(&host).await.ok();
     let endpoint = endpoint.and_then(Result::ok).flatten();
     let commands = &scope.context.commands;
     let released = commands
@@ -210,7 +247,8 @@ async fn set_finalizer(scope: &Scope, memory: &mut Memory, on: bool) -> Result<(
         list.push(ours.into());
     }
     let body = json!({ "metadata": { "finalizers": list } });
-    displayed_state::patch(scope, memory, "finalizer", body, false).await
+    let records = &scope.context.records;
+    records.patch(scope, memory, "finalizer", body, false).await
 }
 
 /// Ignores a rejected cancel or release: nothing was left to undo.

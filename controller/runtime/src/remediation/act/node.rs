@@ -11,10 +11,7 @@ use serde_json::json;
 
 use crate::{
     clusters::taints,
-    remediation::{
-        engine::ReconcileError,
-        scope::{Memory, Scope},
-    },
+    remediation::{act::Scope, engine::ReconcileError, scope::Memory},
     store::{api::ApiError, clock, object::Key},
 };
 
@@ -85,7 +82,7 @@ pub(super) async fn set_taint(
         node,
     } = target_node(scope, memory, o)?;
     let name = facts.name.clone();
-    let now = scope.context.config.taint_time_added.then(Timestamp::now);
+    let now = scope.context.taint_time_added.then(Timestamp::now);
     let old = node
         .spec
         .as_ref()

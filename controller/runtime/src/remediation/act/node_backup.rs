@@ -16,10 +16,13 @@ use serde_json::{Value, json};
 
 use crate::{
     remediation::{
-        act::node::{self, TargetNode},
+        act::{
+            Scope,
+            node::{self, TargetNode},
+        },
         engine::ReconcileError,
         record::remediation_state,
-        scope::{Memory, Scope},
+        scope::Memory,
     },
     store::api::{ApiError, optional},
 };
@@ -40,7 +43,11 @@ pub(super) async fn back_up_node(
         annotations: node.annotations().clone(),
     };
     let saved = serde_json::to_value(saved).map_err(|e| ApiError::other(what, e))?;
-    remediation_state::change_record(scope, memory, NODE_BACKUP, saved).await
+    scope
+        .context
+        .records
+        .change(scope, memory, NODE_BACKUP, saved)
+        .await
 }
 
 pub(super) async fn delete_node(
@@ -106,7 +113,11 @@ pub(super) async fn restore_node(
         one.facts.name
     );
     scope.emit_event(false, "NodeRestored", &message);
-    remediation_state::change_record(scope, memory, NODE_BACKUP, Value::Null).await
+    scope
+        .context
+        .records
+        .change(scope, memory, NODE_BACKUP, Value::Null)
+        .await
 }
 
 /// The saved entries that are missing now.

@@ -17,9 +17,12 @@ use rackhand_core::remediation::{Observation, PodRef, deletion_is_justified};
 use crate::{
     clusters::node_facts,
     remediation::{
-        act::node::{self, TargetNode},
+        act::{
+            Scope,
+            node::{self, TargetNode},
+        },
         engine::ReconcileError,
-        scope::{Memory, Scope},
+        scope::Memory,
     },
     store::api::{ApiError, call, optional},
 };

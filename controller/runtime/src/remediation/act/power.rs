@@ -6,13 +6,9 @@ use futures::future::Either;
 use rackhand_core::remediation::{Begun, HostRef, Policy, PowerDevice, PowerView, State};
 use rackhand_proto::{limits::LONGEST_OPERATION, v1};
 
-use super::endpoint;
 use crate::{
     agents::{CallFailure, OffRequest, OperationRequest},
-    remediation::{
-        engine::ReconcileError,
-        scope::{Memory, Scope},
-    },
+    remediation::{act::Scope, engine::ReconcileError, scope::Memory},
     store::api::ApiError,
 };
 
@@ -52,7 +48,7 @@ pub(super) async fn off(
     deadline: Duration,
 ) -> Result<Option<HostRef>, ReconcileError> {
     let at = memory.shell.pinned_agent(id);
-    let Some(endpoint) = endpoint::needed_endpoint(scope, memory, host).await? else {
+    let Some(endpoint) = scope.context.endpoints.needed(memory, host).await? else {
         return Ok(None);
     };
     let owner = scope.uid.clone();
@@ -77,7 +73,7 @@ pub(super) async fn on(
     policy: &Policy,
 ) -> Result<Option<HostRef>, ReconcileError> {
     let at = memory.shell.pinned_agent(id);
-    let Some(endpoint) = endpoint::needed_endpoint(scope, memory, host).await? else {
+    let Some(endpoint) = scope.context.endpoints.needed(memory, host).await? else {
         return Ok(None);
     };
     let owner = scope.uid.clone();

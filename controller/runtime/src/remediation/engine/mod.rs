@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Context, act,
-    observe::{Observed, Observer, concurrency, live_reads, quorum},
-    record::{StateRecorder, displayed_state, history, remediation_state, report},
+    observe::{self, Observed, Observer, concurrency, live_reads, quorum},
+    record::{self, StateRecorder, displayed_state, history, remediation_state, report},
     scope::{Memory, Scope},
     tasks::wakeup::WatchInterest,
 };
@@ -27,7 +27,10 @@ use crate::store::{api::ApiError, clock, remediation::RemediationId, watch::paus
 
 /// Carries out one remediation, until it has ended.
 pub(super) struct RemediationLoop {
-    pub(super) scope: Scope,
+    pub(super) scope: Scope<Context>,
+    pub(super) observing: observe::Scope,
+    pub(super) acting: act::Scope,
+    pub(super) recording: record::Scope,
     pub(super) memory: Memory,
     pub(super) observer: Observer,
     pub(super) recorder: StateRecorder,
@@ -75,14 +78,15 @@ impl RemediationLoop {
         wake: Arc<Notify>,
         interest: Arc<Mutex<WatchInterest>>,
     ) -> Self {
+        let memory = Memory::new(uid.clone());
+        let reporter = context.reporter.clone();
+        let scope = Scope::new(context.clone(), (id, uid), interest, reporter);
         Self {
-            memory: Memory::new(uid.clone()),
-            scope: Scope {
-                context,
-                id,
-                uid,
-                interest,
-            },
+            observing: scope.with(context.observe.clone()),
+            acting: scope.with(context.act.clone()),
+            recording: scope.with(context.record.clone()),
+            scope,
+            memory,
             observer: Observer::default(),
             recorder: StateRecorder::default(),
             wake,
@@ -112,7 +116,7 @@ impl RemediationLoop {
                 log_failure(&self.scope.id, &error, failures);
                 if failures == FAILURES_TOLD {
                     self.recorder
-                        .report_failure(&self.scope, &mut self.memory, self.until, &error)
+                        .report_failure(&self.recording, &mut self.memory, self.until, &error)
                         .await;
                 }
             }
@@ -127,15 +131,15 @@ impl RemediationLoop {
         }
         // The deletion may be observed before the response to the patch that caused it.
         if matches!(
-            displayed_state::load(&self.scope, &mut self.memory),
+            displayed_state::load(&self.recording, &mut self.memory),
             Err(ReconcileError::Gone)
         ) {
             let outcome = self
                 .recorder
                 .outcome_metrics
                 .deleted(self.memory.shell.state.as_ref());
-            report::count(&self.scope, &self.memory, outcome);
-            remediation_state::delete_record(&self.scope).await;
+            report::count(&self.recording, &self.memory, outcome);
+            remediation_state::delete_record(&self.recording).await;
             ended = false;
         }
         let live = &self.scope.context.live;
@@ -149,23 +153,23 @@ impl RemediationLoop {
     }
 
     pub(super) async fn run_once(&mut self) -> Result<Iteration, ReconcileError> {
-        displayed_state::load(&self.scope, &mut self.memory)?;
-        remediation_state::load_state(&self.scope, &mut self.memory).await?;
+        displayed_state::load(&self.recording, &mut self.memory)?;
+        remediation_state::load_state(&self.recording, &mut self.memory).await?;
         // Taken before the observation, which may take seconds: a cluster that answers slowly must
         // not make every reading of the BMC too old.
         let now = clock::monotonic_now();
         self.recorder
-            .restore(&self.scope, &mut self.memory, now)
+            .restore(&self.recording, &mut self.memory, now)
             .await?;
         let seen = match self
             .observer
-            .observe(&self.scope, &mut self.memory, now)
+            .observe(&self.observing, &mut self.memory, now)
             .await?
         {
             Ok(seen) => seen,
             Err(reason) => {
                 self.recorder
-                    .report_reason(&self.scope, &mut self.memory, &reason, self.until, now)
+                    .report_reason(&self.recording, &mut self.memory, &reason, self.until, now)
                     .await?;
                 return Ok(Iteration::Turn(Turn::Wait(None)));
             }
@@ -194,7 +198,7 @@ impl RemediationLoop {
             Next::Write => {
                 let until = observation.step_until(&decision.state);
                 self.recorder
-                    .write_decision(&self.scope, &mut self.memory, &decision, until, now)
+                    .write_decision(&self.recording, &mut self.memory, &decision, until, now)
                     .await?;
                 // An explanation never shows an older step than the object does.
                 let facts = self.facts(&observation);
@@ -212,7 +216,7 @@ impl RemediationLoop {
                         .removing_finalizer(outcome, &decision.reason);
                 }
                 let begun =
-                    act::carry_out(&self.scope, &mut self.memory, &command, &observation).await;
+                    act::carry_out(&self.acting, &mut self.memory, &command, &observation).await;
                 if let Err(ReconcileError::Failed(error)) = &begun {
                     let now = clock::monotonic_now();
                     let refusal = error.absent_webhook();
@@ -221,11 +225,12 @@ impl RemediationLoop {
                 }
                 let begun = begun?;
                 if let Some(host) = begun {
-                    self.observer.follow(&self.scope, &mut self.memory, &host);
+                    self.observer
+                        .follow(&self.observing, &mut self.memory, &host);
                 }
                 if matches!(command, Command::RemoveFinalizer(_)) {
                     let ended = self.recorder.outcome_metrics.finalizer_removed();
-                    report::count(&self.scope, &self.memory, ended);
+                    report::count(&self.recording, &self.memory, ended);
                 }
                 self.memory.shell.done(&command);
                 Ok(Iteration::Turn(Turn::Did(command)))
@@ -233,7 +238,7 @@ impl RemediationLoop {
             Next::Wait(until) => {
                 self.recorder
                     .report_reason(
-                        &self.scope,
+                        &self.recording,
                         &mut self.memory,
                         &decision.reason,
                         self.until,
@@ -245,7 +250,13 @@ impl RemediationLoop {
             Next::Done(outcome) => {
                 if !observation.request.deleting {
                     self.recorder
-                        .report_reason(&self.scope, &mut self.memory, &decision.reason, None, now)
+                        .report_reason(
+                            &self.recording,
+                            &mut self.memory,
+                            &decision.reason,
+                            None,
+                            now,
+                        )
                         .await?;
                 }
                 let state = self.memory.shell.state.as_ref();
@@ -254,9 +265,13 @@ impl RemediationLoop {
                         .outcome_metrics
                         .finished(state, outcome, &decision.reason);
                 if ended.is_none() {
-                    history::record_earlier_end(&self.scope, &self.memory, decision.reason.label());
+                    history::record_earlier_end(
+                        &self.recording,
+                        &self.memory,
+                        decision.reason.label(),
+                    );
                 }
-                report::count(&self.scope, &self.memory, ended);
+                report::count(&self.recording, &self.memory, ended);
                 Ok(Iteration::Done)
             }
         }
@@ -272,14 +287,19 @@ impl RemediationLoop {
     ) -> Result<Option<(Observation, Decision)>, ReconcileError> {
         let mut observation = seen.observation;
         let mut decision = step(&observation, self.memory.shell.state.as_ref(), now);
-        if live_reads::find_unnamed_machine(&self.scope, &mut self.memory, &seen.target, &decision)
-            .await?
+        if live_reads::find_unnamed_machine(
+            &self.observing,
+            &mut self.memory,
+            &seen.target,
+            &decision,
+        )
+        .await?
         {
             return Ok(None);
         }
         if takes_hold(self.memory.shell.state.as_ref(), &decision)
             && !observation.request.paused
-            && live_reads::finds_pause(&self.scope, &seen.target).await?
+            && live_reads::finds_pause(&self.observing, &seen.target).await?
         {
             return Ok(None);
         }
@@ -287,7 +307,7 @@ impl RemediationLoop {
         if begins {
             match self
                 .observer
-                .read_policies(&self.scope, &seen.policy_basis)
+                .read_policies(&self.observing, &seen.policy_basis)
                 .await
             {
                 Ok(false) => {}
@@ -299,7 +319,8 @@ impl RemediationLoop {
             }
         }
         let state = self.memory.shell.state.as_ref();
-        let mut quorum = quorum::read(&self.scope, &seen.target, seen.guard, begins, state).await;
+        let mut quorum =
+            quorum::read(&self.observing, &seen.target, seen.guard, begins, state).await;
         if let Some(plane) = &mut quorum {
             plane.overruled = seen.overrules_quorum;
         }
@@ -307,7 +328,7 @@ impl RemediationLoop {
         // Windows and freezes are of the calendar.
         let wall = clock::wall_now();
         let permission = concurrency::resolve_concurrency(
-            &self.scope,
+            &self.observing,
             &self.memory,
             seen.me,
             begins,
@@ -360,7 +381,7 @@ impl RemediationLoop {
             () = stop.cancelled() => true,
             () = tokio::time::sleep(longest) => false,
             () = wake.notified() => false,
-            () = self.observer.next_operation_event(&self.scope, &mut self.memory) => false,
+            () = self.observer.next_operation_event(&self.observing, &mut self.memory) => false,
         }
     }
 }

@@ -149,7 +149,7 @@ async fn f12_missing_machine_host_and_cluster_are_read_live() {
     let fixture = Fixture::new(&state(Step::PoweringOff)).await;
     let paused = json!({ "spec": { "paused": true } });
     fixture.objects.change(CLUSTER, &paused);
-    let index = &fixture.context.index;
+    let index = &fixture.index;
     index.delete(Kind::Machine, &Key::new("ns", "m1"));
     index.delete(Kind::BareMetalHost, &Key::new("ns", "h1"));
     index.delete(Kind::Cluster, &cluster());
@@ -218,7 +218,7 @@ async fn f12_objects_missing_from_api_are_absent() {
         (Kind::BareMetalHost, Key::new("ns", "h1"), HOST),
     ] {
         fixture.objects.remove(path);
-        fixture.context.index.delete(kind, &key);
+        fixture.index.delete(kind, &key);
     }
     let mut engine = fixture.engine();
     let o = observed(&mut engine).await;
@@ -232,7 +232,7 @@ async fn f12_node_ref_is_read_live_before_machine_counts_as_unjoined() {
     let mut old = fixture.objects.get(MACHINE).unwrap();
     old["status"] = json!({});
     let old = serde_json::from_value(old).unwrap();
-    let index = &fixture.context.index;
+    let index = &fixture.index;
     index.delete(Kind::Machine, &Key::new("ns", "m1"));
     index.apply(Kind::Machine, old);
     fixture.objects.change(MACHINE, &json!({}));
@@ -248,7 +248,7 @@ async fn f12_node_ref_is_read_live_before_machine_counts_as_unjoined() {
 #[tokio::test]
 async fn f12_host_named_by_node_is_read_live() {
     let fixture = Fixture::by_node().await;
-    let (index, host) = (&fixture.context.index, Key::new("ns", "h1"));
+    let (index, host) = (&fixture.index, Key::new("ns", "h1"));
     index.delete(Kind::BareMetalHost, &host);
     let mut engine = fixture.engine();
     let o = observed(&mut engine).await;
@@ -266,7 +266,7 @@ async fn unnamed(state: &State) -> Fixture {
     let state = json!({ "spec": { "state": state } });
     fixture.objects.change(STATE, &state);
     fixture.watch(Kind::RemediationState, STATE);
-    let index = &fixture.context.index;
+    let index = &fixture.index;
     index.delete(Kind::Machine, &Key::new("ns", "m1"));
     fixture
 }
@@ -309,10 +309,7 @@ async fn l1_deleted_machine_keeps_pinned_cluster() {
         fixture.objects.change(REQUEST, &bare);
         fixture.watch(Kind::PowerRemediation, REQUEST);
         fixture.objects.remove(MACHINE);
-        fixture
-            .context
-            .index
-            .delete(Kind::Machine, &Key::new("ns", "m1"));
+        fixture.index.delete(Kind::Machine, &Key::new("ns", "m1"));
         let mut engine = fixture.engine();
         let o = observed(&mut engine).await;
         let present = matches!(o.workload, WorkloadView::Present(_));
@@ -356,12 +353,12 @@ async fn removed_cluster(remains: &[&str]) -> Fixture {
     for (path, known) in gone.into_iter().filter(|(path, _)| !remains.contains(path)) {
         fixture.objects.remove(path);
         if let Some((kind, key)) = known {
-            fixture.context.index.delete(kind, &key);
+            fixture.index.delete(kind, &key);
         }
     }
-    fixture.context.workloads.remove(&cluster());
+    fixture.workloads.remove(&cluster());
     let down = Connection::Down("its API does not answer".into());
-    fixture.context.index.set_connection(&cluster(), down);
+    fixture.index.set_connection(&cluster(), down);
     fixture
 }
 
@@ -478,7 +475,7 @@ async fn f6_members_that_only_run_etcd_are_read_live_before_first_power_off() {
 async fn f6_unreadable_control_plane_blocks_power_off() {
     let fixture = Fixture::new(&state(Step::Holding)).await;
     fixture.control_plane();
-    fixture.context.workloads.remove(&cluster());
+    fixture.workloads.remove(&cluster());
     let mut engine = fixture.engine();
     let o = observed(&mut engine).await;
     let words = o
@@ -511,7 +508,7 @@ async fn with_policies() -> Fixture {
     let kind = Kind::PowerPolicy;
     let gvk = kube::core::GroupVersionKind::gvk(kind.group(), "v1alpha1", kind.kind());
     let resource = kube::core::ApiResource::from_gvk_with_plural(&gvk, "powerpolicies");
-    fixture.context.served.put(kind, resource);
+    fixture.served.put(kind, resource);
     fixture
 }
 
@@ -521,7 +518,7 @@ fn basis(fixture: &Fixture) -> ObservedPolicies {
         (Kind::Machine, Key::new("ns", "m1")),
         (Kind::BareMetalHost, Key::new("ns", "h1")),
     ];
-    let versions = PolicyVersions::of(&fixture.context.index, &objects);
+    let versions = PolicyVersions::of(&fixture.index, &objects);
     ObservedPolicies { objects, versions }
 }
 
@@ -551,7 +548,7 @@ async fn f13_policy_that_the_watch_has_not_shown_is_waited_for() {
         panic!("it begins without the policy");
     };
     assert!(why.contains("behind by 1 objects"), "{why}");
-    let index = fixture.context.index.clone();
+    let index = fixture.index.clone();
     let watch = async move {
         tokio::time::sleep(Duration::from_secs(2)).await;
         index.apply(Kind::PowerPolicy, policy);
@@ -596,7 +593,7 @@ async fn f13_nothing_begins_by_a_view_that_is_behind_the_served_policies() {
     // A policy that the index does not show: by the view alone it would begin as before.
     let fixture = with_policies().await;
     put_policy(&fixture);
-    assert_eq!(fixture.context.index.power_policies().len(), 0);
+    assert_eq!(fixture.index.power_policies().len(), 0);
     let (o, decision) = decided(&fixture).await;
     assert!(
         matches!(o.conflict, Some(Reason::HeldByPolicy(_))),
@@ -679,8 +676,9 @@ async fn taint_has_a_time_only_if_that_is_switched_on() {
     for has_time in [false, true] {
         let mut fixture = Fixture::new(&state(Step::Tainting)).await;
         let context = Arc::get_mut(&mut fixture.context).unwrap();
-        assert!(!context.config.taint_time_added, "off by default");
-        context.config.taint_time_added = has_time;
+        let act = Arc::get_mut(&mut context.act).unwrap();
+        assert!(!act.taint_time_added, "off by default");
+        act.taint_time_added = has_time;
         let mut engine = fixture.engine();
         let o = observed(&mut engine).await;
         engine.memory.shell.power = Some(off_now());

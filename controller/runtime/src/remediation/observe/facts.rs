@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use kube::{Client, api::DynamicObject};
 use rackhand_api::{
     GoDuration,
     names::{
@@ -15,7 +14,7 @@ use rackhand_api::{
         POD_DELETION_ANNOTATION, POD_DELETION_IMMEDIATE, POD_DELETION_POD_GC, REBOOT_ANNOTATION,
         REMEDIATE_MACHINE_ANNOTATION, SKIP_REMEDIATION_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
         conditions::{HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED, UPDATING},
-        groups, kinds,
+        kinds,
     },
     views::{BareMetalHostView, MachineView, Meta, find_condition},
 };
@@ -30,28 +29,12 @@ use crate::{
     hosts::Target,
     remediation::record::{displayed_state, remediation_state},
     store::{
-        api::{call, optional, words},
         index::Index,
         live_remediations::finalizer,
-        object::{Key, Kind, Served, api},
+        object::{Key, Kind},
         remediation::{RemediationId, RemediationObject},
     },
 };
-
-/// The Machine of OpenShift with this name, if there is one.
-pub(crate) async fn openshift_machine(
-    client: &Client,
-    served: &Served,
-    key: &Key,
-) -> Result<Option<DynamicObject>, String> {
-    let found = served.find(client, groups::OPENSHIFT_MACHINE, kinds::MACHINE);
-    let Some(resource) = found.await.map_err(|e| words(&e))? else {
-        return Ok(None);
-    };
-    let what = format!("Machine {key} of OpenShift");
-    let read = call(what, api(client, &resource, &key.namespace).get(&key.name)).await;
-    optional(read).map_err(|e| e.to_string())
-}
 
 /// The facts of the request itself.
 pub(crate) fn object_facts(
@@ -298,6 +281,7 @@ pub(crate) fn bmh_facts(
 
 #[cfg(test)]
 mod tests {
+    use kube::api::DynamicObject;
     use rackhand_api::names::{APPROVED_ANNOTATION, OVERRIDE_QUORUM_ANNOTATION};
     use serde_json::json;
 

@@ -13,10 +13,10 @@ use rackhand_core::remediation::{Decision, State};
 use crate::{
     checks::is_judged,
     hosts::{Target, consumer_of, find_machine, named_bmh, resolves_host},
-    remediation::scope::{Memory, Scope},
+    remediation::{observe::Scope, scope::Memory},
     store::{
-        api::{ApiError, call, optional, words},
-        object::{Key, Kind, api, list},
+        api::ApiError,
+        object::{Key, Kind},
         remediation::RemediationObject,
     },
 };
@@ -43,7 +43,7 @@ pub(super) async fn read_absent(
                 .and_then(|e| e.view.ok())
                 .is_some_and(|m| m.node_name.is_some());
         if !is_owner || !has_node {
-            read_live(scope, Kind::Machine, &key).await?;
+            scope.context.reader.read(Kind::Machine, &key).await?;
         }
     }
     let target = crate::hosts::target(index, &scope.id.key, view, state);
@@ -51,12 +51,12 @@ pub(super) async fn read_absent(
         && *cluster != Key::local()
         && index.cluster(cluster).is_none()
     {
-        read_live(scope, Kind::Cluster, cluster).await?;
+        scope.context.reader.read(Kind::Cluster, cluster).await?;
     }
     if let Some(bmh) = state.and_then(|s| s.host.as_ref()?.bmh.as_deref()) {
         let key = Key::parse(bmh);
         if index.host(&key).is_none() {
-            read_live(scope, Kind::BareMetalHost, &key).await?;
+            scope.context.reader.read(Kind::BareMetalHost, &key).await?;
         }
     }
     Ok(())
@@ -81,7 +81,11 @@ pub(super) async fn read_absent_of_node(
         annotation(CLUSTER_NAMESPACE_ANNOTATION),
     ) && target.machine.is_none()
     {
-        read_live(scope, Kind::Machine, &Key::new(namespace, machine)).await?;
+        scope
+            .context
+            .reader
+            .read(Kind::Machine, &Key::new(namespace, machine))
+            .await?;
     }
     if target.machine.is_none() && resolves_host(target, state) {
         read_named_host(scope, &node).await?;
@@ -104,17 +108,23 @@ async fn read_named_host(scope: &Scope, node: &Node) -> Result<(), ApiError> {
             .as_deref()
             .unwrap_or_default();
         return match named.is_empty() {
-            true => list_live(scope, Kind::BareMetalHost, namespace).await,
+            true => {
+                scope
+                    .context
+                    .reader
+                    .list(Kind::BareMetalHost, namespace)
+                    .await
+            }
             // Several match, so that none is chosen.
             false => Ok(()),
         };
     };
-    read_live(scope, Kind::BareMetalHost, key).await?;
+    scope.context.reader.read(Kind::BareMetalHost, key).await?;
     let bmh = index.host(key).and_then(|entry| entry.view.ok());
     let Some((kind, consumer)) = bmh.and_then(|bmh| consumer_of(key, &bmh)) else {
         return Ok(());
     };
-    read_live(scope, kind, &consumer).await?;
+    scope.context.reader.read(kind, &consumer).await?;
     let metal3_machine = match kind {
         Kind::Metal3Machine => index.metal3_machine(&consumer),
         _ => None,
@@ -122,7 +132,7 @@ async fn read_named_host(scope: &Scope, node: &Node) -> Result<(), ApiError> {
     let view = metal3_machine.and_then(|entry| entry.view.ok());
     if let Some(owner) = view.as_ref().and_then(|view| view.machine()) {
         let machine = Key::new(&consumer.namespace, &owner.name);
-        read_live(scope, Kind::Machine, &machine).await?;
+        scope.context.reader.read(Kind::Machine, &machine).await?;
     }
     Ok(())
 }
@@ -152,7 +162,7 @@ pub(in crate::remediation) async fn find_unnamed_machine(
         return Ok(false);
     }
     let namespace = scope.context.config.namespace.clone().unwrap_or_default();
-    list_live(scope, Kind::Machine, &namespace).await?;
+    scope.context.reader.list(Kind::Machine, &namespace).await?;
     memory.shell.sought_machine(decision);
     let mut again = Target {
         machine: None,
@@ -181,7 +191,11 @@ pub(super) async fn read_absent_check(scope: &Scope, target: &Target) -> Result<
         return Ok(());
     }
     let namespace = machine.meta.namespace.clone().unwrap_or_default();
-    list_live(scope, Kind::MachineHealthCheck, &namespace).await
+    scope
+        .context
+        .reader
+        .list(Kind::MachineHealthCheck, &namespace)
+        .await
 }
 
 /// Whether the Cluster of the target is paused by a live read, which the index did not show. A move pauses it
@@ -193,41 +207,8 @@ pub(in crate::remediation) async fn finds_pause(
     let Some(cluster) = target.cluster.as_ref().filter(|c| **c != Key::local()) else {
         return Ok(false);
     };
-    read_live(scope, Kind::Cluster, cluster).await?;
+    scope.context.reader.read(Kind::Cluster, cluster).await?;
     let entry = scope.context.index.cluster(cluster);
     let view = entry.and_then(|entry| entry.view.ok());
     Ok(view.is_some_and(|cluster| cluster.is_paused()))
-}
-
-pub(super) async fn read_live(scope: &Scope, kind: Kind, key: &Key) -> Result<(), ApiError> {
-    let what = format!("{} {key}", kind.kind());
-    let context = &scope.context;
-    let found = context
-        .served
-        .find(&context.client, kind.group(), kind.kind())
-        .await;
-    let Some(resource) = found.map_err(|e| ApiError::other(&what, words(&e)))? else {
-        return Ok(());
-    };
-    let objects = api(&context.client, &resource, &key.namespace);
-    if let Some(object) = optional(call(what, objects.get(&key.name)).await)? {
-        context.index.apply(kind, object);
-    }
-    Ok(())
-}
-
-/// Lists a kind, for objects that are not found by name.
-async fn list_live(scope: &Scope, kind: Kind, namespace: &str) -> Result<(), ApiError> {
-    let context = &scope.context;
-    let found = context
-        .served
-        .find(&context.client, kind.group(), kind.kind())
-        .await;
-    let Some(resource) = found.map_err(|e| ApiError::other(kind.kind(), words(&e)))? else {
-        return Ok(());
-    };
-    for object in list(&context.client, &resource, namespace, kind.kind()).await? {
-        context.index.apply(kind, object);
-    }
-    Ok(())
 }

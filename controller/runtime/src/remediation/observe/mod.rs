@@ -14,6 +14,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
 use kube::api::DynamicObject;
+use parking_lot::Mutex;
 use rackhand_api::views::ViewError;
 use rackhand_core::{
     fleet::placement::HostWorkload,
@@ -27,28 +28,61 @@ use tokio::time::Instant;
 
 use self::{
     concurrency::{active, competing_controller, overrules_quorum},
-    facts::{bmh_facts, machine_facts, object_facts, openshift_machine, wanted_node_action},
+    facts::{bmh_facts, machine_facts, object_facts, wanted_node_action},
     operation::OperationStream,
     other_nodes::{Subject, node_named_by_inventory},
     power_policy::{KnownNode, ObservedPolicies, PolicyInput, is_approved, policy_input},
 };
 use super::{
-    act::endpoint,
+    endpoint::Endpoints,
     engine::ReconcileError,
-    scope::{Memory, Scope},
+    scope::{self, Memory},
 };
 use crate::{
-    clusters::RetainedConnection,
-    hosts::{Target, find_machine, host, of_openshift, target, traces},
+    agents::{AgentConnections, AgentQueries},
+    clusters::{LeaseObservations, NodeComparisons, RetainedConnection, Workloads},
+    config::Config,
+    history::{History, HistoryReader},
+    hosts::{ActiveRemediations, Target, find_machine, host, of_openshift, target, traces},
+    shared_causes::SharedCauses,
     store::{
-        api::{ApiError, call, optional},
         clock,
         index::Index,
-        live_remediations::find_gone,
-        object::{Key, Kind, api},
-        remediation::RemediationObject,
+        live_reader::LiveReader,
+        object::Key,
+        remediation::{RemediationId, RemediationObject},
     },
 };
+
+/// What an observation needs. It has no writer, and commands no agent.
+pub(crate) struct Context {
+    pub(crate) reader: Arc<LiveReader>,
+    pub(crate) endpoints: Arc<Endpoints>,
+    pub(crate) index: Arc<Index>,
+    pub(crate) workloads: Arc<Workloads>,
+    pub(crate) agents: Arc<AgentConnections>,
+    pub(crate) queries: AgentQueries,
+    pub(crate) config: Arc<Config>,
+    /// For the concurrency check (F6).
+    pub(crate) active: Arc<ActiveRemediations>,
+    pub(crate) unevaluated: Arc<Unevaluated>,
+    pub(crate) causes: Arc<SharedCauses>,
+    /// What people are shown of remediations.
+    pub(crate) history: Arc<History>,
+    /// What earlier remediations did to each host.
+    pub(crate) past: HistoryReader,
+    /// Compares the Nodes of clusters with live lists.
+    pub(crate) comparisons: NodeComparisons,
+    /// What was observed of the Leases of Nodes.
+    pub(crate) leases: LeaseObservations,
+}
+
+/// Remediations that are not among the active ones, because this process has not evaluated them yet, or they are of
+/// another shard. Locked after the active ones.
+pub(crate) type Unevaluated = Mutex<BTreeSet<RemediationId>>;
+
+/// A remediation that is observed.
+pub(super) type Scope = scope::Scope<Context>;
 
 /// The result of one observation.
 pub(super) struct Observed {
@@ -211,7 +245,8 @@ impl Observer {
             },
             _ => (workload, None),
         };
-        endpoint::read_access(scope, memory, found.as_ref()).await?;
+        let endpoints = &scope.context.endpoints;
+        endpoints.read_access(memory, found.as_ref()).await?;
         let pinned = operation::pinned_operation(scope, memory, agent_id.as_ref(), now).await;
         let guard = concurrency::begun_etcd_guard(scope, &target, state.as_ref()).await;
         let config = &context.config;
@@ -243,7 +278,7 @@ impl Observer {
             && let Some(host) = &me.node
         {
             let failing = is_failing(&context.index, &target, &workload);
-            let causes = &context.live.causes;
+            let causes = &context.causes;
             let rack = found.as_ref().map(|host| host.rack.as_str());
             // Causes are judged by times of the API server.
             let wall = clock::wall_now();
@@ -351,7 +386,7 @@ async fn read_openshift(
     if begun && target.node.is_some() {
         return None;
     }
-    match openshift_machine(&scope.context.client, &scope.context.served, &key).await {
+    match scope.context.reader.openshift_machine(&key).await {
         Ok(machine) => {
             of_openshift(target, view, machine);
             None
@@ -381,18 +416,6 @@ fn named_by_inventory(
     node_named_by_inventory(&scope.context.index, &racks, &subject)
 }
 
-/// Whether an object is absent by a live read (F12). For a kind that is not served the answer
-/// is no.
-pub(super) async fn is_absent(scope: &Scope, kind: Kind, key: &Key) -> Result<bool, ApiError> {
-    let what = format!("{} {key}", kind.kind());
-    let Some(resource) = scope.context.served.known(kind) else {
-        return Ok(false);
-    };
-    let objects = api(&scope.context.client, &resource, &key.namespace);
-    let found = optional(call(what, objects.get(&key.name)).await)?;
-    Ok(found.is_none())
-}
-
 /// What the inventory entry or the BareMetalHost of the host says about its identity.
 fn host_identity(scope: &Scope, host: &HostRef) -> Option<String> {
     let known = scope.context.agents.identity_of(&host.rack, &host.host);
@@ -420,8 +443,7 @@ async fn bare_metal_host(
     let view = entry?.view.ok()?;
     let mut others = traces(&view);
     others.remove(&scope.uid);
-    let context = &scope.context;
-    let gone = match find_gone(&context.client, &context.served, others).await {
+    let gone = match scope.context.reader.gone(others).await {
         Ok(gone) => gone,
         Err(error) => {
             // Until they can be listed, the keys count as those of others.

@@ -10,7 +10,7 @@ use tracing::Instrument as _;
 use super::Observer;
 use crate::{
     agents::OperationEvent,
-    remediation::scope::{Memory, Scope},
+    remediation::{observe::Scope, scope::Memory},
 };
 
 /// The events of one operation. They end when this is dropped.

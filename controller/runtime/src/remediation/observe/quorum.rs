@@ -24,14 +24,14 @@ use rackhand_core::{
 use crate::{
     clusters::{NODE_ROLES, machine_roles, node_roles, ready},
     hosts::Target,
-    remediation::{
-        observe::concurrency::{cluster_of, roles},
-        scope::Scope,
+    remediation::observe::{
+        Scope,
+        concurrency::{cluster_of, roles},
     },
     store::{
         api::{ApiError, call, optional},
         index::Index,
-        object::{Key, Kind, api, list_pages},
+        object::{Key, list_pages},
     },
 };
 
@@ -218,28 +218,17 @@ async fn objects_now(scope: &Scope, target: &Target) -> Result<PlaneObjects, Api
 async fn machines_now(scope: &Scope, me: &MachineView) -> Result<Vec<MachineView>, ApiError> {
     let namespace = me.meta.namespace.clone().unwrap_or_default();
     let what = format!("control-plane Machines of namespace {namespace}");
-    let resource = scope.context.served.known(Kind::Machine);
-    let resource = resource.ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
-    let machines = api(&scope.context.client, &resource, &namespace);
-    let lists = [CONTROL_PLANE_LABEL, RANCHER_ETCD_ROLE_LABEL].map(|label| {
-        let (machines, what) = (machines.clone(), what.clone());
-        async move {
-            let labelled = ListParams::default().labels(label);
-            let read = |params: ListParams| {
-                let machines = machines.clone();
-                async move { machines.list(&params).await }
-            };
-            list_pages(&what, &labelled, read).await
-        }
-    });
+    let reader = &scope.context.reader;
+    let labels = [CONTROL_PLANE_LABEL, RANCHER_ETCD_ROLE_LABEL];
+    let listed = reader.machines_with(&what, &namespace, labels).await?;
     let read = |object: DynamicObject| {
         let view = MachineView::from_dynamic(&object);
         let view = view.map_err(|e| ApiError::other(&what, e))?;
         Ok((view.meta.name.clone(), view))
     };
-    let listed = try_join_all(lists).await?.into_iter().flatten();
     // One with both labels is listed twice.
-    let views: BTreeMap<String, MachineView> = listed.map(read).collect::<Result<_, _>>()?;
+    let views: BTreeMap<String, MachineView> =
+        listed.into_iter().map(read).collect::<Result<_, _>>()?;
     Ok(views.into_values().filter(|m| is_beside(m, me)).collect())
 }
 

@@ -1,7 +1,5 @@
 //! Observes the Node of a remediation in its workload cluster.
 
-use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
 use rackhand_api::names::{CLUSTER_NAME_LABEL, kubeconfig_secret};
 use rackhand_core::remediation::{Progress, State, WorkloadView};
 
@@ -9,12 +7,9 @@ use super::Observer;
 use crate::{
     clusters::{RetainedConnection, node_facts},
     hosts::Target,
-    remediation::{
-        observe,
-        scope::{Memory, Scope},
-    },
+    remediation::{observe::Scope, scope::Memory},
     store::{
-        api::{ApiError, call, optional},
+        api::ApiError,
         index::Connection,
         object::{Key, Kind},
     },
@@ -38,7 +33,7 @@ pub(super) async fn removed_cluster(scope: &Scope, target: &Target) -> Result<bo
         Some(cluster)
             if *cluster != Key::local() && scope.context.index.cluster(cluster).is_none() =>
         {
-            observe::is_absent(scope, Kind::Cluster, cluster).await
+            scope.context.reader.is_absent(Kind::Cluster, cluster).await
         }
         _ => Ok(false),
     }
@@ -127,13 +122,18 @@ async fn remains(
     cluster: &Key,
 ) -> Result<Option<String>, ApiError> {
     let name = kubeconfig_secret(&cluster.name);
-    let secrets: Api<Secret> = Api::namespaced(scope.context.client.clone(), &cluster.namespace);
-    let what = format!("Secret {}/{name}", cluster.namespace);
-    if optional(call(&what, secrets.get_metadata(&name)).await)?.is_some() {
-        return Ok(Some(what));
+    let secret = Key::new(&cluster.namespace, name);
+    if scope.context.reader.has_secret(&secret).await? {
+        return Ok(Some(format!("Secret {secret}")));
     }
     match target.machine_key() {
-        Some(machine) if !observe::is_absent(scope, Kind::Machine, &machine).await? => {
+        Some(machine)
+            if !scope
+                .context
+                .reader
+                .is_absent(Kind::Machine, &machine)
+                .await? =>
+        {
             Ok(Some(format!("Machine {machine}")))
         }
         _ => Ok(None),

@@ -5,13 +5,8 @@
 //! only if the object has not changed since it was observed, so that a decision which the change would have altered
 //! is not recorded.
 
-use std::sync::Arc;
-
 use jiff::{SignedDuration, Timestamp};
-use kube::{
-    ResourceExt,
-    api::{DynamicObject, Patch, PatchParams},
-};
+use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::{
     kinds::power_remediation::PowerRemediationStatus,
     names::{BLOCKED_ANNOTATION, STATE_ANNOTATION},
@@ -23,23 +18,21 @@ use serde_json::{Value, json};
 use crate::{
     remediation::{
         engine::ReconcileError,
-        observe::snapshot::only_if_unchanged,
         record::{
-            StateRecorder,
+            Scope, StateRecorder,
             remediation_state::{self, recorded_state},
             report,
             state_format::{self, StateError},
             status::{Facts, merge_diff, status, unreadable},
         },
-        scope::{Memory, Scope},
+        scope::Memory,
     },
     store::{
-        api::{ApiError, call, optional},
+        api::ApiError,
         clock::{self, whole_seconds},
-        index::{Entry, Index},
+        index::Index,
         live_remediations::finalizer,
-        object::{Kind, api},
-        remediation::RemediationObject,
+        object::Kind,
     },
 };
 
@@ -245,7 +238,10 @@ impl StateRecorder {
         if scope.id.kind != Kind::PowerRemediation {
             let text = format!("{}: {reason}", reason.label());
             let body = json!({ "metadata": { "annotations": { BLOCKED_ANNOTATION: text } } });
-            patch(scope, memory, "remediation_state", body, false)
+            scope
+                .context
+                .records
+                .patch(scope, memory, "remediation_state", body, false)
                 .await
                 .ok();
             self.record_failed(scope, memory).await.ok();
@@ -256,7 +252,10 @@ impl StateRecorder {
             "status": unreadable(&there.unwrap_or_else(|| json!({})), reason, now, clock::wall_ahead()),
         });
         // The log and the Events report it as well.
-        patch(scope, memory, "remediation_state", body, true)
+        scope
+            .context
+            .records
+            .patch(scope, memory, "remediation_state", body, true)
             .await
             .ok();
     }
@@ -272,7 +271,11 @@ impl StateRecorder {
             return Ok(());
         }
         let body = json!({ "status": status.clone() });
-        patch(scope, memory, "remediation_status", body, true).await?;
+        scope
+            .context
+            .records
+            .patch(scope, memory, "remediation_status", body, true)
+            .await?;
         self.recorded.status = Some(status);
         Ok(())
     }
@@ -288,14 +291,17 @@ impl StateRecorder {
         if self.recorded.status.as_ref() == Some(&status) {
             return Ok(());
         }
-        patch(
-            scope,
-            memory,
-            "remediation_status",
-            json!({ "status": status.clone() }),
-            true,
-        )
-        .await?;
+        scope
+            .context
+            .records
+            .patch(
+                scope,
+                memory,
+                "remediation_status",
+                json!({ "status": status.clone() }),
+                true,
+            )
+            .await?;
         self.recorded.status = Some(status);
         Ok(())
     }
@@ -361,7 +367,11 @@ async fn record_power(
     let new =
         serde_json::to_value(status(&old, &facts)).map_err(|e| ApiError::other("status", e))?;
     let body = json!({ "status": merge_diff(&there, &new) });
-    patch(scope, memory, "remediation_state", body, true).await
+    scope
+        .context
+        .records
+        .patch(scope, memory, "remediation_state", body, true)
+        .await
 }
 
 async fn record_metal3(
@@ -390,69 +400,11 @@ async fn record_metal3(
     if entry.object.annotations().contains_key(BLOCKED_ANNOTATION) {
         body["metadata"]["annotations"][BLOCKED_ANNOTATION] = Value::Null;
     }
-    patch(scope, memory, "remediation_state", body, false).await
-}
-
-/// Patches the object if it has not changed since it was observed, and adds the response to the
-/// index for the next iteration.
-pub(in crate::remediation) async fn patch(
-    scope: &Scope,
-    memory: &mut Memory,
-    operation: &'static str,
-    body: Value,
-    status: bool,
-) -> Result<(), ReconcileError> {
-    let what = scope.id.to_string();
-    let seen = memory
-        .snapshot
-        .request
-        .as_ref()
-        .ok_or(ReconcileError::Gone)?;
-    let body = only_if_unchanged(body, &seen.object);
-    let resource = scope
+    scope
         .context
-        .served
-        .known(scope.id.kind)
-        .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
-    let key = &scope.id.key;
-    let objects = api(&scope.context.client, &resource, &key.namespace);
-    let (name, patched) = (key.name.clone(), objects.clone());
-    let written = scope
-        .context
-        .writer
-        .write(operation, what.clone(), move || async move {
-            let params = PatchParams::default();
-            let patch = Patch::Merge(body);
-            if status {
-                patched.patch_status(&name, &params, &patch).await
-            } else {
-                patched.patch(&name, &params, &patch).await
-            }
-        })
-        .await;
-    match written {
-        Ok(object) => {
-            apply_response(scope, memory, object);
-            Ok(())
-        }
-        Err(error) if error.is_not_found() => Err(ReconcileError::Gone),
-        Err(error) => {
-            // Changed by another, or by a write of ours without a response: read it again.
-            let fresh = optional(call(what, objects.get(&scope.id.key.name)).await)?;
-            apply_response(scope, memory, fresh.ok_or(ReconcileError::Gone)?);
-            memory.shell.write_failed();
-            Err(error.into())
-        }
-    }
-}
-
-fn apply_response(scope: &Scope, memory: &mut Memory, mut object: DynamicObject) {
-    object.metadata.managed_fields = None;
-    memory.snapshot.request = Some(Entry {
-        view: RemediationObject::read(scope.id.kind, &object).map(Arc::new),
-        object: Arc::new(object.clone()),
-    });
-    scope.context.index.apply(scope.id.kind, object);
+        .records
+        .patch(scope, memory, "remediation_state", body, false)
+        .await
 }
 
 #[cfg(test)]

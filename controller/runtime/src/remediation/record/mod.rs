@@ -9,9 +9,33 @@ pub(super) mod remediation_state;
 pub(super) mod report;
 mod state_format;
 pub(super) mod status;
+mod store;
 
+use std::sync::Arc;
+
+use super::{RemediationMetrics, scope};
+use crate::{
+    history::{Histories, History},
+    shared_causes::SharedCauses,
+    store::index::Index,
+};
 use displayed_state::RecordedStatus;
 use outcome_metrics::OutcomeMetrics;
+pub(crate) use store::RecordStore;
+
+/// What the record of a remediation needs. It reaches neither agents nor workload clusters.
+pub(crate) struct Context {
+    pub(crate) records: Arc<RecordStore>,
+    pub(crate) index: Arc<Index>,
+    pub(crate) metrics: Arc<RemediationMetrics>,
+    /// What people are shown of remediations.
+    pub(crate) history: Arc<History>,
+    pub(crate) histories: Arc<Histories>,
+    pub(crate) causes: Arc<SharedCauses>,
+}
+
+/// A remediation that is recorded.
+pub(super) type Scope = scope::Scope<Context>;
 
 /// Writes state, reason and outcome of one remediation, each once.
 #[derive(Default)]

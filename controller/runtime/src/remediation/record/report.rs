@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use rackhand_core::remediation::{Decision, Reason, State, Step};
 
 use super::{
-    StateRecorder,
+    Scope, StateRecorder,
     displayed_state::{self, DisplayedReason},
     history::{self, outcome_label},
     outcome_metrics::CountedOutcome,
@@ -15,11 +15,7 @@ use super::{
 
 use crate::{
     history::Finish,
-    remediation::{
-        engine::ReconcileError,
-        metrics::BlockedRemediation,
-        scope::{Memory, Scope},
-    },
+    remediation::{engine::ReconcileError, metrics::BlockedRemediation, scope::Memory},
     store::{api::ApiError, clock, object::Key},
 };
 
@@ -46,7 +42,6 @@ impl StateRecorder {
         let created = memory.created().unwrap_or(now);
         scope
             .context
-            .live
             .history
             .step(&scope.uid, created, &decision.state);
         history::record_history(scope, memory, None);
@@ -206,7 +201,7 @@ pub(in crate::remediation) fn count(scope: &Scope, memory: &Memory, ended: Optio
         outcome: label,
         reason,
     };
-    scope.context.live.history.finish(&scope.uid, finish);
+    scope.context.history.finish(&scope.uid, finish);
     let metrics = &scope.context.metrics;
     metrics.count_outcome(label, reason);
     if let Some(created) = memory.created() {

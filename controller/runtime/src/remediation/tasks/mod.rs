@@ -2,7 +2,7 @@
 //!
 //! Decides nothing about a remediation; that is its engine's.
 
-mod claim;
+pub(super) mod claim;
 mod shard;
 mod supervise;
 pub(super) mod wakeup;
@@ -59,7 +59,7 @@ pub(super) async fn run(
     listed: CancellationToken,
     cancel: CancellationToken,
 ) {
-    while let Err(error) = claim::claim_remediations(&context).await {
+    while let Err(error) = context.claims.claim_remediations().await {
         tracing::warn!(%error, "the remediations cannot be listed and claimed; none begins before that");
         if pause(&cancel, LIST_RETRY).await {
             return;
@@ -107,7 +107,8 @@ pub(super) async fn run(
             {
                 let id = RemediationId::new(*kind, key.clone());
                 if let Some(entry) = context.index.request(&id) {
-                    report_unclaimed(&context, &entry.object, &mut unclaimed);
+                    let filter = context.claims.watch_filter();
+                    report_unclaimed(&context.events, filter, &entry.object, &mut unclaimed);
                 }
                 refresh(&context, &mut tasks, &mut running, &id, &cancel);
                 touched.insert(id);
@@ -144,7 +145,7 @@ fn refresh(
     id: &RemediationId,
     cancel: &CancellationToken,
 ) {
-    let filter = context.config.watch_filter.as_deref();
+    let filter = context.claims.watch_filter();
     let object = context.index.request(id).map(|entry| entry.object);
     let is_known = object.is_some();
     let uid = object

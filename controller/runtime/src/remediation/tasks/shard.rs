@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::names::WATCH_FILTER_LABEL;
 
-use crate::remediation::Context;
+use crate::leader::events::Events;
 
 /// Whether this controller works on a remediation, where several share a management cluster by
 /// `--watch-filter`.
@@ -19,17 +19,18 @@ fn shard(object: &DynamicObject) -> Option<&str> {
 
 /// Says of a remediation that every shard ignores what its maker has to do (L1).
 pub(super) fn report_unclaimed(
-    context: &Context,
+    events: &Events,
+    filter: Option<&str>,
     object: &DynamicObject,
     told: &mut BTreeSet<String>,
 ) {
-    let is_filtered = context.config.watch_filter.is_some();
-    if is_filtered && shard(object).is_none() && told.insert(object.uid().unwrap_or_default()) {
+    if filter.is_some() && shard(object).is_none() && told.insert(object.uid().unwrap_or_default())
+    {
         let message = format!(
             "no controller with --watch-filter works on this remediation, because it does not carry the \
              label {WATCH_FILTER_LABEL}; set it to the value of the shard that is to carry it out"
         );
-        context.events.send(object, true, "NoShard", &message);
+        events.send(object, true, "NoShard", &message);
     }
 }
 

@@ -21,10 +21,10 @@ use crate::{
     config::Config,
     hosts::{Target, target},
     remediation::{
-        observe::facts::persons_word,
         observe::power_policy::{self, KnownNode, PolicyInput, policy_input},
+        observe::{Scope, facts::persons_word},
         record::remediation_state::recorded_state,
-        scope::{Memory, Scope},
+        scope::Memory,
     },
     store::{
         index::Index,

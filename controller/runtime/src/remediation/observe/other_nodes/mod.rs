@@ -19,7 +19,7 @@ use rackhand_core::{
 use crate::{
     clusters::WorkloadClient,
     hosts::{Target, find_machine, host},
-    remediation::scope::Scope,
+    remediation::observe::Scope,
     store::{api::ApiError, index::Index, object::Key},
 };
 

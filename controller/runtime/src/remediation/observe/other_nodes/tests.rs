@@ -32,7 +32,7 @@ fn put_other(fixture: &Fixture, ready: &str, seen: bool) {
     let node = fixture.objects.put(&path, node(OTHER, ready, &json!({})));
     if seen {
         let node = serde_json::from_value(node).unwrap();
-        fixture.context.index.apply_node(&cluster(), node);
+        fixture.index.apply_node(&cluster(), node);
     }
 }
 
@@ -105,7 +105,7 @@ async fn f14_node_whose_machine_leads_to_another_bmc_does_not_count() {
         object["metadata"]["uid"] = "other".into();
         change(&mut object);
         let object: DynamicObject = serde_json::from_value(object).unwrap();
-        fixture.context.index.apply(kind, object);
+        fixture.index.apply(kind, object);
     };
     copy(MACHINE, Kind::Machine, &|o| {
         o["metadata"]["name"] = "m2".into();
@@ -142,7 +142,7 @@ fn null_or_next(consumer: &serde_json::Value) -> serde_json::Value {
 #[tokio::test(start_paused = true)]
 async fn f13_node_that_the_index_lacks_is_waited_for() {
     let fixture = fixture("True").await;
-    fixture.context.index.delete_node(&cluster(), OTHER);
+    fixture.index.delete_node(&cluster(), OTHER);
     let others = observed(&mut fixture.engine()).await;
     let OtherNodes::Failed { why } = others else {
         panic!("{others:?}");

@@ -29,8 +29,8 @@ use crate::{
     history::{CauseHeld, cause_record},
     hosts::{Target, shared_names},
     remediation::{
-        observe::{facts::persons_word, live_reads},
-        scope::{Memory, Scope},
+        observe::{Scope, facts::persons_word},
+        scope::Memory,
     },
     store::{
         clock,
@@ -269,7 +269,7 @@ impl Observer {
             .is_some_and(|at| asked.duration_since(at) < LABELS_AGE);
         if !is_read {
             for (kind, key) in &observed.objects {
-                let read = live_reads::read_live(scope, *kind, key).await;
+                let read = scope.context.reader.read(*kind, key).await;
                 read.map_err(|why| unread(&why))?;
             }
             self.labels_read = Some(asked);
@@ -315,7 +315,7 @@ pub(super) async fn read_past(scope: &Scope, host: Option<&HostRef>, input: &mut
     let Some(host) = host.filter(|_| depends) else {
         return;
     };
-    match scope.context.histories.read(&host.rack, &host.host).await {
+    match scope.context.past.read(&host.rack, &host.host).await {
         Ok(found) => input.subject.past.extend(past_attempts(&found, &scope.uid)),
         Err(error) => input.subject.past_unread = Some(error.to_string()),
     }
@@ -337,7 +337,7 @@ fn record_cause_hold(
             until: hold.until,
         };
         let (created, record) = (memory.created(), cause_record(cause, Some(held)));
-        let history = &scope.context.live.history;
+        let history = &scope.context.history;
         history.put_shared_cause(&scope.uid, created.unwrap_or(now), record);
     }
 }
@@ -360,7 +360,7 @@ pub(super) fn decide_by_policies(
     } = &decision
         && let (Rule::SharedCause, Some(host)) = (hold.rule, &me.node)
     {
-        let causes = &scope.context.live.causes;
+        let causes = &scope.context.causes;
         causes.begin_hold(&hold.policy, host, now);
         record_cause_hold(scope, memory, hold, input, now);
     }

@@ -12,7 +12,7 @@ use rackhand_core::{
 use self::entry::{EntryFacts, entry};
 use crate::{
     history::cause_record,
-    remediation::scope::{Memory, Scope},
+    remediation::{record::Scope, scope::Memory},
     store::{clock, object::Key},
 };
 
@@ -35,7 +35,7 @@ pub(in crate::remediation) fn record_history(
     let (Some(state), Some(request)) = (&memory.shell.state, &memory.snapshot.request) else {
         return;
     };
-    let history = &scope.context.live.history;
+    let history = &scope.context.history;
     if let Some(cause) = shared_cause(scope, memory) {
         let created = memory.created().unwrap_or(state.attempt.started);
         history.put_shared_cause(&scope.uid, created, cause_record(&cause, None));
@@ -88,7 +88,7 @@ fn node_cause(scope: &Scope, memory: &Memory) -> Option<String> {
 /// The cause that its failure shares with those of other hosts, while it lasts.
 fn shared_cause(scope: &Scope, memory: &Memory) -> Option<CauseSummary> {
     let (cluster, node) = node_of_state(memory)?;
-    scope.context.live.causes.cause_of(&cluster, node)
+    scope.context.causes.cause_of(&cluster, node)
 }
 
 fn not_ready(node: &Node) -> Option<String> {

@@ -21,7 +21,7 @@ fn step_recorded(fixture: &Fixture) -> Option<String> {
 fn forget(fixture: &Fixture) {
     fixture.objects.remove(STATE);
     let key = Key::new("", "uid-r1");
-    fixture.context.index.delete(Kind::RemediationState, &key);
+    fixture.index.delete(Kind::RemediationState, &key);
 }
 
 fn of_step(step: Step) -> Value {
@@ -124,11 +124,11 @@ async fn f12_deleted_record_is_written_again() {
 async fn f12_watch_that_lags_does_not_hide_the_record() {
     let fixture = Fixture::new(&state(Step::Draining)).await;
     let key = Key::new("", "uid-r1");
-    fixture.context.index.delete(Kind::RemediationState, &key);
+    fixture.index.delete(Kind::RemediationState, &key);
     let mut engine = fixture.engine();
     turn(&mut engine).await;
     assert_eq!(step_recorded(&fixture).as_deref(), Some("Draining"));
-    assert!(fixture.context.index.remediation_state("uid-r1").is_some());
+    assert!(fixture.index.remediation_state("uid-r1").is_some());
 }
 
 #[tokio::test]
@@ -155,20 +155,20 @@ async fn f7_record_of_a_deposed_leader_is_refused() {
 #[tokio::test]
 async fn record_goes_with_its_remediation_and_not_before() {
     let fixture = Fixture::new(&state(Step::Succeeded)).await;
-    let index = &fixture.context.index;
+    let index = &fixture.index;
     let record = index.remediation_state("uid-r1").unwrap();
     assert!(index.unneeded_states().is_empty());
     let id = super::remediation(&record).unwrap();
     // F12: the watch does not show it, and it exists.
     index.delete(Kind::PowerRemediation, &id.key);
     assert_eq!(index.unneeded_states().len(), 1);
-    let swept = super::sweep::delete_unneeded(&fixture.context, &id, &record);
+    let swept = fixture.context.claims.records.delete_unneeded(&id, &record);
     swept.await.unwrap();
     assert!(step_recorded(&fixture).is_some());
     // Another object has its name now.
     let other = json!({ "metadata": { "uid": "uid-r2" } });
     fixture.objects.change(REQUEST, &other);
-    let swept = super::sweep::delete_unneeded(&fixture.context, &id, &record);
+    let swept = fixture.context.claims.records.delete_unneeded(&id, &record);
     swept.await.unwrap();
     assert!(step_recorded(&fixture).is_none());
     assert!(index.unneeded_states().is_empty());

@@ -30,7 +30,8 @@ async fn begin(fixture: &Fixture, read: Option<&DynamicObject>) -> Result<(), Ap
     let begun = serde_json::to_value(state(Step::Holding)).unwrap();
     let change = json!({ "state": begun });
     let of = (&id, "uid-r1");
-    remediation_state::put(&fixture.context, of, read, change).await?;
+    let records = &fixture.context.claims.records;
+    records.put(of, read, change).await?;
     Ok(())
 }
 
@@ -39,10 +40,10 @@ async fn f6_late_beginning_of_an_earlier_leader_is_refused() {
     for step in [Step::Pending, Step::Retrying] {
         let fixture = Fixture::new(&state(step)).await;
         let seen_by_earlier = recorded(&fixture);
-        claim_remediations(&fixture.context).await.unwrap();
+        fixture.context.claims.claim_remediations().await.unwrap();
         assert_eq!(claim_of(&fixture).as_deref(), Some(IDENTITY));
         // The index has the claimed version, so that the writes of this leader are taken.
-        let indexed = fixture.context.index.remediation_state("uid-r1").unwrap();
+        let indexed = fixture.index.remediation_state("uid-r1").unwrap();
         let claimed = recorded(&fixture);
         assert_eq!(indexed.resource_version(), claimed.resource_version());
         assert_eq!(claimed.data["spec"]["state"]["step"], step.label());
@@ -57,10 +58,9 @@ async fn f6_first_state_of_an_earlier_leader_is_refused() {
     let fixture = Fixture::new(&state(Step::Pending)).await;
     fixture.objects.remove(STATE);
     fixture
-        .context
         .index
         .delete(Kind::RemediationState, &Key::new("", "uid-r1"));
-    claim_remediations(&fixture.context).await.unwrap();
+    fixture.context.claims.claim_remediations().await.unwrap();
     assert_eq!(claim_of(&fixture).as_deref(), Some(IDENTITY));
     let late = begin(&fixture, None).await;
     assert!(late.as_ref().is_err_and(ApiError::is_conflict), "{late:?}");
@@ -73,13 +73,13 @@ async fn f6_remediation_that_has_begun_is_listed_and_not_claimed() {
     let pending = serde_json::to_value(state(Step::Pending)).unwrap();
     let mut lagging = recorded(&fixture);
     lagging.data["spec"]["state"] = pending;
-    fixture.context.index.apply(Kind::RemediationState, lagging);
+    fixture.index.apply(Kind::RemediationState, lagging);
     let latest = json!({ "metadata": { "labels": { "latest": "yes" } } });
     fixture.objects.change(REQUEST, &latest);
     fixture.objects.change(STATE, &latest);
-    claim_remediations(&fixture.context).await.unwrap();
+    fixture.context.claims.claim_remediations().await.unwrap();
     let id = RemediationId::new(Kind::PowerRemediation, Key::new("ns", "m1"));
-    let indexed = fixture.context.index.request(&id).unwrap();
+    let indexed = fixture.index.request(&id).unwrap();
     assert!(indexed.object.labels().contains_key("latest"));
     assert_eq!(claim_of(&fixture), None);
 }
@@ -90,14 +90,14 @@ async fn f6_remediation_that_changes_meanwhile_is_claimed_in_its_new_version() {
     let touched = json!({ "metadata": { "labels": { "latest": "yes" } } });
     fixture.objects.change(STATE, &touched);
     let listed = request(&fixture);
-    let error = claim(&fixture.context, Kind::PowerRemediation, listed);
+    let error = fixture.context.claims.claim(Kind::PowerRemediation, listed);
     let error = error.await.unwrap_err();
     assert!(error.is_conflict(), "{error}");
-    claim_remediations(&fixture.context).await.unwrap();
+    fixture.context.claims.claim_remediations().await.unwrap();
     assert_eq!(claim_of(&fixture).as_deref(), Some(IDENTITY));
     // A claim that stands is not written again.
     let object: Option<Value> = fixture.objects.get(STATE);
-    claim_remediations(&fixture.context).await.unwrap();
+    fixture.context.claims.claim_remediations().await.unwrap();
     assert_eq!(fixture.objects.get(STATE), object);
 }
 
@@ -111,8 +111,11 @@ async fn l1_remediation_whose_state_cannot_be_written_does_not_stop_the_others()
         let mut fixture = Fixture::new(&state(Step::Pending)).await;
         let listed = request(&fixture);
         let context = Arc::get_mut(&mut fixture.context).unwrap();
-        context.client = fake_api::client(move |_| async move { failure(code) });
-        let claimed = claim(context, Kind::PowerRemediation, listed).await;
+        let client = fake_api::client(move |_| async move { failure(code) });
+        let (served, index) = (fixture.served.clone(), fixture.index.clone());
+        let records = RecordStore::new(client, served, index, fixture.writer.clone());
+        context.claims.records = Arc::new(records);
+        let claimed = context.claims.claim(Kind::PowerRemediation, listed).await;
         assert_eq!(claimed.is_ok(), is_claimed, "{code}");
     }
 }

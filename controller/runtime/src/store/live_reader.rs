@@ -1,0 +1,132 @@
+//! Live reads of the management cluster (F12).
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use futures::future::try_join_all;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject, ListParams},
+};
+use rackhand_api::names::{groups, kinds};
+
+use super::{
+    api::{ApiError, call, optional, words},
+    index::Index,
+    live_remediations::find_gone,
+    object::{Key, Kind, Served, api, list, list_pages},
+};
+
+/// Reads objects of the management cluster, some of them into the index. It changes none.
+pub(crate) struct LiveReader {
+    client: Client,
+    served: Arc<Served>,
+    index: Arc<Index>,
+}
+
+impl LiveReader {
+    pub(crate) fn new(client: Client, served: Arc<Served>, index: Arc<Index>) -> Self {
+        Self {
+            client,
+            served,
+            index,
+        }
+    }
+
+    /// Reads an object into the index, if it exists.
+    pub(crate) async fn read(&self, kind: Kind, key: &Key) -> Result<(), ApiError> {
+        let what = format!("{} {key}", kind.kind());
+        let Some(resource) = self.resource(kind, &what).await? else {
+            return Ok(());
+        };
+        let objects = api(&self.client, &resource, &key.namespace);
+        if let Some(object) = optional(call(what, objects.get(&key.name)).await)? {
+            self.index.apply(kind, object);
+        }
+        Ok(())
+    }
+
+    /// Lists a kind into the index, for objects that are not found by name.
+    pub(crate) async fn list(&self, kind: Kind, namespace: &str) -> Result<(), ApiError> {
+        let Some(resource) = self.resource(kind, kind.kind()).await? else {
+            return Ok(());
+        };
+        for object in list(&self.client, &resource, namespace, kind.kind()).await? {
+            self.index.apply(kind, object);
+        }
+        Ok(())
+    }
+
+    async fn resource(&self, kind: Kind, what: &str) -> Result<Option<ApiResource>, ApiError> {
+        let found = self.served.find(&self.client, kind.group(), kind.kind());
+        found.await.map_err(|e| ApiError::other(what, words(&e)))
+    }
+
+    /// Whether an object is absent. For a kind that is not served the answer is no.
+    pub(crate) async fn is_absent(&self, kind: Kind, key: &Key) -> Result<bool, ApiError> {
+        let what = format!("{} {key}", kind.kind());
+        let Some(resource) = self.served.known(kind) else {
+            return Ok(false);
+        };
+        let objects = api(&self.client, &resource, &key.namespace);
+        let found = optional(call(what, objects.get(&key.name)).await)?;
+        Ok(found.is_none())
+    }
+
+    /// The Machines in a namespace that have one of these labels. One that has several is listed as often.
+    pub(crate) async fn machines_with(
+        &self,
+        what: &str,
+        namespace: &str,
+        labels: [&str; 2],
+    ) -> Result<Vec<DynamicObject>, ApiError> {
+        let resource = self.served.known(Kind::Machine);
+        let resource = resource.ok_or_else(|| ApiError::other(what, "the kind is not served"))?;
+        let machines = api(&self.client, &resource, namespace);
+        let lists = labels.map(|label| {
+            let machines = machines.clone();
+            async move {
+                let labelled = ListParams::default().labels(label);
+                let read = |params: ListParams| {
+                    let machines = machines.clone();
+                    async move { machines.list(&params).await }
+                };
+                list_pages(what, &labelled, read).await
+            }
+        });
+        Ok(try_join_all(lists).await?.into_iter().flatten().collect())
+    }
+
+    /// The Machine of OpenShift with this name, if there is one.
+    pub(crate) async fn openshift_machine(
+        &self,
+        key: &Key,
+    ) -> Result<Option<DynamicObject>, String> {
+        let found = self
+            .served
+            .find(&self.client, groups::OPENSHIFT_MACHINE, kinds::MACHINE);
+        let Some(resource) = found.await.map_err(|e| words(&e))? else {
+            return Ok(None);
+        };
+        let what = format!("Machine {key} of OpenShift");
+        let machines = api(&self.client, &resource, &key.namespace);
+        let read = call(what, machines.get(&key.name)).await;
+        optional(read).map_err(|e| e.to_string())
+    }
+
+    /// Whether a Secret exists. Its data is not read.
+    pub(crate) async fn has_secret(&self, key: &Key) -> Result<bool, ApiError> {
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &key.namespace);
+        let what = format!("Secret {key}");
+        let found = optional(call(what, secrets.get_metadata(&key.name)).await)?;
+        Ok(found.is_some())
+    }
+
+    /// The UIDs that no remediation of any kind and namespace has.
+    ///
+    /// # Errors
+    /// A kind cannot be listed.
+    pub(crate) async fn gone(&self, uids: BTreeSet<String>) -> Result<BTreeSet<String>, ApiError> {
+        find_gone(&self.client, &self.served, uids).await
+    }
+}
