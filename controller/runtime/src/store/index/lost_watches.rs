@@ -121,8 +121,8 @@ impl Index {
             None => tracing::info!(kind = kind.label(), "the kind is watched again"),
         }
         // Decisions that depend on the Nodes of a cluster depend on this kind as well.
-        let mut clusters: BTreeSet<Key> = inner.workloads.keys().cloned().collect();
-        clusters.extend(inner.clusters.keys().cloned());
+        let mut clusters: BTreeSet<Key> = inner.nodes.clusters().cloned().collect();
+        clusters.extend(inner.objects.clusters.keys().cloned());
         clusters.insert(Key::local());
         for cluster in clusters {
             self.announce(&Change::Workload(cluster));

@@ -6,19 +6,16 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kube::api::DynamicObject;
-use rackhand_api::{
-    names::{CONTROL_PLANE_LABEL, RANCHER_ETCD_ROLE_LABEL},
-    views::MachineView,
-};
+use rackhand_api::views::MachineView;
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::{Entry, Index, Inner, Link, is_less};
+use super::table::{Entry, is_less};
 use crate::store::object::Key;
 
 /// A Machine as JSON, and its resourceVersion.
-pub(super) struct StoredMachine {
+struct StoredMachine {
     json: Arc<str>,
-    pub(super) version: Option<String>,
+    version: Option<String>,
 }
 
 /// The labels of a Machine. The rest of its JSON is skipped.
@@ -33,82 +30,24 @@ struct Labels {
     labels: BTreeMap<String, String>,
 }
 
-impl Index {
-    pub(crate) fn machine(&self, key: &Key) -> Option<Entry<MachineView>> {
-        let json = self.inner.read().machines.get(key)?.json.clone();
-        machine(&json)
-    }
-
-    /// Whether the JSON of a Machine contains this quoted text, for example the type of a condition in either
-    /// list. Faster than parsing it, and also true if the text has another meaning there.
-    pub(crate) fn machine_mentions(&self, key: &Key, text: &str) -> bool {
-        let inner = self.inner.read();
-        inner
-            .machines
-            .get(key)
-            .is_some_and(|stored| mentions(&stored.json, text))
-    }
-
-    /// The Machines of a namespace whose labels match, ordered by name.
-    pub(crate) fn select_machines(
-        &self,
-        namespace: &str,
-        wanted: impl Fn(&BTreeMap<String, String>) -> bool,
-    ) -> Vec<Entry<MachineView>> {
-        let stored = self.stored_machines(namespace);
-        let fits = |json: &&Arc<str>| {
-            read::<Labelled>(json).is_some_and(|machine| wanted(&machine.metadata.labels))
-        };
-        let selected = stored.iter().filter(fits);
-        selected.filter_map(|json| machine(json)).collect()
-    }
-
-    /// The Machines in a namespace of control planes, or with the role of etcd, ordered by name.
-    pub(crate) fn control_planes_in(&self, namespace: &str) -> Vec<Entry<MachineView>> {
-        const ROLES: [&str; 2] = [CONTROL_PLANE_LABEL, RANCHER_ETCD_ROLE_LABEL];
-        let mut stored = self.stored_machines(namespace);
-        stored.retain(|json| ROLES.iter().any(|role| mentions(json, role)));
-        let machines = stored.iter().filter_map(|json| machine(json));
-        let is_labelled = |entry: &Entry<MachineView>| {
-            let labels = entry.object.metadata.labels.as_ref();
-            labels.is_some_and(|labels| ROLES.iter().any(|role| labels.contains_key(*role)))
-        };
-        machines.filter(is_labelled).collect()
-    }
-
-    /// Copies references, so that no object is parsed under the lock.
-    fn stored_machines(&self, namespace: &str) -> Vec<Arc<str>> {
-        let inner = self.inner.read();
-        let from = inner.machines.range(Key::new(namespace, "")..);
-        from.take_while(|(key, _)| key.namespace == namespace)
-            .map(|(_, stored)| stored.json.clone())
-            .collect()
-    }
-
-    /// The Machines of all clusters whose nodeRef has this name.
-    pub(crate) fn machines_with_node(&self, node: &str) -> Vec<Entry<MachineView>> {
-        let keys: Vec<Key> = {
-            let inner = self.inner.read();
-            let links = inner.by_node.get(node).into_iter().flatten();
-            links.map(|link| link.machine.clone()).collect()
-        };
-        keys.iter().filter_map(|key| self.machine(key)).collect()
-    }
-
-    /// The Machines whose nodeRef names this Node.
-    pub(crate) fn machines_of_node(&self, cluster: &Key, node: &str) -> Vec<Key> {
-        let inner = self.inner.read();
-        let links = inner.by_node.get(node).into_iter().flatten();
-        links
-            .filter(|link| link.cluster == *cluster)
-            .map(|link| link.machine.clone())
-            .collect()
-    }
+/// All Machines of Cluster API.
+#[derive(Default)]
+pub(super) struct Machines {
+    stored: BTreeMap<Key, StoredMachine>,
+    /// Machines by the name of their Node. Nodes of several clusters may have the same name.
+    by_node: BTreeMap<Box<str>, Vec<Link>>,
 }
 
-impl Inner {
-    pub(super) fn put_machine(&mut self, key: &Key, object: &DynamicObject) -> bool {
-        if let Some(old) = self.machines.get(key)
+/// A Machine with the Node that its nodeRef names.
+#[derive(PartialEq)]
+pub(super) struct Link {
+    pub(super) cluster: Key,
+    pub(super) machine: Key,
+}
+
+impl Machines {
+    pub(super) fn put(&mut self, key: &Key, object: &DynamicObject) -> bool {
+        if let Some(old) = self.stored.get(key)
             && is_less(
                 object.metadata.resource_version.as_deref(),
                 old.version.as_deref(),
@@ -125,16 +64,55 @@ impl Inner {
             json: json.into(),
             version: object.metadata.resource_version.clone(),
         };
-        self.machines.insert(key.clone(), stored);
+        self.stored.insert(key.clone(), stored);
         if let Some((node, link)) = link(key, MachineView::from_dynamic(object).ok()) {
             self.by_node.entry(node).or_default().push(link);
         }
         true
     }
 
-    pub(super) fn unlink(&mut self, key: &Key) {
+    pub(super) fn remove(&mut self, key: &Key) {
+        self.unlink(key);
+        self.stored.remove(key);
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.stored.keys()
+    }
+
+    pub(super) fn version(&self, key: &Key) -> Option<String> {
+        self.stored.get(key)?.version.clone()
+    }
+
+    pub(super) fn json(&self, key: &Key) -> Option<Arc<str>> {
+        Some(self.stored.get(key)?.json.clone())
+    }
+
+    /// References to the JSON of the Machines of a namespace, so that no object is parsed under the lock.
+    pub(super) fn in_namespace(&self, namespace: &str) -> Vec<Arc<str>> {
+        let from = self.stored.range(Key::new(namespace, "")..);
+        from.take_while(|(key, _)| key.namespace == namespace)
+            .map(|(_, stored)| stored.json.clone())
+            .collect()
+    }
+
+    /// The Machines whose nodeRef has this name, in all clusters.
+    pub(super) fn with_node(&self, node: &str) -> impl Iterator<Item = &Link> {
+        self.by_node.get(node).into_iter().flatten()
+    }
+
+    /// The names of the Nodes of a cluster that nodeRefs have.
+    pub(super) fn node_names(&self, cluster: &Key) -> impl Iterator<Item = String> {
+        let of_cluster = self
+            .by_node
+            .iter()
+            .filter(move |(_, links)| links.iter().any(|link| link.cluster == *cluster));
+        of_cluster.map(|(node, _)| node.to_string())
+    }
+
+    fn unlink(&mut self, key: &Key) {
         let view = self
-            .machines
+            .stored
             .get(key)
             .and_then(|stored| machine(&stored.json));
         if let Some((node, gone)) = link(key, view.and_then(|e| e.view.ok()).as_deref().cloned())
@@ -158,7 +136,7 @@ fn link(key: &Key, view: Option<MachineView>) -> Option<(Box<str>, Link)> {
     Some((view.node_name?.into(), link))
 }
 
-fn machine(json: &str) -> Option<Entry<MachineView>> {
+pub(super) fn machine(json: &str) -> Option<Entry<MachineView>> {
     let object: DynamicObject = read(json)?;
     let view = MachineView::from_dynamic(&object).map(Arc::new);
     Some(Entry {
@@ -174,6 +152,11 @@ fn read<T: DeserializeOwned>(json: &str) -> Option<T> {
         .ok()
 }
 
-fn mentions(json: &str, text: &str) -> bool {
+pub(super) fn mentions(json: &str, text: &str) -> bool {
     json.contains(&format!("\"{text}\""))
+}
+
+/// Whether the labels in the JSON of a Machine match. The rest of it is not parsed.
+pub(super) fn has_labels(json: &str, wanted: impl Fn(&BTreeMap<String, String>) -> bool) -> bool {
+    read::<Labelled>(json).is_some_and(|machine| wanted(&machine.metadata.labels))
 }

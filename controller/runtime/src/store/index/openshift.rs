@@ -8,14 +8,14 @@ use std::{
 use kube::api::DynamicObject;
 use rackhand_api::views::{MachineView, OpenShiftHealthCheckView};
 
-use super::{Entry, Index, put, versions::object_version};
+use super::table::Table;
 use crate::store::object::{Key, Kind};
 
 /// Objects of OpenShift's kinds.
 #[derive(Default)]
 pub(super) struct OpenShiftObjects {
-    machines: BTreeMap<Key, Entry<MachineView>>,
-    checks: BTreeMap<Key, Entry<OpenShiftHealthCheckView>>,
+    pub(super) machines: Table<MachineView>,
+    pub(super) checks: Table<OpenShiftHealthCheckView>,
     /// Machines by the Node that their nodeRef names.
     by_node: BTreeMap<String, BTreeSet<Key>>,
 }
@@ -26,10 +26,10 @@ impl OpenShiftObjects {
     pub(super) fn put(&mut self, kind: Kind, key: &Key, object: Arc<DynamicObject>) -> bool {
         if kind == Kind::OpenShiftCheck {
             let read = OpenShiftHealthCheckView::from_dynamic;
-            put(&mut self.checks, key, object, read)
+            self.checks.put(key, object, read)
         } else {
             let before = self.node_of(key);
-            let taken = put(&mut self.machines, key, object, MachineView::from_dynamic);
+            let taken = self.machines.put(key, object, MachineView::from_dynamic);
             self.link(key, before);
             taken
         }
@@ -71,17 +71,16 @@ impl OpenShiftObjects {
     }
 
     pub(super) fn version(&self, kind: Kind, key: &Key) -> Option<String> {
-        let object = if kind == Kind::OpenShiftCheck {
-            self.checks.get(key).map(|entry| &entry.object)
+        if kind == Kind::OpenShiftCheck {
+            self.checks.version(key)
         } else {
-            self.machines.get(key).map(|entry| &entry.object)
-        };
-        object_version(object?)
+            self.machines.version(key)
+        }
     }
 
     /// The Nodes that nodeRefs of Machines name.
     pub(super) fn node_names(&self) -> impl Iterator<Item = String> + '_ {
-        let views = self.machines.values().filter_map(|e| e.view.as_ref().ok());
+        let views = self.machines.entries().filter_map(|e| e.view.as_ref().ok());
         views.filter_map(|view| view.node_name.clone())
     }
 
@@ -92,37 +91,10 @@ impl OpenShiftObjects {
             self.machines.keys().cloned().collect()
         }
     }
-}
 
-impl Index {
-    /// The health checks of OpenShift, ordered by name.
-    pub(crate) fn openshift_checks(&self) -> Vec<(Key, Entry<OpenShiftHealthCheckView>)> {
-        let inner = self.inner.read();
-        let checks = inner.openshift.checks.iter();
-        checks.map(|(k, e)| (k.clone(), e.clone())).collect()
-    }
-
-    pub(crate) fn openshift_check(&self, key: &Key) -> Option<Entry<OpenShiftHealthCheckView>> {
-        self.inner.read().openshift.checks.get(key).cloned()
-    }
-
-    /// The Machines of OpenShift in a namespace, ordered by name.
-    pub(crate) fn openshift_machines(&self, namespace: &str) -> Vec<(Key, Entry<MachineView>)> {
-        let inner = self.inner.read();
-        let from = inner.openshift.machines.range(Key::new(namespace, "")..);
-        from.take_while(|(key, _)| key.namespace == namespace)
-            .map(|(k, e)| (k.clone(), e.clone()))
-            .collect()
-    }
-
-    pub(crate) fn openshift_machine(&self, key: &Key) -> Option<Entry<MachineView>> {
-        self.inner.read().openshift.machines.get(key).cloned()
-    }
-
-    /// The Machines of OpenShift whose nodeRef names this Node.
-    pub(crate) fn openshift_machines_of_node(&self, node: &str) -> Vec<Key> {
-        let inner = self.inner.read();
-        let machines = inner.openshift.by_node.get(node).into_iter().flatten();
+    /// The Machines whose nodeRef names this Node.
+    pub(super) fn machines_of_node(&self, node: &str) -> Vec<Key> {
+        let machines = self.by_node.get(node).into_iter().flatten();
         machines.cloned().collect()
     }
 }

@@ -1,4 +1,7 @@
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeStatus};
+use kube::ResourceExt;
 use rackhand_api::{names::CONTROL_PLANE_LABEL, views::MachineView};
 use serde_json::{Value, json};
 

@@ -264,19 +264,19 @@ impl SeenNode {
     }
 
     /// The providerID; `None` if it is empty.
-    pub(super) fn provider_id(&self) -> Option<&str> {
+    pub(in crate::store::index) fn provider_id(&self) -> Option<&str> {
         let id = self.spec.provider_id.as_deref();
         id.filter(|id| !id.is_empty())
     }
 
     /// The system UUID as the kubelet reports it; empty if it reports none.
-    pub(super) fn system_uuid(&self) -> &str {
+    pub(in crate::store::index) fn system_uuid(&self) -> &str {
         let info = self.status.node_info.as_ref();
         info.map_or("", |info| info.system_uuid.as_str())
     }
 
     /// What identifies the host of the Node.
-    pub(super) fn identity(&self) -> NodeIdentity {
+    pub(in crate::store::index) fn identity(&self) -> NodeIdentity {
         let labels = self.metadata.labels.as_ref();
         let info = self.status.node_info.as_ref();
         NodeIdentity {
@@ -290,20 +290,20 @@ impl SeenNode {
     }
 
     /// Whether the condition Ready is True.
-    pub(super) fn is_ready(&self) -> bool {
+    pub(in crate::store::index) fn is_ready(&self) -> bool {
         let mut conditions = self.status.conditions.iter().flatten();
         conditions.any(|c| c.type_ == "Ready" && c.status == "True")
     }
 
     /// Drops the unused labels of a Node of a workload cluster.
-    pub(super) fn drop_unread_labels(&mut self) {
+    pub(in crate::store::index) fn drop_unread_labels(&mut self) {
         let mut labels = self.metadata.labels.take().unwrap_or_default();
         labels.retain(|key, _| is_label(key));
         self.metadata.labels = some(labels);
     }
 
     /// Takes the resourceVersion, which changes with each heartbeat.
-    pub(super) fn take_version(&mut self) -> Option<String> {
+    pub(in crate::store::index) fn take_version(&mut self) -> Option<String> {
         self.metadata.resource_version.take()
     }
 }

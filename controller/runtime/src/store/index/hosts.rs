@@ -1,10 +1,14 @@
-//! BareMetalHosts by UID and by consumer.
+//! BareMetalHosts by name, UID and consumer.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
+use kube::api::DynamicObject;
 use rackhand_api::views::BareMetalHostView;
 
-use super::Index;
+use super::table::Table;
 use crate::store::object::Key;
 
 /// A lookup key of a BareMetalHost, besides its name.
@@ -18,7 +22,7 @@ pub(crate) enum HostLink {
 
 /// BareMetalHosts by their links.
 #[derive(Default)]
-pub(super) struct HostLinks(BTreeMap<HostLink, BTreeSet<Key>>);
+struct HostLinks(BTreeMap<HostLink, BTreeSet<Key>>);
 
 fn links(key: &Key, bmh: &BareMetalHostView) -> BTreeSet<HostLink> {
     let uid = Some(&bmh.meta.uid).filter(|uid| !uid.is_empty());
@@ -33,7 +37,7 @@ fn links(key: &Key, bmh: &BareMetalHostView) -> BTreeSet<HostLink> {
 
 impl HostLinks {
     /// Replaces the links of a BareMetalHost.
-    pub(super) fn replace(
+    fn replace(
         &mut self,
         key: &Key,
         old: Option<&BareMetalHostView>,
@@ -57,11 +61,38 @@ impl HostLinks {
     }
 }
 
-impl Index {
+/// All BareMetalHosts.
+#[derive(Default)]
+pub(super) struct Hosts {
+    table: Table<BareMetalHostView>,
+    links: HostLinks,
+}
+
+impl Hosts {
+    pub(super) fn put(&mut self, key: &Key, object: Arc<DynamicObject>) -> bool {
+        let old = self.view(key);
+        let taken = self.table.put(key, object, BareMetalHostView::from_dynamic);
+        let new = self.view(key);
+        self.links.replace(key, old.as_deref(), new.as_deref());
+        taken
+    }
+
+    pub(super) fn remove(&mut self, key: &Key) {
+        let old = self.table.remove(key).and_then(|entry| entry.view.ok());
+        self.links.replace(key, old.as_deref(), None);
+    }
+
+    fn view(&self, key: &Key) -> Option<Arc<BareMetalHostView>> {
+        self.table.get(key)?.view.clone().ok()
+    }
+
+    pub(super) fn table(&self) -> &Table<BareMetalHostView> {
+        &self.table
+    }
+
     /// The BareMetalHosts with this link.
-    pub(crate) fn hosts_by(&self, link: &HostLink) -> Vec<Key> {
-        let inner = self.inner.read();
-        let keys = inner.host_links.0.get(link);
+    pub(super) fn by_link(&self, link: &HostLink) -> Vec<Key> {
+        let keys = self.links.0.get(link);
         keys.into_iter().flatten().cloned().collect()
     }
 }

@@ -8,10 +8,9 @@ use std::{
     sync::Arc,
 };
 
-use rackhand_core::remediation::{HostIdentity, NodeIdentity};
+use rackhand_core::remediation::HostIdentity;
 
-use super::{Index, SeenNode};
-use crate::store::object::Key;
+use super::SeenNode;
 
 /// Names of Nodes by the hashes of their hosts' identities.
 #[derive(Default)]
@@ -20,6 +19,13 @@ pub(super) struct HostIdentities(HashMap<u64, BTreeSet<Arc<str>>>);
 // === impl HostIdentities ===
 
 impl HostIdentities {
+    /// The names of the Nodes that may run on a host, in their order.
+    pub(super) fn candidates(&self, host: &HostIdentity) -> BTreeSet<&Arc<str>> {
+        let keys = host.keys();
+        let found = keys.iter().filter_map(|key| self.0.get(key));
+        found.flatten().collect()
+    }
+
     /// Replaces the host identities of a Node.
     pub(super) fn replace(&mut self, name: &str, old: Option<&SeenNode>, new: Option<&SeenNode>) {
         let keys =
@@ -40,35 +46,12 @@ impl HostIdentities {
     }
 }
 
-impl Index {
-    /// The Nodes of a cluster that may run on this host, and whether each is Ready, ordered by name.
-    pub(crate) fn nodes_on_host(
-        &self,
-        cluster: &Key,
-        host: &HostIdentity,
-    ) -> Vec<(NodeIdentity, bool)> {
-        let inner = self.inner.read();
-        let Some(workload) = inner.workloads.get(cluster) else {
-            return Vec::new();
-        };
-        let keys = host.keys();
-        let found = keys.iter().filter_map(|key| workload.hosts.0.get(key));
-        let names: BTreeSet<&Arc<str>> = found.flatten().collect();
-        let nodes = names.into_iter().filter_map(|name| {
-            let node = &workload.nodes.get(&**name)?.node;
-            let identity = node.identity();
-            host.shared_with(&identity)?;
-            Some((identity, node.is_ready()))
-        });
-        nodes.collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::store::{index::Index, object::Key};
 
     fn cluster() -> Key {
         Key::new("ns", "c")

@@ -1,0 +1,131 @@
+//! All objects of the management cluster, by kind.
+
+use std::sync::Arc;
+
+use kube::api::DynamicObject;
+use rackhand_api::views::{
+    ClusterView, MachineHealthCheckView, Metal3MachineView, NodeHealthCheckView,
+};
+
+use super::{
+    hosts::Hosts, machines::Machines, openshift::OpenShiftObjects, remediations::Remediations,
+    table::Table,
+};
+use crate::store::{
+    object::{Key, Kind},
+    power_policy::StoredPolicy,
+    remediation::RemediationId,
+};
+
+/// One table for each kind, or for the kinds that belong together.
+#[derive(Default)]
+pub(super) struct Objects {
+    pub(super) clusters: Table<ClusterView>,
+    pub(super) machines: Machines,
+    pub(super) checks: Table<MachineHealthCheckView>,
+    pub(super) node_checks: Table<NodeHealthCheckView>,
+    pub(super) metal3_machines: Table<Metal3MachineView>,
+    pub(super) hosts: Hosts,
+    pub(super) remediations: Remediations,
+    pub(super) rack_agents: Table<()>,
+    pub(super) power_policies: Table<StoredPolicy>,
+    pub(super) openshift: OpenShiftObjects,
+}
+
+fn unread(_: &DynamicObject) -> Result<(), rackhand_api::views::ViewError> {
+    Ok(())
+}
+
+impl Objects {
+    /// Puts a version of an object, unless a later one is known. Returns whether it was put.
+    pub(super) fn put(&mut self, kind: Kind, key: &Key, object: Arc<DynamicObject>) -> bool {
+        match kind {
+            Kind::Cluster => self.clusters.put(key, object, ClusterView::from_dynamic),
+            Kind::Machine => self.machines.put(key, &object),
+            Kind::MachineHealthCheck => {
+                let read = MachineHealthCheckView::from_dynamic;
+                self.checks.put(key, object, read)
+            }
+            Kind::NodeHealthCheck => {
+                let read = NodeHealthCheckView::from_dynamic;
+                self.node_checks.put(key, object, read)
+            }
+            Kind::Metal3Machine => {
+                let read = Metal3MachineView::from_dynamic;
+                self.metal3_machines.put(key, object, read)
+            }
+            Kind::BareMetalHost => self.hosts.put(key, object),
+            Kind::Metal3Remediation | Kind::PowerRemediation => {
+                let id = RemediationId::new(kind, key.clone());
+                self.remediations.put(id, object)
+            }
+            Kind::RackAgent => self.rack_agents.put(key, object, unread),
+            Kind::RemediationState => self.remediations.states.put(key, object, unread),
+            Kind::PowerPolicy => self.power_policies.put(key, object, StoredPolicy::read),
+            Kind::OpenShiftMachine | Kind::OpenShiftCheck => self.openshift.put(kind, key, object),
+        }
+    }
+
+    pub(super) fn remove(&mut self, kind: Kind, key: &Key) {
+        match kind {
+            Kind::Cluster => drop(self.clusters.remove(key)),
+            Kind::Machine => self.machines.remove(key),
+            Kind::MachineHealthCheck => drop(self.checks.remove(key)),
+            Kind::NodeHealthCheck => drop(self.node_checks.remove(key)),
+            Kind::Metal3Machine => drop(self.metal3_machines.remove(key)),
+            Kind::BareMetalHost => self.hosts.remove(key),
+            Kind::Metal3Remediation | Kind::PowerRemediation => {
+                let id = RemediationId::new(kind, key.clone());
+                self.remediations.remove(&id);
+            }
+            Kind::RackAgent => drop(self.rack_agents.remove(key)),
+            Kind::RemediationState => drop(self.remediations.states.remove(key)),
+            Kind::PowerPolicy => drop(self.power_policies.remove(key)),
+            Kind::OpenShiftMachine | Kind::OpenShiftCheck => self.openshift.remove(kind, key),
+        }
+    }
+
+    /// The names of all objects of a kind.
+    pub(super) fn keys(&self, kind: Kind) -> Vec<Key> {
+        match kind {
+            Kind::Cluster => self.clusters.keys().cloned().collect(),
+            Kind::Machine => self.machines.keys().cloned().collect(),
+            Kind::MachineHealthCheck => self.checks.keys().cloned().collect(),
+            Kind::NodeHealthCheck => self.node_checks.keys().cloned().collect(),
+            Kind::Metal3Machine => self.metal3_machines.keys().cloned().collect(),
+            Kind::BareMetalHost => self.hosts.table().keys().cloned().collect(),
+            Kind::Metal3Remediation | Kind::PowerRemediation => self.remediations.keys(kind),
+            Kind::RackAgent => self.rack_agents.keys().cloned().collect(),
+            Kind::RemediationState => self.remediations.states.keys().cloned().collect(),
+            Kind::PowerPolicy => self.power_policies.keys().cloned().collect(),
+            Kind::OpenShiftMachine | Kind::OpenShiftCheck => self.openshift.keys(kind),
+        }
+    }
+
+    /// The resourceVersion of an object, for the comparison with a live read.
+    pub(super) fn version(&self, kind: Kind, key: &Key) -> Option<String> {
+        match kind {
+            Kind::Cluster => self.clusters.version(key),
+            Kind::Machine => self.machines.version(key),
+            Kind::MachineHealthCheck => self.checks.version(key),
+            Kind::NodeHealthCheck => self.node_checks.version(key),
+            Kind::Metal3Machine => self.metal3_machines.version(key),
+            Kind::BareMetalHost => self.hosts.table().version(key),
+            Kind::Metal3Remediation | Kind::PowerRemediation => {
+                let id = RemediationId::new(kind, key.clone());
+                self.remediations.requests().version(&id)
+            }
+            Kind::RackAgent => self.rack_agents.version(key),
+            Kind::RemediationState => self.remediations.states.version(key),
+            Kind::PowerPolicy => self.power_policies.version(key),
+            Kind::OpenShiftMachine | Kind::OpenShiftCheck => self.openshift.version(kind, key),
+        }
+    }
+
+    /// Whether a Machine names this Node.
+    pub(super) fn names_node(&self, cluster: &Key, node: &str) -> bool {
+        let mut links = self.machines.with_node(node);
+        links.any(|link| link.cluster == *cluster)
+            || *cluster == Key::local() && self.openshift.node_names().any(|name| name == node)
+    }
+}
