@@ -13,10 +13,14 @@ use k8s_openapi::api::{
 use kube::{Api, Client, api::PostParams};
 use rackhand_core::preflight::{OWN_NAMESPACE, RIGHTS, Right, RightFacts, RightsFacts, Role};
 
-use super::{CONCURRENT, Gatherer};
-use crate::store::{
-    api::{ApiError, call},
-    object::Kind,
+use super::CONCURRENT;
+use crate::{
+    config::Config,
+    store::{
+        api::{ApiError, call},
+        index::Index,
+        object::Kind,
+    },
 };
 
 /// The account of the controller in the shipped manifests.
@@ -29,16 +33,23 @@ struct Question {
     attributes: Vec<ResourceAttributes>,
 }
 
-impl Gatherer<'_> {
+/// Asks the API server for the rights of the controller.
+pub(super) struct RightsGatherer<'a> {
+    pub(super) client: &'a Client,
+    pub(super) config: &'a Config,
+    pub(super) index: &'a Index,
+}
+
+impl RightsGatherer<'_> {
     /// The rights of the controller: its own rights if it runs this, or else the rights of its account.
-    pub(super) async fn rights(&self) -> RightsFacts {
+    pub(super) async fn gather(&self) -> RightsFacts {
         let own = self.config.lease_namespace.as_str();
         let account = format!("system:serviceaccount:{own}:{ACCOUNT}");
         let mut facts = RightsFacts {
             account: account.clone(),
             ..RightsFacts::default()
         };
-        let asks_for_itself = match me(&self.client).await {
+        let asks_for_itself = match me(self.client).await {
             Ok(me) => me == account,
             Err(error) => {
                 facts.skipped = Some(error.to_string());
@@ -81,9 +92,9 @@ impl Gatherer<'_> {
     ) -> Result<bool, ApiError> {
         for attributes in attributes {
             let granted = if itself {
-                own_right(&self.client, attributes.clone()).await?
+                own_right(self.client, attributes.clone()).await?
             } else {
-                right_of(&self.client, account, attributes.clone()).await?
+                right_of(self.client, account, attributes.clone()).await?
             };
             if !granted {
                 return Ok(false);

@@ -31,6 +31,9 @@ use crate::{
     },
 };
 
+use access::RightsGatherer;
+use racks::RackGatherer;
+
 /// Maximum number of concurrent connections and calls.
 const CONCURRENT: usize = 16;
 
@@ -110,8 +113,19 @@ impl Gatherer<'_> {
         let (clusters, trials) = self.clusters(&facts).await;
         facts.clusters = clusters;
         facts.watches.extend(trials);
-        facts.rights = self.rights().await;
-        self.racks(&mut facts).await;
+        let (client, config, index) = (&self.client, self.config, &*self.index);
+        let rights = RightsGatherer {
+            client,
+            config,
+            index,
+        };
+        facts.rights = rights.gather().await;
+        let racks = RackGatherer {
+            client,
+            config,
+            index,
+        };
+        racks.gather(&mut facts).await;
         facts
     }
 

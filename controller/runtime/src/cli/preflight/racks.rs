@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
+use kube::Client;
 use rackhand_api::{kinds::rack_agent::RackAgentSpec, names::conditions::CONNECTED};
 use rackhand_core::{
     hosts::Racks,
@@ -18,15 +19,16 @@ use rackhand_transport::{ClientTls, TlsFiles, agent_not_after, connect};
 use serde_json::Value;
 use tonic::{Request, transport::Channel};
 
-use super::{CONCURRENT, Gatherer, cluster::ahead};
+use super::{CONCURRENT, cluster::ahead};
 use crate::{
     agents::racks_of,
     clusters::{node_facts, node_label},
+    config::Config,
     hosts::{FleetMember, bmc_endpoint, fleet, host},
-    store::object::Key,
+    store::{index::Index, object::Key},
 };
 
-type Client = v1::power_client::PowerClient<Channel>;
+type AgentClient = v1::power_client::PowerClient<Channel>;
 
 /// Timeout of a call to an agent that does not involve a BMC.
 const CALL: Duration = Duration::from_secs(5);
@@ -36,13 +38,20 @@ const CHECK: Duration = Duration::from_secs(30);
 /// An agent that answers.
 struct Reached {
     spec: RackAgentSpec,
-    client: Client,
+    client: AgentClient,
     hosts: Vec<v1::Host>,
 }
 
-impl Gatherer<'_> {
+/// Collects the facts about agents and hosts.
+pub(super) struct RackGatherer<'a> {
+    pub(super) client: &'a Client,
+    pub(super) config: &'a Config,
+    pub(super) index: &'a Index,
+}
+
+impl RackGatherer<'_> {
     /// Adds the facts about agents, hosts and their Nodes.
-    pub(super) async fn racks(&self, facts: &mut Facts) {
+    pub(super) async fn gather(&self, facts: &mut Facts) {
         // Not only the controller's certificate: an operator may run this with a certificate of their own.
         let dir = &self.config.agent_tls_dir;
         let files = || TlsFiles::in_dir(dir);
@@ -99,7 +108,7 @@ impl Gatherer<'_> {
 
     /// The Machines and Nodes that should have a host, each with the BareMetalHost that links it to the host.
     fn targets(&self, racks: &Racks) -> Vec<(TargetFacts, Option<Key>)> {
-        let fleet = fleet(&self.index).into_iter();
+        let fleet = fleet(self.index).into_iter();
         let mut all: Vec<_> = fleet.map(|member| self.resolved(member, racks)).collect();
         // A Machine without a Node may not have been provisioned.
         all.retain(|(target, _)| target.host.is_ok() || target.checked);
@@ -111,7 +120,7 @@ impl Gatherer<'_> {
         let node = target.cluster.as_ref().zip(target.node.as_ref());
         let node = node.and_then(|(cluster, name)| self.index.node(cluster, name));
         let node = node.map(|node| node_facts(&node, None));
-        let found = host(&self.index, racks, target, node.as_ref(), None);
+        let found = host(self.index, racks, target, node.as_ref(), None);
         let identity = target.cluster.as_ref().zip(node.as_ref());
         let identity = identity.map(|(cluster, node)| NodeIdentity {
             name: node_label(cluster, &node.name),
@@ -202,7 +211,7 @@ impl Gatherer<'_> {
     async fn endpoint(&self, bmh: &Key) -> Result<v1::BmcEndpoint, String> {
         let found = self.index.host(bmh).and_then(|entry| entry.view.ok());
         let view = found.ok_or_else(|| format!("BareMetalHost {bmh} cannot be read"))?;
-        let endpoint = bmc_endpoint(&self.client, bmh, &view).await;
+        let endpoint = bmc_endpoint(self.client, bmh, &view).await;
         endpoint.map_err(|error| error.to_string())?
     }
 }
@@ -245,7 +254,7 @@ async fn probe(spec: &RackAgentSpec, tls: &ClientTls) -> Result<(AgentProbe, Rea
     let channel = connect(&spec.endpoint, &spec.rack, tls)
         .await
         .map_err(|error| error.to_string())?;
-    let mut client = Client::new(channel);
+    let mut client = AgentClient::new(channel);
     let listed = within(
         client.list_hosts(timed(v1::ListHostsRequest {}, CALL)),
         CALL,
