@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::{
     fleet::placement::PolicyFacts,
     fleet::roles::Roles,
-    remediation::{Progress, Reason},
+    remediation::{Progress, Reason, State, before_first_off},
 };
 
 /// Members without a healthy etcd that a message names.
@@ -176,6 +176,33 @@ impl ControlPlane {
     }
 }
 
+/// Which view of the members of etcd a decision needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuorumReading {
+    /// None: the host is or may be off already.
+    None,
+    /// That of the index.
+    Known,
+    /// That of a live read, because a watch that lags shows a failed member as healthy (F12).
+    Live,
+}
+
+impl QuorumReading {
+    /// The members are read live before a remediation begins, and immediately before its first power-off. `able`:
+    /// whether it would begin; `known`: the members by the index.
+    pub fn of(state: Option<&State>, able: bool, known: Option<&ControlPlane>) -> Self {
+        // A quorum that would be lost by the index needs no live read.
+        let is_lost = || known.is_some_and(|plane| plane.costs_quorum().is_some());
+        match Progress::of(state) {
+            Progress::Waiting => Self::Known,
+            Progress::Ready if able && !is_lost() => Self::Live,
+            Progress::Ready => Self::Known,
+            Progress::Begun if state.is_some_and(before_first_off) => Self::Live,
+            Progress::Begun => Self::None,
+        }
+    }
+}
+
 /// The result of [`check_concurrency`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConcurrencyDecision {
@@ -239,5 +266,37 @@ pub fn check_concurrency<'a>(
             (true, None) => Progress::Begun,
         },
         reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::remediation::{Mode, Step};
+
+    #[test]
+    fn f6_f12_members_are_read_live_before_a_beginning_and_before_the_first_off() {
+        let lost = ControlPlane::unknown("no answer".into());
+        let kept = ControlPlane {
+            total: 3,
+            healthy_others: 2,
+            unread: None,
+            ..lost.clone()
+        };
+        let of = |step, able, known| {
+            let mut state = State::new(Timestamp::UNIX_EPOCH);
+            (state.step, state.mode) = (step, Mode::Direct);
+            QuorumReading::of(Some(&state), able, known)
+        };
+        use QuorumReading::{Known, Live, None as Unread};
+        assert_eq!(QuorumReading::of(None, true, Some(&kept)), Live);
+        assert_eq!(of(Step::Retrying, true, None), Live);
+        assert_eq!(of(Step::Pending, true, Some(&lost)), Known);
+        assert_eq!(of(Step::Pending, false, Some(&kept)), Known);
+        assert_eq!(of(Step::Succeeded, true, Some(&kept)), Known);
+        // Whatever the index shows.
+        assert_eq!(of(Step::Holding, false, Some(&lost)), Live);
+        assert_eq!(of(Step::PoweringOff, false, None), Live);
+        assert_eq!(of(Step::Draining, true, Some(&kept)), Unread);
     }
 }

@@ -48,7 +48,7 @@ pub use observation::workload_view::{
 pub use observation::{
     BareMetalHostFacts, HostView, MachineView, MoveBlock, ObjectFacts, Observation,
 };
-pub use orphaned_holds::left_hold::{LeftHoldAction, left_hold};
+pub use orphaned_holds::left_hold::{LeftHoldAction, is_left, left_hold};
 pub use orphaned_holds::left_keys::{LeftKeyAction, LeftKeys, LeftNode, left_keys, removable_from};
 pub use outdated::{EntryProgress, JournalEntry, JournalFacts, is_outdated};
 pub use outlets::{OUTLETS_PROTOCOL, OutletStage, OutletUse, PowerDevice};

@@ -10,6 +10,7 @@ mod host_workload;
 mod lease_observations;
 pub(crate) mod node_absence;
 mod node_comparison;
+mod reader;
 mod roles;
 pub(crate) mod sync;
 mod taint;
@@ -31,11 +32,14 @@ use tokio::{sync::Notify, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use etcd_guard::{OPENSHIFT_NODE_LABEL, ask_guard};
+
 pub use facts::is_tainted_by_rackhand;
 pub(crate) use facts::{node_facts, node_label, ready};
 pub(crate) use lease_observations::LeaseObservations;
 pub(crate) use node_comparison::NodeComparisons;
-pub(crate) use roles::{NODE_ROLES, machine_roles, node_roles};
+pub(crate) use reader::{ReadClient, WorkloadReader};
+use roles::NODE_ROLES;
+pub(crate) use roles::{machine_roles, node_roles};
 pub(crate) use taint::taints;
 pub(crate) use workload_client::{AttachedVolume, WorkloadClient};
 

@@ -9,14 +9,10 @@
 
 mod hosts;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use kube::{Client, ResourceExt};
-use rackhand_core::remediation::LeftHoldAction;
+use rackhand_core::remediation::{LeftHoldAction, is_left};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -115,45 +111,6 @@ async fn left(context: &OrphanedHolds) -> Result<Vec<AgentHold>, ApiError> {
     // has a hold.
     let namespace = context.namespace.as_deref().unwrap_or_default();
     let existing = list_remediations(&context.client, &context.served, namespace).await?;
-    holds.retain(|held| is_left(held, &existing));
+    holds.retain(|held| is_left(existing.get(&held.owner).copied(), held.is_ours));
     Ok(holds)
-}
-
-/// Whether no remediation needs a hold. A remediation has the finalizer from before its first power-off until
-/// its end. A hold of an unknown owner is kept unless the agent reports that it belongs to this election,
-/// because one agent may serve several management clusters.
-fn is_left(held: &AgentHold, existing: &BTreeMap<String, bool>) -> bool {
-    match existing.get(&held.owner) {
-        Some(has_finalizer) => !has_finalizer,
-        None => held.is_ours == Some(true),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn f9_only_own_holds_of_ended_remediations_are_orphaned() {
-        let held = |owner: &str, is_ours| AgentHold {
-            agent: "a".into(),
-            rack: "r".into(),
-            host: "h".into(),
-            owner: owner.into(),
-            is_ours,
-        };
-        let existing = BTreeMap::from([("runs".to_owned(), true), ("ended".to_owned(), false)]);
-        for (owner, is_ours, left) in [
-            ("runs", Some(true), false),
-            ("runs", None, false),
-            ("ended", Some(true), true),
-            ("ended", None, true),
-            ("deleted", Some(true), true),
-            ("deleted", None, false),
-            ("deleted", Some(false), false),
-        ] {
-            let held = held(owner, is_ours);
-            assert_eq!(is_left(&held, &existing), left, "{held:?}");
-        }
-    }
 }

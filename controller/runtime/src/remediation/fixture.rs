@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     agents::{AgentMetrics, AgentStatus, Agents, fixture::unseen_certificate},
-    clusters::{LeaseObservations, NodeComparisons, Workloads, sync::Syncs},
+    clusters::{LeaseObservations, NodeComparisons, WorkloadReader, Workloads, sync::Syncs},
     config::Config,
     history::{Histories, HistoryReader},
     leader::{
@@ -392,7 +392,7 @@ impl Fixture {
             reader,
             endpoints: endpoints.clone(),
             index: index.clone(),
-            workloads: workloads.clone(),
+            workloads: WorkloadReader::new(workloads.clone()),
             agents: agents.connections.clone(),
             queries: agents.queries.clone(),
             config: Arc::new(config.clone()),

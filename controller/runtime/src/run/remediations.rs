@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Parts;
 use crate::{
     agents::Agents,
-    clusters::{LeaseObservations, NodeComparisons},
+    clusters::{LeaseObservations, NodeComparisons, WorkloadReader},
     history::{Histories, HistoryReader},
     hosts::ActiveRemediations,
     leader::{events::Events, writer::Writer},
@@ -51,7 +51,7 @@ pub(super) fn context(
         reader,
         endpoints: endpoints.clone(),
         index: index.clone(),
-        workloads: workloads.clone(),
+        workloads: WorkloadReader::new(workloads.clone()),
         agents: agents.connections.clone(),
         queries: agents.queries.clone(),
         config: Arc::new(config.clone()),

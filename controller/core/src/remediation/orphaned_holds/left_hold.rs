@@ -21,6 +21,17 @@ pub enum LeftHoldAction {
     Release,
 }
 
+/// Whether no remediation needs a hold at an agent. `has_finalizer`: whether the remediation that it is for has our
+/// finalizer, which it has from before its first power-off until its end; `None` if there is no such remediation.
+/// A hold of an unknown owner is kept unless the agent reports that it belongs to this election, because one agent
+/// may serve several management clusters.
+pub fn is_left(has_finalizer: Option<bool>, is_ours: Option<bool>) -> bool {
+    match has_finalizer {
+        Some(has_finalizer) => !has_finalizer,
+        None => is_ours == Some(true),
+    }
+}
+
 /// Decides about a hold that was left. `uid`: that of the remediation; `journals`: what the agents of the rack
 /// have of it, each with the newest entry first; `has_outlets`: whether an inventory names outlets of a host.
 pub fn left_hold(
@@ -51,6 +62,22 @@ pub fn left_hold(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn f9_only_own_holds_of_ended_remediations_are_left() {
+        let (runs, ended, deleted) = (Some(true), Some(false), None);
+        for (owner, is_ours, left) in [
+            (runs, Some(true), false),
+            (runs, None, false),
+            (ended, Some(true), true),
+            (ended, None, true),
+            (deleted, Some(true), true),
+            (deleted, None, false),
+            (deleted, Some(false), false),
+        ] {
+            assert_eq!(is_left(owner, is_ours), left, "{owner:?} {is_ours:?}");
+        }
+    }
 
     const UID: &str = "r1";
     const HOST: &str = "host-7";

@@ -40,7 +40,7 @@ use super::{
 };
 use crate::{
     agents::{AgentConnections, AgentQueries},
-    clusters::{LeaseObservations, NodeComparisons, RetainedConnection, Workloads},
+    clusters::{LeaseObservations, NodeComparisons, RetainedConnection, WorkloadReader},
     config::Config,
     history::{History, HistoryReader},
     hosts::{ActiveRemediations, Target, find_machine, host, of_openshift, target, traces},
@@ -54,12 +54,12 @@ use crate::{
     },
 };
 
-/// What an observation needs. It has no writer, and commands no agent.
+/// What an observation needs. It has no writer, no client of a cluster, and commands no agent.
 pub(crate) struct Context {
     pub(crate) reader: Arc<LiveReader>,
     pub(crate) endpoints: Arc<Endpoints>,
     pub(crate) index: Arc<Index>,
-    pub(crate) workloads: Arc<Workloads>,
+    pub(crate) workloads: WorkloadReader,
     pub(crate) agents: Arc<AgentConnections>,
     pub(crate) queries: AgentQueries,
     pub(crate) config: Arc<Config>,

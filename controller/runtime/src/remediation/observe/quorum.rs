@@ -5,34 +5,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Node;
-use kube::{
-    Api, Client, ResourceExt,
-    api::{DynamicObject, ListParams},
-};
+use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::{
     names::{CONTROL_PLANE_LABEL, RANCHER_ETCD_ROLE_LABEL, conditions::ETCD_MEMBER_HEALTHY},
     views::MachineView,
 };
 use rackhand_core::{
     fleet::roles::Roles,
-    limits::concurrency::{ControlPlane, EtcdGuard, OtherMachine},
-    remediation::{Progress, State, before_first_off},
+    limits::concurrency::{ControlPlane, EtcdGuard, OtherMachine, QuorumReading},
+    remediation::State,
 };
 
 use crate::{
-    clusters::{NODE_ROLES, machine_roles, node_roles, ready},
+    clusters::{machine_roles, node_roles, ready},
     hosts::Target,
     remediation::observe::{
         Scope,
         concurrency::{cluster_of, roles},
     },
-    store::{
-        api::{ApiError, call, optional},
-        index::Index,
-        object::{Key, list_pages},
-    },
+    store::{api::ApiError, index::Index, object::Key},
 };
 
 /// What a live read or the index has of a cluster: its Machines with a role, and the Nodes that have a role or
@@ -156,20 +148,10 @@ pub(in crate::remediation) async fn read(
     state: Option<&State>,
 ) -> Option<ControlPlane> {
     let known = control_plane(&scope.context.index, target, guard.clone());
-    let asks = match Progress::of(state) {
-        Progress::Waiting => return known,
-        // A quorum that would be lost by the index needs no live read.
-        Progress::Ready => {
-            able && known
-                .as_ref()
-                .is_none_or(|plane| plane.costs_quorum().is_none())
-        }
-        Progress::Begun if state.is_some_and(before_first_off) => true,
-        // The host is or may be off already.
-        Progress::Begun => return None,
-    };
-    if !asks {
-        return known;
+    match QuorumReading::of(state, able, known.as_ref()) {
+        QuorumReading::None => return None,
+        QuorumReading::Known => return known,
+        QuorumReading::Live => {}
     }
     match control_plane_now(scope, target, guard).await {
         Ok(plane) => plane,
@@ -208,10 +190,10 @@ async fn objects_now(scope: &Scope, target: &Target) -> Result<PlaneObjects, Api
             nodes: BTreeMap::new(),
         });
     };
-    let client = scope.context.workloads.client(&cluster);
+    let client = scope.context.workloads.get(&cluster);
     let client =
         client.ok_or_else(|| ApiError::other(format!("cluster {cluster}"), "not connected"))?;
-    let nodes = nodes_now(client, &cluster, &machines).await?;
+    let nodes = client.nodes_with_role(&cluster, names(&machines)).await?;
     Ok(PlaneObjects { machines, nodes })
 }
 
@@ -230,38 +212,4 @@ async fn machines_now(scope: &Scope, me: &MachineView) -> Result<Vec<MachineView
     let views: BTreeMap<String, MachineView> =
         listed.into_iter().map(read).collect::<Result<_, _>>()?;
     Ok(views.into_values().filter(|m| is_beside(m, me)).collect())
-}
-
-/// The Nodes with a role, and the Nodes that the Machines name.
-async fn nodes_now(
-    client: Client,
-    cluster: &Key,
-    machines: &[MachineView],
-) -> Result<BTreeMap<String, Node>, ApiError> {
-    let nodes: Api<Node> = Api::all(client);
-    let lists = NODE_ROLES.map(|label| {
-        let nodes = nodes.clone();
-        async move {
-            let labelled = ListParams::default().labels(label);
-            let what = format!("control-plane nodes of cluster {cluster}");
-            let read = |params: ListParams| {
-                let nodes = nodes.clone();
-                async move { nodes.list(&params).await }
-            };
-            list_pages(&what, &labelled, read).await
-        }
-    });
-    let listed = try_join_all(lists).await?.into_iter().flatten();
-    let mut found: BTreeMap<String, Node> = listed.map(|n| (n.name_any(), n)).collect();
-    let unlisted = names(machines).filter(|name| !found.contains_key(*name));
-    let reads = unlisted.map(|name| {
-        let nodes = nodes.clone();
-        async move {
-            let node = optional(call(format!("node {name}"), nodes.get(name)).await)?;
-            Ok::<_, ApiError>(node.map(|node| (name.to_owned(), node)))
-        }
-    });
-    let read = try_join_all(reads).await?;
-    found.extend(read.into_iter().flatten());
-    Ok(found)
 }

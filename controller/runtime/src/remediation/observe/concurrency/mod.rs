@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use kube::{Client, ResourceExt, api::DynamicObject};
+use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::{
     names::{CAPM3_HOLD_ANNOTATION_PREFIX, OVERRIDE_QUORUM_ANNOTATION},
     views::MachineView,
@@ -17,7 +17,7 @@ use rackhand_core::{
 };
 
 use crate::{
-    clusters::{OPENSHIFT_NODE_LABEL, ask_guard, machine_roles, node_roles},
+    clusters::{OPENSHIFT_NODE_LABEL, ReadClient, machine_roles, node_roles},
     config::Config,
     hosts::{Target, target},
     remediation::{
@@ -113,24 +113,24 @@ pub(super) async fn begun_etcd_guard(
         return None;
     }
     let cluster = target.cluster.as_ref()?;
-    match scope.context.workloads.client(cluster) {
-        Some(client) => etcd_guard(&scope.context.index, client, target).await,
+    match scope.context.workloads.get(cluster) {
+        Some(client) => etcd_guard(&scope.context.index, &client, target).await,
         None => has_guard(&scope.context.index, target)
             .then(|| Err(format!("cluster {cluster} is not connected"))),
     }
 }
 
 /// OpenShift's guard of etcd for this Node; `None` if it does not apply.
-pub(crate) async fn etcd_guard(
+async fn etcd_guard(
     index: &Index,
-    client: Client,
+    client: &ReadClient,
     target: &Target,
 ) -> Option<Result<EtcdGuard, String>> {
     if !has_guard(index, target) {
         return None;
     }
     let name = target.node.as_deref().unwrap_or_default();
-    Some(ask_guard(client, name).await)
+    Some(client.etcd_guard(name).await)
 }
 
 /// Whether it is a control-plane Node of OpenShift, whose etcd has a guard.

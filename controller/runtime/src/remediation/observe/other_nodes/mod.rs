@@ -17,7 +17,7 @@ use rackhand_core::{
 };
 
 use crate::{
-    clusters::WorkloadClient,
+    clusters::ReadClient,
     hosts::{Target, find_machine, host},
     remediation::observe::Scope,
     store::{api::ApiError, index::Index, object::Key},
@@ -79,7 +79,7 @@ pub(super) async fn compare(
 
 async fn kubelet_lives(
     scope: &Scope,
-    client: &WorkloadClient,
+    client: &ReadClient,
     cluster: &Key,
     found: &[Candidate],
 ) -> Result<Vec<NodeLife>, ApiError> {
